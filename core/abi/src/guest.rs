@@ -1,0 +1,93 @@
+//! What a native guest finds at fixed addresses: its information page, console ring and channels.
+//!
+//! The information page spares bare guests a device-tree parser. Linux ignores it and uses its device tree and PCI.
+
+use crate::{GuestAddress, Name};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Guest address of the [`GuestInformation`] page, read-only to the guest.
+pub const GUEST_INFORMATION: GuestAddress = GuestAddress(0x1000_0000);
+/// Guest address of the console ring that a native guest writes itself.
+pub const GUEST_CONSOLE: GuestAddress = GuestAddress(0x1001_0000);
+/// Guest address of the first channel window of a native guest; each window starts at a multiple of 64 KiB.
+pub const GUEST_CHANNELS: GuestAddress = GuestAddress(0x1010_0000);
+/// Guest address of BAR 0 of PCI function 0; function n at + n * 64 KiB.
+pub const GUEST_PCI_REGISTERS: GuestAddress = GuestAddress(0x1800_0000);
+/// Guest address of BAR 2 of PCI function 0; function n at + n * 16 MiB.
+pub const GUEST_PCI_MEMORY: GuestAddress = GuestAddress(0x2000_0000);
+/// Guest address of the configuration space of the virtual PCI bus, 1 MiB.
+pub const GUEST_ECAM: GuestAddress = GuestAddress(0x3f00_0000);
+
+/// First eight bytes of the information page.
+pub const GUEST_MAGIC: u64 = u64::from_le_bytes(*b"BHGUEST1");
+/// Most ports that a guest can have.
+pub const MAX_PORTS: usize = 16;
+
+/// The port writes.
+pub const DIRECTION_SOURCE: u32 = 1;
+/// The port reads.
+pub const DIRECTION_DESTINATION: u32 = 2;
+
+/// One port of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PortInformation {
+    /// Port name.
+    pub name: Name,
+    /// Guest address of the channel window ([`crate::channel`]).
+    pub window: GuestAddress,
+    /// Bytes of the window.
+    pub window_bytes: u64,
+    /// [`DIRECTION_SOURCE`] or [`DIRECTION_DESTINATION`].
+    pub direction: u32,
+    /// [`crate::channel::PORT_SAMPLING`] or [`crate::channel::PORT_QUEUING`].
+    pub kind: u32,
+    /// Payload bytes of a message.
+    pub message_bytes: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Source: argument of the doorbell hypercall, or `u32::MAX` without a doorbell.
+    pub doorbell: u32,
+    /// Destination: INTID of the doorbell, or 0.
+    pub interrupt: u32,
+}
+
+/// The information page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GuestInformation {
+    /// [`GUEST_MAGIC`].
+    pub magic: u64,
+    /// [`crate::ABI_VERSION`].
+    pub abi_version: u32,
+    /// Index of the partition.
+    pub partition: u32,
+    /// Partition name.
+    pub name: Name,
+    /// Counter frequency in Hz.
+    pub counter_hz: u64,
+    /// Distributor, as the guest sees it.
+    pub gicd: GuestAddress,
+    /// First redistributor, as the guest sees it.
+    pub gicr: GuestAddress,
+    /// Virtual PL011, or zero.
+    pub uart: GuestAddress,
+    /// Own console ring ([`crate::console`]), or zero.
+    pub console: GuestAddress,
+    /// Bytes of the console ring.
+    pub console_bytes: u64,
+    /// First byte of RAM.
+    pub ram: GuestAddress,
+    /// Bytes of RAM.
+    pub ram_bytes: u64,
+    /// vCPUs.
+    pub vcpu_count: u32,
+    /// Entries used in `ports`.
+    pub port_count: u32,
+    /// Command line from the description, zero-terminated.
+    pub arguments: [u8; 256],
+    /// Ports.
+    pub ports: [PortInformation; MAX_PORTS],
+}
+
+const _: () = assert!(size_of::<GuestInformation>() <= 4096, "the information page is one page");

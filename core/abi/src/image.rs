@@ -1,0 +1,112 @@
+//! Head of an image: one page that follows the monitor's read-only data.
+//!
+//! The boot code of every core finds its own [`CoreBoot`] here by MPIDR before the MMU is on, so the fields it reads sit at
+//! offsets that the assembly takes as constants from these types. The host reads the same page in the RAM file to find
+//! rings, counters and status pages.
+
+use crate::{MAX_CORES, MAX_PARTITIONS, Name, PhysicalAddress};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First eight bytes of an image header: `BULKHEAD`.
+pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"BULKHEAD");
+
+/// Where one core's boot code finds its stack, tables and plan. All addresses are physical (the EL2 map is identity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CoreBoot {
+    /// MPIDR_EL1 affinity fields of the core.
+    pub mpidr: u64,
+    /// Root of the core's EL2 stage-1 table (level 1, 39-bit).
+    pub el2_root: PhysicalAddress,
+    /// One past the highest byte of the core's stack; the page below the stack is not mapped.
+    pub stack_top: PhysicalAddress,
+    /// The core's [`crate::plan::CorePlan`].
+    pub plan: PhysicalAddress,
+    /// The core's private data page(s), zeroed by boot code.
+    pub data: PhysicalAddress,
+    /// Bytes of private data.
+    pub data_bytes: u64,
+    /// The core's [`crate::observe::CounterPage`].
+    pub counters: PhysicalAddress,
+    /// The core's [`crate::observe::TraceHeader`], followed by its records.
+    pub trace: PhysicalAddress,
+    /// Bytes of the trace ring, header page included.
+    pub trace_bytes: u64,
+}
+
+/// What the host needs to know of a partition to observe it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PartitionEntry {
+    /// The partition's name.
+    pub name: Name,
+    /// Its [`crate::plan::PartitionPlan`].
+    pub plan: PhysicalAddress,
+    /// Its [`crate::status::StatusPage`].
+    pub status: PhysicalAddress,
+    /// Root of its stage-2 table (level 1, 39-bit guest addresses).
+    pub stage2_root: PhysicalAddress,
+    /// Console rings that the monitor writes, one per vCPU (virtual PL011); zero where absent.
+    pub vcpu_console: [PhysicalAddress; MAX_CORES],
+    /// Console ring that the guest writes itself (native guests); zero where absent.
+    pub guest_console: PhysicalAddress,
+    /// Bytes of each of these rings, header included.
+    pub console_bytes: u64,
+}
+
+/// The image header. `header_crc` covers this struct with `header_crc` itself as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ImageHeader {
+    /// [`IMAGE_MAGIC`].
+    pub magic: u64,
+    /// [`crate::ABI_VERSION`].
+    pub abi_version: u32,
+    /// CRC-32C of this struct with this field zero.
+    pub header_crc: u32,
+    /// Where the image must be loaded (its first byte, the arm64 Image header).
+    pub image_start: PhysicalAddress,
+    /// Bytes of the file.
+    pub image_bytes: u64,
+    /// Bytes from `image_start` that belong to the monitor in all: file, then zeroed data, rings, stacks, channels.
+    pub memory_bytes: u64,
+    /// First byte of monitor text (read, execute on every core); equals `image_start`.
+    pub text: PhysicalAddress,
+    /// Bytes of text, whole pages.
+    pub text_bytes: u64,
+    /// First byte of monitor read-only data.
+    pub rodata: PhysicalAddress,
+    /// Bytes of read-only data, whole pages.
+    pub rodata_bytes: u64,
+    /// First byte of the plan area: core plans, partition plans, guest information pages, translation tables.
+    pub plan: PhysicalAddress,
+    /// Bytes of the plan area, whole pages, covered by `plan_crc`.
+    pub plan_bytes: u64,
+    /// CRC-32C of the plan area.
+    pub plan_crc: u32,
+    /// Cores in use, at most [`MAX_CORES`].
+    pub core_count: u32,
+    /// Partitions, at most [`MAX_PARTITIONS`].
+    pub partition_count: u32,
+    /// Index in `cores` of the core that starts the others.
+    pub boot_core: u32,
+    /// CNTFRQ_EL0 of the board in Hz.
+    pub counter_hz: u64,
+    /// First byte of the board's RAM.
+    pub ram_start: PhysicalAddress,
+    /// Bytes of RAM that the plan may use.
+    pub ram_bytes: u64,
+    /// SHA-256 of the system description and board file the image was built from.
+    pub source_hash: [u8; 32],
+    /// Boot facts per core; unused entries are zero.
+    pub cores: [CoreBoot; MAX_CORES],
+    /// Observation facts per partition; unused entries are zero.
+    pub partitions: [PartitionEntry; MAX_PARTITIONS],
+}
+
+/// Bytes that the arm64 boot protocol puts at the front of an Image (Linux `Documentation/arm64/booting.rst`).
+pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
+/// Magic number at byte 56 of an arm64 Image: `ARM\x64`.
+pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;
+
+const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one page");

@@ -1,0 +1,315 @@
+//! The plan: what the host decided for each core and each partition, as bytes that the monitor only reads.
+//!
+//! Register values (HCR_EL2 and friends) are in the plan rather than in monitor code, so that `bulkhead verify` can check
+//! the very bits that isolate a partition.
+
+use crate::{GuestAddress, MAX_CORES, MAX_PARTITIONS, Name, PhysicalAddress};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First eight bytes of a core plan.
+pub const CORE_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHCORE01");
+/// First eight bytes of a partition plan.
+pub const PARTITION_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHPART01");
+
+/// Most RAM regions of a partition.
+pub const MAX_RAM_REGIONS: usize = 2;
+/// Most image segments of a partition.
+pub const MAX_SEGMENTS: usize = 12;
+/// Most shared peripheral interrupts that a partition owns.
+pub const MAX_INTERRUPTS: usize = 32;
+/// Most emulated windows of a partition.
+pub const MAX_WINDOWS: usize = 16;
+/// Most PCI functions on a partition's virtual bus (functions sit at device 1.. function 0).
+pub const MAX_PCI_FUNCTIONS: usize = 8;
+/// Most doorbells that a partition can ring.
+pub const MAX_DOORBELLS: usize = 8;
+/// One past the highest INTID that a plan can name; the monitor's per-partition tables have this many entries.
+pub const MAX_INTID: u32 = 256;
+
+/// Interrupt mode of a partition: physical interrupts go to EL2 and come back through list registers.
+pub const MODE_MAPPED: u32 = 1;
+/// Interrupt mode of a partition: the guest owns the physical CPU interface (HCR_EL2.IMO = FMO = 0).
+pub const MODE_DIRECT: u32 = 2;
+
+/// HCR_EL2 for `mapped`: VM, SWIO, FMO, IMO, AMO, TID3? no, TSC, TIDCP, TACR, TSW, RW.
+///
+/// Bits (Arm ARM D17.2.48): VM 0, SWIO 1, FMO 3, IMO 4, AMO 5, TSC 19, TIDCP 20, TACR 21, TSW 22, RW 31.
+pub const HCR_MAPPED: u64 = (1 << 31) | (1 << 22) | (1 << 21) | (1 << 20) | (1 << 19) | (1 << 5) | (1 << 4) | (1 << 3) | (1 << 1) | 1;
+/// HCR_EL2 for `direct`: as [`HCR_MAPPED`] without FMO and IMO.
+pub const HCR_DIRECT: u64 = HCR_MAPPED & !((1 << 4) | (1 << 3));
+/// VTCR_EL2: 39-bit guest addresses, start at level 1, 4 KiB, write-back inner-shareable walks, 40-bit output
+/// (`platform-facts.md` part 1).
+pub const VTCR: u64 = 0x8002_3559;
+/// MDCR_EL2: TDRA, TDOSA, TDA, TPM, TPMCR; HPMN = 6.
+pub const MDCR: u64 = (1 << 11) | (1 << 10) | (1 << 9) | (1 << 6) | (1 << 5) | 6;
+/// CPTR_EL2: TTA (trace registers trap), TCPAC clear, TFP clear (guests own FP/SIMD), RES1 bits.
+pub const CPTR: u64 = 0x33ff | (1 << 20);
+
+/// What one core runs and where its monitor finds everything. One page, mapped read-only on that core alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CorePlan {
+    /// [`CORE_PLAN_MAGIC`].
+    pub magic: u64,
+    /// Index of this core in [`crate::image::ImageHeader::cores`].
+    pub core: u32,
+    /// Index of the partition that owns the core.
+    pub partition: u32,
+    /// vCPU of the partition that runs here.
+    pub vcpu: u32,
+    /// [`MODE_MAPPED`] or [`MODE_DIRECT`].
+    pub mode: u32,
+    /// MPIDR_EL1 affinity fields of the core.
+    pub mpidr: u64,
+    /// VMPIDR_EL2: affinity 0 is the vCPU number, bit 31 set.
+    pub vmpidr: u64,
+    /// HCR_EL2 while the guest runs.
+    pub hcr: u64,
+    /// VTCR_EL2.
+    pub vtcr: u64,
+    /// VTTBR_EL2: stage-2 root and VMID (= partition index + 1) in bits 63:48.
+    pub vttbr: u64,
+    /// MDCR_EL2.
+    pub mdcr: u64,
+    /// CPTR_EL2.
+    pub cptr: u64,
+    /// The owner's [`PartitionPlan`].
+    pub partition_plan: PhysicalAddress,
+    /// Monitor state shared by the cores of this partition alone; zeroed by the core of vCPU 0.
+    pub shared: PhysicalAddress,
+    /// Bytes of that state.
+    pub shared_bytes: u64,
+    /// The partition's [`crate::status::StatusPage`].
+    pub status: PhysicalAddress,
+    /// The core's [`crate::observe::CounterPage`].
+    pub counters: PhysicalAddress,
+    /// The core's trace ring.
+    pub trace: PhysicalAddress,
+    /// Bytes of the trace ring, header page included.
+    pub trace_bytes: u64,
+    /// Console ring of this vCPU's virtual PL011; zero without one.
+    pub console: PhysicalAddress,
+    /// Bytes of the console ring, header included.
+    pub console_bytes: u64,
+    /// Distributor frame.
+    pub gicd: PhysicalAddress,
+    /// This core's redistributor frame (RD frame; the SGI frame is 64 KiB above).
+    pub gicr: PhysicalAddress,
+    /// The board's UART, where this core may have to receive console input; zero when not mapped.
+    pub uart: PhysicalAddress,
+}
+
+/// A piece of RAM of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RamRegion {
+    /// Where the guest sees it.
+    pub guest: GuestAddress,
+    /// Where it is.
+    pub physical: PhysicalAddress,
+    /// Bytes, whole pages.
+    pub bytes: u64,
+}
+
+/// One piece of a guest's image: copied from the pristine copy at start and at each restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Segment {
+    /// Destination in the partition's RAM (physical), 16-byte aligned.
+    pub destination: PhysicalAddress,
+    /// Pristine copy in monitor memory, 64-byte aligned.
+    pub source: PhysicalAddress,
+    /// Bytes; the copy in monitor memory is padded with zeros to a multiple of 64.
+    pub bytes: u64,
+    /// CRC-32C of the `bytes` bytes.
+    pub crc: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// The interrupt belongs to a passed-through device.
+pub const INTERRUPT_DEVICE: u32 = 1;
+/// The interrupt is a spare one, made pending by a peer's monitor as a doorbell.
+pub const INTERRUPT_DOORBELL: u32 = 2;
+/// The interrupt is a spare one, made pending by this partition's virtual PL011.
+pub const INTERRUPT_CONSOLE: u32 = 3;
+
+/// A shared peripheral interrupt of a partition. The guest sees the physical INTID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct InterruptPlan {
+    /// INTID, 32..[`MAX_INTID`].
+    pub intid: u32,
+    /// [`INTERRUPT_DEVICE`], [`INTERRUPT_DOORBELL`] or [`INTERRUPT_CONSOLE`].
+    pub kind: u32,
+    /// 1 for edge-triggered, 0 for level-sensitive (GICD_ICFGR, written once at boot).
+    pub edge: u32,
+    /// For a doorbell of an ivshmem function: function index + 1; otherwise 0.
+    pub pci_function: u32,
+}
+
+/// Distributor, 64 KiB.
+pub const WINDOW_GICD: u32 = 1;
+/// Redistributors, 128 KiB per vCPU.
+pub const WINDOW_GICR: u32 = 2;
+/// Virtual PL011, 4 KiB.
+pub const WINDOW_UART: u32 = 3;
+/// PCI configuration space of bus 0, 1 MiB.
+pub const WINDOW_ECAM: u32 = 4;
+/// BAR 0 (registers) of PCI function `index`.
+pub const WINDOW_PCI_REGISTERS: u32 = 5;
+
+/// A range of guest addresses that is not mapped and answered by the monitor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Window {
+    /// First guest address.
+    pub guest: GuestAddress,
+    /// Bytes.
+    pub bytes: u64,
+    /// One of the `WINDOW_` constants.
+    pub kind: u32,
+    /// PCI function index where the kind needs one.
+    pub index: u32,
+}
+
+/// The function is one end of a channel (1af4:1110, ivshmem revision 0).
+pub const PCI_IVSHMEM: u32 = 1;
+/// The function is the management and heartbeat device (1af4:1111): BAR 0 registers of [`crate::hypercall::management`].
+pub const PCI_MANAGEMENT: u32 = 2;
+
+/// A PCI function on the partition's virtual bus 0, device `index + 1`, function 0. BARs are fixed by the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PciFunction {
+    /// [`PCI_IVSHMEM`] or [`PCI_MANAGEMENT`].
+    pub kind: u32,
+    /// INTID of INTx, 0 for none (no inbound doorbell).
+    pub interrupt: u32,
+    /// BAR 0, registers, 4 KiB, emulated.
+    pub registers: GuestAddress,
+    /// BAR 2, channel memory (64-bit prefetchable), mapped by stage 2; zero for none.
+    pub memory: GuestAddress,
+    /// Bytes of BAR 2, a power of two (pages past the channel's own are not mapped).
+    pub memory_bytes: u64,
+    /// Index in [`PartitionPlan::doorbells`] that a write to the Doorbell register rings, or `u32::MAX`.
+    pub doorbell: u32,
+    /// ivshmem IVPosition: 0 for the source end, 1 for the destination end.
+    pub position: u32,
+}
+
+/// A doorbell that this partition may ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DoorbellPlan {
+    /// INTID made pending at the receiver (a spare interrupt that the receiver owns).
+    pub intid: u32,
+    /// Receiving partition.
+    pub peer: u32,
+    /// The limiter's word ([`crate::channel::DoorbellWords`]), mapped on the sender's and the receiver's cores.
+    pub words: PhysicalAddress,
+    /// Limiter window in counter ticks; 0 = no limiter (`check` reports it).
+    pub period_ticks: u64,
+    /// Notifications let through per window.
+    pub events: u32,
+    /// Index of the channel, for the trace.
+    pub channel: u32,
+}
+
+/// Leave the partition stopped after a fault.
+pub const POLICY_STOP: u32 = 1;
+/// Restart it, at most `max` times within `within_ticks`, after `backoff_ticks`.
+pub const POLICY_RESTART: u32 = 2;
+/// Stop every partition and power the board off.
+pub const POLICY_HALT: u32 = 3;
+
+/// Health policy of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HealthPlan {
+    /// One of the `POLICY_` constants.
+    pub policy: u32,
+    /// Restarts allowed within `within_ticks`.
+    pub max_restarts: u32,
+    /// Window of `max_restarts`, in counter ticks.
+    pub within_ticks: u64,
+    /// Wait before a restart, in counter ticks.
+    pub backoff_ticks: u64,
+    /// Watchdog period in counter ticks; 0 = none.
+    pub watchdog_ticks: u64,
+}
+
+/// The partition may read status of, suspend, resume and restart others.
+pub const FLAG_MANAGES: u64 = 1;
+/// The partition may be managed (it is `mapped`).
+pub const FLAG_MANAGEABLE: u64 = 2;
+
+/// Everything the monitor knows of a partition. Mapped read-only on the partition's own cores alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PartitionPlan {
+    /// [`PARTITION_PLAN_MAGIC`].
+    pub magic: u64,
+    /// Index of the partition; VMID = index + 1.
+    pub index: u32,
+    /// [`MODE_MAPPED`] or [`MODE_DIRECT`].
+    pub mode: u32,
+    /// Its name.
+    pub name: Name,
+    /// `FLAG_` bits.
+    pub flags: u64,
+    /// vCPUs; vCPU 0 starts, the others wait for PSCI CPU_ON.
+    pub vcpu_count: u32,
+    /// Entries used in `ram`.
+    pub ram_count: u32,
+    /// Entries used in `segments`.
+    pub segment_count: u32,
+    /// Entries used in `interrupts`.
+    pub interrupt_count: u32,
+    /// Entries used in `windows`.
+    pub window_count: u32,
+    /// Entries used in `pci`.
+    pub pci_count: u32,
+    /// Entries used in `doorbells`.
+    pub doorbell_count: u32,
+    /// Highest INTID that the guest's GICD_TYPER.ITLinesNumber must cover.
+    pub highest_intid: u32,
+    /// MPIDR of the core that runs each vCPU.
+    pub vcpu_mpidr: [u64; MAX_CORES],
+    /// Core index that runs each vCPU.
+    pub vcpu_core: [u32; MAX_CORES],
+    /// Entry point of vCPU 0.
+    pub entry: GuestAddress,
+    /// x0 at entry: the device tree.
+    pub device_tree: GuestAddress,
+    /// Health policy.
+    pub health: HealthPlan,
+    /// RAM.
+    pub ram: [RamRegion; MAX_RAM_REGIONS],
+    /// Image segments.
+    pub segments: [Segment; MAX_SEGMENTS],
+    /// Shared peripheral interrupts owned, sorted by INTID.
+    pub interrupts: [InterruptPlan; MAX_INTERRUPTS],
+    /// Emulated windows.
+    pub windows: [Window; MAX_WINDOWS],
+    /// PCI functions.
+    pub pci: [PciFunction; MAX_PCI_FUNCTIONS],
+    /// Doorbells the partition can ring.
+    pub doorbells: [DoorbellPlan; MAX_DOORBELLS],
+    /// [`crate::status::ManagePage`] of each partition that may manage others, in which this partition's requests appear;
+    /// zero where there is none. The own page is the one at the own index.
+    pub manage: [PhysicalAddress; MAX_PARTITIONS],
+    /// Status pages of the partitions this one may read (all if it manages, otherwise zero).
+    pub status: [PhysicalAddress; MAX_PARTITIONS],
+    /// MPIDR of vCPU 0's core of each partition, where management requests are signalled; `u64::MAX` if not manageable.
+    pub lead_mpidr: [u64; MAX_PARTITIONS],
+    /// Channel memory written by this partition that a restart clears: physical address and bytes.
+    pub channel_clear: [RamRegion; MAX_DOORBELLS],
+    /// Entries used in `channel_clear`.
+    pub channel_clear_count: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<CorePlan>() <= 4096, "a core plan is one page");
+const _: () = assert!(size_of::<PartitionPlan>() <= 4096, "a partition plan is one page");

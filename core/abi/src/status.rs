@@ -1,0 +1,112 @@
+//! Partition state as others see it, and the mailbox of a managing partition.
+//!
+//! Each page has one writer: a [`StatusPage`] the monitor of the partition's vCPU 0, a [`ManagePage`] the monitor of the
+//! managing partition's vCPU 0. Everybody else maps it read-only. So no lock is needed and a restart costs other cores nothing.
+
+use crate::MAX_PARTITIONS;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Nothing has run yet.
+pub const STATE_INITIAL: u32 = 0;
+/// The guest runs.
+pub const STATE_RUNNING: u32 = 1;
+/// A manager suspended it.
+pub const STATE_SUSPENDED: u32 = 2;
+/// The guest switched itself off (PSCI SYSTEM_OFF, or its last vCPU's CPU_OFF).
+pub const STATE_OFF: u32 = 3;
+/// A restart is under way (or its back-off).
+pub const STATE_RESTARTING: u32 = 4;
+/// Stopped by its health policy after a fault.
+pub const STATE_STOPPED: u32 = 5;
+
+/// No reason.
+pub const REASON_NONE: u32 = 0;
+/// Stage-2 data abort outside every window.
+pub const REASON_DATA_ABORT: u32 = 1;
+/// Stage-2 instruction abort.
+pub const REASON_INSTRUCTION_ABORT: u32 = 2;
+/// An exception class that the monitor does not answer.
+pub const REASON_UNKNOWN_EXCEPTION: u32 = 3;
+/// A call that this partition may not make and that its policy treats as a fault.
+pub const REASON_FORBIDDEN_CALL: u32 = 4;
+/// No heartbeat within the watchdog period.
+pub const REASON_WATCHDOG: u32 = 5;
+/// The guest asked for it (PSCI SYSTEM_RESET).
+pub const REASON_REQUESTED: u32 = 6;
+/// A managing partition asked for it.
+pub const REASON_MANAGED: u32 = 7;
+/// A physical SError arrived while the guest ran.
+pub const REASON_SERROR: u32 = 8;
+/// The pristine image failed its CRC; the partition cannot be restarted.
+pub const REASON_IMAGE_DAMAGED: u32 = 9;
+/// An access to an emulated window that the monitor cannot decode (no syndrome) or that is outside its rules.
+pub const REASON_BAD_ACCESS: u32 = 10;
+
+/// What a fault was, for the health policy's record and for the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct FaultRecord {
+    /// One of the `REASON_` constants.
+    pub reason: u32,
+    /// vCPU it happened on.
+    pub vcpu: u32,
+    /// ESR_EL2.
+    pub syndrome: u64,
+    /// FAR_EL2.
+    pub virtual_address: u64,
+    /// Guest-physical address from HPFAR_EL2 (page) and FAR_EL2 (offset).
+    pub guest_address: u64,
+    /// ELR_EL2.
+    pub program_counter: u64,
+    /// CNTPCT_EL0.
+    pub time_ticks: u64,
+}
+
+/// State of one partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct StatusPage {
+    /// One of the `STATE_` constants. Written last, with release order.
+    pub state: u32,
+    /// Why it is in this state.
+    pub reason: u32,
+    /// Times started, first start included; a peer sees a restart as a change of this word.
+    pub generation: u32,
+    /// Restarts done.
+    pub restarts: u32,
+    /// Heartbeats received.
+    pub heartbeats: u64,
+    /// Faults recorded.
+    pub faults: u64,
+    /// The latest fault.
+    pub fault: FaultRecord,
+    /// Progress without cooperation, sampled by the watchdog: exits, interrupts, program counter at the last sample.
+    pub sampled_exits: u64,
+    /// Interrupts delivered at the last sample.
+    pub sampled_interrupts: u64,
+    /// Program counter at the last sample.
+    pub sampled_program_counter: u64,
+    /// CNTPCT_EL0 at the last start.
+    pub started_ticks: u64,
+    /// CNTPCT_EL0 when the guest of the latest restart was entered minus when its fault was taken.
+    pub restart_ticks: u64,
+    /// Calls answered "not supported" or "denied".
+    pub denied_calls: u64,
+}
+
+/// Suspend the partition.
+pub const MANAGE_SUSPEND: u32 = 1;
+/// Let a suspended partition go on.
+pub const MANAGE_RESUME: u32 = 2;
+/// Restart it from its pristine image, whatever its state; does not count against its policy.
+pub const MANAGE_RESTART: u32 = 3;
+
+/// Requests of one managing partition: `requests[target]` holds `(sequence << 8) | MANAGE_*`.
+///
+/// The target's monitor compares with the sequence it saw last, so a request is served once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ManagePage {
+    /// One word per target partition.
+    pub requests: [u64; MAX_PARTITIONS],
+}

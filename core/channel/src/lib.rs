@@ -1,0 +1,2 @@
+//! Placeholder head; see docs.
+#![no_std]

@@ -1,0 +1,272 @@
+//! The resolved system: what `bulkhead check` hands to `bulkhead build`.
+//!
+//! Every reference between parts is an index, every unit is fixed, every default is filled in, and every spatial rule of
+//! the checker already holds. Nothing here remembers the TOML text.
+
+use alloc::{string::String, vec::Vec};
+use bulkhead_abi::{GuestAddress, PhysicalAddress};
+
+/// Facts of a machine, from `boards/*.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Board {
+    /// Name, as in `board = "qemu-virt"`.
+    pub name: String,
+    /// First byte of RAM.
+    pub ram: PhysicalAddress,
+    /// Bytes of RAM on the largest configuration the description may use.
+    pub ram_bytes: u64,
+    /// Where the image is loaded.
+    pub load_address: PhysicalAddress,
+    /// MPIDR affinity of each core, by core index.
+    pub core_mpidr: Vec<u64>,
+    /// CNTFRQ_EL0 in Hz.
+    pub counter_hz: u64,
+    /// GICv3 distributor (64 KiB).
+    pub gicd: PhysicalAddress,
+    /// First redistributor; core n's frame is at + n * 128 KiB.
+    pub gicr: PhysicalAddress,
+    /// SPIs that no device uses, for doorbells and consoles, in order of use.
+    pub spare_interrupts: Vec<u32>,
+    /// The board's UART (PL011).
+    pub uart: PhysicalAddress,
+    /// INTID of the UART.
+    pub uart_interrupt: u32,
+    /// Devices that may be passed through.
+    pub devices: Vec<BoardDevice>,
+    /// QEMU machine facts; `None` for a board that QEMU does not emulate.
+    pub qemu: Option<QemuFacts>,
+}
+
+/// A device of the board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoardDevice {
+    /// Name used in descriptions.
+    pub name: String,
+    /// Registers.
+    pub address: PhysicalAddress,
+    /// Bytes of registers (may be less than a page).
+    pub bytes: u64,
+    /// Interrupts.
+    pub interrupts: Vec<BoardInterrupt>,
+    /// The device can write memory by itself.
+    pub dma: bool,
+    /// `compatible` strings for the guest's device tree.
+    pub compatible: Vec<String>,
+    /// Needs a fixed clock of this many Hz named `apb_pclk` in the device tree (PrimeCell devices); 0 for none.
+    pub clock_hz: u64,
+}
+
+/// An interrupt of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoardInterrupt {
+    /// INTID (32 and up).
+    pub intid: u32,
+    /// Edge-triggered rather than level-sensitive.
+    pub edge: bool,
+}
+
+/// How QEMU is told to be this board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QemuFacts {
+    /// `-M` argument, e.g. `virt,gic-version=3,virtualization=on`.
+    pub machine: String,
+    /// `-cpu` argument.
+    pub cpu: String,
+    /// Further arguments every run needs, e.g. `-rtc clock=vm`.
+    pub arguments: Vec<String>,
+}
+
+/// How interrupts reach a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptMode {
+    /// Through EL2 and hardware-mapped list registers.
+    Mapped,
+    /// The guest owns the physical CPU interface.
+    Direct,
+}
+
+/// Criticality, highest first. Read by health and degradation policies only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Criticality {
+    /// High.
+    High,
+    /// Medium.
+    Medium,
+    /// Low.
+    Low,
+    /// Best effort.
+    BestEffort,
+}
+
+/// What is loaded into a partition. File contents are read by the tool, so the planner is pure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuestImage {
+    /// arm64 Linux `Image`, optional initial RAM file system, command line.
+    Linux {
+        /// Bytes of the Image.
+        kernel: Vec<u8>,
+        /// Bytes of the initramfs (may be empty).
+        initrd: Vec<u8>,
+        /// Kernel command line.
+        command_line: String,
+    },
+    /// Segments of an ELF file, already extracted: (guest address, bytes, bytes in memory).
+    Elf {
+        /// Loadable segments.
+        segments: Vec<ElfSegment>,
+        /// Entry point.
+        entry: GuestAddress,
+    },
+    /// Raw bytes at the start of RAM (or `load`), entered at their first byte.
+    Raw {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Where they go.
+        load: GuestAddress,
+    },
+}
+
+/// A loadable ELF segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElfSegment {
+    /// Guest address (physical address of the program header).
+    pub address: GuestAddress,
+    /// File bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes in memory, at least as many.
+    pub memory_bytes: u64,
+}
+
+/// Health policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthPolicy {
+    /// Leave it stopped.
+    Stop,
+    /// Restart it.
+    Restart {
+        /// At most this many restarts ...
+        max: u32,
+        /// ... within this time.
+        within_ns: u64,
+        /// Wait before each.
+        backoff_ns: u64,
+    },
+    /// Stop everything and power off.
+    Halt,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Name, at most 31 bytes, unique.
+    pub name: String,
+    /// Criticality.
+    pub criticality: Criticality,
+    /// Trusted: its author promises that the guest behaves.
+    pub trusted: bool,
+    /// Board core index of each vCPU.
+    pub cores: Vec<usize>,
+    /// Bytes of RAM, whole pages (2 MiB multiples use blocks).
+    pub memory_bytes: u64,
+    /// Where the guest sees its RAM; default the board's RAM base.
+    pub guest_ram: GuestAddress,
+    /// Physical place if the description fixes it.
+    pub physical_ram: Option<PhysicalAddress>,
+    /// What is loaded.
+    pub image: GuestImage,
+    /// Arguments for native guests ([`bulkhead_abi::guest::GuestInformation::arguments`]); Linux has its command line.
+    pub arguments: String,
+    /// Interrupt mode.
+    pub mode: InterruptMode,
+    /// Indices in [`Board::devices`] of the devices passed through.
+    pub devices: Vec<usize>,
+    /// Has a virtual PL011 at the board's UART address.
+    pub virtual_uart: bool,
+    /// Has a console ring that it writes itself (native guests: `elf` and `raw`).
+    pub own_console: bool,
+    /// Sees channels as PCI functions (Linux) rather than at fixed addresses.
+    pub pci_channels: bool,
+    /// Health policy.
+    pub health: HealthPolicy,
+    /// Watchdog period.
+    pub watchdog_ns: Option<u64>,
+    /// May manage the other partitions.
+    pub manages: bool,
+    /// Device-tree overlay source bytes (compiled `.dtbo`), applied last.
+    pub overlay: Option<Vec<u8>>,
+}
+
+/// Port kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Newest value.
+    Sampling,
+    /// Messages in order, with this depth.
+    Queuing {
+        /// Slots, 2 or more.
+        depth: u32,
+    },
+}
+
+/// One end of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Index of the partition.
+    pub partition: usize,
+    /// Port name, unique within the partition.
+    pub name: String,
+}
+
+/// Doorbell of a channel, rung by the source, received by the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doorbell {
+    /// Limiter; `None` = unlimited, a warning in the report (CH-37).
+    pub limiter: Option<Limiter>,
+}
+
+/// Grid limiter: at most `events` notifications in each window of `period_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limiter {
+    /// Notifications per window, 1 or more.
+    pub events: u32,
+    /// Window.
+    pub period_ns: u64,
+}
+
+/// A channel: one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Name, unique.
+    pub name: String,
+    /// Sending end.
+    pub source: Port,
+    /// Receiving end.
+    pub destination: Port,
+    /// Kind.
+    pub kind: PortKind,
+    /// Payload bytes of a message, 1..=4032.
+    pub message_bytes: u32,
+    /// Doorbell.
+    pub doorbell: Option<Doorbell>,
+}
+
+/// A checked system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    /// Name from the description.
+    pub name: String,
+    /// The machine.
+    pub board: Board,
+    /// RAM bytes that QEMU is given (and the plan may use): `memory` of the description, at most the board's.
+    pub memory_bytes: u64,
+    /// Trace records per core, a power of two.
+    pub trace_records: u64,
+    /// Trace recording on at boot.
+    pub trace_enabled: bool,
+    /// Partitions; the index is the partition number.
+    pub partitions: Vec<Partition>,
+    /// Channels; the index is the channel number.
+    pub channels: Vec<Channel>,
+    /// SHA-256 over the description, the board file and all guest files.
+    pub source_hash: [u8; 32],
+}
