@@ -109,7 +109,7 @@ pub const CRASH_PANIC: u64 = 2;
 pub const CRASH_BAD_PLAN: u64 = 3;
 
 /// What is left when a monitor fails: nothing else of the machine is touched by it.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CrashRecord {
     /// [`CRASH_MAGIC`] when valid; written last.
