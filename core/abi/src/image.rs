@@ -96,6 +96,10 @@ pub struct ImageHeader {
     pub ram_start: PhysicalAddress,
     /// Bytes of RAM that the plan may use.
     pub ram_bytes: u64,
+    /// Distributor, for the boot core, which sets it up once before it starts the others.
+    pub gicd: PhysicalAddress,
+    /// GICD_ICFGR words to write at boot, by register index (INTID / 16); words 0 and 1 are unused.
+    pub gicd_icfgr: [u32; 16],
     /// SHA-256 of the system description and board file the image was built from.
     pub source_hash: [u8; 32],
     /// Boot facts per core; unused entries are zero.
