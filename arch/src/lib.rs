@@ -1,1 +1,160 @@
-//! Placeholder head; see docs.
+//! The thin layer between monitor logic and the machine.
+//!
+//! [`Machine`] is everything that the monitor asks of hardware. `aarch64` implements it with registers and assembly; [`fake`]
+//! implements it with ordinary memory, so that all monitor logic runs as host tests (hafnium `src/arch/fake`). Which one
+//! is compiled is decided in this file alone. Monitor logic never contains `unsafe` for hardware access: it names physical
+//! addresses, and the identity map that the host planned decides what they reach.
+#![cfg_attr(target_os = "none", no_std)]
+
+use bulkhead_abi::PhysicalAddress;
+use core::sync::atomic::AtomicU64;
+
+#[cfg(target_os = "none")]
+pub mod aarch64;
+#[cfg(not(target_os = "none"))]
+pub mod fake;
+
+/// General registers of the guest, saved at each exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct GuestFrame {
+    /// x0 to x30.
+    pub x: [u64; 31],
+}
+
+impl GuestFrame {
+    /// A frame of zeros.
+    #[must_use]
+    pub const fn zero() -> Self {
+        Self { x: [0; 31] }
+    }
+
+    /// Returns register `number`; 31 is the zero register.
+    #[must_use]
+    pub fn register(&self, number: u8) -> u64 {
+        self.x.get(usize::from(number)).copied().unwrap_or(0)
+    }
+
+    /// Sets register `number`; a write to 31 is lost.
+    pub fn set_register(&mut self, number: u8, value: u64) {
+        if let Some(slot) = self.x.get_mut(usize::from(number)) {
+            *slot = value;
+        }
+    }
+}
+
+/// First part of a core's private data, at offsets that the vectors know. While a guest runs, SP_EL2 points here.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CoreHead {
+    /// The guest's general registers; must stay first.
+    pub frame: GuestFrame,
+    /// Stack for handlers.
+    pub stack_top: u64,
+    /// Address of 256 list-register values by INTID; 0 in an entry sends that interrupt to the slow path.
+    pub fast_table: u64,
+    /// Address of the first counter value ([`bulkhead_abi::observe::Counter::Exits`], then `Interrupt`).
+    pub counters: u64,
+}
+
+/// Facts of the exit that are in registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExitRegisters {
+    /// FAR_EL2.
+    pub fault_address: u64,
+    /// HPFAR_EL2.
+    pub fault_page: u64,
+}
+
+/// Why a PSCI call to the firmware below failed (Arm DEN 0022).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirmwareError(pub i64);
+
+/// Everything the monitor asks of a machine.
+///
+/// Duties of an implementer: `load`/`store` reach exactly the given physical address, once, with the given width, in
+/// program order per address; `*_guest_*` touch the registers of the guest of the calling core.
+pub trait Machine {
+    /// Reads a byte of memory or of a device register.
+    fn load8(&self, address: PhysicalAddress) -> u8;
+    /// Reads a 32-bit word.
+    fn load32(&self, address: PhysicalAddress) -> u32;
+    /// Reads a 64-bit word.
+    fn load64(&self, address: PhysicalAddress) -> u64;
+    /// Writes a byte.
+    fn store8(&self, address: PhysicalAddress, value: u8);
+    /// Writes a 32-bit word.
+    fn store32(&self, address: PhysicalAddress, value: u32);
+    /// Writes a 64-bit word.
+    fn store64(&self, address: PhysicalAddress, value: u64);
+    /// Writes a 64-bit word after all earlier writes have become visible (store-release).
+    fn publish64(&self, address: PhysicalAddress, value: u64);
+    /// Writes a 32-bit word after all earlier writes have become visible (store-release).
+    fn publish32(&self, address: PhysicalAddress, value: u32);
+    /// Orders all earlier accesses before all later ones, for observers on other cores and devices.
+    fn barrier(&self);
+    /// Views a 64-bit word in monitor memory as an atomic.
+    fn atomic(&self, address: PhysicalAddress) -> &'static AtomicU64;
+
+    /// Reads the physical counter.
+    fn counter_ticks(&self) -> u64;
+    /// Arms the EL2 physical timer (one shot) for an absolute counter value.
+    fn set_timer(&self, deadline_ticks: u64);
+    /// Switches the EL2 physical timer off.
+    fn stop_timer(&self);
+    /// Waits for an interrupt with interrupts masked (returns at once when one is pending).
+    fn wait_for_interrupt(&self);
+    /// Tells the emulator and SMT siblings that this is a wait loop.
+    fn spin_hint(&self);
+
+    /// Sets up the CPU interface; `mapped` with split priority drop and the virtual interface on.
+    fn start_interrupts(&self, mapped: bool);
+    /// Acknowledges the highest pending interrupt; 1023 when none.
+    fn acknowledge(&self) -> u32;
+    /// Drops the running priority of an acknowledged interrupt.
+    fn priority_drop(&self, intid: u32);
+    /// Deactivates an interrupt.
+    fn deactivate(&self, intid: u32);
+    /// Sends a software-generated interrupt: an ICC_SGI1R_EL1 value.
+    fn send_sgi(&self, value: u64);
+    /// Bit n = list register n is free.
+    fn free_list_registers(&self) -> u32;
+    /// Reads list register `index` (0..4).
+    fn list_register(&self, index: u32) -> u64;
+    /// Writes list register `index` (0..4).
+    fn set_list_register(&self, index: u32, value: u64);
+    /// Asks for (or stops) a maintenance interrupt when at most one list register is in use.
+    fn set_underflow_interrupt(&self, on: bool);
+    /// Clears list registers, active priorities and the guest's view of the CPU interface.
+    fn reset_virtual_interface(&self, mapped: bool);
+
+    /// Fault addresses of the current exit.
+    fn exit_registers(&self) -> ExitRegisters;
+    /// ELR_EL2.
+    fn guest_program_counter(&self) -> u64;
+    /// Sets ELR_EL2.
+    fn set_guest_program_counter(&self, value: u64);
+    /// Makes the guest take an exception to its EL1: synchronous, with this ESR_EL1 value.
+    fn inject_synchronous(&self, syndrome: u64);
+    /// Resets the guest's system, floating-point and timer registers to architectural values and sets its entry point.
+    fn reset_guest(&self, entry: u64);
+    /// Loads HCR_EL2 and the other control registers of the core's plan.
+    fn load_controls(&self, plan: &bulkhead_abi::plan::CorePlan);
+    /// Drops all cached translations of the current VMID on this core's inner-shareable domain.
+    fn invalidate_guest_translations(&self);
+
+    /// Fills memory with zeros and writes it back (page-aligned, whole pages).
+    fn scrub(&self, address: PhysicalAddress, bytes: u64);
+    /// Copies `bytes`, rounded up to 64, returns the CRC-32C of the source's `bytes`, writes the destination back.
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32;
+    /// Makes copied instructions visible to fetches.
+    fn synchronise_instructions(&self);
+
+    /// Starts a core at the monitor's secondary entry (PSCI CPU_ON).
+    ///
+    /// # Errors
+    /// The firmware's answer when it is not success.
+    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError>;
+    /// Powers the board off (PSCI SYSTEM_OFF). Returns only if the firmware refuses.
+    fn power_off(&self);
+}

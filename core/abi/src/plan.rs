@@ -87,6 +87,8 @@ pub struct CorePlan {
     pub trace: PhysicalAddress,
     /// Bytes of the trace ring, header page included.
     pub trace_bytes: u64,
+    /// 1 if trace recording is on from boot.
+    pub trace_enabled: u64,
     /// Console ring of this vCPU's virtual PL011; zero without one.
     pub console: PhysicalAddress,
     /// Bytes of the console ring, header included.

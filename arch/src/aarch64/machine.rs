@@ -1,0 +1,316 @@
+//! [`Machine`] on real registers.
+
+use crate::{ExitRegisters, FirmwareError, Machine};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::plan::CorePlan;
+use core::sync::atomic::AtomicU64;
+
+/// The machine this monitor runs on. Holds nothing: state is in registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hardware;
+
+/// ICC_CTLR_EL1.EOImode: priority drop and deactivation are separate.
+const EOI_MODE_SPLIT: u64 = 1 << 1;
+/// ICH_HCR_EL2.En.
+const ICH_ENABLE: u64 = 1;
+/// ICH_HCR_EL2.UIE.
+const ICH_UNDERFLOW: u64 = 1 << 1;
+/// PSCI CPU_ON, 64-bit.
+const PSCI_CPU_ON: u64 = 0xc400_0003;
+/// PSCI SYSTEM_OFF.
+const PSCI_SYSTEM_OFF: u64 = 0x8400_0008;
+
+fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
+    let result: u64;
+    // SAFETY: an SMC to the PSCI firmware changes x0-x17 at most (SMCCC 1.1) and no memory of ours.
+    unsafe {
+        core::arch::asm!(
+            "smc #0",
+            inout("x0") function => result,
+            inout("x1") first => _, inout("x2") second => _, inout("x3") third => _,
+            out("x4") _, out("x5") _, out("x6") _, out("x7") _, out("x8") _, out("x9") _, out("x10") _, out("x11") _,
+            out("x12") _, out("x13") _, out("x14") _, out("x15") _, out("x16") _, out("x17") _,
+            options(nostack)
+        );
+    }
+    result as i64
+}
+
+macro_rules! accessors {
+    ($load:ident, $store:ident, $type:ty) => {
+        #[inline(always)]
+        fn $load(&self, address: PhysicalAddress) -> $type {
+            // SAFETY: (1) the EL2 map is identity and was checked by `bulkhead verify`: an address outside it faults into
+            // the epitaph, it cannot corrupt; (2) callers name only planned words, aligned; (3) volatile, so that
+            // memory written by other observers is read once.
+            unsafe { core::ptr::read_volatile(address.0 as *const $type) }
+        }
+        #[inline(always)]
+        fn $store(&self, address: PhysicalAddress, value: $type) {
+            // SAFETY: as for the load; (4) no Rust reference to these words exists: they are only reached by address.
+            unsafe { core::ptr::write_volatile(address.0 as *mut $type, value) }
+        }
+    };
+}
+
+impl Machine for Hardware {
+    accessors!(load32, store32, u32);
+    accessors!(load64, store64, u64);
+    accessors!(load8, store8, u8);
+
+    #[inline(always)]
+    fn publish64(&self, address: PhysicalAddress, value: u64) {
+        // SAFETY: as for `store64`, with release order.
+        unsafe {
+            core::arch::asm!("stlr {v}, [{a}]", v = in(reg) value, a = in(reg) address.0, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline(always)]
+    fn publish32(&self, address: PhysicalAddress, value: u32) {
+        // SAFETY: as for `store32`, with release order.
+        unsafe {
+            core::arch::asm!("stlr {v:w}, [{a}]", v = in(reg) value, a = in(reg) address.0, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline(always)]
+    fn barrier(&self) {
+        // SAFETY: a barrier changes no state.
+        unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+    }
+
+    fn atomic(&self, address: PhysicalAddress) -> &'static AtomicU64 {
+        // SAFETY: planned doorbell words are 8-byte aligned, stay mapped for ever, and are only used as atomics.
+        unsafe { &*(address.0 as *const AtomicU64) }
+    }
+
+    #[inline(always)]
+    fn counter_ticks(&self) -> u64 {
+        read_register!("cntpct_el0")
+    }
+
+    fn set_timer(&self, deadline_ticks: u64) {
+        write_register!("cnthp_cval_el2", deadline_ticks);
+        write_register!("cnthp_ctl_el2", 1);
+    }
+
+    fn stop_timer(&self) {
+        write_register!("cnthp_ctl_el2", 0);
+    }
+
+    fn wait_for_interrupt(&self) {
+        // SAFETY: waiting changes no state.
+        unsafe { core::arch::asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
+    }
+
+    fn spin_hint(&self) {
+        // SAFETY: a hint changes no state.
+        unsafe { core::arch::asm!("yield", options(nostack, preserves_flags)) };
+    }
+
+    fn start_interrupts(&self, mapped: bool) {
+        write_register!("S3_4_C12_C9_5", 0xf); // ICC_SRE_EL2
+        isb();
+        write_register!("S3_0_C12_C12_5", 7); // ICC_SRE_EL1
+        isb();
+        write_register!("S3_0_C12_C12_6", 0); // ICC_IGRPEN0_EL1
+        write_register!("S3_0_C12_C12_3", 0); // ICC_BPR1_EL1
+        write_register!("S3_0_C4_C6_0", if mapped { 0xff } else { 0 }); // ICC_PMR_EL1
+        write_register!("S3_0_C12_C12_4", if mapped { EOI_MODE_SPLIT } else { 0 }); // ICC_CTLR_EL1
+        write_register!("S3_0_C12_C12_7", u64::from(mapped)); // ICC_IGRPEN1_EL1
+        self.reset_virtual_interface(mapped);
+    }
+
+    #[inline(always)]
+    fn acknowledge(&self) -> u32 {
+        read_register!("S3_0_C12_C12_0") as u32 & 0xff_ffff // ICC_IAR1_EL1
+    }
+
+    #[inline(always)]
+    fn priority_drop(&self, intid: u32) {
+        write_register!("S3_0_C12_C12_1", u64::from(intid)); // ICC_EOIR1_EL1
+    }
+
+    fn deactivate(&self, intid: u32) {
+        write_register!("S3_0_C12_C11_1", u64::from(intid)); // ICC_DIR_EL1
+    }
+
+    fn send_sgi(&self, value: u64) {
+        self.barrier();
+        write_register!("S3_0_C12_C11_5", value); // ICC_SGI1R_EL1
+        isb();
+    }
+
+    #[inline(always)]
+    fn free_list_registers(&self) -> u32 {
+        read_register!("S3_4_C12_C11_5") as u32 & 0xf // ICH_ELRSR_EL2
+    }
+
+    fn list_register(&self, index: u32) -> u64 {
+        match index {
+            0 => read_register!("S3_4_C12_C12_0"),
+            1 => read_register!("S3_4_C12_C12_1"),
+            2 => read_register!("S3_4_C12_C12_2"),
+            _ => read_register!("S3_4_C12_C12_3"),
+        }
+    }
+
+    fn set_list_register(&self, index: u32, value: u64) {
+        match index {
+            0 => write_register!("S3_4_C12_C12_0", value),
+            1 => write_register!("S3_4_C12_C12_1", value),
+            2 => write_register!("S3_4_C12_C12_2", value),
+            _ => write_register!("S3_4_C12_C12_3", value),
+        }
+    }
+
+    fn set_underflow_interrupt(&self, on: bool) {
+        write_register!("S3_4_C12_C11_0", ICH_ENABLE | if on { ICH_UNDERFLOW } else { 0 }); // ICH_HCR_EL2
+    }
+
+    fn reset_virtual_interface(&self, mapped: bool) {
+        for index in 0..4 {
+            self.set_list_register(index, 0);
+        }
+        write_register!("S3_4_C12_C9_0", 0); // ICH_AP1R0_EL2
+        write_register!("S3_4_C12_C8_0", 0); // ICH_AP0R0_EL2
+        write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
+        write_register!("S3_4_C12_C11_0", u64::from(mapped)); // ICH_HCR_EL2
+        write_register!("S3_0_C12_C9_0", 0); // ICC_AP1R0_EL1
+        if !mapped {
+            write_register!("S3_0_C12_C12_7", 0); // ICC_IGRPEN1_EL1
+            write_register!("S3_0_C4_C6_0", 0); // ICC_PMR_EL1
+            write_register!("S3_0_C12_C12_4", 0); // ICC_CTLR_EL1
+        }
+        isb();
+    }
+
+    fn exit_registers(&self) -> ExitRegisters {
+        ExitRegisters { fault_address: read_register!("far_el2"), fault_page: read_register!("hpfar_el2") }
+    }
+
+    #[inline(always)]
+    fn guest_program_counter(&self) -> u64 {
+        read_register!("elr_el2")
+    }
+
+    #[inline(always)]
+    fn set_guest_program_counter(&self, value: u64) {
+        write_register!("elr_el2", value);
+    }
+
+    /// Arm ARM D1.10.2: vector offset by the mode the exception comes from.
+    fn inject_synchronous(&self, syndrome: u64) {
+        let state = read_register!("spsr_el2");
+        let offset = match state & 0x1f {
+            0x5 => 0x200,                     // EL1h
+            0x4 => 0x000,                     // EL1t
+            mode if mode & 0x10 == 0 => 0x400, // EL0, AArch64
+            _ => 0x600,                       // EL0, AArch32
+        };
+        write_register!("spsr_el1", state);
+        write_register!("elr_el1", read_register!("elr_el2"));
+        write_register!("esr_el1", syndrome);
+        write_register!("elr_el2", read_register!("vbar_el1").wrapping_add(offset));
+        write_register!("spsr_el2", 0x3c5);
+    }
+
+    fn reset_guest(&self, entry: u64) {
+        super::reset::guest_registers(entry);
+        isb();
+    }
+
+    fn load_controls(&self, plan: &CorePlan) {
+        write_register!("hcr_el2", plan.hcr);
+        write_register!("vtcr_el2", plan.vtcr);
+        write_register!("vttbr_el2", plan.vttbr);
+        write_register!("mdcr_el2", plan.mdcr);
+        write_register!("cptr_el2", plan.cptr);
+        write_register!("vmpidr_el2", plan.vmpidr);
+        isb();
+    }
+
+    fn invalidate_guest_translations(&self) {
+        // SAFETY: dropping cached translations of the guest changes no memory.
+        unsafe { core::arch::asm!("dsb sy", "tlbi vmalls12e1is", "dsb sy", "isb", options(nostack, preserves_flags)) };
+    }
+
+    fn scrub(&self, address: PhysicalAddress, bytes: u64) {
+        // SAFETY: (1) the range is RAM of the calling core's own partition, mapped write-back at EL2, whole pages, and no
+        // Rust reference into it exists; (2) a block of DC ZVA is 64 bytes on the cores supported (checked at boot).
+        unsafe {
+            core::arch::asm!(
+                "2:", "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "cmp {a}, {end}", "b.lo 2b", "dsb sy",
+                a = inout(reg) address.0 => _, end = in(reg) address.0.wrapping_add(bytes), options(nostack)
+            );
+        }
+    }
+
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32 {
+        let mut crc = u32::MAX;
+        let whole = bytes & !63;
+        // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
+        // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.
+        unsafe {
+            core::arch::asm!(
+                ".arch_extension crc", "cbz {n}, 3f", "add {n}, {s}, {n}",
+                "2:", "ldp {t0}, {t1}, [{s}]", "ldp {t2}, {t3}, [{s}, #16]",
+                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
+                "stp {t0}, {t1}, [{d}]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
+                "stp {t2}, {t3}, [{d}, #16]",
+                "ldp {t0}, {t1}, [{s}, #32]", "ldp {t2}, {t3}, [{s}, #48]",
+                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
+                "stp {t0}, {t1}, [{d}, #32]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
+                "stp {t2}, {t3}, [{d}, #48]", "dc civac, {d}",
+                "add {s}, {s}, #64", "add {d}, {d}, #64", "cmp {s}, {n}", "b.lo 2b", "3:",
+                n = inout(reg) whole => _, s = inout(reg) source.0 => _, d = inout(reg) destination.0 => _,
+                c = inout(reg) crc, t0 = out(reg) _, t1 = out(reg) _, t2 = out(reg) _, t3 = out(reg) _,
+                options(nostack)
+            );
+        }
+        // The tail, at most 63 bytes.
+        let mut offset = whole;
+        while offset < bytes {
+            let byte = self.load8(PhysicalAddress(source.0.wrapping_add(offset)));
+            self.store8(PhysicalAddress(destination.0.wrapping_add(offset)), byte);
+            // SAFETY: computes on registers only.
+            unsafe {
+                core::arch::asm!(".arch_extension crc\n crc32cb {c:w}, {c:w}, {b:w}", c = inout(reg) crc, b = in(reg) u32::from(byte),
+                    options(nostack, nomem, preserves_flags, pure));
+            }
+            offset = offset.wrapping_add(1);
+        }
+        // SAFETY: writing a line of the partition's RAM back to memory changes nothing.
+        unsafe {
+            core::arch::asm!("dc civac, {}", in(reg) destination.0.wrapping_add(whole), options(nostack, preserves_flags));
+        }
+        !crc
+    }
+
+    fn synchronise_instructions(&self) {
+        // SAFETY: cache maintenance changes no memory content.
+        unsafe { core::arch::asm!("dsb sy", "ic ialluis", "dsb sy", "isb", options(nostack, preserves_flags)) };
+    }
+
+    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
+        let entry = super::bulkhead_secondary as *const () as usize as u64;
+        match firmware_call(PSCI_CPU_ON, mpidr, entry, 0) {
+            0 => Ok(()),
+            error => Err(FirmwareError(error)),
+        }
+    }
+
+    fn power_off(&self) {
+        firmware_call(PSCI_SYSTEM_OFF, 0, 0, 0);
+    }
+}
+
+fn isb() {
+    // SAFETY: a barrier changes no state.
+    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };
+}

@@ -1,0 +1,70 @@
+//! AArch64 at EL2: registers, boot and vector assembly, and the [`Machine`] that runs on them.
+//!
+//! Register settings are those of `platform-facts.md` part 1b (`mapped`) and of the architecture (`direct`).
+
+#[macro_use]
+mod registers;
+mod machine;
+mod reset;
+
+pub use machine::Hardware;
+
+use crate::CoreHead;
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
+use core::mem::offset_of;
+
+/// MAIR_EL2: 0 = Device-nGnRE, 1 = Normal write-back, 2 = Normal non-cacheable (the indices the host planned with).
+pub const MAIR: u64 = 0x0044_ff04;
+/// TCR_EL2: 39-bit addresses, 4 KiB, write-back inner-shareable walks, 40-bit physical, RES1 bits.
+pub const TCR: u64 = (1 << 31) | (1 << 23) | (2 << 16) | (3 << 12) | (1 << 10) | (1 << 8) | 25;
+/// SCTLR_EL2: RES1 bits, M, C, I, SA, WXN (a writable page is never executed, whatever the tables say).
+pub const SCTLR: u64 = 0x30c5_0830 | (1 << 19) | (1 << 12) | (1 << 3) | (1 << 2) | 1;
+
+core::arch::global_asm!(
+    include_str!("boot.s"),
+    HEADER_MAGIC = const offset_of!(ImageHeader, magic),
+    IMAGE_MAGIC = const IMAGE_MAGIC,
+    HEADER_CORE_COUNT = const offset_of!(ImageHeader, core_count),
+    HEADER_CORES = const offset_of!(ImageHeader, cores),
+    HEADER_PLAN = const offset_of!(ImageHeader, plan),
+    HEADER_PLAN_BYTES = const offset_of!(ImageHeader, plan_bytes),
+    BOOT_MPIDR = const offset_of!(CoreBoot, mpidr),
+    BOOT_SIZE = const size_of::<CoreBoot>(),
+    BOOT_ROOT = const offset_of!(CoreBoot, el2_root),
+    BOOT_DATA = const offset_of!(CoreBoot, data),
+    BOOT_DATA_BYTES = const offset_of!(CoreBoot, data_bytes),
+    BOOT_STACK = const offset_of!(CoreBoot, stack_top),
+    HEAD_STACK = const offset_of!(CoreHead, stack_top),
+    MAIR = const MAIR,
+    TCR = const TCR,
+    SCTLR = const SCTLR,
+);
+
+core::arch::global_asm!(
+    include_str!("vectors.s"),
+    HEAD_STACK = const offset_of!(CoreHead, stack_top),
+    HEAD_FAST = const offset_of!(CoreHead, fast_table),
+    HEAD_COUNTERS = const offset_of!(CoreHead, counters),
+    FAST_ENTRIES = const bulkhead_abi::plan::MAX_INTID,
+);
+
+unsafe extern "C" {
+    fn bulkhead_enter(head: *mut CoreHead) -> !;
+    fn bulkhead_secondary();
+}
+
+/// Enters the guest whose registers are in the head's frame and in the EL1/EL2 registers. Exits come back through the
+/// vectors on a fresh stack.
+///
+/// # Safety
+/// `head` must be the value of TPIDR_EL2 of this core, and the control registers must be loaded.
+pub unsafe fn enter(head: *mut CoreHead) -> ! {
+    // SAFETY: the caller promises what the assembly needs.
+    unsafe { bulkhead_enter(head) }
+}
+
+/// Returns the core's head from TPIDR_EL2.
+#[must_use]
+pub fn core_head() -> *mut CoreHead {
+    read_register!("tpidr_el2") as *mut CoreHead
+}

@@ -1,0 +1,152 @@
+// Vectors of EL2. While a guest runs, SP_EL2 points at the core's head (the guest's register frame is its first field).
+// A handler gets the head in x0, runs on the core's stack, and returns here; then the guest goes on with the frame.
+// The main loop "enter, exit, match, enter" is thus unrolled: the monitor keeps nothing in registers across a guest run.
+
+.macro SAVE_REST                    // x0-x3 are saved already
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    stp     x28, x29, [sp, #224]
+    str     x30, [sp, #240]
+.endm
+
+.macro HANDLE handler               // x1 = argument
+    mov     x0, sp
+    mov     x19, x0                 // callee-saved: survives the handler
+    ldr     x2, [x0, #{HEAD_STACK}]
+    mov     sp, x2
+    bl      \handler
+    mov     sp, x19
+    b       bulkhead_restore
+.endm
+
+.macro FATAL index
+    .balign 128
+    mov     x0, #\index
+    b       bulkhead_fatal
+.endm
+
+.section .text.vectors, "ax"
+.balign 2048
+.globl bulkhead_vectors
+bulkhead_vectors:
+    // From EL2 itself, SP_EL0 and SP_ELx: the monitor is broken. Write an epitaph, stop this core, touch nothing else.
+    FATAL 0
+    FATAL 1
+    FATAL 2
+    FATAL 3
+    FATAL 4
+    FATAL 5
+    FATAL 6
+    FATAL 7
+    // From a guest, AArch64.
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    b       bulkhead_synchronous
+    .balign 128
+    // Interrupt. The fast path forwards an owned, enabled interrupt into list register 0 when that is free.
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    mrs     x1, S3_0_C12_C12_0      // ICC_IAR1_EL1
+    cmp     x1, #{FAST_ENTRIES}
+    b.hs    bulkhead_interrupt
+    ldr     x0, [sp, #{HEAD_FAST}]
+    ldr     x0, [x0, x1, lsl #3]
+    cbz     x0, bulkhead_interrupt
+    mrs     x2, S3_4_C12_C11_5      // ICH_ELRSR_EL2
+    tbz     w2, #0, bulkhead_interrupt
+    msr     S3_4_C12_C12_0, x0      // ICH_LR0_EL2
+    msr     S3_0_C12_C12_1, x1      // ICC_EOIR1_EL1: priority drop
+    ldr     x2, [sp, #{HEAD_COUNTERS}]
+    ldp     x0, x1, [x2]            // exits, interrupts
+    add     x0, x0, #1
+    add     x1, x1, #1
+    stp     x0, x1, [x2]
+    ldp     x2, x3, [sp, #16]
+    ldp     x0, x1, [sp]
+    eret
+    .balign 128
+    // FIQ: nothing is in group 0, so this is spurious; leave it to the slow path, which counts it.
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    mov     x1, #1023
+    b       bulkhead_interrupt
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    b       bulkhead_serror
+    // From a guest, AArch32 (EL0 programs): the same.
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    b       bulkhead_synchronous
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    mrs     x1, S3_0_C12_C12_0
+    b       bulkhead_interrupt
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    mov     x1, #1023
+    b       bulkhead_interrupt
+    .balign 128
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    b       bulkhead_serror
+    .balign 128
+
+bulkhead_synchronous:
+    SAVE_REST
+    mrs     x1, esr_el2
+    HANDLE  bulkhead_handle_synchronous
+
+bulkhead_interrupt:                 // x1 = INTID acknowledged
+    SAVE_REST
+    HANDLE  bulkhead_handle_interrupt
+
+bulkhead_serror:
+    SAVE_REST
+    mrs     x1, esr_el2
+    HANDLE  bulkhead_handle_serror
+
+// Enters the guest for the first time: x0 = head.
+.globl bulkhead_enter
+bulkhead_enter:
+    mov     sp, x0
+bulkhead_restore:
+    ldp     x2, x3, [sp, #16]
+    ldp     x4, x5, [sp, #32]
+    ldp     x6, x7, [sp, #48]
+    ldp     x8, x9, [sp, #64]
+    ldp     x10, x11, [sp, #80]
+    ldp     x12, x13, [sp, #96]
+    ldp     x14, x15, [sp, #112]
+    ldp     x16, x17, [sp, #128]
+    ldp     x18, x19, [sp, #144]
+    ldp     x20, x21, [sp, #160]
+    ldp     x22, x23, [sp, #176]
+    ldp     x24, x25, [sp, #192]
+    ldp     x26, x27, [sp, #208]
+    ldp     x28, x29, [sp, #224]
+    ldr     x30, [sp, #240]
+    ldp     x0, x1, [sp]
+    eret
+
+bulkhead_fatal:                     // x0 = vector; a fault may have come from a bad stack: use the head's own
+    mrs     x1, tpidr_el2
+    ldr     x2, [x1, #{HEAD_STACK}]
+    mov     x3, sp
+    mov     sp, x2
+    bl      bulkhead_handle_fatal
+    b       bulkhead_dead

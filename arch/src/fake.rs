@@ -1,0 +1,212 @@
+//! A machine made of ordinary memory, for host tests of monitor logic (house rule 7).
+//!
+//! Memory is a sparse map of 64-bit words. A distributor and redistributor are plain words, so a test states what the
+//! monitor wrote. Interrupts are queued by the test and acknowledged by the code under test.
+
+use crate::{ExitRegisters, FirmwareError, Machine};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::plan::CorePlan;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+
+/// What the code under test did to the machine, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An interrupt's priority was dropped.
+    PriorityDrop(u32),
+    /// An interrupt was deactivated.
+    Deactivate(u32),
+    /// ICC_SGI1R_EL1 was written.
+    SendSgi(u64),
+    /// The guest got a synchronous exception with this ESR_EL1.
+    Inject(u64),
+    /// The guest's registers were reset to this entry point.
+    ResetGuest(u64),
+    /// A range was scrubbed.
+    Scrub(u64, u64),
+    /// A segment was copied: destination, source, bytes.
+    Copy(u64, u64, u64),
+    /// A core was started.
+    StartCore(u64),
+    /// The board was powered off.
+    PowerOff,
+    /// The EL2 timer was armed (`Some`) or stopped.
+    Timer(Option<u64>),
+}
+
+/// The fake machine.
+#[derive(Debug, Default)]
+pub struct FakeMachine {
+    /// Memory by 8-byte word address.
+    pub words: RefCell<BTreeMap<u64, u64>>,
+    /// Everything that happened.
+    pub events: RefCell<Vec<Event>>,
+    /// Interrupts waiting to be acknowledged.
+    pub pending: RefCell<VecDeque<u32>>,
+    /// List registers.
+    pub list: [Cell<u64>; 4],
+    /// The counter; a wait advances it to the armed deadline.
+    pub now: Cell<u64>,
+    /// FAR_EL2 and HPFAR_EL2.
+    pub exit: Cell<(u64, u64)>,
+    /// ELR_EL2.
+    pub program_counter: Cell<u64>,
+    /// ICH_HCR_EL2.UIE.
+    pub underflow: Cell<bool>,
+    /// Answer of `copy_and_check`; `None` = the CRC of the fake memory's bytes.
+    pub crc: Cell<Option<u32>>,
+    deadline: Cell<Option<u64>>,
+}
+
+impl FakeMachine {
+    /// Returns and forgets what happened so far.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.events.borrow_mut())
+    }
+
+    fn note(&self, event: Event) {
+        self.events.borrow_mut().push(event);
+    }
+
+    fn word(&self, address: u64) -> u64 {
+        self.words.borrow().get(&(address & !7)).copied().unwrap_or(0)
+    }
+
+    fn merge(&self, address: u64, bytes: u32, value: u64) {
+        let shift = (address & 7) * 8;
+        let mask = if bytes == 8 { u64::MAX } else { ((1u64 << (bytes * 8)) - 1) << shift };
+        let old = self.word(address);
+        self.words.borrow_mut().insert(address & !7, (old & !mask) | ((value << shift) & mask));
+    }
+
+    fn bytes(&self, address: u64, count: u64) -> Vec<u8> {
+        (0..count).map(|offset| self.load8(PhysicalAddress(address + offset))).collect()
+    }
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |value, _| if value & 1 == 1 { (value >> 1) ^ 0x82f6_3b78 } else { value >> 1 })
+    })
+}
+
+impl Machine for FakeMachine {
+    fn load8(&self, address: PhysicalAddress) -> u8 {
+        (self.word(address.0) >> ((address.0 & 7) * 8)) as u8
+    }
+    fn load32(&self, address: PhysicalAddress) -> u32 {
+        (self.word(address.0) >> ((address.0 & 4) * 8)) as u32
+    }
+    fn load64(&self, address: PhysicalAddress) -> u64 {
+        self.word(address.0)
+    }
+    fn store8(&self, address: PhysicalAddress, value: u8) {
+        self.merge(address.0, 1, u64::from(value));
+    }
+    fn store32(&self, address: PhysicalAddress, value: u32) {
+        self.merge(address.0, 4, u64::from(value));
+    }
+    fn store64(&self, address: PhysicalAddress, value: u64) {
+        self.merge(address.0, 8, value);
+    }
+    fn publish64(&self, address: PhysicalAddress, value: u64) {
+        self.store64(address, value);
+    }
+    fn publish32(&self, address: PhysicalAddress, value: u32) {
+        self.store32(address, value);
+    }
+    fn barrier(&self) {}
+    fn atomic(&self, _address: PhysicalAddress) -> &'static AtomicU64 {
+        Box::leak(Box::new(AtomicU64::new(0)))
+    }
+    fn counter_ticks(&self) -> u64 {
+        self.now.get()
+    }
+    fn set_timer(&self, deadline_ticks: u64) {
+        self.deadline.set(Some(deadline_ticks));
+        self.note(Event::Timer(Some(deadline_ticks)));
+    }
+    fn stop_timer(&self) {
+        self.deadline.set(None);
+        self.note(Event::Timer(None));
+    }
+    fn wait_for_interrupt(&self) {
+        if let Some(deadline) = self.deadline.get() {
+            self.now.set(self.now.get().max(deadline));
+        }
+    }
+    fn spin_hint(&self) {}
+    fn start_interrupts(&self, _mapped: bool) {}
+    fn acknowledge(&self) -> u32 {
+        self.pending.borrow_mut().pop_front().unwrap_or(1023)
+    }
+    fn priority_drop(&self, intid: u32) {
+        self.note(Event::PriorityDrop(intid));
+    }
+    fn deactivate(&self, intid: u32) {
+        self.note(Event::Deactivate(intid));
+    }
+    fn send_sgi(&self, value: u64) {
+        self.note(Event::SendSgi(value));
+    }
+    fn free_list_registers(&self) -> u32 {
+        self.list.iter().enumerate().fold(0, |free, (index, value)| if value.get() >> 62 == 0 { free | 1 << index } else { free })
+    }
+    fn list_register(&self, index: u32) -> u64 {
+        self.list.get(index as usize).map_or(0, Cell::get)
+    }
+    fn set_list_register(&self, index: u32, value: u64) {
+        if let Some(slot) = self.list.get(index as usize) {
+            slot.set(value);
+        }
+    }
+    fn set_underflow_interrupt(&self, on: bool) {
+        self.underflow.set(on);
+    }
+    fn reset_virtual_interface(&self, _mapped: bool) {
+        for slot in &self.list {
+            slot.set(0);
+        }
+        self.underflow.set(false);
+    }
+    fn exit_registers(&self) -> ExitRegisters {
+        let (fault_address, fault_page) = self.exit.get();
+        ExitRegisters { fault_address, fault_page }
+    }
+    fn guest_program_counter(&self) -> u64 {
+        self.program_counter.get()
+    }
+    fn set_guest_program_counter(&self, value: u64) {
+        self.program_counter.set(value);
+    }
+    fn inject_synchronous(&self, syndrome: u64) {
+        self.note(Event::Inject(syndrome));
+    }
+    fn reset_guest(&self, entry: u64) {
+        self.program_counter.set(entry);
+        self.note(Event::ResetGuest(entry));
+    }
+    fn load_controls(&self, _plan: &CorePlan) {}
+    fn invalidate_guest_translations(&self) {}
+    fn scrub(&self, address: PhysicalAddress, bytes: u64) {
+        self.words.borrow_mut().retain(|word, _| *word < address.0 || *word >= address.0 + bytes);
+        self.note(Event::Scrub(address.0, bytes));
+    }
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32 {
+        let data = self.bytes(source.0, bytes);
+        for (offset, byte) in data.iter().enumerate() {
+            self.store8(PhysicalAddress(destination.0 + offset as u64), *byte);
+        }
+        self.note(Event::Copy(destination.0, source.0, bytes));
+        self.crc.get().unwrap_or_else(|| crc32c(&data))
+    }
+    fn synchronise_instructions(&self) {}
+    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
+        self.note(Event::StartCore(mpidr));
+        Ok(())
+    }
+    fn power_off(&self) {
+        self.note(Event::PowerOff);
+    }
+}
