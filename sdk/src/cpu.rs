@@ -1,0 +1,95 @@
+//! The core itself: counter, identity, waiting, interrupt masking.
+
+use core::arch::asm;
+
+/// Reads the virtual counter (CNTVCT_EL0), in ticks of [`frequency_hz`].
+#[must_use]
+#[inline]
+pub fn counter_ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: reads a counter; ISB keeps the read from being done early. No memory is touched.
+    unsafe { asm!("isb", "mrs {}, CNTVCT_EL0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
+/// Reads the counter's frequency (CNTFRQ_EL0) in Hz.
+#[must_use]
+pub fn frequency_hz() -> u64 {
+    let hz: u64;
+    // SAFETY: reads a constant register.
+    unsafe { asm!("mrs {}, CNTFRQ_EL0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
+    hz
+}
+
+/// Reads the affinity fields of MPIDR_EL1, with the other bits zero.
+#[must_use]
+pub fn affinity() -> u64 {
+    let mpidr: u64;
+    // SAFETY: reads a constant register.
+    unsafe { asm!("mrs {}, MPIDR_EL1", out(reg) mpidr, options(nomem, nostack, preserves_flags)) };
+    mpidr & 0xff_00ff_ffff
+}
+
+/// Returns the number of the vCPU that runs this: affinity level 0, as partitions number their vCPUs.
+#[must_use]
+pub fn vcpu() -> u32 {
+    // The mask leaves 8 bits, so the conversion keeps them all.
+    (affinity() & 0xff) as u32
+}
+
+/// Waits for an interrupt, masked or not (WFI).
+#[inline]
+pub fn wait_for_interrupt() {
+    // SAFETY: stops the core until an interrupt is pending; it changes no memory by itself, but handlers may, so memory
+    // is treated as changed.
+    unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
+}
+
+/// Tells the machine that this core spins (YIELD). Belongs into each wait loop: an emulator runs another core then.
+///
+/// `core::hint::spin_loop` emits ISB on AArch64, which no emulator takes as a hint.
+#[inline]
+pub fn yield_now() {
+    // SAFETY: a hint without effect on registers or memory.
+    unsafe { asm!("yield", options(nomem, nostack, preserves_flags)) };
+}
+
+/// Lets interrupts (IRQ) through on this core.
+#[inline]
+pub fn unmask_interrupts() {
+    // SAFETY: handlers run from here on; they are ordinary functions that keep every register. No `nomem`: they may
+    // change memory.
+    unsafe { asm!("msr DAIFClr, #2", "isb", options(nostack, preserves_flags)) };
+}
+
+/// Holds interrupts (IRQ) back on this core.
+#[inline]
+pub fn mask_interrupts() {
+    // SAFETY: only delays handlers. No `nomem`, so that the compiler moves no memory access out of the masked part.
+    unsafe { asm!("msr DAIFSet, #2", options(nostack, preserves_flags)) };
+}
+
+/// Runs `work` with interrupts held back and puts the mask back as it was.
+pub fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
+    let mask: u64;
+    // SAFETY: reads and sets the interrupt mask; restored below.
+    unsafe { asm!("mrs {}, DAIF", "msr DAIFSet, #2", out(reg) mask, options(nostack, preserves_flags)) };
+    let result = work();
+    // SAFETY: restores the mask read above.
+    unsafe { asm!("msr DAIF, {}", in(reg) mask, options(nostack, preserves_flags)) };
+    result
+}
+
+/// Waits with WFI until `condition` holds; interrupt handlers run in between and may make it true.
+///
+/// The condition is examined with interrupts masked, so a handler cannot slip in between the examination and the WFI;
+/// WFI ends on a masked interrupt too.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    mask_interrupts();
+    while !condition() {
+        wait_for_interrupt();
+        unmask_interrupts();
+        mask_interrupts();
+    }
+    unmask_interrupts();
+}

@@ -1,0 +1,127 @@
+//! Bulkhead's calls, typed. On the bare board every one answers "not supported".
+
+use bulkhead_abi::hypercall::{
+    CALL_DOORBELL, CALL_HEARTBEAT, CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_STATUS, CALL_PARTITION_SUSPEND,
+    CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, SUCCESS,
+};
+use core::arch::asm;
+
+/// Why a call was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// There is no such call: no Bulkhead below, or another version of it.
+    NotSupported,
+    /// This partition may not do it.
+    Denied,
+    /// An argument is out of range.
+    InvalidParameters,
+}
+
+/// What became of a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doorbell {
+    /// The receiver is being notified.
+    Sent,
+    /// The limiter held the notification back; the data stays in the channel.
+    Limited,
+}
+
+/// State of a partition (`bulkhead_abi::status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionStatus {
+    /// One of the `STATE_` constants.
+    pub state: u64,
+    /// One of the `REASON_` constants.
+    pub reason: u64,
+    /// Times started, the first start included.
+    pub generation: u64,
+}
+
+/// Makes a call by HVC (SMC Calling Convention) and returns x0 to x3.
+#[inline]
+pub fn call(function: u64, arguments: [u64; 3]) -> [u64; 4] {
+    let [mut x0, mut x1, mut x2, mut x3] = [function, arguments[0], arguments[1], arguments[2]];
+    // SAFETY: the callee keeps x18 and up (DEN 0028) and no call of this crate writes guest memory. A PSCI call that ends
+    // this vCPU does not come back. Not `nomem`: another partition may act on memory written before.
+    unsafe {
+        asm!(
+            "hvc #0",
+            inout("x0") x0, inout("x1") x1, inout("x2") x2, inout("x3") x3,
+            lateout("x4") _, lateout("x5") _, lateout("x6") _, lateout("x7") _, lateout("x8") _, lateout("x9") _,
+            lateout("x10") _, lateout("x11") _, lateout("x12") _, lateout("x13") _, lateout("x14") _, lateout("x15") _,
+            lateout("x16") _, lateout("x17") _,
+            options(nostack),
+        );
+    }
+    [x0, x1, x2, x3]
+}
+
+fn answer(value: u64) -> Result<u64, CallError> {
+    match value {
+        DENIED => Err(CallError::Denied),
+        INVALID_PARAMETERS => Err(CallError::InvalidParameters),
+        value if value.cast_signed() < 0 => Err(CallError::NotSupported),
+        value => Ok(value),
+    }
+}
+
+/// Reads the ABI version of the monitor.
+///
+/// # Errors
+/// [`CallError::NotSupported`] on the bare board.
+pub fn version() -> Result<u64, CallError> {
+    answer(call(CALL_VERSION, [0; 3])[0])
+}
+
+/// Tells the watchdog that this partition works.
+///
+/// # Errors
+/// [`CallError::NotSupported`] on the bare board.
+pub fn heartbeat() -> Result<(), CallError> {
+    answer(call(CALL_HEARTBEAT, [0; 3])[0]).map(|_| ())
+}
+
+/// Rings a doorbell (`PortInformation::doorbell`).
+///
+/// # Errors
+/// [`CallError::InvalidParameters`] when the partition has no such doorbell.
+pub fn doorbell(number: u32) -> Result<Doorbell, CallError> {
+    match answer(call(CALL_DOORBELL, [u64::from(number), 0, 0])[0])? {
+        SUCCESS => Ok(Doorbell::Sent),
+        LIMITED => Ok(Doorbell::Limited),
+        _ => Err(CallError::NotSupported),
+    }
+}
+
+/// Reads the state of a partition: its own always, others with `manages = true`.
+///
+/// # Errors
+/// [`CallError::Denied`] for others without `manages`, [`CallError::InvalidParameters`] for an index out of range.
+pub fn partition_status(partition: u32) -> Result<PartitionStatus, CallError> {
+    let [result, state, reason, generation] = call(CALL_PARTITION_STATUS, [u64::from(partition), 0, 0]);
+    answer(result).map(|_| PartitionStatus { state, reason, generation })
+}
+
+/// Asks for a partition to be suspended; done when its status says so.
+///
+/// # Errors
+/// As for [`partition_status`].
+pub fn suspend_partition(partition: u32) -> Result<(), CallError> {
+    answer(call(CALL_PARTITION_SUSPEND, [u64::from(partition), 0, 0])[0]).map(|_| ())
+}
+
+/// Asks for a suspended partition to go on.
+///
+/// # Errors
+/// As for [`partition_status`].
+pub fn resume_partition(partition: u32) -> Result<(), CallError> {
+    answer(call(CALL_PARTITION_RESUME, [u64::from(partition), 0, 0])[0]).map(|_| ())
+}
+
+/// Asks for a partition to be restarted from its pristine image.
+///
+/// # Errors
+/// As for [`partition_status`].
+pub fn restart_partition(partition: u32) -> Result<(), CallError> {
+    answer(call(CALL_PARTITION_RESTART, [u64::from(partition), 0, 0])[0]).map(|_| ())
+}
