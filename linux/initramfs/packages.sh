@@ -1,0 +1,86 @@
+#!/bin/sh
+# Fetches what the Linux guest is made of from the user's own Debian sources: kernel, two modules and busybox for arm64.
+#
+#   packages.sh DIRECTORY
+#
+# DIRECTORY/files is complete when it exists: it is made under another name and renamed as the last step. apt gets a
+# private state below DIRECTORY, so neither the package lists nor the architectures of the machine change, and no root is
+# needed. Signatures are checked as always: the sources bring their own keys.
+set -eu
+
+packages="linux-image-cloud-arm64 busybox-static"
+modules="uio uio_pci_generic"
+
+fail() {
+    printf 'x: %s\n' "$*" >&2
+    exit 1
+}
+
+[ $# = 1 ] || fail "usage: packages.sh DIRECTORY"
+[ ! -d "$1/files" ] || exit 0
+for program in apt-get apt-cache apt-config dpkg-deb; do
+    command -v $program >/dev/null 2>&1 || fail "the Linux guest comes from Debian packages, and this machine has no $program; use Debian 12."
+done
+mkdir -p "$1"
+directory=$(cd "$1" && pwd)
+apt=$directory/apt
+work=$directory/work
+rm -rf "$apt" "$work"
+trap 'rm -rf "$apt" "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$work/packages" "$work/files"
+: >"$apt/status"
+
+# The user's configuration (proxies, mirrors, pinning, keys) without what ties it to this machine: hooks, which would run
+# programs as part of an update; extra indexes, which are not needed; state, cache and architecture, which are ours.
+{
+    apt-config dump |
+        grep -vE 'Invoke|^Acquire::IndexTargets|^Dir::(State|Cache)|^Dir::Etc::(parts|main) |^APT::Architectures?[: ]'
+    cat <<EOF
+Dir::Etc::parts "/dev/null";
+Dir::Etc::main "/dev/null";
+Dir::State "$apt/state";
+Dir::State::status "$apt/status";
+Dir::Cache "$apt/cache";
+APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+APT::Sandbox::User "$(id -un)";
+Acquire::Languages "none";
+Acquire::Retries "3";
+EOF
+} >"$apt/apt.conf"
+export APT_CONFIG="$apt/apt.conf"
+
+# A third-party source may be down or have nothing for arm64. That is no failure as long as the packages are found.
+apt-get -q update >"$apt/update.log" 2>&1 || true
+
+# The newest kernel is a dependency of the empty package that Debian names without a version.
+kernel=$(apt-cache depends --important linux-image-cloud-arm64 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+if [ -z "$kernel" ] || [ -z "$(apt-cache madison busybox-static 2>/dev/null)" ]; then
+    grep -E '^[EW]:' "$apt/update.log" >&2 || true
+    fail "the apt sources of this machine do not offer $packages for arm64: check the network, and that the entry of Debian itself in /etc/apt is not limited to another architecture."
+fi
+(cd "$work/packages" && apt-get -q download "$kernel" busybox-static >"$apt/download.log" 2>&1) || {
+    cat "$apt/download.log" >&2
+    fail "cannot download $kernel and busybox-static for arm64: see the messages of apt-get above, then run the same command again."
+}
+
+# shellcheck disable=SC2016 # dpkg-deb fills in these names, not the shell
+for package in "$work"/packages/*.deb; do
+    dpkg-deb -x "$package" "$work/root"
+    dpkg-deb -W --showformat='${Package} ${Version}\n' "$package" >>"$work/files/versions"
+done
+release=${kernel#linux-image-}
+cp "$work/root/boot/vmlinuz-$release" "$work/files/vmlinuz"
+cp "$work/root/bin/busybox" "$work/files/busybox"
+for module in $modules; do
+    # Merged /usr moves the modules in later releases of Debian.
+    found=$(find "$work/root" -path "*/lib/modules/$release/*/$module.ko*" | head -n 1)
+    case $found in
+        *.ko) cp "$found" "$work/files/$module.ko" ;;
+        *.ko.xz) xz -dc "$found" >"$work/files/$module.ko" ;;
+        *) fail "$kernel has no module $module in a form that is known; the channels of the Linux guest need it." ;;
+    esac
+done
+mv "$work/files" "$directory/files"
