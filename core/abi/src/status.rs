@@ -92,6 +92,8 @@ pub struct StatusPage {
     pub restart_ticks: u64,
     /// Calls answered "not supported" or "denied".
     pub denied_calls: u64,
+    /// The partition's name.
+    pub name: crate::Name,
 }
 
 /// Suspend the partition.
