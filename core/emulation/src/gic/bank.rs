@@ -1,0 +1,140 @@
+//! The registers that the distributor and the SGI frame of a redistributor have in common, at the same offsets.
+
+use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS, Written};
+
+/// A bank: where it lies behind the port, and which of its interrupts are the guest's.
+pub(super) struct Bank<'a, Port> {
+    pub(super) port: &'a Port,
+    /// Offset of the bank behind the port: 0 for the distributor, 64 KiB for the SGI frame.
+    pub(super) base: u64,
+    pub(super) owned: &'a [u32; WORDS],
+}
+
+/// One block of 128 bytes per bit register of 1,024 INTIDs, so the block number selects the register.
+const BLOCK_SHIFT: u64 = 7;
+/// IGROUPR (GICD_IGROUPR<n>, GICR_IGROUPR0).
+const GROUP: u64 = 0x080 >> BLOCK_SHIFT;
+/// ISENABLER, ICENABLER, ISPENDR, ICPENDR, ISACTIVER, ICACTIVER: write-one registers.
+const SET_CLEAR_FIRST: u64 = 0x100 >> BLOCK_SHIFT;
+const SET_CLEAR_LAST: u64 = 0x380 >> BLOCK_SHIFT;
+/// IPRIORITYR: one byte per INTID.
+const PRIORITY_FIRST: u64 = 0x400 >> BLOCK_SHIFT;
+const PRIORITY_LAST: u64 = 0x780 >> BLOCK_SHIFT;
+/// ICFGR: two bits per INTID.
+const CONFIGURATION_FIRST: u64 = 0xc00 >> BLOCK_SHIFT;
+const CONFIGURATION_LAST: u64 = 0xc80 >> BLOCK_SHIFT;
+
+/// States whether an offset within a bank is in IPRIORITYR, the one register with byte access.
+pub(super) const fn is_priority(register: u64) -> bool {
+    matches!(register >> BLOCK_SHIFT, PRIORITY_FIRST..=PRIORITY_LAST)
+}
+
+impl<Port: GicPort> Bank<'_, Port> {
+    /// Reads a 32-bit register at an aligned offset.
+    #[inline]
+    pub(super) fn read(&self, register: u64) -> u32 {
+        match register >> BLOCK_SHIFT {
+            SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.masked(register, self.word(register >> 2)),
+            GROUP => self.word(register >> 2),
+            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, bytes_of(self.lanes(register))),
+            CONFIGURATION_FIRST..=CONFIGURATION_LAST => self.masked(register, self.edge_bits(register)),
+            _ => 0,
+        }
+    }
+
+    /// Writes a 32-bit register at an aligned offset.
+    #[inline]
+    pub(super) fn write(&self, register: u64, value: u32) -> Written {
+        match register >> BLOCK_SHIFT {
+            SET_CLEAR_FIRST..=SET_CLEAR_LAST => {
+                let mask = self.word(register >> 2);
+                if value & mask != 0 {
+                    self.port.write32(self.base | register, value & mask);
+                }
+                Written::done_if(value & !mask == 0)
+            }
+            PRIORITY_FIRST..=PRIORITY_LAST => {
+                let mut done = true;
+                for (byte, address) in value.to_le_bytes().into_iter().zip(register..) {
+                    done &= self.write_priority(address, byte) == Written::Done;
+                }
+                Written::done_if(done)
+            }
+            _ => Written::done_if(value == self.read(register)),
+        }
+    }
+
+    /// Reads one byte of IPRIORITYR.
+    pub(super) fn read_priority(&self, register: u64) -> u8 {
+        let word = self.read(register & !3);
+        word.to_le_bytes().get((register & 3) as usize).copied().unwrap_or(0)
+    }
+
+    /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
+    pub(super) fn write_priority(&self, register: u64, priority: u8) -> Written {
+        if self.lanes(register) & 1 == 0 {
+            return Written::done_if(priority == 0);
+        }
+        let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
+        self.port.write8(self.base | register, priority);
+        self.port.priority_changed((register & 0x3ff) as u32, priority);
+        Written::Done
+    }
+
+    /// Reads the register when any of its bits is the guest's; otherwise the hardware is not touched.
+    fn masked(&self, register: u64, mask: u32) -> u32 {
+        if mask == 0 { 0 } else { self.port.read32(self.base | register) & mask }
+    }
+
+    /// Ownership of 32 interrupts.
+    fn word(&self, index: u64) -> u32 {
+        self.owned.get((index & 31) as usize).copied().unwrap_or(0)
+    }
+
+    /// Ownership of the interrupt of a priority byte (bit 0) and of those behind it.
+    fn lanes(&self, register: u64) -> u32 {
+        self.word((register & 0x3ff) >> 5) >> (register & 31)
+    }
+
+    /// The bits of an ICFGR word that say "edge" for own interrupts. The other bit of each pair is RES0.
+    fn edge_bits(&self, register: u64) -> u32 {
+        let first_intid = (register & 0xfc) << 2;
+        let owned = (self.word(first_intid >> 5) >> (first_intid & 16)) & 0xffff;
+        spread_pairs(owned) << 1
+    }
+}
+
+/// Makes a byte mask from the lowest four bits.
+const fn bytes_of(lanes: u32) -> u32 {
+    // Bit i moves to 8i; the sixteen partial products are distinct bits, so nothing carries.
+    ((lanes & 0xf).wrapping_mul(0x0020_4081) & 0x0101_0101).wrapping_mul(0xff)
+}
+
+/// Moves bit i of the lower half to bit 2i.
+const fn spread_pairs(word: u32) -> u32 {
+    let word = (word | (word << 8)) & 0x00ff_00ff;
+    let word = (word | (word << 4)) & 0x0f0f_0f0f;
+    let word = (word | (word << 2)) & 0x3333_3333;
+    (word | (word << 1)) & 0x5555_5555
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_masks_are_exact() {
+        for lanes in 0..64u32 {
+            let expected = (0..4).filter(|lane| lanes & (1 << lane) != 0).fold(0, |mask, lane| mask | (0xff << (8 * lane)));
+            assert_eq!(bytes_of(lanes), expected);
+        }
+    }
+
+    #[test]
+    fn pair_masks_are_exact() {
+        for word in 0..=0xffffu32 {
+            let expected = (0..16).filter(|i| word & (1 << i) != 0).fold(0, |mask, i| mask | (1 << (2 * i)));
+            assert_eq!(spread_pairs(word), expected);
+        }
+    }
+}

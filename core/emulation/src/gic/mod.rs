@@ -1,0 +1,147 @@
+//! The filter in front of the GICv3 distributor and redistributors (Arm IHI 0069, chapter 12).
+//!
+//! A guest sees the physical INTIDs that it owns and nothing else (design record 0002). Enable, pending, active, priority
+//! and route live in the real GIC; this module masks each access to the partition's own interrupts and forwards it through
+//! set/clear words and single bytes, so that two cores of different partitions never write the same bits and no lock is
+//! needed. Registers that pack several owners into one word without such a form (GICD_CTLR, IGROUPR, ICFGR) are written
+//! once at boot from the plan; a guest's write to them is compared with what it reads and has no effect.
+//!
+//! What the filter closes (`platform-facts.md` part 1): **A8** no guest interrupt has priority 0, the monitor's own; **A10**
+//! group and enable bits of others are never written; **A11** the distributor cannot be switched off.
+//!
+//! Rejected: a software distributor. It needs state per interrupt, a lock or a message between cores, and re-injection
+//! code, all of it at EL2; the filter needs eight words that never change.
+
+mod bank;
+mod distributor;
+mod redistributor;
+#[cfg(test)]
+mod shadow;
+
+pub use distributor::{distributor_read, distributor_write};
+pub use redistributor::{FRAME_BYTES, redistributor_read, redistributor_write};
+
+use bulkhead_abi::plan::{MAX_INTID, PartitionPlan};
+
+/// Words of 32 INTIDs in a partition's ownership table.
+pub const WORDS: usize = (MAX_INTID / 32) as usize;
+
+/// Most urgent priority that a guest can give: the smallest non-zero value of the five priority bits of the boards in
+/// use (bits 7:3). Priority 0 is the monitor's (attack A8).
+pub const MOST_URGENT_GUEST_PRIORITY: u8 = 8;
+
+/// SGIs and PPIs of every core that belong to its partition: SGI 0-14, PPI 27 (CNTV), PPI 30 (CNTP). SGI 15, PPI 25
+/// (maintenance) and PPI 26 (CNTHP) are the monitor's.
+pub const PRIVATE_INTERRUPTS: u32 = 0x7fff | (1 << 27) | (1 << 30);
+
+/// GICD_CTLR as the guest reads it: DS, ARE, EnableGrp1 (one security state).
+const DISTRIBUTOR_CONTROL: u32 = 0x52;
+/// GICD_IIDR and GICR_IIDR: implementer Arm (0x43b), product `B`. Guests select errata by it, so no real product.
+const IMPLEMENTER: u32 = 0x4200_043b;
+/// GICD_PIDR2 and GICR_PIDR2: architecture revision 3 (GICv3).
+const PERIPHERAL_ID2: u32 = 0x3b;
+/// Offset of PIDR2 in every 64 KiB frame.
+const PERIPHERAL_ID2_OFFSET: u64 = 0xffe8;
+
+/// Which interrupts a partition owns. Built once from its plan; 64 bytes that never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct OwnedInterrupts {
+    /// Bit n of word w: SPI 32w + n is the partition's. Word 0 is empty: with affinity routing the distributor has no
+    /// SGIs or PPIs (GICD_ISENABLER0 and its kin are RES0).
+    shared: [u32; WORDS],
+    /// The same for its redistributors: SGIs and PPIs in word 0, nothing else.
+    private: [u32; WORDS],
+}
+
+impl OwnedInterrupts {
+    /// Collects the interrupts of a plan. Numbers below 32 or outside the table are left out.
+    #[must_use]
+    pub fn from_plan(plan: &PartitionPlan) -> Self {
+        let mut shared = [0u32; WORDS];
+        for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
+            if interrupt.intid < 32 {
+                continue;
+            }
+            if let Some(word) = shared.get_mut((interrupt.intid >> 5) as usize) {
+                *word |= bit(interrupt.intid);
+            }
+        }
+        let mut private = [0u32; WORDS];
+        if let Some(word) = private.first_mut() {
+            *word = PRIVATE_INTERRUPTS;
+        }
+        Self { shared, private }
+    }
+
+    /// States whether the partition owns this interrupt, private ones included.
+    #[must_use]
+    pub fn owns(&self, intid: u32) -> bool {
+        let words = if intid < 32 { &self.private } else { &self.shared };
+        words.get((intid >> 5) as usize).is_some_and(|word| word & bit(intid) != 0)
+    }
+
+    /// Returns the owned SPIs, one word per 32 INTIDs; word 0 is zero. For initialisation and restart.
+    #[must_use]
+    pub const fn shared_words(&self) -> &[u32; WORDS] {
+        &self.shared
+    }
+}
+
+/// The bit of an INTID in its word.
+const fn bit(intid: u32) -> u32 {
+    1 << (intid & 31)
+}
+
+/// Access to the physical frame: the distributor, or the own redistributor pair (RD frame, SGI frame at +64 KiB).
+///
+/// `offset` is relative to the frame's base, naturally aligned, and always that of a register named in this module. The
+/// implementer performs exactly one access of the given width.
+pub trait GicPort {
+    /// Reads 32 bits.
+    fn read32(&self, offset: u64) -> u32;
+    /// Writes 32 bits.
+    fn write32(&self, offset: u64, value: u32);
+    /// Writes one byte (GICD_IPRIORITYR, GICR_IPRIORITYR).
+    fn write8(&self, offset: u64, value: u8);
+    /// Reads 64 bits (GICD_IROUTER).
+    fn read64(&self, offset: u64) -> u64;
+    /// Writes 64 bits (GICD_IROUTER).
+    fn write64(&self, offset: u64, value: u64);
+    /// Tells that the guest gave an own interrupt this priority (already clamped), for the monitor's copy from which it
+    /// fills list registers.
+    fn priority_changed(&self, intid: u32, priority: u8);
+}
+
+/// The access has no meaning; the monitor answers it RAZ/WI, counts it and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// Width or alignment that the register does not have (IHI 0069, 12.1, access sizes).
+    Width,
+    /// Register of another vCPU's redistributor frame, other than its identification.
+    OtherFrame,
+    /// Outside the frames of the partition.
+    OutOfRange,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the monitor counts ignored writes"]
+pub enum Written {
+    /// Everything the guest asked for was done, or was so already.
+    Done,
+    /// At least one bit concerned an interrupt that is not its own, or a register that only the plan sets.
+    Ignored,
+}
+
+impl Written {
+    /// `Done` when the condition holds.
+    const fn done_if(done: bool) -> Self {
+        if done { Self::Done } else { Self::Ignored }
+    }
+}
+
+/// Takes the half of a 64-bit register that a 32-bit access at this offset means.
+const fn half(value: u64, offset: u64) -> u64 {
+    if offset & 4 == 0 { value & 0xffff_ffff } else { value >> 32 }
+}

@@ -1,0 +1,337 @@
+//! A GIC model with an owner per bit: it panics on any access that the partition may not cause. The heart of the tests.
+
+use super::*;
+use crate::testing::{Random, plan};
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// What lies behind the port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Distributor,
+    Redistributor,
+}
+
+/// Registers as words; writes are checked against the owned INTIDs by arithmetic that shares nothing with the filter.
+struct Shadow {
+    frame: Frame,
+    owned: Vec<u32>,
+    cores: Vec<u64>,
+    words: RefCell<BTreeMap<u64, u32>>,
+    accesses: Cell<usize>,
+    priorities: RefCell<BTreeMap<u32, u8>>,
+}
+
+impl Shadow {
+    fn new(frame: Frame, plan: &PartitionPlan) -> Self {
+        let owned = match frame {
+            Frame::Distributor => plan.interrupts.iter().take(plan.interrupt_count as usize).map(|i| i.intid).collect(),
+            Frame::Redistributor => (0..15).chain([27, 30]).collect(),
+        };
+        let cores = plan.vcpu_mpidr.iter().take(plan.vcpu_count as usize).map(|m| m & 0xff_00ff_ffff).collect();
+        Self { frame, owned, cores, words: RefCell::default(), accesses: Cell::new(0), priorities: RefCell::default() }
+    }
+
+    /// Offset within the register bank.
+    fn bank(&self, offset: u64) -> u64 {
+        match self.frame {
+            Frame::Distributor => offset,
+            Frame::Redistributor => {
+                assert_eq!(offset >> 16, 1, "only the SGI frame is forwarded, not {offset:#x}");
+                offset & 0xffff
+            }
+        }
+    }
+
+    fn count(&self) {
+        self.accesses.set(self.accesses.get() + 1);
+    }
+
+    fn set(&self, offset: u64, value: u32) {
+        self.words.borrow_mut().insert(offset, value);
+    }
+}
+
+impl GicPort for Shadow {
+    fn read32(&self, offset: u64) -> u32 {
+        assert_eq!(offset % 4, 0);
+        self.count();
+        let register = self.bank(offset);
+        assert!((0x100..0x800).contains(&register) || (0xc00..0xd00).contains(&register), "read of {register:#x}");
+        self.words.borrow().get(&offset).copied().unwrap_or(0)
+    }
+
+    fn write32(&self, offset: u64, value: u32) {
+        assert_eq!(offset % 4, 0);
+        self.count();
+        let register = self.bank(offset);
+        // A10, A11: only write-one registers are written as words; never GICD_CTLR, IGROUPR, ICFGR, IGRPMODR.
+        assert!((0x100..0x400).contains(&register), "word write to {register:#x}");
+        let first = (register % 0x80) as u32 * 8;
+        for bit in 0..32 {
+            assert!(value & (1 << bit) == 0 || self.owned.contains(&(first + bit)), "INTID {} at {register:#x}", first + bit);
+        }
+    }
+
+    fn write8(&self, offset: u64, value: u8) {
+        self.count();
+        let register = self.bank(offset);
+        assert!((0x400..0x800).contains(&register), "byte write to {register:#x}");
+        assert!(self.owned.contains(&((register - 0x400) as u32)), "priority of {}", register - 0x400);
+        // A8: 0 is the monitor's.
+        assert!(value >= 8, "priority {value}");
+    }
+
+    fn read64(&self, offset: u64) -> u64 {
+        self.count();
+        assert!(self.frame == Frame::Distributor && offset.is_multiple_of(8));
+        assert!(self.owned.contains(&((offset - 0x6000) as u32 / 8)));
+        let words = self.words.borrow();
+        let word = |at| u64::from(words.get(&at).copied().unwrap_or(0));
+        word(offset) | word(offset + 4) << 32
+    }
+
+    fn write64(&self, offset: u64, value: u64) {
+        self.count();
+        assert!(self.frame == Frame::Distributor && offset.is_multiple_of(8));
+        assert!(self.owned.contains(&((offset - 0x6000) as u32 / 8)), "route at {offset:#x}");
+        assert!(self.cores.contains(&value), "routed to {value:#x}");
+        self.set(offset, value as u32);
+        self.set(offset + 4, (value >> 32) as u32);
+    }
+
+    fn priority_changed(&self, intid: u32, priority: u8) {
+        assert!(self.owned.contains(&intid) && priority >= 8);
+        self.priorities.borrow_mut().insert(intid, priority);
+    }
+}
+
+/// Interrupts at word boundaries and in between.
+const OWN: [u32; 5] = [32, 63, 64, 100, 255];
+
+fn distributor() -> (OwnedInterrupts, PartitionPlan, Shadow) {
+    let plan = plan(&OWN);
+    (OwnedInterrupts::from_plan(&plan), plan, Shadow::new(Frame::Distributor, &plan))
+}
+
+fn redistributor() -> (OwnedInterrupts, PartitionPlan, Shadow) {
+    let plan = plan(&OWN);
+    (OwnedInterrupts::from_plan(&plan), plan, Shadow::new(Frame::Redistributor, &plan))
+}
+
+/// An offset that an attacker picks: anywhere, or near the registers.
+fn hostile_offset(random: &mut Random, bytes: u64) -> u64 {
+    let offset = match random.below(4) {
+        0 => random.below(bytes),
+        1 => 0x6000 + random.below(0x2000),
+        2 => 0x1_0000 + random.below(32) * 0x80 + random.below(8),
+        _ => random.below(0x1000),
+    } % bytes;
+    if random.below(8) == 0 { offset } else { offset & !3 }
+}
+
+const WIDTHS: [u8; 4] = [1, 2, 4, 8];
+
+#[test]
+fn hostile_accesses_never_reach_foreign_distributor_bits() {
+    // A8, A10, A11, QV-13, QV-16.
+    let (owned, plan, shadow) = distributor();
+    let mut random = Random::new(5);
+    for _ in 0..400_000 {
+        let offset = hostile_offset(&mut random, 0x1_0000);
+        let bytes = WIDTHS[random.below(4) as usize];
+        let _ = distributor_write(&owned, &plan, &shadow, offset, bytes, random.hostile());
+        let _ = distributor_read(&owned, &plan, &shadow, offset, bytes);
+    }
+    assert!(shadow.accesses.get() > 1000);
+}
+
+#[test]
+fn hostile_accesses_never_reach_foreign_redistributor_bits() {
+    let (owned, plan, shadow) = redistributor();
+    let mut random = Random::new(6);
+    for _ in 0..400_000 {
+        let frame = random.below(3) * FRAME_BYTES;
+        let offset = frame + hostile_offset(&mut random, FRAME_BYTES);
+        let bytes = WIDTHS[random.below(4) as usize];
+        let vcpu = random.below(2) as u32;
+        let before = shadow.accesses.get();
+        let _ = redistributor_write(&owned, &plan, vcpu, &shadow, offset, bytes, random.hostile());
+        let _ = redistributor_read(&owned, &plan, vcpu, &shadow, offset, bytes);
+        if frame / FRAME_BYTES != u64::from(vcpu) {
+            assert_eq!(shadow.accesses.get(), before, "another vCPU's frame touched the hardware");
+        }
+    }
+    assert!(shadow.accesses.get() > 1000);
+}
+
+#[test]
+fn hardware_bits_of_others_are_invisible() {
+    let (owned, plan, shadow) = distributor();
+    for offset in (0x100..0x800).chain(0xc00..0xd00).step_by(4) {
+        shadow.set(offset, u32::MAX);
+    }
+    let read = |offset| distributor_read(&owned, &plan, &shadow, offset, 4).unwrap();
+    for register in [0x080u64, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380] {
+        assert_eq!(read(register), 0, "word 0 is RES0 under affinity routing");
+        assert_eq!(read(register + 4), 1 << 31 | 1);
+        assert_eq!(read(register + 8), 1);
+        assert_eq!(read(register + 12), 1 << 4);
+        assert_eq!(read(register + 28), 1 << 31);
+        assert_eq!(read(register + 32), 0);
+    }
+    assert_eq!(read(0x400 + 32), 0x0000_00ff);
+    assert_eq!(read(0x400 + 60), 0xff00_0000);
+    assert_eq!(distributor_read(&owned, &plan, &shadow, 0x400 + 63, 1), Ok(0xff));
+    assert_eq!(distributor_read(&owned, &plan, &shadow, 0x400 + 62, 1), Ok(0));
+    // ICFGR: bit 1 of each pair; INTID 32 is the first of word 2, 63 the last of word 3, 100 the fifth of word 6.
+    assert_eq!(read(0xc08), 0b10);
+    assert_eq!(read(0xc0c), 1 << 31);
+    assert_eq!(read(0xc18), 1 << 9);
+    assert_eq!(read(0xc3c), 1 << 31);
+}
+
+#[test]
+fn a_word_without_own_bits_costs_no_hardware_access() {
+    let (owned, plan, shadow) = distributor();
+    for register in [0x100u64, 0x180, 0x200, 0x280, 0x300, 0x380] {
+        assert_eq!(distributor_write(&owned, &plan, &shadow, register + 16, 4, 0xffff_ffff), Ok(Written::Ignored));
+        assert_eq!(distributor_read(&owned, &plan, &shadow, register + 16, 4), Ok(0));
+    }
+    assert_eq!(shadow.accesses.get(), 0);
+}
+
+#[test]
+fn writes_are_compared_and_counted() {
+    let (owned, plan, shadow) = distributor();
+    let write = |offset, value| distributor_write(&owned, &plan, &shadow, offset, 4, value);
+    assert_eq!(write(0x104, 1 << 31), Ok(Written::Done));
+    assert_eq!(write(0x104, 0b11), Ok(Written::Ignored)); // INTID 33 is foreign
+    assert_eq!(write(0x084, 1 << 31 | 1), Ok(Written::Done)); // Group 1 already
+    assert_eq!(write(0x084, 0), Ok(Written::Ignored)); // Group 0 is not for guests (A10)
+    assert_eq!(write(0xc08, 0), Ok(Written::Done)); // level already
+    assert_eq!(write(0xc08, 0b10), Ok(Written::Ignored));
+    // A11: the distributor cannot be switched off.
+    assert_eq!(write(0, 0), Ok(Written::Ignored));
+    assert_eq!(write(0, 0x52), Ok(Written::Done));
+    assert_eq!(distributor_read(&owned, &plan, &shadow, 0, 4), Ok(0x52));
+}
+
+#[test]
+fn priorities_are_clamped_and_reported() {
+    // A8.
+    let (owned, plan, shadow) = distributor();
+    assert_eq!(distributor_write(&owned, &plan, &shadow, 0x400 + 60, 4, 0x00a0_a0a0), Ok(Written::Ignored));
+    assert_eq!(shadow.priorities.borrow().get(&63), Some(&8));
+    assert_eq!(distributor_write(&owned, &plan, &shadow, 0x400 + 100, 1, 0xa0), Ok(Written::Done));
+    assert_eq!(shadow.priorities.borrow().get(&100), Some(&0xa0));
+    assert_eq!(shadow.priorities.borrow().len(), 2);
+    let (owned, plan, shadow) = redistributor();
+    assert_eq!(redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0400 + 24, 4, 0), Ok(Written::Done));
+    assert_eq!(shadow.priorities.borrow().iter().collect::<Vec<_>>(), [(&27, &8)]); // 24, 25, 26 are not the guest's
+}
+
+#[test]
+fn identification_is_what_the_plan_says() {
+    let (owned, mut plan, shadow) = distributor();
+    let read = |plan: &PartitionPlan, offset| distributor_read(&owned, plan, &shadow, offset, 4).unwrap();
+    for (highest, lines) in [(31, 0), (32, 1), (63, 1), (64, 2), (255, 7), (u32::MAX, 31)] {
+        plan.highest_intid = highest;
+        assert_eq!(read(&plan, 4) & 0x1f, lines, "ITLinesNumber for {highest}");
+    }
+    // SecurityExtn 10, MBIS 16, LPIS 17, DVIS 18, ESPI 8: absent.
+    assert_eq!(read(&plan, 4) & (1 << 10 | 1 << 16 | 1 << 17 | 1 << 18 | 1 << 8), 0);
+    assert_eq!(read(&plan, 8), 0x4200_043b);
+    assert_eq!(read(&plan, 0xc), 0); // TYPER2
+    assert_eq!(read(&plan, 0x10), 0); // STATUSR
+    assert_eq!(read(&plan, 0xffe8), 0x3b);
+    assert_eq!(shadow.accesses.get(), 0);
+}
+
+#[test]
+fn routes_are_virtual_affinities_of_own_cores() {
+    // QV-12: one owner, and only its cores.
+    let (owned, plan, shadow) = distributor();
+    let at = |intid: u64| 0x6000 + 8 * intid;
+    let write = |offset, bytes, value| distributor_write(&owned, &plan, &shadow, offset, bytes, value);
+    let read = |offset, bytes| distributor_read(&owned, &plan, &shadow, offset, bytes);
+    let hardware = |intid| shadow.words.borrow().get(&at(intid)).copied();
+    assert_eq!(write(at(100), 8, 1), Ok(Written::Done));
+    assert_eq!(hardware(100), Some(0x101));
+    assert_eq!(read(at(100), 8), Ok(1));
+    assert_eq!(read(at(100), 4), Ok(1));
+    assert_eq!(read(at(100) + 4, 4), Ok(0));
+    // Any core: vCPU 0.
+    assert_eq!(write(at(100), 4, 1 << 31), Ok(Written::Done));
+    assert_eq!(hardware(100), Some(2));
+    assert_eq!(read(at(100), 8), Ok(0));
+    // Outside the partition: nothing changes.
+    for target in [2, 0x101, 1 << 32, 0x8_0000_0002] {
+        assert_eq!(write(at(100), 8, target), Ok(Written::Ignored), "{target:#x}");
+    }
+    assert_eq!(write(at(100) + 4, 4, 1), Ok(Written::Ignored));
+    assert_eq!(hardware(100), Some(2));
+    // Foreign SPI.
+    assert_eq!(write(at(101), 8, 1), Ok(Written::Ignored));
+    assert_eq!(read(at(101), 8), Ok(0));
+    assert_eq!(hardware(101), None);
+}
+
+#[test]
+fn access_widths_follow_the_manual() {
+    let (owned, plan, shadow) = distributor();
+    for (offset, bytes) in [(0x104, 8), (0x104, 1), (0x104, 2), (0x106, 4), (0x420, 2), (0x420, 8), (0x6100, 1), (0x6104, 8), (4, 8), (0xffe8, 1)] {
+        assert_eq!(distributor_read(&owned, &plan, &shadow, offset, bytes), Err(Rejected::Width), "{offset:#x}");
+        assert_eq!(distributor_write(&owned, &plan, &shadow, offset, bytes, 1), Err(Rejected::Width), "{offset:#x}");
+    }
+    assert_eq!(redistributor_read(&owned, &plan, 0, &shadow, 0x70, 8), Err(Rejected::Width));
+    assert_eq!(redistributor_read(&owned, &plan, 0, &shadow, 2 * FRAME_BYTES, 4), Err(Rejected::OutOfRange));
+    assert_eq!(redistributor_read(&owned, &plan, 0, &shadow, u64::MAX - 3, 4), Err(Rejected::OutOfRange));
+}
+
+#[test]
+fn another_frame_shows_its_identification_only() {
+    let (owned, plan, shadow) = redistributor();
+    let read = |vcpu, offset, bytes| redistributor_read(&owned, &plan, vcpu, &shadow, offset, bytes);
+    for vcpu in 0..2 {
+        assert_eq!(read(vcpu, 8, 8), Ok(0)); // vCPU 0: affinity 0, not last
+        assert_eq!(read(vcpu, FRAME_BYTES + 8, 8), Ok(1 << 32 | 1 << 8 | 1 << 4));
+        assert_eq!(read(vcpu, FRAME_BYTES + 8, 4), Ok(1 << 8 | 1 << 4));
+        assert_eq!(read(vcpu, FRAME_BYTES + 12, 4), Ok(1));
+        assert_eq!(read(vcpu, FRAME_BYTES + 0xffe8, 4), Ok(0x3b));
+        assert_eq!(read(vcpu, FRAME_BYTES + 4, 4), Ok(0x4200_043b));
+    }
+    for offset in [0x14, 0x1_0080, 0x1_0100, 0x1_0400, 0x1_0c04] {
+        assert_eq!(read(0, FRAME_BYTES + offset, 4), Err(Rejected::OtherFrame));
+        assert_eq!(redistributor_write(&owned, &plan, 0, &shadow, FRAME_BYTES + offset, 4, 1), Err(Rejected::OtherFrame));
+    }
+    assert_eq!(shadow.accesses.get(), 0);
+}
+
+#[test]
+fn own_frame_is_masked_to_own_private_interrupts() {
+    let (owned, plan, shadow) = redistributor();
+    for offset in (0x1_0100..0x1_0800).chain(0x1_0c00..0x1_0d00).step_by(4) {
+        shadow.set(offset, u32::MAX);
+    }
+    let read = |offset| redistributor_read(&owned, &plan, 1, &shadow, FRAME_BYTES + offset, 4).unwrap();
+    assert_eq!(read(0x14), 0, "WAKER: awake");
+    assert_eq!(read(0), 0);
+    assert_eq!(read(0x1_0080), 0x4800_7fff);
+    assert_eq!(read(0x1_0100), 0x4800_7fff);
+    assert_eq!(read(0x1_0104), 0, "one word of private interrupts");
+    assert_eq!(read(0x1_0c04), 1 << 23 | 1 << 29);
+    assert_eq!(redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0180, 4, 0xffff_ffff), Ok(Written::Ignored));
+    assert_eq!(redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0100, 4, 1 << 27), Ok(Written::Done));
+}
+
+#[test]
+fn ownership_comes_from_the_plan_alone() {
+    let mut plan = plan(&[40, 31, 256, u32::MAX, 41]);
+    plan.interrupt_count = 4; // 41 is not counted
+    let owned = OwnedInterrupts::from_plan(&plan);
+    let all: Vec<u32> = (0..300).filter(|intid| owned.owns(*intid)).collect();
+    assert_eq!(all, (0..15).chain([27, 30, 40]).collect::<Vec<_>>());
+    assert!(!owned.owns(u32::MAX));
+}

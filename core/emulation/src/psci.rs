@@ -1,0 +1,215 @@
+//! Calls of guests by SMC or HVC: PSCI 1.1 (Arm DEN 0022), SMCCC 1.1 (Arm DEN 0028) and Bulkhead's own.
+//!
+//! [`decode`] is an allow-list: what is not named is [`Call::NotSupported`]. Nothing a guest calls ever reaches the
+//! firmware. Calls whose answer is a constant are answered here, so that the monitor handles only those that do something.
+
+use bulkhead_abi::{ABI_VERSION, hypercall};
+
+/// PSCI answer: already on (-4).
+pub const ALREADY_ON: u64 = (-4i64) as u64;
+/// PSCI answer: switching on is under way (-5).
+pub const ON_PENDING: u64 = (-5i64) as u64;
+/// PSCI answer: internal failure (-6).
+pub const INTERNAL_FAILURE: u64 = (-6i64) as u64;
+/// PSCI answer: not present (-7).
+pub const NOT_PRESENT: u64 = (-7i64) as u64;
+/// PSCI answer: the entry point is not in the partition's memory (-9).
+pub const INVALID_ADDRESS: u64 = (-9i64) as u64;
+
+/// AFFINITY_INFO answer: on.
+pub const AFFINITY_ON: u64 = 0;
+/// AFFINITY_INFO answer: off.
+pub const AFFINITY_OFF: u64 = 1;
+/// AFFINITY_INFO answer: switching on is under way.
+pub const AFFINITY_ON_PENDING: u64 = 2;
+
+/// PSCI 1.1.
+const PSCI_VERSION: u64 = 0x1_0001;
+/// SMCCC 1.1.
+const SMCCC_VERSION: u64 = 0x1_0001;
+/// MIGRATE_INFO_TYPE: no trusted operating system that would need migration.
+const NO_TRUSTED_OS: u64 = 2;
+
+/// Set in a function id of the 64-bit convention.
+const SIXTY_FOUR: u32 = 1 << 30;
+/// Affinity fields of MPIDR.
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+/// A decoded call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// x0 = this value, nothing else to do.
+    Answer(u64),
+    /// x0 = NOT_SUPPORTED, counted as a denied call.
+    NotSupported,
+    /// CPU_OFF of the calling vCPU.
+    CpuOff,
+    /// CPU_ON.
+    CpuOn {
+        /// Affinity of the vCPU to start; [`vcpu_of`] turns it into a number.
+        target: u64,
+        /// Guest address of its first instruction.
+        entry: u64,
+        /// Its x0.
+        context: u64,
+    },
+    /// AFFINITY_INFO at level 0; other levels are answered INVALID_PARAMETERS here.
+    AffinityInfo {
+        /// Affinity of the vCPU.
+        target: u64,
+    },
+    /// SYSTEM_OFF.
+    SystemOff,
+    /// SYSTEM_RESET, or SYSTEM_RESET2 with an architectural warm reset.
+    SystemReset,
+    /// [`hypercall::CALL_HEARTBEAT`].
+    Heartbeat,
+    /// [`hypercall::CALL_DOORBELL`] with its argument.
+    Doorbell(u64),
+    /// [`hypercall::CALL_PARTITION_STATUS`] with the partition.
+    PartitionStatus(u64),
+    /// [`hypercall::CALL_PARTITION_SUSPEND`] with the partition.
+    PartitionSuspend(u64),
+    /// [`hypercall::CALL_PARTITION_RESUME`] with the partition.
+    PartitionResume(u64),
+    /// [`hypercall::CALL_PARTITION_RESTART`] with the partition.
+    PartitionRestart(u64),
+}
+
+/// Decodes x0-x3 of an SMC #0 or HVC #0.
+///
+/// The function id is W0 (DEN 0028, 3.1). A call of the 32-bit convention takes W1-W3, whatever the upper halves hold.
+#[must_use]
+#[inline]
+pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
+    let id = function_id as u32;
+    let mask = if id & SIXTY_FOUR != 0 { u64::MAX } else { 0xffff_ffff };
+    let (x1, x2, x3) = (x1 & mask, x2 & mask, x3 & mask);
+    match u64::from(id) {
+        hypercall::CALL_DOORBELL => Call::Doorbell(x1),
+        hypercall::CALL_VERSION => Call::Answer(ABI_VERSION as u64),
+        hypercall::CALL_HEARTBEAT => Call::Heartbeat,
+        hypercall::CALL_PARTITION_STATUS => Call::PartitionStatus(x1),
+        hypercall::CALL_PARTITION_SUSPEND => Call::PartitionSuspend(x1),
+        hypercall::CALL_PARTITION_RESUME => Call::PartitionResume(x1),
+        hypercall::CALL_PARTITION_RESTART => Call::PartitionRestart(x1),
+        0x8400_0000 => Call::Answer(PSCI_VERSION),
+        // CPU_SUSPEND: a standby that ended at once (DEN 0022, 5.4: a caller must expect early wake-up). WFI is native,
+        // so an idle guest loses nothing by it.
+        0x8400_0001 | 0xc400_0001 => Call::Answer(hypercall::SUCCESS),
+        0x8400_0002 => Call::CpuOff,
+        0x8400_0003 | 0xc400_0003 => Call::CpuOn { target: x1, entry: x2, context: x3 },
+        0x8400_0004 | 0xc400_0004 if x2 == 0 => Call::AffinityInfo { target: x1 },
+        0x8400_0004 | 0xc400_0004 => Call::Answer(hypercall::INVALID_PARAMETERS),
+        0x8400_0006 => Call::Answer(NO_TRUSTED_OS),
+        0x8400_0008 => Call::SystemOff,
+        0x8400_0009 => Call::SystemReset,
+        0x8400_000a => Call::Answer(features(x1)),
+        // SYSTEM_RESET2: type 0 is the architectural warm reset; bit 31 would be a vendor's.
+        0x8400_0012 | 0xc400_0012 if x1 & 0xffff_ffff == 0 => Call::SystemReset,
+        0x8400_0012 | 0xc400_0012 => Call::Answer(hypercall::INVALID_PARAMETERS),
+        0x8000_0000 => Call::Answer(SMCCC_VERSION),
+        // SMCCC_ARCH_FEATURES: itself and the version; no workaround calls, the guest reads the real MIDR.
+        0x8000_0001 if matches!(x1 as u32, 0x8000_0000 | 0x8000_0001) => Call::Answer(hypercall::SUCCESS),
+        0x8000_0001 => Call::Answer(hypercall::NOT_SUPPORTED),
+        _ => Call::NotSupported,
+    }
+}
+
+/// Answers PSCI_FEATURES (DEN 0022, 5.16): 0 for what exists, with no optional flags, else NOT_SUPPORTED.
+#[must_use]
+pub fn features(function_id: u64) -> u64 {
+    match function_id as u32 {
+        0x8400_0000..=0x8400_0004
+        | 0xc400_0001
+        | 0xc400_0003
+        | 0xc400_0004
+        | 0x8400_0006
+        | 0x8400_0008..=0x8400_000a
+        | 0x8400_0012
+        | 0xc400_0012
+        | 0x8000_0000 => hypercall::SUCCESS,
+        _ => hypercall::NOT_SUPPORTED,
+    }
+}
+
+/// Returns the vCPU that an affinity value names: affinity 0 is its number, all other bits are zero (QV-16: no value
+/// names a core outside the partition).
+#[must_use]
+pub fn vcpu_of(target: u64, vcpu_count: u32) -> Option<u32> {
+    if target & !AFFINITY != 0 || target >= u64::from(vcpu_count) {
+        return None;
+    }
+    Some(target as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+    use bulkhead_abi::hypercall::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS};
+
+    #[test]
+    fn mandatory_psci_calls_exist() {
+        // DEN 0022, table 5-1: mandatory in PSCI 1.1.
+        let mandatory = [
+            0x8400_0000u64, 0x8400_0001, 0xc400_0001, 0x8400_0002, 0x8400_0003, 0xc400_0003, 0x8400_0004, 0xc400_0004, 0x8400_0008,
+            0x8400_0009, 0x8400_000a,
+        ];
+        for id in mandatory {
+            assert_eq!(features(id), SUCCESS, "{id:#x}");
+            assert_ne!(decode(id, 0, 0, 0), Call::NotSupported, "{id:#x}");
+        }
+        assert_eq!(decode(0x8400_0000, 0, 0, 0), Call::Answer(0x1_0001));
+        assert_eq!(decode(0x8400_0006, 0, 0, 0), Call::Answer(2));
+        assert_eq!(decode(0x8000_0000, 0, 0, 0), Call::Answer(0x1_0001));
+        assert_eq!(decode(0x8000_0001, 0x8000_8000, 0, 0), Call::Answer(NOT_SUPPORTED));
+        assert_eq!(decode(0x8400_000a, 0x8000_0000, 0, 0), Call::Answer(SUCCESS));
+    }
+
+    #[test]
+    fn features_agrees_with_decode() {
+        // Every id of the PSCI range: announced exactly when it is answered.
+        for base in [0x8400_0000u64, 0xc400_0000] {
+            for id in base..base + 0x100 {
+                let answered = decode(id, 0, 0, 0) != Call::NotSupported;
+                assert_eq!(features(id) == SUCCESS, answered, "{id:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn calls_of_the_32_bit_convention_ignore_upper_halves() {
+        let call = decode(0xffff_ffff_8400_0003, 0xdead_0000_0001, 0xbeef_4020_0000, 0xffff_ffff_0000_0005);
+        assert_eq!(call, Call::CpuOn { target: 1, entry: 0x4020_0000, context: 5 });
+        let call = decode(0xc400_0003, 1, 0x40_4020_0000, u64::MAX);
+        assert_eq!(call, Call::CpuOn { target: 1, entry: 0x40_4020_0000, context: u64::MAX });
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert_eq!(decode(0xc400_0004, 0, 1, 0), Call::Answer(INVALID_PARAMETERS));
+        assert_eq!(decode(0x8400_0012, 0x8000_0000, 0, 0), Call::Answer(INVALID_PARAMETERS));
+        assert_eq!(decode(0x8400_0012, 0, 7, 0), Call::SystemReset);
+        assert_eq!(vcpu_of(1, 2), Some(1));
+        for outside in [2, 0x100, 0x1_0000_0000, 0x8000_0001, u64::MAX, 1 << 24, 1 << 40] {
+            assert_eq!(vcpu_of(outside, 2), None, "{outside:#x}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_not_supported() {
+        // QV-13: random ids over all owners, yielding and fast, both conventions; only the allow-list gets through.
+        let mut random = Random::new(3);
+        for _ in 0..200_000 {
+            let id = (random.next() as u32 & 0xff00_00ff) | (random.below(4) as u32) << 8;
+            let allowed = matches!(id, 0x8400_0000..=0x8400_0004 | 0x8400_0006 | 0x8400_0008..=0x8400_000a | 0x8400_0012
+                | 0xc400_0001 | 0xc400_0003 | 0xc400_0004 | 0xc400_0012 | 0x8000_0000 | 0x8000_0001
+                | 0xc600_0000..=0xc600_0002 | 0xc600_0010..=0xc600_0013);
+            let call = decode(u64::from(id), random.hostile(), random.hostile(), random.hostile());
+            assert_eq!(call == Call::NotSupported, !allowed, "{id:#x}");
+        }
+        assert_eq!(decode(0xc600_0010, 3, 0, 0), Call::PartitionStatus(3));
+        assert_eq!(decode(0xc600_0002, u64::MAX, 0, 0), Call::Doorbell(u64::MAX));
+    }
+}

@@ -1,0 +1,202 @@
+//! Trapped system registers and cache maintenance by set/way.
+//!
+//! Which accesses trap is decided by HCR_EL2, MDCR_EL2 and CPTR_EL2 in the plan; [`classify`] answers every encoding that
+//! can arrive, so that a sweep over all of them finds a defined answer (QV-13). The rule per group and its reason are in
+//! [`crate::registers`], which a test compares with this code.
+//!
+//! The rejected alternative, emulating the debug and performance registers per vCPU, is 200 words of guest state for
+//! features that no guest of this system needs to run; stock Linux boots with "read zero, ignore writes".
+
+use crate::trap::{SystemAccess, encoding};
+
+/// What the monitor does with a trapped access. Every action but `Undefined` is followed by skipping the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemAction {
+    /// Write of ICC_SGI1R_EL1: [`sgi_targets`] decodes its value.
+    SendSgi1,
+    /// A write without effect.
+    IgnoreWrite,
+    /// A read of zero.
+    ReadZero,
+    /// A read of this value.
+    ReadValue(u64),
+    /// DC ISW, CSW or CISW: nothing is done and the access is counted. By set/way a guest would reach other partitions'
+    /// lines, and no system that keeps caches coherent needs it (Arm ARM B2.8, "not suitable in a coherent system").
+    SetWay,
+    /// Inject UNDEFINED into the guest.
+    Undefined,
+}
+
+/// ICC_SGI1R_EL1.
+const ICC_SGI1R: u16 = encoding(3, 0, 12, 11, 5);
+/// ICC_ASGI1R_EL1.
+const ICC_ASGI1R: u16 = encoding(3, 0, 12, 11, 6);
+/// ICC_SGI0R_EL1.
+const ICC_SGI0R: u16 = encoding(3, 0, 12, 11, 7);
+/// ACTLR_EL1.
+const ACTLR: u16 = encoding(3, 0, 1, 0, 1);
+/// OSLSR_EL1.
+const OSLSR: u16 = encoding(2, 0, 1, 1, 4);
+/// DC ISW.
+const DC_ISW: u16 = encoding(1, 0, 7, 6, 2);
+/// DC CSW.
+const DC_CSW: u16 = encoding(1, 0, 7, 10, 2);
+/// DC CISW.
+const DC_CISW: u16 = encoding(1, 0, 7, 14, 2);
+
+/// OSLSR_EL1: OS lock implemented (OSLM = 0b10), not locked.
+const OS_LOCK_OPEN: u64 = 0x8;
+
+/// Decides about a trapped access.
+#[must_use]
+#[inline]
+pub fn classify(access: SystemAccess) -> SystemAction {
+    let encoding = access.encoding();
+    match encoding {
+        ICC_SGI1R if !access.read => SystemAction::SendSgi1,
+        // Group 0 and the other security state do not exist for the guest.
+        ICC_SGI0R | ICC_ASGI1R if !access.read => SystemAction::IgnoreWrite,
+        DC_ISW | DC_CSW | DC_CISW if !access.read => SystemAction::SetWay,
+        OSLSR if access.read => SystemAction::ReadValue(OS_LOCK_OPEN),
+        _ if encoding == ACTLR || is_debug(access) || is_performance_monitor(access) => zero(access.read),
+        _ => SystemAction::Undefined,
+    }
+}
+
+/// Read as zero, write ignored.
+const fn zero(read: bool) -> SystemAction {
+    if read { SystemAction::ReadZero } else { SystemAction::IgnoreWrite }
+}
+
+/// Debug registers: op0 = 2 with op1 = 0 (EL1) or 3 (debug communication channel at EL0). op1 = 1 is trace (Arm ARM
+/// D17.1.2, table of debug registers), which is not announced to the guest.
+const fn is_debug(access: SystemAccess) -> bool {
+    access.op0 == 2 && matches!(access.op1, 0 | 3)
+}
+
+/// Performance monitors (Arm ARM D17.5): PMINTEN*, PMMIR at S3_0_C9_C14, the EL0 registers at S3_3_C9_C12..14, the event
+/// counters, types and the cycle filter at S3_3_C14_C8..15.
+const fn is_performance_monitor(access: SystemAccess) -> bool {
+    access.op0 == 3
+        && matches!((access.op1, access.crn, access.crm), (0, 9, 14) | (3, 9, 12..=14) | (3, 14, 8..=15))
+}
+
+/// The SGI that belongs to the monitor (design record 0002).
+const MONITOR_SGI: u32 = 15;
+
+/// A decoded ICC_SGI1R_EL1 write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SgiTargets {
+    /// SGI number, 0-14 whenever `vcpus` is not zero.
+    pub intid: u32,
+    /// Bit n: send to vCPU n.
+    pub vcpus: u32,
+    /// Targets named outside the partition, or named with an SGI that is not the guest's; not delivered, counted.
+    pub refused: u32,
+}
+
+/// Decodes ICC_SGI1R_EL1 with virtual affinities: vCPU n has affinity 0.0.0.n.
+///
+/// "All but self" (IRM) means all other vCPUs of the partition, never of the board (QV-16).
+#[must_use]
+#[inline]
+pub fn sgi_targets(value: u64, sender: u32, vcpu_count: u32) -> SgiTargets {
+    const IRM: u64 = 1 << 40;
+    /// Aff3 55:48, range selector 47:44, Aff2 39:32, Aff1 23:16: zero for every vCPU.
+    const NOT_A_VCPU: u64 = (0xff << 48) | (0xf << 44) | (0xff << 32) | (0xff << 16);
+    let intid = ((value >> 24) & 15) as u32;
+    let own = (1u32 << (vcpu_count & 31)).wrapping_sub(1);
+    let named = if value & IRM != 0 {
+        own & !(1 << (sender & 31))
+    } else {
+        (value & 0xffff) as u32
+    };
+    let foreign = value & IRM == 0 && value & NOT_A_VCPU != 0;
+    let vcpus = if foreign || intid == MONITOR_SGI { 0 } else { named & own };
+    SgiTargets { intid, vcpus, refused: (named & !vcpus).count_ones() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+    use crate::trap::Syndrome;
+
+    fn access(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8, read: bool) -> SystemAccess {
+        SystemAccess { op0, op1, crn, crm, op2, register: 0, read }
+    }
+
+    #[test]
+    fn what_stock_linux_touches_is_not_undefined() {
+        // arm64 6.1 on a Cortex-A53 that announces debug v8 and PMUv3: head.S, debug-monitors.c, hw_breakpoint.c.
+        let touched = [
+            ((2, 0, 1, 0, 4), "OSLAR_EL1"), ((2, 0, 1, 3, 4), "OSDLR_EL1"), ((2, 0, 0, 2, 2), "MDSCR_EL1"),
+            ((2, 0, 0, 5, 4), "DBGBVR5_EL1"), ((2, 0, 0, 5, 5), "DBGBCR5_EL1"), ((2, 0, 0, 3, 6), "DBGWVR3_EL1"),
+            ((2, 0, 0, 3, 7), "DBGWCR3_EL1"), ((3, 3, 9, 14, 0), "PMUSERENR_EL0"), ((3, 3, 9, 12, 0), "PMCR_EL0"),
+        ];
+        for ((op0, op1, crn, crm, op2), name) in touched {
+            assert_eq!(classify(access(op0, op1, crn, crm, op2, false)), SystemAction::IgnoreWrite, "{name}");
+            assert_eq!(classify(access(op0, op1, crn, crm, op2, true)), SystemAction::ReadZero, "{name}");
+        }
+    }
+
+    #[test]
+    fn named_registers_have_their_action() {
+        assert_eq!(classify(access(3, 0, 12, 11, 5, false)), SystemAction::SendSgi1);
+        assert_eq!(classify(access(3, 0, 12, 11, 5, true)), SystemAction::Undefined); // write-only
+        assert_eq!(classify(access(3, 0, 12, 11, 6, false)), SystemAction::IgnoreWrite);
+        assert_eq!(classify(access(3, 0, 12, 11, 7, false)), SystemAction::IgnoreWrite);
+        assert_eq!(classify(access(1, 0, 7, 6, 2, false)), SystemAction::SetWay);
+        assert_eq!(classify(access(1, 0, 7, 10, 2, false)), SystemAction::SetWay);
+        assert_eq!(classify(access(1, 0, 7, 14, 2, false)), SystemAction::SetWay);
+        assert_eq!(classify(access(2, 0, 1, 1, 4, true)), SystemAction::ReadValue(8));
+        assert_eq!(classify(access(3, 1, 15, 2, 0, true)), SystemAction::Undefined); // CPUACTLR_EL1
+        assert_eq!(classify(access(2, 1, 0, 0, 2, true)), SystemAction::Undefined); // trace
+    }
+
+    #[test]
+    fn a_sweep_over_all_encodings_sends_nothing_but_sgi1r() {
+        // QV-13: all 65,536 encodings in both directions.
+        let mut sends = 0;
+        for bits in 0..=0xffffu64 {
+            for read in 0..2u64 {
+                let syndrome = Syndrome((0x18 << 26) | (bits >> 14) << 20 | ((bits & 7) << 17) | ((bits >> 11 & 7) << 14)
+                    | ((bits >> 7 & 15) << 10) | ((bits >> 3 & 15) << 1) | read);
+                let access = syndrome.system_access();
+                assert_eq!(u64::from(access.encoding()), bits);
+                match classify(access) {
+                    SystemAction::SendSgi1 => sends += 1,
+                    SystemAction::ReadZero | SystemAction::ReadValue(_) => assert!(access.read),
+                    SystemAction::IgnoreWrite | SystemAction::SetWay => assert!(!access.read),
+                    SystemAction::Undefined => {}
+                }
+            }
+        }
+        assert_eq!(sends, 1);
+    }
+
+    #[test]
+    fn sgi_decoding_stays_inside_the_partition() {
+        assert_eq!(sgi_targets(0x0300_0003, 0, 2), SgiTargets { intid: 3, vcpus: 0b11, refused: 0 });
+        // IRM: all but the sender.
+        assert_eq!(sgi_targets((1 << 40) | (5 << 24), 1, 4), SgiTargets { intid: 5, vcpus: 0b1101, refused: 0 });
+        // A list beyond the vCPUs, another cluster, the monitor's SGI.
+        assert_eq!(sgi_targets(0xffff, 0, 2), SgiTargets { intid: 0, vcpus: 0b11, refused: 14 });
+        assert_eq!(sgi_targets(0x0001_0003, 0, 2), SgiTargets { intid: 0, vcpus: 0, refused: 2 });
+        assert_eq!(sgi_targets(0x0f00_0001, 0, 2), SgiTargets { intid: 15, vcpus: 0, refused: 1 });
+        let mut random = Random::new(4);
+        for _ in 0..100_000 {
+            let count = 1 + random.below(8) as u32;
+            let sender = random.below(u64::from(count)) as u32;
+            let value = random.hostile();
+            let targets = sgi_targets(value, sender, count);
+            assert_eq!(targets.vcpus >> count, 0, "{value:#x}");
+            assert!(targets.intid < 15 || targets.vcpus == 0);
+            if value & (1 << 40) != 0 {
+                assert_eq!(targets.vcpus & (1 << sender), 0);
+            } else if value & 0x00ff_f0ff_00ff_0000 != 0 {
+                assert_eq!(targets.vcpus, 0);
+            }
+        }
+    }
+}
