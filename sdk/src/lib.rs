@@ -5,7 +5,7 @@
 //! interrupt controller, timer, power calls and text output in both. In steady state it makes no exit: output goes into a
 //! ring in its own memory, the timer and its interrupt are the hardware's.
 //!
-//! ```ignore
+//! ```text
 //! #![no_std]
 //! #![no_main]
 //! bulkhead_sdk::entry!(main);

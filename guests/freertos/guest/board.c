@@ -1,0 +1,163 @@
+/*
+ * Console, interrupt controller, tick and power of the board.
+ *
+ * The tick compares against absolute times: when the guest was held up, the missed ticks follow one after the other and
+ * none is lost, so the tick count stays true to the system counter.
+ */
+#include "board.h"
+#include "FreeRTOS.h"
+#include "task.h"
+
+#define UART_BASE           0x09000000UL
+#define UART_DATA           0x00
+#define UART_FLAGS          0x18
+#define UART_FLAG_TX_FULL   (1U << 5)
+
+#define GICD_BASE           0x08000000UL
+#define GICD_CTLR           0x000
+#define GICD_CTLR_GROUP1    (1U << 1)
+#define GICD_CTLR_ARE       (1U << 4)
+#define GICD_CTLR_RWP       (1U << 31)
+
+#define GICR_BASE           0x080a0000UL
+#define GICR_WAKER          0x014
+#define GICR_WAKER_SLEEP    (1U << 1)
+#define GICR_WAKER_ASLEEP   (1U << 2)
+#define GICR_IGROUPR0       0x10080
+#define GICR_ISENABLER0     0x10100
+#define GICR_IPRIORITYR     0x10400
+
+/* Virtual timer. */
+#define TICK_INTERRUPT      27U
+#define SPECIAL_INTERRUPTS  1020U
+
+#define PSCI_SYSTEM_OFF     0x84000008UL
+
+static uint64_t ticks_per_period;
+static uint64_t next_tick;
+
+static uint32_t read32(uintptr_t address) { return *(volatile uint32_t *)address; }
+static void write32(uintptr_t address, uint32_t value) { *(volatile uint32_t *)address = value; }
+static void write8(uintptr_t address, uint8_t value) { *(volatile uint8_t *)address = value; }
+
+static void print_character(char character)
+{
+    while (read32(UART_BASE + UART_FLAGS) & UART_FLAG_TX_FULL) {
+    }
+    write32(UART_BASE + UART_DATA, (uint8_t)character);
+}
+
+void board_print(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\n')
+            print_character('\r');
+        print_character(*text);
+    }
+}
+
+static void print_in_base(uint64_t number, unsigned base)
+{
+    char digits[24];
+    unsigned length = 0;
+
+    do {
+        digits[length++] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number != 0);
+    while (length != 0)
+        print_character(digits[--length]);
+}
+
+void board_print_number(uint64_t number) { print_in_base(number, 10); }
+
+void board_power_off(void)
+{
+    /* HVC: what the device tree of the bare board says, and a partition answers HVC and SMC alike. */
+    register uint64_t function __asm__("x0") = PSCI_SYSTEM_OFF;
+    __asm__ volatile("hvc #0" : "+r"(function) : : "x1", "x2", "x3", "memory");
+    for (;;)
+        __asm__ volatile("wfi");
+}
+
+void board_unexpected_exception(uint64_t slot, uint64_t syndrome, uint64_t pc, uint64_t address)
+{
+    board_print("rtos: FAILED: exception in vector ");
+    print_in_base(slot, 10);
+    board_print(", ESR 0x");
+    print_in_base(syndrome, 16);
+    board_print(", ELR 0x");
+    print_in_base(pc, 16);
+    board_print(", FAR 0x");
+    print_in_base(address, 16);
+    board_print("\n");
+    board_power_off();
+}
+
+void board_assertion_failed(const char *file, int line)
+{
+    board_print("rtos: FAILED: assertion in ");
+    board_print(file);
+    board_print(" line ");
+    board_print_number((uint64_t)line);
+    board_print("\n");
+    board_power_off();
+}
+
+void board_initialise(void)
+{
+    write32(GICD_BASE + GICD_CTLR, GICD_CTLR_ARE);
+    write32(GICD_BASE + GICD_CTLR, GICD_CTLR_ARE | GICD_CTLR_GROUP1);
+    while (read32(GICD_BASE + GICD_CTLR) & GICD_CTLR_RWP) {
+    }
+    write32(GICR_BASE + GICR_WAKER, read32(GICR_BASE + GICR_WAKER) & ~GICR_WAKER_SLEEP);
+    while (read32(GICR_BASE + GICR_WAKER) & GICR_WAKER_ASLEEP) {
+    }
+    write32(GICR_BASE + GICR_IGROUPR0, read32(GICR_BASE + GICR_IGROUPR0) | 1U << TICK_INTERRUPT);
+    write8(GICR_BASE + GICR_IPRIORITYR + TICK_INTERRUPT, portLOWEST_USABLE_INTERRUPT_PRIORITY << portPRIORITY_SHIFT);
+    write32(GICR_BASE + GICR_ISENABLER0, 1U << TICK_INTERRUPT);
+
+    __asm__ volatile("msr S3_0_C12_C12_5, %0\n\tisb" : : "r"(1UL));    /* ICC_SRE_EL1: system registers */
+    __asm__ volatile("msr S3_0_C4_C6_0, %0" : : "r"(0xffUL));          /* ICC_PMR_EL1: nothing masked */
+    __asm__ volatile("msr S3_0_C12_C12_3, %0" : : "r"(0UL));           /* ICC_BPR1_EL1: all bits preempt */
+    __asm__ volatile("msr S3_0_C12_C12_7, %0\n\tisb" : : "r"(1UL));    /* ICC_IGRPEN1_EL1 */
+}
+
+static void set_timer(uint64_t compare)
+{
+    __asm__ volatile("msr CNTV_CVAL_EL0, %0\n\tisb" : : "r"(compare));
+}
+
+void board_start_tick(void)
+{
+    uint64_t frequency_hz, now;
+
+    __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
+    ticks_per_period = frequency_hz / configTICK_RATE_HZ;
+    __asm__ volatile("isb\n\tmrs %0, CNTVCT_EL0" : "=r"(now));
+    next_tick = now + ticks_per_period;
+    set_timer(next_tick);
+    __asm__ volatile("msr CNTV_CTL_EL0, %0\n\tisb" : : "r"(1UL));
+}
+
+void board_next_tick(void)
+{
+    next_tick += ticks_per_period;
+    set_timer(next_tick);
+}
+
+/* Called by the port with what it read from ICC_IAR1_EL1; it writes the end of the interrupt itself. */
+void vApplicationIRQHandler(uint32_t acknowledged)
+{
+    uint32_t interrupt = acknowledged & 0xffffffU;
+
+    if (interrupt == TICK_INTERRUPT)
+        FreeRTOS_Tick_Handler();
+    else
+        configASSERT(interrupt >= SPECIAL_INTERRUPTS);
+}
+
+void vApplicationIdleHook(void)
+{
+    __asm__ volatile("wfi");
+}
