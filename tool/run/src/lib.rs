@@ -1,1 +1,45 @@
-//! Placeholder head.
+//! Runs a system on QEMU and watches it: the library behind `bulkhead run`, `attach`, `stats` and `trace`, and what the
+//! tests, the demonstration and the benchmarks drive machines with.
+//!
+//! A [`Machine`] is a QEMU process with its RAM in a file that this process maps too. An [`Observer`] reads that RAM live:
+//! counters, partition states, console and trace rings. So watching costs the guests nothing, needs no emulated device and
+//! no cooperation. The rejected alternatives, a UART shared by everybody and QEMU's debug interfaces, disturb what is
+//! measured.
+//!
+//! ```no_run
+//! use bulkhead_run::{Machine, MachineOptions};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), bulkhead_run::RunError> {
+//! let options = MachineOptions::for_image_file("system.img".as_ref())?;
+//! let mut machine = Machine::start(options)?;
+//! let line = machine.wait_for_line("linux", "login:", Duration::from_secs(60))?;
+//! println!("{} after {} ticks", line.text, line.time_ticks);
+//! # Ok(())
+//! # }
+//! ```
+
+mod child;
+mod os;
+
+pub mod console;
+pub mod diagnosis;
+pub mod error;
+pub mod image_file;
+pub mod line_log;
+pub mod machine;
+pub mod observer;
+pub mod qemu;
+pub mod qmp;
+pub mod ram;
+pub mod trace;
+
+pub use console::{ConsoleReader, Line};
+pub use diagnosis::CrashReport;
+pub use error::{RunError, exit_code};
+pub use image_file::ImagePlan;
+pub use line_log::LineLog;
+pub use machine::{End, Event, Machine, View};
+pub use observer::{Observer, Phase};
+pub use qemu::{MachineOptions, QemuFacts};
+pub use ram::Ram;

@@ -1,0 +1,320 @@
+//! Console output: reads the rings of each partition, merges them by stamp and cuts the result into lines.
+//!
+//! A partition has one ring per vCPU written by the monitor and, if it is a native guest, one it writes itself. That last
+//! one is *hostile*: its header and entries can hold anything at any time. So the reader takes the address and size from the
+//! image file, keeps its own index, reads at most one ring's worth per poll, and clamps stamps so that they never go back
+//! within a ring. A lying guest can spoil its own output and nothing else.
+//!
+//! Merging: an entry's stamp is taken before the entry becomes visible, so an older stamp may appear in another ring a
+//! moment later. What one poll finds is therefore held back until the next one: by then every older stamp is visible. All
+//! cores read one counter, so stamps of different rings can be compared.
+
+use crate::image_file::ImagePlan;
+use crate::ram::Ram;
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Longest line kept; a longer one is cut into several.
+pub const MAX_LINE_BYTES: usize = 4096;
+
+/// One piece of console output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A byte.
+    Byte(u8),
+    /// So many bytes were overwritten before they could be read.
+    Lost(u64),
+}
+
+/// A piece of output with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// Counter ticks when it was written, as the writer says.
+    pub time_ticks: u64,
+    /// What was written.
+    pub output: Output,
+}
+
+/// Reads one ring.
+#[derive(Debug)]
+pub struct RingReader {
+    address: PhysicalAddress,
+    capacity: u64,
+    read: u64,
+    latest_ticks: u64,
+    pending: VecDeque<Stamped>,
+}
+
+impl RingReader {
+    /// Makes a reader of the ring of `bytes` bytes at `address`.
+    #[must_use]
+    pub fn new(address: PhysicalAddress, bytes: u64) -> Self {
+        let capacity = bytes.saturating_sub(CONSOLE_HEADER_BYTES) / 8;
+        Self { address, capacity, read: 0, latest_ticks: 0, pending: VecDeque::new() }
+    }
+
+    fn written(&self, ram: &Ram) -> Option<u64> {
+        ram.load_u64(self.address.checked_add(core::mem::offset_of!(ConsoleHeader, written) as u64)?)
+    }
+
+    /// Takes what is new in the ring into `pending`; at most one ring's worth.
+    pub fn poll(&mut self, ram: &Ram) {
+        if self.capacity == 0 || ram.load_u64(self.address) != Some(CONSOLE_MAGIC) {
+            return;
+        }
+        let Some(written) = self.written(ram) else { return };
+        if written < self.read {
+            // The ring began anew (a restarted guest), or its writer lies; either way its start is where to go on.
+            self.read = 0;
+        }
+        if written == self.read {
+            return;
+        }
+        let first = self.read.max(written.saturating_sub(self.capacity));
+        let entries = self.copy_entries(ram, first, written);
+        // An entry is whole only if the writer cannot have begun to reuse its slot while it was copied.
+        let after = self.written(ram).unwrap_or(written).max(written);
+        let valid_from = first.max(after.saturating_add(1).saturating_sub(self.capacity)).min(written);
+        let lost = valid_from - self.read;
+        if lost > 0 {
+            self.pending.push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Lost(lost) });
+        }
+        for entry in entries.into_iter().skip(usize::try_from(valid_from - first).unwrap_or(usize::MAX)) {
+            self.latest_ticks = self.latest_ticks.max(entry >> 8);
+            self.pending.push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Byte(entry.to_le_bytes()[0]) });
+        }
+        self.read = written;
+    }
+
+    /// Copies the entries `first..end`, at most `capacity` of them.
+    fn copy_entries(&self, ram: &Ram, first: u64, end: u64) -> Vec<u64> {
+        let mut entries = Vec::new();
+        let mut index = first;
+        while index < end {
+            let slot = index % self.capacity;
+            let count = (end - index).min(self.capacity - slot);
+            let mut bytes = vec![0; usize::try_from(count * 8).unwrap_or(0)];
+            let offset = CONSOLE_HEADER_BYTES + slot * 8;
+            if !self.address.checked_add(offset).is_some_and(|address| ram.copy_at(address, &mut bytes)) {
+                break;
+            }
+            entries.extend(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())));
+            index += count;
+        }
+        entries
+    }
+}
+
+/// Merges the rings of one partition.
+#[derive(Debug, Default)]
+pub struct Merger {
+    rings: Vec<RingReader>,
+    /// Newest stamp that an earlier poll saw and left pending.
+    horizon_ticks: Option<u64>,
+}
+
+impl Merger {
+    /// Makes a merger of these rings.
+    #[must_use]
+    pub fn new(rings: Vec<RingReader>) -> Self {
+        Self { rings, horizon_ticks: None }
+    }
+
+    /// Polls every ring; returns, in order, what is certain to precede everything that comes later.
+    ///
+    /// With `flush`, returns all there is: for the end of a run, when no writer is left.
+    pub fn poll(&mut self, ram: &Ram, flush: bool) -> Vec<Stamped> {
+        for ring in &mut self.rings {
+            ring.poll(ram);
+        }
+        let horizon = if flush { Some(u64::MAX) } else { self.horizon_ticks };
+        let mut merged = Vec::new();
+        while let Some(ring) = self.earliest(horizon) {
+            merged.extend(self.rings[ring].pending.pop_front());
+        }
+        self.horizon_ticks = self.rings.iter().filter_map(|ring| ring.pending.back()).map(|last| last.time_ticks).max();
+        merged
+    }
+
+    fn earliest(&self, horizon: Option<u64>) -> Option<usize> {
+        let horizon = horizon?;
+        let heads = self.rings.iter().enumerate().filter_map(|(index, ring)| Some((ring.pending.front()?.time_ticks, index)));
+        heads.min().filter(|(ticks, _)| *ticks <= horizon).map(|(_, index)| index)
+    }
+}
+
+/// A line of console output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Partition index.
+    pub partition: usize,
+    /// Counter ticks of its first byte, as the writer says.
+    pub time_ticks: u64,
+    /// What a person reads: invalid UTF-8 replaced, control characters and terminal sequences taken out.
+    pub text: String,
+    /// The bytes as they were written, without the end of line.
+    pub bytes: Vec<u8>,
+    /// Bytes lost before it; such a line has no bytes and its text says `[n bytes lost]`.
+    pub lost_bytes: u64,
+    /// It ended with a line feed (and not because it was too long, or because output paused).
+    pub complete: bool,
+}
+
+/// Cuts merged output into lines.
+#[derive(Debug, Default)]
+pub struct LineCutter {
+    partition: usize,
+    bytes: Vec<u8>,
+    first_ticks: u64,
+    latest: Option<Instant>,
+}
+
+impl LineCutter {
+    /// Makes a cutter for a partition.
+    #[must_use]
+    pub fn new(partition: usize) -> Self {
+        Self { partition, ..Self::default() }
+    }
+
+    /// Adds output; returns the lines it completes.
+    pub fn push(&mut self, output: &[Stamped]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for piece in output {
+            match piece.output {
+                Output::Byte(b'\n') => {
+                    if self.bytes.is_empty() {
+                        self.first_ticks = piece.time_ticks;
+                    }
+                    lines.push(self.take(true));
+                }
+                Output::Byte(byte) => {
+                    if self.bytes.is_empty() {
+                        self.first_ticks = piece.time_ticks;
+                    }
+                    self.bytes.push(byte);
+                    if self.bytes.len() >= MAX_LINE_BYTES {
+                        lines.push(self.take(false));
+                    }
+                }
+                Output::Lost(count) => {
+                    lines.extend(self.flush());
+                    lines.push(self.lost(piece.time_ticks, count));
+                }
+            }
+        }
+        if !output.is_empty() {
+            self.latest = Some(Instant::now());
+        }
+        lines
+    }
+
+    fn lost(&self, time_ticks: u64, count: u64) -> Line {
+        let text = format!("[{count} bytes lost]");
+        Line { partition: self.partition, time_ticks, text, bytes: Vec::new(), lost_bytes: count, complete: true }
+    }
+
+    fn take(&mut self, complete: bool) -> Line {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        while complete && bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+        let text = readable(&bytes);
+        Line { partition: self.partition, time_ticks: self.first_ticks, text, bytes, lost_bytes: 0, complete }
+    }
+
+    /// Returns the unfinished line, if there is one, and begins anew.
+    pub fn flush(&mut self) -> Option<Line> {
+        (!self.bytes.is_empty()).then(|| self.take(false))
+    }
+
+    /// Returns the unfinished line if nothing was added to it for this long (a prompt).
+    pub fn flush_after(&mut self, pause: Duration) -> Option<Line> {
+        self.latest.filter(|latest| latest.elapsed() >= pause).and_then(|_| self.flush())
+    }
+
+    /// Returns the text of the unfinished line.
+    #[must_use]
+    pub fn unfinished(&self) -> String {
+        readable(&self.bytes)
+    }
+}
+
+/// Returns what a person would read on a terminal, without what could command one.
+#[must_use]
+pub fn readable(bytes: &[u8]) -> String {
+    let decoded = String::from_utf8_lossy(bytes);
+    let mut text = String::with_capacity(decoded.len());
+    let mut characters = decoded.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\t' => text.push('\t'),
+            '\u{1b}' => skip_terminal_sequence(&mut characters),
+            character if character.is_control() => {}
+            character => text.push(character),
+        }
+    }
+    text
+}
+
+/// Skips the rest of an escape sequence (ECMA-48): `[` parameters and a final byte, or one character.
+fn skip_terminal_sequence(characters: &mut std::str::Chars<'_>) {
+    if characters.next() == Some('[') {
+        let _final_byte = characters.find(|character| ('@'..='~').contains(character));
+    }
+}
+
+/// Reads the consoles of all partitions.
+#[derive(Debug)]
+pub struct ConsoleReader {
+    consoles: Vec<(Merger, LineCutter)>,
+    /// After such a pause an unfinished line is given out; `None` waits for its end.
+    pub flush_after: Option<Duration>,
+}
+
+impl ConsoleReader {
+    /// Makes a reader that begins with the oldest output still in the rings.
+    #[must_use]
+    pub fn new(plan: &ImagePlan) -> Self {
+        let consoles = (0..plan.partitions.len()).map(|index| (merger_of(plan, index), LineCutter::new(index))).collect();
+        Self { consoles, flush_after: None }
+    }
+
+    /// Returns new lines of all partitions.
+    pub fn poll(&mut self, ram: &Ram) -> Vec<Line> {
+        self.poll_with(ram, false)
+    }
+
+    /// Returns everything left, unfinished lines too; for the end of a run.
+    pub fn finish(&mut self, ram: &Ram) -> Vec<Line> {
+        self.poll_with(ram, true)
+    }
+
+    fn poll_with(&mut self, ram: &Ram, flush: bool) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (merger, cutter) in &mut self.consoles {
+            lines.extend(cutter.push(&merger.poll(ram, flush)));
+            if flush {
+                lines.extend(cutter.flush());
+            } else if let Some(pause) = self.flush_after {
+                lines.extend(cutter.flush_after(pause));
+            }
+        }
+        lines
+    }
+
+    /// Returns the unfinished line of a partition.
+    #[must_use]
+    pub fn unfinished(&self, partition: usize) -> String {
+        self.consoles.get(partition).map(|(_, cutter)| cutter.unfinished()).unwrap_or_default()
+    }
+}
+
+/// Makes a merger of all rings of a partition.
+#[must_use]
+pub fn merger_of(plan: &ImagePlan, partition: usize) -> Merger {
+    let Some(entry) = plan.header.partitions.get(partition) else { return Merger::default() };
+    let rings = entry.vcpu_console.iter().chain([&entry.guest_console]).filter(|address| address.0 != 0);
+    Merger::new(rings.map(|address| RingReader::new(*address, entry.console_bytes)).collect())
+}

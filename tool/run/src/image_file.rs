@@ -1,0 +1,133 @@
+//! An image as a file: finds the header page and reads the plan from it.
+//!
+//! Plans never change while a machine runs, so they are read from the file and not from RAM, where they appear only once
+//! QEMU has loaded the image. The header is looked for at page boundaries by its magic number and believed only with the
+//! right version and checksum; the tool's own file is trusted beyond that.
+
+use crate::error::RunError;
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, IMAGE_MAGIC, ImageHeader};
+use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, PARTITION_PLAN_MAGIC, PartitionPlan};
+use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_text};
+use std::path::Path;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The plan of a system, as its image file holds it.
+#[derive(Clone, Debug)]
+pub struct ImagePlan {
+    /// The image header.
+    pub header: ImageHeader,
+    /// Plan of each core in use.
+    pub cores: Vec<CorePlan>,
+    /// Plan of each partition.
+    pub partitions: Vec<PartitionPlan>,
+}
+
+impl ImagePlan {
+    /// Reads the plan out of an image's bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RunError> {
+        let header = find_header(bytes)?;
+        let core_count = header.core_count as usize;
+        let partition_count = header.partition_count as usize;
+        if core_count > MAX_CORES || partition_count > MAX_PARTITIONS {
+            return Err(bad(format!("its header names {core_count} cores and {partition_count} partitions, more than fit")));
+        }
+        let mut cores = Vec::new();
+        for (index, boot) in header.cores.iter().take(core_count).enumerate() {
+            let plan: CorePlan = read(bytes, &header, boot.plan, || format!("plan of core {index}"))?;
+            if plan.magic != CORE_PLAN_MAGIC || plan.partition as usize >= partition_count {
+                return Err(bad(format!("the plan of core {index} is damaged")));
+            }
+            cores.push(plan);
+        }
+        let mut partitions = Vec::new();
+        for (index, entry) in header.partitions.iter().take(partition_count).enumerate() {
+            let plan: PartitionPlan = read(bytes, &header, entry.plan, || format!("plan of partition {index}"))?;
+            if plan.magic != PARTITION_PLAN_MAGIC {
+                return Err(bad(format!("the plan of partition {index} is damaged")));
+            }
+            partitions.push(plan);
+        }
+        Ok(Self { header, cores, partitions })
+    }
+
+    /// Reads the plan of an image file.
+    pub fn from_file(path: &Path) -> Result<Self, RunError> {
+        let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Returns the name of a partition, or `"?"` without such a partition.
+    #[must_use]
+    pub fn partition_name(&self, partition: usize) -> &str {
+        self.header.partitions.get(partition).map_or("?", |entry| name_text(&entry.name))
+    }
+
+    /// Returns the names of all partitions in order.
+    #[must_use]
+    pub fn partition_names(&self) -> Vec<String> {
+        (0..self.partitions.len()).map(|index| self.partition_name(index).to_owned()).collect()
+    }
+
+    /// Returns the index of a partition by name.
+    #[must_use]
+    pub fn partition_named(&self, name: &str) -> Option<usize> {
+        (0..self.partitions.len()).find(|index| self.partition_name(*index) == name)
+    }
+
+    /// Returns the cores (indices in the header) that belong to a partition, in the order of its vCPUs.
+    #[must_use]
+    pub fn cores_of(&self, partition: usize) -> Vec<usize> {
+        let mut cores: Vec<_> = (0..self.cores.len()).filter(|core| self.cores[*core].partition as usize == partition).collect();
+        cores.sort_by_key(|core| self.cores[*core].vcpu);
+        cores
+    }
+}
+
+/// States whether the bytes are an arm64 boot Image.
+#[must_use]
+pub fn is_arm64_image(bytes: &[u8]) -> bool {
+    bytes.get(56..ARM64_IMAGE_HEADER_BYTES).is_some_and(|magic| magic[..4] == ARM64_IMAGE_MAGIC.to_le_bytes())
+}
+
+fn bad(reason: impl std::fmt::Display) -> RunError {
+    RunError::Image(format!("this is not a usable Bulkhead image: {reason}. Build it again with `bulkhead build`."))
+}
+
+fn find_header(bytes: &[u8]) -> Result<ImageHeader, RunError> {
+    if !is_arm64_image(bytes) {
+        return Err(bad("it does not begin with an arm64 Image header"));
+    }
+    let mut reason = "no page of it holds an image header";
+    for page in bytes.chunks(PAGE_BYTES as usize) {
+        if !page.starts_with(&IMAGE_MAGIC.to_le_bytes()) {
+            continue;
+        }
+        let Ok((header, _)) = ImageHeader::read_from_prefix(page) else { continue };
+        if header.abi_version != ABI_VERSION {
+            reason = "it was built for another version of Bulkhead";
+        } else if header.header_crc != header_crc(&header) {
+            reason = "the checksum of its header is wrong";
+        } else {
+            return Ok(header);
+        }
+    }
+    Err(bad(reason))
+}
+
+/// Returns the CRC-32C that belongs in `header_crc`.
+#[must_use]
+pub fn header_crc(header: &ImageHeader) -> u32 {
+    let cleared = ImageHeader { header_crc: 0, ..*header };
+    crc32c::crc32c(cleared.as_bytes())
+}
+
+fn read<T: FromBytes>(
+    bytes: &[u8],
+    header: &ImageHeader,
+    address: PhysicalAddress,
+    what: impl Fn() -> String,
+) -> Result<T, RunError> {
+    let offset = address.0.checked_sub(header.image_start.0).and_then(|offset| usize::try_from(offset).ok());
+    let found = offset.and_then(|offset| bytes.get(offset..)).and_then(|tail| T::read_from_prefix(tail).ok());
+    found.map(|(value, _)| value).ok_or_else(|| bad(format!("the {} is outside the file", what())))
+}

@@ -1,0 +1,424 @@
+//! A running machine: starts QEMU, polls RAM, gives out events and waits for conditions.
+//!
+//! Nothing is asynchronous. [`Machine::poll`] looks at RAM and at QEMU once and returns what is new; the `wait_` functions
+//! call it about every millisecond until something holds or a deadline passes. Polling RAM is the design: the guests pay
+//! nothing for it, and the host pays a few loads.
+
+use crate::child::{QemuProcess, status_text};
+use crate::console::{ConsoleReader, Line};
+use crate::diagnosis::{CrashReport, describe_state};
+use crate::error::RunError;
+use crate::line_log::LineLog;
+use crate::observer::Observer;
+use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
+use crate::qmp::Qmp;
+use crate::ram::Ram;
+use rustix::fs::MemfdFlags;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at RAM.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// How long QEMU may take to quit when asked; then it is killed.
+const QUIT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something new that a poll found.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A line on a partition's console.
+    Line(Line),
+    /// A partition changed its state (or was started anew).
+    State {
+        /// Partition index.
+        partition: usize,
+        /// `STATE_` constant.
+        state: u32,
+        /// `REASON_` constant.
+        reason: u32,
+        /// Times started.
+        generation: u32,
+    },
+    /// A core's monitor failed.
+    MonitorCrash(Box<CrashReport>),
+    /// Bytes on the machine's own serial line.
+    Serial(Vec<u8>),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every partition is off or stopped; QEMU was told to quit.
+    AllEnded,
+    /// The machine was powered off or reset from inside (PSCI), so QEMU ended by itself.
+    PoweredOff,
+}
+
+/// What a waiting condition may look at.
+pub struct View<'a> {
+    /// The live view of RAM; `None` for a guest without a monitor.
+    pub observer: Option<&'a Observer>,
+    /// Lines per partition.
+    pub lines: &'a [LineLog],
+    /// Everything the machine's own serial line printed.
+    pub serial: &'a [u8],
+    /// The machine's RAM.
+    pub ram: &'a Ram,
+    consoles: Option<&'a ConsoleReader>,
+}
+
+impl View<'_> {
+    /// Returns the unfinished line of a partition, such as a prompt.
+    pub fn unfinished(&self, partition: usize) -> String {
+        self.consoles.map(|consoles| consoles.unfinished(partition)).unwrap_or_default()
+    }
+}
+
+/// A QEMU machine that this process owns; it ends with this value.
+pub struct Machine {
+    // Dropped first, so that QEMU is gone before anything it uses.
+    qemu: QemuProcess,
+    qmp: Qmp,
+    serial: UnixStream,
+    serial_text: Vec<u8>,
+    ram: Arc<Ram>,
+    image: File,
+    observer: Option<Observer>,
+    consoles: Option<ConsoleReader>,
+    lines: Vec<LineLog>,
+    cursors: Vec<usize>,
+    states: Vec<(u32, u32)>,
+    crashed_cores: Vec<usize>,
+    /// A monitor crash does not end the `wait_` functions: for tests that cause one on purpose.
+    pub tolerates_crashes: bool,
+    started: Instant,
+}
+
+impl Machine {
+    /// Starts a machine. Returns once QEMU answers; guests may not have run yet.
+    pub fn start(options: MachineOptions) -> Result<Self, RunError> {
+        check_version(&options.qemu)?;
+        let ram = Arc::new(Ram::create(options.ram_start, options.ram_bytes)?);
+        let image = image_file(&options.image)?;
+        let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
+        let (serial, serial_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
+        serial.set_nonblocking(true).map_err(RunError::host("cannot set up a socket"))?;
+        let endpoints = Endpoints {
+            ram: descriptor_path(ram.file().as_raw_fd()),
+            image: descriptor_path(image.as_raw_fd()),
+            streams: Streams::Inherited { qmp: qmp_theirs.as_raw_fd(), serial: serial_theirs.as_raw_fd() },
+        };
+        let inherited =
+            vec![ram.file().as_raw_fd(), image.as_raw_fd(), qmp_theirs.as_raw_fd(), serial_theirs.as_raw_fd()];
+        let mut command = Command::new(&options.qemu);
+        command.args(options.arguments(&endpoints));
+        let mut qemu = QemuProcess::start(command, inherited)?;
+        drop((qmp_theirs, serial_theirs));
+        let qmp = match Qmp::connect(qmp) {
+            Ok(qmp) => qmp,
+            // QEMU that refuses its arguments closes the socket: its own words say more than "closed".
+            Err(error) => return Err(if qemu.wait(QUIT_PATIENCE).is_some() { qemu.ended_error() } else { error }),
+        };
+        let observer = options.plan.map(|plan| Observer::new(Arc::clone(&ram), Arc::new(plan)));
+        let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.plan()));
+        let partitions = observer.as_ref().map_or(0, Observer::partition_count);
+        Ok(Self {
+            qemu,
+            qmp,
+            serial,
+            serial_text: Vec::new(),
+            ram,
+            image,
+            observer,
+            consoles,
+            lines: vec![LineLog::default(); partitions],
+            cursors: vec![0; partitions],
+            states: vec![(0, 0); partitions],
+            crashed_cores: Vec::new(),
+            tolerates_crashes: false,
+            started: Instant::now(),
+        })
+    }
+
+    /// Returns the live view of RAM; `None` for a guest without a monitor.
+    pub fn observer(&self) -> Option<&Observer> {
+        self.observer.as_ref()
+    }
+
+    /// Returns the RAM.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// Returns QEMU's process id.
+    pub fn qemu_pid(&self) -> u32 {
+        self.qemu.pid()
+    }
+
+    /// Returns how long ago the machine was started.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Returns the paths under which another process of the same user can open RAM and image while this one lives.
+    pub fn shared_paths(&self) -> (String, String) {
+        let path = |descriptor: RawFd| format!("/proc/{}/fd/{descriptor}", std::process::id());
+        (path(self.ram.file().as_raw_fd()), path(self.image.as_raw_fd()))
+    }
+
+    /// Returns everything the machine's own serial line printed so far.
+    pub fn serial_text(&self) -> &[u8] {
+        &self.serial_text
+    }
+
+    /// Returns a partition's lines so far, oldest first (the newest 65,536 are kept).
+    pub fn lines(&self, partition: &str) -> impl Iterator<Item = &Line> {
+        let index = self.partition_index(partition);
+        index.and_then(|index| self.lines.get(index)).into_iter().flat_map(LineLog::iter)
+    }
+
+    fn partition_index(&self, name: &str) -> Option<usize> {
+        self.observer.as_ref()?.plan().partition_named(name)
+    }
+
+    /// Gives out unfinished lines after such a pause in output; for showing prompts to people.
+    pub fn flush_lines_after(&mut self, pause: Duration) {
+        if let Some(consoles) = &mut self.consoles {
+            consoles.flush_after = Some(pause);
+        }
+    }
+
+    /// Looks at RAM and the serial line once and returns what is new. Does not look at whether QEMU lives.
+    pub fn poll(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.poll_serial(&mut events);
+        self.poll_states(&mut events);
+        if let Some(consoles) = &mut self.consoles {
+            let lines = consoles.poll(&self.ram);
+            self.keep(lines, &mut events);
+        }
+        events
+    }
+
+    fn keep(&mut self, lines: Vec<Line>, events: &mut Vec<Event>) {
+        for line in lines {
+            if let Some(kept) = self.lines.get_mut(line.partition) {
+                kept.push(line.clone());
+            }
+            events.push(Event::Line(line));
+        }
+    }
+
+    fn poll_serial(&mut self, events: &mut Vec<Event>) {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = self.serial.read(&mut buffer) {
+            self.serial_text.extend_from_slice(&buffer[..count]);
+            events.push(Event::Serial(buffer[..count].to_vec()));
+        }
+    }
+
+    fn poll_states(&mut self, events: &mut Vec<Event>) {
+        let Some(observer) = &self.observer else { return };
+        for (partition, known) in self.states.iter_mut().enumerate() {
+            let status = observer.status(partition);
+            if *known != (status.state, status.generation) {
+                *known = (status.state, status.generation);
+                let (state, reason, generation) = (status.state, status.reason, status.generation);
+                events.push(Event::State { partition, state, reason, generation });
+            }
+        }
+        for core in 0..observer.core_count() {
+            if self.crashed_cores.contains(&core) {
+                continue;
+            }
+            if let Some(report) = CrashReport::of_core(observer, core) {
+                self.crashed_cores.push(core);
+                events.push(Event::MonitorCrash(Box::new(report)));
+            }
+        }
+    }
+
+    /// Takes what is left when the machine no longer runs: held-back output and unfinished lines.
+    pub fn finish(&mut self) -> Vec<Event> {
+        let mut events = self.poll();
+        if let Some(consoles) = &mut self.consoles {
+            let lines = consoles.finish(&self.ram);
+            self.keep(lines, &mut events);
+        }
+        events
+    }
+
+    /// States how the run has ended, if it has: all partitions ended, or QEMU ended well. A failed QEMU is an error.
+    pub fn end(&mut self) -> Result<Option<End>, RunError> {
+        if let Some(status) = self.qemu.status() {
+            return if status.success() { Ok(Some(End::PoweredOff)) } else { Err(self.qemu.ended_error()) };
+        }
+        Ok(self.observer.as_ref().is_some_and(Observer::all_ended).then_some(End::AllEnded))
+    }
+
+    /// Polls about every millisecond until `condition` returns a value.
+    ///
+    /// Ends early with an error when a monitor crashes (unless tolerated) or QEMU ends; what `condition` finds in the
+    /// last look at RAM still counts. `waiting_for` completes "waited 5 s for ..." in the message of a timeout.
+    pub fn wait_for<T>(
+        &mut self,
+        waiting_for: &str,
+        limit: Duration,
+        mut condition: impl FnMut(&View<'_>) -> Option<T>,
+    ) -> Result<T, RunError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let qemu_status = self.qemu.status();
+            let events = if qemu_status.is_some() { self.finish() } else { self.poll() };
+            if let Some(found) = condition(&self.view()) {
+                return Ok(found);
+            }
+            self.refuse_crash(events)?;
+            if let Some(status) = qemu_status {
+                return Err(self.ended_while(waiting_for, &status));
+            }
+            if Instant::now() >= deadline {
+                return Err(self.timeout(waiting_for, limit));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn refuse_crash(&self, events: Vec<Event>) -> Result<(), RunError> {
+        let crash = events.into_iter().find_map(|event| match event {
+            Event::MonitorCrash(report) => Some(report),
+            _ => None,
+        });
+        match crash {
+            Some(report) if !self.tolerates_crashes => Err(RunError::MonitorCrashed(report)),
+            _ => Ok(()),
+        }
+    }
+
+    fn ended_while(&mut self, waiting_for: &str, status: &std::process::ExitStatus) -> RunError {
+        if status.success() {
+            let state = self.observer.as_ref().map(describe_state).unwrap_or_default().join("; ");
+            return RunError::Other(format!("the machine powered off while waiting for {waiting_for}. {state}"));
+        }
+        RunError::QemuEnded { status: status_text(status), stderr: self.qemu.stderr_tail() }
+    }
+
+    /// Makes the error for a time limit that passed, with the state of the machine.
+    pub fn timeout(&self, waiting_for: &str, after: Duration) -> RunError {
+        let mut state = self.observer.as_ref().map(describe_state).unwrap_or_default();
+        for partition in 0..self.lines.len() {
+            let unfinished = self.consoles.as_ref().map(|consoles| consoles.unfinished(partition)).unwrap_or_default();
+            let latest = self.lines[partition].latest().map_or("nothing", |line| line.text.as_str());
+            let name = self.observer.as_ref().map_or("?", |observer| observer.plan().partition_name(partition));
+            state.push(format!("latest output of {name}: {latest}"));
+            if !unfinished.is_empty() {
+                state.push(format!("unfinished line of {name}: {unfinished}"));
+            }
+        }
+        RunError::Timeout { waiting_for: waiting_for.to_owned(), after, state }
+    }
+
+    /// Returns what a condition may look at, as of the latest poll.
+    pub fn view(&self) -> View<'_> {
+        View {
+            observer: self.observer.as_ref(),
+            lines: &self.lines,
+            serial: &self.serial_text,
+            ram: &self.ram,
+            consoles: self.consoles.as_ref(),
+        }
+    }
+
+    /// Waits for a line of a partition that contains `pattern`, and returns it.
+    ///
+    /// Lines are used up: the next call for this partition looks only at later lines. An unfinished line that contains
+    /// the pattern (a prompt) counts too, and is not used up.
+    pub fn wait_for_line(&mut self, partition: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
+        let index = self.partition_index(partition);
+        let index = index.ok_or_else(|| RunError::Other(format!("the system has no partition named {partition}")))?;
+        let what = format!("{partition} to print {pattern:?}");
+        let mut position = self.cursors[index];
+        let line = self.wait_for(&what, limit, |view| {
+            for (number, line) in view.lines[index].since(position) {
+                position = number + 1;
+                if line.text.contains(pattern) {
+                    return Some(line.clone());
+                }
+            }
+            let text = view.unfinished(index);
+            let bytes = text.clone().into_bytes();
+            text.contains(pattern).then(|| Line { partition: index, time_ticks: 0, text, bytes, lost_bytes: 0, complete: false })
+        })?;
+        self.cursors[index] = position;
+        Ok(line)
+    }
+
+    /// Waits until every partition is off or stopped, or the machine powered itself off.
+    pub fn wait_for_end(&mut self, limit: Duration) -> Result<End, RunError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let events = self.poll();
+            self.refuse_crash(events)?;
+            if let Some(end) = self.end()? {
+                self.finish();
+                return Ok(end);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.timeout("the system to end", limit));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Halts all cores (virtual time stands still too).
+    pub fn pause(&mut self) -> Result<(), RunError> {
+        self.qmp.execute("stop").map(drop)
+    }
+
+    /// Lets the cores go on.
+    pub fn resume(&mut self) -> Result<(), RunError> {
+        self.qmp.execute("cont").map(drop)
+    }
+
+    /// Gives access to QEMU's control connection.
+    pub fn qmp(&mut self) -> &mut Qmp {
+        &mut self.qmp
+    }
+
+    /// Sends bytes to the machine's serial line; returns how many were taken (its buffer may be full).
+    pub fn send_serial(&mut self, bytes: &[u8]) -> Result<usize, RunError> {
+        match self.serial.write(bytes) {
+            Ok(count) => Ok(count),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(cause) => Err(RunError::Host { doing: "cannot write to the machine's serial line".to_owned(), cause }),
+        }
+    }
+
+    /// Asks QEMU to quit, kills it if it does not, and returns what was still unread.
+    pub fn quit(&mut self) -> Vec<Event> {
+        if self.qemu.status().is_none() && self.qmp.execute("quit").is_ok() {
+            let _ = self.qemu.wait(QUIT_PATIENCE);
+        }
+        self.qemu.kill();
+        self.finish()
+    }
+}
+
+fn descriptor_path(descriptor: RawFd) -> String {
+    format!("/proc/self/fd/{descriptor}")
+}
+
+/// Puts the image where QEMU can open it and nobody can change it: an anonymous memory file.
+fn image_file(bytes: &[u8]) -> Result<File, RunError> {
+    let create = || -> std::io::Result<File> {
+        let descriptor: OwnedFd = rustix::fs::memfd_create("bulkhead-image", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(descriptor);
+        file.write_all(bytes)?;
+        Ok(file)
+    };
+    create().map_err(RunError::host("cannot hold the image in memory"))
+}

@@ -1,0 +1,221 @@
+//! QEMU as a program: where it is, whether it is new enough, and the command line of a machine.
+
+use crate::error::RunError;
+use crate::image_file::ImagePlan;
+use bulkhead_abi::PhysicalAddress;
+pub use bulkhead_plan::model::QemuFacts;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Oldest QEMU that Bulkhead is tested with.
+pub const OLDEST_VERSION: (u32, u32) = (7, 2);
+
+/// Everything that decides how a machine is started.
+#[derive(Clone, Debug)]
+pub struct MachineOptions {
+    /// The program.
+    pub qemu: PathBuf,
+    /// Bytes of the boot image (arm64 Image or ELF).
+    pub image: Vec<u8>,
+    /// The plan in that image; `None` for a bare-board guest without a monitor.
+    pub plan: Option<ImagePlan>,
+    /// How QEMU is told to be the board.
+    pub facts: QemuFacts,
+    /// Cores of the machine.
+    pub cores: usize,
+    /// First byte of RAM.
+    pub ram_start: PhysicalAddress,
+    /// Bytes of RAM.
+    pub ram_bytes: u64,
+    /// `-icount shift=N`: each instruction takes 2^N virtual nanoseconds and runs repeat exactly.
+    pub icount_shift: Option<u8>,
+    /// TCP port for a debugger; the machine then waits for it.
+    pub gdb_port: Option<u16>,
+    /// Start with all cores halted, until [`crate::Machine::resume`].
+    pub paused: bool,
+    /// Emulator plugins: argument strings for `-plugin`.
+    pub plugins: Vec<String>,
+    /// Further arguments.
+    pub extra: Vec<String>,
+}
+
+impl MachineOptions {
+    /// Makes options for a Bulkhead image: cores, RAM and board as its header says, on `qemu-virt`.
+    pub fn for_image(image: Vec<u8>) -> Result<Self, RunError> {
+        let plan = ImagePlan::from_bytes(&image)?;
+        let highest = plan.header.cores.iter().take(plan.cores.len()).map(|core| core.mpidr & 0xff).max();
+        let cores = highest.map_or(1, |affinity| affinity as usize + 1);
+        let (ram_start, ram_bytes) = (plan.header.ram_start, plan.header.ram_bytes);
+        Ok(Self { plan: Some(plan), cores, ram_start, ram_bytes, ..Self::bare(image) })
+    }
+
+    /// Reads an image file and makes options for it.
+    pub fn for_image_file(path: &Path) -> Result<Self, RunError> {
+        let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
+        Self::for_image(bytes)
+    }
+
+    /// Makes options for a guest without a monitor: one core, 256 MiB, the same board.
+    #[must_use]
+    pub fn bare(image: Vec<u8>) -> Self {
+        Self {
+            qemu: program(),
+            image,
+            plan: None,
+            facts: qemu_virt(),
+            cores: 1,
+            ram_start: PhysicalAddress(0x4000_0000),
+            ram_bytes: 256 << 20,
+            icount_shift: None,
+            gdb_port: None,
+            paused: false,
+            plugins: Vec::new(),
+            extra: Vec::new(),
+        }
+    }
+
+    /// Returns the arguments for QEMU.
+    #[must_use]
+    pub fn arguments(&self, endpoints: &Endpoints) -> Vec<String> {
+        let mut arguments = Vec::new();
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+        add(&["-M", &format!("{},memory-backend=ram", self.facts.machine)]);
+        let ram_path = quote_option(&endpoints.ram);
+        let backend = format!("memory-backend-file,id=ram,size={},mem-path={ram_path},share=on", self.ram_bytes);
+        add(&["-object", &backend]);
+        add(&["-cpu", &self.facts.cpu, "-smp", &self.cores.to_string(), "-m", &memory_argument(self.ram_bytes)]);
+        match self.icount_shift {
+            Some(shift) => add(&["-icount", &format!("shift={shift},sleep=off")]),
+            None if self.cores > 1 => add(&["-accel", "tcg,thread=multi"]),
+            None => add(&["-accel", "tcg"]),
+        }
+        match &endpoints.streams {
+            Streams::Inherited { qmp, serial } => {
+                add(&["-chardev", &format!("socket,id=qmp,fd={qmp}"), "-mon", "chardev=qmp,mode=control"]);
+                add(&["-chardev", &format!("socket,id=serial0,fd={serial}"), "-serial", "chardev:serial0"]);
+            }
+            Streams::Terminal => add(&["-monitor", "none", "-serial", "stdio"]),
+        }
+        if let Some(port) = self.gdb_port {
+            add(&["-gdb", &format!("tcp:127.0.0.1:{port}")]);
+        }
+        if self.paused || self.gdb_port.is_some() {
+            add(&["-S"]);
+        }
+        for plugin in &self.plugins {
+            add(&["-plugin", plugin]);
+        }
+        add(&["-kernel", &endpoints.image]);
+        arguments.extend(self.facts.arguments.iter().chain(&self.extra).cloned());
+        arguments
+    }
+
+    /// Returns the command as a person can run it by hand, with a RAM file of this name in the current directory.
+    #[must_use]
+    pub fn shell_command(&self, image: &str, ram: &str) -> String {
+        let endpoints = Endpoints { ram: ram.to_owned(), image: image.to_owned(), streams: Streams::Terminal };
+        let mut command = quote_word(&self.qemu.to_string_lossy());
+        for argument in self.arguments(&endpoints) {
+            command.push_str(if argument.starts_with('-') { " \\\n    " } else { " " });
+            command.push_str(&quote_word(&argument));
+        }
+        command
+    }
+}
+
+/// Paths and descriptors that QEMU is given.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    /// Path of the RAM file.
+    pub ram: String,
+    /// Path of the boot image.
+    pub image: String,
+    /// Control connection and serial line.
+    pub streams: Streams,
+}
+
+/// Where QEMU's control connection and serial line go.
+#[derive(Clone, Debug)]
+pub enum Streams {
+    /// Sockets that QEMU inherits.
+    Inherited {
+        /// Descriptor of the control connection.
+        qmp: i32,
+        /// Descriptor of the serial line.
+        serial: i32,
+    },
+    /// No control connection; the serial line is the terminal.
+    Terminal,
+}
+
+/// Returns the facts of the board `qemu-virt`, for images and guests that come without a description.
+#[must_use]
+pub fn qemu_virt() -> QemuFacts {
+    QemuFacts {
+        machine: "virt,gic-version=3,virtualization=on".to_owned(),
+        cpu: "cortex-a53".to_owned(),
+        arguments: vec!["-rtc".to_owned(), "clock=vm".to_owned()],
+    }
+}
+
+/// Returns the QEMU program: `$BULKHEAD_QEMU`, or the usual name.
+#[must_use]
+pub fn program() -> PathBuf {
+    std::env::var_os("BULKHEAD_QEMU").map_or_else(|| PathBuf::from("qemu-system-aarch64"), PathBuf::from)
+}
+
+/// A QEMU version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Major.
+    pub major: u32,
+    /// Minor.
+    pub minor: u32,
+    /// Micro.
+    pub micro: u32,
+}
+
+/// Finds the version in what `--version` prints, such as `QEMU emulator version 7.2.22 (Debian ...)`.
+#[must_use]
+pub fn parse_version(output: &str) -> Option<Version> {
+    let rest = output.lines().next()?.strip_prefix("QEMU emulator version ")?;
+    let number = rest.split(|character: char| !character.is_ascii_digit() && character != '.').next()?;
+    let mut parts = number.split('.').map(str::parse);
+    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
+    let micro = parts.next().and_then(Result::ok).unwrap_or(0);
+    Some(Version { major, minor, micro })
+}
+
+/// Asks the program for its version and refuses one that is too old.
+pub fn check_version(program: &Path) -> Result<Version, RunError> {
+    let output = Command::new(program).arg("--version").output().map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound => RunError::QemuMissing { program: program.to_path_buf() },
+        _ => RunError::Host { doing: format!("cannot run `{} --version`", program.display()), cause },
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(version) = parse_version(&text) else {
+        let shown = format!("{}{}", text, String::from_utf8_lossy(&output.stderr)).chars().take(200).collect();
+        return Err(RunError::QemuVersionUnknown { program: program.to_path_buf(), output: shown });
+    };
+    if (version.major, version.minor) < OLDEST_VERSION {
+        let found = format!("{}.{}.{}", version.major, version.minor, version.micro);
+        return Err(RunError::QemuTooOld { found });
+    }
+    Ok(version)
+}
+
+fn memory_argument(bytes: u64) -> String {
+    if bytes.is_multiple_of(1 << 20) { format!("{}M", bytes >> 20) } else { format!("{}k", bytes.div_ceil(1024)) }
+}
+
+/// Doubles commas, as QEMU's option syntax wants.
+fn quote_option(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+/// Quotes a word for a POSIX shell where it needs it.
+fn quote_word(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_=,./:+@%".contains(character);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,158 @@
+//! The machine's RAM as the host sees it: a sparse file that QEMU maps shared, read live and never written.
+//!
+//! The file is created with mode 0600 in a private directory (0700), opened, and unlinked with its directory at once; QEMU
+//! gets it as an inherited descriptor. So from then on the file has no name, and the kernel frees it whatever ends the run:
+//! a normal end, a panic, SIGKILL, a crash of QEMU. The rejected alternative, a named file with a clean-up handler, cannot
+//! cover SIGKILL.
+
+use crate::error::RunError;
+use crate::os::Mapping;
+use bulkhead_abi::PhysicalAddress;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use zerocopy::FromBytes;
+
+/// Room left over on the file system for others, in bytes.
+const MARGIN_BYTES: u64 = 16 << 20;
+
+/// A machine's RAM: the file and its mapping.
+pub struct Ram {
+    file: File,
+    mapping: Mapping,
+    start: PhysicalAddress,
+}
+
+impl Ram {
+    /// Creates zeroed RAM of `bytes` bytes for a board whose RAM begins at `start`.
+    pub fn create(start: PhysicalAddress, bytes: u64) -> Result<Self, RunError> {
+        Self::create_in(&candidate_directories(), start, bytes)
+    }
+
+    /// Creates RAM in the first of `parents` that has room for all of it.
+    pub fn create_in(parents: &[PathBuf], start: PhysicalAddress, bytes: u64) -> Result<Self, RunError> {
+        let parent = directory_with_room(parents, bytes)?;
+        let file = unnamed_file(&parent, bytes).map_err(|cause| RunError::RamFile { parent: parent.clone(), cause })?;
+        Self::over(file, start, bytes).map_err(|cause| RunError::RamFile { parent, cause })
+    }
+
+    /// Maps RAM that a running machine holds, for example through `/proc/PID/fd/N`.
+    pub fn open(path: &Path, start: PhysicalAddress) -> Result<Self, RunError> {
+        let open = || -> io::Result<Self> {
+            let file = File::open(path)?;
+            let bytes = file.metadata()?.len();
+            Self::over(file, start, bytes)
+        };
+        open().map_err(|cause| RunError::RamFile { parent: path.to_path_buf(), cause })
+    }
+
+    fn over(file: File, start: PhysicalAddress, bytes: u64) -> io::Result<Self> {
+        let size = usize::try_from(bytes).map_err(|_| io::Error::other("the RAM does not fit in this host's address space"))?;
+        let mapping = Mapping::new(&file, size)?;
+        Ok(Self { file, mapping, start })
+    }
+
+    /// Returns the file, for QEMU to inherit.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the first physical address of RAM.
+    pub fn start(&self) -> PhysicalAddress {
+        self.start
+    }
+
+    /// Returns the size of RAM.
+    pub fn bytes(&self) -> u64 {
+        self.mapping.bytes() as u64
+    }
+
+    fn offset(&self, address: PhysicalAddress) -> Option<usize> {
+        usize::try_from(address.0.checked_sub(self.start.0)?).ok()
+    }
+
+    /// Reads a value at a physical address; `None` when it is not wholly in RAM.
+    ///
+    /// Each aligned 8 bytes are read by one atomic load; a larger value may mix old and new words.
+    pub fn read_at<T: FromBytes>(&self, address: PhysicalAddress) -> Option<T> {
+        let mut bytes = vec![0; size_of::<T>()];
+        self.copy_at(address, &mut bytes).then(|| T::read_from_bytes(&bytes).ok())?
+    }
+
+    /// Copies bytes from a physical address; false, with nothing copied, when the range is not wholly in RAM.
+    #[must_use]
+    pub fn copy_at(&self, address: PhysicalAddress, out: &mut [u8]) -> bool {
+        self.offset(address).is_some_and(|offset| self.mapping.copy(offset, out))
+    }
+
+    /// Loads an aligned 64-bit word with acquire order: what its writer stored before it can be read after it.
+    pub fn load_u64(&self, address: PhysicalAddress) -> Option<u64> {
+        self.mapping.load_u64(self.offset(address)?)
+    }
+
+    /// Loads an aligned 32-bit word with acquire order.
+    pub fn load_u32(&self, address: PhysicalAddress) -> Option<u32> {
+        self.mapping.load_u32(self.offset(address)?)
+    }
+
+    /// Writes bytes into the RAM of a machine. Tests inject damage with it; a run never does.
+    pub fn write_at(&self, address: PhysicalAddress, bytes: &[u8]) -> io::Result<()> {
+        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "the range is not in RAM");
+        let offset = self.offset(address).ok_or_else(outside)?;
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.mapping.bytes()) {
+            return Err(outside());
+        }
+        self.file.write_all_at(bytes, offset as u64)
+    }
+}
+
+/// Returns where RAM files may go, best first: memory, then the directory for temporary files.
+pub fn candidate_directories() -> Vec<PathBuf> {
+    vec![PathBuf::from("/dev/shm"), std::env::temp_dir()]
+}
+
+fn directory_with_room(parents: &[PathBuf], bytes: u64) -> Result<PathBuf, RunError> {
+    let needed = bytes.saturating_add(MARGIN_BYTES);
+    let mut seen = Vec::new();
+    for parent in parents {
+        let Ok(facts) = rustix::fs::statvfs(parent) else { continue };
+        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        if free >= needed {
+            return Ok(parent.clone());
+        }
+        seen.push((parent.clone(), free));
+    }
+    Err(RunError::TooLittleSpace { needed, seen })
+}
+
+/// Creates the file in its private directory, then removes both names.
+fn unnamed_file(parent: &Path, bytes: u64) -> io::Result<File> {
+    let directory = PrivateDirectory::create(parent)?;
+    let path = directory.0.join("ram");
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+/// A directory that only this user may enter; removed on drop, also on an early return.
+struct PrivateDirectory(PathBuf);
+
+impl PrivateDirectory {
+    fn create(parent: &Path) -> io::Result<Self> {
+        // The random state of the standard library's hash maps: enough to avoid a collision; creation fails on one.
+        let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let path = parent.join(format!("bulkhead-{}-{random:016x}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // Only fails if somebody else put a file there, and then it is not ours to remove.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
