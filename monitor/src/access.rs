@@ -1,0 +1,177 @@
+//! Data aborts: accesses to the windows that the monitor answers, and everything else as a fault.
+
+use crate::health::Fault;
+use crate::observe::at;
+use crate::state::Core;
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::plan::{
+    INTERRUPT_CONSOLE, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+};
+use bulkhead_abi::{PhysicalAddress, status};
+use bulkhead_arch::Machine;
+use bulkhead_emulation::gic::{self, GicPort, Written};
+use bulkhead_emulation::pci::{self, PciEffect};
+use bulkhead_emulation::pl011::LineEffect;
+use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
+
+/// A GIC frame of the machine, as the filter sees it.
+struct Frame<'a, M: Machine> {
+    core: &'a Core<M>,
+    base: PhysicalAddress,
+}
+
+impl<M: Machine> GicPort for Frame<'_, M> {
+    fn read32(&self, offset: u64) -> u32 {
+        self.core.machine.load32(at(self.base, offset))
+    }
+    fn write32(&self, offset: u64, value: u32) {
+        self.core.machine.store32(at(self.base, offset), value);
+    }
+    fn write8(&self, offset: u64, value: u8) {
+        self.core.machine.store8(at(self.base, offset), value);
+    }
+    fn read64(&self, offset: u64) -> u64 {
+        self.core.machine.load64(at(self.base, offset))
+    }
+    fn write64(&self, offset: u64, value: u64) {
+        self.core.machine.store64(at(self.base, offset), value);
+    }
+    fn priority_changed(&self, intid: u32, priority: u8) {
+        self.core.priority_changed(intid, priority);
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Answers a data abort: an emulated access, or a fault.
+    pub fn data_abort(&mut self, syndrome: Syndrome) {
+        let registers = self.machine.exit_registers();
+        let guest = (registers.fault_page & 0xfff_ffff_fff0) << 8 | registers.fault_address & 0xfff;
+        let abort = syndrome.data_abort();
+        let window = match abort.kind {
+            FaultKind::Translation if !syndrome.is_table_walk() => self.window_at(guest),
+            _ => None,
+        };
+        let Some(window) = window else {
+            self.fault(Fault::with_guest_address(status::REASON_DATA_ABORT, syndrome.0));
+            return;
+        };
+        if !abort.valid {
+            self.fault(Fault::with_guest_address(status::REASON_BAD_ACCESS, syndrome.0));
+            return;
+        }
+        let offset = guest.wrapping_sub(window.guest.0);
+        if abort.write {
+            let value = abort.stored(self.head.frame.register(abort.register));
+            self.window_write(&window, offset, &abort, value);
+        } else {
+            let value = self.window_read(&window, offset, &abort);
+            self.head.frame.set_register(abort.register, abort.loaded(value));
+        }
+        self.machine.set_guest_program_counter(self.machine.guest_program_counter().wrapping_add(4));
+    }
+
+    fn window_at(&self, guest: u64) -> Option<Window> {
+        let count = self.partition.window_count as usize;
+        let windows = self.partition.windows.iter().take(count);
+        windows.copied().find(|window| guest.wrapping_sub(window.guest.0) < window.bytes)
+    }
+
+    fn window_read(&mut self, window: &Window, offset: u64, abort: &DataAbort) -> u64 {
+        let bytes = abort.bytes;
+        let result = match window.kind {
+            WINDOW_GICD => {
+                self.count(Counter::Distributor);
+                let frame = Frame { core: self, base: self.plan.gicd };
+                gic::distributor_read(&self.owned, self.partition, &frame, offset, bytes).ok()
+            }
+            WINDOW_GICR => {
+                self.count(Counter::Redistributor);
+                let frame = Frame { core: self, base: self.plan.gicr };
+                gic::redistributor_read(&self.owned, self.partition, self.plan.vcpu, &frame, offset, bytes).ok()
+            }
+            WINDOW_UART => {
+                self.count(Counter::Console);
+                Some(u64::from(self.shared.uart.read(offset)))
+            }
+            WINDOW_ECAM => {
+                self.count(Counter::PciConfig);
+                Some(pci::config_read(self.partition, &self.shared.pci, offset, bytes))
+            }
+            WINDOW_PCI_REGISTERS => {
+                self.count(Counter::PciRegisters);
+                let port = crate::call::Management { core: self };
+                Some(pci::register_read(self.partition, &self.shared.pci, window.index, offset, bytes, &port))
+            }
+            _ => None,
+        };
+        result.unwrap_or_else(|| {
+            self.count(Counter::GicIgnored);
+            0
+        })
+    }
+
+    fn window_write(&mut self, window: &Window, offset: u64, abort: &DataAbort, value: u64) {
+        let bytes = abort.bytes;
+        match window.kind {
+            WINDOW_GICD => {
+                self.count(Counter::Distributor);
+                let frame = Frame { core: self, base: self.plan.gicd };
+                let done = gic::distributor_write(&self.owned, self.partition, &frame, offset, bytes, value);
+                self.count_ignored(done == Ok(Written::Done));
+            }
+            WINDOW_GICR => {
+                self.count(Counter::Redistributor);
+                let frame = Frame { core: self, base: self.plan.gicr };
+                let vcpu = self.plan.vcpu;
+                let done = gic::redistributor_write(&self.owned, self.partition, vcpu, &frame, offset, bytes, value);
+                self.count_ignored(done == Ok(Written::Done));
+            }
+            WINDOW_UART => self.uart_write(offset, value as u32),
+            WINDOW_ECAM => {
+                self.count(Counter::PciConfig);
+                let effect = pci::config_write(self.partition, &self.shared.pci, offset, bytes, value);
+                self.pci_effect(effect);
+            }
+            WINDOW_PCI_REGISTERS => {
+                self.count(Counter::PciRegisters);
+                let port = crate::call::Management { core: self };
+                let effect =
+                    pci::register_write(self.partition, &self.shared.pci, window.index, offset, bytes, value, &port);
+                self.pci_effect(effect);
+            }
+            _ => self.count(Counter::GicIgnored),
+        }
+    }
+
+    fn count_ignored(&self, done: bool) {
+        if !done {
+            self.count(Counter::GicIgnored);
+        }
+    }
+
+    fn uart_write(&mut self, offset: u64, value: u32) {
+        self.count(Counter::Console);
+        let effect = self.shared.uart.write(offset, value);
+        if let Some(byte) = effect.output {
+            self.console_byte(byte);
+        }
+        let count = self.partition.interrupt_count as usize;
+        let line = self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE);
+        match (effect.interrupt, line) {
+            (LineEffect::Pend, Some(line)) => self.pend_spare(line.intid, true),
+            (LineEffect::Clear, Some(line)) => self.pend_spare(line.intid, false),
+            _ => {}
+        }
+    }
+
+    fn pci_effect(&mut self, effect: PciEffect) {
+        match effect {
+            PciEffect::None => {}
+            PciEffect::Pend(intid) => self.pend_spare(intid, true),
+            PciEffect::Doorbell(index) => {
+                self.ring_doorbell(u64::from(index));
+            }
+            PciEffect::Heartbeat => self.heartbeat(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
+
+use crate::interrupt::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
+use crate::observe::at;
+use crate::state::{Core, RunState};
+use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::status::{self, StatusPage};
+use bulkhead_abi::{ABI_VERSION, PAGE_BYTES};
+use bulkhead_arch::Machine;
+use core::mem::offset_of;
+use zerocopy::IntoBytes;
+
+/// Why an image is refused at boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadImage {
+    /// The header's CRC is wrong.
+    Header,
+    /// The plan area's CRC is wrong.
+    Plan,
+    /// Another version of the layouts.
+    Version,
+    /// Shared state does not fit its pages.
+    SharedTooSmall,
+}
+
+/// Checks the header and the CRC that the boot code found for the plan area.
+///
+/// # Errors
+/// What is wrong with the image.
+pub fn check_image(header: &ImageHeader, plan_crc: u32) -> Result<(), BadImage> {
+    if header.abi_version != ABI_VERSION {
+        return Err(BadImage::Version);
+    }
+    let mut copy = *header;
+    copy.header_crc = 0;
+    if crc32c(copy.as_bytes()) != header.header_crc {
+        return Err(BadImage::Header);
+    }
+    if plan_crc != header.plan_crc {
+        return Err(BadImage::Plan);
+    }
+    Ok(())
+}
+
+/// CRC-32C bit by bit: runs once over one page, so a table would only cost memory.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+/// Sets up the distributor; done by the boot core before any other core runs. Registers that pack several owners'
+/// interrupts into one word without a set/clear form (IGROUPR, ICFGR, CTLR) are written here and never again.
+pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
+    let gicd = header.gicd;
+    let lines = (machine.load32(at(gicd, 4)) & 0x1f).saturating_add(1).min(8);
+    machine.store32(gicd, 0);
+    wait_for_writes(machine, header);
+    for word in 1..u64::from(lines) {
+        let offset = word.wrapping_mul(4);
+        machine.store32(at(gicd, offset.wrapping_add(0x080)), u32::MAX); // IGROUPR: group 1
+        machine.store32(at(gicd, offset.wrapping_add(0x180)), u32::MAX); // ICENABLER
+        machine.store32(at(gicd, offset.wrapping_add(0x280)), u32::MAX); // ICPENDR
+        machine.store32(at(gicd, offset.wrapping_add(0x380)), u32::MAX); // ICACTIVER
+    }
+    for intid in 32..u64::from(lines).wrapping_mul(32) {
+        machine.store8(at(gicd, intid.wrapping_add(0x400)), DEFAULT_PRIORITY);
+    }
+    for (index, word) in (0u64..).zip(header.gicd_icfgr).take((lines as usize).saturating_mul(2)).skip(2) {
+        machine.store32(at(gicd, index.wrapping_mul(4).wrapping_add(0xc00)), word);
+    }
+    machine.store32(gicd, 0x12); // ARE, EnableGrp1
+    wait_for_writes(machine, header);
+}
+
+/// Waits for GICD_CTLR.RWP, a bounded number of times.
+fn wait_for_writes<M: Machine>(machine: &M, header: &ImageHeader) {
+    for _ in 0..1_000_000 {
+        if machine.load32(header.gicd) & (1 << 31) == 0 {
+            break;
+        }
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Wakes this core's redistributor and enables the monitor's own interrupts on it (`mapped`).
+    pub fn start_redistributor(&self) {
+        let waker = at(self.plan.gicr, 0x14);
+        self.machine.store32(waker, self.machine.load32(waker) & !2);
+        for _ in 0..1_000_000 {
+            if self.machine.load32(waker) & 4 == 0 {
+                break;
+            }
+        }
+        let frame = at(self.plan.gicr, 0x1_0000);
+        for offset in [0x180u64, 0x280, 0x380] {
+            self.machine.store32(at(frame, offset), u32::MAX);
+        }
+        self.machine.store32(at(frame, 0x080), u32::MAX);
+        if self.is_mapped() {
+            for intid in [MONITOR_SGI, MAINTENANCE, HYPERVISOR_TIMER] {
+                self.machine.store8(at(frame, 0x400u64.wrapping_add(u64::from(intid))), MONITOR_PRIORITY);
+            }
+            self.machine.store32(at(frame, 0x100), 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER);
+        }
+        self.machine.start_interrupts(self.is_mapped());
+        self.machine.barrier();
+    }
+
+    /// Clears the pages that this core writes for others: the partition's status and its manage page.
+    pub fn clear_published_pages(&self) {
+        let manage = self.partition.manage.get(self.partition.index as usize).copied().unwrap_or_default();
+        for page in [self.plan.status, manage] {
+            let mut offset = 0;
+            while page.0 != 0 && offset < PAGE_BYTES {
+                self.machine.store64(at(page, offset), 0);
+                offset = offset.wrapping_add(8);
+            }
+        }
+        for (offset, byte) in (0u64..).zip(self.partition.name) {
+            self.machine.store8(at(self.plan.status, (offset_of!(StatusPage, name) as u64).wrapping_add(offset)), byte);
+        }
+    }
+
+    /// Starts the partition (vCPU 0's core) or waits for CPU_ON, and returns when there is a guest to enter.
+    pub fn begin(&mut self) {
+        self.machine.load_controls(self.plan);
+        self.start_redistributor();
+        if self.is_lead() {
+            self.clear_published_pages();
+            self.reset_shared_interrupts();
+            self.start_partition(status::REASON_NONE);
+        } else {
+            self.run = RunState::Off;
+            self.set_phase(3);
+        }
+        self.settle();
+    }
+}

@@ -1,0 +1,222 @@
+//! Calls: PSCI, SMCCC and Bulkhead's own, by HVC or SMC. Everything not listed is "not supported".
+
+use crate::observe::at;
+use crate::state::{Core, RunState, command, report, vcpu_state};
+use bulkhead_abi::hypercall::{DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS};
+use bulkhead_abi::observe::{Counter, TRACE_DOORBELL};
+use bulkhead_abi::plan::FLAG_MANAGES;
+use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_arch::Machine;
+use bulkhead_emulation::pci::ManagementPort;
+use bulkhead_emulation::psci::{self, Call};
+use bulkhead_sched::limiter::{self, Verdict};
+use core::mem::offset_of;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl<M: Machine> Core<M> {
+    /// Answers the call in the guest's x0 to x3.
+    pub fn call(&mut self) {
+        let [function, x1, x2, x3, ..] = self.head.frame.x;
+        let call = psci::decode(function, x1, x2, x3);
+        if function & 0xbf00_0000 == 0x8600_0000 {
+            self.count(Counter::Hypercall);
+        } else {
+            self.count(Counter::Exits);
+            self.count(Counter::Psci);
+        }
+        let answer = match call {
+            Call::Answer(value) => value,
+            Call::NotSupported => self.deny(NOT_SUPPORTED),
+            Call::Doorbell(index) => self.ring_doorbell(index),
+            Call::Heartbeat => {
+                self.heartbeat();
+                SUCCESS
+            }
+            Call::PartitionStatus(target) => self.partition_status(target),
+            Call::PartitionSuspend(target) => self.manage(target, MANAGE_SUSPEND),
+            Call::PartitionResume(target) => self.manage(target, MANAGE_RESUME),
+            Call::PartitionRestart(target) => self.manage(target, MANAGE_RESTART),
+            Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
+            Call::AffinityInfo { target } => self.affinity_info(target),
+            Call::CpuOff => return self.leave(report::CPU_OFF),
+            Call::SystemOff => return self.leave(report::SYSTEM_OFF),
+            Call::SystemReset => return self.leave(REASON_REQUESTED),
+        };
+        self.head.frame.set_register(0, answer);
+    }
+
+    fn deny(&self, answer: u64) -> u64 {
+        self.count(Counter::DeniedCall);
+        answer
+    }
+
+    /// Rings a doorbell: the limiter decides, then the receiver's spare interrupt becomes pending (CH-30, CH-31, CH-35).
+    pub fn ring_doorbell(&mut self, index: u64) -> u64 {
+        let count = u64::from(self.partition.doorbell_count);
+        let entry = usize::try_from(index).ok().filter(|_| index < count).and_then(|at| self.partition.doorbells.get(at));
+        let Some(doorbell) = entry else { return self.deny(INVALID_PARAMETERS) };
+        let passed = doorbell.period_ticks == 0 || {
+            let word = self.machine.atomic(doorbell.words);
+            let now = self.machine.counter_ticks();
+            limiter::try_pass(word, now, doorbell.period_ticks, doorbell.events) == Verdict::Send
+        };
+        self.trace(TRACE_DOORBELL, doorbell.channel, u64::from(passed), 0);
+        if passed {
+            self.machine.barrier();
+            self.pend_spare(doorbell.intid, true);
+            self.count(Counter::DoorbellSent);
+            SUCCESS
+        } else {
+            self.count(Counter::DoorbellLimited);
+            LIMITED
+        }
+    }
+
+    /// Ends the guest's run on this vCPU and tells the core that speaks for the partition.
+    fn leave(&mut self, reason: u32) {
+        self.run = RunState::Off;
+        self.own_vcpu().state.store(vcpu_state::OFF, Release);
+        if self.is_lead() {
+            self.serve_report(0, reason);
+        } else {
+            self.own_vcpu().report.store(reason, Release);
+            self.send_sgi_to_vcpu(0, crate::interrupt::MONITOR_SGI);
+        }
+    }
+
+    /// PSCI CPU_ON: one caller wins; the target's core resets the vCPU itself.
+    fn cpu_on(&mut self, target: u64, entry: u64, context: u64) -> u64 {
+        let Some(vcpu) = psci::vcpu_of(target, self.partition.vcpu_count) else { return self.deny(INVALID_PARAMETERS) };
+        let Some(words) = self.shared.vcpus.get(vcpu as usize) else { return self.deny(INVALID_PARAMETERS) };
+        if !self.is_own_ram(entry) {
+            return self.deny(psci::INVALID_ADDRESS);
+        }
+        match words.state.compare_exchange(vcpu_state::OFF, vcpu_state::ON_PENDING, Acquire, Relaxed) {
+            Ok(_) => {
+                words.entry.store(entry, Relaxed);
+                words.context.store(context, Relaxed);
+                words.command.store(command::START, Release);
+                self.send_sgi_to_vcpu(vcpu, crate::interrupt::MONITOR_SGI);
+                SUCCESS
+            }
+            Err(vcpu_state::ON_PENDING) => psci::ON_PENDING,
+            Err(_) => psci::ALREADY_ON,
+        }
+    }
+
+    fn is_own_ram(&self, guest: u64) -> bool {
+        let regions = self.partition.ram.iter().take(self.partition.ram_count as usize);
+        regions.into_iter().any(|region| guest.wrapping_sub(region.guest.0) < region.bytes)
+    }
+
+    fn affinity_info(&self, target: u64) -> u64 {
+        let words = psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
+        match words.map(|words| words.state.load(Acquire)) {
+            None => self.deny(INVALID_PARAMETERS),
+            Some(vcpu_state::OFF) => psci::AFFINITY_OFF,
+            Some(vcpu_state::ON_PENDING) => psci::AFFINITY_ON_PENDING,
+            Some(_) => psci::AFFINITY_ON,
+        }
+    }
+
+    fn may_manage(&self) -> bool {
+        self.partition.flags & FLAG_MANAGES != 0
+    }
+
+    /// Returns the status page of a partition that this one may read.
+    fn readable_status(&self, target: u64) -> Option<PhysicalAddress> {
+        let own = target == u64::from(self.partition.index);
+        let page = usize::try_from(target).ok().and_then(|at| self.partition.status.get(at)).copied();
+        match page {
+            _ if own => Some(self.plan.status),
+            Some(page) if page.0 != 0 && self.may_manage() => Some(page),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn status_word(&self, target: u64, offset: usize) -> Option<u32> {
+        self.readable_status(target).map(|page| self.machine.load32(at(page, offset as u64)))
+    }
+
+    fn partition_status(&mut self, target: u64) -> u64 {
+        let word = |offset| self.status_word(target, offset).map(u64::from);
+        let (Some(state), Some(reason), Some(generation)) = (
+            word(offset_of!(StatusPage, state)),
+            word(offset_of!(StatusPage, reason)),
+            word(offset_of!(StatusPage, generation)),
+        ) else {
+            return self.deny(DENIED);
+        };
+        self.head.frame.set_register(1, state);
+        self.head.frame.set_register(2, reason);
+        self.head.frame.set_register(3, generation);
+        SUCCESS
+    }
+
+    /// Posts a request for another partition in the own manage page and wakes its core (SG-60).
+    ///
+    /// Two vCPUs that post for one target at the same moment: one of them is told `DENIED` and may try again.
+    pub(crate) fn manage(&self, target: u64, request: u32) -> u64 {
+        let index = usize::try_from(target).unwrap_or(usize::MAX);
+        let own_page = self.partition.manage.get(self.partition.index as usize).copied().unwrap_or_default();
+        let lead = self.partition.lead_mpidr.get(index).copied().unwrap_or(u64::MAX);
+        let is_own = target == u64::from(self.partition.index);
+        if !self.may_manage() || own_page.0 == 0 || lead == u64::MAX || is_own {
+            return self.deny(DENIED);
+        }
+        let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(target.wrapping_mul(8));
+        let word = self.machine.atomic(at(own_page, offset));
+        let old = word.load(Acquire);
+        let new = (old >> 8).wrapping_add(1) << 8 | u64::from(request);
+        if word.compare_exchange(old, new, Release, Relaxed).is_err() {
+            return self.deny(DENIED);
+        }
+        self.send_physical_sgi(lead, crate::interrupt::MONITOR_SGI);
+        SUCCESS
+    }
+}
+
+/// The management PCI function's view of the system.
+pub struct Management<'a, M: Machine> {
+    /// The core that the access happened on.
+    pub core: &'a Core<M>,
+}
+
+impl<M: Machine> Management<'_, M> {
+    fn word(&self, partition: u32, offset: usize) -> u32 {
+        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
+    }
+}
+
+impl<M: Machine> ManagementPort for Management<'_, M> {
+    fn count(&self) -> u32 {
+        self.core.partition.status.iter().filter(|page| page.0 != 0).count().max(1) as u32
+    }
+    fn own(&self) -> u32 {
+        self.core.partition.index
+    }
+    fn state(&self, partition: u32) -> u32 {
+        self.word(partition, offset_of!(StatusPage, state))
+    }
+    fn reason(&self, partition: u32) -> u32 {
+        self.word(partition, offset_of!(StatusPage, reason))
+    }
+    fn generation(&self, partition: u32) -> u32 {
+        self.word(partition, offset_of!(StatusPage, generation))
+    }
+    fn restarts(&self, partition: u32) -> u32 {
+        self.word(partition, offset_of!(StatusPage, restarts))
+    }
+    fn name_word(&self, partition: u32, word: u32) -> u32 {
+        let offset = offset_of!(StatusPage, name).wrapping_add((word as usize & 7) << 2);
+        self.word(partition, offset)
+    }
+    fn command(&self, partition: u32, command: u32) -> u64 {
+        match command {
+            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => self.core.manage(u64::from(partition), command),
+            _ => INVALID_PARAMETERS,
+        }
+    }
+    fn heartbeat(&self) {}
+}

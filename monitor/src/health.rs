@@ -1,0 +1,179 @@
+//! Faults and health policies, and the watchdog.
+//!
+//! A fault of any vCPU ends the run of that vCPU at once; the core of vCPU 0 records it and applies the partition's policy
+//! (SG-60, SG-61, QV-70). The watchdog needs heartbeats; beside them it samples exits, interrupts and the program counter,
+//! so that a manager can see progress of a guest that does not cooperate.
+
+use crate::interrupt::MONITOR_SGI;
+use crate::observe::at;
+use crate::state::{Core, RESTART_HISTORY, RunState, vcpu_state};
+use bulkhead_abi::observe::{Counter, TRACE_FAULT};
+use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
+use bulkhead_abi::status::{self, FaultRecord, StatusPage};
+use bulkhead_arch::Machine;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+/// A fault, before it is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// One of the `REASON_` constants.
+    pub reason: u32,
+    /// ESR_EL2, or 0.
+    pub syndrome: u64,
+    /// HPFAR_EL2 and FAR_EL2 are meaningful.
+    pub has_address: bool,
+}
+
+impl Fault {
+    /// A fault without an address.
+    #[must_use]
+    pub const fn new(reason: u32, syndrome: u64) -> Self {
+        Self { reason, syndrome, has_address: false }
+    }
+
+    /// A stage-2 fault: its address is in HPFAR_EL2 and FAR_EL2.
+    #[must_use]
+    pub const fn with_guest_address(reason: u32, syndrome: u64) -> Self {
+        Self { reason, syndrome, has_address: true }
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// Takes the guest's vCPU out of service and hands the fault to the policy.
+    #[cold]
+    pub fn fault(&mut self, fault: Fault) {
+        self.count(Counter::Fault);
+        let registers = if fault.has_address { self.machine.exit_registers() } else { Default::default() };
+        let guest = (registers.fault_page & 0xfff_ffff_fff0) << 8 | registers.fault_address & 0xfff;
+        self.trace(TRACE_FAULT, fault.reason, fault.syndrome, guest);
+        let own = self.own_vcpu();
+        let facts = [fault.syndrome, registers.fault_address, guest, self.machine.guest_program_counter()];
+        for (word, value) in own.fault.iter().zip(facts) {
+            word.store(value, Relaxed);
+        }
+        self.run = RunState::Off;
+        own.state.store(vcpu_state::OFF, Release);
+        if self.is_lead() {
+            self.apply_policy(0, fault.reason);
+        } else {
+            own.report.store(fault.reason, Release);
+            self.send_sgi_to_vcpu(0, MONITOR_SGI);
+        }
+    }
+
+    /// Records a fault of a vCPU and does what the plan says. Runs on vCPU 0's core.
+    pub(crate) fn apply_policy(&mut self, vcpu: u32, reason: u32) {
+        self.fault_ticks = self.machine.counter_ticks();
+        self.record(vcpu, reason);
+        match self.partition.health.policy {
+            POLICY_RESTART if self.may_restart() => {
+                let backoff = self.partition.health.backoff_ticks;
+                self.publish_state(status::STATE_RESTARTING, reason);
+                if backoff == 0 {
+                    self.restart(reason);
+                } else {
+                    self.stop(status::STATE_RESTARTING, reason);
+                    self.run = RunState::BackOff;
+                    self.backoff_until = self.fault_ticks.wrapping_add(backoff);
+                }
+            }
+            POLICY_HALT => {
+                self.stop(status::STATE_STOPPED, reason);
+                self.machine.power_off();
+            }
+            _ => self.stop(status::STATE_STOPPED, reason),
+        }
+    }
+
+    fn record(&self, vcpu: u32, reason: u32) {
+        let base = at(self.plan.status, offset_of!(StatusPage, fault) as u64);
+        self.machine.store32(at(base, offset_of!(FaultRecord, reason) as u64), reason);
+        self.machine.store32(at(base, offset_of!(FaultRecord, vcpu) as u64), vcpu);
+        if let Some(words) = self.shared.vcpus.get(vcpu as usize) {
+            let offsets = [
+                offset_of!(FaultRecord, syndrome),
+                offset_of!(FaultRecord, virtual_address),
+                offset_of!(FaultRecord, guest_address),
+                offset_of!(FaultRecord, program_counter),
+            ];
+            for (word, offset) in words.fault.iter().zip(offsets) {
+                self.machine.store64(at(base, offset as u64), word.swap(0, Relaxed));
+            }
+        }
+        self.machine.store64(at(base, offset_of!(FaultRecord, time_ticks) as u64), self.fault_ticks);
+        let faults = at(self.plan.status, offset_of!(StatusPage, faults) as u64);
+        self.machine.store64(faults, self.machine.load64(faults).wrapping_add(1));
+    }
+
+    /// States whether the policy's limit allows one more restart now, and remembers it.
+    fn may_restart(&mut self) -> bool {
+        let health = &self.partition.health;
+        let allowed = (health.max_restarts as usize).min(RESTART_HISTORY);
+        let Some(oldest_that_counts) = self.restart_count.checked_sub(allowed) else {
+            return self.remember_restart();
+        };
+        let slot = oldest_that_counts % RESTART_HISTORY;
+        let then = self.restart_times.get(slot).copied().unwrap_or(0);
+        if allowed != 0 && self.fault_ticks.wrapping_sub(then) > health.within_ticks {
+            return self.remember_restart();
+        }
+        false
+    }
+
+    fn remember_restart(&mut self) -> bool {
+        let slot = self.restart_count % RESTART_HISTORY;
+        if let Some(time) = self.restart_times.get_mut(slot) {
+            *time = self.fault_ticks;
+        }
+        self.restart_count = self.restart_count.wrapping_add(1);
+        true
+    }
+
+    /// Notes a heartbeat of the partition.
+    pub fn heartbeat(&self) {
+        self.count(Counter::Heartbeat);
+        self.shared.heartbeat_ticks.store(self.machine.counter_ticks(), Release);
+        self.shared.heartbeats.fetch_add(1, Relaxed);
+    }
+
+    /// Arms the watchdog, if the plan has one, as if a heartbeat had just come.
+    pub(crate) fn start_watchdog(&self) {
+        let period = self.partition.health.watchdog_ticks;
+        if period != 0 {
+            let now = self.machine.counter_ticks();
+            self.shared.heartbeat_ticks.store(now, Release);
+            self.machine.set_timer(now.wrapping_add(period));
+        }
+    }
+
+    /// The EL2 timer of vCPU 0's core expired: is the latest heartbeat too old?
+    pub(crate) fn timer_expired(&mut self) {
+        let period = self.partition.health.watchdog_ticks;
+        if period == 0 || self.state() != status::STATE_RUNNING || !self.is_lead() {
+            return;
+        }
+        self.count(Counter::Watchdog);
+        self.sample_progress();
+        let latest = self.shared.heartbeat_ticks.load(core::sync::atomic::Ordering::Acquire);
+        let due = latest.wrapping_add(period);
+        if self.machine.counter_ticks() >= due {
+            self.fault(Fault::new(status::REASON_WATCHDOG, 0));
+        } else {
+            self.machine.set_timer(due);
+        }
+    }
+
+    fn sample_progress(&self) {
+        let page = self.plan.status;
+        let samples = [
+            (offset_of!(StatusPage, sampled_exits), self.counter(Counter::Exits)),
+            (offset_of!(StatusPage, sampled_interrupts), self.counter(Counter::Interrupt)),
+            (offset_of!(StatusPage, sampled_program_counter), self.machine.guest_program_counter()),
+            (offset_of!(StatusPage, heartbeats), self.shared.heartbeats.load(Relaxed)),
+        ];
+        for (offset, value) in samples {
+            self.machine.store64(at(page, offset as u64), value);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Physical interrupts at EL2 and the list registers through which the guest gets them (`mapped`).
+//!
+//! Owned interrupts are acknowledged, their priority is dropped, and a list register with the HW bit makes the guest's
+//! end-of-interrupt deactivate the physical one without an exit (Arm IHI 0069 chapter 6; `platform-facts.md` 1b). The
+//! vectors do this in assembly when list register 0 is free; this module is the slow path: software-generated
+//! interrupts, full list registers, doorbells of PCI functions, and the monitor's own interrupts.
+//!
+//! When all four list registers are in use, the interrupt waits in a bitmap and the underflow maintenance interrupt asks
+//! for more. Nothing is lost: an interrupt that waits is active in the physical controller, so it cannot arrive again.
+
+use crate::observe::at;
+use crate::state::Core;
+use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
+use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
+use bulkhead_arch::Machine;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// SGI of the monitor: requests between cores.
+pub const MONITOR_SGI: u32 = 15;
+/// PPI of the virtual interface's maintenance interrupt.
+pub const MAINTENANCE: u32 = 25;
+/// PPI of the EL2 physical timer.
+pub const HYPERVISOR_TIMER: u32 = 26;
+/// Priority of the monitor's own interrupts.
+pub const MONITOR_PRIORITY: u8 = 0;
+/// Priority of every other interrupt until its guest sets one.
+pub const DEFAULT_PRIORITY: u8 = 0xa0;
+
+const STATE_SHIFT: u64 = 62;
+const STATE_PENDING: u64 = 1 << STATE_SHIFT;
+const HARDWARE: u64 = 1 << 61;
+const GROUP1: u64 = 1 << 60;
+const LIST_REGISTERS: u32 = 4;
+
+/// Offset of the SGI frame in a redistributor.
+const SGI_FRAME: u64 = 0x1_0000;
+const PRIORITIES: u64 = 0x400;
+
+/// Returns the list-register value that makes `intid` pending, backed by the physical interrupt of the same number
+/// unless it is an SGI.
+pub const fn list_value(intid: u32, priority: u8) -> u64 {
+    let head = STATE_PENDING | GROUP1 | (priority as u64) << 48 | intid as u64;
+    if intid < 16 { head } else { head | HARDWARE | (intid as u64) << 32 }
+}
+
+impl<M: Machine> Core<M> {
+    /// Handles an acknowledged interrupt (1020 and up: none).
+    pub fn interrupt(&mut self, intid: u32) {
+        self.count(Counter::Exits);
+        self.count(Counter::Interrupt);
+        self.trace(TRACE_INTERRUPT, intid, 0, 0);
+        match intid {
+            1020.. => self.count(Counter::MonitorInterrupt),
+            MONITOR_SGI => {
+                self.finish_own(intid);
+                self.serve_requests();
+            }
+            HYPERVISOR_TIMER => {
+                self.machine.stop_timer();
+                self.finish_own(intid);
+                self.timer_expired();
+            }
+            MAINTENANCE => {
+                self.count(Counter::Maintenance);
+                self.refill_list_registers();
+                self.finish_own(intid);
+            }
+            0..MONITOR_SGI => {
+                self.machine.priority_drop(intid);
+                self.make_pending(intid);
+                self.machine.deactivate(intid);
+            }
+            _ if self.owned.owns(intid) => {
+                self.machine.priority_drop(intid);
+                match self.planned_interrupt(intid) {
+                    Some(plan) if plan.kind == INTERRUPT_DOORBELL => self.doorbell_arrived(&plan),
+                    _ => self.make_pending(intid),
+                }
+            }
+            _ => self.finish_own(intid),
+        }
+    }
+
+    fn finish_own(&self, intid: u32) {
+        self.count(Counter::MonitorInterrupt);
+        self.machine.priority_drop(intid);
+        self.machine.deactivate(intid);
+    }
+
+    fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
+        let count = self.partition.interrupt_count as usize;
+        self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.intid == intid).copied()
+    }
+
+    /// A doorbell of a PCI function obeys the function's interrupt disable; a native doorbell is just an interrupt.
+    fn doorbell_arrived(&mut self, plan: &InterruptPlan) {
+        self.count(Counter::DoorbellReceived);
+        let deliver = match plan.pci_function.checked_sub(1) {
+            Some(function) => self.shared.pci.doorbell_arrived(self.partition, function),
+            None => true,
+        };
+        if deliver {
+            self.make_pending(plan.intid);
+        } else {
+            self.machine.deactivate(plan.intid);
+        }
+    }
+
+    fn priority_of(&self, intid: u32) -> u8 {
+        let frame = if intid < 32 { at(self.plan.gicr, SGI_FRAME) } else { self.plan.gicd };
+        self.machine.load8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))))
+    }
+
+    /// Makes an interrupt pending for the guest, or lets it wait for a list register.
+    fn make_pending(&mut self, intid: u32) {
+        if intid < 16 && self.merge_software_generated(intid) {
+            return;
+        }
+        let free = self.machine.free_list_registers();
+        if free == 0 {
+            self.count(Counter::ListRegisterFull);
+            self.set_waiting(intid, true);
+            self.machine.set_underflow_interrupt(true);
+        } else {
+            self.machine.set_list_register(free.trailing_zeros(), list_value(intid, self.priority_of(intid)));
+        }
+    }
+
+    /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
+    /// list registers with one number are unpredictable. Like the hardware, it coalesces.
+    fn merge_software_generated(&self, intid: u32) -> bool {
+        let free = self.machine.free_list_registers();
+        for index in (0..LIST_REGISTERS).filter(|index| free & (1 << index) == 0) {
+            let value = self.machine.list_register(index);
+            if value as u32 == intid && value >> STATE_SHIFT != 0 {
+                self.machine.set_list_register(index, value | STATE_PENDING);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn set_waiting(&mut self, intid: u32, waits: bool) {
+        if let Some(word) = self.waiting.get_mut((intid >> 6) as usize) {
+            let bit = 1u64 << (intid & 63);
+            *word = if waits { *word | bit } else { *word & !bit };
+        }
+    }
+
+    /// Moves waiting interrupts into free list registers, most urgent first.
+    fn refill_list_registers(&mut self) {
+        for _ in 0..LIST_REGISTERS {
+            if self.machine.free_list_registers() == 0 {
+                break;
+            }
+            let Some(intid) = self.most_urgent_waiting() else { break };
+            self.set_waiting(intid, false);
+            self.make_pending(intid);
+        }
+        self.machine.set_underflow_interrupt(self.waiting.iter().any(|word| *word != 0));
+    }
+
+    fn most_urgent_waiting(&self) -> Option<u32> {
+        let mut best: Option<(u8, u32)> = None;
+        for (index, word) in (0u32..).zip(self.waiting) {
+            let mut rest = word;
+            while rest != 0 {
+                let intid = (index << 6) | rest.trailing_zeros();
+                let candidate = (self.priority_of(intid), intid);
+                best = Some(best.map_or(candidate, |found| found.min(candidate)));
+                rest &= rest.wrapping_sub(1);
+            }
+        }
+        best.map(|(_, intid)| intid)
+    }
+
+    /// Sets the fast-path value of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
+    pub fn priority_changed(&self, intid: u32, priority: u8) {
+        // SGIs and doorbells need the slow path.
+        let slow = intid < 16 || self.planned_interrupt(intid).is_some_and(|plan| plan.kind == INTERRUPT_DOORBELL);
+        let value = if slow { 0 } else { list_value(intid, priority) };
+        if intid < 32 {
+            if let Some(entry) = self.fast_entries().get(intid as usize) {
+                entry.store(value, Relaxed);
+            }
+        } else {
+            for table in self.shared.fast.iter().take(self.partition.vcpu_count as usize) {
+                if let Some(entry) = table.get(intid as usize) {
+                    entry.store(value, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Makes a spare interrupt pending in the distributor: how the virtual UART and doorbells raise their line.
+    pub fn pend_spare(&self, intid: u32, pending: bool) {
+        let base: u64 = if pending { 0x200 } else { 0x280 };
+        let word = base.wrapping_add(u64::from(intid >> 5).wrapping_mul(4));
+        self.machine.store32(at(self.plan.gicd, word), 1 << (intid & 31));
+    }
+
+    /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
+    pub fn reset_private_interrupts(&mut self) {
+        let frame = at(self.plan.gicr, SGI_FRAME);
+        self.machine.store32(at(frame, 0x180), u32::MAX); // GICR_ICENABLER0
+        self.machine.store32(at(frame, 0x280), u32::MAX); // GICR_ICPENDR0
+        self.machine.store32(at(frame, 0x380), u32::MAX); // GICR_ICACTIVER0
+        self.machine.store32(at(frame, 0x080), u32::MAX); // GICR_IGROUPR0
+        for intid in 0..32u32 {
+            let own = self.is_mapped() && matches!(intid, MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER);
+            let priority = if own { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };
+            self.machine.store8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))), priority);
+            self.priority_changed(intid, DEFAULT_PRIORITY);
+        }
+        for intid in [MONITOR_SGI, MAINTENANCE, HYPERVISOR_TIMER] {
+            if let Some(entry) = self.fast_entries().get(intid as usize) {
+                entry.store(0, Relaxed);
+            }
+        }
+        for intid in (16..32u32).filter(|intid| !self.owned.owns(*intid)) {
+            if let Some(entry) = self.fast_entries().get(intid as usize) {
+                entry.store(0, Relaxed);
+            }
+        }
+        if self.is_mapped() {
+            let own = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;
+            self.machine.store32(at(frame, 0x100), own); // GICR_ISENABLER0
+        }
+        self.machine.barrier();
+        self.waiting = Default::default();
+        self.machine.reset_virtual_interface(self.is_mapped());
+    }
+
+    /// Disables, clears and re-routes the partition's shared interrupts. Done by vCPU 0's core while its siblings stand.
+    pub fn reset_shared_interrupts(&mut self) {
+        let gicd = self.plan.gicd;
+        for (index, mask) in (0u64..).zip(self.owned.shared_words()) {
+            if *mask != 0 {
+                for base in [0x180u64, 0x280, 0x380] {
+                    self.machine.store32(at(gicd, base.wrapping_add(index.wrapping_mul(4))), *mask);
+                }
+            }
+        }
+        let count = self.partition.interrupt_count as usize;
+        for interrupt in self.partition.interrupts.iter().take(count) {
+            let intid = u64::from(interrupt.intid);
+            self.machine.store8(at(gicd, PRIORITIES.wrapping_add(intid)), DEFAULT_PRIORITY);
+            self.machine.store64(at(gicd, 0x6000u64.wrapping_add(intid.wrapping_mul(8))), self.plan.mpidr);
+            self.priority_changed(interrupt.intid, DEFAULT_PRIORITY);
+        }
+        self.machine.barrier();
+    }
+}

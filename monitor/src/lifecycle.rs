@@ -1,0 +1,279 @@
+//! Start, stop, suspend and restart of a partition.
+//!
+//! A first start is a restart: scrub, load the pristine segments and check them, reset interrupts, channels and registers,
+//! enter. So there is one path, and it is exercised at every boot (SG-62, QV-74). The core of vCPU 0 does the work; its
+//! siblings stand parked at EL2 meanwhile. No other partition's core executes anything for it: peers read the status page.
+
+use crate::interrupt::MONITOR_SGI;
+use crate::observe::at;
+use crate::state::{Core, EMPTY_FAST_TABLE, RunState, VcpuShared, command, report, vcpu_state};
+use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
+use bulkhead_abi::status::{self, ManagePage, StatusPage};
+use bulkhead_arch::Machine;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Longest wait for a sibling core to stand, in seconds of counter time. A sibling is at most one handler away.
+const STAND_LIMIT_S: u64 = 1;
+
+impl<M: Machine> Core<M> {
+    /// Waits at EL2 until the guest can go on. Every handler ends here.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if self.run != RunState::Running {
+            self.wait_until_running();
+        }
+    }
+
+    #[cold]
+    fn wait_until_running(&mut self) {
+        while self.run != RunState::Running {
+            if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
+                self.restart(status::REASON_NONE);
+                continue;
+            }
+            self.wait_once();
+        }
+    }
+
+    /// Waits for one event. In `direct` mode this core has no interrupt of its own, so a back-off is polled.
+    fn wait_once(&mut self) {
+        if !self.is_mapped() {
+            if self.run == RunState::BackOff {
+                self.machine.spin_hint();
+            } else {
+                self.machine.wait_for_interrupt();
+            }
+            return;
+        }
+        if self.run == RunState::BackOff {
+            self.machine.set_timer(self.backoff_until);
+        }
+        self.machine.wait_for_interrupt();
+        let intid = self.machine.acknowledge();
+        if intid < 1020 {
+            self.interrupt(intid);
+        }
+    }
+
+    /// Serves what other cores asked of this one (SGI 15).
+    pub fn serve_requests(&mut self) {
+        self.serve_command();
+        if self.is_lead() {
+            self.serve_reports();
+            self.serve_managers();
+        }
+    }
+
+    fn serve_command(&mut self) {
+        let own = self.own_vcpu();
+        match own.command.swap(command::NONE, Acquire) {
+            command::START => self.start_vcpu(own.entry.load(Relaxed), own.context.load(Relaxed)),
+            command::PARK => {
+                self.run = RunState::Parked;
+                own.state.store(vcpu_state::PARKED, Release);
+            }
+            command::RESUME if self.run == RunState::Parked => {
+                self.run = RunState::Running;
+                own.state.store(vcpu_state::ON, Release);
+            }
+            _ => {}
+        }
+    }
+
+    fn siblings(&self) -> impl Iterator<Item = (u32, &'static VcpuShared)> + use<M> {
+        (1u32..).zip(self.shared.vcpus.iter().skip(1)).take((self.partition.vcpu_count as usize).saturating_sub(1))
+    }
+
+    fn serve_reports(&mut self) {
+        for (vcpu, words) in self.siblings() {
+            let reported = words.report.swap(report::NONE, Acquire);
+            if reported != report::NONE {
+                self.serve_report(vcpu, reported);
+            }
+        }
+    }
+
+    /// Acts on what a vCPU of the partition reported (its own one included).
+    pub(crate) fn serve_report(&mut self, vcpu: u32, reported: u32) {
+        match reported {
+            report::SYSTEM_OFF => self.stop(status::STATE_OFF, status::REASON_NONE),
+            report::CPU_OFF => {
+                let vcpus = self.shared.vcpus.iter().take(self.partition.vcpu_count as usize);
+                if vcpus.into_iter().all(|words| words.state.load(Acquire) == vcpu_state::OFF) {
+                    self.stop(status::STATE_OFF, status::REASON_NONE);
+                }
+            }
+            reason => self.apply_policy(vcpu, reason),
+        }
+    }
+
+    fn serve_managers(&mut self) {
+        let own = self.partition.index;
+        let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(u64::from(own).wrapping_mul(8));
+        for manager in 0..self.partition.manage.len() {
+            let page = self.partition.manage.get(manager).copied().unwrap_or_default();
+            if page.0 == 0 || manager == own as usize {
+                continue;
+            }
+            let request = self.machine.load64(at(page, offset));
+            match self.manage_seen.get_mut(manager) {
+                Some(seen) if *seen != request => *seen = request,
+                _ => continue,
+            }
+            self.serve_manager(request as u32 & 0xff);
+        }
+    }
+
+    fn serve_manager(&mut self, request: u32) {
+        let state = self.state();
+        match request {
+            status::MANAGE_SUSPEND if state == status::STATE_RUNNING => {
+                self.stand_siblings();
+                self.machine.stop_timer();
+                if self.run == RunState::Running {
+                    self.run = RunState::Parked;
+                    self.own_vcpu().state.store(vcpu_state::PARKED, Release);
+                }
+                self.publish_state(status::STATE_SUSPENDED, status::REASON_MANAGED);
+            }
+            status::MANAGE_RESUME if state == status::STATE_SUSPENDED => {
+                for (vcpu, words) in self.siblings() {
+                    if words.state.load(Acquire) == vcpu_state::PARKED {
+                        words.command.store(command::RESUME, Release);
+                        self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
+                    }
+                }
+                if self.run == RunState::Parked {
+                    self.run = RunState::Running;
+                    self.own_vcpu().state.store(vcpu_state::ON, Release);
+                }
+                self.start_watchdog();
+                self.publish_state(status::STATE_RUNNING, status::REASON_NONE);
+            }
+            status::MANAGE_RESTART => {
+                self.fault_ticks = self.machine.counter_ticks();
+                self.publish_state(status::STATE_RESTARTING, status::REASON_MANAGED);
+                self.restart(status::REASON_MANAGED);
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes every running sibling park at EL2; returns whether all stand.
+    fn stand_siblings(&mut self) -> bool {
+        let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_S.wrapping_mul(self.counter_hz()));
+        for (vcpu, words) in self.siblings() {
+            if words.state.load(Acquire) == vcpu_state::OFF {
+                continue;
+            }
+            words.command.store(command::PARK, Release);
+            self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
+            while !matches!(words.state.load(Acquire), vcpu_state::PARKED | vcpu_state::OFF) {
+                if self.machine.counter_ticks() > limit {
+                    return false;
+                }
+                self.machine.spin_hint();
+            }
+        }
+        true
+    }
+
+    fn counter_hz(&self) -> u64 {
+        // The watchdog and back-off are in ticks already; only this limit needs the frequency, and any upper bound does.
+        1_000_000_000
+    }
+
+    /// Stops the partition: its vCPUs, its interrupts, its timer.
+    pub(crate) fn stop(&mut self, state: u32, reason: u32) {
+        self.quiesce();
+        self.publish_state(state, reason);
+    }
+
+    fn quiesce(&mut self) {
+        self.stand_siblings();
+        for words in self.shared.vcpus.iter().take(self.partition.vcpu_count as usize) {
+            words.state.store(vcpu_state::OFF, Release);
+        }
+        self.run = RunState::Off;
+        self.machine.stop_timer();
+        self.reset_shared_interrupts();
+        self.reset_private_interrupts();
+    }
+
+    /// Stops what runs and starts the partition from its pristine image.
+    pub(crate) fn restart(&mut self, reason: u32) {
+        self.quiesce();
+        self.count(Counter::Restart);
+        self.add_status(offset_of!(StatusPage, restarts));
+        self.start_partition(reason);
+    }
+
+    /// Starts the partition from its pristine image. Interrupts are quiet and siblings stand.
+    pub fn start_partition(&mut self, reason: u32) {
+        let plan = self.partition;
+        for region in plan.ram.iter().take(plan.ram_count as usize) {
+            self.machine.scrub(region.physical, region.bytes);
+        }
+        for region in plan.channel_clear.iter().take(plan.channel_clear_count as usize) {
+            self.machine.scrub(region.physical, region.bytes);
+        }
+        for segment in plan.segments.iter().take(plan.segment_count as usize) {
+            let found = self.machine.copy_and_check(segment.destination, segment.source, segment.bytes);
+            if found != segment.crc {
+                self.publish_state(status::STATE_STOPPED, status::REASON_IMAGE_DAMAGED);
+                return;
+            }
+        }
+        self.machine.synchronise_instructions();
+        self.machine.invalidate_guest_translations();
+        self.shared.uart.reset();
+        self.shared.pci.reset();
+        for words in self.shared.vcpus.iter().take(plan.vcpu_count as usize) {
+            words.command.store(command::NONE, Relaxed);
+            words.report.store(report::NONE, Relaxed);
+        }
+        self.reset_shared_interrupts();
+        self.add_status(offset_of!(StatusPage, generation));
+        self.start_watchdog();
+        self.start_vcpu(plan.entry.0, plan.device_tree.0);
+        let now = self.machine.counter_ticks();
+        self.machine.store64(at(self.plan.status, offset_of!(StatusPage, started_ticks) as u64), now);
+        if self.fault_ticks != 0 {
+            let took = now.wrapping_sub(self.fault_ticks);
+            self.machine.store64(at(self.plan.status, offset_of!(StatusPage, restart_ticks) as u64), took);
+        }
+        self.publish_state(status::STATE_RUNNING, reason);
+    }
+
+    fn start_vcpu(&mut self, entry: u64, context: u64) {
+        self.reset_private_interrupts();
+        self.machine.reset_guest(entry);
+        self.head.frame = bulkhead_arch::GuestFrame::zero();
+        self.head.frame.set_register(0, context);
+        let fast = self.is_mapped() && !self.trace_enabled;
+        self.head.fast_table =
+            if fast { self.fast_entries().as_ptr() as usize as u64 } else { EMPTY_FAST_TABLE.as_ptr() as usize as u64 };
+        self.run = RunState::Running;
+        self.own_vcpu().state.store(vcpu_state::ON, Release);
+        self.set_phase(2);
+        self.trace(TRACE_GUEST_START, self.plan.vcpu, entry, 0);
+    }
+
+    /// Reads the partition's published state.
+    pub fn state(&self) -> u32 {
+        self.machine.load32(at(self.plan.status, offset_of!(StatusPage, state) as u64))
+    }
+
+    /// Publishes a state: the one store that peers see.
+    pub(crate) fn publish_state(&mut self, state: u32, reason: u32) {
+        self.machine.store32(at(self.plan.status, offset_of!(StatusPage, reason) as u64), reason);
+        self.machine.publish32(at(self.plan.status, offset_of!(StatusPage, state) as u64), state);
+        self.trace(TRACE_STATE, state, u64::from(reason), 0);
+    }
+
+    fn add_status(&self, offset: usize) {
+        let word = at(self.plan.status, offset as u64);
+        self.machine.store32(word, self.machine.load32(word).wrapping_add(1));
+    }
+}

@@ -1,0 +1,98 @@
+//! Counters, trace records and console rings: plain stores by their single writer.
+
+use crate::state::Core;
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
+use bulkhead_abi::observe::{
+    COUNTERS_MAGIC, Counter, CounterPage, TRACE_HEADER_BYTES, TRACE_MAGIC, TraceHeader,
+};
+use bulkhead_arch::Machine;
+use core::mem::offset_of;
+
+/// Offset of the first counter in a counter page.
+pub const COUNTER_VALUES_OFFSET: u64 = offset_of!(CounterPage, values) as u64;
+
+pub(crate) const fn at(base: PhysicalAddress, offset: u64) -> PhysicalAddress {
+    PhysicalAddress(base.0.wrapping_add(offset))
+}
+
+impl<M: Machine> Core<M> {
+    /// Prepares the counter page, the trace ring and the console ring of this core.
+    pub fn prepare_rings(&mut self) {
+        let machine = &self.machine;
+        machine.store64(at(self.plan.counters, offset_of!(CounterPage, phase) as u64), 1);
+        machine.store64(self.plan.counters, COUNTERS_MAGIC);
+        if self.plan.trace.0 != 0 && self.trace_mask != 0 {
+            let header = self.plan.trace;
+            self.trace_enabled = self.plan.trace_enabled == 1;
+            machine.store64(at(header, offset_of!(TraceHeader, enabled) as u64), self.plan.trace_enabled);
+            machine.store64(at(header, offset_of!(TraceHeader, capacity) as u64), self.trace_mask.wrapping_add(1));
+            machine.store64(at(header, offset_of!(TraceHeader, written) as u64), 0);
+            machine.store64(header, TRACE_MAGIC);
+        }
+        if self.plan.console.0 != 0 {
+            let header = self.plan.console;
+            machine.store64(at(header, offset_of!(ConsoleHeader, capacity) as u64), self.console_capacity);
+            machine.store64(at(header, offset_of!(ConsoleHeader, written) as u64), 0);
+            machine.store64(header, CONSOLE_MAGIC);
+        }
+    }
+
+    /// Adds one to a counter.
+    #[inline(always)]
+    pub fn count(&self, counter: Counter) {
+        let slot = PhysicalAddress(self.head.counters.wrapping_add(counter as u64 * 8));
+        self.machine.store64(slot, self.machine.load64(slot).wrapping_add(1));
+    }
+
+    /// Reads a counter.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.machine.load64(PhysicalAddress(self.head.counters.wrapping_add(counter as u64 * 8)))
+    }
+
+    /// Writes a trace record if recording is on.
+    #[inline(always)]
+    pub fn trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
+        if self.trace_enabled {
+            self.write_trace(kind, small, first, second);
+        }
+    }
+
+    fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
+        let slot = (self.trace_written & self.trace_mask).wrapping_mul(32).wrapping_add(TRACE_HEADER_BYTES);
+        let record = at(self.plan.trace, slot);
+        let head = u64::from(kind)
+            | u64::from(self.plan.core & 0xff) << 16
+            | u64::from(self.plan.partition & 0xff) << 24
+            | u64::from(small) << 32;
+        self.machine.store64(record, self.machine.counter_ticks());
+        self.machine.store64(at(record, 8), head);
+        self.machine.store64(at(record, 16), first);
+        self.machine.store64(at(record, 24), second);
+        self.trace_written = self.trace_written.wrapping_add(1);
+        self.machine.publish64(at(self.plan.trace, offset_of!(TraceHeader, written) as u64), self.trace_written);
+    }
+
+    /// Appends a byte of the virtual UART to this vCPU's console ring.
+    pub fn console_byte(&mut self, byte: u8) {
+        if self.plan.console.0 == 0 || self.console_capacity == 0 {
+            return;
+        }
+        let index = self.console_written.checked_rem(self.console_capacity).unwrap_or(0);
+        let entry = at(self.plan.console, index.wrapping_mul(8).wrapping_add(CONSOLE_HEADER_BYTES));
+        self.machine.store64(entry, self.machine.counter_ticks() << 8 | u64::from(byte));
+        self.console_written = self.console_written.wrapping_add(1);
+        self.machine.publish64(at(self.plan.console, offset_of!(ConsoleHeader, written) as u64), self.console_written);
+        self.count(Counter::ConsoleBytes);
+    }
+
+    /// Tells the host how far this core is (see [`CounterPage::phase`]).
+    pub fn set_phase(&self, phase: u64) {
+        let page = self.plan.counters;
+        let entered = at(page, offset_of!(CounterPage, entered_ticks) as u64);
+        if phase == 2 && self.machine.load64(entered) == 0 {
+            self.machine.store64(entered, self.machine.counter_ticks());
+        }
+        self.machine.store64(at(page, offset_of!(CounterPage, phase) as u64), phase);
+    }
+}

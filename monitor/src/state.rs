@@ -1,0 +1,204 @@
+//! Data of one core, and of the cores of one partition.
+
+use bulkhead_abi::plan::{CorePlan, MAX_INTID, MODE_MAPPED, PartitionPlan};
+use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
+use bulkhead_arch::{CoreHead, GuestFrame, Machine};
+use bulkhead_emulation::gic::OwnedInterrupts;
+use bulkhead_emulation::pci::PciState;
+use bulkhead_emulation::pl011::Pl011State;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// INTIDs in a fast table.
+pub const FAST_ENTRIES: usize = MAX_INTID as usize;
+/// Most vCPUs of a partition (their fast tables fill the shared pages).
+pub const MAX_VCPUS: usize = 6;
+/// Restarts remembered for the policy's window.
+pub const RESTART_HISTORY: usize = 16;
+
+/// A fast table that sends everything to the slow path: used while tracing, in `direct` mode and before start.
+pub static EMPTY_FAST_TABLE: [u64; FAST_ENTRIES] = [0; FAST_ENTRIES];
+
+/// Power state of a vCPU as its siblings see it (PSCI AFFINITY_INFO).
+pub mod vcpu_state {
+    /// Off, waiting for CPU_ON.
+    pub const OFF: u32 = 0;
+    /// CPU_ON was accepted.
+    pub const ON_PENDING: u32 = 1;
+    /// Runs its guest.
+    pub const ON: u32 = 2;
+    /// Stopped at EL2 with its guest's registers kept.
+    pub const PARKED: u32 = 3;
+}
+
+/// Commands between the cores of one partition.
+pub mod command {
+    /// Nothing.
+    pub const NONE: u32 = 0;
+    /// Enter the guest at the posted entry.
+    pub const START: u32 = 1;
+    /// Stop at EL2 and say so.
+    pub const PARK: u32 = 2;
+    /// Go on with the guest.
+    pub const RESUME: u32 = 3;
+}
+
+/// Reports of a vCPU to the core of vCPU 0; values below [`report::SYSTEM_OFF`] are `REASON_` constants.
+pub mod report {
+    /// Nothing.
+    pub const NONE: u32 = 0;
+    /// The guest called PSCI SYSTEM_OFF.
+    pub const SYSTEM_OFF: u32 = 0x100;
+    /// The vCPU called PSCI CPU_OFF.
+    pub const CPU_OFF: u32 = 0x101;
+}
+
+/// What the cores of a partition tell each other about one vCPU.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct VcpuShared {
+    /// One of [`vcpu_state`].
+    pub state: AtomicU32,
+    /// One of [`command`], taken by the vCPU's core.
+    pub command: AtomicU32,
+    /// Entry point for START.
+    pub entry: AtomicU64,
+    /// x0 for START.
+    pub context: AtomicU64,
+    /// One of [`report`], taken by vCPU 0's core.
+    pub report: AtomicU32,
+    /// Zero.
+    pub reserved: AtomicU32,
+    /// Fault facts for the report: ESR_EL2, FAR_EL2, guest address, ELR_EL2.
+    pub fault: [AtomicU64; 4],
+}
+
+/// State shared by the cores of one partition and by no other core. Valid when all bytes are zero.
+#[repr(C)]
+pub struct Shared {
+    /// Per vCPU.
+    pub vcpus: [VcpuShared; MAX_CORES],
+    /// Latest heartbeat (or start), counter ticks.
+    pub heartbeat_ticks: AtomicU64,
+    /// Heartbeats since boot.
+    pub heartbeats: AtomicU64,
+    /// Virtual UART.
+    pub uart: Pl011State,
+    /// Virtual PCI bus.
+    pub pci: PciState,
+    /// List-register values by vCPU and INTID (see `arch`); 0 = slow path.
+    pub fast: [[AtomicU64; FAST_ENTRIES]; MAX_VCPUS],
+}
+
+/// Whether the core's guest can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Yes.
+    Running,
+    /// No: off, stopped or waiting for CPU_ON.
+    Off,
+    /// No: parked with its registers kept.
+    Parked,
+    /// No: a restart waits for its back-off to pass.
+    BackOff,
+}
+
+/// Private data of one core. The vectors know its head.
+#[repr(C)]
+pub struct Core<M: Machine> {
+    /// What the vectors use.
+    pub head: CoreHead,
+    /// The machine.
+    pub machine: M,
+    /// This core's plan.
+    pub plan: &'static CorePlan,
+    /// Its partition's plan.
+    pub partition: &'static PartitionPlan,
+    /// Its partition's shared state.
+    pub shared: &'static Shared,
+    /// Interrupts that the partition owns, as masks.
+    pub owned: OwnedInterrupts,
+    /// Interrupts acknowledged that wait for a list register.
+    pub waiting: [u64; FAST_ENTRIES / 64],
+    /// Whether the guest can go on.
+    pub run: RunState,
+    /// Trace recording.
+    pub trace_enabled: bool,
+    /// Records in the trace ring, minus one (power of two).
+    pub trace_mask: u64,
+    /// Trace records written.
+    pub trace_written: u64,
+    /// Entries of the console ring.
+    pub console_capacity: u64,
+    /// Bytes written to the console ring.
+    pub console_written: u64,
+    /// Manage requests already served, by manager.
+    pub manage_seen: [u64; MAX_PARTITIONS],
+    /// Times of the latest restarts, newest at `restart_count - 1` modulo the length.
+    pub restart_times: [u64; RESTART_HISTORY],
+    /// Restarts done by policy.
+    pub restart_count: usize,
+    /// When the back-off of a restart ends.
+    pub backoff_until: u64,
+    /// When the fault that is being handled was taken.
+    pub fault_ticks: u64,
+}
+
+impl<M: Machine> Core<M> {
+    /// Makes a core's data; the guest does not run yet.
+    pub fn new(
+        machine: M,
+        stack_top: u64,
+        plan: &'static CorePlan,
+        partition: &'static PartitionPlan,
+        shared: &'static Shared,
+    ) -> Self {
+        let trace_records = plan.trace_bytes.saturating_sub(bulkhead_abi::observe::TRACE_HEADER_BYTES) / 32;
+        Self {
+            head: CoreHead {
+                frame: GuestFrame::zero(),
+                stack_top,
+                fast_table: EMPTY_FAST_TABLE.as_ptr() as usize as u64,
+                counters: plan.counters.0.wrapping_add(crate::observe::COUNTER_VALUES_OFFSET),
+            },
+            machine,
+            plan,
+            partition,
+            shared,
+            owned: OwnedInterrupts::from_plan(partition),
+            waiting: [0; FAST_ENTRIES / 64],
+            run: RunState::Off,
+            trace_enabled: false,
+            trace_mask: if trace_records.is_power_of_two() { trace_records.wrapping_sub(1) } else { 0 },
+            trace_written: 0,
+            console_capacity: plan.console_bytes.saturating_sub(bulkhead_abi::console::CONSOLE_HEADER_BYTES) / 8,
+            console_written: 0,
+            manage_seen: [0; MAX_PARTITIONS],
+            restart_times: [0; RESTART_HISTORY],
+            restart_count: 0,
+            backoff_until: 0,
+            fault_ticks: 0,
+        }
+    }
+
+    /// States whether physical interrupts come to EL2.
+    pub fn is_mapped(&self) -> bool {
+        self.plan.mode == MODE_MAPPED
+    }
+
+    /// States whether this core runs vCPU 0 and so speaks for the partition.
+    pub fn is_lead(&self) -> bool {
+        self.plan.vcpu == 0
+    }
+
+    /// Returns what the siblings see of this core's vCPU.
+    pub fn own_vcpu(&self) -> &'static VcpuShared {
+        let vcpus = &self.shared.vcpus;
+        vcpus.get(self.plan.vcpu as usize).unwrap_or(&vcpus[0])
+    }
+
+    /// Returns this vCPU's fast table.
+    pub fn fast_entries(&self) -> &'static [AtomicU64; FAST_ENTRIES] {
+        let tables = &self.shared.fast;
+        tables.get(self.plan.vcpu as usize).unwrap_or(&tables[0])
+    }
+}
