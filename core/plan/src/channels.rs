@@ -1,0 +1,104 @@
+//! Channel ends: what a partition sees of each channel, at fixed addresses or as PCI functions.
+
+use crate::interrupts::Routes;
+use crate::model::System;
+use alloc::vec::Vec;
+use bulkhead_abi::GuestAddress;
+use bulkhead_abi::channel::{CHANNEL_WRITER_OFFSET, writer_bytes};
+use bulkhead_abi::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PciFunction};
+
+/// Distance between BAR 0 of two PCI functions.
+pub const PCI_REGISTERS_STEP: u64 = 64 << 10;
+/// Distance between BAR 2 of two PCI functions: the largest window.
+pub const PCI_MEMORY_STEP: u64 = 16 << 20;
+/// Bytes of BAR 0.
+pub const PCI_REGISTERS_BYTES: u64 = 4096;
+/// Windows of native guests start at multiples of this.
+const WINDOW_ALIGNMENT: u64 = 64 << 10;
+/// Most bytes of a source's area.
+pub const MAX_WINDOW_BYTES: u64 = PCI_MEMORY_STEP - CHANNEL_WRITER_OFFSET;
+/// No doorbell.
+pub const NO_DOORBELL: u32 = u32::MAX;
+
+/// One end of a channel as one partition sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Index of the channel.
+    pub channel: usize,
+    /// The partition writes.
+    pub is_source: bool,
+    /// The partition at the other end.
+    pub peer: usize,
+    /// First guest address of the window.
+    pub window: GuestAddress,
+    /// Bytes of the window, whole pages.
+    pub window_bytes: u64,
+    /// Source: index of the doorbell among the partition's, or [`NO_DOORBELL`].
+    pub doorbell: u32,
+    /// INTID of the doorbell at the destination, or 0.
+    pub interrupt: u32,
+    /// PCI function, if the partition sees channels so.
+    pub function: Option<u32>,
+}
+
+/// Returns the channel ends of a partition in the order of the channels.
+#[must_use]
+pub fn ends(system: &System, routes: &Routes, partition: usize) -> Vec<End> {
+    let as_pci = system.partitions.get(partition).is_some_and(|partition| partition.pci_channels);
+    let mut ends = Vec::new();
+    let mut next_window = GUEST_CHANNELS.0;
+    let mut next_doorbell = 0;
+    let mut next_function = 1;
+    for (index, channel) in system.channels.iter().enumerate() {
+        let is_source = channel.source.partition == partition;
+        if !is_source && channel.destination.partition != partition {
+            continue;
+        }
+        let window_bytes = CHANNEL_WRITER_OFFSET + writer_bytes(channel.message_bytes, channel.kind.slots());
+        let window = if as_pci { GUEST_PCI_MEMORY.0 + u64::from(next_function) * PCI_MEMORY_STEP } else { next_window };
+        next_window = (next_window + window_bytes).next_multiple_of(WINDOW_ALIGNMENT);
+        let rings = is_source && channel.doorbell.is_some();
+        ends.push(End {
+            channel: index,
+            is_source,
+            peer: if is_source { channel.destination.partition } else { channel.source.partition },
+            window: GuestAddress(window),
+            window_bytes,
+            doorbell: if rings { next_doorbell } else { NO_DOORBELL },
+            interrupt: routes.doorbell(index).unwrap_or(0),
+            function: as_pci.then_some(next_function),
+        });
+        next_doorbell += u32::from(rings);
+        next_function += 1;
+    }
+    ends
+}
+
+/// Returns the PCI functions of a partition: the management device first, then one per channel end.
+#[must_use]
+pub fn pci_functions(system: &System, partition: usize, ends: &[End]) -> Vec<PciFunction> {
+    if !system.partitions.get(partition).is_some_and(|partition| partition.pci_channels) {
+        return Vec::new();
+    }
+    let mut functions = Vec::new();
+    functions.push(PciFunction {
+        kind: PCI_MANAGEMENT,
+        registers: GUEST_PCI_REGISTERS,
+        doorbell: NO_DOORBELL,
+        ..PciFunction::default()
+    });
+    functions.extend(ends.iter().filter_map(|end| {
+        let function = end.function?;
+        Some(PciFunction {
+            kind: PCI_IVSHMEM,
+            interrupt: if end.is_source { 0 } else { end.interrupt },
+            registers: GuestAddress(GUEST_PCI_REGISTERS.0 + u64::from(function) * PCI_REGISTERS_STEP),
+            memory: end.window,
+            memory_bytes: end.window_bytes.next_power_of_two(),
+            doorbell: end.doorbell,
+            position: u32::from(!end.is_source),
+        })
+    }));
+    functions
+}

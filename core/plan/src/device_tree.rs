@@ -1,0 +1,299 @@
+//! The device tree of a guest: what Linux (and any guest that reads it) is told of its partition.
+//!
+//! Everything that is described exists in the partition and nothing else: its vCPUs with PSCI, its RAM, the timer, the GIC with as
+//! many redistributors as vCPUs, the virtual PL011, passed-through devices, and the virtual PCI bus with its channels. A user overlay is
+//! applied last. The bytes depend on the system alone. Library: `dtoolkit`, which also reads overlays and prints DTS; `vm-fdt` writes only.
+
+use crate::channels::{PCI_MEMORY_STEP, PCI_REGISTERS_STEP};
+use crate::error::PlanError;
+use crate::interrupts::FIRST_SPI;
+use crate::loading::Placement;
+use crate::maps::{GICD_BYTES, GICR_BYTES};
+use crate::model::{BoardDevice, GuestImage, Partition, System};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PciFunction};
+use dtoolkit::ToPropertyValue;
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::overlay::OverlayApplier;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+
+/// Bytes of the configuration space of one PCI bus.
+pub const ECAM_BYTES: u64 = 1 << 20;
+
+const GIC: u32 = 1;
+const FIRST_CLOCK: u32 = 2;
+/// Clock of a PL011 as QEMU's own device tree gives it; nothing depends on it, the UART is virtual.
+const UART_CLOCK_HZ: u64 = 24_000_000;
+
+// Interrupt specifiers, Linux `Documentation/devicetree/bindings/interrupt-controller/arm,gic-v3.yaml`.
+const SPI: u32 = 0;
+const PPI: u32 = 1;
+const EDGE_RISING: u32 = 1;
+const LEVEL_HIGH: u32 = 4;
+/// PPIs of the timer binding, INTID - 16: secure, EL1 physical (30), EL1 virtual (27), hypervisor.
+const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
+
+/// Parts of the plan that a device tree describes.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// The partition.
+    pub partition: &'a Partition,
+    /// Where its image goes.
+    pub placement: &'a Placement,
+    /// INTID of its virtual PL011.
+    pub console: Option<u32>,
+    /// Its PCI functions.
+    pub functions: &'a [PciFunction],
+}
+
+/// Writes the flattened device tree of a partition.
+///
+/// # Errors
+/// When the overlay is damaged or does not fit the tree.
+pub fn build(facts: &Facts<'_>) -> Result<Vec<u8>, PlanError> {
+    let mut tree = DeviceTree::new();
+    let mut clocks = Clocks(Vec::new());
+    let root = &mut tree.root;
+    set(root, "#address-cells", 2_u32);
+    set(root, "#size-cells", 2_u32);
+    set(root, "compatible", strings(&["bulkhead,partition", "linux,dummy-virt"]));
+    set(root, "model", format!("Bulkhead partition {}", facts.partition.name));
+    set(root, "interrupt-parent", GIC);
+    root.add_child(chosen(facts));
+    root.add_child(memory(facts.partition));
+    root.add_child(processors(facts.partition));
+    root.add_child(psci());
+    root.add_child(timer());
+    root.add_child(interrupt_controller(facts));
+    if let Some(intid) = facts.console {
+        root.add_child(uart(facts.system, intid, &mut clocks));
+    }
+    for device in facts.partition.devices.iter().filter_map(|index| facts.system.board.devices.get(*index)) {
+        root.add_child(passed_through(device, &mut clocks));
+    }
+    if !facts.functions.is_empty() {
+        root.add_child(pci_bus(facts.functions));
+    }
+    for (index, frequency_hz) in clocks.0.iter().enumerate() {
+        root.add_child(fixed_clock(index, *frequency_hz));
+    }
+    apply_overlay(&mut tree, facts)?;
+    Ok(tree.to_dtb())
+}
+
+fn apply_overlay(tree: &mut DeviceTree, facts: &Facts<'_>) -> Result<(), PlanError> {
+    let Some(overlay) = &facts.partition.overlay else { return Ok(()) };
+    // Labels that an overlay may refer to.
+    let mut symbols = node("__symbols__");
+    set(&mut symbols, "gic", format!("/{}", unit("intc", facts.system.board.gicd.0)));
+    if facts.console.is_some() {
+        set(&mut symbols, "uart", uart_path(facts.system));
+    }
+    tree.root.add_child(symbols);
+    let failed = |reason: String| PlanError::Overlay { partition: facts.partition.name.clone(), reason };
+    let overlay = Fdt::new(overlay).map_err(|error| failed(format!("{error}")))?;
+    OverlayApplier::new(tree).apply_overlay(&overlay).map_err(|error| failed(format!("{error}")))
+}
+
+fn node(name: &str) -> DeviceTreeNode {
+    DeviceTreeNode::new_unchecked(name)
+}
+
+fn set<T: ToPropertyValue>(node: &mut DeviceTreeNode, name: &str, value: T) {
+    node.add_property(DeviceTreeProperty::new_unchecked(name, value));
+}
+
+fn mark(node: &mut DeviceTreeNode, name: &str) {
+    set(node, name, Vec::<u8>::new());
+}
+
+fn strings(list: &[&str]) -> Vec<u8> {
+    list.iter().flat_map(|text| text.bytes().chain([0])).collect()
+}
+
+/// Cells of 64-bit values in pairs.
+fn cells_64(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_be_bytes()).collect()
+}
+
+fn unit(name: &str, address: u64) -> String {
+    format!("{name}@{address:x}")
+}
+
+/// High and low cell of a 64-bit value.
+fn split(value: u64) -> [u32; 2] {
+    [(value >> 32) as u32, (value & u64::from(u32::MAX)) as u32]
+}
+
+fn spi(intid: u32, edge: bool) -> [u32; 3] {
+    [SPI, intid.saturating_sub(FIRST_SPI), if edge { EDGE_RISING } else { LEVEL_HIGH }]
+}
+
+fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
+    let mut chosen = node("chosen");
+    let command_line = match &facts.partition.image {
+        GuestImage::Linux { command_line, .. } => command_line,
+        GuestImage::Elf { .. } | GuestImage::Raw { .. } => &facts.partition.arguments,
+    };
+    set(&mut chosen, "bootargs", command_line.as_str());
+    if facts.console.is_some() {
+        set(&mut chosen, "stdout-path", uart_path(facts.system));
+    }
+    if let Some((address, bytes)) = facts.placement.initrd {
+        set(&mut chosen, "linux,initrd-start", address.0);
+        set(&mut chosen, "linux,initrd-end", address.0 + bytes);
+    }
+    if !facts.functions.is_empty() {
+        // BARs are fixed by the plan.
+        set(&mut chosen, "linux,pci-probe-only", 1_u32);
+    }
+    chosen
+}
+
+fn memory(partition: &Partition) -> DeviceTreeNode {
+    let mut memory = node(&unit("memory", partition.guest_ram.0));
+    set(&mut memory, "device_type", "memory");
+    set(&mut memory, "reg", cells_64(&[partition.guest_ram.0, partition.memory_bytes]));
+    memory
+}
+
+fn processors(partition: &Partition) -> DeviceTreeNode {
+    let mut cpus = node("cpus");
+    set(&mut cpus, "#address-cells", 1_u32);
+    set(&mut cpus, "#size-cells", 0_u32);
+    for vcpu in 0..partition.cores.len() as u32 {
+        let mut cpu = node(&unit("cpu", u64::from(vcpu)));
+        set(&mut cpu, "device_type", "cpu");
+        set(&mut cpu, "compatible", "arm,armv8");
+        set(&mut cpu, "enable-method", "psci");
+        set(&mut cpu, "reg", vcpu);
+        cpus.add_child(cpu);
+    }
+    cpus
+}
+
+fn psci() -> DeviceTreeNode {
+    let mut psci = node("psci");
+    set(&mut psci, "compatible", strings(&["arm,psci-1.0", "arm,psci-0.2"]));
+    set(&mut psci, "method", "smc");
+    psci
+}
+
+fn timer() -> DeviceTreeNode {
+    let mut timer = node("timer");
+    set(&mut timer, "compatible", "arm,armv8-timer");
+    let interrupts: Vec<u32> = TIMER_PPIS.iter().flat_map(|ppi| [PPI, *ppi, LEVEL_HIGH]).collect();
+    set(&mut timer, "interrupts", interrupts);
+    mark(&mut timer, "always-on");
+    timer
+}
+
+fn interrupt_controller(facts: &Facts<'_>) -> DeviceTreeNode {
+    let board = &facts.system.board;
+    let mut gic = node(&unit("intc", board.gicd.0));
+    set(&mut gic, "compatible", "arm,gic-v3");
+    set(&mut gic, "#interrupt-cells", 3_u32);
+    set(&mut gic, "#address-cells", 0_u32);
+    mark(&mut gic, "interrupt-controller");
+    let redistributors = facts.partition.cores.len() as u64 * GICR_BYTES;
+    set(&mut gic, "#redistributor-regions", 1_u32);
+    set(&mut gic, "reg", cells_64(&[board.gicd.0, GICD_BYTES, board.gicr.0, redistributors]));
+    set(&mut gic, "phandle", GIC);
+    gic
+}
+
+fn uart_path(system: &System) -> String {
+    format!("/{}", unit("pl011", system.board.uart.0))
+}
+
+fn uart(system: &System, intid: u32, clocks: &mut Clocks) -> DeviceTreeNode {
+    let clock = clocks.handle(UART_CLOCK_HZ);
+    let mut uart = node(&unit("pl011", system.board.uart.0));
+    set(&mut uart, "compatible", strings(&["arm,pl011", "arm,primecell"]));
+    set(&mut uart, "reg", cells_64(&[system.board.uart.0, PAGE_BYTES]));
+    set(&mut uart, "interrupts", spi(intid, true));
+    set(&mut uart, "clocks", [clock, clock]);
+    set(&mut uart, "clock-names", strings(&["uartclk", "apb_pclk"]));
+    uart
+}
+
+fn passed_through(device: &BoardDevice, clocks: &mut Clocks) -> DeviceTreeNode {
+    let mut description = node(&unit(&device.name, device.address.0));
+    let compatible: Vec<&str> = device.compatible.iter().map(String::as_str).collect();
+    set(&mut description, "compatible", strings(&compatible));
+    set(&mut description, "reg", cells_64(&[device.address.0, device.bytes]));
+    if !device.interrupts.is_empty() {
+        let interrupts: Vec<u32> = device.interrupts.iter().flat_map(|interrupt| spi(interrupt.intid, interrupt.edge)).collect();
+        set(&mut description, "interrupts", interrupts);
+    }
+    if device.clock_hz != 0 {
+        set(&mut description, "clocks", clocks.handle(device.clock_hz));
+        set(&mut description, "clock-names", "apb_pclk");
+    }
+    description
+}
+
+/// Fixed clocks by frequency, in the order of first use.
+struct Clocks(Vec<u64>);
+
+impl Clocks {
+    fn handle(&mut self, frequency_hz: u64) -> u32 {
+        let index = self.0.iter().position(|known| *known == frequency_hz).unwrap_or_else(|| {
+            self.0.push(frequency_hz);
+            self.0.len() - 1
+        });
+        FIRST_CLOCK + index as u32
+    }
+}
+
+fn fixed_clock(index: usize, frequency_hz: u64) -> DeviceTreeNode {
+    let mut clock = node(&format!("clock-{index}"));
+    set(&mut clock, "compatible", "fixed-clock");
+    set(&mut clock, "#clock-cells", 0_u32);
+    set(&mut clock, "clock-frequency", u32::try_from(frequency_hz).unwrap_or(u32::MAX));
+    set(&mut clock, "phandle", FIRST_CLOCK + index as u32);
+    clock
+}
+
+/// The virtual PCI bus, binding `pci-host-ecam-generic`. Function n sits at device n + 1.
+fn pci_bus(functions: &[PciFunction]) -> DeviceTreeNode {
+    const MEMORY_32: u32 = 0x0200_0000;
+    const MEMORY_64_PREFETCHABLE: u32 = 0x4300_0000;
+    const INTA: u32 = 1;
+    let device_cell = |index: usize| (index as u32 + 1) << 11;
+    let mut bus = node(&unit("pcie", GUEST_ECAM.0));
+    set(&mut bus, "compatible", "pci-host-ecam-generic");
+    set(&mut bus, "device_type", "pci");
+    set(&mut bus, "#address-cells", 3_u32);
+    set(&mut bus, "#size-cells", 2_u32);
+    set(&mut bus, "#interrupt-cells", 1_u32);
+    set(&mut bus, "reg", cells_64(&[GUEST_ECAM.0, ECAM_BYTES]));
+    set(&mut bus, "bus-range", [0_u32, 0]);
+    let mut ranges: Vec<u32> = Vec::new();
+    let slots = MAX_PCI_FUNCTIONS as u64;
+    for (space, base, bytes) in [
+        (MEMORY_32, GUEST_PCI_REGISTERS.0, slots * PCI_REGISTERS_STEP),
+        (MEMORY_64_PREFETCHABLE, GUEST_PCI_MEMORY.0, slots * PCI_MEMORY_STEP),
+    ] {
+        ranges.push(space);
+        ranges.extend(split(base).into_iter().chain(split(base)).chain(split(bytes)));
+    }
+    set(&mut bus, "ranges", ranges);
+    let mut map: Vec<u32> = Vec::new();
+    for (index, function) in functions.iter().enumerate().filter(|(_, function)| function.interrupt != 0) {
+        map.extend([device_cell(index), 0, 0, INTA, GIC]);
+        map.extend(spi(function.interrupt, true));
+    }
+    if !map.is_empty() {
+        set(&mut bus, "interrupt-map-mask", vec![0xf800_u32, 0, 0, 7]);
+        set(&mut bus, "interrupt-map", map);
+    }
+    bus
+}

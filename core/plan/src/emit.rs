@@ -1,0 +1,343 @@
+//! Fills the structures of `core/abi` and writes the bytes of the image.
+
+use crate::checksum::crc32c;
+use crate::error::PlanError;
+use crate::information;
+use crate::interrupts;
+use crate::layout::{AreaKind, CONSOLE_BYTES, CORE_DATA_BYTES, CORE_STACK_BYTES, Layout, SHARED_BYTES};
+use crate::maps::{self, CoreUse};
+use crate::model::{HealthPolicy, InterruptMode, Partition, System};
+use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
+use alloc::vec;
+use alloc::vec::Vec;
+use bulkhead_abi::image::{CoreBoot, ImageHeader, IMAGE_MAGIC, PartitionEntry};
+use bulkhead_abi::plan::{
+    CORE_PLAN_MAGIC, CPTR, CorePlan, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HealthPlan, MAX_DOORBELLS, MDCR,
+    MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VTCR,
+};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_from};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Bit 31 of MPIDR is RES1.
+const MPIDR_RES1: u64 = 1 << 31;
+/// No core to signal.
+const NO_CORE: u64 = u64::MAX;
+
+/// Copies `values` to the front of a fixed-size array.
+fn fill<T: Copy>(slots: &mut [T], values: impl IntoIterator<Item = T>) {
+    slots.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
+}
+
+/// Writes the whole image.
+pub(crate) fn image(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[CoreUse], settled: Settled) -> Result<Plan, PlanError> {
+    let layout = &settled.layout;
+    let cores: Vec<CorePlan> = uses.iter().enumerate().map(|(core, core_use)| core_plan(system, &settled, core, core_use)).collect();
+    let mut partitions = Vec::new();
+    for (index, (partition, draft)) in system.partitions.iter().zip(drafts).enumerate() {
+        let information = match partition.is_native() {
+            true => Some(information::page(system, index, partition, &draft.ends)?),
+            false => None,
+        };
+        partitions.push(PlannedPartition {
+            plan: partition_plan(system, layout, uses, index, partition, draft),
+            information,
+            device_tree: draft.device_tree.clone(),
+            ends: draft.ends.clone(),
+            stage2: settled.stage2.get(index).map(|(mappings, _)| mappings.clone()).unwrap_or_default(),
+        });
+    }
+    let mut file = File::new(layout);
+    file.put(AreaKind::Text, &monitor.text);
+    file.put(AreaKind::Rodata, &monitor.rodata);
+    for (core, plan) in cores.iter().enumerate() {
+        file.put(AreaKind::CorePlan(core), plan.as_bytes());
+    }
+    for (index, (planned, draft)) in partitions.iter().zip(drafts).enumerate() {
+        file.put(AreaKind::PartitionPlan(index), planned.plan.as_bytes());
+        if let Some(information) = &planned.information {
+            file.put(AreaKind::Information(index), information.as_bytes());
+        }
+        file.put(AreaKind::Pristine(index), &draft.pristine);
+    }
+    for (core, (_, tables)) in settled.el2.iter().enumerate() {
+        file.put(AreaKind::El2Tables(core), &tables.bytes());
+    }
+    for (index, (_, tables)) in settled.stage2.iter().enumerate() {
+        file.put(AreaKind::Stage2Tables(index), &tables.bytes());
+    }
+    let header = header(system, &settled, uses, &partitions, file.crc(layout.plan, layout.plan_bytes));
+    file.put(AreaKind::Header, header.as_bytes());
+    Ok(Plan {
+        bytes: file.bytes,
+        header,
+        core_uses: uses.to_vec(),
+        cores,
+        el2: settled.el2.into_iter().map(|(mappings, _)| mappings).collect(),
+        partitions,
+        layout: settled.layout,
+    })
+}
+
+/// The file under construction.
+struct File<'a> {
+    layout: &'a Layout,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> File<'a> {
+    fn new(layout: &'a Layout) -> Self {
+        let start = layout.address(AreaKind::Text).0;
+        Self { layout, start, bytes: vec![0; usize::try_from(layout.file_end.0 - start).unwrap_or(0)] }
+    }
+
+    fn range(&self, address: PhysicalAddress, bytes: u64) -> core::ops::Range<usize> {
+        let offset = |address: u64| usize::try_from(address.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        offset(address.0)..offset(address.0 + bytes)
+    }
+
+    fn put(&mut self, kind: AreaKind, content: &[u8]) {
+        let Some(area) = self.layout.area(kind) else { return };
+        let range = self.range(area.address, content.len() as u64);
+        if let Some(slot) = self.bytes.get_mut(range) {
+            slot.copy_from_slice(content);
+        }
+    }
+
+    fn crc(&self, address: PhysicalAddress, bytes: u64) -> u32 {
+        self.bytes.get(self.range(address, bytes)).map_or(0, crc32c)
+    }
+}
+
+fn mpidr(system: &System, board_core: usize) -> u64 {
+    system.board.core_mpidr.get(board_core).copied().unwrap_or(NO_CORE)
+}
+
+fn mode(mode: InterruptMode) -> (u32, u64) {
+    match mode {
+        InterruptMode::Mapped => (MODE_MAPPED, HCR_MAPPED),
+        InterruptMode::Direct => (MODE_DIRECT, HCR_DIRECT),
+    }
+}
+
+fn stage2_root(settled: &Settled, partition: usize) -> PhysicalAddress {
+    settled.stage2.get(partition).map_or(PhysicalAddress(0), |(_, tables)| tables.root())
+}
+
+fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> CorePlan {
+    let layout = &settled.layout;
+    let own = core_use.partition;
+    let (mode, hcr) = mode(system.partitions.get(own).map_or(InterruptMode::Mapped, |partition| partition.mode));
+    let console = layout.area(AreaKind::VcpuConsole(own, core_use.vcpu));
+    let trace = layout.area(AreaKind::Trace(core));
+    CorePlan {
+        magic: CORE_PLAN_MAGIC,
+        core: core as u32,
+        partition: own as u32,
+        vcpu: core_use.vcpu as u32,
+        mode,
+        mpidr: mpidr(system, core_use.board_core),
+        vmpidr: MPIDR_RES1 | core_use.vcpu as u64,
+        hcr,
+        vtcr: VTCR,
+        vttbr: (own as u64 + 1) << 48 | stage2_root(settled, own).0,
+        mdcr: MDCR,
+        cptr: CPTR,
+        partition_plan: layout.address(AreaKind::PartitionPlan(own)),
+        shared: layout.address(AreaKind::Shared(own)),
+        shared_bytes: SHARED_BYTES,
+        status: layout.address(AreaKind::Status(own)),
+        counters: layout.address(AreaKind::Counters(core)),
+        trace: layout.address(AreaKind::Trace(core)),
+        trace_bytes: trace.map_or(0, |area| area.bytes),
+        trace_enabled: u64::from(system.trace_enabled),
+        console: layout.address(AreaKind::VcpuConsole(own, core_use.vcpu)),
+        console_bytes: console.map_or(0, |area| area.bytes),
+        gicd: system.board.gicd,
+        gicr: maps::redistributor(system, core_use.board_core),
+        // Console input needs the physical UART; no partition has it in this version.
+        uart: PhysicalAddress(0),
+    }
+}
+
+fn partition_plan(system: &System, layout: &Layout, uses: &[CoreUse], index: usize, partition: &Partition, draft: &Draft) -> PartitionPlan {
+    let mut plan = PartitionPlan::new_zeroed();
+    plan.magic = PARTITION_PLAN_MAGIC;
+    plan.index = index as u32;
+    plan.mode = mode(partition.mode).0;
+    plan.name = name_from(&partition.name);
+    plan.flags = if partition.manages { FLAG_MANAGES } else { 0 };
+    plan.flags |= if maps::is_manageable(system, index) { FLAG_MANAGEABLE } else { 0 };
+    plan.vcpu_count = partition.cores.len() as u32;
+    fill(&mut plan.vcpu_mpidr, partition.cores.iter().map(|board_core| mpidr(system, *board_core)));
+    let core_index = |board_core: &usize| uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0) as u32;
+    fill(&mut plan.vcpu_core, partition.cores.iter().map(core_index));
+    plan.entry = draft.placement.entry;
+    plan.device_tree = draft.placement.device_tree;
+    plan.health = health(system, partition);
+    fill_memory(&mut plan, layout, index, partition, draft);
+    plan.interrupt_count = draft.interrupts.len() as u32;
+    plan.highest_intid = draft.interrupts.iter().map(|interrupt| interrupt.intid).max().unwrap_or(interrupts::FIRST_SPI - 1);
+    fill(&mut plan.interrupts, draft.interrupts.iter().copied());
+    plan.window_count = draft.windows.len() as u32;
+    fill(&mut plan.windows, draft.windows.iter().copied());
+    plan.pci_count = draft.functions.len() as u32;
+    fill(&mut plan.pci, draft.functions.iter().copied());
+    let doorbells = doorbells(system, layout, draft);
+    plan.doorbell_count = doorbells.len().min(MAX_DOORBELLS) as u32;
+    fill(&mut plan.doorbells, doorbells);
+    fill_management(&mut plan, system, layout, index);
+    plan
+}
+
+fn fill_memory(plan: &mut PartitionPlan, layout: &Layout, index: usize, partition: &Partition, draft: &Draft) {
+    let ram = layout.address(AreaKind::Ram(index));
+    plan.ram_count = 1;
+    fill(&mut plan.ram, [RamRegion { guest: partition.guest_ram, physical: ram, bytes: partition.memory_bytes }]);
+    let pristine = layout.address(AreaKind::Pristine(index));
+    plan.segment_count = draft.pieces.len() as u32;
+    let segments = draft.pieces.iter().zip(&draft.pristine_offsets).map(|(piece, offset)| Segment {
+        destination: PhysicalAddress(ram.0 + (piece.guest.0 - partition.guest_ram.0)),
+        source: PhysicalAddress(pristine.0 + offset),
+        bytes: piece.bytes.len() as u64,
+        crc: crc32c(&piece.bytes),
+        reserved: 0,
+    });
+    fill(&mut plan.segments, segments);
+    // The layout keeps all pages that a partition writes together.
+    let mut written: Option<(u64, u64)> = None;
+    for end in &draft.ends {
+        let kind = if end.is_source { AreaKind::ChannelWriter(end.channel) } else { AreaKind::ChannelReader(end.channel) };
+        if let Some(area) = layout.area(kind) {
+            let (first, last) = written.unwrap_or((area.address.0, area.end()));
+            written = Some((first.min(area.address.0), last.max(area.end())));
+        }
+    }
+    plan.channel_clear_count = u32::from(written.is_some());
+    let region = |(first, last)| RamRegion { guest: GuestAddress(0), physical: PhysicalAddress(first), bytes: last - first };
+    fill(&mut plan.channel_clear, written.map(region));
+}
+
+fn fill_management(plan: &mut PartitionPlan, system: &System, layout: &Layout, own: usize) {
+    let manages = maps::manages(system, own);
+    let is_manageable = maps::is_manageable(system, own);
+    let partitions = 0..system.partitions.len();
+    let manage = partitions.clone().map(|other| {
+        let reads = if other == own { manages } else { is_manageable };
+        if reads { layout.address(AreaKind::Manage(other)) } else { PhysicalAddress(0) }
+    });
+    fill(&mut plan.manage, manage);
+    if manages {
+        fill(&mut plan.status, partitions.clone().map(|other| layout.address(AreaKind::Status(other))));
+    }
+    plan.lead_mpidr = [NO_CORE; MAX_PARTITIONS];
+    let lead = |other: usize| {
+        let board_core = system.partitions.get(other).filter(|_| maps::is_manageable(system, other)).and_then(|partition| partition.cores.first());
+        board_core.map_or(NO_CORE, |board_core| mpidr(system, *board_core))
+    };
+    fill(&mut plan.lead_mpidr, partitions.map(lead));
+}
+
+fn doorbells(system: &System, layout: &Layout, draft: &Draft) -> Vec<DoorbellPlan> {
+    let rung = draft.ends.iter().filter(|end| end.doorbell != crate::channels::NO_DOORBELL);
+    rung.filter_map(|end| {
+        let doorbell = system.channels.get(end.channel)?.doorbell?;
+        let limiter = doorbell.limiter;
+        Some(DoorbellPlan {
+            intid: end.interrupt,
+            peer: end.peer as u32,
+            words: layout.address(AreaKind::Doorbell(end.channel)),
+            period_ticks: limiter.map_or(0, |limiter| ticks(limiter.period_ns, system.board.counter_hz)),
+            events: limiter.map_or(0, |limiter| limiter.events),
+            channel: end.channel as u32,
+        })
+    })
+    .collect()
+}
+
+/// Converts nanoseconds to counter ticks, rounded up: a limiter must not let more through, a pause must not be shorter.
+fn ticks(time_ns: u64, counter_hz: u64) -> u64 {
+    let exact = (u128::from(time_ns) * u128::from(counter_hz)).div_ceil(1_000_000_000);
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+fn health(system: &System, partition: &Partition) -> HealthPlan {
+    let to_ticks = |time_ns| ticks(time_ns, system.board.counter_hz);
+    let mut plan = HealthPlan { watchdog_ticks: partition.watchdog_ns.map_or(0, to_ticks), ..HealthPlan::default() };
+    match partition.health {
+        HealthPolicy::Stop => plan.policy = POLICY_STOP,
+        HealthPolicy::Halt => plan.policy = POLICY_HALT,
+        HealthPolicy::Restart { max, within_ns, backoff_ns } => {
+            plan.policy = POLICY_RESTART;
+            plan.max_restarts = max;
+            plan.within_ticks = to_ticks(within_ns);
+            plan.backoff_ticks = to_ticks(backoff_ns);
+        }
+    }
+    plan
+}
+
+fn core_boot(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> CoreBoot {
+    let layout = &settled.layout;
+    CoreBoot {
+        mpidr: mpidr(system, core_use.board_core),
+        el2_root: settled.el2.get(core).map_or(PhysicalAddress(0), |(_, tables)| tables.root()),
+        stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + CORE_STACK_BYTES),
+        plan: layout.address(AreaKind::CorePlan(core)),
+        data: layout.address(AreaKind::Data(core)),
+        data_bytes: CORE_DATA_BYTES,
+        counters: layout.address(AreaKind::Counters(core)),
+        trace: layout.address(AreaKind::Trace(core)),
+        trace_bytes: layout.area(AreaKind::Trace(core)).map_or(0, |area| area.bytes),
+    }
+}
+
+fn partition_entry(settled: &Settled, index: usize, partition: &Partition) -> PartitionEntry {
+    let layout = &settled.layout;
+    let mut vcpu_console = [PhysicalAddress(0); MAX_CORES];
+    fill(&mut vcpu_console, (0..partition.cores.len()).map(|vcpu| layout.address(AreaKind::VcpuConsole(index, vcpu))));
+    PartitionEntry {
+        name: name_from(&partition.name),
+        plan: layout.address(AreaKind::PartitionPlan(index)),
+        status: layout.address(AreaKind::Status(index)),
+        stage2_root: stage2_root(settled, index),
+        vcpu_console,
+        guest_console: layout.address(AreaKind::GuestConsole(index)),
+        console_bytes: if partition.virtual_uart || partition.own_console { CONSOLE_BYTES } else { 0 },
+    }
+}
+
+fn header(system: &System, settled: &Settled, uses: &[CoreUse], partitions: &[PlannedPartition], plan_crc: u32) -> ImageHeader {
+    let layout = &settled.layout;
+    let area_bytes = |kind| layout.area(kind).map_or(0, |area| area.page_bytes());
+    let start = layout.address(AreaKind::Text);
+    let mut header = ImageHeader::new_zeroed();
+    header.magic = IMAGE_MAGIC;
+    header.abi_version = ABI_VERSION;
+    header.image_start = start;
+    header.image_bytes = layout.file_end.0 - start.0;
+    header.memory_bytes = layout.monitor_end.0 - start.0;
+    header.text = start;
+    header.text_bytes = area_bytes(AreaKind::Text);
+    header.rodata = PhysicalAddress(start.0 + header.text_bytes);
+    header.rodata_bytes = area_bytes(AreaKind::Rodata);
+    header.plan = layout.plan;
+    header.plan_bytes = layout.plan_bytes;
+    header.plan_crc = plan_crc;
+    header.core_count = uses.len() as u32;
+    header.partition_count = system.partitions.len() as u32;
+    header.boot_core = 0;
+    header.counter_hz = system.board.counter_hz;
+    header.ram_start = system.board.ram;
+    header.ram_bytes = system.memory_bytes;
+    header.gicd = system.board.gicd;
+    let owned = partitions.iter().flat_map(|planned| planned.plan.interrupts.iter().take(planned.plan.interrupt_count as usize));
+    header.gicd_icfgr = interrupts::configuration_words(owned);
+    header.source_hash = system.source_hash;
+    fill(&mut header.cores, uses.iter().enumerate().map(|(core, core_use)| core_boot(system, settled, core, core_use)));
+    fill(&mut header.partitions, system.partitions.iter().enumerate().map(|(index, partition)| partition_entry(settled, index, partition)));
+    header.header_crc = crc32c(header.as_bytes());
+    header
+}
+
+const _: () = assert!(PAGE_BYTES as usize >= size_of::<ImageHeader>());

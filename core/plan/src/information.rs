@@ -1,0 +1,70 @@
+//! The information page of a native guest.
+
+use crate::channels::End;
+use crate::error::PlanError;
+use crate::layout::CONSOLE_BYTES;
+use crate::model::{Partition, PortKind, System};
+use alloc::format;
+use bulkhead_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
+use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, name_from};
+
+/// Writes the information page of partition `index`.
+///
+/// # Errors
+/// When the arguments are too long.
+pub(crate) fn page(system: &System, index: usize, partition: &Partition, ends: &[End]) -> Result<GuestInformation, PlanError> {
+    let mut arguments = [0; 256];
+    if partition.arguments.len() >= arguments.len() {
+        return Err(PlanError::TooBig {
+            what: format!("`arguments` of partition \"{}\"", partition.name),
+            bytes: partition.arguments.len() as u64,
+            limit: arguments.len() as u64 - 1,
+        });
+    }
+    for (slot, byte) in arguments.iter_mut().zip(partition.arguments.bytes()) {
+        *slot = byte;
+    }
+    let mut ports = [PortInformation::default(); MAX_PORTS];
+    for (slot, end) in ports.iter_mut().zip(ends) {
+        *slot = port(system, end);
+    }
+    let guest_console = if partition.own_console { (GUEST_CONSOLE, CONSOLE_BYTES) } else { (GuestAddress(0), 0) };
+    Ok(GuestInformation {
+        magic: GUEST_MAGIC,
+        abi_version: ABI_VERSION,
+        partition: index as u32,
+        name: name_from(&partition.name),
+        counter_hz: system.board.counter_hz,
+        gicd: GuestAddress(system.board.gicd.0),
+        gicr: GuestAddress(system.board.gicr.0),
+        uart: GuestAddress(if partition.virtual_uart { system.board.uart.0 } else { 0 }),
+        console: guest_console.0,
+        console_bytes: guest_console.1,
+        ram: partition.guest_ram,
+        ram_bytes: partition.memory_bytes,
+        vcpu_count: partition.cores.len() as u32,
+        port_count: ends.len().min(MAX_PORTS) as u32,
+        arguments,
+        ports,
+    })
+}
+
+fn port(system: &System, end: &End) -> PortInformation {
+    let Some(channel) = system.channels.get(end.channel) else { return PortInformation::default() };
+    let port = if end.is_source { &channel.source } else { &channel.destination };
+    PortInformation {
+        name: name_from(&port.name),
+        window: end.window,
+        window_bytes: end.window_bytes,
+        direction: if end.is_source { DIRECTION_SOURCE } else { DIRECTION_DESTINATION },
+        kind: match channel.kind {
+            PortKind::Sampling => PORT_SAMPLING,
+            PortKind::Queuing { .. } => PORT_QUEUING,
+        },
+        message_bytes: channel.message_bytes,
+        slots: channel.kind.slots(),
+        doorbell: end.doorbell,
+        interrupt: if end.is_source { 0 } else { end.interrupt },
+    }
+}

@@ -1,0 +1,106 @@
+//! Interrupt routes: which shared peripheral interrupt belongs to which partition (record 0002).
+//!
+//! Spare interrupts are given out in a fixed order, consoles by partition and then doorbells by receiver, so that a change of
+//! one partition's channels does not move the consoles.
+
+use crate::error::PlanError;
+use crate::model::System;
+use alloc::vec;
+use alloc::vec::Vec;
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTERRUPTS};
+
+/// First INTID of shared peripheral interrupts.
+pub const FIRST_SPI: u32 = 32;
+
+/// Who owns which interrupt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    /// INTID of each partition's virtual PL011.
+    pub console: Vec<Option<u32>>,
+    /// INTID of each channel's doorbell, owned by the receiver.
+    pub doorbell: Vec<Option<u32>>,
+}
+
+impl Routes {
+    /// Gives out the board's spare interrupts.
+    ///
+    /// # Errors
+    /// When the board lists too few.
+    pub fn assign(system: &System) -> Result<Self, PlanError> {
+        let mut spares = system.board.spare_interrupts.iter().copied();
+        let consoles = system.partitions.iter().filter(|partition| partition.virtual_uart).count();
+        let doorbells = system.channels.iter().filter(|channel| channel.doorbell.is_some()).count();
+        let shortage = PlanError::SpareInterrupts { needed: consoles + doorbells, available: system.board.spare_interrupts.len() };
+        let mut console = Vec::new();
+        for partition in &system.partitions {
+            console.push(match partition.virtual_uart {
+                true => Some(spares.next().ok_or_else(|| shortage.clone())?),
+                false => None,
+            });
+        }
+        let mut doorbell = vec![None; system.channels.len()];
+        for receiver in 0..system.partitions.len() {
+            for (slot, channel) in doorbell.iter_mut().zip(&system.channels) {
+                if channel.doorbell.is_some() && channel.destination.partition == receiver {
+                    *slot = Some(spares.next().ok_or_else(|| shortage.clone())?);
+                }
+            }
+        }
+        Ok(Self { console, doorbell })
+    }
+
+    /// Returns the INTID of a partition's virtual PL011.
+    #[must_use]
+    pub fn console(&self, partition: usize) -> Option<u32> {
+        self.console.get(partition).copied().flatten()
+    }
+
+    /// Returns the INTID of a channel's doorbell.
+    #[must_use]
+    pub fn doorbell(&self, channel: usize) -> Option<u32> {
+        self.doorbell.get(channel).copied().flatten()
+    }
+
+    /// Returns the interrupts of a partition, sorted by INTID; `pci_function` is filled in by the caller.
+    ///
+    /// # Errors
+    /// When there are more than a partition plan holds.
+    pub fn of_partition(&self, system: &System, index: usize) -> Result<Vec<InterruptPlan>, PlanError> {
+        let Some(partition) = system.partitions.get(index) else { return Ok(Vec::new()) };
+        let mut interrupts = Vec::new();
+        for device in partition.devices.iter().filter_map(|device| system.board.devices.get(*device)) {
+            interrupts.extend(device.interrupts.iter().map(|interrupt| InterruptPlan {
+                intid: interrupt.intid,
+                kind: INTERRUPT_DEVICE,
+                edge: u32::from(interrupt.edge),
+                pci_function: 0,
+            }));
+        }
+        interrupts.extend(self.console(index).map(|intid| spare(intid, INTERRUPT_CONSOLE)));
+        for (channel_index, channel) in system.channels.iter().enumerate() {
+            if channel.destination.partition == index {
+                interrupts.extend(self.doorbell(channel_index).map(|intid| spare(intid, INTERRUPT_DOORBELL)));
+            }
+        }
+        crate::limits::at_most("interrupts", &partition.name, interrupts.len(), MAX_INTERRUPTS)?;
+        interrupts.sort_by_key(|interrupt| interrupt.intid);
+        Ok(interrupts)
+    }
+}
+
+fn spare(intid: u32, kind: u32) -> InterruptPlan {
+    InterruptPlan { intid, kind, edge: 1, pci_function: 0 }
+}
+
+/// Returns the GICD_ICFGR words that make each owned interrupt edge-triggered or level-sensitive.
+#[must_use]
+pub fn configuration_words<'a>(interrupts: impl Iterator<Item = &'a InterruptPlan>) -> [u32; 16] {
+    let mut words = [0; 16];
+    for interrupt in interrupts.filter(|interrupt| interrupt.edge != 0) {
+        let word = usize::try_from(interrupt.intid / 16).ok().and_then(|index| words.get_mut(index));
+        if let Some(word) = word {
+            *word |= 0b10 << (interrupt.intid % 16 * 2);
+        }
+    }
+    words
+}

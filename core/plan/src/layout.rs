@@ -1,0 +1,339 @@
+//! Physical memory: what lies where, from the load address to the last partition.
+//!
+//! One contiguous range belongs to the monitor (record 0001): first the bytes of the file, then memory that is not in the
+//! file and starts as zeros. Small things that cores share a 2 MiB block for come first and rings come last, because every
+//! core needs one table page per 2 MiB that it maps in pages. The RAM of partitions follows.
+//!
+//! No page holds data of two owners. The page below a stack is never mapped on the stack's core: it is the data of another core
+//! (which no other core maps) or, below the first stack, a page that nobody maps. A guard page per core would cost memory
+//! and catch nothing more.
+
+use crate::error::PlanError;
+use crate::model::{System};
+use crate::tables::BLOCK_BYTES;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bulkhead_abi::channel::writer_bytes;
+use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
+use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
+use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+
+/// Private data of one core.
+pub const CORE_DATA_BYTES: u64 = 8 << 10;
+/// Stack of one core.
+pub const CORE_STACK_BYTES: u64 = 16 << 10;
+/// Monitor state shared by the cores of one partition.
+pub const SHARED_BYTES: u64 = 16 << 10;
+/// Entries of a console ring.
+pub const CONSOLE_ENTRIES: u64 = 1 << 14;
+/// Bytes of a console ring, header included.
+pub const CONSOLE_BYTES: u64 = CONSOLE_HEADER_BYTES + CONSOLE_ENTRIES * 8;
+
+/// What a piece of memory is for. The numbers are indices of cores (in the image), partitions, vCPUs and channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AreaKind {
+    /// Monitor text.
+    Text,
+    /// Monitor read-only data.
+    Rodata,
+    /// Image header page.
+    Header,
+    /// Core plan.
+    CorePlan(usize),
+    /// Partition plan.
+    PartitionPlan(usize),
+    /// Information page of a native guest.
+    Information(usize),
+    /// EL2 stage-1 tables of a core.
+    El2Tables(usize),
+    /// Stage-2 tables of a partition.
+    Stage2Tables(usize),
+    /// Pristine copy of a partition's image.
+    Pristine(usize),
+    /// The page below the first stack.
+    Guard,
+    /// Stack of a core.
+    Stack(usize),
+    /// Private data of a core.
+    Data(usize),
+    /// Counters and crash record of a core.
+    Counters(usize),
+    /// Monitor state shared by the cores of a partition.
+    Shared(usize),
+    /// Status page of a partition.
+    Status(usize),
+    /// Request page of a managing partition.
+    Manage(usize),
+    /// Limiter words of a channel's doorbell.
+    Doorbell(usize),
+    /// The destination's page of a channel.
+    ChannelReader(usize),
+    /// The source's pages of a channel.
+    ChannelWriter(usize),
+    /// Trace ring of a core.
+    Trace(usize),
+    /// Ring of a vCPU's virtual PL011: partition, vCPU.
+    VcpuConsole(usize, usize),
+    /// Ring that a native guest writes itself.
+    GuestConsole(usize),
+    /// RAM of a partition.
+    Ram(usize),
+}
+
+impl AreaKind {
+    /// Returns the core whose monitor alone uses the area, if there is one.
+    #[must_use]
+    pub fn core(&self) -> Option<usize> {
+        match self {
+            Self::CorePlan(core) | Self::El2Tables(core) | Self::Stack(core) | Self::Data(core) | Self::Counters(core) | Self::Trace(core) => Some(*core),
+            _ => None,
+        }
+    }
+
+    /// States whether the area is a ring that people read or a pristine image, both left out of the monitor's own size.
+    #[must_use]
+    pub fn is_ring_or_pristine(&self) -> bool {
+        matches!(self, Self::Trace(_) | Self::VcpuConsole(..) | Self::GuestConsole(_) | Self::Pristine(_))
+    }
+}
+
+/// A piece of physical memory with one use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Its use.
+    pub kind: AreaKind,
+    /// First byte.
+    pub address: PhysicalAddress,
+    /// Bytes in use; the area ends at the next whole page.
+    pub bytes: u64,
+}
+
+impl Area {
+    /// Returns the bytes up to the next whole page.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.bytes.next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Returns one past the last page.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.address.0 + self.page_bytes()
+    }
+}
+
+/// Sizes that the layout depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Monitor text, whole pages.
+    pub text_bytes: u64,
+    /// Monitor read-only data, whole pages.
+    pub rodata_bytes: u64,
+    /// Table pages of each core's EL2 map.
+    pub el2_pages: Vec<u64>,
+    /// Table pages of each partition's stage 2.
+    pub stage2_pages: Vec<u64>,
+    /// Bytes of each partition's pristine image.
+    pub pristine_bytes: Vec<u64>,
+}
+
+/// The decided layout.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    areas: BTreeMap<AreaKind, Area>,
+    /// First byte of the plan area.
+    pub plan: PhysicalAddress,
+    /// Bytes of the plan area.
+    pub plan_bytes: u64,
+    /// One past the last byte of the file.
+    pub file_end: PhysicalAddress,
+    /// One past the last byte of the monitor's memory.
+    pub monitor_end: PhysicalAddress,
+}
+
+impl Layout {
+    /// Lays out memory for `core_count` cores.
+    ///
+    /// # Errors
+    /// When RAM is too small or fixed places of partitions overlap.
+    pub fn compute(system: &System, core_count: usize, sizes: &Sizes) -> Result<Self, PlanError> {
+        let mut cursor = Cursor { next: system.board.load_address.0, areas: BTreeMap::new() };
+        cursor.take(AreaKind::Text, sizes.text_bytes);
+        cursor.take(AreaKind::Rodata, sizes.rodata_bytes);
+        cursor.take(AreaKind::Header, PAGE_BYTES);
+        let plan = cursor.next;
+        take_plan(&mut cursor, system, core_count, sizes);
+        let plan_end = cursor.next;
+        take_pristine(&mut cursor, sizes);
+        let file_end = cursor.next;
+        take_state(&mut cursor, system, core_count);
+        take_rings(&mut cursor, system, core_count);
+        let monitor_end = cursor.next;
+        place_ram(&mut cursor, system, monitor_end)?;
+        Ok(Self {
+            areas: cursor.areas,
+            plan: PhysicalAddress(plan),
+            plan_bytes: plan_end - plan,
+            file_end: PhysicalAddress(file_end),
+            monitor_end: PhysicalAddress(monitor_end),
+        })
+    }
+
+    /// Returns the area of a kind, if there is one.
+    #[must_use]
+    pub fn area(&self, kind: AreaKind) -> Option<Area> {
+        self.areas.get(&kind).copied()
+    }
+
+    /// Returns the address of an area, zero if there is none (the image format's "absent").
+    #[must_use]
+    pub fn address(&self, kind: AreaKind) -> PhysicalAddress {
+        self.area(kind).map_or(PhysicalAddress(0), |area| area.address)
+    }
+
+    /// Returns all areas in the order of their addresses.
+    #[must_use]
+    pub fn areas(&self) -> Vec<Area> {
+        let mut areas: Vec<Area> = self.areas.values().copied().collect();
+        areas.sort_by_key(|area| (area.address, area.kind));
+        areas
+    }
+}
+
+struct Cursor {
+    next: u64,
+    areas: BTreeMap<AreaKind, Area>,
+}
+
+impl Cursor {
+    /// Takes the next whole pages for an area; an empty area is left out.
+    fn take(&mut self, kind: AreaKind, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let area = Area { kind, address: PhysicalAddress(self.next), bytes };
+        self.next = area.end();
+        self.areas.insert(kind, area);
+    }
+}
+
+fn take_plan(cursor: &mut Cursor, system: &System, core_count: usize, sizes: &Sizes) {
+    (0..core_count).for_each(|core| cursor.take(AreaKind::CorePlan(core), PAGE_BYTES));
+    (0..system.partitions.len()).for_each(|partition| cursor.take(AreaKind::PartitionPlan(partition), PAGE_BYTES));
+    for (index, partition) in system.partitions.iter().enumerate() {
+        if partition.is_native() {
+            cursor.take(AreaKind::Information(index), PAGE_BYTES);
+        }
+    }
+    for (core, pages) in sizes.el2_pages.iter().enumerate() {
+        cursor.take(AreaKind::El2Tables(core), pages * PAGE_BYTES);
+    }
+    for (partition, pages) in sizes.stage2_pages.iter().enumerate() {
+        cursor.take(AreaKind::Stage2Tables(partition), pages * PAGE_BYTES);
+    }
+}
+
+/// Small images first; images of 2 MiB and more start at a block so that blocks map them.
+fn take_pristine(cursor: &mut Cursor, sizes: &Sizes) {
+    let is_large = |bytes: u64| bytes >= BLOCK_BYTES;
+    for (partition, bytes) in sizes.pristine_bytes.iter().enumerate().filter(|(_, bytes)| !is_large(**bytes)) {
+        cursor.take(AreaKind::Pristine(partition), *bytes);
+    }
+    for (partition, bytes) in sizes.pristine_bytes.iter().enumerate().filter(|(_, bytes)| is_large(**bytes)) {
+        cursor.next = cursor.next.next_multiple_of(BLOCK_BYTES);
+        cursor.take(AreaKind::Pristine(partition), *bytes);
+    }
+}
+
+fn take_state(cursor: &mut Cursor, system: &System, core_count: usize) {
+    cursor.take(AreaKind::Guard, PAGE_BYTES);
+    for core in 0..core_count {
+        cursor.take(AreaKind::Stack(core), CORE_STACK_BYTES);
+        cursor.take(AreaKind::Data(core), CORE_DATA_BYTES);
+    }
+    (0..core_count).for_each(|core| cursor.take(AreaKind::Counters(core), PAGE_BYTES));
+    for (index, partition) in system.partitions.iter().enumerate() {
+        cursor.take(AreaKind::Shared(index), SHARED_BYTES);
+        cursor.take(AreaKind::Status(index), PAGE_BYTES);
+        if partition.manages {
+            cursor.take(AreaKind::Manage(index), PAGE_BYTES);
+        }
+    }
+    for (index, channel) in system.channels.iter().enumerate() {
+        if channel.doorbell.is_some() {
+            cursor.take(AreaKind::Doorbell(index), PAGE_BYTES);
+        }
+    }
+    // All pages that one partition writes lie together, so that a restart clears them as one range.
+    for partition in 0..system.partitions.len() {
+        for (index, channel) in system.channels.iter().enumerate() {
+            if channel.destination.partition == partition {
+                cursor.take(AreaKind::ChannelReader(index), PAGE_BYTES);
+            }
+            if channel.source.partition == partition {
+                cursor.take(AreaKind::ChannelWriter(index), writer_bytes(channel.message_bytes, channel.kind.slots()));
+            }
+        }
+    }
+}
+
+fn take_rings(cursor: &mut Cursor, system: &System, core_count: usize) {
+    let trace_bytes = TRACE_HEADER_BYTES + system.trace_records * size_of::<TraceRecord>() as u64;
+    (0..core_count).for_each(|core| cursor.take(AreaKind::Trace(core), trace_bytes));
+    for (index, partition) in system.partitions.iter().enumerate() {
+        if partition.virtual_uart {
+            (0..partition.cores.len()).for_each(|vcpu| cursor.take(AreaKind::VcpuConsole(index, vcpu), CONSOLE_BYTES));
+        }
+        if partition.own_console {
+            cursor.take(AreaKind::GuestConsole(index), CONSOLE_BYTES);
+        }
+    }
+}
+
+/// Places partition RAM: fixed places first, then first fit above the monitor, in 2 MiB steps.
+///
+/// RAM below the load address is given only to partitions that ask for it: boot loaders keep their own things there.
+fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(), PlanError> {
+    let ram = system.board.ram.0..system.board.ram.0 + system.memory_bytes;
+    let mut taken: Vec<(u64, u64, String)> = Vec::new();
+    taken.push((system.board.load_address.0, monitor_end, String::from("the monitor")));
+    if monitor_end > ram.end {
+        return Err(PlanError::OutOfMemory {
+            what: String::from("the monitor with all guest images"),
+            bytes: monitor_end - system.board.load_address.0,
+            memory_bytes: system.memory_bytes,
+        });
+    }
+    let in_order = |fixed: bool| system.partitions.iter().enumerate().filter(move |(_, partition)| partition.physical_ram.is_some() == fixed);
+    for (index, partition) in in_order(true).chain(in_order(false)) {
+        let what = format!("RAM of partition \"{}\"", partition.name);
+        let bytes = partition.memory_bytes;
+        let start = match partition.physical_ram {
+            Some(fixed) => {
+                if let Some((start, _, owner)) = taken.iter().find(|(start, end, _)| *start < fixed.0 + bytes && fixed.0 < *end) {
+                    return Err(PlanError::Overlap { first: what, second: owner.clone(), address: fixed.0.max(*start) });
+                }
+                fixed.0
+            }
+            None => first_fit(&taken, monitor_end, bytes),
+        };
+        if start < ram.start || start + bytes > ram.end {
+            return Err(PlanError::OutOfMemory { what, bytes, memory_bytes: system.memory_bytes });
+        }
+        taken.push((start, start + bytes, what));
+        let kind = AreaKind::Ram(index);
+        cursor.areas.insert(kind, Area { kind, address: PhysicalAddress(start), bytes });
+    }
+    Ok(())
+}
+
+/// Returns the lowest 2 MiB-aligned address from `from` on at which `bytes` touch nothing taken.
+fn first_fit(taken: &[(u64, u64, String)], from: u64, bytes: u64) -> u64 {
+    let mut start = from.next_multiple_of(BLOCK_BYTES);
+    while let Some((_, end, _)) = taken.iter().find(|(taken_start, taken_end, _)| *taken_start < start + bytes && start < *taken_end) {
+        start = end.next_multiple_of(BLOCK_BYTES);
+    }
+    start
+}

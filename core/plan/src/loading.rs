@@ -1,0 +1,220 @@
+//! Guest images: which bytes lie where in a partition's RAM when its first instruction runs.
+//!
+//! Linux follows the arm64 boot protocol (kernel `Documentation/arm64/booting.rst`): the Image sits `text_offset` bytes from a
+//! 2 MiB-aligned base, the device tree on a 2 MiB boundary of its own after the kernel's memory, the initial RAM file system
+//! after that. ELF and raw images say where they go; their device tree takes the last 64 KiB of RAM.
+//!
+//! The monitor copies whole 16-byte units, so pieces that start inside a unit are widened with zeros and pieces that then
+//! touch are joined. Memory that no piece covers is zero: the monitor scrubs RAM before it copies.
+
+use crate::error::PlanError;
+use crate::model::{GuestImage, Partition};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use bulkhead_abi::GuestAddress;
+use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
+use bulkhead_abi::plan::MAX_SEGMENTS;
+
+/// Destinations are multiples of this.
+pub const SEGMENT_ALIGNMENT: u64 = 16;
+/// Pristine copies start at multiples of this and are padded to it.
+pub const PRISTINE_ALIGNMENT: u64 = 64;
+/// Room for the device tree of ELF and raw guests, at the end of RAM.
+pub const DEVICE_TREE_BYTES: u64 = 64 << 10;
+const LINUX_ALIGNMENT: u64 = 2 << 20;
+const INITRD_ALIGNMENT: u64 = 4096;
+/// `text_offset` of kernels before 3.17, whose header says nothing.
+const OLD_TEXT_OFFSET: u64 = 0x8_0000;
+
+/// Where the parts of a guest go, decided before the device tree is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Entry point of vCPU 0.
+    pub entry: GuestAddress,
+    /// The device tree.
+    pub device_tree: GuestAddress,
+    /// Bytes there are for the device tree.
+    pub device_tree_limit: u64,
+    /// Initial RAM file system: first byte and bytes.
+    pub initrd: Option<(GuestAddress, u64)>,
+}
+
+/// One piece of a guest's RAM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte, a multiple of [`SEGMENT_ALIGNMENT`].
+    pub guest: GuestAddress,
+    /// Bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Decides where the parts of a partition's image go.
+///
+/// # Errors
+/// When the image is of the wrong kind or does not fit into the partition's memory.
+pub fn place(partition: &Partition) -> Result<Placement, PlanError> {
+    match &partition.image {
+        GuestImage::Linux { kernel, initrd, .. } => place_linux(partition, kernel, initrd.len() as u64),
+        GuestImage::Elf { segments, entry } => {
+            for segment in segments {
+                let bytes = segment.memory_bytes.max(segment.bytes.len() as u64);
+                within(partition, "an ELF segment", segment.address.0, bytes, tree_start(partition))?;
+            }
+            within(partition, "the entry point", entry.0, 4, tree_start(partition))?;
+            place_bare(partition, *entry)
+        }
+        GuestImage::Raw { bytes, load } => {
+            within(partition, "the raw image", load.0, bytes.len() as u64, tree_start(partition))?;
+            place_bare(partition, *load)
+        }
+    }
+}
+
+fn ram_end(partition: &Partition) -> u64 {
+    partition.guest_ram.0 + partition.memory_bytes
+}
+
+/// First byte of the device tree of ELF and raw guests.
+fn tree_start(partition: &Partition) -> u64 {
+    ram_end(partition).saturating_sub(DEVICE_TREE_BYTES)
+}
+
+fn within(partition: &Partition, what: &str, start: u64, bytes: u64, end: u64) -> Result<(), PlanError> {
+    let fits = start >= partition.guest_ram.0 && start.checked_add(bytes).is_some_and(|last| last <= end);
+    if fits {
+        return Ok(());
+    }
+    Err(PlanError::TooBig {
+        what: format!("{what} of partition \"{}\" at {start:#x}", partition.name),
+        bytes,
+        limit: end.saturating_sub(start.max(partition.guest_ram.0)),
+    })
+}
+
+fn place_bare(partition: &Partition, entry: GuestAddress) -> Result<Placement, PlanError> {
+    let start = tree_start(partition);
+    within(partition, "the device tree", start, DEVICE_TREE_BYTES, ram_end(partition))?;
+    Ok(Placement { entry, device_tree: GuestAddress(start), device_tree_limit: DEVICE_TREE_BYTES, initrd: None })
+}
+
+fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<Placement, PlanError> {
+    let image = LinuxImage::read(kernel).map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
+    if partition.guest_ram.0 % LINUX_ALIGNMENT != 0 {
+        return Err(PlanError::Misaligned {
+            what: format!("guest address of Linux partition \"{}\"", partition.name),
+            value: partition.guest_ram.0,
+            alignment: LINUX_ALIGNMENT,
+        });
+    }
+    let end = ram_end(partition);
+    let entry = partition.guest_ram.0.saturating_add(image.text_offset);
+    within(partition, "the Linux kernel", entry, image.memory_bytes, end)?;
+    let device_tree = (entry + image.memory_bytes).next_multiple_of(LINUX_ALIGNMENT);
+    within(partition, "the device tree", device_tree, DEVICE_TREE_BYTES, end)?;
+    let initrd = (device_tree + DEVICE_TREE_BYTES).next_multiple_of(INITRD_ALIGNMENT);
+    within(partition, "the initial RAM file system", initrd, initrd_bytes, end)?;
+    Ok(Placement {
+        entry: GuestAddress(entry),
+        device_tree: GuestAddress(device_tree),
+        device_tree_limit: DEVICE_TREE_BYTES,
+        initrd: (initrd_bytes > 0).then_some((GuestAddress(initrd), initrd_bytes)),
+    })
+}
+
+/// The header fields of an arm64 Image that placement needs.
+struct LinuxImage {
+    text_offset: u64,
+    memory_bytes: u64,
+}
+
+impl LinuxImage {
+    fn read(kernel: &[u8]) -> Result<Self, &'static str> {
+        let word = |offset: usize| {
+            let bytes = kernel.get(offset..offset + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let (Some(text_offset), Some(image_bytes), Some(flags), Some(tail)) = (word(8), word(16), word(24), word(56)) else {
+            return Err("it is shorter than the 64-byte header");
+        };
+        if tail & u64::from(u32::MAX) != u64::from(ARM64_IMAGE_MAGIC) {
+            return Err("the magic number at byte 56 is missing");
+        }
+        if flags & 1 != 0 {
+            return Err("it is big-endian");
+        }
+        if text_offset >= LINUX_ALIGNMENT {
+            return Err("its text offset is 2 MiB or more");
+        }
+        let file_bytes = kernel.len() as u64;
+        let text_offset = if image_bytes == 0 { OLD_TEXT_OFFSET } else { text_offset };
+        if image_bytes > 1 << 32 {
+            return Err("its size in memory is beyond 4 GiB");
+        }
+        Ok(Self { text_offset, memory_bytes: image_bytes.max(file_bytes) })
+    }
+}
+
+/// Returns the pieces of a partition's RAM, sorted, widened and joined.
+///
+/// # Errors
+/// When segments overlap or there are too many.
+pub fn pieces(partition: &Partition, placement: &Placement, device_tree: Vec<u8>) -> Result<Vec<Piece>, PlanError> {
+    let tree_bytes = device_tree.len() as u64;
+    if tree_bytes > placement.device_tree_limit {
+        let what = format!("the device tree of partition \"{}\"", partition.name);
+        return Err(PlanError::TooBig { what, bytes: tree_bytes, limit: placement.device_tree_limit });
+    }
+    let mut parts: Vec<(u64, Vec<u8>)> = match &partition.image {
+        GuestImage::Linux { kernel, initrd, .. } => {
+            let initrd_at = placement.initrd.map_or(0, |(address, _)| address.0);
+            vec![(placement.entry.0, kernel.clone()), (initrd_at, initrd.clone())]
+        }
+        GuestImage::Elf { segments, .. } => segments.iter().map(|segment| (segment.address.0, segment.bytes.clone())).collect(),
+        GuestImage::Raw { bytes, load } => vec![(load.0, bytes.clone())],
+    };
+    parts.push((placement.device_tree.0, device_tree));
+    parts.retain(|(_, bytes)| !bytes.is_empty());
+    parts.sort_by_key(|(address, _)| *address);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (address, bytes) in parts {
+        add_piece(&mut pieces, partition, address, bytes)?;
+    }
+    crate::limits::at_most("image segments", &format!("partition \"{}\"", partition.name), pieces.len(), MAX_SEGMENTS)?;
+    Ok(pieces)
+}
+
+fn add_piece(pieces: &mut Vec<Piece>, partition: &Partition, address: u64, bytes: Vec<u8>) -> Result<(), PlanError> {
+    let start = address - address % SEGMENT_ALIGNMENT;
+    let last_end = pieces.last().map_or(0, |piece| piece.guest.0 + piece.bytes.len() as u64);
+    if address < last_end {
+        let first = format!("an image segment of partition \"{}\"", partition.name);
+        return Err(PlanError::Overlap { first, second: String::from("the segment before it"), address });
+    }
+    // Joined when the gap is smaller than a unit: the copies must not overwrite each other's padding.
+    if let Some(last) = pieces.last_mut().filter(|_| last_end > 0 && start < last_end.next_multiple_of(SEGMENT_ALIGNMENT)) {
+        last.bytes.resize(usize::try_from(address - last.guest.0).unwrap_or(usize::MAX), 0);
+        last.bytes.extend(bytes);
+        return Ok(());
+    }
+    let mut padded = vec![0; usize::try_from(address - start).unwrap_or(0)];
+    padded.extend(bytes);
+    pieces.push(Piece { guest: GuestAddress(start), bytes: padded });
+    Ok(())
+}
+
+/// Returns the pristine bytes of a partition and the offset of each piece in them.
+#[must_use]
+pub fn pristine(pieces: &[Piece]) -> (Vec<u8>, Vec<u64>) {
+    let mut bytes = Vec::new();
+    let mut offsets = Vec::new();
+    for piece in pieces {
+        offsets.push(bytes.len() as u64);
+        bytes.extend_from_slice(&piece.bytes);
+        bytes.resize(bytes.len().next_multiple_of(64), 0);
+    }
+    (bytes, offsets)
+}
+
+const _: () = assert!(PRISTINE_ALIGNMENT == 64, "`pristine` pads to the alignment of the image format");

@@ -1,0 +1,230 @@
+//! The order of planning, and its result.
+
+use crate::channels::{self, End};
+use crate::device_tree::{self, Facts};
+use crate::emit;
+use crate::error::PlanError;
+use crate::interrupts::Routes;
+use crate::layout::{Area, AreaKind, Layout, Sizes};
+use crate::limits;
+use crate::loading::{self, Piece, Placement};
+use crate::maps::{self, CoreUse, GICD_BYTES, GICR_BYTES};
+use crate::model::System;
+use crate::tables::{BLOCK_BYTES, Mapping, Tables};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::plan::{CorePlan, InterruptPlan, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window};
+use bulkhead_abi::guest::{GUEST_ECAM, GuestInformation};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
+
+/// The monitor as linked: what goes to the front of the image, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonitorImage {
+    /// Text from the load address on; padded with zeros to whole pages.
+    pub text: Vec<u8>,
+    /// Read-only data, from the first page after the text; padded likewise.
+    pub rodata: Vec<u8>,
+    /// Where it is linked to run: the board's load address.
+    pub load: PhysicalAddress,
+}
+
+/// One partition of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedPartition {
+    /// What the monitor reads.
+    pub plan: PartitionPlan,
+    /// What a native guest reads.
+    pub information: Option<GuestInformation>,
+    /// The guest's flattened device tree.
+    pub device_tree: Vec<u8>,
+    /// Its channel ends.
+    pub ends: Vec<End>,
+    /// Its stage-2 mappings.
+    pub stage2: Vec<Mapping>,
+}
+
+/// A decided system.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Bytes of the image from its load address on, before the arm64 header is patched.
+    pub bytes: Vec<u8>,
+    /// The image header as it is in `bytes`.
+    pub header: ImageHeader,
+    /// What each core runs, by core index.
+    pub core_uses: Vec<CoreUse>,
+    /// Core plans, by core index.
+    pub cores: Vec<CorePlan>,
+    /// Each core's EL2 map.
+    pub el2: Vec<Vec<Mapping>>,
+    /// Partitions.
+    pub partitions: Vec<PlannedPartition>,
+    /// Physical memory.
+    pub layout: Layout,
+}
+
+impl Plan {
+    /// Returns all areas of physical memory by address.
+    #[must_use]
+    pub fn areas(&self) -> Vec<Area> {
+        self.layout.areas()
+    }
+}
+
+/// What is decided about a partition before memory is laid out.
+pub(crate) struct Draft {
+    pub(crate) placement: Placement,
+    pub(crate) ends: Vec<End>,
+    pub(crate) functions: Vec<PciFunction>,
+    pub(crate) interrupts: Vec<InterruptPlan>,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pristine: Vec<u8>,
+    pub(crate) pristine_offsets: Vec<u64>,
+    pub(crate) device_tree: Vec<u8>,
+}
+
+/// Layout and the tables that belong to it.
+pub(crate) struct Settled {
+    pub(crate) layout: Layout,
+    pub(crate) el2: Vec<(Vec<Mapping>, Tables)>,
+    pub(crate) stage2: Vec<(Vec<Mapping>, Tables)>,
+}
+
+/// Plans a system: decides all memory, routes and tables and writes the bytes of the image.
+///
+/// # Errors
+/// The first thing that does not fit, with what to do about it.
+pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> {
+    limits::check(system)?;
+    check_monitor(system, monitor)?;
+    let routes = Routes::assign(system)?;
+    let drafts: Vec<Draft> = (0..system.partitions.len()).map(|index| draft(system, &routes, index)).collect::<Result<_, _>>()?;
+    let uses = maps::core_uses(system);
+    let settled = settle(system, monitor, &drafts, &uses)?;
+    emit::image(system, monitor, &drafts, &uses, settled)
+}
+
+fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanError> {
+    if monitor.load != system.board.load_address {
+        return Err(PlanError::Monitor { reason: "it is not linked at the board's load address" });
+    }
+    if monitor.text.is_empty() || monitor.text.len().max(monitor.rodata.len()) > 64 << 20 {
+        return Err(PlanError::Monitor { reason: "its text is empty or absurdly large" });
+    }
+    Ok(())
+}
+
+fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanError> {
+    let missing = || PlanError::BadReference { place: String::from("the system"), target: format!("partition {index}") };
+    let partition = system.partitions.get(index).ok_or_else(missing)?;
+    let placement = loading::place(partition)?;
+    let ends = channels::ends(system, routes, index);
+    let functions = channels::pci_functions(system, index, &ends);
+    let mut interrupts = routes.of_partition(system, index)?;
+    for interrupt in &mut interrupts {
+        let function = functions.iter().position(|function| function.interrupt == interrupt.intid);
+        interrupt.pci_function = function.map_or(0, |function| function as u32 + 1);
+    }
+    let console = routes.console(index);
+    let device_tree = device_tree::build(&Facts { system, partition, placement: &placement, console, functions: &functions })?;
+    let pieces = loading::pieces(partition, &placement, device_tree.clone())?;
+    let (pristine, pristine_offsets) = loading::pristine(&pieces);
+    let windows = windows(system, index, &functions);
+    Ok(Draft { placement, ends, functions, interrupts, windows, pieces, pristine, pristine_offsets, device_tree })
+}
+
+/// Returns the ranges of guest addresses that the monitor answers.
+fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Window> {
+    let Some(partition) = system.partitions.get(index) else { return Vec::new() };
+    let window = |guest: u64, bytes, kind, index| Window { guest: GuestAddress(guest), bytes, kind, index };
+    let vcpus = partition.cores.len() as u64;
+    let mut windows = vec![
+        window(system.board.gicd.0, GICD_BYTES, WINDOW_GICD, 0),
+        window(system.board.gicr.0, vcpus * GICR_BYTES, WINDOW_GICR, 0),
+    ];
+    if partition.virtual_uart {
+        windows.push(window(system.board.uart.0, PAGE_BYTES, WINDOW_UART, 0));
+    }
+    if !functions.is_empty() {
+        windows.push(window(GUEST_ECAM.0, device_tree::ECAM_BYTES, WINDOW_ECAM, 0));
+    }
+    windows.extend(functions.iter().enumerate().map(|(function, description)| {
+        window(description.registers.0, channels::PCI_REGISTERS_BYTES, WINDOW_PCI_REGISTERS, function as u32)
+    }));
+    windows
+}
+
+/// Repeats layout and tables until the number of table pages agrees.
+///
+/// The count can only change because addresses moved by a few pages; if two layouts should ever alternate, the larger count is kept and
+/// the spare page stays zero.
+fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[CoreUse]) -> Result<Settled, PlanError> {
+    const ROUNDS: usize = 16;
+    let whole_pages = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_BYTES);
+    let mut sizes = Sizes {
+        text_bytes: whole_pages(&monitor.text),
+        rodata_bytes: whole_pages(&monitor.rodata),
+        el2_pages: vec![1; uses.len()],
+        stage2_pages: vec![1; drafts.len()],
+        pristine_bytes: drafts.iter().map(|draft| draft.pristine.len() as u64).collect(),
+    };
+    for _ in 0..ROUNDS {
+        let layout = Layout::compute(system, uses.len(), &sizes)?;
+        let el2 = el2_tables(system, &layout, uses)?;
+        let stage2 = stage2_tables(system, &layout, drafts)?;
+        let pages = |sets: &[(Vec<Mapping>, Tables)]| sets.iter().map(|(_, tables)| tables.page_count() as u64).collect::<Vec<_>>();
+        let (el2_pages, stage2_pages) = (pages(&el2), pages(&stage2));
+        let fits = |needed: &[u64], given: &[u64]| needed.iter().zip(given).all(|(needed, given)| needed <= given);
+        if fits(&el2_pages, &sizes.el2_pages) && fits(&stage2_pages, &sizes.stage2_pages) {
+            return Ok(Settled { layout, el2, stage2 });
+        }
+        let grow = |given: &mut [u64], needed: &[u64]| given.iter_mut().zip(needed).for_each(|(given, needed)| *given = (*given).max(*needed));
+        grow(&mut sizes.el2_pages, &el2_pages);
+        grow(&mut sizes.stage2_pages, &stage2_pages);
+    }
+    Err(PlanError::Unsettled)
+}
+
+fn el2_tables(system: &System, layout: &Layout, uses: &[CoreUse]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+    let build = |(core, core_use): (usize, &CoreUse)| {
+        let mappings = maps::el2(system, layout, core, core_use);
+        let base = layout.address(AreaKind::El2Tables(core));
+        let place = || format!("the monitor on core {}", core_use.board_core);
+        let tables = Tables::build(base, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
+        Ok((mappings, tables))
+    };
+    uses.iter().enumerate().map(build).collect()
+}
+
+fn stage2_tables(system: &System, layout: &Layout, drafts: &[Draft]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+    let build = |(index, draft): (usize, &Draft)| {
+        let mappings = maps::stage2(system, layout, index, &draft.ends);
+        let name = system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
+        check_windows(name, &mappings, &draft.windows)?;
+        let base = layout.address(AreaKind::Stage2Tables(index));
+        let place = || format!("partition \"{name}\"");
+        let tables = Tables::build(base, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
+        Ok((mappings, tables))
+    };
+    drafts.iter().enumerate().map(build).collect()
+}
+
+/// Refuses a mapping over addresses that the monitor must answer itself.
+fn check_windows(name: &str, mappings: &[Mapping], windows: &[Window]) -> Result<(), PlanError> {
+    for window in windows {
+        let overlaps = |mapping: &&Mapping| mapping.input < window.guest.0 + window.bytes && window.guest.0 < mapping.input + mapping.bytes;
+        if let Some(mapping) = mappings.iter().find(overlaps) {
+            return Err(PlanError::Overlap {
+                first: format!("guest memory of partition \"{name}\""),
+                second: String::from("an emulated device of the same partition"),
+                address: mapping.input.max(window.guest.0),
+            });
+        }
+    }
+    Ok(())
+}
+
+const _: () = assert!(BLOCK_BYTES % PAGE_BYTES == 0);
