@@ -88,12 +88,8 @@ impl<M: Machine> Core<M> {
     fn send_guest_sgi(&mut self, value: u64) {
         self.count(Counter::SendSgi);
         let sgi = sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count);
-        if sgi.outside {
+        if sgi.refused != 0 {
             self.count(Counter::SgiOutside);
-        }
-        if sgi.intid >= crate::interrupt::MONITOR_SGI {
-            self.count(Counter::SgiOutside);
-            return;
         }
         for vcpu in 0..self.partition.vcpu_count.min(8) {
             if sgi.vcpus & (1 << vcpu) != 0 {

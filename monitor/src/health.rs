@@ -66,8 +66,10 @@ impl<M: Machine> Core<M> {
     pub(crate) fn apply_policy(&mut self, vcpu: u32, reason: u32) {
         self.fault_ticks = self.machine.counter_ticks();
         self.record(vcpu, reason);
-        match self.partition.health.policy {
-            POLICY_RESTART if self.may_restart() => {
+        let policy = self.partition.health.policy;
+        let may_restart = policy == POLICY_RESTART && self.may_restart();
+        match policy {
+            POLICY_RESTART if may_restart => {
                 let backoff = self.partition.health.backoff_ticks;
                 self.publish_state(status::STATE_RESTARTING, reason);
                 if backoff == 0 {
