@@ -1,11 +1,12 @@
 //! Compiles the FreeRTOS guest with the cross compiler: kernel sources from the crate `freertos-next`, the rest from `guest/`.
 //!
-//! The guest counts as stock FreeRTOS only while no kernel file was touched. `kernel.sha256` lists what Amazon released as
-//! V11.2.0; the build compares first, and compiles the very files it compared. cargo runs this script again when a source
+//! The guest counts as stock FreeRTOS only while no kernel file was touched. `kernel.sha256` lists what was released as
+//! V11.2.0 (the tag of that name in FreeRTOS/FreeRTOS-Kernel); the build compares first, and compiles the very files it compared. cargo runs this script again when a source
 //! changes, so the program around it (`src/main.rs`) only has to write the result.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 /// Of the kernel: all that a guest with tasks and queues needs, and the port for GICv3 with system registers.
@@ -39,22 +40,82 @@ fn directory(variable: &str) -> PathBuf {
 }
 
 fn verify_untouched(kernel: &Path, sums: &Path) {
-    let output = Command::new("sha256sum")
-        .args(["--check", "--strict", "--quiet"])
-        .arg(sums)
-        .current_dir(kernel)
-        .output();
-    let output = output.unwrap_or_else(|why| panic!("cannot run sha256sum: {why}"));
-    assert!(
-        output.status.success(),
-        "the FreeRTOS kernel in {} is not the released one; delete that directory and build again:\n{}{}",
-        kernel.display(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let sums = read(sums);
+    for line in String::from_utf8_lossy(&sums).lines() {
+        let (expected, file) = line
+            .split_once("  ")
+            .unwrap_or_else(|| panic!("kernel.sha256: `{line}`"));
+        let mut bytes = read(&kernel.join(file));
+        // The crate packs the files with the other kind of line ends.
+        bytes.retain(|byte| *byte != b'\r');
+        assert!(
+            sha256(&bytes) == expected,
+            "{file} of the FreeRTOS kernel is not the released one; delete {} and build again",
+            kernel.display(),
+        );
+    }
 }
 
+fn read(file: &Path) -> Vec<u8> {
+    std::fs::read(file).unwrap_or_else(|why| panic!("cannot read {}: {why}", file.display()))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let cannot = |why| panic!("cannot run sha256sum: {why}");
+    let mut child = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(cannot);
+    // Dropped at the end of the statement: the program sees the end of its input. It prints nothing before that.
+    child
+        .stdin
+        .take()
+        .expect("piped above")
+        .write_all(bytes)
+        .unwrap_or_else(|why| panic!("sha256sum: {why}"));
+    let output = child
+        .wait_with_output()
+        .unwrap_or_else(|why| panic!("sha256sum: {why}"));
+    String::from_utf8_lossy(&output.stdout)
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Compiles one source at a time: the compiler's own temporary objects have random names, and the names of objects stay in
+/// the symbol table, so two builds would differ.
 fn compile(kernel: &Path, guest: &Path, output: &Path) {
+    let sources = KERNEL_SOURCES
+        .iter()
+        .map(|file| kernel.join(file))
+        .chain(GUEST_SOURCES.iter().map(|file| guest.join(file)));
+    let mut link = compiler(kernel, guest);
+    link.args([
+        "-nostdlib",
+        "-static",
+        "-no-pie",
+        "-Wl,--build-id=none",
+        "-Wl,-z,max-page-size=4096",
+    ]);
+    link.arg("-T").arg(guest.join("guest.ld"));
+    for source in sources {
+        let name = source
+            .file_name()
+            .unwrap_or_else(|| panic!("{} names no file", source.display()));
+        let object = output.with_file_name(name).with_extension("o");
+        run(compiler(kernel, guest)
+            .arg("-c")
+            .arg(&source)
+            .arg("-o")
+            .arg(&object));
+        link.arg(object);
+    }
+    run(link.arg("-o").arg(output));
+}
+
+fn compiler(kernel: &Path, guest: &Path) -> Command {
     let mut command = Command::new(COMPILER);
     command
         // GUEST: the port runs at EL1 and yields by SVC; without it the port wants EL3.
@@ -66,27 +127,20 @@ fn compile(kernel: &Path, guest: &Path, output: &Path) {
             "-Wall",
             "-Wextra",
             "-Werror",
+            "-mcpu=cortex-a53",
         ])
         // No C library, no FP registers (the port saves them only for tasks that ask), no position independence.
         .args([
             "-ffreestanding",
-            "-nostdlib",
-            "-static",
             "-fno-pie",
-            "-no-pie",
             "-mgeneral-regs-only",
             "-mstrict-align",
+            "-mno-outline-atomics",
         ])
         .args([
             "-fno-stack-protector",
             "-fno-asynchronous-unwind-tables",
             "-fno-tree-loop-distribute-patterns",
-        ])
-        .args([
-            "-mcpu=cortex-a53",
-            "-mno-outline-atomics",
-            "-Wl,--build-id=none",
-            "-Wl,--no-warn-rwx-segments",
         ])
         // The file must not depend on where it was built.
         .arg(format!(
@@ -98,25 +152,22 @@ fn compile(kernel: &Path, guest: &Path, output: &Path) {
             "-ffile-prefix-map={}=.",
             guest.parent().unwrap_or(guest).display()
         ))
-        .arg(format!("-T{}", guest.join("guest.ld").display()))
         .arg("-I")
         .arg(guest)
         // string.h and stdlib.h: the kernel includes them, a freestanding compiler has none.
         .arg("-I")
         .arg(guest.join("include"))
-        // System directory: warnings in the kernel's headers are not ours to fix.
+        // System directories: warnings in the kernel's headers are not ours to fix.
         .arg("-isystem")
         .arg(kernel.join("include"))
         .arg("-isystem")
         .arg(kernel.join("portable/GCC/ARM_AARCH64_SRE"));
-    for source in KERNEL_SOURCES {
-        command.arg(kernel.join(source));
-    }
-    for source in GUEST_SOURCES {
-        command.arg(guest.join(source));
-    }
-    let status = command.arg("-o").arg(output).status();
-    let status = status
+    command
+}
+
+fn run(command: &mut Command) {
+    let status = command
+        .status()
         .unwrap_or_else(|why| panic!("cannot run {COMPILER}: {why}; `./x guests` installs it"));
     assert!(status.success(), "{COMPILER} failed: {status}");
 }

@@ -20,7 +20,6 @@
 #define configSUPPORT_DYNAMIC_ALLOCATION        1
 #define configUSE_TASK_FPU_SUPPORT              1
 
-#define INCLUDE_vTaskDelayUntil                 1
 #define INCLUDE_xTaskDelayUntil                 1
 #define INCLUDE_vTaskDelay                      1
 
