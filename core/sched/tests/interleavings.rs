@@ -1,0 +1,124 @@
+//! RATE-04: every interleaving of concurrent senders in a fresh window, with the packed word and with split words.
+//!
+//! Two senders are explored completely. Three are explored with at most two preemptions, which keeps the run
+//! short and is what the counterexamples below need.
+
+use bulkhead_sched::limiter::{Verdict, Word, try_pass_on};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::thread;
+
+/// The limiter's word on the model checker's atomics.
+struct ModelWord(AtomicU64);
+
+impl Word for ModelWord {
+    fn load(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn compare_exchange_weak(&self, current: u64, new: u64) -> bool {
+        self.0
+            .compare_exchange_weak(current, new, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// Explores `run`, completely for two senders.
+fn explore(senders: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = (senders > 2).then_some(2);
+    model.check(run);
+}
+
+/// Runs `send` once per item, the first on the calling thread, and returns how many passed.
+fn race<T: Copy + Send + 'static>(
+    items: &[T],
+    send: impl Fn(T) -> bool + Clone + Send + 'static,
+) -> usize {
+    let (first, others) = items.split_first().unwrap();
+    let threads: Vec<_> = others
+        .iter()
+        .map(|item| {
+            let (item, send) = (*item, send.clone());
+            thread::spawn(move || send(item))
+        })
+        .collect();
+    let first = usize::from(send(*first));
+    first
+        + threads
+            .into_iter()
+            .map(|sender| usize::from(sender.join().unwrap()))
+            .sum::<usize>()
+}
+
+/// Runs one sender per entry of `times` in every interleaving and returns the fewest and the most that passed.
+fn packed(times: &'static [u64], events: u32) -> (usize, usize) {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new((usize::MAX, 0)));
+    let record = seen.clone();
+    explore(times.len(), move || {
+        let word = Arc::new(ModelWord(AtomicU64::new(0)));
+        let passed = race(times, move |now| {
+            try_pass_on(&*word, now, 10, events) == Verdict::Send
+        });
+        let mut range = record.lock().unwrap();
+        *range = (range.0.min(passed), range.1.max(passed));
+    });
+    *seen.lock().unwrap()
+}
+
+/// The public Chaos code's shape: window and count in two words, check and increment apart (CH-35).
+fn split(senders: usize, events: u32) -> usize {
+    let most = std::sync::Arc::new(std::sync::Mutex::new(0));
+    let record = most.clone();
+    explore(senders, move || {
+        let state = Arc::new((AtomicU64::new(0), AtomicU32::new(0)));
+        let passed = race(&vec![(); senders], move |()| {
+            if state.0.load(Ordering::SeqCst) != 5 {
+                state.0.store(5, Ordering::SeqCst);
+                state.1.store(0, Ordering::SeqCst);
+            }
+            if state.1.load(Ordering::SeqCst) >= events {
+                return false;
+            }
+            state.1.fetch_add(1, Ordering::SeqCst);
+            true
+        });
+        let mut most = record.lock().unwrap();
+        *most = passed.max(*most);
+    });
+    *most.lock().unwrap()
+}
+
+#[test]
+fn rate_04_packed_word_passes_exactly_the_limit() {
+    assert_eq!(packed(&[50, 50], 1), (1, 1), "two senders, one event");
+    assert_eq!(packed(&[50, 50, 50], 1), (1, 1), "three senders, one event");
+    assert_eq!(
+        packed(&[50, 50, 50], 2),
+        (2, 2),
+        "three senders, two events"
+    );
+}
+
+#[test]
+fn rate_04_split_words_let_two_and_three_through() {
+    assert_eq!(split(2, 1), 2, "two senders, one event");
+    assert_eq!(split(3, 1), 3, "three senders, one event");
+    assert_eq!(split(3, 2), 3, "three senders, two events");
+}
+
+/// Two senders read the clock on either side of a boundary. Whatever the order, neither window passes twice.
+#[test]
+fn a_boundary_between_two_clock_readings_costs_at_most_one_event_each() {
+    let (fewest, most) = packed(&[59, 60], 1);
+    assert_eq!(
+        (fewest, most),
+        (1, 2),
+        "in order both pass; overtaken, the late one is charged to the new window"
+    );
+    assert_eq!(
+        packed(&[59, 60, 60], 1).1,
+        2,
+        "equality of windows alone would let three through here"
+    );
+}
