@@ -1,1 +1,136 @@
-//! Placeholder head.
+//! The system description: read, check, explain.
+//!
+//! [`load`] turns `system.toml` and a board file into [`bulkhead_plan::model::System`] or into a [`Report`] that lists every
+//! mistake at once. The steps: [`decode`](crate::description) (text to typed values with places), [`resolve`] (names to indices,
+//! quantities to numbers, guest files to bytes, and every rule that can be checked before memory is laid out). The types
+//! that are read are also the JSON Schema ([`schema`]), so editor, checker and book cannot disagree.
+#![forbid(unsafe_code)]
+
+pub mod board;
+pub mod code;
+pub mod command;
+mod decode;
+pub mod description;
+pub mod diagnostic;
+mod guest_file;
+pub mod render;
+mod resolve;
+pub mod schema;
+pub mod source;
+pub mod suggest;
+pub mod unit;
+
+pub use code::{Code, Severity};
+pub use decode::{Duration, Located, Size};
+pub use diagnostic::{Diagnostic, Report};
+
+use bulkhead_plan::model::System;
+use source::{FileId, Span};
+use std::path::{Path, PathBuf};
+use toml::de::DeTable;
+
+/// Where things are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Directory that the prefix `guest:` means; `None` when there is none.
+    pub guests: Option<PathBuf>,
+}
+
+impl Options {
+    /// Finds the directory of built guests: the given one, else `BULKHEAD_GUESTS`, else `target/guests` in a directory above
+    /// the executable or above the current directory.
+    #[must_use]
+    pub fn from_environment(guests: Option<PathBuf>) -> Self {
+        let named = guests.or_else(|| std::env::var_os("BULKHEAD_GUESTS").map(PathBuf::from));
+        Self { guests: named.or_else(|| find_above("target/guests")) }
+    }
+}
+
+/// Finds a path in a directory above the executable or above the current directory.
+///
+/// Other parts of the tool find the monitor the same way.
+#[must_use]
+pub fn find_above(relative: &str) -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    let starts = [executable, std::env::current_dir().ok()];
+    let found = |start: &PathBuf| start.ancestors().map(|directory| directory.join(relative)).find(|path| path.exists());
+    starts.iter().flatten().find_map(found)
+}
+
+/// An accepted description.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The system.
+    pub system: System,
+    /// Warnings; without errors.
+    pub warnings: Report,
+}
+
+/// Reads and checks a description. A directory means the `system.toml` in it.
+///
+/// # Errors
+/// The report holds at least one error; see [`Report::has_environment_errors`] for the exit code.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, Report> {
+    let path = if path.is_dir() { path.join("system.toml") } else { path.to_path_buf() };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => load_text(&path, &text, options),
+        Err(error) => {
+            let mut report = Report::default();
+            let message = format!("system description {} cannot be read: {}", path.display(), reason(&error));
+            report.push(Diagnostic::new(Code::FileUnreadable, message));
+            Err(report)
+        }
+    }
+}
+
+/// Checks a description that was read already; `path` names it in messages and is where its relative paths start.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
+    let mut report = Report::default();
+    let file = report.sources.add(path.display().to_string(), text);
+    let system = read_description(file, text, &mut report).and_then(|description| resolve::system(&description, path, file, options, &mut report));
+    report.sort();
+    match system {
+        Some(system) if !report.has_errors() => Ok(Loaded { system, warnings: report }),
+        _ => Err(report),
+    }
+}
+
+/// Reads the typed form of a description.
+fn read_description(file: FileId, text: &str, report: &mut Report) -> Option<description::Description> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    push_syntax_errors(file, &errors, report);
+    if !errors.is_empty() {
+        return None;
+    }
+    let mut reader = decode::Reader::new(file);
+    // A missing key of the root table is shown at the start of the text, not by underlining all of it.
+    let description = description::Description::decode_root(root.get_ref(), Span::new(file, 0..0), &mut reader);
+    let complete = !reader.incomplete;
+    reader.diagnostics.into_iter().for_each(|diagnostic| report.push(diagnostic));
+    description.filter(|_| complete)
+}
+
+/// Reports what the TOML parser says.
+fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Report) {
+    for error in errors {
+        let mut diagnostic = Diagnostic::new(Code::Syntax, format!("this is not TOML: {}", error.message()));
+        if let Some(range) = error.span() {
+            diagnostic = diagnostic.at(Span::new(file, range), "");
+        }
+        report.push(diagnostic);
+    }
+}
+
+/// Says in plain words why a file could not be read; the operating system's number stays out of it.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => String::from("there is no such file"),
+        std::io::ErrorKind::PermissionDenied => String::from("permission denied"),
+        std::io::ErrorKind::IsADirectory => String::from("it is a directory"),
+        std::io::ErrorKind::InvalidData => String::from("it is not text in UTF-8"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,187 @@
+//! The stable codes of diagnostics.
+//!
+//! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
+//! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
+//! 06 health. Each has a long text in `codes/`, one file per code, which the book includes too.
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The description is refused.
+    Error,
+    /// The description is accepted; a claim of isolation is weaker than it could be.
+    Warning,
+}
+
+impl Severity {
+    /// Returns `error` or `warning`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident $name:ident $severity:ident $title:literal;)*) => {
+        /// A stable code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $title] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Returns the code as people write it, for example `BH0003`.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($name),)* }
+            }
+
+            /// Returns what the code means, in a few words.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)* }
+            }
+
+            /// Returns the severity.
+            #[must_use]
+            pub fn severity(self) -> Severity {
+                match self { $(Self::$variant => Severity::$severity,)* }
+            }
+
+            /// Returns the long text (Markdown): what it means, an example, what to do.
+            #[must_use]
+            pub fn explanation(self) -> &'static str {
+                match self { $(Self::$variant => include_str!(concat!("../codes/", stringify!($name), ".md")),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    FileUnreadable BH0001 Error "a description or board file cannot be read";
+    Syntax BH0002 Error "the text is not TOML";
+    UnknownKey BH0003 Error "unknown key";
+    MissingKey BH0004 Error "missing key";
+    WrongType BH0005 Error "value of the wrong type";
+    UnknownWord BH0006 Error "a word that is not one of the allowed ones";
+    UnsupportedVersion BH0007 Error "unsupported version of the format";
+    BadQuantity BH0008 Error "size or time without unit, or not a number";
+    BadName BH0009 Error "bad name";
+    DuplicateName BH0010 Error "name given twice";
+    UnknownBoard BH0011 Error "unknown board";
+    KeyDoesNotApply BH0012 Error "key that means nothing here";
+    BadBoard BH0013 Error "board file with contradicting facts";
+    BadTrace BH0014 Error "bad number of trace records";
+    MemoryOverlap BH0101 Error "memory of two partitions overlaps";
+    MemoryOverlapsMonitor BH0102 Error "memory of a partition overlaps the monitor";
+    MemoryOutsideRam BH0103 Error "memory outside the machine's RAM";
+    NotAligned BH0104 Error "address or size is not aligned";
+    MemoryExhausted BH0105 Error "the machine's memory is too small for all partitions";
+    GuestAddressTaken BH0106 Error "guest RAM covers addresses that have another use";
+    TooMuchMemory BH0107 Error "more memory than the board can have";
+    MemoryTooSmall BH0108 Error "memory of a partition is too small";
+    UnknownCore BH0201 Error "core that the board does not have";
+    CoreTwice BH0202 Error "core given twice";
+    NoCore BH0203 Error "partition without a core";
+    TooManyPartitions BH0204 Error "too many partitions";
+    DirectUntrusted BH0205 Error "direct interrupts for an untrusted partition";
+    DirectSeveralCores BH0206 Error "direct interrupts for a partition with several cores";
+    DirectWatchdog BH0207 Error "watchdog for a partition with direct interrupts";
+    DirectManages BH0208 Error "a partition with direct interrupts that manages others";
+    DirectHazard BH0209 Warning "direct interrupts: the partition's SGIs are not filtered";
+    NoPartition BH0210 Error "no partition";
+    UnknownDevice BH0301 Error "device that the board does not have";
+    DeviceTwice BH0302 Error "device given twice";
+    DmaNotTrusted BH0303 Error "device with DMA that is not declared trusted";
+    DmaUntrustedPartition BH0304 Error "device with DMA that nothing can confine, for an untrusted partition";
+    SharedPage BH0305 Error "devices of two partitions share a page";
+    InterruptTwice BH0306 Error "interrupt given twice";
+    ForeignInterrupt BH0307 Error "interrupt of a device that the partition does not have";
+    TooManyInterrupts BH0308 Error "too many interrupts for one partition";
+    DmaHazard BH0309 Warning "device with DMA that nothing confines";
+    PageNeighbours BH0310 Warning "the page of a device holds others too";
+    GuestFileMissing BH0401 Error "guest file cannot be read";
+    NotLinuxImage BH0402 Error "not an arm64 Linux Image";
+    NotElf BH0403 Error "not an ELF file";
+    WrongMachine BH0404 Error "ELF file of the wrong kind";
+    OutsidePartition BH0405 Error "image outside the partition's RAM";
+    BadEntry BH0406 Error "entry point outside the image's code";
+    ImageTooBig BH0407 Error "image too big for the partition's RAM";
+    SegmentsOverlap BH0408 Error "segments of an ELF file overlap";
+    TooManySegments BH0409 Error "too many segments in an ELF file";
+    NotOverlay BH0410 Error "not a compiled device-tree overlay";
+    TextTooLong BH0411 Error "command line or arguments too long";
+    OneEnd BH0501 Error "channel with one end";
+    UnknownPort BH0502 Error "channel end that does not exist";
+    UnconnectedPort BH0503 Error "port without a channel";
+    PortTwice BH0504 Error "port with two channels";
+    WrongDirection BH0505 Error "port used in the wrong direction";
+    SizeMismatch BH0506 Error "ports with different message sizes";
+    KindMismatch BH0507 Error "ports of different kinds";
+    BadMessageSize BH0508 Error "message size out of range";
+    BadDepth BH0509 Error "queue depth out of range";
+    BadLimiter BH0510 Error "limiter that lets nothing through or cannot be kept";
+    TooManyPorts BH0511 Error "too many ports for one partition";
+    TooManyDoorbells BH0512 Error "too many doorbells for one partition";
+    SparesExhausted BH0513 Error "more spare interrupts needed than the board has";
+    LoopChannel BH0514 Error "channel from a partition to itself";
+    UnlimitedDoorbell BH0515 Warning "doorbell without a limiter";
+    RestartWithoutLimit BH0601 Error "restart policy without a limit";
+    LimitZero BH0602 Error "limit of zero";
+    BadWatchdog BH0603 Error "watchdog period out of range";
+    LimitNeverReached BH0604 Warning "restart limit that can never be reached";
+}
+
+impl Code {
+    /// Finds a code by what people write: `BH0003`, `bh0003` or `3`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.trim().to_ascii_uppercase();
+        let digits = digits.strip_prefix("BH").unwrap_or(&digits);
+        let number: u32 = digits.parse().ok()?;
+        let name = format!("BH{number:04}");
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+
+    /// States whether the mistake is one of the environment, not of the description: exit code 3 instead of 1.
+    #[must_use]
+    pub fn is_environment(self) -> bool {
+        self == Self::FileUnreadable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_found_by_name_and_number() {
+        assert_eq!(Code::parse("BH0003"), Some(Code::UnknownKey));
+        assert_eq!(Code::parse("bh0003"), Some(Code::UnknownKey));
+        assert_eq!(Code::parse("3"), Some(Code::UnknownKey));
+        assert_eq!(Code::parse("BH9999"), None);
+        assert_eq!(Code::parse("UnknownKey"), None);
+    }
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        assert!(Code::ALL.windows(2).all(|pair| pair[0].name() < pair[1].name()));
+    }
+
+    #[test]
+    fn every_code_has_a_long_text_with_an_answer() {
+        for code in Code::ALL {
+            let text = code.explanation();
+            assert!(text.starts_with(&format!("# {}: {}\n", code.name(), code.title())), "{}: first line", code.name());
+            assert!(text.contains("\n## What to do\n"), "{}: no advice", code.name());
+            assert!(text.contains("```toml"), "{}: no example", code.name());
+            assert!(text.len() > 300, "{}: {} bytes are not an explanation", code.name(), text.len());
+        }
+    }
+}

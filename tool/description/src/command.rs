@@ -1,0 +1,187 @@
+//! The commands `check`, `schema` and `explain`.
+//!
+//! Exit codes of every command: 0 done or accepted, 1 refused by a check, 2 wrong usage, 3 environment (a file, a program
+//! or the machine). Reports go to the error stream, results to the output stream.
+
+use crate::code::{Code, Severity};
+use crate::diagnostic::Report;
+use crate::{Loaded, Options, load, schema, suggest};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code: refused by a check.
+pub const EXIT_REFUSED: u8 = 1;
+/// Exit code: wrong usage.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code: a file, a program or the machine.
+pub const EXIT_ENVIRONMENT: u8 = 3;
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: one JSON value on the output stream.
+    Json,
+}
+
+/// The description that a command works on. Other commands flatten this into their own arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DescriptionArguments {
+    /// System description (TOML), or a directory with a `system.toml`.
+    #[arg(value_name = "SYSTEM")]
+    pub system: PathBuf,
+    /// Directory of built guests, which the prefix `guest:` means [default: $BULKHEAD_GUESTS, else target/guests].
+    #[arg(long, value_name = "DIR")]
+    pub guests: Option<PathBuf>,
+}
+
+impl DescriptionArguments {
+    /// Reads and checks the description. Warnings and errors are printed; an error gives the exit code to end with.
+    ///
+    /// # Errors
+    /// The exit code, after everything was said.
+    pub fn load(&self) -> Result<Loaded, ExitCode> {
+        match load(&self.system, &Options::from_environment(self.guests.clone())) {
+            Ok(loaded) => {
+                print_report(&loaded.warnings);
+                Ok(loaded)
+            }
+            Err(report) => {
+                print_report(&report);
+                Err(exit_code(&report))
+            }
+        }
+    }
+}
+
+/// Returns the exit code that a report asks for.
+#[must_use]
+pub fn exit_code(report: &Report) -> ExitCode {
+    if report.has_environment_errors() {
+        ExitCode::from(EXIT_ENVIRONMENT)
+    } else if report.has_errors() {
+        ExitCode::from(EXIT_REFUSED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Prints a report to the error stream, in colour on a terminal unless `NO_COLOR` is set.
+pub fn print_report(report: &Report) {
+    let stream = std::io::stderr();
+    let colour = stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    // A closed error stream cannot be complained about.
+    let _ = stream.lock().write_all(report.to_text(colour).as_bytes());
+}
+
+/// Writes a text to the output stream; a reader that went away is no mistake.
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Arguments of `bulkhead check`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CheckArguments {
+    /// The description.
+    #[command(flatten)]
+    pub description: DescriptionArguments,
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Refuse a description with warnings, too.
+    #[arg(long)]
+    pub deny_warnings: bool,
+}
+
+/// Runs `bulkhead check`.
+#[must_use]
+pub fn check(arguments: &CheckArguments) -> ExitCode {
+    let result = load(&arguments.description.system, &Options::from_environment(arguments.description.guests.clone()));
+    let (report, accepted) = match &result {
+        Ok(loaded) => (&loaded.warnings, true),
+        Err(report) => (report, false),
+    };
+    match arguments.format {
+        Format::Json => print(&format!("{:#}\n", report.to_json())),
+        Format::Text => print_report(report),
+    }
+    if let (Ok(loaded), Format::Text) = (&result, arguments.format) {
+        print(&summary(loaded));
+    }
+    match accepted {
+        true if arguments.deny_warnings && report.count(Severity::Warning) > 0 => ExitCode::from(EXIT_REFUSED),
+        _ => exit_code(report),
+    }
+}
+
+/// One line about an accepted system.
+fn summary(loaded: &Loaded) -> String {
+    let system = &loaded.system;
+    let cores: usize = system.partitions.iter().map(|partition| partition.cores.len()).sum();
+    format!(
+        "{}: accepted: {} partitions on {cores} of {} cores of {}, {} channels\n",
+        system.name,
+        system.partitions.len(),
+        system.board.core_mpidr.len(),
+        system.board.name,
+        system.channels.len()
+    )
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaOf {
+    /// `system.toml`.
+    #[default]
+    System,
+    /// A board file.
+    Board,
+}
+
+/// Arguments of `bulkhead schema`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SchemaArguments {
+    /// What the schema describes.
+    #[arg(value_enum, default_value_t)]
+    pub of: SchemaOf,
+}
+
+/// Runs `bulkhead schema`: prints a JSON Schema, for editors that complete and check TOML.
+#[must_use]
+pub fn schema(arguments: &SchemaArguments) -> ExitCode {
+    let value = match arguments.of {
+        SchemaOf::System => schema::description(),
+        SchemaOf::Board => schema::board(),
+    };
+    print(&format!("{value:#}\n"));
+    ExitCode::SUCCESS
+}
+
+/// Arguments of `bulkhead explain`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExplainArguments {
+    /// Code of a diagnostic, for example BH0101; without it, all codes are listed.
+    pub code: Option<String>,
+}
+
+/// Runs `bulkhead explain`: prints the long text of a code.
+#[must_use]
+pub fn explain(arguments: &ExplainArguments) -> ExitCode {
+    let Some(text) = &arguments.code else {
+        for code in Code::ALL {
+            print(&format!("{} {:<7} {}\n", code.name(), code.severity().word(), code.title()));
+        }
+        return ExitCode::SUCCESS;
+    };
+    if let Some(code) = Code::parse(text) {
+        print(code.explanation());
+        return ExitCode::SUCCESS;
+    }
+    let near = suggest::closest(text, Code::ALL.iter().map(|code| code.name()));
+    let advice = near.map_or_else(|| String::from("`bulkhead explain` lists all codes"), |code| format!("did you mean {code}?"));
+    eprintln!("error: `{text}` is not a code of a diagnostic; {advice}");
+    ExitCode::from(EXIT_USAGE)
+}

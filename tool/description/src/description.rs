@@ -1,0 +1,341 @@
+//! The system description as it is written: `system.toml`, version 1.
+//!
+//! Nothing is resolved here: names are names and quantities are texts with their places. [`crate::resolve`] gives them
+//! their meaning. The doc comments are what editors show, because the JSON Schema is made from these types.
+
+use crate::decode::{Decode, Duration, Located, Reader, Size, Value, table, words};
+use schemars::JsonSchema;
+use toml::de::DeValue;
+
+/// Version of the format that this tool reads.
+pub const DESCRIPTION_VERSION: u64 = 1;
+
+table! {
+    /// A system of partitions on one board.
+    pub struct Description {
+        /// Version of the format: 1.
+        version: Located<u64>,
+        /// Name of the system.
+        name: Located<String>,
+        /// Board: the name of a built-in board file such as `qemu-virt`, or the path of one (ending in `.toml`).
+        board: Located<String>,
+        /// RAM given to the machine, for example `"1 GiB"`.
+        memory: Located<Size>,
+        /// Trace recording.
+        trace: Option<Located<Trace>>,
+        /// Partitions; the order gives their numbers.
+        #[schemars(default)]
+        partition: Vec<Located<Partition>>,
+        /// Channels between partitions, each in one direction.
+        #[schemars(default)]
+        channel: Vec<Located<Channel>>,
+    }
+}
+
+impl Description {
+    /// Reads the root table of a file.
+    pub(crate) fn decode_root(table: &toml::de::DeTable<'_>, whole: crate::source::Span, reader: &mut Reader) -> Option<Self> {
+        Self::decode_table(table, whole, reader)
+    }
+}
+
+table! {
+    /// Trace recording.
+    pub struct Trace {
+        /// Record from boot on; default true when the table is present.
+        enabled: Option<Located<bool>>,
+        /// Records that each core keeps, a power of two from 128 to 1,048,576; default 4096.
+        records: Option<Located<u64>>,
+    }
+}
+
+words! {
+    /// How much depends on the partition. Read by health and degradation policies only.
+    pub enum Criticality {
+        /// High.
+        High = "high",
+        /// Medium.
+        Medium = "medium",
+        /// Low.
+        Low = "low",
+        /// Best effort.
+        BestEffort = "best-effort",
+    }
+}
+
+words! {
+    /// A promise about the guest's behaviour, read by the checker only.
+    pub enum Trust {
+        /// Its author promises that the guest behaves.
+        Trusted = "trusted",
+        /// Nothing is promised: it may be hostile.
+        Untrusted = "untrusted",
+    }
+}
+
+words! {
+    /// How interrupts reach the guest.
+    pub enum Interrupts {
+        /// The guest owns the physical CPU interface: no exit, for one trusted core.
+        Direct = "direct",
+        /// Through the monitor and hardware-mapped list registers: one exit per interrupt, none at its end.
+        Mapped = "mapped",
+    }
+}
+
+words! {
+    /// The console of a partition.
+    pub enum Console {
+        /// A virtual PL011 at the board's UART address.
+        Pl011 = "pl011",
+        /// A ring in memory that a native guest writes itself.
+        Ring = "ring",
+        /// None.
+        None = "none",
+    }
+}
+
+words! {
+    /// What an image file is.
+    pub enum ImageKind {
+        /// An arm64 Linux `Image`.
+        Linux = "linux",
+        /// An AArch64 executable.
+        Elf = "elf",
+        /// Bytes that are loaded and entered at the first one.
+        Raw = "raw",
+    }
+}
+
+words! {
+    /// What happens after a fault.
+    pub enum OnFault {
+        /// The partition stays stopped.
+        Stop = "stop",
+        /// It is restarted.
+        Restart = "restart",
+        /// All partitions stop and the board is switched off.
+        Halt = "halt",
+    }
+}
+
+words! {
+    /// Direction of a port, seen from its partition.
+    pub enum Direction {
+        /// The partition writes.
+        Source = "source",
+        /// The partition reads.
+        Destination = "destination",
+    }
+}
+
+words! {
+    /// Kind of a port, as in ARINC 653.
+    pub enum PortKind {
+        /// Keeps the newest value.
+        Sampling = "sampling",
+        /// Keeps messages in order.
+        Queuing = "queuing",
+    }
+}
+
+words! {
+    /// What is promised about a device's DMA.
+    pub enum Dma {
+        /// Whoever drives the device is trusted not to aim it at foreign memory.
+        Trusted = "trusted",
+    }
+}
+
+table! {
+    /// A partition: a guest with its cores, memory and devices.
+    pub struct Partition {
+        /// Name: a letter or digit first, then letters, digits, `-` and `_`, at most 31 bytes.
+        name: Located<String>,
+        /// Default `medium`.
+        criticality: Option<Located<Criticality>>,
+        /// Default `untrusted`.
+        trust: Option<Located<Trust>>,
+        /// Board cores, by index; vCPU n runs on the n-th entry.
+        cores: Located<Vec<Located<u64>>>,
+        /// RAM of the guest.
+        memory: Located<Memory>,
+        /// What is loaded.
+        image: Located<Image>,
+        /// Text for native guests (`elf`, `raw`), at most 255 bytes.
+        arguments: Option<Located<String>>,
+        /// Default `mapped`.
+        interrupts: Option<Located<Interrupts>>,
+        /// Board devices passed through.
+        #[schemars(default)]
+        devices: Vec<Located<Device>>,
+        /// Default `pl011` for `linux` images and `ring` for others.
+        console: Option<Located<Console>>,
+        /// What happens after a fault; default `stop`.
+        health: Option<Located<Health>>,
+        /// A fault is raised when no heartbeat comes for this long.
+        watchdog: Option<Located<Duration>>,
+        /// May suspend, resume and restart other partitions; default false.
+        manages: Option<Located<bool>>,
+        /// Compiled device-tree overlay (`.dtbo`), applied to the generated device tree.
+        device_tree_overlay: Option<Located<String>>,
+        /// Ends of channels.
+        #[schemars(default)]
+        ports: Vec<Located<Port>>,
+    }
+}
+
+/// RAM of a partition: a size, or a table that also fixes addresses.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum Memory {
+    /// A size; addresses are chosen.
+    Size(Located<Size>),
+    /// A size with addresses.
+    Table(MemoryTable),
+}
+
+impl Decode for Memory {
+    fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
+        match value.get_ref() {
+            DeValue::Table(_) => MemoryTable::decode(value, key, reader).map(Self::Table),
+            _ => Located::decode(value, key, reader).map(Self::Size),
+        }
+    }
+}
+
+table! {
+    /// RAM with fixed addresses.
+    pub struct MemoryTable {
+        /// Size.
+        size: Located<Size>,
+        /// Where the guest sees it; default the board's RAM base.
+        guest_address: Option<Located<u64>>,
+        /// Where it is; default chosen by the tool.
+        physical_address: Option<Located<u64>>,
+    }
+}
+
+table! {
+    /// What is loaded into a partition. Paths are relative to this file; the prefix `guest:` means the directory of built guests.
+    pub struct Image {
+        /// What the file is.
+        kind: Located<ImageKind>,
+        /// The kernel, executable or bytes.
+        file: Located<String>,
+        /// Initial RAM file system (`linux`).
+        initrd: Option<Located<String>>,
+        /// Kernel command line (`linux`).
+        command_line: Option<Located<String>>,
+        /// Guest address of the first byte (`raw`); default the start of RAM.
+        load: Option<Located<u64>>,
+    }
+}
+
+/// A device passed through: its name, or a table that says more.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum Device {
+    /// Name in the board file.
+    Name(Located<String>),
+    /// Name and promises.
+    Table(DeviceTable),
+}
+
+impl Decode for Device {
+    fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
+        match value.get_ref() {
+            DeValue::Table(_) => DeviceTable::decode(value, key, reader).map(Self::Table),
+            _ => Located::decode(value, key, reader).map(Self::Name),
+        }
+    }
+}
+
+table! {
+    /// A device passed through, with promises and a choice of interrupts.
+    pub struct DeviceTable {
+        /// Name in the board file.
+        name: Located<String>,
+        /// Must be `trusted` for a device that can write memory by itself.
+        dma: Option<Located<Dma>>,
+        /// INTIDs of the device that the partition gets; default all.
+        interrupts: Option<Located<Vec<Located<u64>>>>,
+    }
+}
+
+table! {
+    /// What happens after a fault of the partition.
+    pub struct Health {
+        /// The policy.
+        on_fault: Located<OnFault>,
+        /// `restart`: at most this many restarts ...
+        max: Option<Located<u64>>,
+        /// ... within this time.
+        within: Option<Located<Duration>>,
+        /// `restart`: wait before each; default `"10 ms"`.
+        backoff: Option<Located<Duration>>,
+    }
+}
+
+table! {
+    /// One end of a channel.
+    pub struct Port {
+        /// Name, unique in the partition.
+        name: Located<String>,
+        /// Direction.
+        direction: Located<Direction>,
+        /// Kind.
+        kind: Located<PortKind>,
+        /// Payload bytes of a message, 1 to 4032.
+        message_bytes: Located<u64>,
+        /// Messages that a `queuing` port keeps, 2 to 1024.
+        depth: Option<Located<u64>>,
+    }
+}
+
+table! {
+    /// A channel from one port to another.
+    pub struct Channel {
+        /// Name, unique.
+        name: Located<String>,
+        /// Sending end, `partition.port`.
+        source: Option<Located<String>>,
+        /// Receiving end, `partition.port`.
+        destination: Option<Located<String>>,
+        /// Interrupt at the receiver; default none.
+        doorbell: Option<Located<Doorbell>>,
+    }
+}
+
+/// Interrupt at the receiver of a channel.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum Doorbell {
+    /// `true`: without a limit, which is warned of; `false`: none.
+    Plain(bool),
+    /// With a limiter.
+    Limited(DoorbellTable),
+}
+
+impl Decode for Doorbell {
+    fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
+        match value.get_ref() {
+            DeValue::Table(_) => DoorbellTable::decode(value, key, reader).map(Self::Limited),
+            DeValue::Boolean(state) => Some(Self::Plain(*state)),
+            _ => {
+                reader.wrong_type(value, key, "true, false or a table such as { limit = 10, per = \"100 ms\" }");
+                None
+            }
+        }
+    }
+}
+
+table! {
+    /// At most `limit` notifications in each window of `per`.
+    pub struct DoorbellTable {
+        /// Notifications per window, 1 or more.
+        limit: Located<u64>,
+        /// Window.
+        per: Located<Duration>,
+    }
+}

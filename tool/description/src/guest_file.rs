@@ -1,0 +1,213 @@
+//! Reading guest files and checking that they are what the description says.
+//!
+//! The planner and the monitor trust what comes out of here: an Image header that is one, ELF segments with their sizes.
+//! What a file *is* is found out first, so that the message for a compressed kernel or an x86 program says so.
+
+use crate::Options;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::diagnostic::{Diagnostic, Report};
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
+use bulkhead_abi::{GuestAddress, plan::MAX_SEGMENTS};
+use bulkhead_plan::model::ElfSegment;
+use elf::ElfBytes;
+use elf::endian::AnyEndian;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Prefix of paths in the directory of built guests.
+const GUEST_PREFIX: &str = "guest:";
+
+/// Segments that an ELF file may have: the plan's own ones (device tree, initial RAM file system) need two places.
+pub(crate) const MAX_ELF_SEGMENTS: usize = MAX_SEGMENTS - 2;
+
+/// Finds and reads guest files, and hashes what it read.
+pub(crate) struct GuestFiles {
+    directory: PathBuf,
+    guests: Option<PathBuf>,
+    hash: Sha256,
+}
+
+impl GuestFiles {
+    /// Makes a reader for paths in a description at `description`.
+    pub(crate) fn new(description: &Path, options: &Options) -> Self {
+        let directory = description.parent().map(Path::to_path_buf).unwrap_or_default();
+        Self { directory, guests: options.guests.clone(), hash: Sha256::new() }
+    }
+
+    /// Adds a text to the hash.
+    pub(crate) fn hash(&mut self, bytes: &[u8]) {
+        // The length in front keeps two files from being taken for one.
+        self.hash.update((bytes.len() as u64).to_le_bytes());
+        self.hash.update(bytes);
+    }
+
+    /// Returns the hash over everything read.
+    pub(crate) fn finish(self) -> [u8; 32] {
+        self.hash.finalize().into()
+    }
+
+    /// Reads a file that the description names.
+    pub(crate) fn read(&mut self, name: &Located<String>, report: &mut Report) -> Option<Vec<u8>> {
+        let (path, help) = match (name.strip_prefix(GUEST_PREFIX), &self.guests) {
+            (Some(rest), Some(guests)) => (guests.join(rest), "`./x guests` builds the guests of this repository; `--guests DIR` or BULKHEAD_GUESTS names another directory"),
+            (Some(_), None) => {
+                let message = format!("guest file `{}` cannot be found: there is no directory of built guests", name.value);
+                report.push(
+                    Diagnostic::new(Code::GuestFileMissing, message)
+                        .at(name.span, "")
+                        .help("`./x guests` builds the guests of this repository; `--guests DIR` or BULKHEAD_GUESTS names their directory"),
+                );
+                return None;
+            }
+            (None, _) => (self.directory.join(&name.value), "paths are relative to the description; the prefix `guest:` means the directory of built guests"),
+        };
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                self.hash(&bytes);
+                Some(bytes)
+            }
+            Err(error) => {
+                let message = format!("guest file `{}` cannot be read: {}", name.value, crate::reason(&error));
+                let diagnostic = Diagnostic::new(Code::GuestFileMissing, message).at(name.span, "").note(format!("looked for it at {}", path.display()));
+                report.push(diagnostic.help(help));
+                None
+            }
+        }
+    }
+}
+
+/// What the arm64 Image header says (Linux `Documentation/arm64/booting.rst`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinuxHeader {
+    /// Bytes from a multiple of 2 MiB to where the kernel is loaded.
+    pub(crate) text_offset: u64,
+    /// Bytes of memory that the kernel needs from there, more than the file.
+    pub(crate) image_bytes: u64,
+}
+
+/// Checks that bytes are an arm64 Linux Image.
+pub(crate) fn linux_header(name: &Located<String>, bytes: &[u8], report: &mut Report) -> Option<LinuxHeader> {
+    let word = |offset: usize| bytes.get(offset..offset + 8).and_then(|slice| slice.try_into().ok()).map(u64::from_le_bytes);
+    let is_image = bytes.len() >= ARM64_IMAGE_HEADER_BYTES && bytes.get(56..60) == Some(&ARM64_IMAGE_MAGIC.to_le_bytes());
+    let (Some(text_offset), Some(image_size), Some(flags), true) = (word(8), word(16), word(24), is_image) else {
+        let message = format!("`{}` is not an arm64 Linux Image: it is {}", name.value, what_is(bytes));
+        let mut diagnostic = Diagnostic::new(Code::NotLinuxImage, message).at(name.span, "expected the uncompressed `Image` of an arm64 kernel");
+        if bytes.starts_with(&[0x1f, 0x8b]) {
+            diagnostic = diagnostic.help("unpack it first: `gunzip -c vmlinuz > Image`");
+        }
+        report.push(diagnostic);
+        return None;
+    };
+    if flags & 1 != 0 {
+        let message = format!("`{}` is a big-endian arm64 kernel", name.value);
+        report.push(Diagnostic::new(Code::NotLinuxImage, message).at(name.span, "expected a little-endian one"));
+        return None;
+    }
+    // Kernels before 3.17 have no size and assume 512 KiB; none of them matters here, so the file's length is taken.
+    Some(LinuxHeader { text_offset, image_bytes: image_size.max(bytes.len() as u64) })
+}
+
+/// Says what bytes look like.
+fn what_is(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [] => "empty",
+        [0x7f, b'E', b'L', b'F', ..] => "an ELF file",
+        [0x1f, 0x8b, ..] => "gzip-compressed",
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => "xz-compressed",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd-compressed",
+        [b'0', b'7', b'0', b'7', b'0', ..] => "a cpio archive",
+        [0xd0, 0x0d, 0xfe, 0xed, ..] => "a device tree",
+        [b'M', b'Z', ..] if bytes.get(4..8) == Some(b"zimg") => "a compressed EFI kernel (zboot)",
+        [b'M', b'Z', ..] => "an EFI program for another machine",
+        _ => "something else",
+    }
+}
+
+/// What an executable consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Executable {
+    /// Loadable segments.
+    pub(crate) segments: Vec<ElfSegment>,
+    /// Entry point, as a guest address.
+    pub(crate) entry: GuestAddress,
+}
+
+/// Reads an AArch64 executable.
+pub(crate) fn executable(name: &Located<String>, bytes: &[u8], report: &mut Report) -> Option<Executable> {
+    let refuse = |code: Code, message: String| Diagnostic::new(code, message).at(name.span, "");
+    if !bytes.starts_with(&elf::abi::ELFMAGIC) {
+        let message = format!("`{}` is not an ELF file: it is {}", name.value, what_is(bytes));
+        report.push(refuse(Code::NotElf, message).help("an arm64 Linux Image has `kind = \"linux\"`, bytes without a header have `kind = \"raw\"`"));
+        return None;
+    }
+    let parsed = ElfBytes::<AnyEndian>::minimal_parse(bytes).and_then(|file| Ok((file.ehdr, file.segments().map(|table| table.iter().collect::<Vec<_>>()))));
+    let (header, segments) = match parsed {
+        Ok((header, Some(segments))) => (header, segments),
+        Ok((_, None)) => {
+            report.push(refuse(Code::WrongMachine, format!("`{}` has no program headers: it is not linked", name.value)));
+            return None;
+        }
+        Err(error) => {
+            report.push(refuse(Code::NotElf, format!("`{}` is a damaged ELF file: {error}", name.value)));
+            return None;
+        }
+    };
+    if let Some(problem) = wrong_kind(&header, &segments) {
+        report.push(refuse(Code::WrongMachine, format!("`{}` cannot run in a partition: {problem}", name.value)).help("link it statically for AArch64 at fixed addresses, for example with the target aarch64-unknown-none-softfloat"));
+        return None;
+    }
+    let mut loaded = Vec::new();
+    let mut entry = None;
+    for segment in segments.iter().filter(|segment| segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0) {
+        let range = usize::try_from(segment.p_offset).ok().zip(usize::try_from(segment.p_filesz).ok());
+        let file_bytes = range.and_then(|(start, length)| bytes.get(start..start.checked_add(length)?));
+        let (Some(file_bytes), true) = (file_bytes, segment.p_filesz <= segment.p_memsz) else {
+            report.push(refuse(Code::NotElf, format!("`{}` is a damaged ELF file: segment at {:#x} reaches past its end", name.value, segment.p_paddr)));
+            return None;
+        };
+        // The guest starts with its translation off, so the entry point is wanted as a physical address.
+        let inside = header.e_entry.checked_sub(segment.p_vaddr).filter(|offset| *offset < segment.p_memsz && segment.p_flags & elf::abi::PF_X != 0);
+        entry = entry.or(inside.and_then(|offset| segment.p_paddr.checked_add(offset)));
+        loaded.push(ElfSegment { address: GuestAddress(segment.p_paddr), bytes: file_bytes.to_vec(), memory_bytes: segment.p_memsz });
+    }
+    loaded.sort_by_key(|segment| segment.address);
+    if loaded.len() > MAX_ELF_SEGMENTS {
+        let message = format!("`{}` has {} loadable segments; a partition can have {MAX_ELF_SEGMENTS}", name.value, loaded.len());
+        report.push(refuse(Code::TooManySegments, message).help("merge sections in the linker script"));
+        return None;
+    }
+    for pair in loaded.windows(2).filter(|pair| pair[0].address.0.saturating_add(pair[0].memory_bytes) > pair[1].address.0) {
+        report.push(refuse(Code::SegmentsOverlap, format!("segments of `{}` at {} and {} overlap", name.value, pair[0].address, pair[1].address)));
+        return None;
+    }
+    let Some(entry) = entry else {
+        report.push(refuse(Code::BadEntry, format!("entry point {:#x} of `{}` is in none of its executable segments", header.e_entry, name.value)));
+        return None;
+    };
+    Some(Executable { segments: loaded, entry: GuestAddress(entry) })
+}
+
+/// Says why an ELF file is not a static AArch64 executable.
+fn wrong_kind(header: &elf::file::FileHeader<AnyEndian>, segments: &[elf::segment::ProgramHeader]) -> Option<String> {
+    if header.class != elf::file::Class::ELF64 {
+        return Some(String::from("it is a 32-bit file"));
+    }
+    if header.e_machine != elf::abi::EM_AARCH64 {
+        let machine = elf::to_str::e_machine_to_str(header.e_machine).map_or_else(|| format!("number {}", header.e_machine), str::to_owned);
+        return Some(format!("its machine is {machine}, not EM_AARCH64"));
+    }
+    if header.endianness != AnyEndian::Little {
+        return Some(String::from("it is big-endian"));
+    }
+    if segments.iter().any(|segment| segment.p_type == elf::abi::PT_INTERP) {
+        return Some(String::from("it is dynamically linked and needs an operating system"));
+    }
+    if header.e_type != elf::abi::ET_EXEC {
+        return Some(String::from("it is not an executable with fixed addresses (type ET_EXEC)"));
+    }
+    if !segments.iter().any(|segment| segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0) {
+        return Some(String::from("nothing in it is loaded"));
+    }
+    None
+}

@@ -1,0 +1,233 @@
+//! From the written description to [`bulkhead_plan::model::System`].
+//!
+//! Each part of the description is resolved and checked by its own file; every check reports and goes on. A part that
+//! cannot be resolved becomes `None`, and checks between parts skip it, so that one mistake is not reported twice.
+
+mod channel;
+mod device;
+mod image;
+mod memory;
+mod partition;
+
+use crate::Options;
+use crate::board::{self, ResolvedBoard};
+use crate::code::Code;
+use crate::decode::{Duration, Located, Size};
+use crate::description::{DESCRIPTION_VERSION, Description};
+use crate::diagnostic::{Diagnostic, Report};
+use crate::guest_file::GuestFiles;
+use crate::source::{FileId, Span};
+use crate::suggest;
+use crate::unit::{BadQuantity, parse_duration, parse_size};
+use bulkhead_abi::{MAX_PARTITIONS, NAME_BYTES};
+use bulkhead_plan::model::System;
+use std::path::Path;
+
+/// Records that a core's trace ring may have.
+const TRACE_RECORDS: std::ops::RangeInclusive<u64> = 128..=1_048_576;
+/// Records when the description does not say.
+const DEFAULT_TRACE_RECORDS: u64 = 4096;
+
+/// What the checks share.
+pub(crate) struct Resolver<'r> {
+    /// The written description.
+    pub(crate) description: &'r Description,
+    /// Where mistakes go.
+    pub(crate) report: &'r mut Report,
+    /// The machine.
+    pub(crate) board: ResolvedBoard,
+    /// Guest files.
+    pub(crate) files: GuestFiles,
+}
+
+/// Resolves a description. The report holds at least one error when the result is `None`.
+pub(crate) fn system(description: &Description, path: &Path, file: FileId, options: &Options, report: &mut Report) -> Option<System> {
+    if description.version.value != DESCRIPTION_VERSION {
+        let message = format!("version {} of the system description is not supported", description.version.value);
+        let diagnostic = Diagnostic::new(Code::UnsupportedVersion, message).at(description.version.span, format!("this tool reads version {DESCRIPTION_VERSION}"));
+        report.push(diagnostic.suggest(description.version.span, DESCRIPTION_VERSION.to_string(), "write the version that this tool reads"));
+        return None;
+    }
+    let mut files = GuestFiles::new(path, options);
+    files.hash(report.sources.get(file).text.as_bytes());
+    let board = find_board(&description.board, path, &mut files, report);
+    let Some(board) = board else {
+        names(description, report);
+        return None;
+    };
+    let mut resolver = Resolver { description, report, board, files };
+    resolver.names();
+    let memory_bytes = resolver.machine_memory();
+    let (trace_enabled, trace_records) = resolver.trace();
+    let partitions = resolver.partitions();
+    resolver.cores();
+    let devices = resolver.devices();
+    resolver.memory(memory_bytes, trace_records, &partitions);
+    let channels = resolver.channels();
+    resolver.interrupts(&devices, &channels);
+    if resolver.report.has_errors() {
+        return None;
+    }
+    let board = resolver.board_with_interrupts(&devices);
+    let mut partitions: Vec<_> = partitions.into_iter().collect::<Option<_>>()?;
+    for (partition, devices) in partitions.iter_mut().zip(devices) {
+        partition.devices = devices.into_iter().map(|device| device.index).collect();
+    }
+    Some(System {
+        name: description.name.value.clone(),
+        board,
+        memory_bytes: memory_bytes?,
+        trace_records: trace_records?,
+        trace_enabled,
+        partitions,
+        channels: channels.into_iter().collect::<Option<_>>()?,
+        source_hash: resolver.files.finish(),
+    })
+}
+
+/// Finds the board file that a description names.
+fn find_board(name: &Located<String>, path: &Path, files: &mut GuestFiles, report: &mut Report) -> Option<ResolvedBoard> {
+    if let Some((known, text)) = board::BUILT_IN.iter().find(|(known, _)| *known == name.value) {
+        files.hash(text.as_bytes());
+        let file = report.sources.add(format!("boards/{known}.toml"), *text);
+        return board::read(file, text, report);
+    }
+    if !name.ends_with(".toml") {
+        let known: Vec<&str> = board::BUILT_IN.iter().map(|(known, _)| *known).collect();
+        let mut diagnostic = Diagnostic::new(Code::UnknownBoard, format!("there is no board `{}`", name.value))
+            .at(name.span, "")
+            .help(format!("built-in boards: {}; a path that ends in `.toml` names a board file of your own", suggest::list(&known)));
+        if let Some(meant) = suggest::closest(name, known.iter().copied()) {
+            diagnostic = diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"));
+        }
+        report.push(diagnostic);
+        return None;
+    }
+    let board_path = path.parent().unwrap_or(Path::new("")).join(&name.value);
+    match std::fs::read_to_string(&board_path) {
+        Ok(text) => {
+            files.hash(text.as_bytes());
+            let file = report.sources.add(board_path.display().to_string(), text.clone());
+            board::read(file, &text, report)
+        }
+        Err(error) => {
+            let message = format!("board file {} cannot be read: {}", board_path.display(), crate::reason(&error));
+            report.push(Diagnostic::new(Code::FileUnreadable, message).at(name.span, "").help("the path is relative to the description"));
+            None
+        }
+    }
+}
+
+/// Checks that a name can be one.
+fn name(name: &Located<String>, what: &str, report: &mut Report) {
+    let good_start = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+    let bad = name.chars().find(|letter| !(letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_')));
+    let problem = if name.is_empty() {
+        String::from("it is empty")
+    } else if name.len() >= NAME_BYTES {
+        format!("it has {} bytes and may have {}", name.len(), NAME_BYTES - 1)
+    } else if let Some(letter) = bad {
+        format!("it contains `{letter}`")
+    } else if !good_start {
+        String::from("it does not start with a letter or digit")
+    } else {
+        return;
+    };
+    let mut diagnostic = Diagnostic::new(Code::BadName, format!("`{}` cannot be the name of a {what}: {problem}", name.value)).at(name.span, "");
+    diagnostic = diagnostic.help("names have 1 to 31 letters, digits, `-` and `_`, a letter or digit first");
+    let repaired: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' }).take(NAME_BYTES - 1).collect();
+    if repaired != name.value && repaired.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
+        diagnostic = diagnostic.suggest(name.span, format!("\"{repaired}\""), "a name that works");
+    }
+    report.push(diagnostic);
+}
+
+/// Checks a group of names: each can be one, no two are the same.
+fn unique_names<'n>(all: impl Iterator<Item = &'n Located<String>>, what: &str, report: &mut Report) {
+    let mut seen: Vec<&Located<String>> = Vec::new();
+    for one in all {
+        name(one, what, report);
+        if let Some(first) = seen.iter().find(|other| other.value == one.value) {
+            let message = format!("two {what}s are called `{}`", one.value);
+            report.push(Diagnostic::new(Code::DuplicateName, message).at(one.span, "the name is taken").at(first.span, "by this one"));
+        } else {
+            seen.push(one);
+        }
+    }
+}
+
+/// Checks every name of a description.
+fn names(description: &Description, report: &mut Report) {
+    name(&description.name, "system", report);
+    unique_names(description.partition.iter().map(|partition| &partition.name), "partition", report);
+    unique_names(description.channel.iter().map(|channel| &channel.name), "channel", report);
+    for partition in &description.partition {
+        unique_names(partition.ports.iter().map(|port| &port.name), "port", report);
+    }
+    if description.partition.is_empty() {
+        report.push(Diagnostic::new(Code::NoPartition, "the system has no partition").at(description.name.span, "this system").help("add a table `[[partition]]`"));
+    }
+    if let Some(extra) = description.partition.get(MAX_PARTITIONS) {
+        let message = format!("{} partitions are too many: an image holds {MAX_PARTITIONS}", description.partition.len());
+        report.push(Diagnostic::new(Code::TooManyPartitions, message).at(extra.name.span, "the first one too many"));
+    }
+}
+
+impl Resolver<'_> {
+    /// Reports a mistake.
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.report.push(diagnostic);
+    }
+
+    fn names(&mut self) {
+        names(self.description, self.report);
+    }
+
+    /// Reads a size; a bad one is reported.
+    pub(crate) fn size(&mut self, text: &Located<Size>) -> Option<u64> {
+        self.quantity(text.span, parse_size(&text.value.0))
+    }
+
+    /// Reads a duration; a bad one is reported.
+    pub(crate) fn duration(&mut self, text: &Located<Duration>) -> Option<u64> {
+        self.quantity(text.span, parse_duration(&text.value.0))
+    }
+
+    fn quantity(&mut self, span: Span, result: Result<u64, BadQuantity>) -> Option<u64> {
+        match result {
+            Ok(amount) => Some(amount),
+            Err(bad) => {
+                let mut diagnostic = Diagnostic::new(Code::BadQuantity, bad.problem).at(span, "");
+                if let Some(replacement) = bad.replacement {
+                    diagnostic = diagnostic.suggest(span, format!("\"{replacement}\""), "perhaps you meant");
+                }
+                self.push(diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Resolves the trace settings.
+    fn trace(&mut self) -> (bool, Option<u64>) {
+        let Some(trace) = &self.description.trace else {
+            return (false, Some(DEFAULT_TRACE_RECORDS));
+        };
+        let enabled = trace.enabled.as_ref().is_none_or(|state| state.value);
+        let Some(records) = &trace.records else {
+            return (enabled, Some(DEFAULT_TRACE_RECORDS));
+        };
+        if records.value.is_power_of_two() && TRACE_RECORDS.contains(&records.value) {
+            return (enabled, Some(records.value));
+        }
+        let nearest = records.value.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end()).next_power_of_two();
+        let message = format!("a trace ring cannot have {} records", records.value);
+        let diagnostic = Diagnostic::new(Code::BadTrace, message).at(records.span, "expected a power of two from 128 to 1048576");
+        self.push(diagnostic.suggest(records.span, nearest.to_string(), "the next one that works"));
+        (enabled, None)
+    }
+
+    /// The partition's name, for messages.
+    pub(crate) fn partition_name(&self, index: usize) -> &str {
+        self.description.partition.get(index).map_or("?", |partition| partition.name.as_str())
+    }
+}

@@ -1,0 +1,224 @@
+//! Partitions one by one, and their cores against each other.
+
+use super::Resolver;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::description::{self, Console, ImageKind, Interrupts, OnFault, Partition, Trust};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::unit::format_duration;
+use bulkhead_plan::model;
+
+/// Wait before a restart when the description does not say.
+const DEFAULT_BACKOFF_NS: u64 = 10_000_000;
+/// Watchdog periods that the monitor can keep: below, its own sampling would be the load; above, it is no watchdog.
+const WATCHDOG_NS: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000_000;
+
+impl Resolver<'_> {
+    /// Resolves every partition; one that cannot be resolved is `None`.
+    pub(super) fn partitions(&mut self) -> Vec<Option<model::Partition>> {
+        let description = self.description;
+        description.partition.iter().map(|partition| self.partition(partition)).collect()
+    }
+
+    fn partition(&mut self, partition: &Partition) -> Option<model::Partition> {
+        self.direct_rules(partition);
+        let health = self.health(partition);
+        let watchdog_ns = self.watchdog(partition);
+        let memory = self.partition_memory(partition);
+        let console = self.console(partition);
+        // The image is checked against the RAM, so it needs it.
+        let image = memory.and_then(|memory| self.image(partition, memory));
+        let arguments = self.arguments(partition);
+        let overlay = self.overlay(partition);
+        let (memory, image, health) = (memory?, image?, health?);
+        Some(model::Partition {
+            name: partition.name.value.clone(),
+            criticality: criticality(partition),
+            trusted: is_trusted(partition),
+            cores: partition.cores.iter().filter_map(|core| usize::try_from(core.value).ok()).collect(),
+            memory_bytes: memory.bytes,
+            guest_ram: memory.guest,
+            physical_ram: memory.physical,
+            image,
+            arguments: arguments?,
+            mode: if is_direct(partition) { model::InterruptMode::Direct } else { model::InterruptMode::Mapped },
+            devices: Vec::new(),
+            virtual_uart: console == Console::Pl011,
+            own_console: console == Console::Ring,
+            pci_channels: partition.image.kind.value == ImageKind::Linux,
+            health,
+            watchdog_ns: watchdog_ns?,
+            manages: partition.manages.as_ref().is_some_and(|state| state.value),
+            overlay: overlay?,
+        })
+    }
+
+    /// Checks what `interrupts = "direct"` excludes.
+    fn direct_rules(&mut self, partition: &Partition) {
+        let Some(interrupts) = partition.interrupts.as_ref().filter(|_| is_direct(partition)) else {
+            return;
+        };
+        let name = partition.name.value.as_str();
+        let direct = "the guest owns the interrupts of its core";
+        if !is_trusted(partition) {
+            let message = format!("partition `{name}` has direct interrupts and is not trusted");
+            let span = partition.trust.as_ref().map_or(partition.name.span, |trust| trust.span);
+            let why = "a guest that owns the physical CPU interface can block every interrupt of its core and end foreign ones";
+            let diagnostic = Diagnostic::new(Code::DirectUntrusted, message).at(interrupts.span, direct).at(span, "nothing is promised of this guest").note(why);
+            self.push(diagnostic.suggest(interrupts.span, "\"mapped\"", "let its interrupts go through the monitor").help("or promise that it behaves: `trust = \"trusted\"`"));
+        }
+        if partition.cores.len() > 1 {
+            let message = format!("partition `{name}` has direct interrupts and {} cores", partition.cores.len());
+            let why = "its SGIs are not filtered, so a guest with several cores could send them to any core";
+            let diagnostic = Diagnostic::new(Code::DirectSeveralCores, message).at(partition.cores.span, "one core is possible").at(interrupts.span, direct).note(why);
+            self.push(diagnostic);
+        }
+        if let Some(watchdog) = &partition.watchdog {
+            let message = format!("partition `{name}` has direct interrupts and a watchdog");
+            let why = "on a core with direct interrupts the monitor has no timer interrupt of its own";
+            let diagnostic = Diagnostic::new(Code::DirectWatchdog, message).at(watchdog.span, "cannot be kept").at(interrupts.span, direct).note(why);
+            self.push(diagnostic);
+        }
+        if let Some(manages) = partition.manages.as_ref().filter(|state| state.value) {
+            let message = format!("partition `{name}` has direct interrupts and manages others");
+            let why = "its monitor has no interrupt of its own, so it could not be told that a request was served";
+            let diagnostic = Diagnostic::new(Code::DirectManages, message).at(manages.span, "").at(interrupts.span, direct).note(why);
+            self.push(diagnostic);
+        }
+        if is_trusted(partition) {
+            let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
+            let why = "it could interrupt any core; the other cores take only the SGIs that the plan names, and nothing else of it is unchecked";
+            self.push(Diagnostic::new(Code::DirectHazard, message).at(interrupts.span, "accepted because the partition is trusted").note(why));
+        }
+    }
+
+    /// Resolves the console.
+    fn console(&mut self, partition: &Partition) -> Console {
+        let is_linux = partition.image.kind.value == ImageKind::Linux;
+        let Some(console) = &partition.console else {
+            return if is_linux { Console::Pl011 } else { Console::Ring };
+        };
+        if is_linux && console.value == Console::Ring {
+            let message = "Linux does not write a console ring";
+            let diagnostic = Diagnostic::new(Code::KeyDoesNotApply, message).at(console.span, "for native guests only");
+            self.push(diagnostic.suggest(console.span, "\"pl011\"", "give it a virtual PL011"));
+        }
+        console.value
+    }
+
+    /// Resolves the health policy.
+    fn health(&mut self, partition: &Partition) -> Option<model::HealthPolicy> {
+        let Some(health) = &partition.health else {
+            return Some(model::HealthPolicy::Stop);
+        };
+        let policy = health.on_fault.value;
+        if policy != OnFault::Restart {
+            let keys = [("max", health.max.as_ref().map(|max| max.span)), ("within", span(&health.within)), ("backoff", span(&health.backoff))];
+            for (key, place) in keys {
+                self.does_not_apply(place, key, &format!("`on_fault = \"{}\"`", policy.word()));
+            }
+            return Some(if policy == OnFault::Halt { model::HealthPolicy::Halt } else { model::HealthPolicy::Stop });
+        }
+        let (Some(max), Some(within)) = (&health.max, &health.within) else {
+            let message = format!("partition `{}` may be restarted without end", partition.name.value);
+            let diagnostic = Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
+            let why = "a partition that fails at once would be restarted for ever and never be reported as stopped";
+            self.push(diagnostic.note(why).help("for example `{ on_fault = \"restart\", max = 3, within = \"10 s\" }`"));
+            return None;
+        };
+        let within_ns = self.duration(within);
+        let backoff_ns = match &health.backoff {
+            Some(backoff) => self.duration(backoff),
+            None => Some(DEFAULT_BACKOFF_NS),
+        };
+        let count = u32::try_from(max.value).ok().filter(|max| *max > 0);
+        if count.is_none() {
+            self.push(Diagnostic::new(Code::LimitZero, format!("`max = {}` is not a number of restarts", max.value)).at(max.span, format!("expected 1 to {}", u32::MAX)).help("`on_fault = \"stop\"` means no restart"));
+        }
+        if within_ns == Some(0) {
+            self.push(Diagnostic::new(Code::LimitZero, "`within` of zero limits nothing").at(within.span, "expected a time"));
+            return None;
+        }
+        let (max_restarts, within_ns, backoff_ns) = (count?, within_ns?, backoff_ns?);
+        if backoff_ns.saturating_mul(u64::from(max_restarts)) >= within_ns {
+            let message = format!("the limit of {max_restarts} restarts within {} can never be reached", format_duration(within_ns));
+            let place = health.backoff.as_ref().map_or(within.span, |backoff| backoff.span);
+            let note = format!("{max_restarts} restarts with a wait of {} before each take longer", format_duration(backoff_ns));
+            self.push(Diagnostic::new(Code::LimitNeverReached, message).at(place, "").note(note).help("lower `backoff` or raise `within`"));
+        }
+        Some(model::HealthPolicy::Restart { max: max_restarts, within_ns, backoff_ns })
+    }
+
+    /// Resolves the watchdog: `None` for a bad one.
+    fn watchdog(&mut self, partition: &Partition) -> Option<Option<u64>> {
+        let Some(watchdog) = &partition.watchdog else {
+            return Some(None);
+        };
+        let period_ns = self.duration(watchdog)?;
+        if !WATCHDOG_NS.contains(&period_ns) {
+            let message = format!("a watchdog cannot have a period of {}", format_duration(period_ns));
+            self.push(Diagnostic::new(Code::BadWatchdog, message).at(watchdog.span, "expected 1 ms to 10 min"));
+            return None;
+        }
+        Some(Some(period_ns))
+    }
+
+    /// Reports a key that means nothing next to another one.
+    pub(super) fn does_not_apply(&mut self, place: Option<Span>, key: &str, beside: &str) {
+        if let Some(place) = place {
+            let message = format!("`{key}` means nothing with {beside}");
+            self.push(Diagnostic::new(Code::KeyDoesNotApply, message).at(place, "remove it"));
+        }
+    }
+
+    /// Checks that each core exists and is given once.
+    pub(super) fn cores(&mut self) {
+        let description = self.description;
+        let count = self.board.board.core_mpidr.len();
+        let mut seen: Vec<(&Located<u64>, &str)> = Vec::new();
+        for partition in &description.partition {
+            if partition.cores.is_empty() {
+                let message = format!("partition `{}` has no core", partition.name.value);
+                self.push(Diagnostic::new(Code::NoCore, message).at(partition.cores.span, "expected at least one"));
+            }
+            for core in &partition.cores.value {
+                if core.value >= count as u64 {
+                    let message = format!("the board has no core {}", core.value);
+                    let label = format!("board `{}` has cores 0 to {}", self.board.board.name, count.saturating_sub(1));
+                    self.push(Diagnostic::new(Code::UnknownCore, message).at(core.span, label));
+                } else if let Some((first, owner)) = seen.iter().find(|(other, _)| other.value == core.value) {
+                    let message = format!("core {} is given twice", core.value);
+                    let diagnostic = Diagnostic::new(Code::CoreTwice, message).at(core.span, format!("to `{}`", partition.name.value)).at(first.span, format!("and to `{owner}`"));
+                    self.push(diagnostic);
+                } else {
+                    seen.push((core, partition.name.as_str()));
+                }
+            }
+        }
+    }
+}
+
+/// Where an optional value is.
+pub(super) fn span<T>(value: &Option<Located<T>>) -> Option<Span> {
+    value.as_ref().map(|value| value.span)
+}
+
+/// States whether the partition is declared trusted.
+pub(super) fn is_trusted(partition: &Partition) -> bool {
+    partition.trust.as_ref().is_some_and(|trust| trust.value == Trust::Trusted)
+}
+
+/// States whether the partition owns its CPU interface.
+fn is_direct(partition: &Partition) -> bool {
+    partition.interrupts.as_ref().is_some_and(|mode| mode.value == Interrupts::Direct)
+}
+
+fn criticality(partition: &Partition) -> model::Criticality {
+    match partition.criticality.as_ref().map(|one| one.value) {
+        Some(description::Criticality::High) => model::Criticality::High,
+        Some(description::Criticality::Low) => model::Criticality::Low,
+        Some(description::Criticality::BestEffort) => model::Criticality::BestEffort,
+        Some(description::Criticality::Medium) | None => model::Criticality::Medium,
+    }
+}
