@@ -17,12 +17,13 @@
 //!
 //! The guest's `build.rs` passes `-Tbulkhead-guest.ld`, the linker script of this crate.
 //!
-//! Modules without hardware ([`arguments`], [`ring`], [`syndrome`]) build everywhere and have host tests; the rest exists
+//! Modules without hardware ([`arguments`], [`device_tree`], [`ring`], [`syndrome`]) build everywhere and have host tests; the rest exists
 //! on the bare-metal target only. The rejected alternative, the crates `aarch64-rt` and `arm-gic`, brings more code than a
 //! guest of a few kilobytes has, and vectors that do not save every register.
 #![no_std]
 
 pub mod arguments;
+pub mod device_tree;
 pub mod ring;
 pub mod syndrome;
 

@@ -20,11 +20,9 @@ macro_rules! entry {
 }
 
 /// Rust end of the image's entry: translation, stack and zeroed data are in place.
-///
-/// The device tree's address is not used: what a native guest needs is in the information page.
 #[unsafe(no_mangle)]
-extern "C" fn bulkhead_sdk_start(_device_tree: u64) -> ! {
-    information::probe();
+extern "C" fn bulkhead_sdk_start(device_tree: u64) -> ! {
+    information::probe(device_tree);
     console::start();
     bulkhead_sdk_main();
     psci::system_off()
