@@ -57,6 +57,7 @@ pub struct FakeMachine {
     /// Answer of `copy_and_check`; `None` = the CRC of the fake memory's bytes.
     pub crc: Cell<Option<u32>>,
     deadline: Cell<Option<u64>>,
+    atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
 }
 
 impl FakeMachine {
@@ -117,8 +118,8 @@ impl Machine for FakeMachine {
         self.store32(address, value);
     }
     fn barrier(&self) {}
-    fn atomic(&self, _address: PhysicalAddress) -> &'static AtomicU64 {
-        Box::leak(Box::new(AtomicU64::new(0)))
+    fn atomic(&self, address: PhysicalAddress) -> &'static AtomicU64 {
+        self.atomics.borrow_mut().entry(address.0).or_insert_with(|| Box::leak(Box::new(AtomicU64::new(0))))
     }
     fn counter_ticks(&self) -> u64 {
         self.now.get()

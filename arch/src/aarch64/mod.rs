@@ -68,3 +68,9 @@ pub unsafe fn enter(head: *mut CoreHead) -> ! {
 pub fn core_head() -> *mut CoreHead {
     read_register!("tpidr_el2") as *mut CoreHead
 }
+
+/// Returns ESR_EL2.
+#[must_use]
+pub fn syndrome() -> u64 {
+    read_register!("esr_el2")
+}

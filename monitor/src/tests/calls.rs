@@ -1,0 +1,154 @@
+//! Calls of guests: PSCI within the partition, doorbells with their limiter, management.
+
+use super::*;
+use crate::state::vcpu_state;
+use bulkhead_abi::hypercall::*;
+use bulkhead_abi::status::{self, REASON_REQUESTED};
+use bulkhead_arch::fake::Event;
+use std::sync::atomic::Ordering::Relaxed;
+
+const CPU_ON: u64 = 0xc400_0003;
+const HVC: u64 = 0x16 << 26 | 1 << 25;
+const SMC: u64 = 0x17 << 26 | 1 << 25;
+
+pub(crate) fn call(core: &mut Core<FakeMachine>, function: u64, arguments: [u64; 3]) -> u64 {
+    core.head.frame.x[0] = function;
+    core.head.frame.x[1..4].copy_from_slice(&arguments);
+    core.synchronous(HVC);
+    core.head.frame.x[0]
+}
+
+#[test]
+fn smc_and_hvc_are_the_same_but_for_the_return_address() {
+    let mut core = running(partition(1));
+    let before = core.machine.guest_program_counter();
+    assert_eq!(call(&mut core, CALL_VERSION, [0; 3]), u64::from(bulkhead_abi::ABI_VERSION));
+    assert_eq!(core.machine.guest_program_counter(), before, "ELR is behind an HVC already");
+    core.head.frame.x[0] = CALL_VERSION;
+    core.synchronous(SMC);
+    assert_eq!(core.head.frame.x[0], u64::from(bulkhead_abi::ABI_VERSION));
+    assert_eq!(core.machine.guest_program_counter(), before + 4, "ELR is at a trapped SMC");
+}
+
+#[test]
+fn unknown_functions_are_not_supported_whatever_their_owner() {
+    let mut core = running(partition(1));
+    for function in [0u64, 1, 0x8200_0001, 0xc200_0000, 0xbf00_ff01, 0x3200_0000, 0x8400_00ff, 0xc600_ffff, u64::MAX] {
+        assert_eq!(call(&mut core, function, [0; 3]) as u32, u32::MAX, "{function:#x}");
+    }
+    assert_eq!(core.run, RunState::Running);
+}
+
+#[test]
+fn cpu_on_starts_own_vcpus_once() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    both[0].machine.take_events();
+    let entry = 0x4010_0000;
+    let lead = &mut both[0];
+    assert_eq!(call(lead, CPU_ON, [5, entry, 0]), INVALID_PARAMETERS, "no such vCPU");
+    assert_eq!(call(lead, CPU_ON, [1 << 8 | 1, entry, 0]), INVALID_PARAMETERS, "another cluster");
+    assert_eq!(call(lead, CPU_ON, [1, 0x9000_0000, 0]), (-9i64) as u64, "entry outside its RAM");
+    assert_eq!(lead.machine.take_events(), []);
+    assert_eq!(call(lead, CPU_ON, [1, entry, 0x77]), SUCCESS);
+    assert_eq!(lead.machine.take_events(), [Event::SendSgi(15 << 24 | 1 << 3)]);
+    assert_eq!(call(lead, CPU_ON, [1, entry, 0]), (-5i64) as u64, "on pending");
+    let sibling = &mut both[1];
+    sibling.interrupt(15);
+    assert_eq!((sibling.run, sibling.machine.guest_program_counter(), sibling.head.frame.x[0]), (RunState::Running, entry, 0x77));
+    assert_eq!(call(&mut both[0], CPU_ON, [1, entry, 0]), (-4i64) as u64, "already on");
+    assert_eq!(call(&mut both[0], 0xc400_0004, [1, 0, 0]), 0, "AFFINITY_INFO: on");
+}
+
+#[test]
+fn a_doorbell_passes_its_limit_per_window_and_then_says_limited() {
+    let mut core = running(partition(1));
+    let pend = PhysicalAddress(GICD + 0x200 + 4 * (81 / 32));
+    core.machine.now.set(1000);
+    assert_eq!(call(&mut core, CALL_DOORBELL, [0; 3]), SUCCESS);
+    assert_eq!(core.machine.load32(pend), 1 << (81 % 32), "the receiver's spare interrupt is pending");
+    assert_eq!(call(&mut core, CALL_DOORBELL, [0; 3]), SUCCESS);
+    core.machine.store32(pend, 0);
+    assert_eq!(call(&mut core, CALL_DOORBELL, [0; 3]), LIMITED);
+    assert_eq!(core.machine.load32(pend), 0, "nothing raised (CH-31)");
+    core.machine.now.set(1100);
+    assert_eq!(call(&mut core, CALL_DOORBELL, [0; 3]), SUCCESS, "next window");
+    assert_eq!(call(&mut core, CALL_DOORBELL, [1, 0, 0]), INVALID_PARAMETERS, "no such doorbell");
+    assert_eq!(call(&mut core, CALL_DOORBELL, [u64::MAX, 0, 0]), INVALID_PARAMETERS);
+}
+
+#[test]
+fn system_off_and_reset_are_a_state_and_a_policy() {
+    let mut core = running(partition(1));
+    call(&mut core, 0x8400_0008, [0; 3]);
+    assert_eq!((core.run, state(&core)), (RunState::Off, (status::STATE_OFF, 0)));
+    let mut plan = partition(1);
+    plan.health = HealthPlan { policy: POLICY_RESTART, max_restarts: 1, within_ticks: 100, backoff_ticks: 0, watchdog_ticks: 0 };
+    let mut core = running(plan);
+    call(&mut core, 0x8400_0009, [0; 3]);
+    assert_eq!((core.run, state(&core)), (RunState::Running, (status::STATE_RUNNING, REASON_REQUESTED)));
+    call(&mut core, 0x8400_0009, [0; 3]);
+    assert_eq!(state(&core), (status::STATE_STOPPED, REASON_REQUESTED), "the limit holds for requested restarts too");
+}
+
+#[test]
+fn the_last_cpu_off_is_the_partition_off() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
+    both[1].interrupt(15);
+    call(&mut both[0], 0x8400_0002, [0; 3]);
+    assert_eq!(state(&both[0]).0, status::STATE_RUNNING);
+    call(&mut both[1], 0x8400_0002, [0; 3]);
+    both[0].interrupt(15);
+    assert_eq!(state(&both[0]).0, status::STATE_OFF);
+}
+
+fn managing() -> PartitionPlan {
+    let mut plan = partition(1);
+    plan.flags = FLAG_MANAGES;
+    plan.manage[0] = PhysicalAddress(OWN_MANAGE);
+    plan.status[1] = PhysicalAddress(PEER_STATUS);
+    plan.lead_mpidr[1] = 6;
+    plan
+}
+
+#[test]
+fn a_manager_posts_requests_and_reads_states_and_nobody_else_does() {
+    let mut core = running(managing());
+    core.machine.store32(PhysicalAddress(PEER_STATUS), status::STATE_RUNNING);
+    assert_eq!(call(&mut core, CALL_PARTITION_STATUS, [1, 0, 0]), SUCCESS);
+    assert_eq!(core.head.frame.x[1], u64::from(status::STATE_RUNNING));
+    assert_eq!(call(&mut core, CALL_PARTITION_RESTART, [1, 0, 0]), SUCCESS);
+    assert_eq!(core.machine.take_events(), [Event::SendSgi(15 << 24 | 1 << 6)]);
+    assert_eq!(core.machine.atomic(PhysicalAddress(OWN_MANAGE + 8)).load(Relaxed), 1 << 8 | u64::from(status::MANAGE_RESTART));
+    for target in [0, 2, 7, 8, u64::MAX] {
+        assert_eq!(call(&mut core, CALL_PARTITION_RESTART, [target, 0, 0]), DENIED, "target {target}");
+    }
+    let mut other = running(partition(1));
+    assert_eq!(call(&mut other, CALL_PARTITION_RESTART, [1, 0, 0]), DENIED);
+    assert_eq!(call(&mut other, CALL_PARTITION_STATUS, [1, 0, 0]), DENIED);
+    assert_eq!(call(&mut other, CALL_PARTITION_STATUS, [0, 0, 0]), SUCCESS, "its own state is no secret");
+    assert_eq!(other.machine.take_events(), []);
+}
+
+#[test]
+fn a_request_is_served_once_and_suspends_resumes_restarts() {
+    let mut plan = partition(1);
+    plan.manage[3] = PhysicalAddress(PEER_MANAGE);
+    let mut core = running(plan);
+    let post = |core: &mut Core<FakeMachine>, sequence: u64, request: u32| {
+        core.machine.store64(PhysicalAddress(PEER_MANAGE), sequence << 8 | u64::from(request));
+        core.interrupt(15);
+    };
+    post(&mut core, 1, status::MANAGE_SUSPEND);
+    assert_eq!((core.run, state(&core).0), (RunState::Parked, status::STATE_SUSPENDED));
+    assert_eq!(core.own_vcpu().state.load(Relaxed), vcpu_state::PARKED);
+    post(&mut core, 2, status::MANAGE_RESUME);
+    assert_eq!((core.run, state(&core).0), (RunState::Running, status::STATE_RUNNING));
+    let generation = status32(&core, offset_of!(StatusPage, generation));
+    post(&mut core, 3, status::MANAGE_RESTART);
+    core.interrupt(15); // the same word again
+    assert_eq!(status32(&core, offset_of!(StatusPage, generation)), generation + 1);
+    assert_eq!(state(&core), (status::STATE_RUNNING, status::REASON_MANAGED));
+}

@@ -1,0 +1,165 @@
+//! Faults, policies, restart and the watchdog (SG-60..62, QV-9, QV-70, QV-74).
+
+use super::*;
+use crate::health::Fault;
+use crate::state::vcpu_state;
+use bulkhead_abi::status::{self, FaultRecord};
+use bulkhead_arch::fake::Event;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn restarting(max: u32, within: u64, backoff: u64) -> PartitionPlan {
+    let mut plan = partition(1);
+    plan.health =
+        HealthPlan { policy: POLICY_RESTART, max_restarts: max, within_ticks: within, backoff_ticks: backoff, watchdog_ticks: 0 };
+    plan.segments[0] = Segment {
+        destination: PhysicalAddress(RAM + 0x8_0000),
+        source: PhysicalAddress(PRISTINE),
+        bytes: 16,
+        crc: 0,
+        reserved: 0,
+    };
+    plan.segment_count = 1;
+    plan
+}
+
+fn data_abort(core: &mut Core<FakeMachine>, guest: u64) {
+    core.machine.exit.set((0xffff_0000_0000_0000 | guest & 0xfff, (guest >> 12) << 4));
+    core.synchronous(0x24 << 26 | 1 << 25 | 1 << 24 | 0b10 << 22 | 3 << 16 | 0b000111);
+}
+
+#[test]
+fn an_access_outside_everything_stops_the_partition_and_leaves_a_record() {
+    let mut core = running(partition(1));
+    core.machine.program_counter.set(0x4008_1234);
+    core.machine.now.set(77);
+    data_abort(&mut core, 0x7000_0123);
+    assert_eq!((core.run, state(&core)), (RunState::Off, (status::STATE_STOPPED, status::REASON_DATA_ABORT)));
+    let word = |offset: usize| core.machine.load64(PhysicalAddress(STATUS + (offset_of!(StatusPage, fault) + offset) as u64));
+    assert_eq!(word(offset_of!(FaultRecord, guest_address)), 0x7000_0123);
+    assert_eq!(word(offset_of!(FaultRecord, program_counter)), 0x4008_1234);
+    assert_eq!(word(offset_of!(FaultRecord, time_ticks)), 77);
+    assert_eq!(word(offset_of!(FaultRecord, syndrome)) >> 26, 0x24);
+}
+
+#[test]
+fn a_wild_jump_is_a_fault_and_an_unknown_class_is_the_guests_own_problem() {
+    let mut core = running(partition(1));
+    for class in [0x00u64, 0x03, 0x05, 0x06, 0x07, 0x0c, 0x0e, 0x19, 0x1b, 0x2f, 0x3f] {
+        core.synchronous(class << 26 | 1 << 25);
+        assert_eq!(core.machine.take_events(), [Event::Inject(1 << 25)], "class {class:#x}");
+        assert_eq!(core.run, RunState::Running);
+    }
+    core.synchronous(0x20 << 26 | 1 << 25 | 0b000110);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_INSTRUCTION_ABORT));
+}
+
+#[test]
+fn a_restart_scrubs_reloads_checks_and_counts() {
+    let mut plan = restarting(2, 1000, 0);
+    let machine_crc = {
+        let core = cores(plan).remove(0);
+        core.machine.copy_and_check(PhysicalAddress(RAM), PhysicalAddress(PRISTINE), 16)
+    };
+    plan.segments[0].crc = machine_crc;
+    let mut core = running(plan);
+    core.machine.store64(PhysicalAddress(RAM + 0x10_0000), 0x5ec2e7);
+    core.head.frame.x[7] = 99;
+    core.machine.list[1].set(1 << 62 | 44);
+    core.fault(Fault::new(status::REASON_SERROR, 0));
+    let events = core.machine.take_events();
+    let at = |wanted: &Event| events.iter().position(|event| event == wanted);
+    let scrub = at(&Event::Scrub(RAM, 0x20_0000)).expect("all RAM is scrubbed");
+    let copy = at(&Event::Copy(RAM + 0x8_0000, PRISTINE, 16)).expect("the image is reloaded");
+    let reset = at(&Event::ResetGuest(0x4008_0000)).expect("registers are reset");
+    assert!(scrub < copy && copy < reset);
+    assert_eq!(core.machine.load64(PhysicalAddress(RAM + 0x10_0000)), 0, "no secret survives");
+    assert_eq!((core.head.frame.x[0], core.head.frame.x[7]), (0x400f_0000, 0));
+    assert_eq!(core.machine.list[1].get(), 0, "no stale interrupt");
+    assert_eq!(status32(&core, offset_of!(StatusPage, restarts)), 1);
+    assert_eq!(status32(&core, offset_of!(StatusPage, generation)), 2, "peers see the change (QV-74)");
+}
+
+#[test]
+fn a_damaged_pristine_image_is_never_entered() {
+    let mut plan = restarting(2, 1000, 0);
+    plan.segments[0].crc = 0xdead_beef;
+    let mut core = cores(plan).remove(0);
+    core.machine.crc.set(Some(1));
+    core.start_partition(status::REASON_NONE);
+    assert_ne!(core.run, RunState::Running);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_IMAGE_DAMAGED));
+    assert!(!core.machine.take_events().iter().any(|event| matches!(event, Event::ResetGuest(_))));
+}
+
+#[test]
+fn the_restart_limit_counts_within_its_window_only() {
+    let mut plan = restarting(2, 1000, 0);
+    plan.segment_count = 0;
+    let mut core = running(plan);
+    for now in [10, 500, 1011, 1501] {
+        core.machine.now.set(now);
+        core.fault(Fault::new(status::REASON_SERROR, 0));
+        assert_eq!(core.run, RunState::Running, "at {now}: two within the last 1000");
+    }
+    core.machine.now.set(1600);
+    core.fault(Fault::new(status::REASON_SERROR, 0));
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_SERROR), "the third within 1000");
+}
+
+#[test]
+fn a_back_off_is_waited_for() {
+    let mut plan = restarting(2, 10_000, 250);
+    plan.segment_count = 0;
+    let mut core = running(plan);
+    core.machine.now.set(100);
+    core.fault(Fault::new(status::REASON_SERROR, 0));
+    assert_eq!((core.run, state(&core).0), (RunState::BackOff, status::STATE_RESTARTING));
+    core.settle();
+    assert_eq!((core.run, state(&core).0), (RunState::Running, status::STATE_RUNNING));
+    assert_eq!(core.machine.now.get(), 350);
+}
+
+#[test]
+fn halt_stops_the_board() {
+    let mut plan = partition(1);
+    plan.health.policy = POLICY_HALT;
+    let mut core = running(plan);
+    core.fault(Fault::new(status::REASON_SERROR, 0));
+    assert_eq!(core.machine.take_events().last(), Some(&Event::PowerOff));
+}
+
+#[test]
+fn a_fault_of_a_sibling_is_the_partitions_fault() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    super::calls::call(&mut both[0], 0xc400_0003, [1, 0x4010_0000, 0]);
+    both[1].interrupt(15);
+    both[1].machine.take_events();
+    both[1].machine.program_counter.set(0x4444);
+    both[1].fault(Fault::new(status::REASON_UNKNOWN_EXCEPTION, 0x55));
+    assert_eq!(both[1].machine.take_events(), [Event::SendSgi(15 << 24 | 1 << 2)], "tells vCPU 0's core");
+    assert_eq!(both[1].own_vcpu().state.load(Relaxed), vcpu_state::OFF);
+    both[0].interrupt(15);
+    assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_UNKNOWN_EXCEPTION));
+    assert_eq!(status32(&both[0], offset_of!(StatusPage, fault) + offset_of!(FaultRecord, vcpu)), 1);
+    assert_eq!(status32(&both[0], offset_of!(StatusPage, fault) + offset_of!(FaultRecord, program_counter)), 0x4444);
+}
+
+#[test]
+fn the_watchdog_wants_a_heartbeat_in_each_period() {
+    let mut plan = partition(1);
+    plan.health.watchdog_ticks = 1000;
+    let mut core = running(plan);
+    core.machine.now.set(900);
+    super::calls::call(&mut core, bulkhead_abi::hypercall::CALL_HEARTBEAT, [0; 3]);
+    core.machine.take_events();
+    core.machine.now.set(1000);
+    core.machine.program_counter.set(0x4321);
+    core.interrupt(26);
+    assert_eq!(core.run, RunState::Running);
+    assert!(core.machine.take_events().contains(&Event::Timer(Some(1900))), "armed for one period after the heartbeat");
+    assert_eq!(status32(&core, offset_of!(StatusPage, sampled_program_counter)), 0x4321, "progress is sampled (SG-61)");
+    core.machine.now.set(1900);
+    core.interrupt(26);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_WATCHDOG));
+}

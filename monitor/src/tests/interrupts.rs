@@ -1,0 +1,104 @@
+//! List registers and software-generated interrupts (MZ-2, QV-16; `platform-facts.md` 1b).
+
+use super::*;
+use crate::interrupt::{MAINTENANCE, list_value};
+use bulkhead_arch::fake::Event;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn held(core: &Core<FakeMachine>) -> Vec<u32> {
+    core.machine.list.iter().filter(|slot| slot.get() >> 62 != 0).map(|slot| slot.get() as u32).collect()
+}
+
+#[test]
+fn an_owned_interrupt_goes_to_a_hardware_mapped_list_register_and_stays_active() {
+    let mut core = running(partition(1));
+    core.interrupt(41);
+    assert_eq!(core.machine.list[0].get(), 1 << 62 | 1 << 61 | 1 << 60 | 0xa0 << 48 | 41 << 32 | 41);
+    assert_eq!(core.machine.take_events(), [Event::PriorityDrop(41)], "the guest's end of interrupt deactivates it");
+}
+
+#[test]
+fn an_interrupt_of_nobody_is_finished_and_never_reaches_the_guest() {
+    let mut core = running(partition(1));
+    core.interrupt(99);
+    assert!(held(&core).is_empty());
+    assert_eq!(core.machine.take_events(), [Event::PriorityDrop(99), Event::Deactivate(99)]);
+}
+
+#[test]
+fn the_fifth_interrupt_waits_and_the_most_urgent_waiting_one_comes_next() {
+    let mut core = running(partition(1));
+    core.machine.store8(PhysicalAddress(GICD + 0x400 + 46), 0x20);
+    for intid in 40..47 {
+        core.interrupt(intid);
+    }
+    assert_eq!(held(&core), [40, 41, 42, 43]);
+    assert!(core.machine.underflow.get());
+    core.machine.list[2].set(0); // the guest ended 42
+    core.interrupt(MAINTENANCE);
+    assert_eq!(core.machine.list[2].get() as u32, 46, "priority 0x20 before 0xa0");
+    for slot in &core.machine.list {
+        slot.set(0);
+    }
+    core.interrupt(MAINTENANCE);
+    assert_eq!(held(&core), [44, 45]);
+    assert!(!core.machine.underflow.get(), "nothing waits any more");
+}
+
+#[test]
+fn a_software_generated_interrupt_is_not_hardware_mapped_and_coalesces() {
+    let mut core = running(partition(2));
+    core.interrupt(3);
+    core.interrupt(3);
+    assert_eq!(held(&core), [3]);
+    assert_eq!(core.machine.list[0].get() >> 61 & 1, 0);
+    assert!(core.machine.take_events().contains(&Event::Deactivate(3)));
+    core.machine.list[0].set(2 << 62 | 1 << 60 | 3); // the guest handles it
+    core.interrupt(3);
+    assert_eq!(core.machine.list[0].get() >> 62, 3, "pending and active");
+}
+
+#[test]
+fn the_fast_table_holds_owned_interrupts_only() {
+    let core = running(partition(1));
+    let entry = |intid: usize| core.fast_entries()[intid].load(Relaxed);
+    assert_eq!(entry(27), list_value(27, 0xa0));
+    assert_eq!(entry(40), list_value(40, 0xa0));
+    for intid in (0..16).chain([25, 26, 28, 29, 31, 47, 99]) {
+        assert_eq!(entry(intid), 0, "INTID {intid} must take the slow path");
+    }
+}
+
+#[test]
+fn a_shared_interrupt_priority_reaches_every_vcpu_and_a_private_one_only_its_own() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    both[0].priority_changed(40, 0x40);
+    both[0].priority_changed(27, 0x40);
+    let entry = |core: usize, intid: usize| both[core].fast_entries()[intid].load(Relaxed);
+    assert_eq!((entry(0, 40), entry(1, 40)), (list_value(40, 0x40), list_value(40, 0x40)));
+    assert_eq!(entry(0, 27), list_value(27, 0x40));
+    assert_ne!(entry(1, 27), list_value(27, 0x40));
+}
+
+/// ICC_SGI1R_EL1: INTID 27:24, target list 15:0, IRM 40.
+fn send(core: &mut Core<FakeMachine>, value: u64) -> Vec<Event> {
+    core.head.frame.set_register(5, value);
+    // MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), x5.
+    let iss = 3 << 20 | 5 << 17 | 12 << 10 | 5 << 5 | 11 << 1;
+    core.synchronous(0x18 << 26 | 1 << 25 | iss);
+    core.machine.take_events()
+}
+
+#[test]
+fn a_guest_sgi_reaches_own_vcpus_by_their_cores_and_nobody_else() {
+    let mut core = cores(partition(2)).remove(0);
+    core.begin();
+    core.machine.take_events();
+    assert_eq!(send(&mut core, 2 << 24 | 0b10), [Event::SendSgi(2 << 24 | 1 << 3)], "vCPU 1 runs on the core with affinity 3");
+    assert_eq!(send(&mut core, 2 << 24 | 0b1_0000), [], "no vCPU 4");
+    assert_eq!(send(&mut core, 1 << 16 | 2 << 24 | 1), [], "another cluster");
+    assert_eq!(send(&mut core, 1 << 40 | 7 << 24), [Event::SendSgi(7 << 24 | 1 << 3)], "all but self is all of the partition");
+    assert_eq!(send(&mut core, 15 << 24 | 0b10), [], "SGI 15 is the monitor's");
+    assert_eq!(core.machine.guest_program_counter(), 0x4008_0000 + 5 * 4);
+}

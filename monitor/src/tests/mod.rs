@@ -1,0 +1,104 @@
+//! Host tests of the monitor's logic on the fake machine.
+
+mod calls;
+mod faults;
+mod interrupts;
+
+use crate::state::{Core, FAST_ENTRIES, RunState, Shared};
+use bulkhead_abi::plan::*;
+use bulkhead_abi::status::StatusPage;
+use bulkhead_abi::{PhysicalAddress, name_from};
+use bulkhead_arch::Machine;
+use bulkhead_arch::fake::FakeMachine;
+use std::mem::offset_of;
+use std::sync::atomic::AtomicU64;
+use zerocopy::FromZeros;
+
+pub(crate) const STATUS: u64 = 0x5000_0000;
+pub(crate) const COUNTERS: u64 = 0x5000_1000;
+pub(crate) const GICD: u64 = 0x0800_0000;
+pub(crate) const RAM: u64 = 0x6000_0000;
+pub(crate) const PRISTINE: u64 = 0x5100_0000;
+pub(crate) const OWN_MANAGE: u64 = 0x5000_3000;
+pub(crate) const PEER_MANAGE: u64 = 0x5000_4000;
+pub(crate) const PEER_STATUS: u64 = 0x5000_5000;
+
+/// A partition of `vcpus` cores with SPI 40-46 (devices), SPI 80 (doorbell), RAM of 2 MiB at guest 0x4000_0000.
+pub(crate) fn partition(vcpus: u32) -> PartitionPlan {
+    let mut plan = PartitionPlan::new_zeroed();
+    plan.magic = PARTITION_PLAN_MAGIC;
+    plan.mode = MODE_MAPPED;
+    plan.name = name_from("tested");
+    plan.vcpu_count = vcpus;
+    for vcpu in 0..vcpus as usize {
+        plan.vcpu_mpidr[vcpu] = 2 + vcpu as u64;
+        plan.vcpu_core[vcpu] = 2 + vcpu as u32;
+    }
+    for index in 0..7 {
+        plan.interrupts[index] =
+            InterruptPlan { intid: 40 + index as u32, kind: INTERRUPT_DEVICE, edge: 0, pci_function: 0 };
+    }
+    plan.interrupts[7] = InterruptPlan { intid: 80, kind: INTERRUPT_DOORBELL, edge: 1, pci_function: 0 };
+    plan.interrupt_count = 8;
+    plan.highest_intid = 80;
+    plan.ram[0] =
+        RamRegion { guest: bulkhead_abi::GuestAddress(0x4000_0000), physical: PhysicalAddress(RAM), bytes: 0x20_0000 };
+    plan.ram_count = 1;
+    plan.entry = bulkhead_abi::GuestAddress(0x4008_0000);
+    plan.device_tree = bulkhead_abi::GuestAddress(0x400f_0000);
+    plan.health.policy = POLICY_STOP;
+    plan.lead_mpidr = [u64::MAX; 8];
+    plan.doorbells[0] =
+        DoorbellPlan { intid: 81, peer: 1, words: PhysicalAddress(0x5000_2000), period_ticks: 100, events: 2, channel: 0 };
+    plan.doorbell_count = 1;
+    plan
+}
+
+fn shared() -> &'static Shared {
+    Box::leak(Box::new(Shared {
+        vcpus: Default::default(),
+        heartbeat_ticks: AtomicU64::new(0),
+        heartbeats: AtomicU64::new(0),
+        uart: Default::default(),
+        pci: Default::default(),
+        fast: std::array::from_fn(|_| [const { AtomicU64::new(0) }; FAST_ENTRIES]),
+    }))
+}
+
+/// The cores of a partition, all on machines of their own (they share only what the partition shares).
+pub(crate) fn cores(partition: PartitionPlan) -> Vec<Core<FakeMachine>> {
+    let partition: &'static PartitionPlan = Box::leak(Box::new(partition));
+    let shared = shared();
+    (0..partition.vcpu_count)
+        .map(|vcpu| {
+            let mut plan = CorePlan::new_zeroed();
+            plan.core = 2 + vcpu;
+            plan.vcpu = vcpu;
+            plan.mode = partition.mode;
+            plan.mpidr = 2 + u64::from(vcpu);
+            plan.status = PhysicalAddress(STATUS);
+            plan.counters = PhysicalAddress(COUNTERS);
+            plan.gicd = PhysicalAddress(GICD);
+            plan.gicr = PhysicalAddress(0x080a_0000 + 0x2_0000 * u64::from(vcpu));
+            let plan: &'static CorePlan = Box::leak(Box::new(plan));
+            Core::new(FakeMachine::default(), 0, plan, partition, shared)
+        })
+        .collect()
+}
+
+/// A started partition with one vCPU; the events of the start are forgotten.
+pub(crate) fn running(partition: PartitionPlan) -> Core<FakeMachine> {
+    let mut core = cores(partition).remove(0);
+    core.begin();
+    assert_eq!(core.run, RunState::Running);
+    core.machine.take_events();
+    core
+}
+
+pub(crate) fn status32(core: &Core<FakeMachine>, offset: usize) -> u32 {
+    core.machine.load32(PhysicalAddress(STATUS + offset as u64))
+}
+
+pub(crate) fn state(core: &Core<FakeMachine>) -> (u32, u32) {
+    (status32(core, offset_of!(StatusPage, state)), status32(core, offset_of!(StatusPage, reason)))
+}
