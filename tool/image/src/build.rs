@@ -1,0 +1,104 @@
+//! `bulkhead build`: a description becomes an image file.
+
+use crate::write::{read_whole, write_whole};
+use crate::{Error, Image, build_image};
+use bulkhead_description::{Loaded, Options, find_above, load};
+use bulkhead_plan::model::System;
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where `./x` puts the monitor, below the repository.
+const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
+
+/// Exit code for a description that is refused.
+pub(crate) const REFUSED: u8 = 1;
+/// Exit code for a problem of the machine the tool runs on: a file that is missing or cannot be written.
+pub(crate) const ENVIRONMENT: u8 = 3;
+
+/// What every command that needs a planned system takes.
+#[derive(Args, Clone, Debug)]
+pub struct SystemArguments {
+    /// System description, or the directory that holds `system.toml`.
+    pub system: PathBuf,
+    /// Directory of built guests, for paths that begin with `guest:`.
+    #[arg(long, value_name = "DIR")]
+    pub guests: Option<PathBuf>,
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    #[arg(long, value_name = "ELF")]
+    pub monitor: Option<PathBuf>,
+}
+
+/// Arguments of `bulkhead build`.
+#[derive(Args, Clone, Debug)]
+pub struct BuildArguments {
+    /// Description and its parts.
+    #[command(flatten)]
+    pub source: SystemArguments,
+    /// Image to write; the monitor's symbols go beside it with the ending `.elf` [default: NAME.img]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Runs `bulkhead build`: prints what was made, or why not.
+///
+/// Exit codes: 0 the image was written, 1 the description is refused, 3 a file is missing or cannot be written.
+#[must_use]
+pub fn build(arguments: &BuildArguments) -> ExitCode {
+    match run(arguments) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+fn run(arguments: &BuildArguments) -> Result<String, ExitCode> {
+    let planned = plan_system(&arguments.source)?;
+    let default_name = PathBuf::from(format!("{}.img", planned.system.name));
+    let output = arguments.output.clone().unwrap_or(default_name);
+    let symbols = output.with_extension("elf");
+    if symbols == output {
+        return Err(fail(&Error::Monitor(String::from("the image would overwrite its own symbols; choose an ending other than `.elf`"))));
+    }
+    write_whole(&output, &planned.image.bytes).map_err(|error| fail(&error))?;
+    write_whole(&symbols, &planned.monitor_elf).map_err(|error| fail(&error))?;
+    Ok(crate::report::summary(&planned.system, &planned.image, &output, &symbols))
+}
+
+/// A system that was loaded and planned.
+pub(crate) struct Planned {
+    pub(crate) system: System,
+    pub(crate) image: Image,
+    pub(crate) monitor_elf: Vec<u8>,
+}
+
+/// Loads a description, prints its diagnostics and plans it.
+pub(crate) fn plan_system(source: &SystemArguments) -> Result<Planned, ExitCode> {
+    let Loaded { system, warnings } = load(&source.system, &Options::from_environment(source.guests.clone())).map_err(|report| {
+        eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
+        ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
+    })?;
+    eprint!("{}", warnings.to_text(std::io::stderr().is_terminal()));
+    let monitor_elf = read_monitor(source.monitor.as_deref()).map_err(|error| fail(&error))?;
+    let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;
+    Ok(Planned { system, image, monitor_elf })
+}
+
+/// Finds and reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that `./x` built.
+fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
+    let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
+    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
+    if !path.exists() {
+        return Err(Error::MonitorMissing(path));
+    }
+    read_whole(&path)
+}
+
+/// Prints an error and returns its exit code.
+pub(crate) fn fail(error: &Error) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(if error.is_environment() { ENVIRONMENT } else { REFUSED })
+}

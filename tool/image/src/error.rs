@@ -1,0 +1,69 @@
+//! What can go wrong between a checked system and an image.
+
+use bulkhead_plan::PlanError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why there is no image.
+#[derive(Debug)]
+pub enum Error {
+    /// The monitor's ELF file cannot be used.
+    Monitor(String),
+    /// The monitor does not begin with an arm64 Image header.
+    NoArm64Header,
+    /// The system cannot be planned.
+    Plan(PlanError),
+    /// A file cannot be read or written.
+    File {
+        /// `read` or `write`.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The monitor was not found.
+    MonitorMissing(PathBuf),
+    /// `--dts` names no partition.
+    NoPartition {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+}
+
+impl Error {
+    /// States whether the cause is the machine that runs the tool (exit code 3) rather than the description (exit code 1).
+    #[must_use]
+    pub fn is_environment(&self) -> bool {
+        !matches!(self, Self::Plan(_) | Self::NoPartition { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Monitor(reason) => write!(f, "the monitor's ELF file cannot be used: {reason}; rebuild it with ./x"),
+            Self::NoArm64Header => write!(f, "the monitor does not begin with a 64-byte arm64 Image header; rebuild it with ./x"),
+            Self::Plan(error) => write!(f, "the system cannot be laid out: {error}"),
+            Self::File { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            Self::MonitorMissing(path) => write!(
+                f,
+                "the monitor is not at {}; build it with ./x, or name it with --monitor or BULKHEAD_MONITOR",
+                path.display()
+            ),
+            Self::NoPartition { name, known } => {
+                write!(f, "there is no partition \"{name}\"; the system has: {}", known.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
