@@ -29,6 +29,7 @@
 extern crate std;
 
 pub mod gic;
+pub mod pci;
 pub mod pl011;
 pub mod psci;
 pub mod registers;

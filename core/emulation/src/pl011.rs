@@ -5,8 +5,8 @@
 //! have no effect; a disabled UART still transmits, because firmware and early consoles write before they set it up.
 //!
 //! **Interrupt.** The hardware's line is a level; here a spare edge-triggered SPI carries it (design record 0002). After
-//! each access that can change the masked status the state says [`Line::Pend`] when the status is not zero and
-//! [`Line::Clear`] when it has just become zero. So a handler that serves one byte per interrupt is called again, and one
+//! each access that can change the masked status the state says [`LineEffect::Pend`] when the status is not zero and
+//! [`LineEffect::Clear`] when it has just become zero. So a handler that serves one byte per interrupt is called again, and one
 //! that loops until the status is zero is not called in vain. The rejected alternative, one pend per change from zero,
 //! loses input with the first kind of handler.
 //!
@@ -86,7 +86,7 @@ const ATTEMPTS: u32 = 8;
 
 /// What the monitor does with the SPI of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum LineEffect {
     /// Nothing.
     None,
     /// Make it pending (GICD_ISPENDR).
@@ -101,7 +101,7 @@ pub struct Pl011Read {
     /// The register.
     pub value: u32,
     /// The interrupt line.
-    pub interrupt: Line,
+    pub interrupt: LineEffect,
 }
 
 /// What a write does.
@@ -110,7 +110,7 @@ pub struct Pl011Effect {
     /// Byte for the console ring.
     pub output: Option<u8>,
     /// The interrupt line.
-    pub interrupt: Line,
+    pub interrupt: LineEffect,
 }
 
 /// The device. All-zero memory is the reset state.
@@ -160,6 +160,17 @@ impl Pl011State {
         }
     }
 
+    /// Puts the device back into its reset state, for a restart of the partition.
+    pub fn reset(&self) {
+        let Self { mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts, bytes } = self;
+        for word in [mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts] {
+            word.store(0, SeqCst);
+        }
+        for word in bytes {
+            word.store(0, Relaxed);
+        }
+    }
+
     /// Reads a register. The width does not matter: drivers use 8, 16 and 32 bits on the same register.
     #[must_use]
     #[inline]
@@ -184,7 +195,7 @@ impl Pl011State {
             }
             _ => 0,
         };
-        Pl011Read { value, interrupt: Line::None }
+        Pl011Read { value, interrupt: LineEffect::None }
     }
 
     /// Writes a register.
@@ -209,9 +220,9 @@ impl Pl011State {
             register::IFLS => self.levels.store((value & 0x3f) ^ LEVELS_RESET, Relaxed),
             // No IrDA, no DMA; the rest is read-only.
             register::ILPR | register::DMACR => {}
-            _ => return Pl011Effect { output: None, interrupt: Line::None },
+            _ => return Pl011Effect { output: None, interrupt: LineEffect::None },
         }
-        let interrupt = if matches!(offset, register::IMSC | register::ICR | register::RSR) { self.line_after(before) } else { Line::None };
+        let interrupt = if matches!(offset, register::IMSC | register::ICR | register::RSR) { self.line_after(before) } else { LineEffect::None };
         Pl011Effect { output: None, interrupt }
     }
 
@@ -249,7 +260,7 @@ impl Pl011State {
         if self.latched.load(Relaxed) & INTERRUPT_TRANSMIT == 0 {
             self.latched.fetch_or(INTERRUPT_TRANSMIT, Relaxed);
         }
-        let interrupt = if self.masked() != 0 { Line::Pend } else { Line::None };
+        let interrupt = if self.masked() != 0 { LineEffect::Pend } else { LineEffect::None };
         Pl011Effect { output: Some(byte), interrupt }
     }
 
@@ -301,11 +312,11 @@ impl Pl011State {
     }
 
     /// The line after an access, given UARTMIS before it.
-    fn line_after(&self, before: u32) -> Line {
+    fn line_after(&self, before: u32) -> LineEffect {
         match (before, self.masked()) {
-            (0, 0) => Line::None,
-            (_, 0) => Line::Clear,
-            _ => Line::Pend,
+            (0, 0) => LineEffect::None,
+            (_, 0) => LineEffect::Clear,
+            _ => LineEffect::Pend,
         }
     }
 }
@@ -335,7 +346,7 @@ mod tests {
         device.read(offset).value
     }
 
-    fn line(device: &Pl011State, offset: u64, value: u32) -> Line {
+    fn line(device: &Pl011State, offset: u64, value: u32) -> LineEffect {
         device.write(offset, value).interrupt
     }
 
@@ -355,11 +366,25 @@ mod tests {
     }
 
     #[test]
+    fn reset_forgets_everything() {
+        let (device, fresh) = (device(), device());
+        for offset in (0..0x60).step_by(4) {
+            device.write(offset, u32::MAX);
+        }
+        device.push_input(b'x');
+        assert_ne!(value(&device, 0x40), 0);
+        device.reset();
+        for offset in (0..0x1000).step_by(4) {
+            assert_eq!(value(&device, offset), value(&fresh, offset), "{offset:#x}");
+        }
+    }
+
+    #[test]
     fn every_byte_leaves_at_once() {
         let device = device();
         for byte in 0..=255u8 {
             let effect = device.write(0, 0xabcd_ef00 | u32::from(byte));
-            assert_eq!(effect, Pl011Effect { output: Some(byte), interrupt: Line::None });
+            assert_eq!(effect, Pl011Effect { output: Some(byte), interrupt: LineEffect::None });
             assert_eq!(value(&device, 0x18) & (1 << 5 | 1 << 3), 0, "never full, never busy");
         }
         assert_eq!(value(&device, 0x3c), 1 << 5, "transmit interrupt is raw");
@@ -380,30 +405,30 @@ mod tests {
     fn transmit_interrupt_as_linux_uses_it() {
         // amba-pl011.c: fill, unmask, serve in the handler, mask when nothing is left.
         let device = device();
-        assert_eq!(line(&device, 0, u32::from(b'a')), Line::None);
-        assert_eq!(line(&device, 0x38, 1 << 5), Line::Pend);
+        assert_eq!(line(&device, 0, u32::from(b'a')), LineEffect::None);
+        assert_eq!(line(&device, 0x38, 1 << 5), LineEffect::Pend);
         assert_eq!(value(&device, 0x40), 1 << 5);
-        assert_eq!(line(&device, 0, u32::from(b'b')), Line::Pend);
-        assert_eq!(line(&device, 0x38, 0), Line::Clear);
-        assert_eq!(line(&device, 0x38, 0), Line::None);
+        assert_eq!(line(&device, 0, u32::from(b'b')), LineEffect::Pend);
+        assert_eq!(line(&device, 0x38, 0), LineEffect::Clear);
+        assert_eq!(line(&device, 0x38, 0), LineEffect::None);
         // Other drivers clear it by UARTICR.
-        assert_eq!(line(&device, 0x38, 1 << 5), Line::Pend);
-        assert_eq!(line(&device, 0x44, 1 << 5), Line::Clear);
+        assert_eq!(line(&device, 0x38, 1 << 5), LineEffect::Pend);
+        assert_eq!(line(&device, 0x44, 1 << 5), LineEffect::Clear);
         assert_eq!(value(&device, 0x3c), 0);
-        assert_eq!(line(&device, 0, u32::from(b'c')), Line::Pend);
+        assert_eq!(line(&device, 0, u32::from(b'c')), LineEffect::Pend);
     }
 
     #[test]
     fn input_is_delivered_in_order_and_interrupts_until_it_is_read() {
         let device = device();
         assert!(!device.push_input(b'1'), "masked");
-        assert_eq!(line(&device, 0x38, 1 << 4 | 1 << 6), Line::Pend);
+        assert_eq!(line(&device, 0x38, 1 << 4 | 1 << 6), LineEffect::Pend);
         assert!(device.push_input(b'2'));
         assert_eq!(value(&device, 0x18) & (1 << 4), 0);
         // A handler of one byte per interrupt is called again.
-        assert_eq!(device.read(0), Pl011Read { value: u32::from(b'1'), interrupt: Line::Pend });
-        assert_eq!(device.read(0), Pl011Read { value: u32::from(b'2'), interrupt: Line::Clear });
-        assert_eq!(device.read(0), Pl011Read { value: 0, interrupt: Line::None });
+        assert_eq!(device.read(0), Pl011Read { value: u32::from(b'1'), interrupt: LineEffect::Pend });
+        assert_eq!(device.read(0), Pl011Read { value: u32::from(b'2'), interrupt: LineEffect::Clear });
+        assert_eq!(device.read(0), Pl011Read { value: 0, interrupt: LineEffect::None });
         assert_eq!(value(&device, 0x18), 0x90);
     }
 
@@ -436,7 +461,7 @@ mod tests {
 
     #[test]
     fn the_line_is_pending_whenever_the_status_is_not_zero() {
-        // Hostile or not: after any sequence, an edge interrupt that follows `Line` was raised since the last change that
+        // Hostile or not: after any sequence, an edge interrupt that follows `LineEffect` was raised since the last change that
         // made the masked status non-zero, and none is left over once it is zero.
         let device = device();
         let mut random = Random::new(7);
@@ -446,13 +471,13 @@ mod tests {
             let line = match random.below(3) {
                 0 => device.read(offset).interrupt,
                 1 => device.write(offset, random.hostile() as u32).interrupt,
-                _ if device.push_input(random.next() as u8) => Line::Pend,
-                _ => Line::None,
+                _ if device.push_input(random.next() as u8) => LineEffect::Pend,
+                _ => LineEffect::None,
             };
             match line {
-                Line::Pend => pending = true,
-                Line::Clear => pending = false,
-                Line::None => {}
+                LineEffect::Pend => pending = true,
+                LineEffect::Clear => pending = false,
+                LineEffect::None => {}
             }
             assert_eq!(pending, device.masked() != 0);
         }

@@ -1,0 +1,118 @@
+//! BAR 0 of the functions: ivshmem revision 0 (QEMU `docs/specs/ivshmem-spec.txt`) and the management device.
+
+use super::{FunctionState, ManagementPort, PciEffect, PciState, lane, part};
+use bulkhead_abi::guest::PortInformation;
+use bulkhead_abi::hypercall::{INVALID_PARAMETERS, management};
+use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, PciFunction};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+const INTERRUPT_MASK: u64 = 0x0;
+const INTERRUPT_STATUS: u64 = 0x4;
+const POSITION: u64 = 0x8;
+const DOORBELL: u64 = 0xc;
+/// The description of the port begins here; a channel function alone has it. Not part of ivshmem, whose registers end at
+/// 0x10.
+pub const PORT_INFORMATION: u64 = 0x100;
+const PORT_INFORMATION_LAST: u64 = PORT_INFORMATION + size_of::<PortInformation>() as u64 - 1;
+/// Last byte of the name of the selected partition.
+const NAME_LAST: u64 = management::NAME + 31;
+
+/// Reads BAR 0 of a function. Registers have 32 bits; the description and the name may be read in pieces.
+#[must_use]
+pub fn register_read(
+    plan: &PartitionPlan, state: &PciState, index: u32, offset: u64, bytes: u8, port: &impl ManagementPort,
+) -> u64 {
+    let Some((function, state)) = state.function(plan, index) else { return 0 };
+    match (function.kind, offset) {
+        (PCI_IVSHMEM, PORT_INFORMATION..=PORT_INFORMATION_LAST) => {
+            pieces(offset, bytes, |at| port.port_word(index, (at.wrapping_sub(PORT_INFORMATION) >> 2) as u32))
+        }
+        (PCI_MANAGEMENT, management::NAME..=NAME_LAST) => pieces(offset, bytes, |at| {
+            let word = (at.wrapping_sub(management::NAME) >> 2) as u32;
+            selected(state, port).map_or(0, |partition| port.name_word(partition, word & 7))
+        }),
+        (PCI_IVSHMEM, _) if is_word(offset, bytes) => u64::from(channel_read(function, state, offset)),
+        (PCI_MANAGEMENT, _) if is_word(offset, bytes) => u64::from(management_read(state, offset, port)),
+        _ => 0,
+    }
+}
+
+/// Writes BAR 0 of a function. Anything but an aligned 32-bit write is ignored.
+#[must_use = "the monitor acts on the effect"]
+pub fn register_write(
+    plan: &PartitionPlan, state: &PciState, index: u32, offset: u64, bytes: u8, value: u64, port: &impl ManagementPort,
+) -> PciEffect {
+    let Some((function, state)) = state.function(plan, index) else { return PciEffect::None };
+    if !is_word(offset, bytes) {
+        return PciEffect::None;
+    }
+    let value = value as u32;
+    match (function.kind, offset) {
+        (PCI_IVSHMEM, INTERRUPT_MASK) => {
+            let before = state.silent.swap(!value, SeqCst);
+            if before & value != 0 { state.rearmed(function) } else { PciEffect::None }
+        }
+        // Any value rings: a channel has one peer and one vector.
+        (PCI_IVSHMEM, DOORBELL) if function.doorbell < plan.doorbell_count => PciEffect::Doorbell(function.doorbell),
+        (PCI_MANAGEMENT, management::SELECT) => {
+            state.selected.store(value, Relaxed);
+            PciEffect::None
+        }
+        (PCI_MANAGEMENT, management::COMMAND) => {
+            let answer = selected(state, port).map_or(INVALID_PARAMETERS, |partition| port.command(partition, value));
+            state.result.store(answer as u32, Relaxed);
+            PciEffect::None
+        }
+        (PCI_MANAGEMENT, management::HEARTBEAT) => PciEffect::Heartbeat,
+        _ => PciEffect::None,
+    }
+}
+
+fn channel_read(function: &PciFunction, state: &FunctionState, offset: u64) -> u32 {
+    match offset {
+        INTERRUPT_MASK => !state.silent.load(Relaxed),
+        // Reading acknowledges.
+        INTERRUPT_STATUS => state.status.swap(0, SeqCst),
+        POSITION => function.position,
+        _ => 0,
+    }
+}
+
+fn management_read(state: &FunctionState, offset: u64, port: &impl ManagementPort) -> u32 {
+    let of_selected = |value: fn(&_, u32) -> u32| selected(state, port).map_or(0, |partition| value(port, partition));
+    match offset {
+        management::MAGIC => management::MAGIC_VALUE,
+        management::COUNT => port.count(),
+        management::OWN => port.own(),
+        management::SELECT => state.selected.load(Relaxed),
+        management::RESULT => state.result.load(Relaxed),
+        management::STATE => of_selected(ManagementPort::state),
+        management::REASON => of_selected(ManagementPort::reason),
+        management::GENERATION => of_selected(ManagementPort::generation),
+        management::RESTARTS => of_selected(ManagementPort::restarts),
+        _ => 0,
+    }
+}
+
+/// The selected partition, if this guest may see it: one of `count`, or itself.
+fn selected(state: &FunctionState, port: &impl ManagementPort) -> Option<u32> {
+    let partition = state.selected.load(Relaxed);
+    let manages = port.count() > 1;
+    let visible = partition == port.own() || (manages && partition < port.count());
+    visible.then_some(partition)
+}
+
+const fn is_word(offset: u64, bytes: u8) -> bool {
+    bytes == 4 && offset & 3 == 0
+}
+
+/// Reads 1, 2, 4 or 8 aligned bytes from a read-only area of 32-bit words.
+fn pieces(offset: u64, bytes: u8, word: impl Fn(u64) -> u32) -> u64 {
+    if bytes == 8 && offset & 7 == 0 {
+        return u64::from(word(offset)) | (u64::from(word(offset | 4)) << 32);
+    }
+    match lane(offset, bytes) {
+        Some(_) => part(word(offset & !3), offset, bytes).unwrap_or(0),
+        None => 0,
+    }
+}

@@ -1,0 +1,313 @@
+//! The bus as Linux enumerates it, the interrupt as `uio_pci_generic` uses it, and hostile accesses.
+
+use super::*;
+use crate::testing::{Random, plan};
+use bulkhead_abi::GuestAddress;
+use bulkhead_abi::hypercall::{INVALID_PARAMETERS, management};
+use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT};
+use core::cell::RefCell;
+use std::vec::Vec;
+use zerocopy::FromZeros;
+
+const COMMAND: u64 = 4;
+const DISABLE: u64 = 1 << 10;
+
+/// Function 0: receiving end; 1: sending end with a doorbell; 2: management.
+fn bus() -> (PartitionPlan, PciState) {
+    let mut plan = plan(&[40, 41]);
+    let channel = PciFunction {
+        kind: PCI_IVSHMEM,
+        interrupt: 40,
+        registers: GuestAddress(0x1800_0000),
+        memory: GuestAddress(0x2000_0000),
+        memory_bytes: 0x8000,
+        doorbell: u32::MAX,
+        position: 1,
+    };
+    plan.pci[0] = channel;
+    plan.pci[1] = PciFunction { interrupt: 0, doorbell: 0, position: 0, memory: GuestAddress(0x12_2100_0000), ..channel };
+    plan.pci[2] = PciFunction { kind: PCI_MANAGEMENT, interrupt: 0, memory_bytes: 0, ..channel };
+    plan.pci_count = 3;
+    plan.doorbell_count = 1;
+    (plan, PciState::new_zeroed())
+}
+
+/// ECAM offset of a register of device `device`.
+const fn at(device: u64, register: u64) -> u64 {
+    device << 15 | register
+}
+
+/// Partition 3 of 5 asks; it manages if `count` is 5.
+struct Monitor {
+    count: u32,
+    commands: RefCell<Vec<(u32, u32)>>,
+}
+
+impl Monitor {
+    fn new(count: u32) -> Self {
+        Self { count, commands: RefCell::default() }
+    }
+
+    fn visible(&self, partition: u32) {
+        assert!(partition == 3 || (self.count == 5 && partition < 5), "partition {partition} was looked at");
+    }
+}
+
+impl ManagementPort for Monitor {
+    fn count(&self) -> u32 {
+        self.count
+    }
+    fn own(&self) -> u32 {
+        3
+    }
+    fn state(&self, partition: u32) -> u32 {
+        self.visible(partition);
+        100 + partition
+    }
+    fn reason(&self, partition: u32) -> u32 {
+        self.visible(partition);
+        200 + partition
+    }
+    fn generation(&self, partition: u32) -> u32 {
+        self.visible(partition);
+        300 + partition
+    }
+    fn restarts(&self, partition: u32) -> u32 {
+        self.visible(partition);
+        400 + partition
+    }
+    fn name_word(&self, partition: u32, word: u32) -> u32 {
+        self.visible(partition);
+        assert!(word < 8);
+        0x3020_1000 + 0x0101_0101 * word
+    }
+    fn command(&self, partition: u32, command: u32) -> u64 {
+        self.visible(partition);
+        self.commands.borrow_mut().push((partition, command));
+        0
+    }
+    fn port_word(&self, function: u32, word: u32) -> u32 {
+        assert!(word < 18);
+        function << 16 | word
+    }
+}
+
+#[test]
+fn linux_finds_the_planned_devices() {
+    let (plan, state) = bus();
+    let read = |offset, bytes| config_read(&plan, &state, offset, bytes);
+    assert_eq!(read(at(0, 0), 4), 0x0008_1b36);
+    assert_eq!(read(at(0, 0x0a), 2), 0x0600);
+    assert_eq!(read(at(1, 0), 4), 0x1110_1af4);
+    assert_eq!(read(at(1, 8), 4), 0x0500_0000, "class 05 00, revision 0");
+    assert_eq!(read(at(3, 0), 4), 0x1111_1af4);
+    assert_eq!(read(at(3, 0x0a), 2), 0x0880);
+    assert_eq!(read(at(1, 0x0e), 1), 0, "header type 0, one function");
+    assert_eq!(read(at(1, 0x34), 1), 0, "no capabilities");
+    assert_eq!(read(at(1, 6), 2) & (1 << 4), 0, "no capability list");
+    assert_eq!(read(at(1, 0x2c), 4), 0x1100_1af4);
+    assert_eq!(read(at(1, 0x3d), 1), 1, "INTA");
+    assert_eq!(read(at(2, 0x3d), 1), 0, "no inbound doorbell, no pin");
+    // Absent: device 4 and up, functions 1-7, further buses, odd accesses.
+    for device in 4..32 {
+        assert_eq!(read(at(device, 0), 4), 0xffff_ffff);
+    }
+    assert_eq!(read(at(1, 0x1000), 2), 0xffff);
+    assert_eq!(read(1 << 20, 4), 0xffff_ffff);
+    assert_eq!(read(u64::MAX, 1), 0xff);
+    assert_eq!(read(at(1, 0), 8), u64::MAX);
+    assert_eq!(read(at(1, 1), 2), 0xffff);
+    assert_eq!(read(at(1, 2), 2), 0x1110);
+    assert_eq!(read(at(1, 3), 1), 0x11);
+}
+
+#[test]
+fn base_addresses_are_fixed_and_sized() {
+    // PCI Local Bus 3.0, 6.2.5.1: write all ones, read the mask, write the address back.
+    let (plan, state) = bus();
+    let read = |offset| config_read(&plan, &state, offset, 4);
+    let write = |offset, value| assert_eq!(config_write(&plan, &state, offset, 4, value), PciEffect::None);
+    assert_eq!([read(at(1, 0x10)), read(at(1, 0x18)), read(at(1, 0x1c))], [0x1800_0000, 0x2000_000c, 0]);
+    assert_eq!([read(at(2, 0x18)), read(at(2, 0x1c))], [0x2100_000c, 0x12], "above 4 GiB");
+    for register in [0x10, 0x14, 0x18, 0x1c, 0x20, 0x24, 0x30] {
+        write(at(1, register), 0xffff_ffff);
+    }
+    let sized = [0x10, 0x14, 0x18, 0x1c, 0x20, 0x24, 0x30].map(|register| read(at(1, register)));
+    assert_eq!(sized, [0xffff_f000, 0, 0xffff_800c, 0xffff_ffff, 0, 0, 0]);
+    assert_eq!(read(at(2, 0x18)), 0x2100_000c, "each function has its own latch");
+    for (register, value) in [(0x10, 0x1234_5000), (0x18, 0), (0x1c, 7)] {
+        write(at(1, register), value);
+    }
+    assert_eq!([read(at(1, 0x10)), read(at(1, 0x18)), read(at(1, 0x1c))], [0x1800_0000, 0x2000_000c, 0]);
+    // Management: no memory.
+    write(at(3, 0x18), 0xffff_ffff);
+    assert_eq!(read(at(3, 0x18)), 0);
+}
+
+#[test]
+fn uio_pci_generic_can_mask_and_rearm() {
+    let (plan, state) = bus();
+    let monitor = Monitor::new(1);
+    let read = |offset, bytes| config_read(&plan, &state, offset, bytes);
+    let write = |value| config_write(&plan, &state, at(1, COMMAND), 2, value);
+    // pci_intx_mask_supported(): the bit can be toggled and nothing else changes.
+    assert_eq!(write(0x6 | DISABLE), PciEffect::None);
+    assert_eq!(read(at(1, COMMAND), 2), 0x6 | DISABLE);
+    assert_eq!(write(0x6), PciEffect::None);
+    assert_eq!(read(at(1, COMMAND), 2), 0x6);
+    // A doorbell: injected; the handler finds Status.Interrupt, disables.
+    assert!(state.doorbell_arrived(&plan, 0));
+    assert_eq!(read(at(1, COMMAND), 4) >> 16, 1 << 3);
+    assert_eq!(write(0x6 | DISABLE), PciEffect::None);
+    assert_eq!(read(at(1, COMMAND), 4) >> 16, 1 << 3, "the status does not depend on the disable bit");
+    // Two more while it is disabled: held, not injected.
+    assert!(!state.doorbell_arrived(&plan, 0));
+    assert!(!state.doorbell_arrived(&plan, 0));
+    // User space acknowledges, then one more arrives, then it re-arms: nothing is lost.
+    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 1);
+    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 0, "reading clears");
+    assert!(!state.doorbell_arrived(&plan, 0));
+    assert_eq!(write(0x6), PciEffect::Pend(40));
+    assert!(state.doorbell_arrived(&plan, 0), "the pended interrupt comes back and is delivered");
+    // Re-arming without a doorbell pends nothing.
+    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 1);
+    assert_eq!(write(0x6 | DISABLE), PciEffect::None);
+    assert_eq!(write(0x6), PciEffect::None);
+}
+
+#[test]
+fn a_driver_that_writes_the_mask_is_obeyed() {
+    let (plan, state) = bus();
+    let monitor = Monitor::new(1);
+    let mask = |value| register_write(&plan, &state, 0, 0, 4, value, &monitor);
+    assert_eq!(register_read(&plan, &state, 0, 0, 4, &monitor), 0xffff_ffff);
+    assert_eq!(mask(0), PciEffect::None);
+    assert!(!state.doorbell_arrived(&plan, 0));
+    assert_eq!(config_read(&plan, &state, at(1, 6), 2), 0);
+    assert_eq!(mask(1), PciEffect::Pend(40));
+    assert_eq!(mask(1), PciEffect::None);
+    state.reset();
+    assert_eq!(register_read(&plan, &state, 0, 0, 4, &monitor), 0xffff_ffff);
+    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 0);
+}
+
+#[test]
+fn channel_registers() {
+    let (plan, state) = bus();
+    let monitor = Monitor::new(1);
+    let read = |index, offset, bytes| register_read(&plan, &state, index, offset, bytes, &monitor);
+    assert_eq!([read(0, 8, 4), read(1, 8, 4)], [1, 0], "IVPosition");
+    assert_eq!(register_write(&plan, &state, 1, 0xc, 4, 1 << 16, &monitor), PciEffect::Doorbell(0));
+    assert_eq!(register_write(&plan, &state, 0, 0xc, 4, 0, &monitor), PciEffect::None, "the receiver rings nothing");
+    assert_eq!(register_write(&plan, &state, 1, 0xc, 2, 0, &monitor), PciEffect::None);
+    assert_eq!(read(0, 0xc, 4), 0);
+    // The port's description in pieces; 72 bytes.
+    assert_eq!([read(1, 0x100, 4), read(1, 0x104, 4), read(1, 0x144, 4)], [0x1_0000, 0x1_0001, 0x1_0011]);
+    assert_eq!(read(1, 0x108, 8), 0x0001_0003_0001_0002);
+    assert_eq!(read(1, 0x106, 2), 1);
+    assert_eq!(read(1, 0x104, 1), 1);
+    assert_eq!([read(1, 0x148, 4), read(1, 0xffc, 4), read(7, 0x100, 4)], [0, 0, 0]);
+    assert_eq!([read(1, 0x102, 4), read(1, 0x104, 8)], [0, 0], "not aligned");
+}
+
+#[test]
+fn management_shows_others_to_a_manager_only() {
+    let (plan, state) = bus();
+    let (guest, manager) = (Monitor::new(1), Monitor::new(5));
+    let read = |monitor, offset| register_read(&plan, &state, 2, offset, 4, monitor);
+    let write = |monitor, offset, value| register_write(&plan, &state, 2, offset, 4, value, monitor);
+    assert_eq!(read(&guest, management::MAGIC), u64::from(management::MAGIC_VALUE));
+    assert_eq!([read(&guest, management::COUNT), read(&guest, management::OWN)], [1, 3]);
+    for target in [0, 1, 4, 5, u64::from(u32::MAX)] {
+        assert_eq!(write(&guest, management::SELECT, target), PciEffect::None);
+        assert_eq!([management::STATE, management::REASON, management::NAME].map(|at| read(&guest, at)), [0, 0, 0]);
+        assert_eq!(write(&guest, management::COMMAND, 3), PciEffect::None);
+        assert_eq!(read(&guest, management::RESULT), INVALID_PARAMETERS & 0xffff_ffff);
+    }
+    assert!(guest.commands.borrow().is_empty());
+    assert_eq!(write(&guest, management::SELECT, 3), PciEffect::None);
+    assert_eq!(read(&guest, management::STATE), 103);
+    assert_eq!(write(&manager, management::SELECT, 4), PciEffect::None);
+    let values = [management::STATE, management::REASON, management::GENERATION, management::RESTARTS].map(|at| read(&manager, at));
+    assert_eq!(values, [104, 204, 304, 404]);
+    assert_eq!(read(&manager, management::NAME + 28), 0x3020_1000 + 0x0707_0707);
+    assert_eq!(register_read(&plan, &state, 2, management::NAME + 5, 1, &manager), 0x11);
+    assert_eq!(write(&manager, management::COMMAND, 3), PciEffect::None);
+    assert_eq!(*manager.commands.borrow(), [(4, 3)]);
+    assert_eq!(read(&manager, management::RESULT), 0);
+    assert_eq!(write(&manager, management::HEARTBEAT, 0), PciEffect::Heartbeat);
+}
+
+#[test]
+fn hostile_accesses_have_only_planned_effects() {
+    // QV-13: whatever is written, base addresses and identities stay, effects name own interrupts and doorbells only.
+    let (plan, state) = bus();
+    let monitor = Monitor::new(1);
+    let mut random = Random::new(8);
+    let mut effects = 0;
+    for _ in 0..300_000 {
+        let bytes = [1u8, 2, 4, 8][random.below(4) as usize];
+        let index = random.below(4) as u32;
+        let value = random.hostile();
+        let effect = match random.below(4) {
+            0 => {
+                let offset = at(random.below(5), random.below(0x40)) | ((random.below(20) / 19) << random.below(64));
+                let _ = config_read(&plan, &state, offset, bytes);
+                config_write(&plan, &state, offset, bytes, value)
+            }
+            1 => {
+                let _ = register_read(&plan, &state, index, random.below(0x200), bytes, &monitor);
+                PciEffect::None
+            }
+            2 => register_write(&plan, &state, index, random.below(0x14) * 4 + random.below(20) / 19, bytes, value, &monitor),
+            _ => {
+                let _ = state.doorbell_arrived(&plan, index);
+                PciEffect::None
+            }
+        };
+        effects += u32::from(effect != PciEffect::None);
+        assert!(matches!(effect, PciEffect::None | PciEffect::Pend(40) | PciEffect::Doorbell(0) | PciEffect::Heartbeat), "{effect:?}");
+    }
+    assert!(effects > 300, "{effects}");
+    assert!(monitor.commands.borrow().iter().all(|(partition, _)| *partition == 3));
+    for device in 1..4 {
+        for register in [0x10, 0x18, 0x1c] {
+            let _ = config_write(&plan, &state, at(device, register), 4, 0);
+        }
+    }
+    let (_, fresh) = bus();
+    for offset in [at(1, 0), at(1, 0x10), at(1, 0x18), at(2, 0x1c), at(3, 0x10), at(1, 8), at(0, 0)] {
+        assert_eq!(config_read(&plan, &state, offset, 4), config_read(&plan, &fresh, offset, 4));
+    }
+}
+
+#[test]
+fn no_doorbell_is_lost_between_two_cores() {
+    // One core receives doorbells, another re-arms: for each pair at least one of the two must act.
+    let (plan, state) = bus();
+    let rounds = 20_000;
+    let barrier = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let injected = scope.spawn(|| {
+            let mut injected = Vec::with_capacity(rounds);
+            for _ in 0..rounds {
+                barrier.wait();
+                injected.push(state.doorbell_arrived(&plan, 0));
+                barrier.wait();
+            }
+            injected
+        });
+        let mut pended = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            state.reset();
+            let _ = config_write(&plan, &state, at(1, COMMAND), 2, DISABLE);
+            barrier.wait();
+            pended.push(config_write(&plan, &state, at(1, COMMAND), 2, 0) == PciEffect::Pend(40));
+            barrier.wait();
+        }
+        let injected = injected.join().expect("the receiver");
+        for (round, (injected, pended)) in injected.into_iter().zip(pended).enumerate() {
+            assert!(injected || pended, "round {round}: the doorbell was lost");
+        }
+    });
+}
