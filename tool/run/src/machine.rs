@@ -10,6 +10,7 @@ use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
 use crate::line_log::LineLog;
 use crate::observer::Observer;
+use crate::plugin::{self, Counts, CountsFile};
 use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
@@ -87,6 +88,7 @@ pub struct Machine {
     serial_text: Vec<u8>,
     ram: Arc<Ram>,
     image: File,
+    counts: Option<CountsFile>,
     observer: Option<Observer>,
     consoles: Option<ConsoleReader>,
     lines: Vec<LineLog>,
@@ -100,10 +102,11 @@ pub struct Machine {
 
 impl Machine {
     /// Starts a machine. Returns once QEMU answers; guests may not have run yet.
-    pub fn start(options: MachineOptions) -> Result<Self, RunError> {
+    pub fn start(mut options: MachineOptions) -> Result<Self, RunError> {
         check_version(&options.qemu)?;
         let ram = Arc::new(Ram::create(options.ram_start, options.ram_bytes)?);
         let image = image_file(&options.image)?;
+        let counts = count_instructions(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
         let (serial, serial_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
         serial.set_nonblocking(true).map_err(RunError::host("cannot set up a socket"))?;
@@ -112,8 +115,9 @@ impl Machine {
             image: descriptor_path(image.as_raw_fd()),
             streams: Streams::Inherited { qmp: qmp_theirs.as_raw_fd(), serial: serial_theirs.as_raw_fd() },
         };
-        let inherited =
+        let mut inherited =
             vec![ram.file().as_raw_fd(), image.as_raw_fd(), qmp_theirs.as_raw_fd(), serial_theirs.as_raw_fd()];
+        inherited.extend(counts.as_ref().map(CountsFile::descriptor));
         let mut command = Command::new(&options.qemu);
         command.args(options.arguments(&endpoints));
         let mut qemu = QemuProcess::start(command, inherited)?;
@@ -133,6 +137,7 @@ impl Machine {
             serial_text: Vec::new(),
             ram,
             image,
+            counts,
             observer,
             consoles,
             lines: vec![LineLog::default(); partitions],
@@ -147,6 +152,12 @@ impl Machine {
     /// Returns the live view of RAM; `None` for a guest without a monitor.
     pub fn observer(&self) -> Option<&Observer> {
         self.observer.as_ref()
+    }
+
+    /// Reads the instruction counts as they are now; an error if the machine was started without counting.
+    pub fn counts(&self) -> Result<Counts, RunError> {
+        let missing = || RunError::Plugin("the machine was started without instruction counting".to_owned());
+        self.counts.as_ref().ok_or_else(missing)?.read()
     }
 
     /// Returns the RAM.
@@ -406,6 +417,17 @@ impl Machine {
         self.qemu.kill();
         self.finish()
     }
+}
+
+/// Adds the counting plugin to the options if they ask for it.
+fn count_instructions(options: &mut MachineOptions) -> Result<Option<CountsFile>, RunError> {
+    let Some(counting) = &options.counting else { return Ok(None) };
+    let counts = CountsFile::create(counting, options.cores)?;
+    let end = options.ram_start.checked_add(options.ram_bytes);
+    let end = end.ok_or_else(|| RunError::Other("the machine's RAM ends beyond the address space".to_owned()))?;
+    let argument = counts.argument(&plugin::library()?, counting, options.ram_start..end);
+    options.plugins.push(argument);
+    Ok(Some(counts))
 }
 
 fn descriptor_path(descriptor: RawFd) -> String {

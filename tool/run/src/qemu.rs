@@ -2,6 +2,7 @@
 
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
+use crate::plugin::CountingOptions;
 use bulkhead_abi::PhysicalAddress;
 pub use bulkhead_plan::model::QemuFacts;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct MachineOptions {
     pub paused: bool,
     /// Emulator plugins: argument strings for `-plugin`.
     pub plugins: Vec<String>,
+    /// Count instructions with our own plugin.
+    pub counting: Option<CountingOptions>,
     /// Further arguments.
     pub extra: Vec<String>,
 }
@@ -70,6 +73,7 @@ impl MachineOptions {
             gdb_port: None,
             paused: false,
             plugins: Vec::new(),
+            counting: None,
             extra: Vec::new(),
         }
     }

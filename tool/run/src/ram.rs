@@ -130,18 +130,22 @@ fn directory_with_room(parents: &[PathBuf], bytes: u64) -> Result<PathBuf, RunEr
 /// Creates the file in its private directory, then removes both names.
 fn unnamed_file(parent: &Path, bytes: u64) -> io::Result<File> {
     let directory = PrivateDirectory::create(parent)?;
-    let path = directory.0.join("ram");
+    let path = directory.path().join("ram");
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)?;
     file.set_len(bytes)?;
     Ok(file)
 }
 
-/// A directory that only this user may enter; removed on drop, also on an early return.
-struct PrivateDirectory(PathBuf);
+/// A directory that only this user may enter; removed on drop with what is in it, also on an early return.
+pub(crate) struct PrivateDirectory(PathBuf);
 
 impl PrivateDirectory {
-    fn create(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         // The random state of the standard library's hash maps: enough to avoid a collision; creation fails on one.
         let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
         let path = parent.join(format!("bulkhead-{}-{random:016x}", std::process::id()));
@@ -152,7 +156,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // Only fails if somebody else put a file there, and then it is not ours to remove.
-        let _ = std::fs::remove_dir(&self.0);
+        // Nobody else may enter, so all that is in there is ours; a failure leaves an empty directory at worst.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

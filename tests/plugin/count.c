@@ -1,0 +1,221 @@
+/*
+ * Counts instructions per core, and among them those fetched from given ranges of physical memory.
+ *
+ * Why physical: the monitor's text and a guest's text can have the same virtual address, but never the same place in RAM.
+ * QEMU tells a plugin where in its own address space an instruction lies; the start of the mapping of the RAM file turns
+ * that into a physical address. So "instructions in monitor text" means instructions at EL2, whatever the guests do.
+ *
+ * What is exact: instructions in a counted range are counted one by one as they begin to execute, also those that then
+ * fault. Everything else is counted per translated block when it is entered, so a block left early by a fault counts in
+ * full; `exact=on` counts those one by one too, at several times the cost.
+ *
+ * Results live in a file that the host maps too: one line of words per core, written by that core's thread alone. So they
+ * can be read at any time, and survive any end of QEMU. Layout: see `struct head` and `struct block`.
+ *
+ * Arguments: counts=FILE  ram_start=ADDRESS  ram_bytes=N  range=START-END (may repeat)  after=START-END (may repeat)
+ *            exact=on
+ * The `after` ranges arm a core: from the first block fetched there on, the words "since" count as well.
+ */
+#include "qemu_plugin_api.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define COUNTS_MAGIC 0x3130544e43494842ull /* "BHICNT01" */
+#define MAX_RANGES 8
+#define NO_RANGE MAX_RANGES
+
+PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
+
+struct head {
+    uint64_t magic;
+    uint64_t cores;
+    uint64_t ranges;
+    uint64_t block_words;
+    uint64_t ram_found; /* 1 once the RAM mapping was found; counts in ranges mean nothing before */
+    uint64_t reserved[3];
+};
+
+/* One per core; whole cache lines, so that cores do not disturb each other. */
+struct block {
+    uint64_t all;
+    uint64_t armed;
+    uint64_t all_since;
+    uint64_t reserved;
+    uint64_t in_range[MAX_RANGES];
+    uint64_t in_range_since[MAX_RANGES];
+    uint64_t padding[4];
+} __attribute__((aligned(64)));
+
+struct range {
+    uint64_t start;
+    uint64_t end;
+};
+
+static struct head *head;
+static struct block *blocks;
+static struct range counted[MAX_RANGES], arming[MAX_RANGES];
+static size_t counted_count, arming_count;
+static uint64_t ram_start, ram_bytes;
+static uintptr_t ram_base; /* 0 until found; several threads may look for it at once and find the same */
+static bool exact;
+
+/* Finds where QEMU mapped the RAM file, by its name: it is unlinked, and no other mapping is called so. */
+static uintptr_t find_ram(void) {
+    uintptr_t found = __atomic_load_n(&ram_base, __ATOMIC_ACQUIRE);
+    if (found != 0)
+        return found;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    if (maps == NULL)
+        return 0;
+    char line[1024];
+    while (found == 0 && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long first, offset;
+        char flags[8];
+        if (sscanf(line, "%lx-%*x %7s %lx", &first, flags, &offset) == 3 && flags[3] == 's' && offset == 0 &&
+            strstr(line, "/bulkhead-") != NULL && strstr(line, "/ram (deleted)") != NULL)
+            found = first;
+    }
+    fclose(maps);
+    if (found != 0) {
+        __atomic_store_n(&ram_base, found, __ATOMIC_RELEASE);
+        head->ram_found = 1;
+    }
+    return found;
+}
+
+/* Turns the place of an instruction in QEMU's memory into a physical address; all ones when it is not in RAM. */
+static uint64_t physical(const struct qemu_plugin_insn *instruction) {
+    uintptr_t place = (uintptr_t)qemu_plugin_insn_haddr(instruction);
+    uintptr_t base = find_ram();
+    if (base == 0 || place < base || place - base >= ram_bytes)
+        return UINT64_MAX;
+    return ram_start + (place - base);
+}
+
+static size_t range_of(const struct range *ranges, size_t count, uint64_t address) {
+    for (size_t index = 0; index < count; index++)
+        if (address >= ranges[index].start && address < ranges[index].end)
+            return index;
+    return NO_RANGE;
+}
+
+static inline void count(struct block *block, uint64_t instructions) {
+    block->all += instructions;
+    if (block->armed)
+        block->all_since += instructions;
+}
+
+/* Entering a block: `data` holds how many of its instructions are not counted one by one, and bit 32 if it arms. */
+static void on_block(unsigned int core, void *data) {
+    uint64_t word = (uint64_t)(uintptr_t)data;
+    if (word >> 32)
+        blocks[core].armed = 1;
+    count(&blocks[core], word & 0xffffffff);
+}
+
+/* Beginning an instruction that is counted one by one: `data` holds its range. */
+static void on_instruction(unsigned int core, void *data) {
+    size_t index = (size_t)(uintptr_t)data;
+    struct block *block = &blocks[core];
+    count(block, 1);
+    if (index < MAX_RANGES) {
+        block->in_range[index]++;
+        if (block->armed)
+            block->in_range_since[index]++;
+    }
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
+    (void)id;
+    size_t total = qemu_plugin_tb_n_insns(block);
+    uint64_t together = 0, arms = 0;
+    for (size_t index = 0; index < total; index++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, index);
+        uint64_t address = physical(instruction);
+        size_t range = range_of(counted, counted_count, address);
+        if (range_of(arming, arming_count, address) != NO_RANGE)
+            arms = 1;
+        if (exact || range != NO_RANGE)
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
+                                                   (void *)(uintptr_t)range);
+        else
+            together++;
+    }
+    if (together != 0 || arms != 0)
+        qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)(together | arms << 32));
+}
+
+static int refuse(const char *what, const char *argument) {
+    fprintf(stderr, "bulkhead counting plugin: %s: %s\n", what, argument);
+    return 1;
+}
+
+static bool add_range(struct range *ranges, size_t *count, const char *text) {
+    char *rest;
+    uint64_t start = strtoull(text, &rest, 0);
+    if (*count == MAX_RANGES || *rest != '-')
+        return false;
+    uint64_t end = strtoull(rest + 1, &rest, 0);
+    if (*rest != '\0' || start >= end)
+        return false;
+    ranges[(*count)++] = (struct range){start, end};
+    return true;
+}
+
+/* Returns the value if the argument is `key=value`. */
+static const char *value_of(const char *argument, const char *key) {
+    size_t length = strlen(key);
+    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1 : NULL;
+}
+
+static int map_counts(const char *path, uint64_t cores) {
+    size_t bytes = sizeof(struct head) + cores * sizeof(struct block);
+    int file = open(path, O_RDWR);
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+        return refuse("cannot open the counts file", path);
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (mapping == MAP_FAILED)
+        return refuse("cannot map the counts file", path);
+    head = mapping;
+    blocks = (struct block *)(head + 1);
+    head->cores = cores;
+    head->ranges = counted_count;
+    head->block_words = sizeof(struct block) / sizeof(uint64_t);
+    __atomic_store_n(&head->magic, COUNTS_MAGIC, __ATOMIC_RELEASE);
+    return 0;
+}
+
+PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv) {
+    const char *counts = NULL, *value;
+    for (int index = 0; index < argc; index++) {
+        if ((value = value_of(argv[index], "counts")) != NULL)
+            counts = value;
+        else if ((value = value_of(argv[index], "ram_start")) != NULL)
+            ram_start = strtoull(value, NULL, 0);
+        else if ((value = value_of(argv[index], "ram_bytes")) != NULL)
+            ram_bytes = strtoull(value, NULL, 0);
+        else if ((value = value_of(argv[index], "exact")) != NULL)
+            exact = strcmp(value, "on") == 0;
+        else if ((value = value_of(argv[index], "range")) != NULL) {
+            if (!add_range(counted, &counted_count, value))
+                return refuse("not a range, or too many", argv[index]);
+        } else if ((value = value_of(argv[index], "after")) != NULL) {
+            if (!add_range(arming, &arming_count, value))
+                return refuse("not a range, or too many", argv[index]);
+        } else
+            return refuse("unknown argument", argv[index]);
+    }
+    if (!info->system_emulation || counts == NULL)
+        return refuse("needs system emulation and an argument", "counts=FILE");
+    if (map_counts(counts, (uint64_t)info->system.max_vcpus) != 0)
+        return 1;
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    return 0;
+}

@@ -1,0 +1,215 @@
+//! Counts instructions per core with an emulator plugin, and tells those of the monitor from the guests'.
+//!
+//! The plugin is one C file (`tests/plugin/count.c`), compiled with the host's `cc` when it is first needed. It writes its
+//! counts into a memory file that this process maps, so they can be read at any time at no cost. Counts are of
+//! instructions *begun*; with `-icount` on one core they repeat exactly. They are not cycles.
+
+use crate::error::RunError;
+use crate::image_file::ImagePlan;
+use crate::os::Mapping;
+use bulkhead_abi::PhysicalAddress;
+use rustix::fs::MemfdFlags;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCE: &str = include_str!("../../../tests/plugin/count.c");
+const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
+/// First word of the counts file; see `struct head` in the plugin.
+const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT01");
+const HEAD_WORDS: usize = 8;
+/// Words per core; see `struct block` in the plugin.
+const BLOCK_WORDS: usize = 24;
+const RANGE_WORD: usize = 4;
+/// Most ranges of a kind.
+const MAX_RANGES: usize = 8;
+
+/// A named range of physical addresses.
+pub type NamedRange = (String, Range<PhysicalAddress>);
+
+/// What to count.
+#[derive(Clone, Debug, Default)]
+pub struct CountingOptions {
+    /// Instructions fetched from these ranges are counted apart, exactly. At most 8.
+    pub ranges: Vec<NamedRange>,
+    /// From its first instruction in one of these ranges on, a core's "since" counts run. At most 8.
+    pub after: Vec<Range<PhysicalAddress>>,
+    /// Count everything else exactly too, at several times the cost. Otherwise a block of instructions that a fault
+    /// leaves early counts in full.
+    pub exact: bool,
+}
+
+impl CountingOptions {
+    /// Counts the monitor's instructions apart, and since each core's guest was first entered.
+    #[must_use]
+    pub fn for_monitor(plan: &ImagePlan) -> Self {
+        let header = &plan.header;
+        let text = header.text..PhysicalAddress(header.text.0.saturating_add(header.text_bytes));
+        let regions = plan.partitions.iter().flat_map(|partition| partition.ram.iter().take(partition.ram_count as usize));
+        let after = regions.map(|ram| ram.physical..PhysicalAddress(ram.physical.0.saturating_add(ram.bytes))).collect();
+        Self { ranges: vec![("monitor".to_owned(), text)], after, exact: false }
+    }
+}
+
+/// The file that the plugin writes its counts into.
+pub(crate) struct CountsFile {
+    file: File,
+    mapping: Mapping,
+    names: Vec<String>,
+    cores: usize,
+}
+
+impl CountsFile {
+    /// Makes an empty file for a machine with so many cores.
+    pub(crate) fn create(options: &CountingOptions, cores: usize) -> Result<Self, RunError> {
+        if options.ranges.len() > MAX_RANGES || options.after.len() > MAX_RANGES {
+            return Err(RunError::Plugin(format!("the counting plugin takes at most {MAX_RANGES} ranges of a kind")));
+        }
+        let bytes = (HEAD_WORDS + cores * BLOCK_WORDS) * 8;
+        let create = || -> std::io::Result<(File, Mapping)> {
+            let file = File::from(rustix::fs::memfd_create("bulkhead-counts", MemfdFlags::CLOEXEC)?);
+            file.set_len(bytes as u64)?;
+            let mapping = Mapping::new(&file, bytes)?;
+            Ok((file, mapping))
+        };
+        let (file, mapping) = create().map_err(RunError::host("cannot make the file for instruction counts"))?;
+        let names = options.ranges.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Self { file, mapping, names, cores })
+    }
+
+    /// Returns the descriptor that QEMU must inherit.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Returns the argument of `-plugin`.
+    pub(crate) fn argument(&self, library: &Path, options: &CountingOptions, ram: Range<PhysicalAddress>) -> String {
+        let mut argument = library.to_string_lossy().replace(',', ",,");
+        argument.push_str(&format!(",counts=/proc/self/fd/{}", self.descriptor()));
+        argument.push_str(&format!(",ram_start={:#x},ram_bytes={}", ram.start, ram.end.0 - ram.start.0));
+        for (_, range) in &options.ranges {
+            argument.push_str(&format!(",range={:#x}-{:#x}", range.start, range.end));
+        }
+        for range in &options.after {
+            argument.push_str(&format!(",after={:#x}-{:#x}", range.start, range.end));
+        }
+        if options.exact {
+            argument.push_str(",exact=on");
+        }
+        argument
+    }
+
+    /// Reads the counts as they are now.
+    pub(crate) fn read(&self) -> Result<Counts, RunError> {
+        let word = |index: usize| self.mapping.load_u64(index * 8).unwrap_or(0);
+        if word(0) != MAGIC || word(1) != self.cores as u64 || word(3) != BLOCK_WORDS as u64 {
+            return Err(RunError::Plugin("the counting plugin has not written its counts file".to_owned()));
+        }
+        let cores = (0..self.cores).map(|core| self.read_core(HEAD_WORDS + core * BLOCK_WORDS)).collect();
+        Ok(Counts { cores, ram_found: word(4) == 1 })
+    }
+
+    fn read_core(&self, first: usize) -> CoreCounts {
+        let word = |index: usize| self.mapping.load_u64((first + index) * 8).unwrap_or(0);
+        let ranges = self.names.iter().enumerate().map(|(index, name)| RangeCount {
+            name: name.clone(),
+            total: word(RANGE_WORD + index),
+            since: word(RANGE_WORD + MAX_RANGES + index),
+        });
+        CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect() }
+    }
+}
+
+/// Instructions per core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// One entry per core of the machine, by core number.
+    pub cores: Vec<CoreCounts>,
+    /// The plugin found the machine's RAM, so the ranges mean something.
+    pub ram_found: bool,
+}
+
+/// Instructions of one core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreCounts {
+    /// All instructions.
+    pub all: u64,
+    /// It has executed something in one of the `after` ranges.
+    pub entered: bool,
+    /// All instructions since then.
+    pub all_since: u64,
+    /// Instructions in each named range.
+    pub ranges: Vec<RangeCount>,
+}
+
+impl CoreCounts {
+    /// Returns the count of a named range.
+    #[must_use]
+    pub fn range(&self, name: &str) -> Option<&RangeCount> {
+        self.ranges.iter().find(|range| range.name == name)
+    }
+}
+
+/// Instructions in a named range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeCount {
+    /// Its name.
+    pub name: String,
+    /// Instructions since the machine started.
+    pub total: u64,
+    /// Instructions since the core entered one of the `after` ranges.
+    pub since: u64,
+}
+
+/// Compiles the plugin unless that was done before, and returns its path.
+///
+/// The library lies beside the running program, under a name that changes with its source; a directory for temporary
+/// files takes its place when that one cannot be written.
+pub fn library() -> Result<PathBuf, RunError> {
+    let name = format!("bulkhead-count-{:08x}.so", crc32c::crc32c(format!("{API}{SOURCE}").as_bytes()));
+    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_path_buf()));
+    let directories: Vec<_> = beside.into_iter().chain([std::env::temp_dir()]).collect();
+    if let Some(built) = directories.iter().map(|directory| directory.join(&name)).find(|path| owned_by_us(path)) {
+        return Ok(built);
+    }
+    let mut problem = String::new();
+    for directory in directories {
+        match compile(&directory, &name) {
+            Ok(path) => return Ok(path),
+            Err(error) => problem = error,
+        }
+    }
+    Err(RunError::Plugin(format!(
+        "the instruction-counting plugin could not be compiled: {problem} It needs a C compiler for this host; on Debian \
+         or Ubuntu install one with `apt-get install gcc libc6-dev`."
+    )))
+}
+
+/// States whether a library was put there by this user: code that QEMU loads is taken from nobody else.
+fn owned_by_us(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.uid() == user)
+}
+
+fn compile(directory: &Path, name: &str) -> Result<PathBuf, String> {
+    let work = crate::ram::PrivateDirectory::create(directory).map_err(|error| format!("{}: {error}.", directory.display()))?;
+    let source = work.path().join("count.c");
+    let write = |file: &str, text: &str| std::fs::write(work.path().join(file), text);
+    write("qemu_plugin_api.h", API).and_then(|()| write("count.c", SOURCE)).map_err(|error| format!("{error}."))?;
+    let built = work.path().join("count.so");
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&built, &source])
+        .output()
+        .map_err(|error| format!("`cc`: {error}."))?;
+    if !output.status.success() {
+        return Err(format!("`cc` said: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    // A rename is atomic: whoever looks finds no library or a whole one.
+    let path = directory.join(name);
+    std::fs::rename(&built, &path).map_err(|error| format!("{}: {error}.", path.display()))?;
+    Ok(path)
+}
