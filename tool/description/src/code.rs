@@ -86,6 +86,7 @@ codes! {
     GuestAddressTaken BH0106 Error "guest RAM covers addresses that have another use";
     TooMuchMemory BH0107 Error "more memory than the board can have";
     MemoryTooSmall BH0108 Error "memory of a partition is too small";
+    NotPlannable BH0109 Error "the system cannot be laid out";
     UnknownCore BH0201 Error "core that the board does not have";
     CoreTwice BH0202 Error "core given twice";
     NoCore BH0203 Error "partition without a core";
@@ -96,6 +97,7 @@ codes! {
     DirectManages BH0208 Error "a partition with direct interrupts that manages others";
     DirectHazard BH0209 Warning "direct interrupts: the partition's SGIs are not filtered";
     NoPartition BH0210 Error "no partition";
+    BootCoreUnused BH0211 Error "core 0 has no partition";
     UnknownDevice BH0301 Error "device that the board does not have";
     DeviceTwice BH0302 Error "device given twice";
     DmaNotTrusted BH0303 Error "device with DMA that is not declared trusted";

@@ -87,19 +87,29 @@ fn print(text: &str) {
 pub struct CheckArguments {
     /// The description.
     #[command(flatten)]
-    pub description: DescriptionArguments,
+    pub description: Option<DescriptionArguments>,
     /// Form of the report.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Refuse a description with warnings, too.
     #[arg(long)]
     pub deny_warnings: bool,
+    /// Print the long text of a code instead, as `bulkhead explain` does.
+    #[arg(long, value_name = "CODE", exclusive = true)]
+    pub explain: Option<String>,
 }
 
 /// Runs `bulkhead check`.
 #[must_use]
 pub fn check(arguments: &CheckArguments) -> ExitCode {
-    let result = load(&arguments.description.system, &Options::from_environment(arguments.description.guests.clone()));
+    if arguments.explain.is_some() {
+        return explain(&ExplainArguments { code: arguments.explain.clone() });
+    }
+    let Some(description) = &arguments.description else {
+        eprintln!("error: name a system description, or a code after `--explain`; see `bulkhead check --help`");
+        return ExitCode::from(EXIT_USAGE);
+    };
+    let result = load(&description.system, &Options::from_environment(description.guests.clone()));
     let (report, accepted) = match &result {
         Ok(loaded) => (&loaded.warnings, true),
         Err(report) => (report, false),

@@ -18,8 +18,12 @@ use std::path::{Path, PathBuf};
 /// Prefix of paths in the directory of built guests.
 const GUEST_PREFIX: &str = "guest:";
 
-/// Segments that an ELF file may have: the plan's own ones (device tree, initial RAM file system) need two places.
-pub(crate) const MAX_ELF_SEGMENTS: usize = MAX_SEGMENTS - 2;
+/// Segments that an ELF file may have: the guest's device tree takes one of the plan's places.
+pub(crate) const MAX_ELF_SEGMENTS: usize = MAX_SEGMENTS - 1;
+/// A Linux kernel larger than this in memory is a damaged header.
+const MAX_KERNEL_BYTES: u64 = 1 << 32;
+/// The boot protocol loads a kernel at a multiple of 2 MiB plus a text offset below it.
+const TEXT_OFFSET_LIMIT: u64 = 0x20_0000;
 
 /// Finds and reads guest files, and hashes what it read.
 pub(crate) struct GuestFiles {
@@ -104,7 +108,12 @@ pub(crate) fn linux_header(name: &Located<String>, bytes: &[u8], report: &mut Re
         report.push(Diagnostic::new(Code::NotLinuxImage, message).at(name.span, "expected a little-endian one"));
         return None;
     }
-    // Kernels before 3.17 have no size and assume 512 KiB; none of them matters here, so the file's length is taken.
+    if text_offset >= TEXT_OFFSET_LIMIT || image_size > MAX_KERNEL_BYTES || image_size == 0 {
+        let message = format!("`{}` has a damaged arm64 Image header", name.value);
+        let label = format!("says text offset {text_offset:#x}, {image_size:#x} bytes in memory");
+        report.push(Diagnostic::new(Code::NotLinuxImage, message).at(name.span, label).help("kernels since 3.17 are supported"));
+        return None;
+    }
     Some(LinuxHeader { text_offset, image_bytes: image_size.max(bytes.len() as u64) })
 }
 

@@ -2,14 +2,19 @@
 
 /// Returns the known word that is closest to `word`, if one is close enough to be a slip of the finger.
 ///
-/// A third of the word may differ, as in rustc; swapped neighbours count as one difference.
+/// A third of the word may differ, as in rustc; swapped neighbours count as one difference; a word may be cut off.
 #[must_use]
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count().max(3)) / 3;
     let folded = word.to_lowercase().replace('-', "_");
     known
         .into_iter()
-        .map(|candidate| (distance(&folded, &candidate.to_lowercase().replace('-', "_")), candidate))
+        .map(|candidate| {
+            let name = candidate.to_lowercase().replace('-', "_");
+            // A word that was cut off is meant as well, if enough of it is there.
+            let is_start = folded.len() >= 3 && name.starts_with(&folded);
+            (if is_start { limit } else { distance(&folded, &name) }, candidate)
+        })
         .filter(|(differences, _)| *differences <= limit)
         .min()
         .map(|(_, candidate)| candidate)
@@ -57,6 +62,7 @@ mod tests {
         assert_eq!(closest("memroy", ["memory", "name"]), Some("memory"));
         assert_eq!(closest("Memory", ["memory", "name"]), Some("memory"));
         assert_eq!(closest("best_effort", ["best-effort", "high"]), Some("best-effort"));
+        assert_eq!(closest("tele", ["telemetry", "name"]), Some("telemetry"));
         assert_eq!(closest("elephant", ["memory", "name"]), None);
         assert_eq!(closest("", ["memory"]), None);
         assert_eq!(distance("abcd", "acbd"), 1, "swapped neighbours");

@@ -146,7 +146,10 @@ impl<'r> Resolver<'r> {
             }
         }
         for partition in &description.partition {
-            for port in &partition.ports {
+            // An end that was misspelt is reported already, and its port is not missing a channel.
+            let is_port = |end: &str| end.strip_prefix(&format!("{}.", partition.name.value)).is_none_or(|port| partition.ports.iter().any(|one| one.name.value == port));
+            let names_unknown_port = description.channel.iter().flat_map(|channel| [&channel.source, &channel.destination]).flatten().any(|end| !is_port(end));
+            for port in partition.ports.iter().filter(|_| !names_unknown_port) {
                 let full_name = format!("{}.{}", partition.name.value, port.name.value);
                 // Looked up by text: an end with another mistake uses its port all the same.
                 let is_used = description.channel.iter().any(|channel| [&channel.source, &channel.destination].into_iter().flatten().any(|end| end.value == full_name));

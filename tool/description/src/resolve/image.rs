@@ -10,14 +10,13 @@ use crate::diagnostic::Diagnostic;
 use crate::guest_file;
 use crate::unit::format_size;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES};
+use bulkhead_plan::loading::DEVICE_TREE_BYTES;
 use bulkhead_plan::model::GuestImage;
 
 /// Bytes of the Linux command line (arm64 COMMAND_LINE_SIZE), zero included.
 const COMMAND_LINE_BYTES: usize = 2048;
 /// Bytes of a native guest's arguments, zero included.
 const ARGUMENT_BYTES: usize = 256;
-/// Bytes kept for the device tree when an image is checked against the RAM.
-const DEVICE_TREE_BYTES: u64 = 0x1_0000;
 /// Alignment of a Linux kernel's load address.
 const LINUX_ALIGNMENT: u64 = 0x20_0000;
 
@@ -53,10 +52,9 @@ impl Resolver<'_> {
         let kernel = self.files.read(&image.file, self.report)?;
         let header = guest_file::linux_header(&image.file, &kernel, self.report)?;
         let initrd = initrd?;
-        // The kernel is loaded at a multiple of 2 MiB plus its text offset; RAM starts at a multiple.
-        let start = memory.guest.0.next_multiple_of(LINUX_ALIGNMENT).saturating_sub(memory.guest.0).saturating_add(header.text_offset);
-        let kernel_end = start.saturating_add(header.image_bytes).next_multiple_of(PAGE_BYTES);
-        let needed = kernel_end.saturating_add((initrd.len() as u64).next_multiple_of(PAGE_BYTES)).saturating_add(DEVICE_TREE_BYTES);
+        // As the planner places it: kernel, device tree on the next multiple of 2 MiB, initial RAM file system.
+        let kernel_end = header.text_offset.saturating_add(header.image_bytes).checked_next_multiple_of(LINUX_ALIGNMENT).unwrap_or(u64::MAX);
+        let needed = kernel_end.saturating_add(DEVICE_TREE_BYTES).saturating_add(initrd.len() as u64);
         self.fits(partition, memory, needed)?;
         Some(GuestImage::Linux { kernel, initrd, command_line: command_line? })
     }
@@ -68,16 +66,16 @@ impl Resolver<'_> {
         let mut inside = true;
         for segment in &executable.segments {
             let end = segment.address.0.checked_add(segment.memory_bytes);
-            if segment.address < memory.guest || end.is_none_or(|end| end > memory.guest_end()) {
+            if segment.address < memory.guest || end.is_none_or(|_| segment.address.0 >= memory.guest_end()) {
                 inside = false;
                 let message = format!("a segment of `{}` is outside the RAM of `{}`", name.value, partition.name.value);
                 let label = format!("loads {} to {:#x}", segment.address, segment.address.0.saturating_add(segment.memory_bytes).saturating_sub(1));
                 self.outside(partition, memory, message, name, label);
             }
         }
-        let needed: u64 = executable.segments.iter().map(|segment| segment.memory_bytes.next_multiple_of(PAGE_BYTES)).sum();
+        let end = executable.segments.iter().map(|segment| segment.address.0.saturating_add(segment.memory_bytes)).max().unwrap_or(0);
         if inside {
-            self.fits(partition, memory, needed.saturating_add(DEVICE_TREE_BYTES / 4))?;
+            self.fits(partition, memory, end.saturating_sub(memory.guest.0).saturating_add(DEVICE_TREE_BYTES))?;
         }
         inside.then_some(GuestImage::Elf { segments: executable.segments, entry: executable.entry })
     }
@@ -97,14 +95,14 @@ impl Resolver<'_> {
             return None;
         }
         let end = load.0.checked_add(bytes.len() as u64);
-        if load < memory.guest || end.is_none_or(|end| end > memory.guest_end()) {
+        if load < memory.guest || end.is_none_or(|_| load.0 >= memory.guest_end()) {
             let message = format!("`{}` is loaded outside the RAM of `{}`", image.file.value, partition.name.value);
             let label = format!("{} from {load}", format_size(bytes.len() as u64));
             let place = image.load.as_ref().map_or_else(|| image.file.clone(), |address| Located { value: image.file.value.clone(), span: address.span });
             self.outside(partition, memory, message, &place, label);
             return None;
         }
-        self.fits(partition, memory, (bytes.len() as u64).saturating_add(DEVICE_TREE_BYTES / 4))?;
+        self.fits(partition, memory, load.0 - memory.guest.0 + bytes.len() as u64 + DEVICE_TREE_BYTES)?;
         Some(GuestImage::Raw { bytes, load })
     }
 
@@ -119,9 +117,9 @@ impl Resolver<'_> {
         if needed <= memory.bytes {
             return Some(());
         }
-        let message = format!("the image of `{}` needs {} and its RAM has {}", partition.name.value, format_size(needed.next_multiple_of(PAGE_BYTES)), format_size(memory.bytes));
-        let enough = format_size(needed.next_multiple_of(0x20_0000));
-        let diagnostic = Diagnostic::new(Code::ImageTooBig, message).at(partition.image.span, "with its zeroed data and device tree").at(memory.span, "too small");
+        let message = format!("the image of `{}` needs {} and its RAM has {}", partition.name.value, format_size(needed.checked_next_multiple_of(PAGE_BYTES).unwrap_or(needed)), format_size(memory.bytes));
+        let enough = format_size(needed.checked_next_multiple_of(LINUX_ALIGNMENT).unwrap_or(needed));
+        let diagnostic = Diagnostic::new(Code::ImageTooBig, message).at(partition.image.span, "with its zeroed data and its device tree at the end").at(memory.span, "too small");
         self.push(diagnostic.suggest(memory.span, format!("\"{enough}\""), "the least that loads; the guest will want more"));
         None
     }

@@ -1,7 +1,7 @@
 //! Memory: sizes, alignment, what covers what.
 //!
 //! Where a partition's RAM goes is decided by the planner unless the description fixes it; here it is checked that fixed
-//! ranges do not collide and that the sum fits. The planner repeats the exact check with the monitor's final size.
+//! ranges do not collide. Whether everything fits beside the monitor is the last check of all ([`super::fit`]).
 
 use super::Resolver;
 use crate::code::Code;
@@ -132,15 +132,13 @@ impl Resolver<'_> {
         None
     }
 
-    /// Checks fixed ranges against each other, the monitor and the machine, and the sum against the machine.
-    pub(super) fn memory(&mut self, memory_bytes: Option<u64>, trace_records: Option<u64>, partitions: &[Option<model::Partition>]) {
+    /// Checks fixed ranges against each other and the machine.
+    pub(super) fn memory(&mut self, memory_bytes: Option<u64>, partitions: &[Option<model::Partition>]) {
         let Some(memory_bytes) = memory_bytes else {
             return;
         };
-        let board = &self.board.board;
-        let (ram, ram_end) = (board.ram.0, board.ram.0.saturating_add(memory_bytes));
-        let monitor = board.load_address.0;
-        let monitor_end = monitor.saturating_add(monitor_bytes(partitions, trace_records.unwrap_or(0)));
+        let ram = self.board.board.ram.0;
+        let ram_end = ram.saturating_add(memory_bytes);
         let mut fixed: Vec<(u64, u64, Span, String)> = Vec::new();
         for (index, partition) in partitions.iter().enumerate() {
             let Some((start, bytes, span)) = partition.as_ref().and_then(|one| self.fixed_range(index, one)) else {
@@ -149,16 +147,11 @@ impl Resolver<'_> {
             let name = self.partition_name(index).to_owned();
             let Some(end) = start.checked_add(bytes).filter(|end| start >= ram && *end <= ram_end) else {
                 let message = format!("RAM of `{name}` is outside the machine's RAM");
-                let label = format!("{start:#x} + {}", format_size(bytes));
-                self.push(Diagnostic::new(Code::MemoryOutsideRam, message).at(span, label).at(self.description.memory.span, format!("RAM is {ram:#x} to {:#x}", ram_end - 1)));
+                let label = format!("{} from {start:#x}", format_size(bytes));
+                let machine = format!("the machine's RAM is {ram:#x} to {:#x}", ram_end.saturating_sub(1));
+                self.push(Diagnostic::new(Code::MemoryOutsideRam, message).at(span, label).at(self.description.memory.span, machine));
                 continue;
             };
-            if start < monitor_end && monitor < end {
-                let message = format!("RAM of `{name}` overlaps the monitor");
-                let note = format!("the monitor, its plan and the pristine images are at {monitor:#x} to {:#x} in this system", monitor_end - 1);
-                let help = format!("{:#x} is free, and so is leaving `physical_address` out", monitor_end.next_multiple_of(0x20_0000));
-                self.push(Diagnostic::new(Code::MemoryOverlapsMonitor, message).at(span, "").note(note).help(help));
-            }
             if let Some((from, to, other, owner)) = fixed.iter().find(|(from, to, ..)| start < *to && *from < end) {
                 let message = format!("RAM of `{name}` and `{owner}` overlaps");
                 let label = format!("{start:#x} to {:#x}", end - 1);
@@ -166,7 +159,6 @@ impl Resolver<'_> {
             }
             fixed.push((start, end, span, name));
         }
-        self.sum(memory_bytes, monitor_end.saturating_sub(ram), partitions);
     }
 
     /// The physical range that a description fixes for a partition, and where it says so.
@@ -177,33 +169,4 @@ impl Resolver<'_> {
         };
         Some((partition.physical_ram?.0, partition.memory_bytes, span))
     }
-
-    /// Checks that everything fits into the machine.
-    fn sum(&mut self, memory_bytes: u64, monitor: u64, partitions: &[Option<model::Partition>]) {
-        let sizes = partitions.iter().flatten().map(|partition| partition.memory_bytes);
-        let wanted = sizes.fold(monitor, u64::saturating_add);
-        if wanted > memory_bytes {
-            let message = format!("the partitions and the monitor need {} and the machine has {}", format_size(wanted.next_multiple_of(0x10_0000)), format_size(memory_bytes));
-            let span = self.description.memory.span;
-            let enough = format_size(wanted.next_multiple_of(0x400_0000));
-            self.push(Diagnostic::new(Code::MemoryExhausted, message).at(span, "too small").suggest(span, format!("\"{enough}\""), "enough for this system"));
-        }
-    }
-}
-
-/// An upper bound of the bytes from the load address on that the monitor needs: text, tables, rings, pristine images.
-fn monitor_bytes(partitions: &[Option<model::Partition>], trace_records: u64) -> u64 {
-    const TEXT_AND_PLAN: u64 = 0x10_0000;
-    const PER_CORE: u64 = 0x4_0000;
-    let mut bytes = TEXT_AND_PLAN;
-    for partition in partitions.iter().flatten() {
-        let image = match &partition.image {
-            model::GuestImage::Linux { kernel, initrd, .. } => kernel.len() + initrd.len(),
-            model::GuestImage::Elf { segments, .. } => segments.iter().map(|segment| segment.bytes.len()).sum(),
-            model::GuestImage::Raw { bytes, .. } => bytes.len(),
-        };
-        let trace = trace_records.saturating_mul(32);
-        bytes += (image as u64).next_multiple_of(PAGE_BYTES) + partition.cores.len() as u64 * (PER_CORE + trace) + PER_CORE;
-    }
-    bytes
 }

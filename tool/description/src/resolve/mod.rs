@@ -5,6 +5,7 @@
 
 mod channel;
 mod device;
+mod fit;
 mod image;
 mod memory;
 mod partition;
@@ -62,7 +63,7 @@ pub(crate) fn system(description: &Description, path: &Path, file: FileId, optio
     let partitions = resolver.partitions();
     resolver.cores();
     let devices = resolver.devices();
-    resolver.memory(memory_bytes, trace_records, &partitions);
+    resolver.memory(memory_bytes, &partitions);
     let channels = resolver.channels();
     resolver.interrupts(&devices, &channels);
     if resolver.report.has_errors() {
@@ -73,7 +74,7 @@ pub(crate) fn system(description: &Description, path: &Path, file: FileId, optio
     for (partition, devices) in partitions.iter_mut().zip(devices) {
         partition.devices = devices.into_iter().map(|device| device.index).collect();
     }
-    Some(System {
+    let mut system = System {
         name: description.name.value.clone(),
         board,
         memory_bytes: memory_bytes?,
@@ -81,8 +82,11 @@ pub(crate) fn system(description: &Description, path: &Path, file: FileId, optio
         trace_enabled,
         partitions,
         channels: channels.into_iter().collect::<Option<_>>()?,
-        source_hash: resolver.files.finish(),
-    })
+        source_hash: [0; 32],
+    };
+    resolver.fit(&mut system);
+    system.source_hash = resolver.files.finish();
+    Some(system)
 }
 
 /// Finds the board file that a description names.

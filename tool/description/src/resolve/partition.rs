@@ -196,6 +196,13 @@ impl Resolver<'_> {
                 }
             }
         }
+        // With another mistake about cores, or without a partition, this one would only repeat it.
+        let is_clear = !description.partition.is_empty() && description.partition.iter().all(|partition| !partition.cores.is_empty());
+        if is_clear && !seen.iter().any(|(core, _)| core.value == 0) {
+            let message = "no partition uses core 0, which starts the machine";
+            let span = description.partition.first().map_or(description.name.span, |partition| partition.cores.span);
+            self.push(Diagnostic::new(Code::BootCoreUnused, message).at(span, "").help("give core 0 to one of the partitions"));
+        }
     }
 }
 
