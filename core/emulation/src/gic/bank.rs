@@ -29,12 +29,16 @@ pub(super) const fn is_priority(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, PRIORITY_FIRST..=PRIORITY_LAST)
 }
 
+/// States whether an offset within a bank is in one of the six write-one registers, which drivers use at run time.
+pub(super) const fn is_set_clear(register: u64) -> bool {
+    matches!(register >> BLOCK_SHIFT, SET_CLEAR_FIRST..=SET_CLEAR_LAST)
+}
+
 impl<Port: GicPort> Bank<'_, Port> {
     /// Reads a 32-bit register at an aligned offset.
-    #[inline]
     pub(super) fn read(&self, register: u64) -> u32 {
         match register >> BLOCK_SHIFT {
-            SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.masked(register, self.word(register >> 2)),
+            SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.read_set_clear(register),
             GROUP => self.word(register >> 2),
             PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, bytes_of(self.lanes(register))),
             CONFIGURATION_FIRST..=CONFIGURATION_LAST => self.masked(register, self.edge_bits(register)),
@@ -43,16 +47,9 @@ impl<Port: GicPort> Bank<'_, Port> {
     }
 
     /// Writes a 32-bit register at an aligned offset.
-    #[inline]
     pub(super) fn write(&self, register: u64, value: u32) -> Written {
         match register >> BLOCK_SHIFT {
-            SET_CLEAR_FIRST..=SET_CLEAR_LAST => {
-                let mask = self.word(register >> 2);
-                if value & mask != 0 {
-                    self.port.write32(self.base | register, value & mask);
-                }
-                Written::done_if(value & !mask == 0)
-            }
+            SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.write_set_clear(register, value),
             PRIORITY_FIRST..=PRIORITY_LAST => {
                 let mut done = true;
                 for (byte, address) in value.to_le_bytes().into_iter().zip(register..) {
@@ -62,6 +59,22 @@ impl<Port: GicPort> Bank<'_, Port> {
             }
             _ => Written::done_if(value == self.read(register)),
         }
+    }
+
+    /// Reads a write-one register. Inlined: this and [`Self::write_set_clear`] are the accesses with an instruction budget.
+    #[inline(always)]
+    pub(super) fn read_set_clear(&self, register: u64) -> u32 {
+        self.masked(register, self.word(register >> 2))
+    }
+
+    /// Writes the own bits of a write-one register.
+    #[inline(always)]
+    pub(super) fn write_set_clear(&self, register: u64, value: u32) -> Written {
+        let mask = self.word(register >> 2);
+        if value & mask != 0 {
+            self.port.write32(self.base | register, value & mask);
+        }
+        Written::done_if(value & !mask == 0)
     }
 
     /// Reads one byte of IPRIORITYR.
@@ -82,11 +95,13 @@ impl<Port: GicPort> Bank<'_, Port> {
     }
 
     /// Reads the register when any of its bits is the guest's; otherwise the hardware is not touched.
+    #[inline(always)]
     fn masked(&self, register: u64, mask: u32) -> u32 {
         if mask == 0 { 0 } else { self.port.read32(self.base | register) & mask }
     }
 
     /// Ownership of 32 interrupts.
+    #[inline(always)]
     fn word(&self, index: u64) -> u32 {
         self.owned.get((index & 31) as usize).copied().unwrap_or(0)
     }

@@ -1,6 +1,6 @@
 //! GICD, 64 KiB (Arm IHI 0069, 12.8 and 12.9).
 
-use super::bank::{Bank, is_priority};
+use super::bank::{Bank, is_priority, is_set_clear};
 use super::{DISTRIBUTOR_CONTROL, GicPort, IMPLEMENTER, OwnedInterrupts, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, Rejected, Written, half};
 use bulkhead_abi::plan::PartitionPlan;
 
@@ -27,6 +27,17 @@ pub fn distributor_read(
     owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8,
 ) -> Result<u64, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
+    if bytes == 4 && offset & 3 == 0 && is_set_clear(offset) {
+        return Ok(u64::from(bank.read_set_clear(offset)));
+    }
+    other_read(owned, plan, port, offset, bytes)
+}
+
+#[inline(never)]
+fn other_read(
+    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8,
+) -> Result<u64, Rejected> {
+    let bank = Bank { port, base: 0, owned: &owned.shared };
     match bytes {
         4 if offset & 3 == 0 => Ok(match offset {
             0x080..BANK_END => u64::from(bank.read(offset)),
@@ -46,6 +57,17 @@ pub fn distributor_read(
 /// [`Rejected`] when the register has no access of this width; nothing was written.
 #[inline]
 pub fn distributor_write(
+    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8, value: u64,
+) -> Result<Written, Rejected> {
+    let bank = Bank { port, base: 0, owned: &owned.shared };
+    if bytes == 4 && offset & 3 == 0 && is_set_clear(offset) {
+        return Ok(bank.write_set_clear(offset, value as u32));
+    }
+    other_write(owned, plan, port, offset, bytes, value)
+}
+
+#[inline(never)]
+fn other_write(
     owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8, value: u64,
 ) -> Result<Written, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
