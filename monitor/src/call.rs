@@ -2,8 +2,11 @@
 
 use crate::observe::at;
 use crate::state::{Core, RunState, command, report, vcpu_state};
-use bulkhead_abi::hypercall::{DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS};
-use bulkhead_abi::observe::{Counter, TRACE_DOORBELL};
+use bulkhead_abi::ABI_VERSION;
+use bulkhead_abi::hypercall::{
+    CALL_DOORBELL, CALL_HEARTBEAT, CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS,
+};
+use bulkhead_abi::observe::{Counter, TRACE_DOORBELL, TRACE_EXIT};
 use bulkhead_abi::plan::FLAG_MANAGES;
 use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage};
 use bulkhead_abi::PhysicalAddress;
@@ -14,9 +17,32 @@ use bulkhead_sched::limiter::{self, Verdict};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// Exception class in the trace record of a call, whether it came by HVC or SMC.
+const CLASS_CALL: u32 = 0x16;
+
 impl<M: Machine> Core<M> {
     /// Answers the call in the guest's x0 to x3.
     pub fn call(&mut self) {
+        let [function, x1, ..] = self.head.frame.x;
+        self.trace(TRACE_EXIT, CLASS_CALL, function, x1);
+        // The calls of a running control loop first: their cost is asserted.
+        let answer = match function {
+            CALL_VERSION => u64::from(ABI_VERSION),
+            CALL_DOORBELL => self.ring_doorbell(x1),
+            CALL_HEARTBEAT => {
+                self.heartbeat();
+                SUCCESS
+            }
+            _ => return self.other_call(),
+        };
+        self.count(Counter::Hypercall);
+        self.head.frame.set_register(0, answer);
+    }
+
+    /// Calls that change states or only happen at start: PSCI, SMCCC, management. A parked vCPU keeps its frame, and a left
+    /// one gets a new one at its next start, so `x0` is written only while the guest goes on.
+    #[inline(never)]
+    fn other_call(&mut self) {
         let [function, x1, x2, x3, ..] = self.head.frame.x;
         let call = psci::decode(function, x1, x2, x3);
         if function & 0xbf00_0000 == 0x8600_0000 {

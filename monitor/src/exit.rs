@@ -19,7 +19,9 @@ impl<M: Machine> Core<M> {
     pub fn synchronous(&mut self, esr: u64) {
         let syndrome = Syndrome(esr);
         let class = syndrome.exception_class();
-        self.trace(TRACE_EXIT, u32::from(class.0), esr, 0);
+        if !matches!(class, ExceptionClass::HVC64 | ExceptionClass::SMC64) {
+            self.trace(TRACE_EXIT, u32::from(class.0), esr, self.machine.guest_program_counter());
+        }
         match class {
             ExceptionClass::HVC64 => self.call(),
             ExceptionClass::SMC64 => {

@@ -15,10 +15,10 @@ mod target {
         CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord,
     };
     use bulkhead_abi::plan::{CorePlan, PartitionPlan};
-    use bulkhead_arch::aarch64::{self, Hardware};
+    use bulkhead_arch::aarch64::{self, CallReturn, Hardware};
     use bulkhead_arch::{CoreHead, Machine};
     use bulkhead_monitor::boot;
-    use bulkhead_monitor::state::{Core, Shared};
+    use bulkhead_monitor::state::{Core, RunState, Shared};
     use core::mem::offset_of;
 
     type ThisCore = Core<Hardware>;
@@ -81,6 +81,16 @@ mod target {
     extern "C" fn bulkhead_handle_synchronous(core: &mut ThisCore, syndrome: u64) {
         core.synchronous(syndrome);
         core.settle();
+    }
+
+    /// HVC from an AArch64 guest.
+    #[unsafe(no_mangle)]
+    extern "C" fn bulkhead_handle_call(core: &mut ThisCore) -> CallReturn {
+        core.call();
+        // Only a vCPU that left its run can come back with another frame.
+        let left = core.run != RunState::Running;
+        core.settle();
+        CallReturn { head: &raw mut core.head, whole_frame: u64::from(left) }
     }
 
     /// Interrupt that the vectors did not finish.

@@ -45,8 +45,19 @@ core::arch::global_asm!(
     HEAD_STACK = const offset_of!(CoreHead, stack_top),
     HEAD_FAST = const offset_of!(CoreHead, fast_table),
     HEAD_COUNTERS = const offset_of!(CoreHead, counters),
+    CLASS_HVC64 = const 0x16,
     FAST_ENTRIES = const bulkhead_abi::plan::MAX_INTID,
 );
+
+/// What the handler of a call returns to the vectors, in x0 and x1.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CallReturn {
+    /// The head it was given.
+    pub head: *mut CoreHead,
+    /// 1 when every register of the frame is new, so that all must be loaded.
+    pub whole_frame: u64,
+}
 
 unsafe extern "C" {
     fn bulkhead_enter(head: *mut CoreHead) -> !;

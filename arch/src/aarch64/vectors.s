@@ -48,11 +48,15 @@ bulkhead_vectors:
     FATAL 5
     FATAL 6
     FATAL 7
-    // From a guest, AArch64.
+    // From a guest, AArch64. A call saves only what Rust code may change: x19 to x29 stay where they are.
     .balign 128
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
-    b       bulkhead_synchronous
+    mrs     x1, esr_el2
+    lsr     w2, w1, #26
+    cmp     w2, #{CLASS_HVC64}
+    b.ne    bulkhead_synchronous
+    b       bulkhead_call
     .balign 128
     // Interrupt. The fast path forwards an owned, enabled interrupt into list register 0 when that is free.
     stp     x0, x1, [sp]
@@ -89,6 +93,7 @@ bulkhead_vectors:
     .balign 128
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
+    mrs     x1, esr_el2
     b       bulkhead_synchronous
     .balign 128
     stp     x0, x1, [sp]
@@ -106,9 +111,37 @@ bulkhead_vectors:
     b       bulkhead_serror
     .balign 128
 
-bulkhead_synchronous:
+bulkhead_call:
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    str     x18, [sp, #144]
+    str     x30, [sp, #240]
+    mov     x0, sp
+    ldr     x1, [x0, #{HEAD_STACK}]
+    mov     sp, x1
+    bl      bulkhead_handle_call    // returns the head; w1 = 1 when the whole frame is new (started, restarted)
+    mov     sp, x0
+    cbnz    w1, bulkhead_restore
+    ldp     x2, x3, [sp, #16]
+    ldp     x4, x5, [sp, #32]
+    ldp     x6, x7, [sp, #48]
+    ldp     x8, x9, [sp, #64]
+    ldp     x10, x11, [sp, #80]
+    ldp     x12, x13, [sp, #96]
+    ldp     x14, x15, [sp, #112]
+    ldp     x16, x17, [sp, #128]
+    ldr     x18, [sp, #144]
+    ldr     x30, [sp, #240]
+    ldp     x0, x1, [sp]
+    eret
+
+bulkhead_synchronous:               // x1 = ESR_EL2
     SAVE_REST
-    mrs     x1, esr_el2
     HANDLE  bulkhead_handle_synchronous
 
 bulkhead_interrupt:                 // x1 = INTID acknowledged
