@@ -22,10 +22,7 @@ fn main() -> ExitCode {
     match std::fs::write(&temporary, GUEST).and_then(|()| std::fs::rename(&temporary, &output)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!(
-                "bulkhead-guest-freertos: cannot write {}: {why}",
-                output.display()
-            );
+            eprintln!("bulkhead-guest-freertos: cannot write {}: {why}", output.display());
             ExitCode::FAILURE
         }
     }

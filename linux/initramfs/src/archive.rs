@@ -23,11 +23,7 @@ pub struct BadPath {
 
 impl fmt::Display for BadPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "`{}` cannot be a path in the archive: {}",
-            self.path, self.why
-        )
+        write!(formatter, "`{}` cannot be a path in the archive: {}", self.path, self.why)
     }
 }
 
@@ -63,15 +59,9 @@ impl Archive {
         check(path)?;
         for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
             let above = &path[..end];
-            let entry = self
-                .entries
-                .entry(above.to_owned())
-                .or_insert(Entry::Directory);
+            let entry = self.entries.entry(above.to_owned()).or_insert(Entry::Directory);
             if *entry != Entry::Directory {
-                return Err(BadPath {
-                    path: path.to_owned(),
-                    why: "a file has the name of one of its directories",
-                });
+                return Err(BadPath { path: path.to_owned(), why: "a file has the name of one of its directories" });
             }
         }
         Ok(())
@@ -82,13 +72,7 @@ impl Archive {
     /// # Errors
     /// As [`Archive::directory`], or the path is taken.
     pub fn file(&mut self, path: &str, executable: bool, contents: Vec<u8>) -> Result<(), BadPath> {
-        self.leaf(
-            path,
-            Entry::File {
-                executable,
-                contents,
-            },
-        )
+        self.leaf(path, Entry::File { executable, contents })
     }
 
     /// Adds a character device, mode 0600, and the directories above it.
@@ -105,10 +89,7 @@ impl Archive {
             self.directory(above)?;
         }
         if self.entries.contains_key(path) {
-            return Err(BadPath {
-                path: path.to_owned(),
-                why: "another entry has this path",
-            });
+            return Err(BadPath { path: path.to_owned(), why: "another entry has this path" });
         }
         self.entries.insert(path.to_owned(), entry);
         Ok(())
@@ -121,17 +102,9 @@ impl Archive {
         for (inode, (path, entry)) in (1_u32..).zip(&self.entries) {
             let (mode, device, contents): (u32, (u32, u32), &[u8]) = match entry {
                 Entry::Directory => (MODE_DIRECTORY, (0, 0), &[]),
-                Entry::File {
-                    executable: true,
-                    contents,
-                } => (MODE_PROGRAM, (0, 0), contents),
-                Entry::File {
-                    executable: false,
-                    contents,
-                } => (MODE_FILE, (0, 0), contents),
-                Entry::CharacterDevice { major, minor } => {
-                    (MODE_CHARACTER_DEVICE, (*major, *minor), &[])
-                }
+                Entry::File { executable: true, contents } => (MODE_PROGRAM, (0, 0), contents),
+                Entry::File { executable: false, contents } => (MODE_FILE, (0, 0), contents),
+                Entry::CharacterDevice { major, minor } => (MODE_CHARACTER_DEVICE, (*major, *minor), &[]),
             };
             write_entry(&mut bytes, inode, mode, device, path, contents);
         }
@@ -141,19 +114,11 @@ impl Archive {
 }
 
 fn check(path: &str) -> Result<(), BadPath> {
-    let bad = |why| {
-        Err(BadPath {
-            path: path.to_owned(),
-            why,
-        })
-    };
+    let bad = |why| Err(BadPath { path: path.to_owned(), why });
     if path == TRAILER {
         return bad("this name ends an archive");
     }
-    if path
-        .split('/')
-        .any(|component| matches!(component, "" | "." | ".."))
-    {
+    if path.split('/').any(|component| matches!(component, "" | "." | "..")) {
         return bad("it must be relative, without empty, `.` or `..` components");
     }
     if path.contains('\0') {
@@ -163,19 +128,11 @@ fn check(path: &str) -> Result<(), BadPath> {
 }
 
 /// One header of 13 hexadecimal fields of 8 digits, the name with its zero, the contents; both padded.
-fn write_entry(
-    bytes: &mut Vec<u8>,
-    inode: u32,
-    mode: u32,
-    device: (u32, u32),
-    path: &str,
-    contents: &[u8],
-) {
+fn write_entry(bytes: &mut Vec<u8>, inode: u32, mode: u32, device: (u32, u32), path: &str, contents: &[u8]) {
     let links = if mode == MODE_DIRECTORY { 2 } else { 1 };
     let (owner, group, time, check) = (0, 0, 0, 0);
     let (file_system_major, file_system_minor) = (0, 0);
-    let size =
-        u32::try_from(contents.len()).expect("a file of a RAM file system is smaller than 4 GiB");
+    let size = u32::try_from(contents.len()).expect("a file of a RAM file system is smaller than 4 GiB");
     let name_bytes = u32::try_from(path.len() + 1).expect("a path is shorter than 4 GiB");
     bytes.extend_from_slice(b"070701");
     let fields = [
@@ -223,13 +180,8 @@ mod tests {
         let bytes = small().to_bytes();
         let text = String::from_utf8_lossy(&bytes);
         assert_eq!(bytes.len() % ALIGNMENT_BYTES, 0);
-        assert_eq!(
-            text.matches("070701").count(),
-            4,
-            "dev, dev/console, init, trailer"
-        );
-        let positions = ["dev\0", "dev/console\0", "init\0", "TRAILER!!!\0"]
-            .map(|name| text.find(name).unwrap());
+        assert_eq!(text.matches("070701").count(), 4, "dev, dev/console, init, trailer");
+        let positions = ["dev\0", "dev/console\0", "init\0", "TRAILER!!!\0"].map(|name| text.find(name).unwrap());
         assert!(positions.is_sorted(), "{positions:?}");
     }
 
@@ -238,9 +190,8 @@ mod tests {
         let mut archive = Archive::new();
         archive.file("a", true, b"xyz".to_vec()).unwrap();
         let expected = concat!(
-            "070701", "00000001", "000081ED", "00000000", "00000000", "00000001", "00000000",
-            "00000003", "00000000", "00000000", "00000000", "00000000", "00000002", "00000000",
-            "a\0", "xyz\0"
+            "070701", "00000001", "000081ED", "00000000", "00000000", "00000001", "00000000", "00000003", "00000000",
+            "00000000", "00000000", "00000000", "00000002", "00000000", "a\0", "xyz\0"
         );
         assert!(archive.to_bytes().starts_with(expected.as_bytes()));
     }
@@ -264,16 +215,10 @@ mod tests {
     #[test]
     fn bad_paths_are_refused() {
         for path in ["", "/init", "a//b", "../b", "a/.", "TRAILER!!!", "a\0b"] {
-            assert!(
-                Archive::new().file(path, false, Vec::new()).is_err(),
-                "{path:?}"
-            );
+            assert!(Archive::new().file(path, false, Vec::new()).is_err(), "{path:?}");
         }
         let mut archive = small();
         assert!(archive.file("init", false, Vec::new()).is_err(), "taken");
-        assert!(
-            archive.file("init/below", false, Vec::new()).is_err(),
-            "below a file"
-        );
+        assert!(archive.file("init/below", false, Vec::new()).is_err(), "below a file");
     }
 }

@@ -44,18 +44,11 @@ pub enum NotAKernel {
 impl fmt::Display for NotAKernel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownForm => write!(
-                formatter,
-                "neither a raw arm64 Image, nor gzip, nor an EFI zboot program"
-            ),
-            Self::PayloadOutside => write!(
-                formatter,
-                "an EFI zboot program whose payload lies outside the file"
-            ),
-            Self::Compression(name) => write!(
-                formatter,
-                "an EFI zboot program compressed with `{name}`; gzip and zstd are supported"
-            ),
+            Self::UnknownForm => write!(formatter, "neither a raw arm64 Image, nor gzip, nor an EFI zboot program"),
+            Self::PayloadOutside => write!(formatter, "an EFI zboot program whose payload lies outside the file"),
+            Self::Compression(name) => {
+                write!(formatter, "an EFI zboot program compressed with `{name}`; gzip and zstd are supported")
+            }
         }
     }
 }
@@ -71,10 +64,7 @@ pub fn packing(vmlinuz: &[u8]) -> Result<Packing<'_>, NotAKernel> {
         return Ok(Packing::Raw);
     }
     if vmlinuz.starts_with(GZIP_MAGIC) {
-        return Ok(Packing::Compressed {
-            program: "gzip",
-            payload: vmlinuz,
-        });
+        return Ok(Packing::Compressed { program: "gzip", payload: vmlinuz });
     }
     if vmlinuz.get(4..8) != Some(ZBOOT_MAGIC) {
         return Err(NotAKernel::UnknownForm);
@@ -83,22 +73,12 @@ pub fn packing(vmlinuz: &[u8]) -> Result<Packing<'_>, NotAKernel> {
     let bytes = word(vmlinuz, ZBOOT_PAYLOAD_BYTES).ok_or(NotAKernel::PayloadOutside)?;
     let end = start.checked_add(bytes).ok_or(NotAKernel::PayloadOutside)?;
     let payload = vmlinuz.get(start..end).ok_or(NotAKernel::PayloadOutside)?;
-    let name = vmlinuz
-        .get(ZBOOT_COMPRESSION)
-        .ok_or(NotAKernel::PayloadOutside)?;
+    let name = vmlinuz.get(ZBOOT_COMPRESSION).ok_or(NotAKernel::PayloadOutside)?;
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     match name {
-        b"gzip" => Ok(Packing::Compressed {
-            program: "gzip",
-            payload,
-        }),
-        b"zstd" | b"zstd22" => Ok(Packing::Compressed {
-            program: "zstd",
-            payload,
-        }),
-        other => Err(NotAKernel::Compression(
-            String::from_utf8_lossy(other).into_owned(),
-        )),
+        b"gzip" => Ok(Packing::Compressed { program: "gzip", payload }),
+        b"zstd" | b"zstd22" => Ok(Packing::Compressed { program: "zstd", payload }),
+        other => Err(NotAKernel::Compression(String::from_utf8_lossy(other).into_owned())),
     }
 }
 
@@ -138,38 +118,17 @@ mod tests {
     #[test]
     fn gzip_and_zboot_payloads_are_found() {
         let gzip = [0x1f, 0x8b, 8, 0];
-        assert_eq!(
-            packing(&gzip),
-            Ok(Packing::Compressed {
-                program: "gzip",
-                payload: &gzip
-            })
-        );
+        assert_eq!(packing(&gzip), Ok(Packing::Compressed { program: "gzip", payload: &gzip }));
         let image = zboot(100, 4, b"zstd22");
-        assert_eq!(
-            packing(&image),
-            Ok(Packing::Compressed {
-                program: "zstd",
-                payload: b"data"
-            })
-        );
+        assert_eq!(packing(&image), Ok(Packing::Compressed { program: "zstd", payload: b"data" }));
     }
 
     #[test]
     fn what_is_no_kernel_is_refused() {
         assert_eq!(packing(b"\x7fELF"), Err(NotAKernel::UnknownForm));
         assert_eq!(packing(&[]), Err(NotAKernel::UnknownForm));
-        assert_eq!(
-            packing(&zboot(100, 40, b"gzip")),
-            Err(NotAKernel::PayloadOutside)
-        );
-        assert_eq!(
-            packing(&zboot(u32::MAX, u32::MAX, b"gzip")),
-            Err(NotAKernel::PayloadOutside)
-        );
-        assert_eq!(
-            packing(&zboot(100, 4, b"lzma")),
-            Err(NotAKernel::Compression("lzma".into()))
-        );
+        assert_eq!(packing(&zboot(100, 40, b"gzip")), Err(NotAKernel::PayloadOutside));
+        assert_eq!(packing(&zboot(u32::MAX, u32::MAX, b"gzip")), Err(NotAKernel::PayloadOutside));
+        assert_eq!(packing(&zboot(100, 4, b"lzma")), Err(NotAKernel::Compression("lzma".into())));
     }
 }

@@ -19,9 +19,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
         ["kernel", vmlinuz, output] => write_kernel(Path::new(vmlinuz), Path::new(output)),
-        ["archive", output, entries @ ..] if !entries.is_empty() => {
-            write_archive(Path::new(output), entries)
-        }
+        ["archive", output, entries @ ..] if !entries.is_empty() => write_archive(Path::new(output), entries),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -41,9 +39,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn write_kernel(vmlinuz: &Path, output: &Path) -> Outcome<()> {
     let bytes = read(vmlinuz)?;
     let unpacked;
-    let image = match packing(&bytes)
-        .map_err(|why| format!("{} is no arm64 kernel: {why}", vmlinuz.display()))?
-    {
+    let image = match packing(&bytes).map_err(|why| format!("{} is no arm64 kernel: {why}", vmlinuz.display()))? {
         Packing::Raw => bytes.as_slice(),
         Packing::Compressed { program, payload } => {
             unpacked = filter(program, &["-dc"], payload)?;
@@ -51,11 +47,7 @@ fn write_kernel(vmlinuz: &Path, output: &Path) -> Outcome<()> {
         }
     };
     if !is_raw_image(image) {
-        return Err(format!(
-            "{} holds no raw arm64 Image after decompression",
-            vmlinuz.display()
-        )
-        .into());
+        return Err(format!("{} holds no raw arm64 Image after decompression", vmlinuz.display()).into());
     }
     replace(output, image)
 }
@@ -65,9 +57,7 @@ fn write_archive(output: &Path, entries: &[&str]) -> Outcome<()> {
     // The kernel opens this before /init runs; without it /init has no output until it mounts /dev.
     archive.character_device("dev/console", 5, 1)?;
     for entry in entries {
-        let (path, file) = entry
-            .split_once('=')
-            .ok_or_else(|| format!("`{entry}` is not of the form PATH=FILE"))?;
+        let (path, file) = entry.split_once('=').ok_or_else(|| format!("`{entry}` is not of the form PATH=FILE"))?;
         let file = Path::new(file);
         archive.file(path, is_executable(file)?, read(file)?)?;
     }
@@ -77,8 +67,7 @@ fn write_archive(output: &Path, entries: &[&str]) -> Outcome<()> {
 
 fn is_executable(file: &Path) -> Outcome<bool> {
     use std::os::unix::fs::PermissionsExt;
-    let metadata =
-        std::fs::metadata(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
+    let metadata = std::fs::metadata(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
     Ok(metadata.permissions().mode() & 0o100 != 0)
 }
 
@@ -88,19 +77,10 @@ fn read(file: &Path) -> Outcome<Vec<u8>> {
 
 /// Runs `input` through a program. A thread feeds it, since both pipes can fill up.
 fn filter(program: &str, arguments: &[&str], input: &[u8]) -> Outcome<Vec<u8>> {
-    let cannot = |why: std::io::Error| {
-        format!("cannot run {program}: {why}; is the package {program} installed?")
-    };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(cannot)?;
-    let mut pipe = child
-        .stdin
-        .take()
-        .ok_or("the child has no standard input")?;
+    let cannot = |why: std::io::Error| format!("cannot run {program}: {why}; is the package {program} installed?");
+    let mut child =
+        Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let mut pipe = child.stdin.take().ok_or("the child has no standard input")?;
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
             // A failed write shows as the program's own failure below.
@@ -124,8 +104,7 @@ fn replace(output: &Path, bytes: &[u8]) -> Outcome<()> {
     let mut temporary = output.as_os_str().to_owned();
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    let written =
-        std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, output));
+    let written = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, output));
     if let Err(why) = written {
         let _ = std::fs::remove_file(&temporary);
         return Err(format!("cannot write {}: {why}", output.display()).into());
