@@ -4,13 +4,13 @@ use crate::checksum::crc32c;
 use crate::error::PlanError;
 use crate::information;
 use crate::interrupts;
-use crate::layout::{AreaKind, CONSOLE_BYTES, CORE_DATA_BYTES, CORE_STACK_BYTES, Layout, SHARED_BYTES};
+use crate::layout::{AreaKind, CONSOLE_BYTES, CORE_DATA_BYTES, Layout, SHARED_BYTES};
 use crate::maps::{self, CoreUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
 use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::image::{CoreBoot, ImageHeader, IMAGE_MAGIC, PartitionEntry};
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, STACK_BYTES};
 use bulkhead_abi::plan::{
     CORE_PLAN_MAGIC, CPTR, CorePlan, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HealthPlan, MAX_DOORBELLS, MDCR,
     MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VTCR,
@@ -282,7 +282,7 @@ fn core_boot(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
     CoreBoot {
         mpidr: mpidr(system, core_use.board_core),
         el2_root: settled.el2.get(core).map_or(PhysicalAddress(0), |(_, tables)| tables.root()),
-        stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + CORE_STACK_BYTES),
+        stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + STACK_BYTES),
         plan: layout.address(AreaKind::CorePlan(core)),
         data: layout.address(AreaKind::Data(core)),
         data_bytes: CORE_DATA_BYTES,

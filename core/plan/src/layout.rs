@@ -9,7 +9,7 @@
 //! and catch nothing more.
 
 use crate::error::PlanError;
-use crate::model::{System};
+use crate::model::System;
 use crate::tables::BLOCK_BYTES;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -17,13 +17,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bulkhead_abi::channel::writer_bytes;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
+use bulkhead_abi::image::STACK_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 
 /// Private data of one core.
 pub const CORE_DATA_BYTES: u64 = 8 << 10;
-/// Stack of one core.
-pub const CORE_STACK_BYTES: u64 = 16 << 10;
 /// Monitor state shared by the cores of one partition.
 pub const SHARED_BYTES: u64 = 16 << 10;
 /// Entries of a console ring.
@@ -250,7 +249,7 @@ fn take_pristine(cursor: &mut Cursor, sizes: &Sizes) {
 fn take_state(cursor: &mut Cursor, system: &System, core_count: usize) {
     cursor.take(AreaKind::Guard, PAGE_BYTES);
     for core in 0..core_count {
-        cursor.take(AreaKind::Stack(core), CORE_STACK_BYTES);
+        cursor.take(AreaKind::Stack(core), STACK_BYTES);
         cursor.take(AreaKind::Data(core), CORE_DATA_BYTES);
     }
     (0..core_count).for_each(|core| cursor.take(AreaKind::Counters(core), PAGE_BYTES));
