@@ -91,7 +91,9 @@ impl<M: Machine> Core<M> {
             }
             WINDOW_UART => {
                 self.count(Counter::Console);
-                Some(u64::from(self.shared.uart.read(offset)))
+                let read = self.shared.uart.read(offset);
+                self.uart_line(read.interrupt);
+                Some(u64::from(read.value))
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
@@ -155,12 +157,18 @@ impl<M: Machine> Core<M> {
         if let Some(byte) = effect.output {
             self.console_byte(byte);
         }
+        self.uart_line(effect.interrupt);
+    }
+
+    /// Moves the virtual UART's interrupt line, a spare interrupt of the board.
+    fn uart_line(&self, effect: LineEffect) {
+        if effect == LineEffect::None {
+            return;
+        }
         let count = self.partition.interrupt_count as usize;
         let line = self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE);
-        match (effect.interrupt, line) {
-            (LineEffect::Pend, Some(line)) => self.pend_spare(line.intid, true),
-            (LineEffect::Clear, Some(line)) => self.pend_spare(line.intid, false),
-            _ => {}
+        if let Some(line) = line {
+            self.pend_spare(line.intid, effect == LineEffect::Pend);
         }
     }
 

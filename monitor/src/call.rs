@@ -244,5 +244,4 @@ impl<M: Machine> ManagementPort for Management<'_, M> {
             _ => INVALID_PARAMETERS,
         }
     }
-    fn heartbeat(&self) {}
 }
