@@ -51,12 +51,14 @@ pub struct WriterHeader {
     pub latest_pair: u32,
     /// Sampling: newest slot within each pair (bit p for pair p).
     pub pair_slots: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Incarnation of the source, never zero while open; the destination echoes it in [`ReaderPage::epoch`].
+    pub epoch: u32,
     /// Queuing: messages written; sampling: values written.
     pub written: u64,
+    /// Queuing: messages that the source knows to be read, where a destination that has lost its page goes on.
+    pub acknowledged: u64,
     /// Zero.
-    pub padding: [u64; 3],
+    pub padding: [u64; 2],
 }
 
 /// The destination's page.
@@ -69,8 +71,8 @@ pub struct ReaderPage {
     pub read: u64,
     /// Sampling: pair being read.
     pub reading_pair: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// [`WriterHeader::epoch`] that `read` belongs to; `read` means nothing to a source of another epoch.
+    pub epoch: u32,
 }
 
 /// Head of a slot; the payload follows, padded to a multiple of 8. Slot stride = 24 + payload, rounded up to 64.

@@ -1,0 +1,236 @@
+//! Interleavings of the two ends under the C11 memory model, by loom: nothing torn, nothing lost, nothing out of order.
+//!
+//! The barriers are part of the claim: without the two full barriers of the sampling port the checker finds a torn value,
+//! which the last tests assert (a test that cannot fail proves nothing).
+
+use bulkhead_abi::channel::slot_stride;
+use bulkhead_channel::{
+    Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError, SharedMemory,
+};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::thread;
+
+const READER: usize = 4096 / 8;
+const WRITER: usize = 8192 / 8;
+
+/// A window on the model checker's atomics. Words that the protocol does not use are not there: each cell costs time.
+struct Model {
+    words: usize,
+    reader: Vec<AtomicU64>,
+    writer: Vec<AtomicU64>,
+    slots: Vec<Vec<AtomicU64>>,
+    stride: usize,
+    barriers: bool,
+}
+
+impl Model {
+    fn new(geometry: Geometry, barriers: bool) -> Self {
+        let cells = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let used = 3 + geometry.message_bytes().div_ceil(8) as usize;
+        Self {
+            words: geometry.window_bytes() as usize / 8,
+            reader: cells(3),
+            writer: cells(6),
+            slots: (0..geometry.slots()).map(|_| cells(used)).collect(),
+            stride: slot_stride(geometry.message_bytes()) as usize / 8,
+            barriers,
+        }
+    }
+
+    fn cell(&self, word: usize) -> Option<&AtomicU64> {
+        if word >= WRITER + 8 {
+            let index = word - WRITER - 8;
+            self.slots.get(index / self.stride)?.get(index % self.stride)
+        } else if word >= WRITER {
+            self.writer.get(word - WRITER)
+        } else {
+            self.reader.get(word.checked_sub(READER)?)
+        }
+    }
+}
+
+impl SharedMemory for Model {
+    fn words(&self) -> usize {
+        self.words
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.cell(word).map_or(0, |cell| cell.load(Ordering::Relaxed))
+    }
+
+    fn load_acquire(&self, word: usize) -> u64 {
+        self.cell(word).map_or(0, |cell| cell.load(Ordering::Acquire))
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        if let Some(cell) = self.cell(word) {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn store_release(&self, word: usize, value: u64) {
+        if let Some(cell) = self.cell(word) {
+            cell.store(value, Ordering::Release);
+        }
+    }
+
+    fn full_barrier(&self) {
+        if self.barriers {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// Memory that is shared between the model's threads.
+#[derive(Clone)]
+struct Shared(Arc<Model>);
+
+impl SharedMemory for Shared {
+    fn words(&self) -> usize {
+        self.0.words()
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.0.load(word)
+    }
+
+    fn load_acquire(&self, word: usize) -> u64 {
+        self.0.load_acquire(word)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        self.0.store(word, value);
+    }
+
+    fn store_release(&self, word: usize, value: u64) {
+        self.0.store_release(word, value);
+    }
+
+    fn full_barrier(&self) {
+        self.0.full_barrier();
+    }
+}
+
+fn explore(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.max_branches = 10_000;
+    model.check(run);
+}
+
+/// A source writes `writes` values while a destination reads `reads` times. Every value that is read is whole (its
+/// checksum holds, or `read` would report corruption) and no older than the one before.
+fn sampling(barriers: bool, writes: u64, reads: usize, preemptions: usize) {
+    explore(preemptions, move || {
+        let geometry = Geometry::sampling(8).unwrap();
+        let memory = Shared(Arc::new(Model::new(geometry, barriers)));
+        let mut writer = SamplingWriter::open(memory.clone(), geometry, 1).unwrap();
+        let mut reader = SamplingReader::open(memory, geometry).unwrap();
+        let _ = writer.write(&1u64.to_le_bytes(), 0).unwrap();
+        let source = thread::spawn(move || {
+            for value in 2..=writes {
+                let _ = writer.write(&value.to_le_bytes(), 0).unwrap();
+            }
+        });
+        let mut buffer = [0; 8];
+        let mut last = 0;
+        for _ in 0..reads {
+            let sample = reader.read(&mut buffer).expect("a whole value");
+            let value = u64::from_le_bytes(sample.message.payload.try_into().unwrap());
+            assert_eq!(value, sample.message.sequence);
+            assert!(value >= last, "{value} after {last}");
+            last = value;
+        }
+        source.join().unwrap();
+        let sample = reader.read(&mut buffer).unwrap();
+        assert_eq!(sample.message.sequence, writes, "the newest value is there after the source has finished");
+    });
+}
+
+#[test]
+fn a_sampled_value_is_never_torn() {
+    sampling(true, 3, 1, 3);
+    sampling(true, 4, 2, 2);
+}
+
+#[test]
+#[should_panic(expected = "a whole value")]
+fn without_full_barriers_a_torn_value_is_found() {
+    sampling(false, 4, 2, 2);
+}
+
+/// The destination opens while the source opens and writes: it sees nothing or a whole value.
+#[test]
+fn opening_races_with_writing() {
+    explore(2, || {
+        let geometry = Geometry::sampling(8).unwrap();
+        let memory = Shared(Arc::new(Model::new(geometry, true)));
+        let other = memory.clone();
+        let source = thread::spawn(move || {
+            let mut writer = SamplingWriter::open(other, geometry, 1).unwrap();
+            let _ = writer.write(b"first", 0).unwrap();
+        });
+        let mut reader = SamplingReader::open(memory, geometry).unwrap();
+        match reader.read(&mut [0; 8]) {
+            Ok(sample) => assert_eq!(sample.message.payload, b"first"),
+            Err(error) => assert!(matches!(error, SampleError::PeerClosed | SampleError::NoValue), "{error:?}"),
+        }
+        source.join().unwrap();
+    });
+}
+
+/// A queue of `depth` is sent `messages` while the destination receives: in order, whole, none lost, none twice.
+fn queuing(depth: u32, messages: u64, preemptions: usize) {
+    explore(preemptions, move || {
+        let geometry = Geometry::queuing(8, depth).unwrap();
+        let memory = Shared(Arc::new(Model::new(geometry, true)));
+        let mut writer = QueuingWriter::open(memory.clone(), geometry, 1).unwrap();
+        let mut reader = QueuingReader::open(memory, geometry).unwrap();
+        let source = thread::spawn(move || {
+            let mut sent = 0;
+            // One attempt each, so that the model stays finite: a full queue skips the message.
+            for _ in 0..messages {
+                match writer.send(&(sent + 1u64).to_le_bytes(), 0) {
+                    Ok(written) => {
+                        sent += 1;
+                        assert_eq!(written.sequence, sent);
+                    }
+                    Err(error) => assert_eq!(error, SendError::Full),
+                }
+            }
+            sent
+        });
+        let mut received = 0;
+        let mut buffer = [0; 8];
+        for _ in 0..messages {
+            received += receive(&mut reader, &mut buffer, received);
+        }
+        let sent = source.join().unwrap();
+        while receive(&mut reader, &mut buffer, received) == 1 {
+            received += 1;
+        }
+        assert_eq!(received, sent, "nothing lost");
+    });
+}
+
+/// Receives at most one message and checks that it is number `received + 1`; returns how many it got.
+fn receive(reader: &mut QueuingReader<Shared>, buffer: &mut [u8], received: u64) -> u64 {
+    match reader.receive(buffer) {
+        Ok(message) => {
+            assert_eq!(message.sequence, received + 1);
+            assert_eq!(message.payload, (received + 1).to_le_bytes());
+            1
+        }
+        Err(error) => {
+            assert_eq!(error, ReceiveError::Empty);
+            0
+        }
+    }
+}
+
+#[test]
+fn queued_messages_arrive_once_in_order_and_whole() {
+    queuing(1, 3, 2);
+    queuing(2, 3, 2);
+}
