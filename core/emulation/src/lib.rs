@@ -37,4 +37,5 @@ pub mod sysreg;
 pub mod trap;
 
 #[cfg(test)]
+#[path = "../tests/support/random.rs"]
 mod testing;

@@ -15,8 +15,6 @@
 mod bank;
 mod distributor;
 mod redistributor;
-#[cfg(test)]
-mod shadow;
 
 pub use distributor::{distributor_read, distributor_write};
 pub use redistributor::{FRAME_BYTES, redistributor_read, redistributor_write};

@@ -17,8 +17,6 @@
 
 mod config;
 mod registers;
-#[cfg(test)]
-mod tests;
 
 pub use config::{config_read, config_write};
 pub use registers::{PORT_INFORMATION, register_read, register_write};

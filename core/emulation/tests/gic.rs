@@ -1,111 +1,11 @@
-//! A GIC model with an owner per bit: it panics on any access that the partition may not cause. The heart of the tests.
+//! Each rule of the GIC filter, on a GIC model that panics on any access that the partition may not cause.
 
-use super::*;
-use crate::testing::{Random, plan};
-use core::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::vec::Vec;
+mod support;
 
-/// What lies behind the port.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Frame {
-    Distributor,
-    Redistributor,
-}
-
-/// Registers as words; writes are checked against the owned INTIDs by arithmetic that shares nothing with the filter.
-struct Shadow {
-    frame: Frame,
-    owned: Vec<u32>,
-    cores: Vec<u64>,
-    words: RefCell<BTreeMap<u64, u32>>,
-    accesses: Cell<usize>,
-    priorities: RefCell<BTreeMap<u32, u8>>,
-}
-
-impl Shadow {
-    fn new(frame: Frame, plan: &PartitionPlan) -> Self {
-        let owned = match frame {
-            Frame::Distributor => plan.interrupts.iter().take(plan.interrupt_count as usize).map(|i| i.intid).collect(),
-            Frame::Redistributor => (0..15).chain([27, 30]).collect(),
-        };
-        let cores = plan.vcpu_mpidr.iter().take(plan.vcpu_count as usize).map(|m| m & 0xff_00ff_ffff).collect();
-        Self { frame, owned, cores, words: RefCell::default(), accesses: Cell::new(0), priorities: RefCell::default() }
-    }
-
-    /// Offset within the register bank.
-    fn bank(&self, offset: u64) -> u64 {
-        match self.frame {
-            Frame::Distributor => offset,
-            Frame::Redistributor => {
-                assert_eq!(offset >> 16, 1, "only the SGI frame is forwarded, not {offset:#x}");
-                offset & 0xffff
-            }
-        }
-    }
-
-    fn count(&self) {
-        self.accesses.set(self.accesses.get() + 1);
-    }
-
-    fn set(&self, offset: u64, value: u32) {
-        self.words.borrow_mut().insert(offset, value);
-    }
-}
-
-impl GicPort for Shadow {
-    fn read32(&self, offset: u64) -> u32 {
-        assert_eq!(offset % 4, 0);
-        self.count();
-        let register = self.bank(offset);
-        assert!((0x100..0x800).contains(&register) || (0xc00..0xd00).contains(&register), "read of {register:#x}");
-        self.words.borrow().get(&offset).copied().unwrap_or(0)
-    }
-
-    fn write32(&self, offset: u64, value: u32) {
-        assert_eq!(offset % 4, 0);
-        self.count();
-        let register = self.bank(offset);
-        // A10, A11: only write-one registers are written as words; never GICD_CTLR, IGROUPR, ICFGR, IGRPMODR.
-        assert!((0x100..0x400).contains(&register), "word write to {register:#x}");
-        let first = (register % 0x80) as u32 * 8;
-        for bit in 0..32 {
-            assert!(value & (1 << bit) == 0 || self.owned.contains(&(first + bit)), "INTID {} at {register:#x}", first + bit);
-        }
-    }
-
-    fn write8(&self, offset: u64, value: u8) {
-        self.count();
-        let register = self.bank(offset);
-        assert!((0x400..0x800).contains(&register), "byte write to {register:#x}");
-        assert!(self.owned.contains(&((register - 0x400) as u32)), "priority of {}", register - 0x400);
-        // A8: 0 is the monitor's.
-        assert!(value >= 8, "priority {value}");
-    }
-
-    fn read64(&self, offset: u64) -> u64 {
-        self.count();
-        assert!(self.frame == Frame::Distributor && offset.is_multiple_of(8));
-        assert!(self.owned.contains(&((offset - 0x6000) as u32 / 8)));
-        let words = self.words.borrow();
-        let word = |at| u64::from(words.get(&at).copied().unwrap_or(0));
-        word(offset) | word(offset + 4) << 32
-    }
-
-    fn write64(&self, offset: u64, value: u64) {
-        self.count();
-        assert!(self.frame == Frame::Distributor && offset.is_multiple_of(8));
-        assert!(self.owned.contains(&((offset - 0x6000) as u32 / 8)), "route at {offset:#x}");
-        assert!(self.cores.contains(&value), "routed to {value:#x}");
-        self.set(offset, value as u32);
-        self.set(offset + 4, (value >> 32) as u32);
-    }
-
-    fn priority_changed(&self, intid: u32, priority: u8) {
-        assert!(self.owned.contains(&intid) && priority >= 8);
-        self.priorities.borrow_mut().insert(intid, priority);
-    }
-}
+use bulkhead_abi::plan::PartitionPlan;
+use bulkhead_emulation::gic::*;
+use support::plan;
+use support::shadow::{Frame, Shadow};
 
 /// Interrupts at word boundaries and in between.
 const OWN: [u32; 5] = [32, 63, 64, 100, 255];
@@ -118,52 +18,6 @@ fn distributor() -> (OwnedInterrupts, PartitionPlan, Shadow) {
 fn redistributor() -> (OwnedInterrupts, PartitionPlan, Shadow) {
     let plan = plan(&OWN);
     (OwnedInterrupts::from_plan(&plan), plan, Shadow::new(Frame::Redistributor, &plan))
-}
-
-/// An offset that an attacker picks: anywhere, or near the registers.
-fn hostile_offset(random: &mut Random, bytes: u64) -> u64 {
-    let offset = match random.below(4) {
-        0 => random.below(bytes),
-        1 => 0x6000 + random.below(0x2000),
-        2 => 0x1_0000 + random.below(32) * 0x80 + random.below(8),
-        _ => random.below(0x1000),
-    } % bytes;
-    if random.below(8) == 0 { offset } else { offset & !3 }
-}
-
-const WIDTHS: [u8; 4] = [1, 2, 4, 8];
-
-#[test]
-fn hostile_accesses_never_reach_foreign_distributor_bits() {
-    // A8, A10, A11, QV-13, QV-16.
-    let (owned, plan, shadow) = distributor();
-    let mut random = Random::new(5);
-    for _ in 0..400_000 {
-        let offset = hostile_offset(&mut random, 0x1_0000);
-        let bytes = WIDTHS[random.below(4) as usize];
-        let _ = distributor_write(&owned, &plan, &shadow, offset, bytes, random.hostile());
-        let _ = distributor_read(&owned, &plan, &shadow, offset, bytes);
-    }
-    assert!(shadow.accesses.get() > 1000);
-}
-
-#[test]
-fn hostile_accesses_never_reach_foreign_redistributor_bits() {
-    let (owned, plan, shadow) = redistributor();
-    let mut random = Random::new(6);
-    for _ in 0..400_000 {
-        let frame = random.below(3) * FRAME_BYTES;
-        let offset = frame + hostile_offset(&mut random, FRAME_BYTES);
-        let bytes = WIDTHS[random.below(4) as usize];
-        let vcpu = random.below(2) as u32;
-        let before = shadow.accesses.get();
-        let _ = redistributor_write(&owned, &plan, vcpu, &shadow, offset, bytes, random.hostile());
-        let _ = redistributor_read(&owned, &plan, vcpu, &shadow, offset, bytes);
-        if frame / FRAME_BYTES != u64::from(vcpu) {
-            assert_eq!(shadow.accesses.get(), before, "another vCPU's frame touched the hardware");
-        }
-    }
-    assert!(shadow.accesses.get() > 1000);
 }
 
 #[test]

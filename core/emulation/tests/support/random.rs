@@ -1,7 +1,4 @@
-//! What the tests of this crate share: a seeded generator and a small plan.
-
-use bulkhead_abi::plan::{INTERRUPT_DEVICE, InterruptPlan, PartitionPlan};
-use zerocopy::FromZeros;
+//! A seeded generator for tests.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): every run draws the same numbers, so a failure repeats.
 pub(crate) struct Random(u64);
@@ -32,18 +29,4 @@ impl Random {
             _ => self.next(),
         }
     }
-}
-
-/// A plan of two vCPUs on cores 2 and 5 of a board whose second cluster starts at core 4, with these interrupts.
-pub(crate) fn plan(intids: &[u32]) -> PartitionPlan {
-    let mut plan = PartitionPlan::new_zeroed();
-    plan.vcpu_count = 2;
-    plan.vcpu_mpidr[0] = 0x8000_0002;
-    plan.vcpu_mpidr[1] = 0x8000_0101;
-    for (slot, intid) in plan.interrupts.iter_mut().zip(intids) {
-        *slot = InterruptPlan { intid: *intid, kind: INTERRUPT_DEVICE, edge: 0, pci_function: 0 };
-    }
-    plan.interrupt_count = intids.len() as u32;
-    plan.highest_intid = intids.iter().copied().max().unwrap_or(31);
-    plan
 }
