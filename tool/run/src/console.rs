@@ -83,7 +83,8 @@ impl RingReader {
         }
         for entry in entries.into_iter().skip(usize::try_from(valid_from - first).unwrap_or(usize::MAX)) {
             self.latest_ticks = self.latest_ticks.max(entry >> 8);
-            self.pending.push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Byte(entry.to_le_bytes()[0]) });
+            self.pending
+                .push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Byte(entry.to_le_bytes()[0]) });
         }
         self.read = written;
     }
@@ -140,7 +141,8 @@ impl Merger {
 
     fn earliest(&self, horizon: Option<u64>) -> Option<usize> {
         let horizon = horizon?;
-        let heads = self.rings.iter().enumerate().filter_map(|(index, ring)| Some((ring.pending.front()?.time_ticks, index)));
+        let heads =
+            self.rings.iter().enumerate().filter_map(|(index, ring)| Some((ring.pending.front()?.time_ticks, index)));
         heads.min().filter(|(ticks, _)| *ticks <= horizon).map(|(_, index)| index)
     }
 }
@@ -277,7 +279,8 @@ impl ConsoleReader {
     /// Makes a reader that begins with the oldest output still in the rings.
     #[must_use]
     pub fn new(plan: &ImagePlan) -> Self {
-        let consoles = (0..plan.partitions.len()).map(|index| (merger_of(plan, index), LineCutter::new(index))).collect();
+        let consoles =
+            (0..plan.partitions.len()).map(|index| (merger_of(plan, index), LineCutter::new(index))).collect();
         Self { consoles, flush_after: None }
     }
 

@@ -150,7 +150,9 @@ impl fmt::Display for RunError {
                 }
                 write!(f, ". Free some, set TMPDIR to a directory with room, or give the system less `memory`.")
             }
-            Self::RamFile { parent, cause } => write!(f, "cannot use the machine's RAM file in {}: {cause}", parent.display()),
+            Self::RamFile { parent, cause } => {
+                write!(f, "cannot use the machine's RAM file in {}: {cause}", parent.display())
+            }
             Self::Image(message) | Self::Plugin(message) | Self::Other(message) => f.write_str(message),
             Self::Host { doing, cause } => write!(f, "{doing}: {cause}"),
             Self::QemuEnded { status, stderr } => {

@@ -29,7 +29,9 @@ impl ImagePlan {
         let core_count = header.core_count as usize;
         let partition_count = header.partition_count as usize;
         if core_count > MAX_CORES || partition_count > MAX_PARTITIONS {
-            return Err(bad(format!("its header names {core_count} cores and {partition_count} partitions, more than fit")));
+            return Err(bad(format!(
+                "its header names {core_count} cores and {partition_count} partitions, more than fit"
+            )));
         }
         let mut cores = Vec::new();
         for (index, boot) in header.cores.iter().take(core_count).enumerate() {
@@ -77,7 +79,8 @@ impl ImagePlan {
     /// Returns the cores (indices in the header) that belong to a partition, in the order of its vCPUs.
     #[must_use]
     pub fn cores_of(&self, partition: usize) -> Vec<usize> {
-        let mut cores: Vec<_> = (0..self.cores.len()).filter(|core| self.cores[*core].partition as usize == partition).collect();
+        let mut cores: Vec<_> =
+            (0..self.cores.len()).filter(|core| self.cores[*core].partition as usize == partition).collect();
         cores.sort_by_key(|core| self.cores[*core].vcpu);
         cores
     }

@@ -22,7 +22,9 @@
 mod child;
 mod os;
 
+pub mod command;
 pub mod console;
+pub mod control;
 pub mod diagnosis;
 pub mod error;
 pub mod image_file;
@@ -33,6 +35,7 @@ pub mod plugin;
 pub mod qemu;
 pub mod qmp;
 pub mod ram;
+pub mod source;
 pub mod trace;
 
 pub use console::{ConsoleReader, Line};
@@ -41,7 +44,8 @@ pub use error::{RunError, exit_code};
 pub use image_file::ImagePlan;
 pub use line_log::LineLog;
 pub use machine::{End, Event, Machine, View};
-pub use plugin::{CoreCounts, CountingOptions, Counts};
 pub use observer::{Observer, Phase};
+pub use plugin::{CoreCounts, CountingOptions, Counts};
 pub use qemu::{MachineOptions, QemuFacts};
 pub use ram::Ram;
+pub use source::Source;

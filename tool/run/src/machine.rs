@@ -362,7 +362,14 @@ impl Machine {
             }
             let text = view.unfinished(index);
             let bytes = text.clone().into_bytes();
-            text.contains(pattern).then(|| Line { partition: index, time_ticks: 0, text, bytes, lost_bytes: 0, complete: false })
+            text.contains(pattern).then_some(Line {
+                partition: index,
+                time_ticks: 0,
+                text,
+                bytes,
+                lost_bytes: 0,
+                complete: false,
+            })
         })?;
         self.cursors[index] = position;
         Ok(line)

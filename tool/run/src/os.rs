@@ -30,7 +30,10 @@ impl Mapping {
     /// Maps the first `bytes` bytes of `file`; the file must not be shorter (a read past its end would raise SIGBUS).
     pub(crate) fn new(file: &File, bytes: usize) -> io::Result<Self> {
         if file.metadata()?.len() < bytes as u64 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than the memory it should hold"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file is shorter than the memory it should hold",
+            ));
         }
         // SAFETY: a null hint and no MAP_FIXED, so no existing mapping is replaced; `bytes` is checked by the kernel.
         let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0)? };

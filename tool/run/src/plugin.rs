@@ -47,8 +47,10 @@ impl CountingOptions {
     pub fn for_monitor(plan: &ImagePlan) -> Self {
         let header = &plan.header;
         let text = header.text..PhysicalAddress(header.text.0.saturating_add(header.text_bytes));
-        let regions = plan.partitions.iter().flat_map(|partition| partition.ram.iter().take(partition.ram_count as usize));
-        let after = regions.map(|ram| ram.physical..PhysicalAddress(ram.physical.0.saturating_add(ram.bytes))).collect();
+        let regions =
+            plan.partitions.iter().flat_map(|partition| partition.ram.iter().take(partition.ram_count as usize));
+        let after =
+            regions.map(|ram| ram.physical..PhysicalAddress(ram.physical.0.saturating_add(ram.bytes))).collect();
         Self { ranges: vec![("monitor".to_owned(), text)], after, exact: false }
     }
 }
@@ -195,7 +197,8 @@ fn owned_by_us(path: &Path) -> bool {
 }
 
 fn compile(directory: &Path, name: &str) -> Result<PathBuf, String> {
-    let work = crate::ram::PrivateDirectory::create(directory).map_err(|error| format!("{}: {error}.", directory.display()))?;
+    let work = crate::ram::PrivateDirectory::create(directory)
+        .map_err(|error| format!("{}: {error}.", directory.display()))?;
     let source = work.path().join("count.c");
     let write = |file: &str, text: &str| std::fs::write(work.path().join(file), text);
     write("qemu_plugin_api.h", API).and_then(|()| write("count.c", SOURCE)).map_err(|error| format!("{error}."))?;

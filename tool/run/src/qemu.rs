@@ -5,6 +5,7 @@ use crate::image_file::ImagePlan;
 use crate::plugin::CountingOptions;
 use bulkhead_abi::PhysicalAddress;
 pub use bulkhead_plan::model::QemuFacts;
+use bulkhead_plan::model::System;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,6 +51,19 @@ impl MachineOptions {
         let cores = highest.map_or(1, |affinity| affinity as usize + 1);
         let (ram_start, ram_bytes) = (plan.header.ram_start, plan.header.ram_bytes);
         Ok(Self { plan: Some(plan), cores, ram_start, ram_bytes, ..Self::bare(image) })
+    }
+
+    /// Makes options for the image of a system, on the board that its description names.
+    pub fn for_system(system: &System, image: Vec<u8>) -> Result<Self, RunError> {
+        let board = &system.board;
+        let facts = board.qemu.clone().ok_or_else(|| {
+            RunError::Image(format!(
+                "the board {} is not one that QEMU emulates; `bulkhead build` makes its image",
+                board.name
+            ))
+        })?;
+        let options = Self::for_image(image)?;
+        Ok(Self { facts, ram_start: board.ram, ram_bytes: system.memory_bytes, ..options })
     }
 
     /// Reads an image file and makes options for it.
@@ -221,5 +235,9 @@ fn quote_option(text: &str) -> String {
 /// Quotes a word for a POSIX shell where it needs it.
 fn quote_word(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_=,./:+@%".contains(character);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }

@@ -49,7 +49,8 @@ impl Ram {
     }
 
     fn over(file: File, start: PhysicalAddress, bytes: u64) -> io::Result<Self> {
-        let size = usize::try_from(bytes).map_err(|_| io::Error::other("the RAM does not fit in this host's address space"))?;
+        let size = usize::try_from(bytes)
+            .map_err(|_| io::Error::other("the RAM does not fit in this host's address space"))?;
         let mapping = Mapping::new(&file, size)?;
         Ok(Self { file, mapping, start })
     }

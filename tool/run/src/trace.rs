@@ -139,7 +139,9 @@ pub fn describe(record: &TraceRecord) -> String {
     let TraceRecord { small, first, second, .. } = *record;
     match record.kind {
         abi::TRACE_GUEST_START => format!("guest start at {first:#x}"),
-        abi::TRACE_EXIT => format!("exit: {} (class {small:#x}, ESR {first:#x}) at {second:#x}", exception_class_name(first)),
+        abi::TRACE_EXIT => {
+            format!("exit: {} (class {small:#x}, ESR {first:#x}) at {second:#x}", exception_class_name(first))
+        }
         abi::TRACE_INTERRUPT => format!("interrupt {small}"),
         abi::TRACE_STATE => {
             let reason = u32::try_from(first).map_or("unknown", reason_name);
@@ -151,4 +153,3 @@ pub fn describe(record: &TraceRecord) -> String {
         other => format!("unknown kind {other}: {small:#x} {first:#x} {second:#x}"),
     }
 }
-

@@ -30,7 +30,9 @@ fn run(program: &[u32], exact: bool, icount: bool) -> Counts {
         exact,
     });
     let mut machine = Machine::start(options).expect("QEMU starts with the plugin");
-    machine.wait_for("the end", LIMIT, |view| (view.ram.load_u64(PhysicalAddress(DONE))? != 0).then_some(())).expect("ends");
+    machine
+        .wait_for("the end", LIMIT, |view| (view.ram.load_u64(PhysicalAddress(DONE))? != 0).then_some(()))
+        .expect("ends");
     machine.quit();
     machine.counts().expect("the plugin has counted")
 }

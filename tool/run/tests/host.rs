@@ -64,7 +64,9 @@ fn the_printed_command_is_exact() {
     options.plugins = vec!["count.so,text=1-2".to_owned()];
     options.extra = vec!["-d".to_owned(), "guest_errors".to_owned()];
     let command = options.shell_command("a.img", "r,m");
-    for part in ["-icount shift=0,sleep=off", "-gdb tcp:127.0.0.1:1234", "-S", "-plugin count.so,text=1-2", "mem-path=r,,m"] {
+    for part in
+        ["-icount shift=0,sleep=off", "-gdb tcp:127.0.0.1:1234", "-S", "-plugin count.so,text=1-2", "mem-path=r,,m"]
+    {
         assert!(command.contains(part), "{part} is not in {command}");
     }
     assert!(command.ends_with("-d guest_errors"));
@@ -77,7 +79,10 @@ fn too_little_space_is_one_message_before_the_start() {
     let Err(error) = Ram::create_in(&parents, RAM_START, 1 << 60) else { panic!("an exabyte was found") };
     assert_eq!(error.exit_code(), exit_code::HOST);
     let text = error.to_string();
-    assert!(text.starts_with("there is too little space for the machine's RAM: 1099511627792 MiB are needed, "), "{text}");
+    assert!(
+        text.starts_with("there is too little space for the machine's RAM: 1099511627792 MiB are needed, "),
+        "{text}"
+    );
     assert!(text.contains("MiB free. Free some, set TMPDIR"), "{text}");
     assert_eq!(text.lines().count(), 1);
 }

@@ -37,7 +37,9 @@ fn ram_is_read_live_while_the_machine_runs() {
     words.extend(states(STATE_RUNNING, STATE_RUNNING));
     words.push((place.0, pattern));
     let mut machine = Machine::start(options(&words, &WAIT_FOR_EVER)).expect("QEMU starts");
-    machine.wait_for("the pattern", LIMIT, |view| (view.ram.load_u64(place)? == pattern).then_some(())).expect("appears");
+    machine
+        .wait_for("the pattern", LIMIT, |view| (view.ram.load_u64(place)? == pattern).then_some(()))
+        .expect("appears");
     let line = machine.wait_for_line("linux", "from RAM", LIMIT).expect("the line appears");
     assert_eq!((line.text.as_str(), line.time_ticks, line.complete), ("hello from RAM", 100, true));
     assert!(!machine.wait_for_line("linux", "login:", LIMIT).expect("a prompt counts").complete);
@@ -142,7 +144,9 @@ fn instruction_counting_runs_repeat_exactly() {
         options.cores = 1;
         options.icount_shift = Some(4);
         let mut machine = Machine::start(options).expect("QEMU starts");
-        let read = |address: u64| move |view: &bulkhead_run::View<'_>| view.ram.load_u64(PhysicalAddress(address)).filter(|value| *value != 0);
+        let read = |address: u64| {
+            move |view: &bulkhead_run::View<'_>| view.ram.load_u64(PhysicalAddress(address)).filter(|value| *value != 0)
+        };
         machine.wait_for("the counter", LIMIT, read(place + 8)).expect("the program runs")
     };
     let (first, second) = (run(), run());

@@ -1,0 +1,221 @@
+//! `bulkhead attach`: one partition's console on this terminal, with input.
+//!
+//! Output is read from RAM and passed on byte by byte, terminal sequences included, because a guest's shell needs them:
+//! attach to a partition only if you would connect a terminal to it. (`bulkhead run` filters them.) Input goes to the
+//! machine's serial line. `Ctrl-] q` leaves, `Ctrl-] n` shows the next partition, `Ctrl-] Ctrl-]` sends `Ctrl-]`.
+
+use super::finish;
+use crate::console::{Merger, Output, merger_of};
+use crate::control::Visit;
+use crate::error::RunError;
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::Duration;
+
+/// `Ctrl-]`.
+const ESCAPE: u8 = 0x1d;
+/// Time between two looks at the rings.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Arguments of `bulkhead attach`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Ctrl-] q leaves, Ctrl-] n shows the next partition, Ctrl-] Ctrl-] sends Ctrl-].")]
+pub struct AttachArguments {
+    /// The partition.
+    pub name: String,
+    /// Process id of the `bulkhead run` to attach to [default: the only one]
+    #[arg(long, value_name = "PID")]
+    pub run: Option<String>,
+}
+
+/// Runs `bulkhead attach`.
+#[must_use]
+pub fn attach(arguments: &AttachArguments) -> ExitCode {
+    finish(converse(arguments))
+}
+
+fn converse(arguments: &AttachArguments) -> Result<(), RunError> {
+    let visit = Visit::connect(arguments.run.as_deref())?;
+    let names = visit.observer.plan().partition_names();
+    let partition = visit.observer.plan().partition_named(&arguments.name).ok_or_else(|| {
+        RunError::Other(format!("{} has no partition `{}`; it has {}", visit.system, arguments.name, names.join(", ")))
+    })?;
+    let _raw = RawTerminal::enter().map_err(RunError::host("cannot change the terminal"))?;
+    let merger = merger_of(visit.observer.plan(), partition);
+    let mut session = Session { visit, partition, merger, escape: Escape::default() };
+    session.announce()?;
+    session.converse(&read_input())
+}
+
+struct Session {
+    visit: Visit,
+    partition: usize,
+    merger: Merger,
+    escape: Escape,
+}
+
+impl Session {
+    fn announce(&self) -> Result<(), RunError> {
+        let name = self.visit.observer.plan().partition_name(self.partition);
+        write_out(
+            format!("[{name} of {}: Ctrl-] q leaves, Ctrl-] n shows the next partition]\r\n", self.visit.system)
+                .as_bytes(),
+        )
+    }
+
+    fn converse(&mut self, input: &Receiver<Vec<u8>>) -> Result<(), RunError> {
+        loop {
+            self.show_output(false)?;
+            match input.try_recv() {
+                Ok(bytes) => {
+                    if self.take_input(&bytes)? {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                // The end of the input does not end the session: output may still come.
+                Err(TryRecvError::Disconnected | TryRecvError::Empty) => {}
+            }
+            if self.visit.has_ended() {
+                self.show_output(true)?;
+                return write_out(b"\r\n[the run has ended]\r\n");
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn show_output(&mut self, flush: bool) -> Result<(), RunError> {
+        let mut text = Vec::new();
+        for piece in self.merger.poll(self.visit.observer.ram(), flush) {
+            match piece.output {
+                Output::Byte(byte) => text.push(byte),
+                Output::Lost(count) => text.extend(format!("\r\n[{count} bytes lost]\r\n").into_bytes()),
+            }
+        }
+        if text.is_empty() { Ok(()) } else { write_out(&text) }
+    }
+
+    /// Passes input on; true when the person wants to leave.
+    fn take_input(&mut self, bytes: &[u8]) -> Result<bool, RunError> {
+        for byte in bytes {
+            match self.escape.take(*byte) {
+                Action::Send(byte) => self.visit.send(&[byte])?,
+                Action::Nothing => {}
+                Action::Leave => {
+                    write_out(b"\r\n[left]\r\n")?;
+                    return Ok(true);
+                }
+                Action::Next => {
+                    self.partition = (self.partition + 1) % self.visit.observer.partition_count();
+                    self.merger = merger_of(self.visit.observer.plan(), self.partition);
+                    write_out(b"\r\n")?;
+                    self.announce()?;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What a byte of input means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Send(u8),
+    Nothing,
+    Leave,
+    Next,
+}
+
+/// Recognises commands after `Ctrl-]`.
+#[derive(Debug, Default)]
+struct Escape {
+    pending: bool,
+}
+
+impl Escape {
+    fn take(&mut self, byte: u8) -> Action {
+        let was_pending = std::mem::replace(&mut self.pending, false);
+        match (was_pending, byte) {
+            (true, b'q') => Action::Leave,
+            (true, b'n') => Action::Next,
+            (true, ESCAPE) | (false, 0..ESCAPE) | (false, 0x1e..) => Action::Send(byte),
+            (true, _) => Action::Nothing,
+            (false, ESCAPE) => {
+                self.pending = true;
+                Action::Nothing
+            }
+        }
+    }
+}
+
+fn write_out(bytes: &[u8]) -> Result<(), RunError> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes).and_then(|()| output.flush()).map_err(RunError::host("cannot write to the terminal"))
+}
+
+/// Reads the input on a thread of its own, so that output goes on meanwhile; the thread ends with the process.
+fn read_input() -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 256];
+        while let Ok(count @ 1..) = io::stdin().lock().read(&mut buffer) {
+            if sender.send(buffer[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The terminal in raw mode; restored on drop. Nothing happens when the input is no terminal.
+struct RawTerminal(Option<Termios>);
+
+impl RawTerminal {
+    fn enter() -> io::Result<Self> {
+        let input = io::stdin();
+        if !isatty(&input) {
+            return Ok(Self(None));
+        }
+        let before = tcgetattr(&input)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(&input, OptionalActions::Flush, &raw)?;
+        Ok(Self(Some(before)))
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // If this fails the terminal is gone, or `reset` helps.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_input() {
+        let mut escape = Escape::default();
+        let actions: Vec<_> = b"a\x1dx\x1d\x1db\x1dn\x1dq".iter().map(|byte| escape.take(*byte)).collect();
+        let nothing = Action::Nothing;
+        let expected = [
+            Action::Send(b'a'),
+            nothing,
+            nothing,
+            nothing,
+            Action::Send(ESCAPE),
+            Action::Send(b'b'),
+            nothing,
+            Action::Next,
+            nothing,
+            Action::Leave,
+        ];
+        assert_eq!(actions, expected);
+    }
+}

@@ -1,0 +1,81 @@
+//! The commands `run`, `attach`, `stats` and `trace`: arguments and functions for the command line.
+//!
+//! Exit codes are those of [`crate::exit_code`]; 0 to 3 mean the same as for the other commands.
+
+mod attach;
+mod run;
+mod show;
+mod stats;
+mod trace;
+
+pub use attach::{AttachArguments, attach};
+pub use run::{RunArguments, run};
+pub use stats::{StatsArguments, stats, stats_json, stats_text};
+pub use trace::{TraceArguments, trace};
+
+use crate::control::Visit;
+use crate::error::{RunError, exit_code};
+use crate::image_file::ImagePlan;
+use crate::observer::Observer;
+use crate::ram::Ram;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs; `run` prints one JSON value per line.
+    Json,
+}
+
+/// Which running machine a command looks at.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunChoice {
+    /// Process id of the `bulkhead run` to look at [default: the only one]
+    #[arg(long, value_name = "PID")]
+    pub run: Option<String>,
+    /// RAM file of a QEMU started by hand (see `run --dry-run`); needs `--image`.
+    #[arg(long, value_name = "FILE", requires = "image", conflicts_with = "run")]
+    pub ram: Option<PathBuf>,
+    /// Image that runs in that RAM.
+    #[arg(long, value_name = "FILE", requires = "ram")]
+    pub image: Option<PathBuf>,
+}
+
+impl RunChoice {
+    /// Opens the machine for reading.
+    ///
+    /// # Errors
+    /// When there is no such machine.
+    pub fn observe(&self) -> Result<Observer, RunError> {
+        let (Some(ram), Some(image)) = (&self.ram, &self.image) else {
+            return Visit::connect(self.run.as_deref()).map(|visit| visit.observer);
+        };
+        let plan = ImagePlan::from_file(image)?;
+        let ram = Ram::open(ram, plan.header.ram_start)?;
+        Ok(Observer::new(Arc::new(ram), Arc::new(plan)))
+    }
+}
+
+/// Prints an error, if there is one, and returns the exit code.
+fn finish(result: Result<(), RunError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::from(exit_code::SUCCESS),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Parses a duration such as `60s`.
+fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    bulkhead_description::unit::parse_duration(text).map(std::time::Duration::from_nanos).map_err(|bad| {
+        let advice = bad.replacement.map(|replacement| format!("; did you mean `{replacement}`?"));
+        format!("{}{}", bad.problem, advice.unwrap_or_default())
+    })
+}

@@ -1,0 +1,321 @@
+//! `bulkhead run`: starts a system on QEMU and shows its consoles until it ends.
+
+use super::show::{Show, partitions_json, wants_colour};
+use super::{Format, parse_duration};
+use crate::control::ControlServer;
+use crate::diagnosis::{reason_name, state_name};
+use crate::error::{RunError, exit_code};
+use crate::image_file::ImagePlan;
+use crate::machine::{End, Event, Machine};
+use crate::observer::Observer;
+use crate::plugin::CountingOptions;
+use crate::source::{Source, SourceError};
+use crate::trace::Trace;
+use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
+use serde_json::{Value, json};
+use std::io::{self, Stdout, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the machine.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// After such a pause an unfinished line (a prompt) is shown.
+const PROMPT_PAUSE: Duration = Duration::from_millis(400);
+
+/// Arguments of `bulkhead run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct RunArguments {
+    /// System description (TOML, or a directory with a `system.toml`), or an image that `bulkhead build` made.
+    #[arg(value_name = "SYSTEM")]
+    pub system: PathBuf,
+    /// Directory of built guests, which the prefix `guest:` means [default: $BULKHEAD_GUESTS, else target/guests]
+    #[arg(long, value_name = "DIR")]
+    pub guests: Option<PathBuf>,
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    #[arg(long, value_name = "ELF")]
+    pub monitor: Option<PathBuf>,
+    /// Count instructions: each takes 2^SHIFT virtual nanoseconds, and runs repeat exactly.
+    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub icount: Option<u8>,
+    /// Wait for a debugger on this local TCP port before the first instruction.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
+    pub gdb: Option<u16>,
+    /// Print the QEMU command and do not start it.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End the run with exit code 6 after this time, such as `60s`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Show the console of this partition only (may be repeated).
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// End the run when this partition is off or stopped, not only when all are.
+    #[arg(long, value_name = "NAME")]
+    pub until_off: Option<String>,
+    /// Count the monitor's instructions on each core and show them at the end (slower).
+    #[arg(long)]
+    pub count: bool,
+    /// Load a QEMU plugin (argument of QEMU's `-plugin`; may be repeated).
+    #[arg(long, value_name = "PLUGIN")]
+    pub plugin: Vec<String>,
+    /// Write the trace records of the end of the run to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Further arguments for QEMU.
+    #[arg(last = true, value_name = "QEMU ARGUMENT")]
+    pub extra: Vec<String>,
+}
+
+/// Shown at the end of `bulkhead run --help`.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  every partition switched itself off, the machine powered off, or --until-off was met
+  1  the description or image was refused
+  2  wrong usage
+  3  the host lacks something: QEMU, its version, space for RAM, a compiler, a file
+  4  QEMU failed
+  5  a monitor failed
+  6  --timeout passed
+  7  the run ended and a partition was stopped by its health policy
+  130  interrupted (Ctrl-C); nothing is left behind";
+
+/// Runs `bulkhead run`.
+#[must_use]
+pub fn run(arguments: &RunArguments) -> ExitCode {
+    let outcome = prepare(arguments).and_then(|source| {
+        if arguments.dry_run {
+            println!("{}", dry_run_text(&source));
+            return Ok(exit_code::SUCCESS);
+        }
+        watch(source, arguments)
+    });
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            if !error.message.is_empty() {
+                eprintln!("error: {}", error.message);
+            }
+            ExitCode::from(error.exit_code)
+        }
+    }
+}
+
+fn prepare(arguments: &RunArguments) -> Result<Source, SourceError> {
+    let mut source = Source::open(&arguments.system, arguments.guests.clone(), arguments.monitor.as_deref())?;
+    let options = &mut source.options;
+    options.icount_shift = arguments.icount;
+    options.gdb_port = arguments.gdb;
+    options.plugins.clone_from(&arguments.plugin);
+    options.extra.clone_from(&arguments.extra);
+    if let (true, Some(plan)) = (arguments.count, &options.plan) {
+        options.counting = Some(CountingOptions::for_monitor(plan));
+    }
+    Ok(source)
+}
+
+/// Returns the command for a person to run by hand, with what to know about it.
+fn dry_run_text(source: &Source) -> String {
+    let built = PathBuf::from(format!("{}.img", source.name));
+    let image = source.image_path.as_deref().unwrap_or(&built);
+    let ram = format!("{}.ram", source.name);
+    let command = source.options.shell_command(&image.to_string_lossy(), &ram);
+    let origin = if source.image_path.is_some() { "" } else { "# The image comes from `bulkhead build`.\n" };
+    let watching =
+        format!("# Consoles are in RAM: `bulkhead stats --ram {ram} --image {}` reads it.\n", image.display());
+    format!("{origin}{watching}{command}")
+}
+
+/// Returns the index of a partition, or an error that lists all names.
+fn partition_index(plan: &ImagePlan, name: &str) -> Result<usize, RunError> {
+    plan.partition_named(name).ok_or_else(|| {
+        RunError::Other(format!("the system has no partition `{name}`; it has {}", plan.partition_names().join(", ")))
+    })
+}
+
+fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
+    let Source { name, options, .. } = source;
+    let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
+    let only = arguments.only.iter().map(|name| partition_index(plan, name)).collect::<Result<Vec<_>, _>>()?;
+    let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
+    let show = Show::new(io::stdout(), arguments.format, wants_colour(), plan.partition_names(), only);
+    let ram_start = options.ram_start;
+    let machine = Machine::start(options)?;
+    let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths(), ram_start)?;
+    if let Some(port) = arguments.gdb {
+        eprintln!("waiting for a debugger: target remote 127.0.0.1:{port}");
+    }
+    let mut run = Run { machine, control, show, input: Vec::new(), limit: arguments.timeout, until_off };
+    run.machine.flush_lines_after(PROMPT_PAUSE);
+    let outcome = run.until_end();
+    run.finish(outcome, arguments).map_err(SourceError::from)
+}
+
+/// A run that is shown.
+struct Run {
+    machine: Machine,
+    control: ControlServer,
+    show: Show<Stdout>,
+    input: Vec<u8>,
+    limit: Option<Duration>,
+    until_off: Option<usize>,
+}
+
+/// What ended a run that did not fail.
+enum Ended {
+    /// The machine did.
+    Machine(End),
+    /// The awaited partition did.
+    Partition,
+    /// Nobody reads the output any more.
+    OutputClosed,
+}
+
+impl Ended {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Machine(End::AllEnded) => "all partitions ended",
+            Self::Machine(End::PoweredOff) => "powered off",
+            Self::Partition => "awaited partition ended",
+            Self::OutputClosed => "output closed",
+        }
+    }
+}
+
+impl Run {
+    fn until_end(&mut self) -> Result<Ended, RunError> {
+        let start = Instant::now();
+        loop {
+            let events = self.machine.poll();
+            if !self.show_all(&events) {
+                return Ok(Ended::OutputClosed);
+            }
+            if let Some(crash) = events.into_iter().find_map(crash_of) {
+                return Err(crash);
+            }
+            if let Some(end) = self.machine.end()? {
+                return Ok(Ended::Machine(end));
+            }
+            if self.awaited_partition_ended() {
+                return Ok(Ended::Partition);
+            }
+            if let Some(limit) = self.limit.filter(|limit| start.elapsed() >= *limit) {
+                return Err(self.machine.timeout("the system to end", limit));
+            }
+            self.forward_input()?;
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn awaited_partition_ended(&self) -> bool {
+        let (Some(partition), Some(observer)) = (self.until_off, self.machine.observer()) else { return false };
+        matches!(observer.status(partition).state, STATE_OFF | STATE_STOPPED)
+    }
+
+    /// Shows events; false when the output was closed.
+    fn show_all(&mut self, events: &[Event]) -> bool {
+        events.iter().try_for_each(|event| self.show.event(event)).is_ok()
+    }
+
+    /// Passes what `attach` sent on to the serial line, as fast as the machine takes it.
+    fn forward_input(&mut self) -> Result<(), RunError> {
+        while let Some(bytes) = self.control.next_input() {
+            self.input.extend(bytes);
+        }
+        if !self.input.is_empty() {
+            let taken = self.machine.send_serial(&self.input)?;
+            self.input.drain(..taken);
+        }
+        Ok(())
+    }
+
+    /// Stops the machine, shows what was left and the result, and returns the exit code.
+    fn finish(mut self, outcome: Result<Ended, RunError>, arguments: &RunArguments) -> Result<u8, RunError> {
+        if let (Some(path), Some(observer)) = (&arguments.trace, self.machine.observer()) {
+            write_trace(path, observer)?;
+        }
+        let rest = self.machine.quit();
+        self.show_all(&rest);
+        let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
+        let code = match &outcome {
+            Ok(_) if !stopped.is_empty() => exit_code::STOPPED,
+            Ok(_) => exit_code::SUCCESS,
+            Err(error) => error.exit_code(),
+        };
+        let result = outcome.as_ref().map_or_else(|error| error.to_string(), |ended| ended.name().to_owned());
+        let summary = json!({
+            "event": "end",
+            "result": result,
+            "exit_code": code,
+            "elapsed_s": self.machine.elapsed().as_secs_f64(),
+            "partitions": self.machine.observer().map(partitions_json),
+            "instructions": self.counts_json(),
+        });
+        // The output may be closed; the exit code still tells.
+        let _ = self.show.value(&summary);
+        if arguments.format == Format::Text {
+            self.print_summary(&stopped);
+        }
+        outcome.map(|_| code)
+    }
+
+    fn counts_json(&self) -> Value {
+        let Ok(counts) = self.machine.counts() else { return Value::Null };
+        let cores = counts.cores.iter().enumerate().map(|(core, counts)| {
+            let monitor = counts.range("monitor");
+            json!({
+                "core": core,
+                "all": counts.all,
+                "monitor": monitor.map(|range| range.total),
+                "all_since_guest_entry": counts.all_since,
+                "monitor_since_guest_entry": monitor.map(|range| range.since),
+            })
+        });
+        Value::Array(cores.collect())
+    }
+
+    fn print_summary(&self, stopped: &[String]) {
+        for line in stopped {
+            eprintln!("{line}");
+        }
+        let Ok(counts) = self.machine.counts() else { return };
+        let mut text = String::from("instructions per core (counts, not cycles):\n");
+        for (core, counts) in counts.cores.iter().enumerate().filter(|(_, counts)| counts.all > 0) {
+            let since = counts.range("monitor").map_or(0, |range| range.since);
+            let all = counts.all;
+            text.push_str(&format!(
+                "  core {core}: {all} in all, {since} in the monitor since its guest was entered\n"
+            ));
+        }
+        let _ = io::stdout().write_all(text.as_bytes());
+    }
+}
+
+fn crash_of(event: Event) -> Option<RunError> {
+    match event {
+        Event::MonitorCrash(report) => Some(RunError::MonitorCrashed(report)),
+        _ => None,
+    }
+}
+
+/// Says which partitions their health policies stopped, and why.
+fn stopped_partitions(observer: &Observer) -> Vec<String> {
+    let stopped = (0..observer.partition_count()).filter_map(|partition| {
+        let status = observer.status(partition);
+        let name = observer.plan().partition_name(partition);
+        let (state, reason) = (state_name(status.state), reason_name(status.reason));
+        let place = format!("pc {:#x}, guest address {:#x}", status.fault.program_counter, status.fault.guest_address);
+        (status.state == STATE_STOPPED).then(|| format!("partition {name} was {state}: {reason} ({place})"))
+    });
+    stopped.collect()
+}
+
+fn write_trace(path: &Path, observer: &Observer) -> Result<(), RunError> {
+    let trace = Trace::read(observer).json(observer);
+    std::fs::write(path, format!("{trace}\n"))
+        .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))
+}

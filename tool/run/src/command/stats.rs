@@ -1,0 +1,163 @@
+//! `bulkhead stats`: counters per core and state per partition of a running machine.
+
+use super::show::partitions_json;
+use super::{Format, RunChoice, finish, parse_duration};
+use crate::diagnosis::{phase_name, reason_name, state_name};
+use crate::observer::Observer;
+use bulkhead_abi::observe::COUNTER_NAMES;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `bulkhead stats`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StatsArguments {
+    /// The machine.
+    #[command(flatten)]
+    pub choice: RunChoice,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Print again after each interval until interrupted, with the change since the last time.
+    #[arg(long)]
+    pub live: bool,
+    /// Interval of `--live`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1 s")]
+    pub interval: Duration,
+}
+
+/// Runs `bulkhead stats`.
+#[must_use]
+pub fn stats(arguments: &StatsArguments) -> ExitCode {
+    finish(arguments.choice.observe().map(|observer| {
+        let mut before = None;
+        loop {
+            let now = counters(&observer);
+            let text = match arguments.format {
+                Format::Text => text_of(&observer, &now, before.as_ref()),
+                Format::Json => format!("{}\n", stats_json(&observer)),
+            };
+            // A reader that went away ends the command, and is no mistake.
+            if std::io::stdout().lock().write_all(text.as_bytes()).is_err() || !arguments.live {
+                return;
+            }
+            before = Some(now);
+            std::thread::sleep(arguments.interval);
+        }
+    }))
+}
+
+/// Counters per core, in the order of [`COUNTER_NAMES`].
+type Table = Vec<Vec<u64>>;
+
+fn counters(observer: &Observer) -> Table {
+    let of_core = |core| {
+        let page = observer.counter_page(core);
+        COUNTER_NAMES.iter().map(|(counter, _)| page.values[*counter as usize]).collect()
+    };
+    (0..observer.core_count()).map(of_core).collect()
+}
+
+/// Returns the table for people: partitions, then counters that are not zero everywhere, one column per core.
+#[must_use]
+pub fn stats_text(observer: &Observer) -> String {
+    text_of(observer, &counters(observer), None)
+}
+
+fn text_of(observer: &Observer, now: &Table, before: Option<&Table>) -> String {
+    let mut rows = vec![
+        ["partition", "state", "reason", "starts", "restarts", "faults", "heartbeats"].map(str::to_owned).to_vec(),
+    ];
+    for partition in 0..observer.partition_count() {
+        let status = observer.status(partition);
+        rows.push(vec![
+            observer.plan().partition_name(partition).to_owned(),
+            state_name(status.state).to_owned(),
+            reason_name(status.reason).to_owned(),
+            status.generation.to_string(),
+            status.restarts.to_string(),
+            status.faults.to_string(),
+            status.heartbeats.to_string(),
+        ]);
+    }
+    let mut text = aligned(&rows);
+    text.push('\n');
+    text.push_str(&aligned(&counter_rows(observer, now, before)));
+    for core in 0..observer.core_count() {
+        if let Some(report) = crate::CrashReport::of_core(observer, core) {
+            text.push_str(&format!("{report}\n"));
+        }
+    }
+    text
+}
+
+fn counter_rows(observer: &Observer, now: &Table, before: Option<&Table>) -> Vec<Vec<String>> {
+    let mut head = vec!["core".to_owned()];
+    let mut owners = vec!["partition".to_owned()];
+    for core in 0..observer.core_count() {
+        head.push(core.to_string());
+        let partition = observer.plan().cores[core].partition as usize;
+        owners.push(observer.plan().partition_name(partition).to_owned());
+    }
+    let mut rows = vec![head, owners];
+    for (index, (_, name)) in COUNTER_NAMES.iter().enumerate() {
+        if now.iter().all(|values| values[index] == 0) {
+            continue;
+        }
+        let mut row = vec![(*name).to_owned()];
+        for (core, values) in now.iter().enumerate() {
+            let change = before.map(|before| values[index].wrapping_sub(before[core][index]));
+            row.push(match change {
+                Some(change) => format!("{} (+{change})", values[index]),
+                None => values[index].to_string(),
+            });
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// Aligns columns: the first to the left, the others to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+            let padded = if column == 0 { format!("{cell}{padding}") } else { format!("  {padding}{cell}") };
+            line.push_str(&padded);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns everything as JSON.
+#[must_use]
+pub fn stats_json(observer: &Observer) -> Value {
+    let cores = (0..observer.core_count()).map(|core| {
+        let page = observer.counter_page(core);
+        let plan = &observer.plan().cores[core];
+        let counters: serde_json::Map<String, Value> = COUNTER_NAMES
+            .iter()
+            .map(|(counter, name)| (name.replace(' ', "_").to_lowercase(), json!(page.values[*counter as usize])))
+            .collect();
+        json!({
+            "core": core,
+            "partition": observer.plan().partition_name(plan.partition as usize),
+            "vcpu": plan.vcpu,
+            "phase": phase_name(observer.phase(core)),
+            "entered_ticks": page.entered_ticks,
+            "crash": crate::CrashReport::of_core(observer, core).map(|report| report.to_string()),
+            "counters": counters,
+        })
+    });
+    json!({ "partitions": partitions_json(observer), "cores": cores.collect::<Vec<_>>() })
+}

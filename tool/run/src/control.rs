@@ -1,0 +1,213 @@
+//! How `attach`, `stats` and `trace` find a run of this user, and what they get from it.
+//!
+//! A run listens on a socket in Linux's abstract namespace, so there is no file to leave behind. It says where its RAM and
+//! image can be opened (`/proc/PID/fd/N`, which the kernel allows to the same user alone) and then takes bytes for the
+//! machine's serial line. All reading is done by the visitor itself, from RAM; a run is not slowed by being watched.
+
+use crate::error::RunError;
+use crate::image_file::ImagePlan;
+use crate::observer::Observer;
+use crate::ram::Ram;
+use bulkhead_abi::PhysicalAddress;
+use rustix::net::sockopt::socket_peercred;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// Longest greeting believed.
+const GREETING_BYTES: u64 = 64 * 1024;
+/// How long a run may take to greet.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn prefix() -> String {
+    format!("bulkhead/run/{}/", user())
+}
+
+fn address(run: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{}{run}", prefix()))
+}
+
+/// The side of a run: greets visitors and collects their input.
+pub struct ControlServer {
+    input: Receiver<Vec<u8>>,
+}
+
+impl ControlServer {
+    /// Listens under `run` (a process id) and greets each visitor with these facts.
+    ///
+    /// # Errors
+    /// When the name is taken or a thread cannot be started.
+    pub fn start(
+        run: &str,
+        system: &str,
+        paths: &(String, String),
+        ram_start: PhysicalAddress,
+    ) -> Result<Self, RunError> {
+        let (ram, image) = paths;
+        let greeting = json!({ "version": 1, "system": system, "ram": ram, "ram_start": ram_start.0, "image": image });
+        let listener = address(run).and_then(|address| UnixListener::bind_addr(&address));
+        let listener = listener.map_err(RunError::host("cannot listen for `bulkhead attach`"))?;
+        let (sender, input) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || welcome(&listener, &format!("{greeting}\n"), &sender))
+            .map_err(RunError::host("cannot start a thread"))?;
+        Ok(Self { input })
+    }
+
+    /// Returns input that visitors sent, without waiting.
+    #[must_use]
+    pub fn next_input(&self) -> Option<Vec<u8>> {
+        self.input.try_recv().ok()
+    }
+}
+
+/// Serves visitors until this process ends; each one has a thread, because each one may stay.
+fn welcome(listener: &UnixListener, greeting: &str, input: &Sender<Vec<u8>>) {
+    for mut visitor in listener.incoming().flatten() {
+        let allowed = socket_peercred(&visitor).is_ok_and(|peer| peer.uid.as_raw() == user());
+        if !allowed || visitor.write_all(greeting.as_bytes()).is_err() {
+            continue;
+        }
+        let input = input.clone();
+        let forward = move || {
+            let mut buffer = [0; 1024];
+            while let Ok(count @ 1..) = visitor.read(&mut buffer) {
+                if input.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without a thread the visitor is dropped, which it sees as the end of the run.
+        let _ = std::thread::Builder::new().name("visitor".to_owned()).spawn(forward);
+    }
+}
+
+/// Returns the runs of this user, as process ids.
+#[must_use]
+pub fn find_runs() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    runs_in_table(&table, &prefix())
+}
+
+/// Finds listening sockets with this prefix in the kernel's table; an abstract name begins with `@` there.
+fn runs_in_table(table: &str, prefix: &str) -> Vec<String> {
+    let names = table.lines().filter_map(|line| line.split_whitespace().nth(7));
+    let mut runs: Vec<String> =
+        names.filter_map(|name| name.strip_prefix('@')?.strip_prefix(prefix)).map(str::to_owned).collect();
+    runs.sort();
+    // Accepted connections carry the listener's name too.
+    runs.dedup();
+    runs
+}
+
+/// A connection to a run.
+pub struct Visit {
+    /// Name of the system.
+    pub system: String,
+    /// Live view of its RAM.
+    pub observer: Observer,
+    stream: UnixStream,
+}
+
+impl Visit {
+    /// Connects to a run: the named one, or the only one there is.
+    ///
+    /// # Errors
+    /// When there is no run, or more than one and none was named.
+    pub fn connect(run: Option<&str>) -> Result<Self, RunError> {
+        let run = match run {
+            Some(run) => run.to_owned(),
+            None => only_run(find_runs())?,
+        };
+        let stream = address(&run).and_then(|address| UnixStream::connect_addr(&address));
+        let stream =
+            stream.map_err(|_| RunError::Other(format!("there is no run {run} of yours. {}", advice(&find_runs()))))?;
+        let owner = socket_peercred(&stream)
+            .map_err(io::Error::from)
+            .map_err(RunError::host("cannot ask who runs the machine"))?;
+        if owner.uid.as_raw() != user() {
+            return Err(RunError::Other(format!("run {run} belongs to another user")));
+        }
+        let greeting = greeting_of(&stream).map_err(RunError::host(format!("run {run} does not answer")))?;
+        let text = |key: &str| greeting[key].as_str().unwrap_or_default().to_owned();
+        let plan = ImagePlan::from_file(Path::new(&text("image")))?;
+        let start = PhysicalAddress(greeting["ram_start"].as_u64().unwrap_or(plan.header.ram_start.0));
+        let ram = Ram::open(Path::new(&text("ram")), start)?;
+        Ok(Self { system: text("system"), observer: Observer::new(Arc::new(ram), Arc::new(plan)), stream })
+    }
+
+    /// Sends bytes to the machine's serial line.
+    ///
+    /// # Errors
+    /// When the run has ended.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.stream.write_all(bytes).map_err(RunError::host("the run has ended"))
+    }
+
+    /// States whether the run has ended (its side of the connection is closed).
+    #[must_use]
+    pub fn has_ended(&mut self) -> bool {
+        let mut nothing = [0; 1];
+        let ready = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut nothing));
+        let _ = self.stream.set_nonblocking(false);
+        !matches!(ready, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+fn greeting_of(stream: &UnixStream) -> io::Result<Value> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::with_capacity(1, stream.take(GREETING_BYTES)).read_line(&mut line)?;
+    stream.set_read_timeout(None)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn only_run(runs: Vec<String>) -> Result<String, RunError> {
+    match runs.as_slice() {
+        [run] => Ok(run.clone()),
+        _ => Err(RunError::Other(advice(&runs))),
+    }
+}
+
+fn advice(runs: &[String]) -> String {
+    match runs {
+        [] => "No machine of yours is running; start one with `bulkhead run`.".to_owned(),
+        runs => format!("These runs of yours exist: {}. Choose one with `--run`.", runs.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_in_the_kernel_table() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 23456 @bulkhead/run/1000/4711\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 23457 @bulkhead/run/1000/4711\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 23458 @bulkhead/run/1001/5000\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 23459\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 23460 /run/bulkhead/run/1000/1\n";
+        assert_eq!(runs_in_table(table, "bulkhead/run/1000/"), ["4711"]);
+        assert_eq!(runs_in_table("", "bulkhead/run/1000/"), [""; 0]);
+    }
+
+    #[test]
+    fn without_a_choice_the_only_run_is_taken() {
+        assert_eq!(only_run(vec!["7".to_owned()]).expect("one run"), "7");
+        let none = only_run(Vec::new()).expect_err("no run").to_string();
+        assert!(none.contains("start one with `bulkhead run`"), "{none}");
+        let two = only_run(vec!["7".to_owned(), "8".to_owned()]).expect_err("two runs").to_string();
+        assert!(two.contains("7, 8") && two.contains("`--run`"), "{two}");
+    }
+}

@@ -1,0 +1,96 @@
+//! What is run: an image file, or a description that is built in memory first.
+
+use crate::error::{RunError, exit_code};
+use crate::image_file::is_arm64_image;
+use crate::qemu::MachineOptions;
+use bulkhead_description::{Options, find_above, load};
+use std::path::{Path, PathBuf};
+
+/// Where `./x` puts the monitor, below the repository.
+const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
+
+/// Something to run, ready to start.
+#[derive(Debug)]
+pub struct Source {
+    /// Name of the system, or of the image file.
+    pub name: String,
+    /// How to start it.
+    pub options: MachineOptions,
+    /// The image's path if it is a file, for commands shown to people.
+    pub image_path: Option<PathBuf>,
+}
+
+/// Why there is nothing to run; everything was said already if the message is empty.
+#[derive(Debug)]
+pub struct SourceError {
+    /// What to print.
+    pub message: String,
+    /// Exit code of the command.
+    pub exit_code: u8,
+}
+
+impl From<RunError> for SourceError {
+    fn from(error: RunError) -> Self {
+        Self { message: error.to_string(), exit_code: error.exit_code() }
+    }
+}
+
+impl Source {
+    /// Opens an image file, or builds the image of a description (`*.toml`, or a directory with a `system.toml`).
+    ///
+    /// Warnings and errors of the description go to the error stream.
+    ///
+    /// # Errors
+    /// When neither can be had.
+    pub fn open(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Self, SourceError> {
+        let is_description = path.is_dir() || path.extension().is_some_and(|extension| extension == "toml");
+        if is_description { Self::build(path, guests, monitor) } else { Self::read(path) }
+    }
+
+    fn read(path: &Path) -> Result<Self, SourceError> {
+        let bytes = std::fs::read(path).map_err(|cause| SourceError {
+            message: format!("cannot read the image {}: {cause}", path.display()),
+            exit_code: exit_code::HOST,
+        })?;
+        if !is_arm64_image(&bytes) {
+            return Err(SourceError {
+                message: format!(
+                    "{} is neither an image (it has no arm64 Image header) nor a description (its name does not end in .toml)",
+                    path.display()
+                ),
+                exit_code: exit_code::FAILURE,
+            });
+        }
+        let name = path.file_stem().map_or_else(|| "system".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Self { name, options: MachineOptions::for_image(bytes)?, image_path: Some(path.to_path_buf()) })
+    }
+
+    fn build(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Self, SourceError> {
+        let loaded = load(path, &Options::from_environment(guests)).map_err(|report| {
+            bulkhead_description::command::print_report(&report);
+            let exit_code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
+            SourceError { message: String::new(), exit_code }
+        })?;
+        bulkhead_description::command::print_report(&loaded.warnings);
+        let monitor = read_monitor(monitor)?;
+        let image = bulkhead_image::build_image(&loaded.system, &monitor).map_err(|error| SourceError {
+            message: error.to_string(),
+            exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
+        })?;
+        let options = MachineOptions::for_system(&loaded.system, image.bytes)?;
+        Ok(Self { name: loaded.system.name, options, image_path: None })
+    }
+}
+
+/// Reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that `./x` built.
+fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, SourceError> {
+    let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
+    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
+    std::fs::read(&path).map_err(|cause| SourceError {
+        message: format!(
+            "cannot read the monitor {}: {cause}. Build it with `./x build`, or name it with `--monitor`.",
+            path.display()
+        ),
+        exit_code: exit_code::HOST,
+    })
+}
