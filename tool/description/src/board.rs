@@ -187,9 +187,11 @@ fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedBoard> {
     }
     let ram_bytes = size(&file.ram.size, report)?;
     let mut devices = Vec::new();
+    let mut places = Vec::new();
     let mut dma_confinable = Vec::new();
     for device in &file.device {
         let group = expand(device, report)?;
+        places.extend(group.iter().map(|_| device.name.span));
         dma_confinable.extend(group.iter().map(|_| device.dma_confinable.as_ref().is_none_or(|state| state.value)));
         devices.extend(group);
     }
@@ -212,7 +214,7 @@ fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedBoard> {
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
         }),
     };
-    check(file, &board, report);
+    check(file, &board, &places, report);
     Some(ResolvedBoard { board, dma_confinable })
 }
 
@@ -279,8 +281,8 @@ fn spares(file: &BoardFile, report: &mut Report) -> Option<Vec<u32>> {
     Some(spares)
 }
 
-/// Checks that the facts of a board do not contradict each other.
-fn check(file: &BoardFile, board: &model::Board, report: &mut Report) {
+/// Checks that the facts of a board do not contradict each other; `places` says where each device is written.
+fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
     let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
     let Some(ram_end) = board.ram.0.checked_add(board.ram_bytes).filter(|end| *end <= 1 << 39) else {
         return refuse(file.ram.span, String::from("RAM ends above 512 GiB, the most that the monitor's tables reach"));
@@ -300,26 +302,44 @@ fn check(file: &BoardFile, board: &model::Board, report: &mut Report) {
     if !(1..=MAX_CORES).contains(&board.core_mpidr.len()) {
         refuse(file.cores.span, format!("a board has 1 to {MAX_CORES} cores here"));
     }
-    let mut used: Vec<(u64, u64, String)> = vec![
-        (board.ram.0, ram_end, String::from("RAM")),
-        (board.gicd.0, board.gicd.0.saturating_add(GICD_BYTES), String::from("the distributor")),
-        (board.gicr.0, board.gicr.0.saturating_add(GICR_STRIDE_BYTES * board.core_mpidr.len() as u64), String::from("the redistributors")),
-        (board.uart.0, board.uart.0.saturating_add(PAGE_BYTES), String::from("the UART")),
+    check_addresses(file, board, ram_end, places, report);
+    check_devices(board, places, report);
+}
+
+/// Checks that no two things of a board have one address.
+fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places: &[Span], report: &mut Report) {
+    let gicr_bytes = GICR_STRIDE_BYTES * board.core_mpidr.len() as u64;
+    let mut used: Vec<(u64, u64, String, Span)> = vec![
+        (board.ram.0, ram_end, String::from("RAM"), file.ram.span),
+        (board.gicd.0, board.gicd.0.saturating_add(GICD_BYTES), String::from("the distributor"), file.gicd.span),
+        (board.gicr.0, board.gicr.0.saturating_add(gicr_bytes), String::from("the redistributors"), file.gicr.span),
+        (board.uart.0, board.uart.0.saturating_add(PAGE_BYTES), String::from("the UART"), file.uart.span),
     ];
-    used.extend(board.devices.iter().map(|device| (device.address.0, device.address.0.saturating_add(device.bytes), format!("device `{}`", device.name))));
-    for (index, (start, end, name)) in used.iter().enumerate() {
-        for (_, _, other) in used.iter().skip(index + 1).filter(|(from, to, _)| start < to && from < end) {
-            refuse(file.name.span, format!("addresses of {name} and {other} overlap"));
+    let devices = board.devices.iter().zip(places);
+    used.extend(devices.map(|(device, place)| (device.address.0, device.address.0.saturating_add(device.bytes), format!("device `{}`", device.name), *place)));
+    for (index, (start, end, name, span)) in used.iter().enumerate() {
+        for (_, _, other, place) in used.iter().skip(index + 1).filter(|(from, to, ..)| start < to && from < end) {
+            let message = format!("addresses of {name} and {other} overlap");
+            report.push(Diagnostic::new(Code::BadBoard, message).at(*place, "").at(*span, "this has them already"));
         }
     }
-    let mut names: Vec<&str> = board.devices.iter().map(|device| device.name.as_str()).collect();
-    names.sort_unstable();
-    for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
-        refuse(file.name.span, format!("two devices are called `{}`", pair[0]));
-    }
-    let mut owned: Vec<u32> = board.devices.iter().flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.intid)).collect();
-    owned.push(board.uart_interrupt);
-    for spare in board.spare_interrupts.iter().filter(|spare| owned.contains(spare)) {
-        refuse(file.name.span, format!("interrupt {spare} is listed as spare and belongs to a device"));
+}
+
+/// Checks names and interrupts of a board's devices.
+fn check_devices(board: &model::Board, places: &[Span], report: &mut Report) {
+    for (index, (device, place)) in board.devices.iter().zip(places).enumerate() {
+        if let Some((_, other)) = board.devices.iter().zip(places).take(index).find(|(other, _)| other.name == device.name) {
+            let message = format!("two devices are called `{}`", device.name);
+            report.push(Diagnostic::new(Code::BadBoard, message).at(*place, "").at(*other, "the other one"));
+        }
+        for interrupt in &device.interrupts {
+            let owner = match interrupt.intid {
+                intid if board.spare_interrupts.contains(&intid) => "is listed as spare",
+                intid if intid == board.uart_interrupt => "belongs to the UART",
+                _ => continue,
+            };
+            let message = format!("interrupt {} of device `{}` {owner}", interrupt.intid, device.name);
+            report.push(Diagnostic::new(Code::BadBoard, message).at(*place, ""));
+        }
     }
 }

@@ -182,7 +182,8 @@ impl Decode for u64 {
         };
         let number = Self::from_str_radix(integer.as_str(), integer.radix());
         if number.is_err() {
-            let message = format!("`{key}` must be a whole number from 0 to {}", Self::MAX);
+            let limit = if integer.as_str().starts_with('-') { String::from("cannot be negative") } else { format!("can be at most {}", Self::MAX) };
+            let message = format!("`{key}` {limit}");
             reader.refuse(Diagnostic::new(Code::BadQuantity, message).at(reader.span(value), "out of range"));
         }
         number.ok()

@@ -66,7 +66,7 @@ impl GuestFiles {
             }
             (None, _) => (self.directory.join(&name.value), "paths are relative to the description; the prefix `guest:` means the directory of built guests"),
         };
-        match std::fs::read(&path) {
+        match read_regular(&path) {
             Ok(bytes) => {
                 self.hash(&bytes);
                 Some(bytes)
@@ -79,6 +79,11 @@ impl GuestFiles {
             }
         }
     }
+}
+
+/// Reads a regular file: a device file could go on for ever.
+fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
+    if std::fs::metadata(path)?.is_file() { std::fs::read(path) } else { Err(std::io::ErrorKind::IsADirectory.into()) }
 }
 
 /// What the arm64 Image header says (Linux `Documentation/arm64/booting.rst`).
@@ -99,6 +104,8 @@ pub(crate) fn linux_header(name: &Located<String>, bytes: &[u8], report: &mut Re
         let mut diagnostic = Diagnostic::new(Code::NotLinuxImage, message).at(name.span, "expected the uncompressed `Image` of an arm64 kernel");
         if bytes.starts_with(&[0x1f, 0x8b]) {
             diagnostic = diagnostic.help("unpack it first: `gunzip -c vmlinuz > Image`");
+        } else if bytes.starts_with(&elf::abi::ELFMAGIC) {
+            diagnostic = diagnostic.help("an ELF guest has `kind = \"elf\"`; of a kernel take `arch/arm64/boot/Image`, not `vmlinux`");
         }
         report.push(diagnostic);
         return None;

@@ -114,13 +114,22 @@ fn read_description(file: FileId, text: &str, report: &mut Report) -> Option<des
 }
 
 /// Reports what the TOML parser says.
+///
+/// After a mistake the parser goes on and misunderstands the next lines, so of mistakes on neighbouring lines only the first is
+/// reported.
 fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Report) {
+    let mut last_line = None;
     for error in errors {
-        let mut diagnostic = Diagnostic::new(Code::Syntax, format!("this is not TOML: {}", error.message()));
-        if let Some(range) = error.span() {
-            diagnostic = diagnostic.at(Span::new(file, range), "");
+        let message = format!("this is not TOML: {}", error.message());
+        let Some(range) = error.span() else {
+            report.push(Diagnostic::new(Code::Syntax, message));
+            continue;
+        };
+        let line = report.sources.position(file, range.start).line;
+        if last_line.is_none_or(|last| line > last + 1) {
+            report.push(Diagnostic::new(Code::Syntax, message).at(Span::new(file, range), ""));
         }
-        report.push(diagnostic);
+        last_line = Some(line);
     }
 }
 
@@ -129,7 +138,7 @@ fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => String::from("there is no such file"),
         std::io::ErrorKind::PermissionDenied => String::from("permission denied"),
-        std::io::ErrorKind::IsADirectory => String::from("it is a directory"),
+        std::io::ErrorKind::IsADirectory => String::from("it is a directory or a device, not a file"),
         std::io::ErrorKind::InvalidData => String::from("it is not text in UTF-8"),
         _ => error.to_string(),
     }

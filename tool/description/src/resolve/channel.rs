@@ -145,11 +145,15 @@ impl<'r> Resolver<'r> {
                 self.push(Diagnostic::new(Code::PortTwice, message).at(end.span, "").at(first.span, "the other one").help("declare one port for each channel"));
             }
         }
+        // An end that was misspelt is reported already, and then the port it meant is not missing a channel.
+        let is_port = |end: &str| end.split_once('.').is_some_and(|(partition, port)| {
+            description.partition.iter().any(|one| one.name.value == partition && one.ports.iter().any(|other| other.name.value == port))
+        });
+        if !description.channel.iter().flat_map(|channel| [&channel.source, &channel.destination]).flatten().all(|end| is_port(end)) {
+            return;
+        }
         for partition in &description.partition {
-            // An end that was misspelt is reported already, and its port is not missing a channel.
-            let is_port = |end: &str| end.strip_prefix(&format!("{}.", partition.name.value)).is_none_or(|port| partition.ports.iter().any(|one| one.name.value == port));
-            let names_unknown_port = description.channel.iter().flat_map(|channel| [&channel.source, &channel.destination]).flatten().any(|end| !is_port(end));
-            for port in partition.ports.iter().filter(|_| !names_unknown_port) {
+            for port in &partition.ports {
                 let full_name = format!("{}.{}", partition.name.value, port.name.value);
                 // Looked up by text: an end with another mistake uses its port all the same.
                 let is_used = description.channel.iter().any(|channel| [&channel.source, &channel.destination].into_iter().flatten().any(|end| end.value == full_name));

@@ -35,7 +35,9 @@ impl Resolver<'_> {
     }
 
     fn devices_of(&mut self, partition: &Partition) -> Vec<Given> {
-        partition.devices.iter().filter_map(|device| self.device(partition, device)).collect()
+        let given: Vec<Given> = partition.devices.iter().filter_map(|device| self.device(partition, device)).collect();
+        self.dma_hazard(partition, &given);
+        given
     }
 
     fn device(&mut self, partition: &Partition, device: &Located<Device>) -> Option<Given> {
@@ -84,11 +86,21 @@ impl Resolver<'_> {
             let replacement = format!("{{ name = \"{}\", dma = \"trusted\" }}", device.name);
             let diagnostic = Diagnostic::new(Code::DmaNotTrusted, message).at(place, "its DMA is not confined").note(why);
             self.push(diagnostic.suggest(place, replacement, "if you trust whoever drives it, say so; the report then lists it as a hazard"));
-        } else {
-            let message = format!("nothing confines the DMA of device `{}`", device.name);
-            let note = format!("the isolation of this system rests on the good behaviour of partition `{}`", partition.name.value);
-            self.push(Diagnostic::new(Code::DmaHazard, message).at(place, "accepted because it is declared trusted").note(note));
         }
+    }
+
+    /// Warns of devices whose DMA was accepted, once for a partition.
+    fn dma_hazard(&mut self, partition: &Partition, given: &[Given]) {
+        let has_promise = |place: Span| partition.devices.iter().any(|device| device.span == place && matches!(&device.value, Device::Table(table) if table.dma.is_some()));
+        let of_board = &self.board.board.devices;
+        let hazards: Vec<&Given> = given.iter().filter(|device| of_board.get(device.index).is_some_and(|facts| facts.dma) && has_promise(device.span)).collect();
+        let Some(first) = hazards.first().filter(|_| is_trusted(partition)) else {
+            return;
+        };
+        let names: Vec<&str> = hazards.iter().map(|device| self.device_name(device.index)).collect();
+        let message = format!("nothing confines the DMA of {}", shorten(&names));
+        let note = format!("the isolation of this system rests on the good behaviour of partition `{}`", partition.name.value);
+        self.push(Diagnostic::new(Code::DmaHazard, message).at(first.span, "accepted because it is declared trusted").note(note));
     }
 
     /// Checks one INTID of an explicit list.
@@ -237,7 +249,10 @@ fn short_list(devices: &[model::BoardDevice]) -> String {
 fn shorten(names: &[&str]) -> String {
     let shown: Vec<String> = names.iter().take(3).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(3) {
-        0 => shown.join(" and "),
+        0 => match shown.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            _ => shown.concat(),
+        },
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }

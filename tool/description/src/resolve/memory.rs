@@ -13,8 +13,8 @@ use bulkhead_abi::guest::{GUEST_ECAM, GUEST_INFORMATION};
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 use bulkhead_plan::model;
 
-/// Smallest RAM of a partition: device tree, image and stack need some pages each.
-const MINIMUM_BYTES: u64 = 64 * 1024;
+/// Smallest RAM of a partition: the device tree has 64 KiB of it, image and stack need some pages each.
+const MINIMUM_BYTES: u64 = 128 * 1024;
 /// Guest addresses that stage 2 can translate: 39 bits.
 const GUEST_ADDRESS_END: u64 = 1 << 39;
 /// End of the addresses at which guests find information page, rings, channels and PCI.
@@ -126,7 +126,7 @@ impl Resolver<'_> {
             return Some(());
         };
         let message = format!("RAM of `{}` at guest address {} covers {what}", partition.name.value, memory.guest);
-        let note = format!("{what} is at {start:#x} to {:#x}", start.saturating_add(*bytes).saturating_sub(1));
+        let note = format!("{start:#x} to {:#x} belong to {what}", start.saturating_add(*bytes).saturating_sub(1));
         let help = format!("the board's RAM base, {}, is free in every partition", board.ram);
         self.push(Diagnostic::new(Code::GuestAddressTaken, message).at(span, "").note(note).help(help));
         None

@@ -88,7 +88,7 @@ impl Resolver<'_> {
         }
         if is_trusted(partition) {
             let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
-            let why = "it could interrupt any core; the other cores take only the SGIs that the plan names, and nothing else of it is unchecked";
+            let why = "it could send any SGI to any core, and block the interrupts of its own core";
             self.push(Diagnostic::new(Code::DirectHazard, message).at(interrupts.span, "accepted because the partition is trusted").note(why));
         }
     }

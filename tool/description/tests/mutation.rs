@@ -1,0 +1,128 @@
+//! Damaged descriptions and board files never make the checker panic, and what it accepts it can lay out.
+//!
+//! A stable stand-in for fuzzing: the same seeds give the same texts on every machine, so a failure can be repeated. Each
+//! text is a good fixture with a few random changes of the kinds that people and editors make.
+
+mod support;
+
+use bulkhead_description::{Report, load_text};
+use std::path::{Path, PathBuf};
+
+/// A small generator of pseudo-random numbers (splitmix64), so that no crate's change alters the texts.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).expect("below a usize")
+    }
+}
+
+/// Things that replace a value or are put in between.
+const PIECES: &[&str] = &[
+    "0", "-1", "1", "18446744073709551615", "9223372036854775807", "0xffff_ffff_ffff_f000", "0x7fff_ffff_ffff_ffff", "\"\"", "\"0 B\"", "\"1 B\"",
+    "\"4 KiB\"", "\"16777215 GiB\"", "\"999999 GiB\"", "\"9999999999 s\"", "\"é\"", "\"a.b.c\"", "\".\"", "\"guest:\"", "\"guest:../../..\"", "\"/\"",
+    "true", "false", "[]", "{}", "[[]]", "nan", "1979-05-27", "\"linux\"", "\"elf\"", "\"raw\"", "\"direct\"", "\"restart\"", "\"queuing\"", "\"guest:Image\"",
+    "\"guest:tiny.elf\"", "\"guest:extra.dtbo\"", "\u{feff}", "\0", "\n[[partition]]\n", "\n[[channel]]\n", "\"boards/x.toml\"", "\"qemu-virt\"",
+];
+
+/// Changes a text at a random place.
+fn mutate(text: &str, random: &mut Random) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let line = random.below(lines.len());
+    let piece = PIECES[random.below(PIECES.len())];
+    match random.below(7) {
+        0 => drop(lines.remove(line)),
+        1 => lines.insert(line, lines[random.below(lines.len())].clone()),
+        2 | 3 => {
+            if let Some((key, _)) = lines[line].clone().split_once('=') {
+                lines[line] = format!("{key}= {piece}");
+            }
+        }
+        4 => {
+            let place = char_boundary(&lines[line], random);
+            lines[line].insert_str(place, piece);
+        }
+        5 => {
+            let place = char_boundary(&lines[line], random);
+            lines[line].truncate(place);
+        }
+        _ => {
+            // A digit becomes another one: addresses, sizes, cores.
+            let changed = lines[line].chars().map(|letter| if letter.is_ascii_digit() && random.below(3) == 0 { char::from(b'0' + (random.next() % 10) as u8) } else { letter });
+            lines[line] = changed.collect();
+        }
+    }
+    lines.join("\n")
+}
+
+fn char_boundary(line: &str, random: &mut Random) -> usize {
+    let mut place = random.below(line.len() + 1);
+    while !line.is_char_boundary(place) {
+        place -= 1;
+    }
+    place
+}
+
+/// Every form of a report is made, because the renderers have panics of their own.
+fn render(report: &Report) {
+    assert!(!report.to_text(true).is_empty() || report.diagnostics.is_empty());
+    assert_eq!(report.to_text(false).is_empty(), report.diagnostics.is_empty());
+    assert!(report.to_json()["version"].is_u64());
+}
+
+#[test]
+fn damaged_descriptions_never_panic() {
+    let options = support::options();
+    let (mut accepted, mut refused) = (0, 0);
+    for (number, name) in ["tests/good/everything.toml", "tests/good/smallest.toml", "tests/bad/page-shared-by-partitions.toml"].into_iter().enumerate() {
+        let good = std::fs::read_to_string(name).expect("a fixture can be read");
+        for seed in 0..600 {
+            let mut random = Random(seed * 31 + number as u64);
+            let mut text = good.clone();
+            for _ in 0..=random.below(3) {
+                text = mutate(&text, &mut random);
+            }
+            match load_text(Path::new(name), &text, &options) {
+                Ok(loaded) => {
+                    accepted += 1;
+                    render(&loaded.warnings);
+                    assert!(!loaded.warnings.has_errors());
+                }
+                Err(report) => {
+                    refused += 1;
+                    assert!(report.has_errors(), "refused without a reason: {text}");
+                    render(&report);
+                }
+            }
+        }
+    }
+    assert!(accepted > 100 && refused > 400, "the changes are no mixture any more: {accepted} accepted, {refused} refused");
+}
+
+#[test]
+fn damaged_board_files_never_panic() {
+    let options = support::options();
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("boards-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the test directory can be made");
+    let description = std::fs::read_to_string("tests/good/smallest.toml").expect("a fixture can be read").replace("\"qemu-virt\"", "\"board.toml\"");
+    let good = include_str!("../../../boards/qemu-virt.toml");
+    let mut refused = 0;
+    for seed in 0..400 {
+        let mut random = Random(seed + 1_000_000);
+        let text = mutate(&mutate(good, &mut random), &mut random);
+        std::fs::write(directory.join("board.toml"), text).expect("a board file can be written");
+        if let Err(report) = load_text(&directory.join("system.toml"), &description, &options) {
+            refused += 1;
+            render(&report);
+        }
+    }
+    assert!(refused > 50, "the changes do nothing any more: {refused} refused");
+}
