@@ -14,6 +14,7 @@ use crate::plugin::{self, Counts, CountsFile};
 use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
+use bulkhead_abi::status::STATE_RUNNING;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -204,14 +205,22 @@ impl Machine {
     }
 
     /// Looks at RAM and the serial line once and returns what is new. Does not look at whether QEMU lives.
+    ///
+    /// A start comes before the lines found with it, every other change of state after what was printed before it.
     pub fn poll(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         self.poll_serial(&mut events);
-        self.poll_states(&mut events);
+        let (starts, other): (Vec<_>, Vec<_>) = self.poll_states().into_iter().partition(is_start);
+        events.extend(starts);
         if let Some(consoles) = &mut self.consoles {
-            let lines = consoles.poll(&self.ram);
+            let mut lines = consoles.poll(&self.ram);
+            if !other.is_empty() {
+                // What was printed before the change was seen by the first poll; the second one lets go of it.
+                lines.extend(consoles.poll(&self.ram));
+            }
             self.keep(lines, &mut events);
         }
+        events.extend(other);
         events
     }
 
@@ -232,8 +241,9 @@ impl Machine {
         }
     }
 
-    fn poll_states(&mut self, events: &mut Vec<Event>) {
-        let Some(observer) = &self.observer else { return };
+    fn poll_states(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let Some(observer) = &self.observer else { return events };
         for (partition, known) in self.states.iter_mut().enumerate() {
             let status = observer.status(partition);
             if *known != (status.state, status.generation) {
@@ -251,6 +261,7 @@ impl Machine {
                 events.push(Event::MonitorCrash(Box::new(report)));
             }
         }
+        events
     }
 
     /// Takes what is left when the machine no longer runs: held-back output and unfinished lines.
@@ -424,6 +435,10 @@ impl Machine {
         self.qemu.kill();
         self.finish()
     }
+}
+
+fn is_start(event: &Event) -> bool {
+    matches!(event, Event::State { state: STATE_RUNNING, .. })
 }
 
 /// Adds the counting plugin to the options if they ask for it.

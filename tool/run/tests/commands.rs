@@ -91,6 +91,8 @@ fn a_run_that_ends_shows_every_line_with_its_prefix() {
     for line in ["linux   | Debian GNU/Linux", "control | period 1", "control | period 2", "linux   | ** off"] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
+    let place = |line: &str| text.find(line).expect("just found");
+    assert!(place("control | period 2") < place("control | ** off"), "output before the end comes first:\n{text}");
     let only = stdout(&command(&[image.path(), "--only", "control"], exit_code::SUCCESS));
     assert!(only.contains("period 1") && !only.contains("Debian"), "{only}");
 }
