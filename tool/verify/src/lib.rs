@@ -1,1 +1,126 @@
-//! Placeholder head; see docs.
+//! Reads a finished image again and proves that its partitions are isolated.
+//!
+//! Translation validation: the claim is about the artefact, not about the source. This crate shares only `core/abi` with the
+//! writer. It walks every EL2 and stage-2 table in the bytes that will boot, follows every address in every plan, and refuses the image
+//! unless each fact that isolation rests on holds: each physical page is writable by at most one partition, monitor memory is in
+//! nobody's map except declared pages with the declared rights, each core's monitor maps what record 0001 lists and nothing else, nothing is
+//! writable and executable at EL2, registers hold exactly the confining values, every interrupt has one owner.
+//!
+//! The method is comparison with what must be ([`cover`]): a mapping that is not expected is refused even if no rule names it. The rejected
+//! alternative, a list of forbidden things, would let through what its author did not think of.
+//!
+//! What it does not show: that the monitor's code is right (its bytes are taken as they are), and facts of the board (where devices
+//! are, which of them can write memory by themselves); `bulkhead check` judges those from the board file.
+#![forbid(unsafe_code)]
+
+mod area;
+mod channel;
+pub mod code;
+mod command;
+mod cover;
+mod devices;
+mod el2;
+mod finding;
+mod guest;
+mod image;
+mod interrupts;
+mod loading;
+mod management;
+mod values;
+mod walk;
+
+pub use code::Code;
+pub use command::{Format, VerifyArguments, verify};
+pub use finding::{Finding, Findings};
+
+use area::{Areas, Maps};
+use image::{Contents, View};
+use sha2::{Digest, Sha256};
+use walk::Stage;
+
+/// Numbers of what was read and compared, for the report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Cores.
+    pub cores: usize,
+    /// Partitions.
+    pub partitions: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Translation table pages walked.
+    pub table_pages: usize,
+    /// Bytes that some guest can write.
+    pub guest_writable_bytes: u64,
+    /// Interrupts with an owner.
+    pub interrupts: usize,
+}
+
+/// The outcome for one image.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// SHA-256 of the image.
+    pub sha256: [u8; 32],
+    /// What is wrong; empty for a good image.
+    pub findings: Vec<Finding>,
+    /// What was read.
+    pub extent: Extent,
+}
+
+impl Verdict {
+    /// States whether the image is accepted.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// States whether some finding has this code.
+    #[must_use]
+    pub fn has(&self, code: Code) -> bool {
+        self.findings.iter().any(|finding| finding.code == code)
+    }
+}
+
+/// Verifies the bytes of an image.
+#[must_use]
+pub fn verify_bytes(bytes: &[u8]) -> Verdict {
+    let mut findings = Findings::default();
+    let extent = examine(bytes, &mut findings).unwrap_or_default();
+    Verdict { sha256: Sha256::digest(bytes).into(), findings: findings.0, extent }
+}
+
+/// Runs all checks; `None` when the image cannot be read far enough.
+fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
+    let view = View::open(bytes, findings)?;
+    if !view.check_header(findings) {
+        return None;
+    }
+    let contents = Contents::read(&view, findings)?;
+    values::check(&view, &contents, findings);
+    let mut maps = Maps::default();
+    for core in &contents.cores {
+        let place = format!("EL2 tables of core {}", core.index);
+        maps.cores.push(walk::walk(&view, Stage::El2, core.boot.el2_root.0, &place, findings));
+    }
+    for partition in &contents.partitions {
+        let place = format!("stage-2 tables of partition \"{}\"", partition.name());
+        maps.guests.push(walk::walk(&view, Stage::Guest, partition.entry.stage2_root.0, &place, findings));
+    }
+    channel::information_pages(&view, &contents, &mut maps, findings);
+    let ends = channel::ends(&view, &contents, &maps, findings);
+    let areas = Areas::collect(&view, &contents, &maps, &ends, findings);
+    el2::check(&view, &contents, &maps, &areas, findings);
+    guest::check(&view, &contents, &maps, &areas, &ends, findings);
+    channel::check(&contents, &ends, findings);
+    interrupts::check(&view, &contents, findings);
+    devices::check(&view, &contents, findings);
+    loading::check(&view, &contents, findings);
+    management::check(&contents, findings);
+    Some(Extent {
+        cores: contents.cores.len(),
+        partitions: contents.partitions.len(),
+        channels: ends.len() / 2,
+        table_pages: maps.cores.iter().chain(&maps.guests).map(|map| map.tables.len()).sum(),
+        guest_writable_bytes: maps.guests.iter().flat_map(|map| &map.runs).filter(|run| run.rights.write).map(|run| run.bytes).sum(),
+        interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
+    })
+}

@@ -1,0 +1,218 @@
+//! Channels: each is two ends that agree, one source and one destination, with the peer's status page between them.
+
+use crate::area::Maps;
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::{Contents, PAGE, Partition, View, in_plan};
+use crate::walk::Map;
+use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes};
+use bulkhead_abi::guest::{
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation,
+};
+use bulkhead_abi::plan::{INTERRUPT_DOORBELL, PCI_IVSHMEM, WINDOW_UART};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
+use std::ops::Range;
+
+/// One end of a channel as its partition's stage 2 shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) partition: usize,
+    pub(crate) is_source: bool,
+    /// First guest address of the window.
+    pub(crate) window: u64,
+    /// Physical page of the peer's status.
+    pub(crate) status: u64,
+    /// Physical page of the destination.
+    pub(crate) reader: u64,
+    /// Physical pages of the source.
+    pub(crate) writer: Range<u64>,
+    /// Source: INTID that its doorbell raises. Destination: INTID that it waits for. 0 without doorbell.
+    pub(crate) interrupt: u32,
+    /// Source: partition that its doorbell reaches.
+    pub(crate) rings: Option<u32>,
+}
+
+/// Finds each partition's information page through its stage 2.
+pub(crate) fn information_pages(view: &View<'_>, contents: &Contents, maps: &mut Maps, findings: &mut Findings) {
+    for partition in &contents.partitions {
+        let page = maps.guests.get(partition.index).and_then(|map| map.translate(GUEST_INFORMATION.0));
+        let has_pci = partition.plan.pci_count > 0;
+        findings.require(page.is_some() || has_pci, Code::Information, || {
+            format!("partition \"{}\" has neither an information page nor a PCI bus", partition.name())
+        });
+        let good = page.is_none_or(|page| in_plan(view, PhysicalAddress(page)) && read(view, page).is_some_and(|information| information.partition as usize == partition.index));
+        findings.require(good, Code::Information, || {
+            format!("partition \"{}\" sees {:#x} at {GUEST_INFORMATION}, which is no information page for it", partition.name(), page.unwrap_or(0))
+        });
+        maps.information.push(page.filter(|_| good));
+    }
+}
+
+/// Reads an information page.
+fn read(view: &View<'_>, page: u64) -> Option<GuestInformation> {
+    view.read::<GuestInformation>(PhysicalAddress(page)).filter(|information| information.magic == GUEST_MAGIC && information.abi_version == ABI_VERSION)
+}
+
+/// Collects the ends of all partitions.
+pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: &mut Findings) -> Vec<End> {
+    let mut ends = Vec::new();
+    for partition in &contents.partitions {
+        let Some(map) = maps.guests.get(partition.index) else { continue };
+        let page = maps.information.get(partition.index).copied().flatten();
+        if let Some(information) = page.and_then(|page| read(view, page)) {
+            check_information(view, partition, &information, findings);
+            for port in information.ports.iter().take((information.port_count as usize).min(MAX_PORTS)) {
+                ends.extend(native_end(partition, port, map, findings));
+            }
+        }
+        for (index, function) in partition.plan.pci.iter().take(partition.plan.pci_count as usize).enumerate() {
+            if function.kind == PCI_IVSHMEM {
+                let found = Found { window: function.memory.0, window_bytes: None, is_source: function.position == 0, doorbell: function.doorbell, interrupt: function.interrupt };
+                ends.extend(end(partition, &found, &format!("PCI function {index}"), map, findings));
+            }
+        }
+    }
+    ends
+}
+
+/// What a port or a PCI function says of an end.
+struct Found {
+    window: u64,
+    window_bytes: Option<u64>,
+    is_source: bool,
+    doorbell: u32,
+    interrupt: u32,
+}
+
+fn native_end(partition: &Partition, port: &PortInformation, map: &Map, findings: &mut Findings) -> Option<End> {
+    let name = bulkhead_abi::name_text(&port.name);
+    let sizes = matches!(port.kind, PORT_SAMPLING | PORT_QUEUING)
+        && (1..=4032).contains(&port.message_bytes)
+        && (2..=65536).contains(&port.slots)
+        && port.window_bytes == CHANNEL_WRITER_OFFSET + writer_bytes(port.message_bytes, port.slots);
+    let direction = matches!(port.direction, DIRECTION_SOURCE | DIRECTION_DESTINATION);
+    findings.require(sizes && direction, Code::Information, || {
+        format!("port \"{name}\" of partition \"{}\" has a direction, kind, size or window that does not fit", partition.name())
+    });
+    if !sizes || !direction {
+        return None;
+    }
+    let found = Found {
+        window: port.window.0,
+        window_bytes: Some(port.window_bytes),
+        is_source: port.direction == DIRECTION_SOURCE,
+        doorbell: port.doorbell,
+        interrupt: port.interrupt,
+    };
+    end(partition, &found, &format!("port \"{name}\""), map, findings)
+}
+
+/// Follows an end through stage 2.
+fn end(partition: &Partition, found: &Found, what: &str, map: &Map, findings: &mut Findings) -> Option<End> {
+    let place = || format!("{what} of partition \"{}\"", partition.name());
+    let status = map.translate(found.window.saturating_add(CHANNEL_STATUS_OFFSET));
+    let reader = map.translate(found.window.saturating_add(CHANNEL_READER_OFFSET));
+    let writer_at = found.window.saturating_add(CHANNEL_WRITER_OFFSET);
+    let writer = map.find(writer_at).map(|run| {
+        let bytes = found.window_bytes.map_or(run.input_end() - writer_at, |bytes| bytes - CHANNEL_WRITER_OFFSET);
+        let start = run.output + (writer_at - run.input);
+        start..start.saturating_add(bytes)
+    });
+    let (Some(status), Some(reader), Some(writer)) = (status, reader, writer) else {
+        findings.add(Code::ChannelEnds, format!("{}: its window at {:#x} is not mapped", place(), found.window));
+        return None;
+    };
+    let doorbells = partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize);
+    let doorbell = doorbells.clone().nth(found.doorbell as usize);
+    let known = found.doorbell == u32::MAX || doorbell.is_some() && found.is_source;
+    findings.require(known, Code::DoorbellTarget, || format!("{} names doorbell {}, which it does not have", place(), found.doorbell));
+    let owned = partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize);
+    let waits = found.interrupt == 0 || !found.is_source && owned.clone().any(|one| one.intid == found.interrupt && one.kind == INTERRUPT_DOORBELL);
+    findings.require(waits, Code::DoorbellTarget, || format!("{} waits for interrupt {}, which is not its doorbell", place(), found.interrupt));
+    Some(End {
+        partition: partition.index,
+        is_source: found.is_source,
+        window: found.window,
+        status,
+        reader,
+        writer,
+        interrupt: doorbell.map_or(found.interrupt, |doorbell| doorbell.intid),
+        rings: doorbell.map(|doorbell| doorbell.peer),
+    })
+}
+
+fn check_information(view: &View<'_>, partition: &Partition, information: &GuestInformation, findings: &mut Findings) {
+    let (plan, header) = (&partition.plan, &view.header);
+    let ram = plan.ram.first().copied().unwrap_or_default();
+    let uart = plan.windows.iter().find(|window| window.kind == WINDOW_UART).map_or(GuestAddress(0), |window| window.guest);
+    let has_console = partition.entry.guest_console.0 != 0;
+    let console = if has_console { (GUEST_CONSOLE, partition.entry.console_bytes) } else { (GuestAddress(0), 0) };
+    let terminated = information.arguments.last() == Some(&0);
+    let facts = [
+        ("name", information.name == plan.name),
+        ("counter frequency", information.counter_hz == header.counter_hz),
+        ("distributor", information.gicd.0 == header.gicd.0),
+        ("RAM", information.ram == ram.guest && information.ram_bytes == ram.bytes),
+        ("number of vCPUs", information.vcpu_count == plan.vcpu_count),
+        ("UART", information.uart == uart),
+        ("console ring", (information.console, information.console_bytes) == console),
+        ("number of ports", information.port_count as usize <= MAX_PORTS),
+        ("end of the arguments", terminated),
+    ];
+    for (what, _) in facts.iter().filter(|(_, good)| !good) {
+        findings.add(Code::Information, format!("the information page of partition \"{}\" has a wrong {what}", partition.name()));
+    }
+}
+
+/// Checks that ends pair up and clear lists match what is written.
+pub(crate) fn check(contents: &Contents, ends: &[End], findings: &mut Findings) {
+    for end in ends {
+        let same = |other: &&End| other.reader == end.reader || other.writer.start == end.writer.start;
+        let partners: Vec<&End> = ends.iter().filter(|other| !std::ptr::eq(*other, end)).filter(same).collect();
+        let pair = match partners[..] {
+            [other] if other.is_source != end.is_source && other.partition != end.partition && other.reader == end.reader && other.writer == end.writer => Some(other),
+            _ => None,
+        };
+        let what = format!("the channel at {:#x} of partition {}", end.window, end.partition);
+        let Some(other) = pair else {
+            findings.add(Code::ChannelEnds, format!("{what} does not have exactly one source and one destination that agree on its pages"));
+            continue;
+        };
+        let status = contents.partitions.get(other.partition).map(|partition| partition.entry.status.0);
+        findings.require(status == Some(end.status), Code::ChannelStatus, || format!("{what} shows {:#x} as the peer's status, which is not partition {}'s", end.status, other.partition));
+        let rings = end.rings.is_none_or(|peer| peer as usize == other.partition);
+        findings.require(rings && end.interrupt == other.interrupt, Code::DoorbellTarget, || {
+            format!("{what}: interrupt {} at this end, {} at the other end in partition {}", end.interrupt, other.interrupt, other.partition)
+        });
+    }
+    for partition in &contents.partitions {
+        check_clear(partition, ends, findings);
+    }
+}
+
+fn check_clear(partition: &Partition, ends: &[End], findings: &mut Findings) {
+    let mut written: Vec<Range<u64>> = ends
+        .iter()
+        .filter(|end| end.partition == partition.index)
+        .map(|end| if end.is_source { end.writer.clone() } else { end.reader..end.reader.saturating_add(PAGE) })
+        .collect();
+    let clear = partition.plan.channel_clear.iter().take(partition.plan.channel_clear_count as usize);
+    let mut cleared: Vec<Range<u64>> = clear.map(|region| region.physical.0..region.physical.0.saturating_add(region.bytes)).collect();
+    let same = merge(&mut written) == merge(&mut cleared);
+    findings.require(same, Code::ChannelClear, || {
+        format!("a restart of partition \"{}\" would not clear exactly the channel pages that it writes", partition.name())
+    });
+}
+
+/// Sorts ranges and joins those that touch.
+fn merge(ranges: &mut [Range<u64>]) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range.clone()),
+        }
+    }
+    merged
+}

@@ -1,0 +1,174 @@
+//! Finding codes: stable names for everything that the verifier refuses.
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $title:literal;)*) => {
+        /// What kind of mistake a finding is. A code keeps its meaning for good; retired codes are not used again.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Returns the code as printed, e.g. `V042`.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// Returns what the code means, in a few words.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The first 64 bytes are no arm64 Image header, or its size field is wrong.
+    Arm64Header = "V001", "arm64 Image header";
+    /// No page holds an image header.
+    NoHeader = "V002", "image header missing";
+    /// Another version of the layouts.
+    Version = "V003", "layout version";
+    /// The header's checksum is wrong.
+    HeaderCrc = "V004", "header checksum";
+    /// The file is shorter or longer than its header says.
+    FileLength = "V005", "file length";
+    /// The plan area's checksum is wrong.
+    PlanCrc = "V006", "plan checksum";
+    /// Text, read-only data, header and plan do not follow each other in whole pages.
+    HeaderLayout = "V007", "layout of the file";
+    /// A count is beyond what the layouts hold.
+    Count = "V008", "count out of bounds";
+    /// The monitor's memory is not inside RAM.
+    MonitorOutsideRam = "V009", "monitor outside RAM";
+    /// A core plan cannot be read or names another core.
+    CorePlan = "V010", "core plan";
+    /// Two cores have one MPIDR, or boot record and plan disagree on it.
+    Mpidr = "V011", "core identity";
+    /// Boot record and core plan disagree.
+    BootRecord = "V012", "boot record";
+    /// A partition plan cannot be read or names another partition.
+    PartitionPlan = "V013", "partition plan";
+    /// vCPUs and cores are not one to one.
+    VcpuCore = "V014", "vCPU and core";
+    /// HCR_EL2 is not the value that confines this mode.
+    Hcr = "V015", "HCR_EL2";
+    /// VTCR_EL2 is not the value that the tables are made for.
+    Vtcr = "V016", "VTCR_EL2";
+    /// VTTBR_EL2 holds another VMID than the partition's.
+    Vmid = "V017", "VMID";
+    /// VTTBR_EL2 points at another partition's or no root.
+    Stage2Root = "V018", "stage-2 root";
+    /// MDCR_EL2 does not trap what it must.
+    Mdcr = "V019", "MDCR_EL2";
+    /// CPTR_EL2 is wrong.
+    Cptr = "V020", "CPTR_EL2";
+    /// Mode, flags, health policy or other words of a plan hold no allowed value.
+    PlanValue = "V021", "plan value";
+    /// An entry past a count is not empty.
+    Leftover = "V022", "entry past its count";
+    /// Two things in monitor memory overlap.
+    AreaOverlap = "V023", "areas overlap";
+    /// Something that belongs into monitor memory lies outside its place.
+    AreaPlace = "V024", "area outside its place";
+    /// The page below a stack is mapped.
+    Guard = "V025", "guard page";
+    /// A translation table lies outside the plan area, is used twice, or holds a malformed descriptor.
+    Table = "V030", "translation table";
+    /// A page is writable and executable at EL2.
+    WriteExecute = "V031", "writable and executable at EL2";
+    /// EL2 can execute something that is not monitor text.
+    Executable = "V032", "executable at EL2";
+    /// An EL2 mapping is not identity.
+    NotIdentity = "V033", "EL2 map not identity";
+    /// A core's monitor maps another core's data, stack, rings or plan.
+    ForeignCore = "V034", "EL2 maps another core";
+    /// A core's monitor maps memory of another partition.
+    ForeignPartition = "V035", "EL2 maps another partition";
+    /// A core's monitor maps a translation table.
+    TableMapped = "V036", "EL2 maps a translation table";
+    /// A core's monitor maps something that is nobody's.
+    UnknownMapped = "V037", "EL2 maps undeclared memory";
+    /// A core's monitor has more or other rights than it should.
+    El2Rights = "V038", "EL2 rights";
+    /// A core's monitor lacks a mapping that it needs.
+    El2Missing = "V039", "EL2 mapping missing";
+    /// A memory type is wrong.
+    MemoryType = "V040", "memory type";
+    /// A guest can reach monitor memory.
+    MonitorReachable = "V041", "monitor memory in a guest's map";
+    /// A guest can reach a translation table.
+    TableReachable = "V042", "translation table in a guest's map";
+    /// A guest can reach another partition's RAM.
+    ForeignRam = "V043", "another partition's RAM in a guest's map";
+    /// Two partitions can write one page.
+    TwoWriters = "V044", "page with two writers";
+    /// A guest has other rights on a declared page than it should.
+    GuestRights = "V045", "guest rights";
+    /// A guest can execute something that is not its RAM.
+    GuestExecute = "V046", "guest executes from shared memory";
+    /// A guest's RAM is not mapped where its plan says.
+    RamMapping = "V047", "RAM mapping";
+    /// An emulated window is mapped, so the monitor would not see accesses.
+    WindowMapped = "V048", "emulated window mapped";
+    /// A guest can reach the interrupt controller.
+    GicMapped = "V049", "interrupt controller in a guest's map";
+    /// Two partitions share a device page, or a device mapping is not one.
+    DeviceMapping = "V050", "device mapping";
+    /// RAM of partitions overlaps, or lies outside the machine's RAM or in the monitor.
+    RamPlace = "V051", "place of RAM";
+    /// Emulated windows overlap or have the wrong place or size.
+    Window = "V052", "emulated window";
+    /// An interrupt has two owners.
+    InterruptTwice = "V060", "interrupt with two owners";
+    /// An interrupt number is no shared peripheral interrupt.
+    InterruptNumber = "V061", "interrupt number";
+    /// Kind or trigger of an interrupt is wrong, or the distributor's words disagree.
+    InterruptKind = "V062", "interrupt kind";
+    /// The guest's GICD_TYPER would not cover its interrupts, or shows more than needed.
+    InterruptLimit = "V063", "highest interrupt";
+    /// A doorbell would raise an interrupt that its receiver does not own as a doorbell.
+    DoorbellTarget = "V064", "doorbell target";
+    /// The limiter's word of a doorbell is not a page of its own.
+    DoorbellWords = "V065", "doorbell words";
+    /// A limiter lets nothing or everything through by mistake.
+    Limiter = "V066", "doorbell limiter";
+    /// A channel does not have exactly one source and one destination.
+    ChannelEnds = "V070", "channel ends";
+    /// The peer's status page in a window is not the peer's.
+    ChannelStatus = "V071", "peer status page";
+    /// Information page and plan disagree.
+    Information = "V072", "information page";
+    /// A PCI function is wrong.
+    PciFunction = "V073", "PCI function";
+    /// A restart would clear memory that the partition does not write.
+    ChannelClear = "V074", "memory cleared at restart";
+    /// A segment would be copied outside the partition's RAM.
+    SegmentDestination = "V080", "segment destination";
+    /// A pristine copy is not in the image's own part for it.
+    SegmentSource = "V081", "segment source";
+    /// A pristine copy does not match its checksum.
+    SegmentCrc = "V082", "segment checksum";
+    /// Segments overlap in RAM.
+    SegmentOverlap = "V083", "segments overlap";
+    /// Entry point or device tree is not in the loaded image.
+    Entry = "V084", "entry point or device tree";
+    /// Status, request or signalling entries give a partition a view that it must not have.
+    Management = "V090", "management entries";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_are_unique() {
+        let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert!(names.iter().all(|name| name.len() == 4 && name.starts_with('V')));
+    }
+}

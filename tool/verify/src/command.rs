@@ -1,0 +1,106 @@
+//! `bulkhead verify`: the verdict on an image file, for people or programs.
+
+use crate::{Verdict, verify_bytes};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit code for an image that is refused.
+const REFUSED: u8 = 1;
+/// Exit code for a file that cannot be read.
+const ENVIRONMENT: u8 = 3;
+/// Version of the JSON form.
+const JSON_VERSION: u32 = 1;
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Sentences.
+    #[default]
+    Text,
+    /// One JSON object: `version`, `image`, `sha256`, `accepted`, `findings[]` (`code`, `title`, `message`), `extent`.
+    Json,
+}
+
+/// Arguments of `bulkhead verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyArguments {
+    /// Image that `bulkhead build` wrote.
+    pub image: PathBuf,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Runs `bulkhead verify`.
+///
+/// Exit codes: 0 accepted, 1 refused, 3 the file cannot be read.
+#[must_use]
+pub fn verify(arguments: &VerifyArguments) -> ExitCode {
+    let bytes = match std::fs::read(&arguments.image) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            eprintln!("error: cannot read {}: {error}; name an image that `bulkhead build` wrote", arguments.image.display());
+            return ExitCode::from(ENVIRONMENT);
+        }
+    };
+    let verdict = verify_bytes(&bytes);
+    match arguments.format {
+        Format::Text => print!("{}", to_text(&arguments.image, &verdict)),
+        Format::Json => println!("{:#}", to_json(&arguments.image, &verdict)),
+    }
+    if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+/// Returns the hash as 64 hexadecimal digits.
+fn hash_text(verdict: &Verdict) -> String {
+    verdict.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The form for people.
+fn to_text(image: &Path, verdict: &Verdict) -> String {
+    let extent = &verdict.extent;
+    let mut text = String::new();
+    for finding in &verdict.findings {
+        let _ = writeln!(text, "{finding}");
+    }
+    let _ = match verdict.is_accepted() {
+        true => writeln!(
+            text,
+            "{}: accepted\n  sha256 {}\n  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked\n  {} bytes are writable by guests, each by one partition; no guest reaches the monitor, its tables, or another partition",
+            image.display(),
+            hash_text(verdict),
+            extent.cores,
+            extent.partitions,
+            extent.channels,
+            extent.interrupts,
+            extent.table_pages,
+            extent.guest_writable_bytes,
+        ),
+        false => writeln!(text, "{}: refused, {} finding(s)\n  sha256 {}", image.display(), verdict.findings.len(), hash_text(verdict)),
+    };
+    text
+}
+
+/// The form for programs.
+fn to_json(image: &Path, verdict: &Verdict) -> Value {
+    let findings: Vec<Value> = verdict
+        .findings
+        .iter()
+        .map(|finding| json!({"code": finding.code.name(), "title": finding.code.title(), "message": finding.message}))
+        .collect();
+    let extent = &verdict.extent;
+    json!({
+        "version": JSON_VERSION,
+        "image": image.display().to_string(),
+        "sha256": hash_text(verdict),
+        "accepted": verdict.is_accepted(),
+        "findings": findings,
+        "extent": {
+            "cores": extent.cores, "partitions": extent.partitions, "channels": extent.channels, "interrupts": extent.interrupts,
+            "table_pages": extent.table_pages, "guest_writable_bytes": extent.guest_writable_bytes,
+        },
+    })
+}

@@ -1,0 +1,92 @@
+//! Emulated devices: windows and PCI functions.
+
+use crate::area::overlap;
+use crate::code::Code;
+use crate::el2::{GICD_BYTES, GICR_BYTES};
+use crate::finding::Findings;
+use crate::image::{Contents, PAGE, Partition, View};
+use bulkhead_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_abi::plan::{
+    PCI_IVSHMEM, PCI_MANAGEMENT, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+};
+use std::ops::Range;
+
+const ECAM_BYTES: u64 = 1 << 20;
+const PCI_REGISTERS_STEP: u64 = 64 << 10;
+const PCI_MEMORY_STEP: u64 = 16 << 20;
+
+/// Checks the emulated devices of every partition and the frames of the interrupt controller.
+pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+    for partition in &contents.partitions {
+        check_windows(view, partition, findings);
+        check_functions(partition, findings);
+    }
+    check_frames(view, contents, findings);
+}
+
+fn windows(partition: &Partition) -> impl Iterator<Item = &Window> {
+    partition.plan.windows.iter().take(partition.plan.window_count as usize)
+}
+
+fn range(window: &Window) -> Range<u64> {
+    window.guest.0..window.guest.0.saturating_add(window.bytes)
+}
+
+fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings) {
+    let plan = &partition.plan;
+    let name = partition.name();
+    let functions = u64::from(plan.pci_count);
+    for (index, window) in windows(partition).enumerate() {
+        let function = plan.pci.iter().take(plan.pci_count as usize).nth(window.index as usize);
+        let good = match window.kind {
+            WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
+            WINDOW_GICR => window.guest.0 % (64 << 10) == 0 && window.bytes == u64::from(plan.vcpu_count) * GICR_BYTES && window.index == 0,
+            WINDOW_UART => window.guest.0 % PAGE == 0 && window.bytes == PAGE && window.index == 0,
+            WINDOW_ECAM => window.guest == GUEST_ECAM && window.bytes == ECAM_BYTES && functions > 0 && window.index == 0,
+            WINDOW_PCI_REGISTERS => window.bytes == PAGE && function.is_some_and(|function| function.registers == window.guest),
+            _ => false,
+        };
+        findings.require(good, Code::Window, || format!("partition \"{name}\": the window of kind {} at {} has a wrong place, size or index", window.kind, window.guest));
+        for other in windows(partition).skip(index + 1) {
+            findings.require(!overlap(&range(window), &range(other)), Code::Window, || {
+                format!("partition \"{name}\": the windows at {} and {} overlap", window.guest, other.guest)
+            });
+        }
+    }
+    let count = |kind| windows(partition).filter(|window| window.kind == kind).count() as u64;
+    let complete = count(WINDOW_GICD) == 1 && count(WINDOW_GICR) == 1 && count(WINDOW_ECAM) == u64::from(functions > 0) && count(WINDOW_PCI_REGISTERS) == functions;
+    findings.require(complete, Code::Window, || format!("partition \"{name}\" lacks a window for its interrupt controller or a PCI function, or has one twice"));
+}
+
+fn check_functions(partition: &Partition, findings: &mut Findings) {
+    let plan = &partition.plan;
+    for (index, function) in plan.pci.iter().take(plan.pci_count as usize).enumerate() {
+        let position = index as u64;
+        let registers = function.registers.0 == GUEST_PCI_REGISTERS.0 + position * PCI_REGISTERS_STEP;
+        let memory = function.memory.0 == GUEST_PCI_MEMORY.0 + position * PCI_MEMORY_STEP;
+        let good = match function.kind {
+            PCI_MANAGEMENT => index == 0 && function.memory.0 == 0 && function.memory_bytes == 0 && function.interrupt == 0 && function.doorbell == u32::MAX && function.position == 0,
+            PCI_IVSHMEM => memory && function.memory_bytes.is_power_of_two() && (PAGE..=PCI_MEMORY_STEP).contains(&function.memory_bytes) && function.position <= 1,
+            _ => false,
+        };
+        findings.require(registers && good, Code::PciFunction, || {
+            format!("PCI function {index} of partition \"{}\" has kind {}, BARs or position that the bus cannot have", partition.name(), function.kind)
+        });
+    }
+}
+
+fn check_frames(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+    let gicd = view.header.gicd.0..view.header.gicd.0.saturating_add(GICD_BYTES);
+    let mut frames: Vec<(Range<u64>, String)> = vec![(gicd.clone(), String::from("the distributor"))];
+    for core in &contents.cores {
+        findings.require(core.plan.gicd == view.header.gicd, Code::BootRecord, || {
+            format!("core {}: its distributor is {}, the header's is {}", core.index, core.plan.gicd, view.header.gicd)
+        });
+        frames.push((core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES), format!("the redistributor of core {}", core.index)));
+    }
+    for (index, (frame, name)) in frames.iter().enumerate() {
+        let free = frame.start % (64 << 10) == 0 && frame.start != 0 && !overlap(frame, &view.ram_range());
+        let alone = frames.iter().skip(index + 1).all(|(other, _)| !overlap(frame, other));
+        findings.require(free && alone, Code::BootRecord, || format!("{name} at {:#x} is misaligned, in RAM, or another core's", frame.start));
+    }
+}

@@ -1,0 +1,182 @@
+//! What guests can reach: their RAM, declared shared pages, their devices, and nothing else.
+
+use crate::area::{Areas, Maps, Use, overlap};
+use crate::channel::End;
+use crate::code::Code;
+use crate::cover::{Difference, Expected, differences};
+use crate::el2::{GICD_BYTES, GICR_BYTES};
+use crate::finding::Findings;
+use crate::image::{Contents, PAGE, Partition, View, page_end};
+use crate::walk::{Memory, Rights, Run};
+use bulkhead_abi::MAX_CORES;
+use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
+use bulkhead_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use std::ops::Range;
+
+/// What an expected guest range is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    Ram,
+    Information,
+    Console,
+    PeerStatus,
+    ChannelReader,
+    ChannelWriter,
+}
+
+/// A device range of a guest.
+struct DeviceRange {
+    partition: usize,
+    range: Range<u64>,
+}
+
+/// Checks the stage 2 of every partition, then all of them together.
+pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, areas: &Areas, ends: &[End], findings: &mut Findings) {
+    let mut devices = Vec::new();
+    for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
+        let expected = expected(partition, maps, ends);
+        for difference in differences(map, &expected) {
+            report(view, contents, partition, areas, &difference, &mut devices, findings);
+        }
+        for run in &map.runs {
+            check_run(partition, run, findings);
+        }
+    }
+    check_devices(contents, &devices, findings);
+    check_writers(contents, maps, findings);
+}
+
+fn expected(partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Tag>> {
+    let mut expected = Vec::new();
+    let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag });
+    for ram in partition.plan.ram.iter().take(partition.plan.ram_count as usize) {
+        add(ram.guest.0, ram.physical.0, ram.bytes, Rights::ALL, Memory::Normal, Tag::Ram);
+    }
+    if let Some(page) = maps.information.get(partition.index).copied().flatten() {
+        add(GUEST_INFORMATION.0, page, PAGE, Rights::READ, Memory::NonCacheable, Tag::Information);
+    }
+    let console = partition.entry.guest_console.0;
+    if console != 0 {
+        add(GUEST_CONSOLE.0, console, partition.entry.console_bytes, Rights::READ_WRITE, Memory::NonCacheable, Tag::Console);
+    }
+    for end in ends.iter().filter(|end| end.partition == partition.index) {
+        let (reader, writer) = if end.is_source { (Rights::READ, Rights::READ_WRITE) } else { (Rights::READ_WRITE, Rights::READ) };
+        add(end.window + CHANNEL_STATUS_OFFSET, end.status, PAGE, Rights::READ, Memory::NonCacheable, Tag::PeerStatus);
+        add(end.window + CHANNEL_READER_OFFSET, end.reader, PAGE, reader, Memory::NonCacheable, Tag::ChannelReader);
+        let bytes = end.writer.end - end.writer.start;
+        add(end.window + CHANNEL_WRITER_OFFSET, end.writer.start, bytes, writer, Memory::NonCacheable, Tag::ChannelWriter);
+    }
+    expected.sort_by_key(|one| one.input);
+    expected
+}
+
+/// Rules that hold for every mapping of a guest, whatever it is.
+fn check_run(partition: &Partition, run: &Run, findings: &mut Findings) {
+    for window in partition.plan.windows.iter().take(partition.plan.window_count as usize) {
+        let range = window.guest.0..window.guest.0.saturating_add(window.bytes);
+        findings.require(!overlap(&range, &(run.input..run.input_end())), Code::WindowMapped, || {
+            format!("partition \"{}\" maps {:#x}..{:#x}, but {:#x}..{:#x} must be answered by the monitor", partition.name(), run.input, run.input_end(), range.start, range.end)
+        });
+    }
+}
+
+fn report(view: &View<'_>, contents: &Contents, partition: &Partition, areas: &Areas, difference: &Difference<'_, Tag>, devices: &mut Vec<DeviceRange>, findings: &mut Findings) {
+    let name = partition.name();
+    match difference {
+        Difference::Extra(run) => report_extra(view, contents, partition, areas, run, devices, findings),
+        Difference::Missing(input, one) => {
+            let code = if one.tag == Tag::Ram { Code::RamMapping } else { Code::GuestRights };
+            findings.add(code, format!("partition \"{name}\": {:?} is not mapped at {input:#x}", one.tag));
+        }
+        Difference::Other(run, one) => {
+            let output = one.output + (run.input - one.input);
+            if run.output != output {
+                let code = if one.tag == Tag::Ram { Code::RamMapping } else { Code::GuestRights };
+                findings.add(code, format!("partition \"{name}\": {:?} at {:#x} leads to {:#x}, must lead to {output:#x}", one.tag, run.input, run.output));
+                report_extra(view, contents, partition, areas, run, devices, findings);
+            }
+            if run.rights.execute && !one.rights.execute {
+                findings.add(Code::GuestExecute, format!("partition \"{name}\": {:?} at {:#x} is executable", one.tag, run.input));
+            } else if run.rights != one.rights {
+                findings.add(Code::GuestRights, format!("partition \"{name}\": {:?} at {:#x} is mapped {}, must be {}", one.tag, run.input, run.rights, one.rights));
+            }
+            if run.memory != one.memory {
+                findings.add(Code::MemoryType, format!("partition \"{name}\": {:?} at {:#x} is {:?}, must be {:?}", one.tag, run.input, run.memory, one.memory));
+            }
+        }
+    }
+}
+
+/// Judges a mapping that no plan names: a device, or an escape.
+fn report_extra(view: &View<'_>, contents: &Contents, partition: &Partition, areas: &Areas, run: &Run, devices: &mut Vec<DeviceRange>, findings: &mut Findings) {
+    let range = run.output..run.output_end();
+    let place = format!("partition \"{}\" maps {:#x}..{:#x} to {:#x} ({})", partition.name(), run.input, run.input_end(), run.output, run.rights);
+    let mut escapes: Vec<(Code, String)> = Vec::new();
+    for area in areas.touching(range.clone()) {
+        escapes.push(match area.owner {
+            owner if owner.is_table() => (Code::TableReachable, format!("a translation table ({owner:?})")),
+            Use::Ram(other) if other != partition.index => (Code::ForeignRam, format!("RAM of partition {other}")),
+            Use::Ram(_) => (Code::RamMapping, String::from("its own RAM at another address")),
+            owner => (Code::MonitorReachable, format!("{owner:?}")),
+        });
+    }
+    if escapes.is_empty() && overlap(&range, &view.monitor_range()) {
+        escapes.push((Code::MonitorReachable, String::from("memory of the monitor")));
+    }
+    if interrupt_controller(view, contents).iter().any(|frames| overlap(frames, &range)) {
+        escapes.push((Code::GicMapped, String::from("the interrupt controller")));
+    }
+    if !escapes.is_empty() {
+        escapes.into_iter().for_each(|(code, what)| findings.add(code, format!("{place}, which is {what}")));
+        return;
+    }
+    let is_device = run.input == run.output && run.memory == Memory::Device && run.rights == Rights::READ_WRITE && !overlap(&range, &view.ram_range());
+    if is_device {
+        devices.push(DeviceRange { partition: partition.index, range });
+    } else if overlap(&range, &view.ram_range()) {
+        findings.add(Code::RamMapping, format!("{place}, which is RAM that no plan gives it"));
+    } else {
+        findings.add(Code::DeviceMapping, format!("{place} as {:?}: a device must be mapped at its own address, as a device, without execution", run.memory));
+    }
+}
+
+/// Returns the frames of the interrupt controller, those of unused cores included.
+fn interrupt_controller(view: &View<'_>, contents: &Contents) -> Vec<Range<u64>> {
+    let first = contents.cores.iter().map(|core| core.plan.gicr.0).min().unwrap_or(0);
+    let gicd = view.header.gicd.0;
+    let mut frames = vec![gicd..gicd.saturating_add(GICD_BYTES), first..first.saturating_add(GICR_BYTES * MAX_CORES as u64)];
+    frames.extend(contents.cores.iter().map(|core| core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES)));
+    frames
+}
+
+fn check_devices(contents: &Contents, devices: &[DeviceRange], findings: &mut Findings) {
+    for (index, first) in devices.iter().enumerate() {
+        for second in devices.iter().skip(index + 1).filter(|second| second.partition != first.partition) {
+            findings.require(!overlap(&first.range, &second.range), Code::DeviceMapping, || {
+                format!("the device page {:#x} belongs to partitions {} and {}", first.range.start.max(second.range.start), first.partition, second.partition)
+            });
+        }
+    }
+    for core in contents.cores.iter().filter(|core| core.plan.uart.0 != 0) {
+        let uart = core.plan.uart.0..core.plan.uart.0.saturating_add(PAGE);
+        for device in devices.iter().filter(|device| overlap(&device.range, &uart)) {
+            findings.add(Code::DeviceMapping, format!("partition {} has the UART that the monitor of core {} uses", device.partition, core.index));
+        }
+    }
+}
+
+/// The main claim, over raw tables alone: no physical page is writable by two partitions.
+fn check_writers(contents: &Contents, maps: &Maps, findings: &mut Findings) {
+    let mut writable: Vec<(Range<u64>, usize)> = Vec::new();
+    for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
+        let ranges = map.runs.iter().filter(|run| run.rights.write).map(|run| (run.output..run.output_end(), partition.index));
+        writable.extend(ranges);
+    }
+    writable.sort_by_key(|(range, _)| range.start);
+    for (index, (range, partition)) in writable.iter().enumerate() {
+        let after = writable.iter().skip(index + 1).take_while(|(other, _)| other.start < range.end);
+        for (other, second) in after.filter(|(_, second)| second != partition) {
+            findings.add(Code::TwoWriters, format!("the page {:#x} is writable by partitions {partition} and {second}", other.start));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The finished bytes as structures: header, core plans, partition plans.
+
+use crate::code::Code;
+use crate::finding::Findings;
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
+use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, PARTITION_PLAN_MAGIC, PartitionPlan};
+use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress, name_text};
+use std::ops::Range;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Rounds up to whole pages without overflow.
+pub(crate) fn page_end(address: u64) -> u64 {
+    address.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+}
+
+/// An image and what its header says.
+pub(crate) struct View<'a> {
+    bytes: &'a [u8],
+    pub(crate) header: ImageHeader,
+    pub(crate) header_offset: u64,
+}
+
+impl<'a> View<'a> {
+    /// Finds the header: the first page that begins with the magic number.
+    pub(crate) fn open(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
+        let pages = (0..bytes.len()).step_by(4096);
+        let candidate = pages.filter(|offset| bytes.get(*offset..*offset + 8) == Some(IMAGE_MAGIC.to_le_bytes().as_slice())).find_map(|offset| {
+            let (header, _) = ImageHeader::read_from_prefix(bytes.get(offset..)?).ok()?;
+            Some((offset as u64, header))
+        });
+        let Some((header_offset, header)) = candidate else {
+            findings.add(Code::NoHeader, "no page of the file begins with BULKHEAD: it is no image, or it was cut off before its header");
+            return None;
+        };
+        Some(Self { bytes, header, header_offset })
+    }
+
+    /// Returns the file's bytes in a range of physical addresses.
+    pub(crate) fn slice(&self, address: u64, bytes: u64) -> Option<&'a [u8]> {
+        let start = usize::try_from(address.checked_sub(self.header.image_start.0)?).ok()?;
+        self.bytes.get(start..start.checked_add(usize::try_from(bytes).ok()?)?)
+    }
+
+    /// Reads a 64-bit word.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        Some(u64::from_le_bytes(self.slice(address, 8)?.try_into().ok()?))
+    }
+
+    /// Reads a structure.
+    pub(crate) fn read<T: FromBytes + KnownLayout + Immutable>(&self, address: PhysicalAddress) -> Option<T> {
+        T::read_from_bytes(self.slice(address.0, size_of::<T>() as u64)?).ok()
+    }
+
+    /// The plan area.
+    pub(crate) fn plan_range(&self) -> Range<u64> {
+        self.header.plan.0..self.header.plan.0.saturating_add(self.header.plan_bytes)
+    }
+
+    /// The whole file.
+    pub(crate) fn file_range(&self) -> Range<u64> {
+        self.header.image_start.0..self.header.image_start.0.saturating_add(self.header.image_bytes)
+    }
+
+    /// All memory of the monitor.
+    pub(crate) fn monitor_range(&self) -> Range<u64> {
+        self.header.image_start.0..self.header.image_start.0.saturating_add(self.header.memory_bytes)
+    }
+
+    /// The machine's RAM.
+    pub(crate) fn ram_range(&self) -> Range<u64> {
+        self.header.ram_start.0..self.header.ram_start.0.saturating_add(self.header.ram_bytes)
+    }
+
+    /// Checks the front of the file and the header by themselves. Returns whether anything after it can be read.
+    pub(crate) fn check_header(&self, findings: &mut Findings) -> bool {
+        let header = &self.header;
+        self.check_front(findings);
+        findings.require(header.abi_version == ABI_VERSION, Code::Version, || {
+            format!("the image has layout version {}, this tool reads version {ABI_VERSION}", header.abi_version)
+        });
+        let mut copy = *header;
+        copy.header_crc = 0;
+        let crc = crc32c::crc32c(copy.as_bytes());
+        findings.require(crc == header.header_crc, Code::HeaderCrc, || format!("the header says {:#010x}, its bytes give {crc:#010x}", header.header_crc));
+        let length = self.bytes.len() as u64;
+        findings.require(length == header.image_bytes, Code::FileLength, || {
+            format!("the file has {length} bytes, its header says {}", header.image_bytes)
+        });
+        let counts = header.core_count as usize <= MAX_CORES && header.partition_count as usize <= MAX_PARTITIONS;
+        let counts = counts && header.core_count > 0 && header.partition_count > 0 && header.boot_core < header.core_count;
+        findings.require(counts, Code::Count, || {
+            format!("{} cores, {} partitions, boot core {}: at most {MAX_CORES} and {MAX_PARTITIONS}, at least one each", header.core_count, header.partition_count, header.boot_core)
+        });
+        let layout = self.check_layout(findings);
+        if layout {
+            let plan = self.slice(header.plan.0, header.plan_bytes).map(crc32c::crc32c);
+            findings.require(plan == Some(header.plan_crc), Code::PlanCrc, || match plan {
+                Some(crc) => format!("the header says {:#010x}, the plan area gives {crc:#010x}", header.plan_crc),
+                None => String::from("the plan area is not completely in the file"),
+            });
+        }
+        layout && counts
+    }
+
+    fn check_front(&self, findings: &mut Findings) {
+        let front = self.bytes.get(..ARM64_IMAGE_HEADER_BYTES).unwrap_or_default();
+        let field = |offset: usize| front.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let magic = field(56) & u64::from(u32::MAX) == u64::from(ARM64_IMAGE_MAGIC);
+        findings.require(magic, Code::Arm64Header, || String::from("the magic number at byte 56 is missing: boot loaders will not take the file"));
+        findings.require(field(16) == self.header.memory_bytes, Code::Arm64Header, || {
+            format!("the size field is {:#x}, but the monitor owns {:#x} bytes: a boot loader could put something there", field(16), self.header.memory_bytes)
+        });
+    }
+
+    fn check_layout(&self, findings: &mut Findings) -> bool {
+        let header = &self.header;
+        let end = |start: PhysicalAddress, bytes: u64| start.0.checked_add(bytes);
+        let rodata_end = end(header.rodata, header.rodata_bytes);
+        let follows = header.text == header.image_start
+            && end(header.text, header.text_bytes) == Some(header.rodata.0)
+            && rodata_end == header.image_start.0.checked_add(self.header_offset)
+            && rodata_end.and_then(|end| end.checked_add(PAGE)) == Some(header.plan.0);
+        let pages = [header.image_start.0, header.text_bytes, header.rodata_bytes, header.plan_bytes, header.image_bytes, header.memory_bytes];
+        let whole = pages.iter().all(|value| value % PAGE == 0);
+        let inside = end(header.plan, header.plan_bytes).is_some_and(|plan_end| plan_end <= self.file_range().end);
+        let good = findings.require(follows && whole && inside, Code::HeaderLayout, || {
+            format!("text {}, read-only data {}, header at +{:#x}, plan {}: each must follow the other in whole pages, all inside the file", header.text, header.rodata, self.header_offset, header.plan)
+        });
+        let (monitor, ram) = (self.monitor_range(), self.ram_range());
+        let inside_ram = monitor.start >= ram.start && monitor.end <= ram.end && header.memory_bytes >= header.image_bytes && monitor.end < u64::MAX;
+        findings.require(inside_ram, Code::MonitorOutsideRam, || {
+            format!("the monitor owns {:#x}..{:#x}, RAM is {:#x}..{:#x}", monitor.start, monitor.end, ram.start, ram.end)
+        });
+        good && inside_ram
+    }
+}
+
+/// A core: its boot record and its plan.
+#[derive(Clone, Copy)]
+pub(crate) struct Core {
+    pub(crate) index: usize,
+    pub(crate) boot: CoreBoot,
+    pub(crate) plan: CorePlan,
+}
+
+/// A partition: its header entry and its plan.
+#[derive(Clone, Copy)]
+pub(crate) struct Partition {
+    pub(crate) index: usize,
+    pub(crate) entry: PartitionEntry,
+    pub(crate) plan: PartitionPlan,
+}
+
+impl Partition {
+    /// Returns the name for messages.
+    pub(crate) fn name(&self) -> &str {
+        name_text(&self.plan.name)
+    }
+}
+
+/// Everything the image describes, with counts that were checked.
+pub(crate) struct Contents {
+    pub(crate) cores: Vec<Core>,
+    pub(crate) partitions: Vec<Partition>,
+}
+
+impl Contents {
+    /// Reads all plans; `None` when one cannot be read.
+    pub(crate) fn read(view: &View<'_>, findings: &mut Findings) -> Option<Self> {
+        let header = &view.header;
+        let mut cores = Vec::new();
+        for (index, boot) in header.cores.iter().take(header.core_count as usize).enumerate() {
+            let plan = view.read::<CorePlan>(boot.plan).filter(|_| in_plan(view, boot.plan));
+            let good = plan.is_some_and(|plan| plan.magic == CORE_PLAN_MAGIC && plan.core as usize == index);
+            if !findings.require(good, Code::CorePlan, || format!("core {index}: at {} is no core plan for it", boot.plan)) {
+                return None;
+            }
+            cores.extend(plan.map(|plan| Core { index, boot: *boot, plan }));
+        }
+        let mut partitions = Vec::new();
+        for (index, entry) in header.partitions.iter().take(header.partition_count as usize).enumerate() {
+            let plan = view.read::<PartitionPlan>(entry.plan).filter(|_| in_plan(view, entry.plan));
+            let good = plan.is_some_and(|plan| plan.magic == PARTITION_PLAN_MAGIC && plan.index as usize == index && plan.name == entry.name);
+            if !findings.require(good, Code::PartitionPlan, || format!("partition {index}: at {} is no plan for it", entry.plan)) {
+                return None;
+            }
+            partitions.extend(plan.map(|plan| Partition { index, entry: *entry, plan }));
+        }
+        Some(Self { cores, partitions })
+    }
+
+    /// Returns the cores of a partition.
+    pub(crate) fn cores_of(&self, partition: usize) -> impl Iterator<Item = &Core> {
+        self.cores.iter().filter(move |core| core.plan.partition as usize == partition)
+    }
+}
+
+/// States whether an address is a page of the plan area.
+pub(crate) fn in_plan(view: &View<'_>, address: PhysicalAddress) -> bool {
+    let plan = view.plan_range();
+    address.0 % PAGE == 0 && address.0 >= plan.start && address.0.saturating_add(PAGE) <= plan.end
+}

@@ -1,0 +1,102 @@
+//! Interrupts and doorbells: every interrupt has one owner, every doorbell reaches the one that waits for it.
+
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::{Contents, PAGE, Partition, View};
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, WINDOW_UART};
+use std::collections::{HashMap, HashSet};
+
+const FIRST_SPI: u32 = 32;
+/// The limiter's count has 24 bits.
+const MOST_EVENTS: u32 = (1 << 24) - 1;
+
+/// Returns the used interrupts of a partition.
+fn owned(partition: &Partition) -> impl Iterator<Item = &InterruptPlan> {
+    partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize)
+}
+
+/// Checks owners, kinds, the distributor's words and doorbells.
+pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+    let mut owners: HashMap<u32, usize> = HashMap::new();
+    let mut words = [0_u32; 16];
+    for partition in &contents.partitions {
+        let name = partition.name();
+        let mut last = 0;
+        for interrupt in owned(partition) {
+            let intid = interrupt.intid;
+            if let Some(other) = owners.insert(intid, partition.index) {
+                findings.add(Code::InterruptTwice, format!("interrupt {intid} belongs to partitions {other} and {}", partition.index));
+            }
+            let number = (FIRST_SPI..MAX_INTID).contains(&intid) && intid > last;
+            findings.require(number, Code::InterruptNumber, || {
+                format!("partition \"{name}\" owns interrupt {intid}: it must be a shared one, {FIRST_SPI} to {}, in ascending order", MAX_INTID - 1)
+            });
+            last = intid;
+            check_kind(partition, interrupt, findings);
+            if let Some(word) = words.get_mut(intid as usize / 16).filter(|_| interrupt.edge == 1) {
+                *word |= 2 << (intid % 16 * 2);
+            }
+        }
+        let consoles = owned(partition).filter(|interrupt| interrupt.kind == INTERRUPT_CONSOLE).count();
+        let uarts = partition.plan.windows.iter().filter(|window| window.kind == WINDOW_UART).count();
+        findings.require(consoles == uarts && uarts <= 1, Code::InterruptKind, || format!("partition \"{name}\" has {uarts} virtual PL011 and {consoles} interrupts for it"));
+        let highest = owned(partition).map(|interrupt| interrupt.intid).max().unwrap_or(FIRST_SPI - 1);
+        findings.require(partition.plan.highest_intid == highest, Code::InterruptLimit, || {
+            format!("partition \"{name}\" is shown interrupts up to {}, it owns up to {highest}", partition.plan.highest_intid)
+        });
+    }
+    findings.require(view.header.gicd_icfgr == words, Code::InterruptKind, || String::from("the distributor's trigger words do not match the interrupts of the partitions"));
+    check_doorbells(contents, findings);
+}
+
+fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut Findings) {
+    let spare = matches!(interrupt.kind, INTERRUPT_CONSOLE | INTERRUPT_DOORBELL);
+    let good = match interrupt.edge {
+        0 => interrupt.kind == INTERRUPT_DEVICE,
+        1 => spare || interrupt.kind == INTERRUPT_DEVICE,
+        _ => false,
+    };
+    findings.require(good, Code::InterruptKind, || {
+        format!("interrupt {} of partition \"{}\" has kind {} and trigger {}; spare interrupts are edge-triggered", interrupt.intid, partition.name(), interrupt.kind, interrupt.edge)
+    });
+    let plan = &partition.plan;
+    let function = interrupt.pci_function.checked_sub(1).map(|index| plan.pci.iter().take(plan.pci_count as usize).nth(index as usize));
+    let named = match function {
+        None => true,
+        Some(function) => interrupt.kind == INTERRUPT_DOORBELL && function.is_some_and(|function| function.interrupt == interrupt.intid),
+    };
+    findings.require(named, Code::PciFunction, || {
+        format!("interrupt {} of partition \"{}\" names PCI function {}, which does not raise it", interrupt.intid, partition.name(), interrupt.pci_function)
+    });
+}
+
+fn check_doorbells(contents: &Contents, findings: &mut Findings) {
+    let mut rung: HashSet<u32> = HashSet::new();
+    for partition in &contents.partitions {
+        let name = partition.name();
+        for doorbell in partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize) {
+            let peer = contents.partitions.get(doorbell.peer as usize).filter(|peer| peer.index != partition.index);
+            let waits = peer.is_some_and(|peer| owned(peer).any(|interrupt| interrupt.intid == doorbell.intid && interrupt.kind == INTERRUPT_DOORBELL));
+            findings.require(waits, Code::DoorbellTarget, || {
+                format!("partition \"{name}\" rings interrupt {} of partition {}, which does not own it as a doorbell", doorbell.intid, doorbell.peer)
+            });
+            findings.require(rung.insert(doorbell.intid), Code::DoorbellTarget, || format!("two doorbells ring interrupt {}", doorbell.intid));
+            // Where the page lies and that it is alone there is checked with all areas.
+            findings.require(doorbell.words.0 != 0 && doorbell.words.0 % PAGE == 0, Code::DoorbellWords, || {
+                format!("a doorbell of partition \"{name}\" has its words at {}, which is no page", doorbell.words)
+            });
+            let limited = doorbell.period_ticks > 0 && (1..=MOST_EVENTS).contains(&doorbell.events);
+            let unlimited = doorbell.period_ticks == 0 && doorbell.events == 0;
+            findings.require(limited || unlimited, Code::Limiter, || {
+                format!("a doorbell of partition \"{name}\" lets {} events through per {} ticks: both must be positive, or both zero", doorbell.events, doorbell.period_ticks)
+            });
+        }
+    }
+    for partition in &contents.partitions {
+        for interrupt in owned(partition).filter(|interrupt| interrupt.kind == INTERRUPT_DOORBELL) {
+            findings.require(rung.contains(&interrupt.intid), Code::DoorbellTarget, || {
+                format!("partition \"{}\" waits for doorbell {}, which nobody rings", partition.name(), interrupt.intid)
+            });
+        }
+    }
+}

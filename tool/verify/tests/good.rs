@@ -1,0 +1,45 @@
+//! Good images of several shapes are accepted.
+
+use bulkhead_image::assemble;
+use bulkhead_plan::model::{InterruptMode, PortKind, System};
+use bulkhead_plan::samples;
+use bulkhead_verify::verify_bytes;
+
+fn accepted(what: &str, system: &System) {
+    let image = assemble(system, &samples::monitor()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let verdict = verify_bytes(&image.bytes);
+    assert!(verdict.is_accepted(), "{what}: {:#?}", verdict.findings);
+    assert_eq!(verdict.extent.partitions, system.partitions.len());
+    assert_eq!(verdict.extent.channels, system.channels.len());
+}
+
+#[test]
+fn one_native_partition_is_accepted() {
+    accepted("solo", &samples::system(vec![samples::native("solo", &[0])], vec![]));
+}
+
+#[test]
+fn one_linux_partition_is_accepted() {
+    accepted("linux", &samples::system(vec![samples::linux("linux", &[0, 1])], vec![]));
+}
+
+#[test]
+fn demo_is_accepted() {
+    accepted("demo", &samples::demo());
+}
+
+#[test]
+fn large_ram_and_eight_cores_are_accepted() {
+    let mut big = samples::native("big", &[0]);
+    big.memory_bytes = 1 << 30;
+    let partitions = vec![big, samples::native("wide", &[1, 2, 3, 4, 5, 6, 7])];
+    accepted("big", &samples::system(partitions, vec![samples::channel("one", 0, 1, PortKind::Sampling, 4032)]));
+}
+
+#[test]
+fn direct_partition_with_devices_is_accepted() {
+    let mut direct = samples::native("direct", &[0]);
+    direct.mode = InterruptMode::Direct;
+    direct.devices = vec![0, 1, 2];
+    accepted("direct", &samples::system(vec![direct], vec![]));
+}
