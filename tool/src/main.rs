@@ -4,7 +4,10 @@
 //! a task can be used without the command line and this file stays a table.
 #![forbid(unsafe_code)]
 
-use bulkhead_description::command;
+use bulkhead_description::command as description;
+use bulkhead_image as image;
+use bulkhead_run::command as machine;
+use bulkhead_verify as verify;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -22,24 +25,64 @@ Exit codes:
   0  done, or accepted
   1  refused by a check
   2  wrong usage
-  3  environment: a file, a program or the machine";
+  3  environment: a file, a program or the machine
+  4 and more  `run` only, see `bulkhead run --help`";
 
-/// The commands.
+/// The commands, in the order of use.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check a system description and report every mistake.
-    Check(command::CheckArguments),
+    Check(description::CheckArguments),
+    /// Build the boot image of a system.
+    Build(image::BuildArguments),
+    /// Show what a system is made of: memory, interrupts, device trees.
+    Inspect(image::InspectArguments),
+    /// Read a finished image again and prove that its partitions are isolated.
+    Verify(verify::VerifyArguments),
+    /// Run a system on QEMU with one console per partition.
+    Run(machine::RunArguments),
+    /// Connect to one partition's console of a running system.
+    Attach(machine::AttachArguments),
+    /// Show counters and states of a running system.
+    Stats(machine::StatsArguments),
+    /// Write the trace of a running system for the Perfetto UI.
+    Trace(machine::TraceArguments),
     /// Explain a code such as BH0101, or list all codes.
-    Explain(command::ExplainArguments),
+    Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
-    Schema(command::SchemaArguments),
+    Schema(description::SchemaArguments),
 }
 
 fn main() -> ExitCode {
     // clap ends the program itself for `--help` (0) and for wrong usage (2).
     match Arguments::parse().command {
-        Command::Check(arguments) => command::check(&arguments),
-        Command::Explain(arguments) => command::explain(&arguments),
-        Command::Schema(arguments) => command::schema(&arguments),
+        Command::Check(arguments) => description::check(&arguments),
+        Command::Build(arguments) => image::build(&arguments),
+        Command::Inspect(arguments) => image::inspect(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Run(arguments) => machine::run(&arguments),
+        Command::Attach(arguments) => machine::attach(&arguments),
+        Command::Stats(arguments) => machine::stats(&arguments),
+        Command::Trace(arguments) => machine::trace(&arguments),
+        Command::Explain(arguments) => description::explain(&arguments),
+        Command::Schema(arguments) => description::schema(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_description() {
+        for command in Arguments::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{} has none", command.get_name());
+        }
     }
 }
