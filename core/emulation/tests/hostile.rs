@@ -21,3 +21,18 @@ fn seeded_bytes_break_no_target() {
         }
     }
 }
+
+#[test]
+fn committed_seeds_break_no_target() {
+    for (name, target) in TARGETS {
+        let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let mut seeds = 0;
+        for entry in entries {
+            let path = entry.expect("a folder entry").path();
+            target(&std::fs::read(&path).expect("a seed"));
+            seeds += 1;
+        }
+        assert!(seeds > 0, "{folder} has no seed");
+    }
+}
