@@ -17,20 +17,26 @@ const UNDEFINED: u64 = 1 << 25;
 impl<M: Machine> Core<M> {
     /// Handles a synchronous exception from the guest.
     pub fn synchronous(&mut self, esr: u64) {
+        if Syndrome(esr).exception_class() == ExceptionClass::DATA_ABORT {
+            self.data_abort(esr);
+        } else {
+            self.other_exception(esr);
+        }
+    }
+
+    /// Handles every exception class but data aborts, which the vectors send to [`Self::data_abort`] at once.
+    pub fn other_exception(&mut self, esr: u64) {
         let syndrome = Syndrome(esr);
         let class = syndrome.exception_class();
         if !matches!(class, ExceptionClass::HVC64 | ExceptionClass::SMC64) {
-            self.trace(TRACE_EXIT, u32::from(class.0), esr, self.machine.guest_program_counter());
+            let at = self.machine.guest_program_counter();
+            self.trace(TRACE_EXIT, u32::from(class.0), esr, at);
         }
         match class {
             ExceptionClass::HVC64 => self.call(),
             ExceptionClass::SMC64 => {
                 self.skip_instruction();
                 self.call();
-            }
-            ExceptionClass::DATA_ABORT => {
-                self.count(Counter::Exits);
-                self.data_abort(syndrome);
             }
             ExceptionClass::SYSTEM_REGISTER => {
                 self.count(Counter::Exits);
@@ -58,6 +64,17 @@ impl<M: Machine> Core<M> {
     pub fn system_error(&mut self, esr: u64) {
         self.count(Counter::Exits);
         self.fault(Fault::new(status::REASON_SERROR, esr));
+    }
+
+    /// Handles a data abort, the exit of every emulated register.
+    #[inline(always)]
+    pub fn data_abort(&mut self, esr: u64) {
+        self.count(Counter::Exits);
+        if self.trace_enabled {
+            let at = self.machine.guest_program_counter();
+            self.trace(TRACE_EXIT, u32::from(ExceptionClass::DATA_ABORT.0), esr, at);
+        }
+        self.access(Syndrome(esr));
     }
 
     fn skip_instruction(&self) {

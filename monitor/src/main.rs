@@ -15,7 +15,7 @@ mod target {
         CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord,
     };
     use bulkhead_abi::plan::{CorePlan, PartitionPlan};
-    use bulkhead_arch::aarch64::{self, CallReturn, Hardware};
+    use bulkhead_arch::aarch64::{self, HandlerReturn, Hardware};
     use bulkhead_arch::{CoreHead, Machine};
     use bulkhead_monitor::boot;
     use bulkhead_monitor::state::{Core, RunState, Shared};
@@ -79,18 +79,29 @@ mod target {
     /// Synchronous exit.
     #[unsafe(no_mangle)]
     extern "C" fn bulkhead_handle_synchronous(core: &mut ThisCore, syndrome: u64) {
-        core.synchronous(syndrome);
+        core.other_exception(syndrome);
         core.settle();
+    }
+
+    /// Data abort of the guest.
+    #[unsafe(no_mangle)]
+    extern "C" fn bulkhead_handle_data_abort(core: &mut ThisCore, syndrome: u64) -> HandlerReturn {
+        core.data_abort(syndrome);
+        // ISS.SRT: a load into one of the registers that the lean return does not load.
+        let high = (syndrome >> 16) & 0x1f > 18;
+        let left = core.run != RunState::Running;
+        core.settle();
+        HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(left || high) }
     }
 
     /// HVC from an AArch64 guest.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_call(core: &mut ThisCore) -> CallReturn {
+    extern "C" fn bulkhead_handle_call(core: &mut ThisCore) -> HandlerReturn {
         core.call();
         // Only a vCPU that left its run can come back with another frame.
         let left = core.run != RunState::Running;
         core.settle();
-        CallReturn { head: &raw mut core.head, whole_frame: u64::from(left) }
+        HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(left) }
     }
 
     /// Interrupt that the vectors did not finish.

@@ -46,16 +46,17 @@ core::arch::global_asm!(
     HEAD_FAST = const offset_of!(CoreHead, fast_table),
     HEAD_COUNTERS = const offset_of!(CoreHead, counters),
     CLASS_HVC64 = const 0x16,
+    CLASS_DATA_ABORT = const 0x24,
     FAST_ENTRIES = const bulkhead_abi::plan::MAX_INTID,
 );
 
-/// What the handler of a call returns to the vectors, in x0 and x1.
+/// What the handler of a call or of a data abort returns to the vectors, in x0 and x1.
 #[derive(Debug)]
 #[repr(C)]
-pub struct CallReturn {
+pub struct HandlerReturn {
     /// The head it was given.
     pub head: *mut CoreHead,
-    /// 1 when every register of the frame is new, so that all must be loaded.
+    /// 1 when registers that Rust keeps (x19 to x29) are new in the frame too, so that all must be loaded.
     pub whole_frame: u64,
 }
 

@@ -124,7 +124,8 @@ bulkhead_call:
     mov     x0, sp
     ldr     x1, [x0, #{HEAD_STACK}]
     mov     sp, x1
-    bl      bulkhead_handle_call    // returns the head; w1 = 1 when the whole frame is new (started, restarted)
+    bl      bulkhead_handle_call
+bulkhead_return:                    // x0 = head; w1 = 1 when registers above x18 are new too (loaded, started)
     mov     sp, x0
     cbnz    w1, bulkhead_restore
     ldp     x2, x3, [sp, #16]
@@ -142,7 +143,15 @@ bulkhead_call:
 
 bulkhead_synchronous:               // x1 = ESR_EL2
     SAVE_REST
-    HANDLE  bulkhead_handle_synchronous
+    lsr     w2, w1, #26
+    cmp     w2, #{CLASS_DATA_ABORT} // emulated registers: the most frequent of the rest
+    b.ne    1f
+    mov     x0, sp
+    ldr     x2, [x0, #{HEAD_STACK}]
+    mov     sp, x2
+    bl      bulkhead_handle_data_abort
+    b       bulkhead_return
+1:  HANDLE  bulkhead_handle_synchronous
 
 bulkhead_interrupt:                 // x1 = INTID acknowledged
     SAVE_REST
