@@ -162,7 +162,8 @@ impl Pl011State {
 
     /// Puts the device back into its reset state, for a restart of the partition.
     pub fn reset(&self) {
-        let Self { mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts, bytes } = self;
+        let Self { mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts, bytes } =
+            self;
         for word in [mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts] {
             word.store(0, SeqCst);
         }
@@ -222,7 +223,11 @@ impl Pl011State {
             register::ILPR | register::DMACR => {}
             _ => return Pl011Effect { output: None, interrupt: LineEffect::None },
         }
-        let interrupt = if matches!(offset, register::IMSC | register::ICR | register::RSR) { self.line_after(before) } else { LineEffect::None };
+        let interrupt = if matches!(offset, register::IMSC | register::ICR | register::RSR) {
+            self.line_after(before)
+        } else {
+            LineEffect::None
+        };
         Pl011Effect { output: None, interrupt }
     }
 

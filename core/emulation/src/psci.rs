@@ -153,8 +153,17 @@ mod tests {
     fn mandatory_psci_calls_exist() {
         // DEN 0022, table 5-1: mandatory in PSCI 1.1.
         let mandatory = [
-            0x8400_0000u64, 0x8400_0001, 0xc400_0001, 0x8400_0002, 0x8400_0003, 0xc400_0003, 0x8400_0004, 0xc400_0004, 0x8400_0008,
-            0x8400_0009, 0x8400_000a,
+            0x8400_0000u64,
+            0x8400_0001,
+            0xc400_0001,
+            0x8400_0002,
+            0x8400_0003,
+            0xc400_0003,
+            0x8400_0004,
+            0xc400_0004,
+            0x8400_0008,
+            0x8400_0009,
+            0x8400_000a,
         ];
         for id in mandatory {
             assert_eq!(features(id), SUCCESS, "{id:#x}");

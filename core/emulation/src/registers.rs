@@ -54,7 +54,12 @@ const fn absent(registers: &'static str, reason: &'static str) -> RegisterGroup 
 }
 
 const fn trapped(
-    registers: &'static str, by: &'static str, read: SystemAction, write: SystemAction, reason: &'static str, samples: &'static [u16],
+    registers: &'static str,
+    by: &'static str,
+    read: SystemAction,
+    write: SystemAction,
+    reason: &'static str,
+    samples: &'static [u16],
 ) -> RegisterGroup {
     RegisterGroup { registers, treatment: Treatment::Trapped { by, read, write }, reason, samples }
 }
@@ -65,36 +70,165 @@ use SystemAction::{IgnoreWrite, ReadValue, ReadZero, SendSgi1, SetWay, Undefined
 pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     switched("X0-X30, SP_EL0, SP_EL1, PC, PSTATE", "Saved at each exit; zero (x0: device tree) at a start."),
     switched("V0-V31, FPCR, FPSR", "The monitor is built without FP and never touches them; zeroed at a restart."),
-    switched("ELR_EL1, SPSR_EL1, ESR_EL1, FAR_EL1, AFSR0_EL1, AFSR1_EL1, VBAR_EL1", "Exception state of the guest alone."),
+    switched(
+        "ELR_EL1, SPSR_EL1, ESR_EL1, FAR_EL1, AFSR0_EL1, AFSR1_EL1, VBAR_EL1",
+        "Exception state of the guest alone.",
+    ),
     switched("SCTLR_EL1, CPACR_EL1", "Stage 2 stays on whatever the guest does to its own stage 1."),
-    switched("TTBR0_EL1, TTBR1_EL1, TCR_EL1, MAIR_EL1, AMAIR_EL1, CONTEXTIDR_EL1", "Own stage 1; its output is checked by stage 2 under the partition's VMID."),
-    switched("PAR_EL1", "Result of the guest's AT instructions; it holds guest addresses only, and the monitor executes no AT between guests."),
+    switched(
+        "TTBR0_EL1, TTBR1_EL1, TCR_EL1, MAIR_EL1, AMAIR_EL1, CONTEXTIDR_EL1",
+        "Own stage 1; its output is checked by stage 2 under the partition's VMID.",
+    ),
+    switched(
+        "PAR_EL1",
+        "Result of the guest's AT instructions; it holds guest addresses only, and the monitor executes no AT between guests.",
+    ),
     switched("TPIDR_EL0, TPIDRRO_EL0, TPIDR_EL1", "Plain storage."),
-    switched("CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTP_CTL_EL0, CNTP_CVAL_EL0", "Timers of the core, their PPIs 27 and 30 are the partition's. Disabled at a start."),
+    switched(
+        "CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTP_CTL_EL0, CNTP_CVAL_EL0",
+        "Timers of the core, their PPIs 27 and 30 are the partition's. Disabled at a start.",
+    ),
     switched("CSSELR_EL1", "Selects a cache description."),
-    switched("ICC_PMR_EL1, ICC_BPR0/1_EL1, ICC_CTLR_EL1, ICC_IGRPEN0/1_EL1, ICC_AP0R0/AP1R0_EL1, ICC_IAR/EOIR/HPPIR/DIR/RPR (mapped)", "With HCR_EL2.IMO and FMO these are the virtual interface: attacks A8, A9 and A12 touch list registers only. ICH_VMCR_EL2, ICH_AP0R0/AP1R0_EL2 and the list registers are reset."),
-    switched("the same registers (direct)", "The guest owns the core's physical interface; the monitor has no interrupt there. Hazard: A12 can deactivate a foreign SPI, hence trusted partitions only."),
-    trapped("ICC_SGI1R_EL1", "HCR_EL2.IMO or FMO (mapped)", Undefined, SendSgi1, "Targets are limited to the partition's own vCPUs and SGIs 0-14. In direct mode it does not trap: a documented hazard.", &[encoding(3, 0, 12, 11, 5)]),
-    trapped("ICC_SGI0R_EL1, ICC_ASGI1R_EL1", "HCR_EL2.IMO or FMO (mapped)", Undefined, IgnoreWrite, "No Group 0 and no second security state for guests.", &[encoding(3, 0, 12, 11, 7), encoding(3, 0, 12, 11, 6)]),
-    trapped("ACTLR_EL1", "HCR_EL2.TACR", ReadZero, IgnoreWrite, "IMPLEMENTATION DEFINED core control; RES0 on the Cortex-A53.", &[encoding(3, 0, 1, 0, 1)]),
-    trapped("IMPLEMENTATION DEFINED: S3_*_C11_*, S3_*_C15_*, SYS with CRn 11 or 15 (CPUACTLR, CPUECTLR, L2CTLR, ...)", "HCR_EL2.TIDCP", Undefined, Undefined, "They control the core and the shared L2. An unknown register is better UNDEFINED than silently zero; stock guests do not use them.", &[encoding(3, 1, 15, 2, 0), encoding(3, 1, 15, 2, 1), encoding(3, 1, 11, 0, 2), encoding(3, 0, 15, 0, 0), encoding(1, 0, 15, 0, 0)]),
-    trapped("DC ISW, DC CSW, DC CISW", "HCR_EL2.TSW", Undefined, SetWay, "By set/way a guest would clean or drop lines of others. Nothing is done: maintenance by address works natively.", &[encoding(1, 0, 7, 6, 2), encoding(1, 0, 7, 10, 2), encoding(1, 0, 7, 14, 2)]),
-    trapped("DBGBVR/DBGBCR/DBGWVR/DBGWCR<n>_EL1, MDSCR_EL1, MDCCINT_EL1, OSECCR_EL1, DBGCLAIM*, DBGAUTHSTATUS_EL1, MDCCSR_EL0, DBGDTR*_EL0, OSDTR*_EL1", "MDCR_EL2.TDA", ReadZero, IgnoreWrite, "Linux clears breakpoints while it boots and must not stop at that. Hardware breakpoints and single-step of a guest debugger have no effect.", &[encoding(2, 0, 0, 2, 2), encoding(2, 0, 0, 0, 4), encoding(2, 0, 0, 15, 7), encoding(2, 0, 0, 2, 0), encoding(2, 0, 7, 8, 6), encoding(2, 0, 7, 14, 6), encoding(2, 3, 0, 1, 0), encoding(2, 3, 0, 4, 0), encoding(2, 3, 0, 5, 0)]),
-    trapped("OSLAR_EL1, OSDLR_EL1, DBGPRCR_EL1", "MDCR_EL2.TDOSA", ReadZero, IgnoreWrite, "OS lock: Linux writes it at boot. DBGPRCR could ask for a core power request.", &[encoding(2, 0, 1, 0, 4), encoding(2, 0, 1, 3, 4), encoding(2, 0, 1, 4, 4)]),
-    trapped("OSLSR_EL1", "MDCR_EL2.TDOSA", ReadValue(8), IgnoreWrite, "OS lock implemented and open.", &[encoding(2, 0, 1, 1, 4)]),
+    switched(
+        "ICC_PMR_EL1, ICC_BPR0/1_EL1, ICC_CTLR_EL1, ICC_IGRPEN0/1_EL1, ICC_AP0R0/AP1R0_EL1, ICC_IAR/EOIR/HPPIR/DIR/RPR (mapped)",
+        "With HCR_EL2.IMO and FMO these are the virtual interface: attacks A8, A9 and A12 touch list registers only. ICH_VMCR_EL2, ICH_AP0R0/AP1R0_EL2 and the list registers are reset.",
+    ),
+    switched(
+        "the same registers (direct)",
+        "The guest owns the core's physical interface; the monitor has no interrupt there. Hazard: A12 can deactivate a foreign SPI, hence trusted partitions only.",
+    ),
+    trapped(
+        "ICC_SGI1R_EL1",
+        "HCR_EL2.IMO or FMO (mapped)",
+        Undefined,
+        SendSgi1,
+        "Targets are limited to the partition's own vCPUs and SGIs 0-14. In direct mode it does not trap: a documented hazard.",
+        &[encoding(3, 0, 12, 11, 5)],
+    ),
+    trapped(
+        "ICC_SGI0R_EL1, ICC_ASGI1R_EL1",
+        "HCR_EL2.IMO or FMO (mapped)",
+        Undefined,
+        IgnoreWrite,
+        "No Group 0 and no second security state for guests.",
+        &[encoding(3, 0, 12, 11, 7), encoding(3, 0, 12, 11, 6)],
+    ),
+    trapped(
+        "ACTLR_EL1",
+        "HCR_EL2.TACR",
+        ReadZero,
+        IgnoreWrite,
+        "IMPLEMENTATION DEFINED core control; RES0 on the Cortex-A53.",
+        &[encoding(3, 0, 1, 0, 1)],
+    ),
+    trapped(
+        "IMPLEMENTATION DEFINED: S3_*_C11_*, S3_*_C15_*, SYS with CRn 11 or 15 (CPUACTLR, CPUECTLR, L2CTLR, ...)",
+        "HCR_EL2.TIDCP",
+        Undefined,
+        Undefined,
+        "They control the core and the shared L2. An unknown register is better UNDEFINED than silently zero; stock guests do not use them.",
+        &[
+            encoding(3, 1, 15, 2, 0),
+            encoding(3, 1, 15, 2, 1),
+            encoding(3, 1, 11, 0, 2),
+            encoding(3, 0, 15, 0, 0),
+            encoding(1, 0, 15, 0, 0),
+        ],
+    ),
+    trapped(
+        "DC ISW, DC CSW, DC CISW",
+        "HCR_EL2.TSW",
+        Undefined,
+        SetWay,
+        "By set/way a guest would clean or drop lines of others. Nothing is done: maintenance by address works natively.",
+        &[encoding(1, 0, 7, 6, 2), encoding(1, 0, 7, 10, 2), encoding(1, 0, 7, 14, 2)],
+    ),
+    trapped(
+        "DBGBVR/DBGBCR/DBGWVR/DBGWCR<n>_EL1, MDSCR_EL1, MDCCINT_EL1, OSECCR_EL1, DBGCLAIM*, DBGAUTHSTATUS_EL1, MDCCSR_EL0, DBGDTR*_EL0, OSDTR*_EL1",
+        "MDCR_EL2.TDA",
+        ReadZero,
+        IgnoreWrite,
+        "Linux clears breakpoints while it boots and must not stop at that. Hardware breakpoints and single-step of a guest debugger have no effect.",
+        &[
+            encoding(2, 0, 0, 2, 2),
+            encoding(2, 0, 0, 0, 4),
+            encoding(2, 0, 0, 15, 7),
+            encoding(2, 0, 0, 2, 0),
+            encoding(2, 0, 7, 8, 6),
+            encoding(2, 0, 7, 14, 6),
+            encoding(2, 3, 0, 1, 0),
+            encoding(2, 3, 0, 4, 0),
+            encoding(2, 3, 0, 5, 0),
+        ],
+    ),
+    trapped(
+        "OSLAR_EL1, OSDLR_EL1, DBGPRCR_EL1",
+        "MDCR_EL2.TDOSA",
+        ReadZero,
+        IgnoreWrite,
+        "OS lock: Linux writes it at boot. DBGPRCR could ask for a core power request.",
+        &[encoding(2, 0, 1, 0, 4), encoding(2, 0, 1, 3, 4), encoding(2, 0, 1, 4, 4)],
+    ),
+    trapped(
+        "OSLSR_EL1",
+        "MDCR_EL2.TDOSA",
+        ReadValue(8),
+        IgnoreWrite,
+        "OS lock implemented and open.",
+        &[encoding(2, 0, 1, 1, 4)],
+    ),
     trapped("MDRAR_EL1", "MDCR_EL2.TDRA", ReadZero, IgnoreWrite, "No debug ROM table.", &[encoding(2, 0, 1, 0, 0)]),
-    trapped("PMCR_EL0, PMCNTEN*_EL0, PMOVS*_EL0, PMSWINC_EL0, PMSELR_EL0, PMCEID*_EL0, PMCCNTR_EL0, PMXEV*_EL0, PMUSERENR_EL0, PMINTEN*_EL1, PMEVCNTR/PMEVTYPER<n>_EL0, PMCCFILTR_EL0", "MDCR_EL2.TPM and TPMCR", ReadZero, IgnoreWrite, "Counters see the whole core, EL2 included. PMCR_EL0.N reads 0: no event counters. Linux writes PMUSERENR_EL0 while it boots.", &[encoding(3, 3, 9, 12, 0), encoding(3, 3, 9, 13, 0), encoding(3, 3, 9, 14, 0), encoding(3, 0, 9, 14, 1), encoding(3, 3, 14, 8, 0), encoding(3, 3, 14, 15, 7)]),
-    trapped("TRC* and other trace registers", "CPTR_EL2.TTA", Undefined, Undefined, "ID_AA64DFR0_EL1 of the reference core announces none.", &[encoding(2, 1, 0, 0, 2), encoding(2, 1, 7, 8, 6)]),
-    harmless("ID_*_EL1, MIDR_EL1, REVIDR_EL1, CTR_EL0, DCZID_EL0, CCSIDR_EL1, CLIDR_EL1, AIDR_EL1", "Read-only facts of the core, read natively."),
+    trapped(
+        "PMCR_EL0, PMCNTEN*_EL0, PMOVS*_EL0, PMSWINC_EL0, PMSELR_EL0, PMCEID*_EL0, PMCCNTR_EL0, PMXEV*_EL0, PMUSERENR_EL0, PMINTEN*_EL1, PMEVCNTR/PMEVTYPER<n>_EL0, PMCCFILTR_EL0",
+        "MDCR_EL2.TPM and TPMCR",
+        ReadZero,
+        IgnoreWrite,
+        "Counters see the whole core, EL2 included. PMCR_EL0.N reads 0: no event counters. Linux writes PMUSERENR_EL0 while it boots.",
+        &[
+            encoding(3, 3, 9, 12, 0),
+            encoding(3, 3, 9, 13, 0),
+            encoding(3, 3, 9, 14, 0),
+            encoding(3, 0, 9, 14, 1),
+            encoding(3, 3, 14, 8, 0),
+            encoding(3, 3, 14, 15, 7),
+        ],
+    ),
+    trapped(
+        "TRC* and other trace registers",
+        "CPTR_EL2.TTA",
+        Undefined,
+        Undefined,
+        "ID_AA64DFR0_EL1 of the reference core announces none.",
+        &[encoding(2, 1, 0, 0, 2), encoding(2, 1, 7, 8, 6)],
+    ),
+    harmless(
+        "ID_*_EL1, MIDR_EL1, REVIDR_EL1, CTR_EL0, DCZID_EL0, CCSIDR_EL1, CLIDR_EL1, AIDR_EL1",
+        "Read-only facts of the core, read natively.",
+    ),
     harmless("MPIDR_EL1", "Reads VMPIDR_EL2: the vCPU's number, not the core's."),
-    harmless("CNTFRQ_EL0, CNTPCT_EL0, CNTVCT_EL0", "One system counter for all; reading it changes nothing. CNTFRQ_EL0 is read-only at EL1."),
+    harmless(
+        "CNTFRQ_EL0, CNTPCT_EL0, CNTVCT_EL0",
+        "One system counter for all; reading it changes nothing. CNTFRQ_EL0 is read-only at EL1.",
+    ),
     harmless("NZCV, DAIF, SPSel, CurrentEL, PAN", "Parts of PSTATE. Masking does not mask interrupts to EL2."),
-    harmless("TLBI *, AT *, IC *, DC by address", "TLBI at EL1 acts on the own VMID (broadcast ones too); AT and DC go through stage 2, which denies what is not mapped."),
+    harmless(
+        "TLBI *, AT *, IC *, DC by address",
+        "TLBI at EL1 acts on the own VMID (broadcast ones too); AT and DC go through stage 2, which denies what is not mapped.",
+    ),
     harmless("ISR_EL1", "Shows what is pending for this core's guest."),
-    harmless("WFI, WFE, SEV, YIELD", "Native: the core has one vCPU. SEV wakes other cores' WFE, which must tolerate spurious wake-up."),
+    harmless(
+        "WFI, WFE, SEV, YIELD",
+        "Native: the core has one vCPU. SEV wakes other cores' WFE, which must tolerate spurious wake-up.",
+    ),
     harmless("RMR_EL1, RVBAR_EL1", "Exist only where EL1 is the highest level; UNDEFINED here."),
-    absent("SVE, pointer authentication, MTE, RAS error records, AMU, SPE, TRBE, LOR, RNDR", "Not in Armv8.0-A. A core with them needs new rows and HCR_EL2/MDCR_EL2 bits before it may be listed in a board file."),
-    absent("*_EL2, *_EL3, *_EL12, *_EL02, ICH_*, CNTVOFF_EL2, VTTBR_EL2, SCR_EL3", "UNDEFINED at EL1 without nested virtualisation (HCR_EL2.NV does not exist)."),
+    absent(
+        "SVE, pointer authentication, MTE, RAS error records, AMU, SPE, TRBE, LOR, RNDR",
+        "Not in Armv8.0-A. A core with them needs new rows and HCR_EL2/MDCR_EL2 bits before it may be listed in a board file.",
+    ),
+    absent(
+        "*_EL2, *_EL3, *_EL12, *_EL02, ICH_*, CNTVOFF_EL2, VTTBR_EL2, SCR_EL3",
+        "UNDEFINED at EL1 without nested virtualisation (HCR_EL2.NV does not exist).",
+    ),
 ];
 
 #[cfg(test)]
@@ -107,7 +241,15 @@ mod tests {
 
     fn access(encoding: u16, read: bool) -> SystemAccess {
         let field = |shift: u32, mask: u16| ((encoding >> shift) & mask) as u8;
-        SystemAccess { op0: field(14, 3), op1: field(11, 7), crn: field(7, 15), crm: field(3, 15), op2: field(0, 7), register: 0, read }
+        SystemAccess {
+            op0: field(14, 3),
+            op1: field(11, 7),
+            crn: field(7, 15),
+            crm: field(3, 15),
+            op2: field(0, 7),
+            register: 0,
+            read,
+        }
     }
 
     #[test]
@@ -154,7 +296,8 @@ mod tests {
                 Treatment::Harmless => "harmless".into(),
                 Treatment::Absent => "absent".into(),
             };
-            writeln!(text, "| {} | {treatment} | {} |", group.registers.replace('|', "\\|"), group.reason).expect("a String");
+            writeln!(text, "| {} | {treatment} | {} |", group.registers.replace('|', "\\|"), group.reason)
+                .expect("a String");
         }
         text
     }

@@ -77,8 +77,7 @@ const fn is_debug(access: SystemAccess) -> bool {
 /// Performance monitors (Arm ARM D17.5): PMINTEN*, PMMIR at S3_0_C9_C14, the EL0 registers at S3_3_C9_C12..14, the event
 /// counters, types and the cycle filter at S3_3_C14_C8..15.
 const fn is_performance_monitor(access: SystemAccess) -> bool {
-    access.op0 == 3
-        && matches!((access.op1, access.crn, access.crm), (0, 9, 14) | (3, 9, 12..=14) | (3, 14, 8..=15))
+    access.op0 == 3 && matches!((access.op1, access.crn, access.crm), (0, 9, 14) | (3, 9, 12..=14) | (3, 14, 8..=15))
 }
 
 /// The SGI that belongs to the monitor (design record 0002).
@@ -106,11 +105,7 @@ pub fn sgi_targets(value: u64, sender: u32, vcpu_count: u32) -> SgiTargets {
     const NOT_A_VCPU: u64 = (0xff << 48) | (0xf << 44) | (0xff << 32) | (0xff << 16);
     let intid = ((value >> 24) & 15) as u32;
     let own = (1u32 << (vcpu_count & 31)).wrapping_sub(1);
-    let named = if value & IRM != 0 {
-        own & !(1 << (sender & 31))
-    } else {
-        (value & 0xffff) as u32
-    };
+    let named = if value & IRM != 0 { own & !(1 << (sender & 31)) } else { (value & 0xffff) as u32 };
     let foreign = value & IRM == 0 && value & NOT_A_VCPU != 0;
     let vcpus = if foreign || intid == MONITOR_SGI { 0 } else { named & own };
     SgiTargets { intid, vcpus, refused: (named & !vcpus).count_ones() }
@@ -130,9 +125,15 @@ mod tests {
     fn what_stock_linux_touches_is_not_undefined() {
         // arm64 6.1 on a Cortex-A53 that announces debug v8 and PMUv3: head.S, debug-monitors.c, hw_breakpoint.c.
         let touched = [
-            ((2, 0, 1, 0, 4), "OSLAR_EL1"), ((2, 0, 1, 3, 4), "OSDLR_EL1"), ((2, 0, 0, 2, 2), "MDSCR_EL1"),
-            ((2, 0, 0, 5, 4), "DBGBVR5_EL1"), ((2, 0, 0, 5, 5), "DBGBCR5_EL1"), ((2, 0, 0, 3, 6), "DBGWVR3_EL1"),
-            ((2, 0, 0, 3, 7), "DBGWCR3_EL1"), ((3, 3, 9, 14, 0), "PMUSERENR_EL0"), ((3, 3, 9, 12, 0), "PMCR_EL0"),
+            ((2, 0, 1, 0, 4), "OSLAR_EL1"),
+            ((2, 0, 1, 3, 4), "OSDLR_EL1"),
+            ((2, 0, 0, 2, 2), "MDSCR_EL1"),
+            ((2, 0, 0, 5, 4), "DBGBVR5_EL1"),
+            ((2, 0, 0, 5, 5), "DBGBCR5_EL1"),
+            ((2, 0, 0, 3, 6), "DBGWVR3_EL1"),
+            ((2, 0, 0, 3, 7), "DBGWCR3_EL1"),
+            ((3, 3, 9, 14, 0), "PMUSERENR_EL0"),
+            ((3, 3, 9, 12, 0), "PMCR_EL0"),
         ];
         for ((op0, op1, crn, crm, op2), name) in touched {
             assert_eq!(classify(access(op0, op1, crn, crm, op2, false)), SystemAction::IgnoreWrite, "{name}");
@@ -160,8 +161,15 @@ mod tests {
         let mut sends = 0;
         for bits in 0..=0xffffu64 {
             for read in 0..2u64 {
-                let syndrome = Syndrome((0x18 << 26) | (bits >> 14) << 20 | ((bits & 7) << 17) | ((bits >> 11 & 7) << 14)
-                    | ((bits >> 7 & 15) << 10) | ((bits >> 3 & 15) << 1) | read);
+                let syndrome = Syndrome(
+                    (0x18 << 26)
+                        | (bits >> 14) << 20
+                        | ((bits & 7) << 17)
+                        | ((bits >> 11 & 7) << 14)
+                        | ((bits >> 7 & 15) << 10)
+                        | ((bits >> 3 & 15) << 1)
+                        | read,
+                );
                 let access = syndrome.system_access();
                 assert_eq!(u64::from(access.encoding()), bits);
                 match classify(access) {

@@ -141,7 +141,11 @@ impl SystemAccess {
 /// Packs an encoding as [`SystemAccess::encoding`] does.
 #[must_use]
 pub const fn encoding(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8) -> u16 {
-    ((op0 as u16 & 3) << 14) | ((op1 as u16 & 7) << 11) | ((crn as u16 & 15) << 7) | ((crm as u16 & 15) << 3) | (op2 as u16 & 7)
+    ((op0 as u16 & 3) << 14)
+        | ((op1 as u16 & 7) << 11)
+        | ((crn as u16 & 15) << 7)
+        | ((crm as u16 & 15) << 3)
+        | (op2 as u16 & 7)
 }
 
 impl Syndrome {
@@ -228,11 +232,25 @@ mod tests {
             let status = random.below(64);
             let high = random.below(1 << 20);
             let word = bits(&[
-                (high, 20), (0, 12), // ISS2 and reserved: must not matter
+                (high, 20),
+                (0, 12), // ISS2 and reserved: must not matter
             ]) << 32
                 | bits(&[
-                    (0x24, 6), (1, 1), (isv, 1), (size, 2), (sign, 1), (register, 5), (wide, 1), (random.below(2), 1),
-                    (random.below(8), 3), (random.below(2), 1), (random.below(2), 1), (cm, 1), (walk, 1), (write, 1), (status, 6),
+                    (0x24, 6),
+                    (1, 1),
+                    (isv, 1),
+                    (size, 2),
+                    (sign, 1),
+                    (register, 5),
+                    (wide, 1),
+                    (random.below(2), 1),
+                    (random.below(8), 3),
+                    (random.below(2), 1),
+                    (random.below(2), 1),
+                    (cm, 1),
+                    (walk, 1),
+                    (write, 1),
+                    (status, 6),
                 ]);
             let syndrome = Syndrome(word);
             assert_eq!(syndrome.exception_class(), ExceptionClass::DATA_ABORT);
@@ -260,7 +278,18 @@ mod tests {
         for _ in 0..20_000 {
             let (op0, op1, crn, crm) = (random.below(4), random.below(8), random.below(16), random.below(16));
             let (op2, register, read) = (random.below(8), random.below(32), random.below(2));
-            let word = bits(&[(0x18, 6), (1, 1), (random.below(8), 3), (op0, 2), (op2, 3), (op1, 3), (crn, 4), (register, 5), (crm, 4), (read, 1)]);
+            let word = bits(&[
+                (0x18, 6),
+                (1, 1),
+                (random.below(8), 3),
+                (op0, 2),
+                (op2, 3),
+                (op1, 3),
+                (crn, 4),
+                (register, 5),
+                (crm, 4),
+                (read, 1),
+            ]);
             let access = Syndrome(word).system_access();
             assert_eq!(Syndrome(word).exception_class(), ExceptionClass::SYSTEM_REGISTER);
             assert_eq!(u64::from(access.register), register);
@@ -284,7 +313,13 @@ mod tests {
     #[test]
     fn loads_extend_as_the_instruction_says() {
         let load = |bytes, sign_extend, sixty_four| DataAbort {
-            valid: true, write: false, bytes, register: 0, sign_extend, sixty_four, kind: FaultKind::Translation,
+            valid: true,
+            write: false,
+            bytes,
+            register: 0,
+            sign_extend,
+            sixty_four,
+            kind: FaultKind::Translation,
         };
         let value = 0x8182_8384_8586_8788;
         assert_eq!(load(1, false, false).loaded(value), 0x88); // LDRB W

@@ -135,7 +135,18 @@ fn routes_are_virtual_affinities_of_own_cores() {
 #[test]
 fn access_widths_follow_the_manual() {
     let (owned, plan, shadow) = distributor();
-    for (offset, bytes) in [(0x104, 8), (0x104, 1), (0x104, 2), (0x106, 4), (0x420, 2), (0x420, 8), (0x6100, 1), (0x6104, 8), (4, 8), (0xffe8, 1)] {
+    for (offset, bytes) in [
+        (0x104, 8),
+        (0x104, 1),
+        (0x104, 2),
+        (0x106, 4),
+        (0x420, 2),
+        (0x420, 8),
+        (0x6100, 1),
+        (0x6104, 8),
+        (4, 8),
+        (0xffe8, 1),
+    ] {
         assert_eq!(distributor_read(&owned, &plan, &shadow, offset, bytes), Err(Rejected::Width), "{offset:#x}");
         assert_eq!(distributor_write(&owned, &plan, &shadow, offset, bytes, 1), Err(Rejected::Width), "{offset:#x}");
     }
@@ -158,7 +169,10 @@ fn another_frame_shows_its_identification_only() {
     }
     for offset in [0x14, 0x1_0080, 0x1_0100, 0x1_0400, 0x1_0c04] {
         assert_eq!(read(0, FRAME_BYTES + offset, 4), Err(Rejected::OtherFrame));
-        assert_eq!(redistributor_write(&owned, &plan, 0, &shadow, FRAME_BYTES + offset, 4, 1), Err(Rejected::OtherFrame));
+        assert_eq!(
+            redistributor_write(&owned, &plan, 0, &shadow, FRAME_BYTES + offset, 4, 1),
+            Err(Rejected::OtherFrame)
+        );
     }
     assert_eq!(shadow.accesses.get(), 0);
 }
@@ -176,7 +190,10 @@ fn own_frame_is_masked_to_own_private_interrupts() {
     assert_eq!(read(0x1_0100), 0x4800_7fff);
     assert_eq!(read(0x1_0104), 0, "one word of private interrupts");
     assert_eq!(read(0x1_0c04), 1 << 23 | 1 << 29);
-    assert_eq!(redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0180, 4, 0xffff_ffff), Ok(Written::Ignored));
+    assert_eq!(
+        redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0180, 4, 0xffff_ffff),
+        Ok(Written::Ignored)
+    );
     assert_eq!(redistributor_write(&owned, &plan, 1, &shadow, FRAME_BYTES + 0x1_0100, 4, 1 << 27), Ok(Written::Done));
 }
 

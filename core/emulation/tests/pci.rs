@@ -147,7 +147,8 @@ fn management_shows_others_to_a_manager_only() {
     assert_eq!(write(&guest, management::SELECT, 3), PciEffect::None);
     assert_eq!(read(&guest, management::STATE), 103);
     assert_eq!(write(&manager, management::SELECT, 4), PciEffect::None);
-    let values = [management::STATE, management::REASON, management::GENERATION, management::RESTARTS].map(|at| read(&manager, at));
+    let values = [management::STATE, management::REASON, management::GENERATION, management::RESTARTS]
+        .map(|at| read(&manager, at));
     assert_eq!(values, [104, 204, 304, 404]);
     assert_eq!(read(&manager, management::NAME + 28), 0x3020_1000 + 0x0707_0707);
     assert_eq!(register_read(&plan, &state, 2, management::NAME + 5, 1, &manager), 0x11);

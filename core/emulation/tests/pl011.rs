@@ -24,8 +24,21 @@ fn line(device: &Pl011State, offset: u64, value: u32) -> LineEffect {
 fn zeroed_memory_is_the_reset_state() {
     // DDI 0183, table 3-1, reset values; FR: transmit empty, receive empty.
     let device = device();
-    for (offset, reset) in [(0x000, 0), (0x004, 0), (0x018, 0x90), (0x024, 0), (0x028, 0), (0x02c, 0), (0x030, 0x300), (0x034, 0x12),
-        (0x038, 0), (0x03c, 0), (0x040, 0), (0x048, 0), (0xff8, 0x05)] {
+    for (offset, reset) in [
+        (0x000, 0),
+        (0x004, 0),
+        (0x018, 0x90),
+        (0x024, 0),
+        (0x028, 0),
+        (0x02c, 0),
+        (0x030, 0x300),
+        (0x034, 0x12),
+        (0x038, 0),
+        (0x03c, 0),
+        (0x040, 0),
+        (0x048, 0),
+        (0xff8, 0x05),
+    ] {
         assert_eq!(value(&device, offset), reset, "{offset:#x}");
     }
     // What Linux matches: AMBA id 0x00041011 under mask 0x000fffff, cell id 0xb105f00d.

@@ -12,7 +12,7 @@ pub(super) struct Bank<'a, Port> {
 
 /// One block of 128 bytes per bit register of 1,024 INTIDs, so the block number selects the register.
 const BLOCK_SHIFT: u64 = 7;
-/// IGROUPR (GICD_IGROUPR<n>, GICR_IGROUPR0).
+/// IGROUPR (`GICD_IGROUPR<n>`, GICR_IGROUPR0).
 const GROUP: u64 = 0x080 >> BLOCK_SHIFT;
 /// ISENABLER, ICENABLER, ISPENDR, ICPENDR, ISACTIVER, ICACTIVER: write-one registers.
 const SET_CLEAR_FIRST: u64 = 0x100 >> BLOCK_SHIFT;
@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn byte_masks_are_exact() {
         for lanes in 0..64u32 {
-            let expected = (0..4).filter(|lane| lanes & (1 << lane) != 0).fold(0, |mask, lane| mask | (0xff << (8 * lane)));
+            let expected =
+                (0..4).filter(|lane| lanes & (1 << lane) != 0).fold(0, |mask, lane| mask | (0xff << (8 * lane)));
             assert_eq!(bytes_of(lanes), expected);
         }
     }

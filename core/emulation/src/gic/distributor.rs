@@ -1,13 +1,16 @@
 //! GICD, 64 KiB (Arm IHI 0069, 12.8 and 12.9).
 
 use super::bank::{Bank, is_priority, is_set_clear};
-use super::{DISTRIBUTOR_CONTROL, GicPort, IMPLEMENTER, OwnedInterrupts, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, Rejected, Written, half};
+use super::{
+    DISTRIBUTOR_CONTROL, GicPort, IMPLEMENTER, OwnedInterrupts, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, Rejected,
+    Written, half,
+};
 use bulkhead_abi::plan::PartitionPlan;
 
 const CONTROL: u64 = 0x0000;
 const TYPER: u64 = 0x0004;
 const IIDR: u64 = 0x0008;
-/// GICD_IROUTER<n> is at 0x6000 + 8n, n = 32..=1019.
+/// `GICD_IROUTER<n>` is at 0x6000 + 8n, n = 32..=1019.
 const ROUTER_FIRST: u64 = 0x6100;
 const ROUTER_LAST: u64 = 0x7fdf;
 /// Affinity fields of IROUTER and MPIDR: Aff3 39:32, Aff2 23:16, Aff1 15:8, Aff0 7:0.
@@ -24,7 +27,11 @@ const BANK_END: u64 = 0x1000;
 /// [`Rejected`] when the register has no access of this width; the guest then reads zero.
 #[inline]
 pub fn distributor_read(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
 ) -> Result<u64, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
     if bytes == 4 && offset & 3 == 0 && is_set_clear(offset) {
@@ -35,7 +42,11 @@ pub fn distributor_read(
 
 #[inline(never)]
 fn other_read(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
 ) -> Result<u64, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
     match bytes {
@@ -44,7 +55,9 @@ fn other_read(
             ROUTER_FIRST..=ROUTER_LAST => half(route_read(owned, plan, port, offset & !7), offset),
             _ => u64::from(identification(plan, offset)),
         }),
-        8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => Ok(route_read(owned, plan, port, offset)),
+        8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => {
+            Ok(route_read(owned, plan, port, offset))
+        }
         1 if offset < BANK_END && is_priority(offset) => Ok(u64::from(bank.read_priority(offset))),
         _ => Err(Rejected::Width),
     }
@@ -57,7 +70,12 @@ fn other_read(
 /// [`Rejected`] when the register has no access of this width; nothing was written.
 #[inline]
 pub fn distributor_write(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8, value: u64,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
+    value: u64,
 ) -> Result<Written, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
     if bytes == 4 && offset & 3 == 0 && is_set_clear(offset) {
@@ -68,7 +86,12 @@ pub fn distributor_write(
 
 #[inline(never)]
 fn other_write(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, port: &impl GicPort, offset: u64, bytes: u8, value: u64,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
+    value: u64,
 ) -> Result<Written, Rejected> {
     let bank = Bank { port, base: 0, owned: &owned.shared };
     match bytes {
@@ -79,7 +102,9 @@ fn other_write(
             ROUTER_FIRST..=ROUTER_LAST => route_write(owned, plan, port, offset, value & 0xffff_ffff),
             _ => Written::done_if(value as u32 == identification(plan, offset)),
         }),
-        8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => Ok(route_write(owned, plan, port, offset, value)),
+        8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => {
+            Ok(route_write(owned, plan, port, offset, value))
+        }
         1 if offset < BANK_END && is_priority(offset) => Ok(bank.write_priority(offset, value as u8)),
         _ => Err(Rejected::Width),
     }

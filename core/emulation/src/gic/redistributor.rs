@@ -27,7 +27,12 @@ const SGI_BANK_END: u64 = SGI_FRAME | 0x1000;
 /// [`Rejected`] when the register has no access of this width or is another vCPU's; the guest then reads zero.
 #[inline]
 pub fn redistributor_read(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, vcpu: u32, port: &impl GicPort, offset: u64, bytes: u8,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    vcpu: u32,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
 ) -> Result<u64, Rejected> {
     let (frame, register) = locate(plan, offset)?;
     let bank = Bank { port, base: SGI_FRAME, owned: &owned.private };
@@ -53,7 +58,13 @@ pub fn redistributor_read(
 /// [`Rejected`] when the register has no access of this width or is another vCPU's; nothing was written.
 #[inline]
 pub fn redistributor_write(
-    owned: &OwnedInterrupts, plan: &PartitionPlan, vcpu: u32, port: &impl GicPort, offset: u64, bytes: u8, value: u64,
+    owned: &OwnedInterrupts,
+    plan: &PartitionPlan,
+    vcpu: u32,
+    port: &impl GicPort,
+    offset: u64,
+    bytes: u8,
+    value: u64,
 ) -> Result<Written, Rejected> {
     let (frame, register) = locate(plan, offset)?;
     if frame != u64::from(vcpu) {

@@ -116,7 +116,11 @@ impl FunctionState {
 
     /// After a write that may have let a waiting interrupt through.
     fn rearmed(&self, function: &PciFunction) -> PciEffect {
-        if function.interrupt != 0 && self.is_asserted() { PciEffect::Pend(function.interrupt) } else { PciEffect::None }
+        if function.interrupt != 0 && self.is_asserted() {
+            PciEffect::Pend(function.interrupt)
+        } else {
+            PciEffect::None
+        }
     }
 }
 

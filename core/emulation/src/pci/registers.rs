@@ -20,7 +20,12 @@ const NAME_LAST: u64 = management::NAME + 31;
 /// Reads BAR 0 of a function. Registers have 32 bits; the description and the name may be read in pieces.
 #[must_use]
 pub fn register_read(
-    plan: &PartitionPlan, state: &PciState, index: u32, offset: u64, bytes: u8, port: &impl ManagementPort,
+    plan: &PartitionPlan,
+    state: &PciState,
+    index: u32,
+    offset: u64,
+    bytes: u8,
+    port: &impl ManagementPort,
 ) -> u64 {
     let Some((function, state)) = state.function(plan, index) else { return 0 };
     match (function.kind, offset) {
@@ -40,7 +45,13 @@ pub fn register_read(
 /// Writes BAR 0 of a function. Anything but an aligned 32-bit write is ignored.
 #[must_use = "the monitor acts on the effect"]
 pub fn register_write(
-    plan: &PartitionPlan, state: &PciState, index: u32, offset: u64, bytes: u8, value: u64, port: &impl ManagementPort,
+    plan: &PartitionPlan,
+    state: &PciState,
+    index: u32,
+    offset: u64,
+    bytes: u8,
+    value: u64,
+    port: &impl ManagementPort,
 ) -> PciEffect {
     let Some((function, state)) = state.function(plan, index) else { return PciEffect::None };
     if !is_word(offset, bytes) {

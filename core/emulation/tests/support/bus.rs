@@ -20,7 +20,8 @@ pub(crate) fn bus() -> (PartitionPlan, PciState) {
         position: 1,
     };
     plan.pci[0] = channel;
-    plan.pci[1] = PciFunction { interrupt: 0, doorbell: 0, position: 0, memory: GuestAddress(0x12_2100_0000), ..channel };
+    plan.pci[1] =
+        PciFunction { interrupt: 0, doorbell: 0, position: 0, memory: GuestAddress(0x12_2100_0000), ..channel };
     plan.pci[2] = PciFunction { kind: PCI_MANAGEMENT, interrupt: 0, memory_bytes: 0, ..channel };
     plan.pci_count = 3;
     plan.doorbell_count = 1;

@@ -33,13 +33,22 @@ impl Shadow {
     pub(crate) fn filled(frame: Frame, plan: &PartitionPlan, fill: u32) -> Self {
         let owned: Vec<u32> = match frame {
             Frame::Distributor => {
-                let planned = plan.interrupts.iter().take(plan.interrupt_count as usize).map(|interrupt| interrupt.intid);
+                let planned =
+                    plan.interrupts.iter().take(plan.interrupt_count as usize).map(|interrupt| interrupt.intid);
                 planned.filter(|intid| (32..256).contains(intid)).collect()
             }
             Frame::Redistributor => (0..15).chain([27, 30]).collect(),
         };
         let cores = plan.vcpu_mpidr.iter().take(plan.vcpu_count as usize).map(|m| m & 0xff_00ff_ffff).collect();
-        Self { frame, fill, owned, cores, words: RefCell::default(), accesses: Cell::new(0), priorities: RefCell::default() }
+        Self {
+            frame,
+            fill,
+            owned,
+            cores,
+            words: RefCell::default(),
+            accesses: Cell::new(0),
+            priorities: RefCell::default(),
+        }
     }
 
     /// Offset within the register bank.
@@ -99,7 +108,11 @@ impl GicPort for Shadow {
         assert!((0x100..0x400).contains(&register), "word write to {register:#x}");
         let first = (register % 0x80) as u32 * 8;
         for bit in 0..32 {
-            assert!(value & (1 << bit) == 0 || self.owned.contains(&(first + bit)), "INTID {} at {register:#x}", first + bit);
+            assert!(
+                value & (1 << bit) == 0 || self.owned.contains(&(first + bit)),
+                "INTID {} at {register:#x}",
+                first + bit
+            );
         }
     }
 

@@ -37,7 +37,10 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert!(!wide || abort.loaded(value) & mask == value & mask);
         let access = syndrome.system_access();
         if sysreg::classify(access) == SystemAction::SendSgi1 {
-            assert_eq!((access.op0, access.op1, access.crn, access.crm, access.op2, access.read), (3, 0, 12, 11, 5, false));
+            assert_eq!(
+                (access.op0, access.op1, access.crn, access.crm, access.op2, access.read),
+                (3, 0, 12, 11, 5, false)
+            );
         }
         let (sender, count) = (input.below(8) as u32, 1 + input.below(8) as u32);
         let targets = sysreg::sgi_targets(value, sender, count);
@@ -60,7 +63,9 @@ pub(crate) fn gic(bytes: &[u8]) {
     let intids: Vec<u32> = (0..input.below(6)).map(|_| input.below(300) as u32).collect();
     let mut plan = plan(&intids);
     plan.vcpu_count = 1 + input.below(8) as u32;
-    for (mpidr, affinity) in plan.vcpu_mpidr.iter_mut().zip([0x8000_0003, 2, 1, 0x100, 0x101, 0x1_0000, 0x1_0000_0000, 7u64]) {
+    for (mpidr, affinity) in
+        plan.vcpu_mpidr.iter_mut().zip([0x8000_0003, 2, 1, 0x100, 0x101, 0x1_0000, 0x1_0000_0000, 7u64])
+    {
         *mpidr = affinity;
     }
     let owned = OwnedInterrupts::from_plan(&plan);
@@ -130,7 +135,10 @@ pub(crate) fn pci(bytes: &[u8]) {
                 PciEffect::None
             }
         };
-        assert!(matches!(effect, PciEffect::None | PciEffect::Pend(40) | PciEffect::Doorbell(0) | PciEffect::Heartbeat), "{effect:?}");
+        assert!(
+            matches!(effect, PciEffect::None | PciEffect::Pend(40) | PciEffect::Doorbell(0) | PciEffect::Heartbeat),
+            "{effect:?}"
+        );
     }
     for register in [0x10, 0x18, 0x1c] {
         for device in 1..4 {
