@@ -176,8 +176,8 @@ impl<M: Machine> Core<M> {
 
     /// Sets the fast-path value of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
     pub fn priority_changed(&self, intid: u32, priority: u8) {
-        // SGIs and doorbells need the slow path.
-        let slow = intid < 16 || self.planned_interrupt(intid).is_some_and(|plan| plan.kind == INTERRUPT_DOORBELL);
+        // SGIs and doorbells of PCI functions need the slow path.
+        let slow = intid < 16 || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
         let value = if slow { 0 } else { list_value(intid, priority) };
         if intid < 32 {
             if let Some(entry) = self.fast_entries().get(intid as usize) {
