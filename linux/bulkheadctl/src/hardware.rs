@@ -1,0 +1,164 @@
+//! Mappings of PCI resources, device registers and the system counter: all code of the program that needs `unsafe`.
+//!
+//! Registers of the emulated functions trap to the monitor, which can decode a load or store only when the CPU describes it
+//! in the syndrome. Forms with write-back are not described, and a compiler may choose them for a volatile access in a
+//! loop; so on AArch64 the instruction is spelled out. Channel memory is mapped by stage 2 and has no such limit.
+
+use bulkhead_channel::MappedWindow;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs::File;
+use std::io;
+use std::ptr;
+
+/// A shared mapping of a `resource` file, from its start.
+#[derive(Debug)]
+pub struct Mapping {
+    address: *mut u8,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Maps the first `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the file is shorter than that, or the kernel refuses.
+    pub fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        if bytes == 0 || length < bytes as u64 {
+            return Err(io::Error::other(format!("the resource has {length} bytes, {bytes} are needed")));
+        }
+        // SAFETY: the kernel chooses the address, so no memory of this program is replaced.
+        let address =
+            unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)? };
+        Ok(Self { address: address.cast(), bytes })
+    }
+
+    /// Loads a 32-bit register; `None` outside the mapping or unaligned.
+    #[must_use]
+    pub fn read_register(&self, offset: u64) -> Option<u32> {
+        let address = self.register(offset)?;
+        // SAFETY: the address is inside the mapping and aligned; the mapping lives as long as `self`. Other parties may
+        // change the register, which a volatile access allows for.
+        Some(unsafe { load_register(address) })
+    }
+
+    /// Stores a 32-bit register; `None` outside the mapping or unaligned.
+    pub fn write_register(&self, offset: u64, value: u32) -> Option<()> {
+        let address = self.register(offset)?;
+        // SAFETY: as for `read_register`; the mapping is writable.
+        unsafe { store_register(address, value) };
+        Some(())
+    }
+
+    /// Views the mapping as a channel window.
+    #[must_use]
+    pub fn window(&self) -> Option<MappedWindow<'_>> {
+        // SAFETY: 1. the range is mapped readable in one piece while `self` is borrowed. 2. it is mapped writable for this
+        // program, and stage 2 makes this end's area writable. 3. the bytes are private to this type, which touches them
+        // by register accesses or through this window only.
+        unsafe { MappedWindow::new(self.address, self.bytes) }
+    }
+
+    fn register(&self, offset: u64) -> Option<*mut u32> {
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(4)?;
+        (offset.is_multiple_of(4) && end <= self.bytes).then(|| self.address.wrapping_add(offset).cast())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and every view of it borrowed `self`. A failure leaves it mapped.
+        let _ = unsafe { munmap(self.address.cast(), self.bytes) };
+    }
+}
+
+/// Loads a register by an instruction that a hypervisor can decode.
+///
+/// # Safety
+///
+/// `address` is valid for an aligned volatile read.
+#[cfg(target_arch = "aarch64")]
+unsafe fn load_register(address: *mut u32) -> u32 {
+    let value: u32;
+    // SAFETY: the caller promises a readable, aligned address. No stack, no flags.
+    unsafe {
+        core::arch::asm!("ldr {value:w}, [{address}]", value = out(reg) value, address = in(reg) address,
+            options(nostack, preserves_flags));
+    }
+    value
+}
+
+/// Stores a register by an instruction that a hypervisor can decode.
+///
+/// # Safety
+///
+/// `address` is valid for an aligned volatile write.
+#[cfg(target_arch = "aarch64")]
+unsafe fn store_register(address: *mut u32, value: u32) {
+    // SAFETY: the caller promises a writable, aligned address. No stack, no flags. The barrier orders channel data, which
+    // is normal memory, before a doorbell, which is device memory.
+    unsafe {
+        core::arch::asm!("dmb ish", "str {value:w}, [{address}]", value = in(reg) value, address = in(reg) address,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Loads a register (host: tests on files).
+///
+/// # Safety
+///
+/// `address` is valid for an aligned volatile read.
+#[cfg(not(target_arch = "aarch64"))]
+unsafe fn load_register(address: *mut u32) -> u32 {
+    // SAFETY: the caller promises it.
+    unsafe { address.read_volatile() }
+}
+
+/// Stores a register (host: tests on files).
+///
+/// # Safety
+///
+/// `address` is valid for an aligned volatile write.
+#[cfg(not(target_arch = "aarch64"))]
+unsafe fn store_register(address: *mut u32, value: u32) {
+    // SAFETY: the caller promises it.
+    unsafe { address.write_volatile(value) }
+}
+
+/// Reads the system counter that time stamps in channels use.
+#[cfg(target_arch = "aarch64")]
+#[must_use]
+pub fn counter_ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: Linux lets user programs read the virtual counter (its vDSO does); no memory is touched. The barrier keeps the
+    // read behind earlier loads.
+    unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
+/// Reads the counter's frequency in Hz.
+#[cfg(target_arch = "aarch64")]
+#[must_use]
+pub fn counter_hz() -> u64 {
+    let hz: u64;
+    // SAFETY: as for `counter_ticks`.
+    unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack, preserves_flags)) };
+    hz
+}
+
+/// Reads a counter in nanoseconds (host: tests).
+#[cfg(not(target_arch = "aarch64"))]
+#[must_use]
+pub fn counter_ticks() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the frequency of the host's counter in Hz.
+#[cfg(not(target_arch = "aarch64"))]
+#[must_use]
+pub fn counter_hz() -> u64 {
+    1_000_000_000
+}

@@ -1,0 +1,158 @@
+//! A channel end: its function, its registers and what they say about the port.
+
+use crate::failure::{Failure, MACHINE, NOT_FOUND};
+use crate::hardware::Mapping;
+use crate::sysfs::{DEVICE_CHANNEL, Function, Machine};
+use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
+use bulkhead_abi::{GuestAddress, NAME_BYTES, name_text};
+use bulkhead_channel::Geometry;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::mem::offset_of;
+
+/// Bytes of BAR 0.
+const REGISTER_BYTES: usize = 4096;
+/// Register: interrupt mask, 1 lets doorbells through.
+const INTERRUPT_MASK: u64 = 0x0;
+/// Register: interrupt status, cleared by reading.
+const INTERRUPT_STATUS: u64 = 0x4;
+/// Register: the destination's position in bits 31:16, the vector in bits 15:0.
+const DOORBELL: u64 = 0xc;
+/// Position of the destination's end.
+const DESTINATION_POSITION: u32 = 1;
+/// Registers from here: an image of [`PortInformation`].
+const PORT_INFORMATION: u64 = 0x100;
+
+/// A channel end of this partition.
+#[derive(Debug)]
+pub(crate) struct Port {
+    function: Function,
+    pub(crate) information: PortInformation,
+    pub(crate) geometry: Geometry,
+    registers: Mapping,
+}
+
+impl Port {
+    /// Finds all ports.
+    pub(crate) fn all(machine: &Machine) -> Result<Vec<Self>, Failure> {
+        machine.functions(DEVICE_CHANNEL)?.into_iter().map(Self::open).collect()
+    }
+
+    /// Finds a port by name.
+    pub(crate) fn find(machine: &Machine, name: &str) -> Result<Self, Failure> {
+        let ports = Self::all(machine)?;
+        let names: Vec<String> = ports.iter().map(|port| port.name().to_owned()).collect();
+        ports.into_iter().find(|port| port.name() == name).ok_or_else(|| {
+            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            Failure::new(NOT_FOUND, format!("this partition has no port {name:?}; {known}"))
+        })
+    }
+
+    fn open(function: Function) -> Result<Self, Failure> {
+        function.enable()?;
+        let registers = map_registers(&function)?;
+        let information = read_information(&registers);
+        let geometry = Geometry::from_port(&information).map_err(|error| {
+            let address = &function.address;
+            Failure::new(MACHINE, format!("{address} is not a channel end of this version of Bulkhead: {error}"))
+        })?;
+        Ok(Self { function, information, geometry, registers })
+    }
+
+    /// Returns the port's name.
+    pub(crate) fn name(&self) -> &str {
+        name_text(&self.information.name)
+    }
+
+    /// Returns the PCI function.
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// States whether this end writes.
+    pub(crate) fn is_source(&self) -> bool {
+        self.information.direction == DIRECTION_SOURCE
+    }
+
+    /// States whether this end can ring.
+    pub(crate) fn has_doorbell(&self) -> bool {
+        self.is_source() && self.information.doorbell != u32::MAX
+    }
+
+    /// States whether this end can be rung.
+    pub(crate) fn has_interrupt(&self) -> bool {
+        self.information.direction == DIRECTION_DESTINATION && self.information.interrupt != 0
+    }
+
+    /// Maps the channel's memory: write-combining (Normal non-cacheable, as the other end has it) or else as the kernel
+    /// maps devices, which is slower and just as correct for aligned words.
+    pub(crate) fn map_window(&self) -> Result<Mapping, Failure> {
+        let file = self.function.open_first_resource(["resource2_wc", "resource2"])?;
+        usize::try_from(self.geometry.window_bytes())
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| Mapping::new(&file, bytes))
+            .map_err(|error| Failure::machine(format_args!("cannot map BAR 2 of {}", self.function.address), &error))
+    }
+
+    /// Takes the port for this process: an end has one writer. The lock ends with the returned file.
+    pub(crate) fn lock(&self) -> Result<File, Failure> {
+        let file = self.function.open_resource("resource2")?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            if error == rustix::io::Errno::WOULDBLOCK {
+                Failure::new(MACHINE, format!("port {} is in use by another process", self.name()))
+            } else {
+                Failure::machine(format_args!("cannot lock port {}", self.name()), &error.into())
+            }
+        })?;
+        Ok(file)
+    }
+
+    /// Rings the doorbell.
+    pub(crate) fn ring(&self) {
+        // Inside the mapping by construction, so there is no error to report.
+        let _ = self.registers.write_register(DOORBELL, DESTINATION_POSITION << 16);
+    }
+
+    /// Lets doorbells through to the interrupt line.
+    pub(crate) fn unmask_doorbell(&self) {
+        let _ = self.registers.write_register(INTERRUPT_MASK, 1);
+    }
+
+    /// Clears the interrupt's level; returns whether a doorbell had been rung.
+    pub(crate) fn take_doorbell(&self) -> bool {
+        self.registers.read_register(INTERRUPT_STATUS).is_some_and(|status| status != 0)
+    }
+}
+
+/// Maps BAR 0 of a function.
+pub(crate) fn map_registers(function: &Function) -> Result<Mapping, Failure> {
+    let file = function.open_resource("resource0")?;
+    Mapping::new(&file, REGISTER_BYTES)
+        .map_err(|error| Failure::machine(format_args!("cannot map BAR 0 of {}", function.address), &error))
+}
+
+/// Reads a name of 32 bytes from registers.
+pub(crate) fn read_name(registers: &Mapping, offset: u64) -> [u8; NAME_BYTES] {
+    let mut name = [0; NAME_BYTES];
+    for (chunk, at) in name.chunks_mut(4).zip((offset..).step_by(4)) {
+        let word = registers.read_register(at).unwrap_or(0).to_le_bytes();
+        chunk.iter_mut().zip(word).for_each(|(to, from)| *to = from);
+    }
+    name
+}
+
+fn read_information(registers: &Mapping) -> PortInformation {
+    let word = |offset: usize| registers.read_register(PORT_INFORMATION + offset as u64).unwrap_or(0);
+    PortInformation {
+        name: read_name(registers, PORT_INFORMATION + offset_of!(PortInformation, name) as u64),
+        // Meaningless here: the window is BAR 2.
+        window: GuestAddress(0),
+        window_bytes: 0,
+        direction: word(offset_of!(PortInformation, direction)),
+        kind: word(offset_of!(PortInformation, kind)),
+        message_bytes: word(offset_of!(PortInformation, message_bytes)),
+        slots: word(offset_of!(PortInformation, slots)),
+        doorbell: word(offset_of!(PortInformation, doorbell)),
+        interrupt: word(offset_of!(PortInformation, interrupt)),
+    }
+}

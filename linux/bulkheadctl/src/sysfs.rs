@@ -1,0 +1,175 @@
+//! What the kernel says about the machine: PCI functions, their resources, configuration and drivers.
+
+use crate::failure::{Failure, MACHINE};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Vendor of the functions (Red Hat, as QEMU's ivshmem).
+const VENDOR: u64 = 0x1af4;
+/// Device ID of a channel end.
+pub(crate) const DEVICE_CHANNEL: u64 = 0x1110;
+/// Device ID of the management device.
+pub(crate) const DEVICE_MANAGEMENT: u64 = 0x1111;
+
+/// Driver through which doorbells are waited for.
+const DRIVER: &str = "uio_pci_generic";
+/// Offset of the Command register in configuration space.
+const COMMAND: u64 = 4;
+/// Command: INTx is masked.
+const COMMAND_INTX_DISABLE: u16 = 1 << 10;
+
+/// Where the machine is described; other directories in tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    sysfs: PathBuf,
+    devices: PathBuf,
+}
+
+impl Machine {
+    /// Names the directories; `None` is `/sys` and `/dev`.
+    #[must_use]
+    pub fn new(sysfs: Option<PathBuf>, devices: Option<PathBuf>) -> Self {
+        Self {
+            sysfs: sysfs.unwrap_or_else(|| "/sys".into()),
+            devices: devices.unwrap_or_else(|| "/dev".into()),
+        }
+    }
+
+    /// Finds the functions with a device ID, in the order of their addresses.
+    pub(crate) fn functions(&self, device: u64) -> Result<Vec<Function>, Failure> {
+        let directory = self.sysfs.join("bus/pci/devices");
+        let entries = fs::read_dir(&directory).map_err(|error| {
+            let hint = if error.kind() == io::ErrorKind::NotFound { " (is sysfs mounted?)" } else { "" };
+            Failure::new(MACHINE, format!("cannot list PCI functions in {}: {error}{hint}", directory.display()))
+        })?;
+        let mut functions: Vec<Function> = entries
+            .filter_map(|entry| entry.ok())
+            .map(|entry| Function { address: entry.file_name().to_string_lossy().into_owned(), path: entry.path() })
+            .filter(|function| function.number("vendor") == Some(VENDOR) && function.number("device") == Some(device))
+            .collect();
+        functions.sort_by(|left, right| left.address.cmp(&right.address));
+        Ok(functions)
+    }
+
+    /// Makes sure that `uio_pci_generic` drives the function and opens its device.
+    pub(crate) fn open_uio(&self, function: &Function) -> Result<File, Failure> {
+        if function.uio_name().is_none() {
+            self.bind(function)?;
+        }
+        let name = function.uio_name().ok_or_else(|| {
+            Failure::new(MACHINE, format!("{}: {DRIVER} is bound but made no uio device", function.address))
+        })?;
+        let path = self.devices.join(&name);
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))
+    }
+
+    /// Binds by name (`driver_override`), which concerns this function only; an entry in the driver's `new_id` would take
+    /// every channel end of the partition.
+    fn bind(&self, function: &Function) -> Result<(), Failure> {
+        if let Some(driver) = function.driver().filter(|driver| driver != DRIVER) {
+            let address = &function.address;
+            return Err(Failure::new(MACHINE, format!("{address} is used by driver {driver}; unbind it first")));
+        }
+        let driver = self.sysfs.join("bus/pci/drivers").join(DRIVER);
+        if !driver.is_dir() {
+            let message = format!("doorbells need the kernel module {DRIVER}; load it with: modprobe {DRIVER}");
+            return Err(Failure::new(MACHINE, message));
+        }
+        function.write("driver_override", DRIVER)?;
+        let bind = driver.join("bind");
+        fs::write(&bind, &function.address)
+            .map_err(|error| Failure::machine(format_args!("cannot write {} to {}", function.address, bind.display()), &error))
+    }
+}
+
+/// A PCI function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Function {
+    /// Address, e.g. `0000:00:01.0`.
+    pub(crate) address: String,
+    path: PathBuf,
+}
+
+impl Function {
+    /// Switches memory decoding on, unless a driver has done so.
+    pub(crate) fn enable(&self) -> Result<(), Failure> {
+        if self.number("enable").is_some_and(|users| users > 0) {
+            return Ok(());
+        }
+        self.write("enable", "1")
+    }
+
+    /// Opens a resource for mapping.
+    pub(crate) fn open_resource(&self, name: &str) -> Result<File, Failure> {
+        let path = self.path.join(name);
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))
+    }
+
+    /// Opens the first of two resources that exists.
+    pub(crate) fn open_first_resource(&self, names: [&str; 2]) -> Result<File, Failure> {
+        let [preferred, fallback] = names;
+        let exists = self.path.join(preferred).exists();
+        self.open_resource(if exists { preferred } else { fallback })
+    }
+
+    /// Unmasks INTx. The driver masks it after every interrupt and leaves unmasking to its user.
+    pub(crate) fn unmask_interrupt(&self) -> Result<(), Failure> {
+        let path = self.path.join("config");
+        let change = || -> io::Result<()> {
+            let config = OpenOptions::new().read(true).write(true).open(&path)?;
+            let mut command = [0; 2];
+            config.read_exact_at(&mut command, COMMAND)?;
+            let unmasked = u16::from_le_bytes(command) & !COMMAND_INTX_DISABLE;
+            config.write_all_at(&unmasked.to_le_bytes(), COMMAND)
+        };
+        change().map_err(|error| {
+            Failure::machine(format_args!("cannot unmask the interrupt in {}", path.display()), &error)
+        })
+    }
+
+    /// Returns the driver's name.
+    fn driver(&self) -> Option<String> {
+        let target = fs::read_link(self.path.join("driver")).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Returns the name of the function's uio device.
+    fn uio_name(&self) -> Option<String> {
+        let entry = fs::read_dir(self.path.join("uio")).ok()?.next()?.ok()?;
+        Some(entry.file_name().to_string_lossy().into_owned())
+    }
+
+    fn number(&self, attribute: &str) -> Option<u64> {
+        parse_number(&fs::read_to_string(self.path.join(attribute)).ok()?)
+    }
+
+    fn write(&self, attribute: &str, value: &str) -> Result<(), Failure> {
+        let path = self.path.join(attribute);
+        write_existing(&path, value)
+            .map_err(|error| Failure::machine(format_args!("cannot write {value} to {}", path.display()), &error))
+    }
+}
+
+/// Writes to an attribute, and does not make a file where there is none.
+fn write_existing(path: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all_at(value.as_bytes(), 0)
+}
+
+/// Reads `0x1af4` or `12`.
+fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -1,0 +1,130 @@
+//! A machine made of files: PCI functions in a fake sysfs, BARs as ordinary files that both ends map.
+
+use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
+use bulkhead_abi::hypercall::management as register;
+use bulkhead_abi::{GuestAddress, name_from};
+use bulkhead_channel::Geometry;
+use bulkheadctl::failure::Failure;
+use bulkheadctl::hardware::Mapping;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A temporary directory with `sys` and `dev`, gone when dropped.
+pub(crate) struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{}-{number}", std::process::id()));
+        fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
+        fs::create_dir_all(root.join("dev")).unwrap();
+        let machine = Self { root };
+        // A foreign function, which must be left alone.
+        machine.function(9, "0x8086", "0x1110");
+        machine
+    }
+
+    /// Makes a function in slot `slot` and returns its directory.
+    pub(crate) fn function(&self, slot: u32, vendor: &str, device: &str) -> PathBuf {
+        let path = self.root.join(format!("sys/bus/pci/devices/0000:00:{slot:02x}.0"));
+        fs::create_dir_all(&path).unwrap();
+        for (name, text) in [("vendor", vendor), ("device", device), ("enable", "0\n"), ("driver_override", "")] {
+            fs::write(path.join(name), text).unwrap();
+        }
+        // Command: memory decoding and DisINTx.
+        let mut config = [0; 64];
+        config[4..6].copy_from_slice(&0x0402u16.to_le_bytes());
+        fs::write(path.join("config"), config).unwrap();
+        fs::write(path.join("resource0"), [0; 4096]).unwrap();
+        path
+    }
+
+    /// Makes one end of a channel.
+    pub(crate) fn port(&self, slot: u32, name: &str, is_source: bool, geometry: Geometry, has_doorbell: bool) -> PathBuf {
+        let path = self.function(slot, "0x1af4\n", "0x1110\n");
+        let information = PortInformation {
+            name: name_from(name),
+            window: GuestAddress(0xdead_0000),
+            window_bytes: 7,
+            direction: if is_source { DIRECTION_SOURCE } else { DIRECTION_DESTINATION },
+            kind: geometry.kind(),
+            message_bytes: geometry.message_bytes(),
+            slots: geometry.slots(),
+            doorbell: if is_source && has_doorbell { 0 } else { u32::MAX },
+            interrupt: if !is_source && has_doorbell { 40 } else { 0 },
+        };
+        poke(&path.join("resource0"), 0x100, zerocopy::IntoBytes::as_bytes(&information));
+        let bytes = usize::try_from(geometry.window_bytes()).unwrap().next_power_of_two();
+        fs::write(path.join("resource2"), vec![0; bytes]).unwrap();
+        path
+    }
+
+    /// Makes the management device with partitions selected by hand (a file answers the same whatever SELECT says).
+    pub(crate) fn management(&self, count: u32, own: u32, name: &str) -> PathBuf {
+        let path = self.function(1, "0x1af4", "0x1111");
+        let registers = path.join("resource0");
+        for (offset, value) in [
+            (register::MAGIC, register::MAGIC_VALUE),
+            (register::COUNT, count),
+            (register::OWN, own),
+            (register::STATE, 1),
+            (register::REASON, 6),
+            (register::GENERATION, 3),
+            (register::RESTARTS, 2),
+        ] {
+            poke(&registers, offset, &value.to_le_bytes());
+        }
+        poke(&registers, register::NAME, &name_from(name));
+        path
+    }
+
+    /// Gives a function a uio device whose count is already there.
+    pub(crate) fn uio(&self, function: &Path) {
+        fs::create_dir_all(function.join("uio/uio3")).unwrap();
+        fs::write(self.root.join("dev/uio3"), 1u32.to_le_bytes()).unwrap();
+    }
+
+    /// Makes the driver's directory.
+    pub(crate) fn driver(&self) -> PathBuf {
+        let path = self.root.join("sys/bus/pci/drivers/uio_pci_generic");
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("bind"), "").unwrap();
+        path
+    }
+
+    /// Runs the program and returns what it printed.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<String, Failure> {
+        let sysfs = self.root.join("sys");
+        let devices = self.root.join("dev");
+        let mut all = vec!["--sysfs".into(), sysfs.into_os_string(), "--devices".into(), devices.into_os_string()];
+        all.extend(arguments.iter().map(Into::into));
+        let mut output = Vec::new();
+        bulkheadctl::run(all, &mut output).map(|()| String::from_utf8(output).unwrap())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Maps the channel memory of a function, as the peer would.
+pub(crate) fn peer(function: &Path, geometry: Geometry) -> Mapping {
+    let file = OpenOptions::new().read(true).write(true).open(function.join("resource2")).unwrap();
+    Mapping::new(&file, usize::try_from(geometry.window_bytes()).unwrap()).unwrap()
+}
+
+pub(crate) fn poke(path: &Path, offset: u64, bytes: &[u8]) {
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
+}
+
+pub(crate) fn peek(path: &Path, offset: usize) -> u32 {
+    let bytes = fs::read(path).unwrap();
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap())
+}
