@@ -170,7 +170,11 @@ pub(crate) fn read(file: FileId, text: &str, report: &mut Report) -> Option<Reso
     let (root, errors) = DeTable::parse_recoverable(text);
     let syntax_is_wrong = !errors.is_empty();
     crate::push_syntax_errors(file, &errors, report);
-    let board = if syntax_is_wrong { None } else { BoardFile::decode_table(root.get_ref(), Span::new(file, 0..0), &mut reader) };
+    let board = if syntax_is_wrong {
+        None
+    } else {
+        BoardFile::decode_table(root.get_ref(), Span::new(file, 0..0), &mut reader)
+    };
     let complete = !reader.incomplete;
     let errors_before = report.diagnostics.len();
     reader.diagnostics.into_iter().for_each(|diagnostic| report.push(diagnostic));
@@ -182,7 +186,10 @@ pub(crate) fn read(file: FileId, text: &str, report: &mut Report) -> Option<Reso
 fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedBoard> {
     if file.version.value != BOARD_VERSION {
         let message = format!("board file version {} is not supported", file.version.value);
-        report.push(Diagnostic::new(Code::UnsupportedVersion, message).at(file.version.span, format!("this tool reads version {BOARD_VERSION}")));
+        report.push(
+            Diagnostic::new(Code::UnsupportedVersion, message)
+                .at(file.version.span, format!("this tool reads version {BOARD_VERSION}")),
+        );
         return None;
     }
     let ram_bytes = size(&file.ram.size, report)?;
@@ -222,10 +229,18 @@ fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedBoard> {
 fn expand(device: &BoardDevice, report: &mut Report) -> Option<Vec<model::BoardDevice>> {
     let bytes = size(&device.size, report)?;
     let count = device.count.as_ref().map_or(1, |count| count.value);
-    let last_intid = device.interrupts.iter().map(|interrupt| interrupt.intid.value.saturating_add(count)).max().unwrap_or(0);
-    if !(1..=u64::from(MAX_INTID)).contains(&count) || bytes == 0 || last_intid > u64::from(MAX_INTID) || bytes.checked_mul(count).and_then(|all| all.checked_add(device.address.value)).is_none() {
+    let last_intid =
+        device.interrupts.iter().map(|interrupt| interrupt.intid.value.saturating_add(count)).max().unwrap_or(0);
+    if !(1..=u64::from(MAX_INTID)).contains(&count)
+        || bytes == 0
+        || last_intid > u64::from(MAX_INTID)
+        || bytes.checked_mul(count).and_then(|all| all.checked_add(device.address.value)).is_none()
+    {
         let span = device.count.as_ref().map_or(device.size.span, |count| count.span);
-        let message = format!("device `{}` does not fit: sizes and counts are 1 or more, INTIDs below {MAX_INTID}", device.name.value);
+        let message = format!(
+            "device `{}` does not fit: sizes and counts are 1 or more, INTIDs below {MAX_INTID}",
+            device.name.value
+        );
         report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
         return None;
     }
@@ -235,10 +250,17 @@ fn expand(device: &BoardDevice, report: &mut Report) -> Option<Vec<model::BoardD
         for interrupt in &device.interrupts {
             let first = intid(&interrupt.intid, report)?;
             let offset = u32::try_from(index).ok()?;
-            interrupts.push(model::BoardInterrupt { intid: first.checked_add(offset)?, edge: interrupt.trigger.value == Trigger::Edge });
+            interrupts.push(model::BoardInterrupt {
+                intid: first.checked_add(offset)?,
+                edge: interrupt.trigger.value == Trigger::Edge,
+            });
         }
         group.push(model::BoardDevice {
-            name: if device.count.is_some() { format!("{}{index}", device.name.value) } else { device.name.value.clone() },
+            name: if device.count.is_some() {
+                format!("{}{index}", device.name.value)
+            } else {
+                device.name.value.clone()
+            },
             address: PhysicalAddress(device.address.value + index * bytes),
             bytes,
             interrupts,
@@ -266,7 +288,9 @@ fn intid(number: &Located<u64>, report: &mut Report) -> Option<u32> {
     let found = u32::try_from(number.value).ok().filter(|intid| (32..MAX_INTID).contains(intid));
     if found.is_none() {
         let message = format!("{} is not the INTID of a shared peripheral interrupt", number.value);
-        report.push(Diagnostic::new(Code::BadBoard, message).at(number.span, format!("expected 32 to {}", MAX_INTID - 1)));
+        report.push(
+            Diagnostic::new(Code::BadBoard, message).at(number.span, format!("expected 32 to {}", MAX_INTID - 1)),
+        );
     }
     found
 }
@@ -316,7 +340,9 @@ fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places:
         (board.uart.0, board.uart.0.saturating_add(PAGE_BYTES), String::from("the UART"), file.uart.span),
     ];
     let devices = board.devices.iter().zip(places);
-    used.extend(devices.map(|(device, place)| (device.address.0, device.address.0.saturating_add(device.bytes), format!("device `{}`", device.name), *place)));
+    used.extend(devices.map(|(device, place)| {
+        (device.address.0, device.address.0.saturating_add(device.bytes), format!("device `{}`", device.name), *place)
+    }));
     for (index, (start, end, name, span)) in used.iter().enumerate() {
         for (_, _, other, place) in used.iter().skip(index + 1).filter(|(from, to, ..)| start < to && from < end) {
             let message = format!("addresses of {name} and {other} overlap");
@@ -328,7 +354,9 @@ fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places:
 /// Checks names and interrupts of a board's devices.
 fn check_devices(board: &model::Board, places: &[Span], report: &mut Report) {
     for (index, (device, place)) in board.devices.iter().zip(places).enumerate() {
-        if let Some((_, other)) = board.devices.iter().zip(places).take(index).find(|(other, _)| other.name == device.name) {
+        if let Some((_, other)) =
+            board.devices.iter().zip(places).take(index).find(|(other, _)| other.name == device.name)
+        {
             let message = format!("two devices are called `{}`", device.name);
             report.push(Diagnostic::new(Code::BadBoard, message).at(*place, "").at(*other, "the other one"));
         }

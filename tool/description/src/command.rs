@@ -131,13 +131,14 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
 fn summary(loaded: &Loaded) -> String {
     let system = &loaded.system;
     let cores: usize = system.partitions.iter().map(|partition| partition.cores.len()).sum();
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     format!(
-        "{}: accepted: {} partitions on {cores} of {} cores of {}, {} channels\n",
+        "{}: accepted: {} on {cores} of {} of {}, {}\n",
         system.name,
-        system.partitions.len(),
-        system.board.core_mpidr.len(),
+        count(system.partitions.len(), "partition"),
+        count(system.board.core_mpidr.len(), "core"),
         system.board.name,
-        system.channels.len()
+        count(system.channels.len(), "channel")
     )
 }
 
@@ -191,7 +192,8 @@ pub fn explain(arguments: &ExplainArguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let near = suggest::closest(text, Code::ALL.iter().map(|code| code.name()));
-    let advice = near.map_or_else(|| String::from("`bulkhead explain` lists all codes"), |code| format!("did you mean {code}?"));
+    let advice =
+        near.map_or_else(|| String::from("`bulkhead explain` lists all codes"), |code| format!("did you mean {code}?"));
     eprintln!("error: `{text}` is not a code of a diagnostic; {advice}");
     ExitCode::from(EXIT_USAGE)
 }

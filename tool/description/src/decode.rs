@@ -81,7 +81,8 @@ impl Reader {
     pub(crate) fn wrong_type(&mut self, value: Value<'_, '_>, key: &str, expected: &str) {
         let found = describe(value.get_ref());
         let span = self.span(value);
-        let mut diagnostic = Diagnostic::new(Code::WrongType, format!("`{key}` must be {expected}, not {found}")).at(span, format!("expected {expected}"));
+        let mut diagnostic = Diagnostic::new(Code::WrongType, format!("`{key}` must be {expected}, not {found}"))
+            .at(span, format!("expected {expected}"));
         if let (DeValue::Integer(number), true) = (value.get_ref(), expected.starts_with("a string")) {
             diagnostic = diagnostic.suggest(span, format!("\"{number}\""), "write it as a string");
         }
@@ -126,7 +127,10 @@ impl<T: Decode> Field for Located<T> {
         if let Some(value) = value {
             return Self::decode(value, key, reader);
         }
-        reader.refuse(Diagnostic::new(Code::MissingKey, format!("the key `{key}` is missing")).at(table, format!("`{key}` is needed here")));
+        reader.refuse(
+            Diagnostic::new(Code::MissingKey, format!("the key `{key}` is missing"))
+                .at(table, format!("`{key}` is needed here")),
+        );
         None
     }
 }
@@ -182,7 +186,11 @@ impl Decode for u64 {
         };
         let number = Self::from_str_radix(integer.as_str(), integer.radix());
         if number.is_err() {
-            let limit = if integer.as_str().starts_with('-') { String::from("cannot be negative") } else { format!("can be at most {}", Self::MAX) };
+            let limit = if integer.as_str().starts_with('-') {
+                String::from("cannot be negative")
+            } else {
+                format!("can be at most {}", Self::MAX)
+            };
             let message = format!("`{key}` {limit}");
             reader.refuse(Diagnostic::new(Code::BadQuantity, message).at(reader.span(value), "out of range"));
         }
@@ -226,8 +234,18 @@ macro_rules! quantity {
     };
 }
 
-quantity!(Size, "a string with a unit such as \"4 MiB\"", r"^\s*[0-9][0-9_]*\s*(B|KiB|MiB|GiB)\s*$", ["64 KiB", "4 MiB", "1 GiB"]);
-quantity!(Duration, "a string with a unit such as \"100 ms\"", r"^\s*[0-9][0-9_]*\s*(ns|us|ms|s|min)\s*$", ["500 us", "100 ms", "10 s"]);
+quantity!(
+    Size,
+    "a string with a unit such as \"4 MiB\"",
+    r"^\s*[0-9][0-9_]*\s*(B|KiB|MiB|GiB)\s*$",
+    ["64 KiB", "4 MiB", "1 GiB"]
+);
+quantity!(
+    Duration,
+    "a string with a unit such as \"100 ms\"",
+    r"^\s*[0-9][0-9_]*\s*(ns|us|ms|s|min)\s*$",
+    ["500 us", "100 ms", "10 s"]
+);
 
 /// Returns the table of a value, or reports that it is none.
 pub(crate) fn as_table<'v, 'i>(value: Value<'v, 'i>, key: &str, reader: &mut Reader) -> Option<&'v DeTable<'i>> {
@@ -243,7 +261,8 @@ pub(crate) fn unknown_keys(table: &DeTable<'_>, known: &[&str], reader: &mut Rea
     for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
         let word = key.get_ref().as_ref();
         let span = reader.span(key);
-        let mut diagnostic = Diagnostic::new(Code::UnknownKey, format!("unknown key `{word}`")).at(span, "not a key of this table");
+        let mut diagnostic =
+            Diagnostic::new(Code::UnknownKey, format!("unknown key `{word}`")).at(span, "not a key of this table");
         diagnostic = match suggest::closest(word, known.iter().copied()) {
             Some(meant) => diagnostic.suggest(span, meant, format!("did you mean `{meant}`?")),
             None => diagnostic.help(format!("the keys of this table are {}", suggest::list(known))),
@@ -325,8 +344,8 @@ pub(crate) use {table, words};
 /// Reports a word that is not one of the known ones.
 pub(crate) fn unknown_word(value: Value<'_, '_>, key: &str, word: &str, known: &[&str], reader: &mut Reader) {
     let span = reader.span(value);
-    let mut diagnostic =
-        Diagnostic::new(Code::UnknownWord, format!("`{key}` cannot be `{word}`")).at(span, format!("expected {}", suggest::list(known)));
+    let mut diagnostic = Diagnostic::new(Code::UnknownWord, format!("`{key}` cannot be `{word}`"))
+        .at(span, format!("expected {}", suggest::list(known)));
     if let Some(meant) = suggest::closest(word, known.iter().copied()) {
         diagnostic = diagnostic.suggest(span, format!("\"{meant}\""), format!("did you mean `{meant}`?"));
     }

@@ -34,7 +34,11 @@ table! {
 
 impl Description {
     /// Reads the root table of a file.
-    pub(crate) fn decode_root(table: &toml::de::DeTable<'_>, whole: crate::source::Span, reader: &mut Reader) -> Option<Self> {
+    pub(crate) fn decode_root(
+        table: &toml::de::DeTable<'_>,
+        whole: crate::source::Span,
+        reader: &mut Reader,
+    ) -> Option<Self> {
         Self::decode_table(table, whole, reader)
     }
 }

@@ -48,7 +48,14 @@ impl Diagnostic {
     /// Starts a diagnostic without a place.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), labels: Vec::new(), notes: Vec::new(), helps: Vec::new(), suggestions: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            labels: Vec::new(),
+            notes: Vec::new(),
+            helps: Vec::new(),
+            suggestions: Vec::new(),
+        }
     }
 
     /// Adds a place; the first one is where the mistake is.

@@ -12,6 +12,7 @@ use bulkhead_abi::{GuestAddress, plan::MAX_SEGMENTS};
 use bulkhead_plan::model::ElfSegment;
 use elf::ElfBytes;
 use elf::endian::AnyEndian;
+use elf::segment::ProgramHeader;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -54,9 +55,13 @@ impl GuestFiles {
     /// Reads a file that the description names.
     pub(crate) fn read(&mut self, name: &Located<String>, report: &mut Report) -> Option<Vec<u8>> {
         let (path, help) = match (name.strip_prefix(GUEST_PREFIX), &self.guests) {
-            (Some(rest), Some(guests)) => (guests.join(rest), "`./x guests` builds the guests of this repository; `--guests DIR` or BULKHEAD_GUESTS names another directory"),
+            (Some(rest), Some(guests)) => (
+                guests.join(rest),
+                "`./x guests` builds the guests of this repository; `--guests DIR` or BULKHEAD_GUESTS names another directory",
+            ),
             (Some(_), None) => {
-                let message = format!("guest file `{}` cannot be found: there is no directory of built guests", name.value);
+                let message =
+                    format!("guest file `{}` cannot be found: there is no directory of built guests", name.value);
                 report.push(
                     Diagnostic::new(Code::GuestFileMissing, message)
                         .at(name.span, "")
@@ -64,7 +69,10 @@ impl GuestFiles {
                 );
                 return None;
             }
-            (None, _) => (self.directory.join(&name.value), "paths are relative to the description; the prefix `guest:` means the directory of built guests"),
+            (None, _) => (
+                self.directory.join(&name.value),
+                "paths are relative to the description; the prefix `guest:` means the directory of built guests",
+            ),
         };
         match read_regular(&path) {
             Ok(bytes) => {
@@ -73,7 +81,9 @@ impl GuestFiles {
             }
             Err(error) => {
                 let message = format!("guest file `{}` cannot be read: {}", name.value, crate::reason(&error));
-                let diagnostic = Diagnostic::new(Code::GuestFileMissing, message).at(name.span, "").note(format!("looked for it at {}", path.display()));
+                let diagnostic = Diagnostic::new(Code::GuestFileMissing, message)
+                    .at(name.span, "")
+                    .note(format!("looked for it at {}", path.display()));
                 report.push(diagnostic.help(help));
                 None
             }
@@ -97,15 +107,19 @@ pub(crate) struct LinuxHeader {
 
 /// Checks that bytes are an arm64 Linux Image.
 pub(crate) fn linux_header(name: &Located<String>, bytes: &[u8], report: &mut Report) -> Option<LinuxHeader> {
-    let word = |offset: usize| bytes.get(offset..offset + 8).and_then(|slice| slice.try_into().ok()).map(u64::from_le_bytes);
-    let is_image = bytes.len() >= ARM64_IMAGE_HEADER_BYTES && bytes.get(56..60) == Some(&ARM64_IMAGE_MAGIC.to_le_bytes());
+    let word =
+        |offset: usize| bytes.get(offset..offset + 8).and_then(|slice| slice.try_into().ok()).map(u64::from_le_bytes);
+    let is_image =
+        bytes.len() >= ARM64_IMAGE_HEADER_BYTES && bytes.get(56..60) == Some(&ARM64_IMAGE_MAGIC.to_le_bytes());
     let (Some(text_offset), Some(image_size), Some(flags), true) = (word(8), word(16), word(24), is_image) else {
         let message = format!("`{}` is not an arm64 Linux Image: it is {}", name.value, what_is(bytes));
-        let mut diagnostic = Diagnostic::new(Code::NotLinuxImage, message).at(name.span, "expected the uncompressed `Image` of an arm64 kernel");
+        let mut diagnostic = Diagnostic::new(Code::NotLinuxImage, message)
+            .at(name.span, "expected the uncompressed `Image` of an arm64 kernel");
         if bytes.starts_with(&[0x1f, 0x8b]) {
             diagnostic = diagnostic.help("unpack it first: `gunzip -c vmlinuz > Image`");
         } else if bytes.starts_with(&elf::abi::ELFMAGIC) {
-            diagnostic = diagnostic.help("an ELF guest has `kind = \"elf\"`; of a kernel take `arch/arm64/boot/Image`, not `vmlinux`");
+            diagnostic = diagnostic
+                .help("an ELF guest has `kind = \"elf\"`; of a kernel take `arch/arm64/boot/Image`, not `vmlinux`");
         }
         report.push(diagnostic);
         return None;
@@ -118,7 +132,9 @@ pub(crate) fn linux_header(name: &Located<String>, bytes: &[u8], report: &mut Re
     if text_offset >= TEXT_OFFSET_LIMIT || image_size > MAX_KERNEL_BYTES || image_size == 0 {
         let message = format!("`{}` has a damaged arm64 Image header", name.value);
         let label = format!("says text offset {text_offset:#x}, {image_size:#x} bytes in memory");
-        report.push(Diagnostic::new(Code::NotLinuxImage, message).at(name.span, label).help("kernels since 3.17 are supported"));
+        report.push(
+            Diagnostic::new(Code::NotLinuxImage, message).at(name.span, label).help("kernels since 3.17 are supported"),
+        );
         return None;
     }
     Some(LinuxHeader { text_offset, image_bytes: image_size.max(bytes.len() as u64) })
@@ -154,14 +170,17 @@ pub(crate) fn executable(name: &Located<String>, bytes: &[u8], report: &mut Repo
     let refuse = |code: Code, message: String| Diagnostic::new(code, message).at(name.span, "");
     if !bytes.starts_with(&elf::abi::ELFMAGIC) {
         let message = format!("`{}` is not an ELF file: it is {}", name.value, what_is(bytes));
-        report.push(refuse(Code::NotElf, message).help("an arm64 Linux Image has `kind = \"linux\"`, bytes without a header have `kind = \"raw\"`"));
+        let help = "an arm64 Linux Image has `kind = \"linux\"`, bytes without a header have `kind = \"raw\"`";
+        report.push(refuse(Code::NotElf, message).help(help));
         return None;
     }
-    let parsed = ElfBytes::<AnyEndian>::minimal_parse(bytes).and_then(|file| Ok((file.ehdr, file.segments().map(|table| table.iter().collect::<Vec<_>>()))));
+    let parsed = ElfBytes::<AnyEndian>::minimal_parse(bytes)
+        .map(|file| (file.ehdr, file.segments().map(|table| table.iter().collect::<Vec<_>>())));
     let (header, segments) = match parsed {
         Ok((header, Some(segments))) => (header, segments),
         Ok((_, None)) => {
-            report.push(refuse(Code::WrongMachine, format!("`{}` has no program headers: it is not linked", name.value)));
+            report
+                .push(refuse(Code::WrongMachine, format!("`{}` has no program headers: it is not linked", name.value)));
             return None;
         }
         Err(error) => {
@@ -170,47 +189,92 @@ pub(crate) fn executable(name: &Located<String>, bytes: &[u8], report: &mut Repo
         }
     };
     if let Some(problem) = wrong_kind(&header, &segments) {
-        report.push(refuse(Code::WrongMachine, format!("`{}` cannot run in a partition: {problem}", name.value)).help("link it statically for AArch64 at fixed addresses, for example with the target aarch64-unknown-none-softfloat"));
+        let message = format!("`{}` cannot run in a partition: {problem}", name.value);
+        let help = "link it statically for AArch64 at fixed addresses, for example with the target aarch64-unknown-none-softfloat";
+        report.push(refuse(Code::WrongMachine, message).help(help));
         return None;
     }
+    match load_segments(header.e_entry, &segments, bytes) {
+        Ok(executable) => Some(executable),
+        Err(problem) => {
+            let diagnostic = refuse(problem.code, format!("`{}` {}", name.value, problem.text));
+            report.push(problem.help.into_iter().fold(diagnostic, Diagnostic::help));
+            None
+        }
+    }
+}
+
+/// Why the segments of an executable cannot be loaded; the text follows the file's name.
+struct SegmentProblem {
+    code: Code,
+    text: String,
+    help: Option<&'static str>,
+}
+
+/// Takes the loadable segments out of an executable, in the order of their addresses.
+fn load_segments(entry: u64, segments: &[ProgramHeader], bytes: &[u8]) -> Result<Executable, SegmentProblem> {
+    let problem = |code, text, help| Err(SegmentProblem { code, text, help });
     let mut loaded = Vec::new();
-    let mut entry = None;
-    for segment in segments.iter().filter(|segment| segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0) {
+    let mut entry_address = None;
+    for segment in segments.iter().filter(|segment| is_loaded(segment)) {
         let range = usize::try_from(segment.p_offset).ok().zip(usize::try_from(segment.p_filesz).ok());
         let file_bytes = range.and_then(|(start, length)| bytes.get(start..start.checked_add(length)?));
         let (Some(file_bytes), true) = (file_bytes, segment.p_filesz <= segment.p_memsz) else {
-            report.push(refuse(Code::NotElf, format!("`{}` is a damaged ELF file: segment at {:#x} reaches past its end", name.value, segment.p_paddr)));
-            return None;
+            return problem(
+                Code::NotElf,
+                format!("is a damaged ELF file: its segment at {:#x} reaches past its end", segment.p_paddr),
+                None,
+            );
         };
         // The guest starts with its translation off, so the entry point is wanted as a physical address.
-        let inside = header.e_entry.checked_sub(segment.p_vaddr).filter(|offset| *offset < segment.p_memsz && segment.p_flags & elf::abi::PF_X != 0);
-        entry = entry.or(inside.and_then(|offset| segment.p_paddr.checked_add(offset)));
-        loaded.push(ElfSegment { address: GuestAddress(segment.p_paddr), bytes: file_bytes.to_vec(), memory_bytes: segment.p_memsz });
+        let offset = entry
+            .checked_sub(segment.p_vaddr)
+            .filter(|offset| *offset < segment.p_memsz && segment.p_flags & elf::abi::PF_X != 0);
+        entry_address = entry_address.or(offset.and_then(|offset| segment.p_paddr.checked_add(offset)));
+        loaded.push(ElfSegment {
+            address: GuestAddress(segment.p_paddr),
+            bytes: file_bytes.to_vec(),
+            memory_bytes: segment.p_memsz,
+        });
     }
     loaded.sort_by_key(|segment| segment.address);
     if loaded.len() > MAX_ELF_SEGMENTS {
-        let message = format!("`{}` has {} loadable segments; a partition can have {MAX_ELF_SEGMENTS}", name.value, loaded.len());
-        report.push(refuse(Code::TooManySegments, message).help("merge sections in the linker script"));
-        return None;
+        let text = format!("has {} loadable segments; a partition can have {MAX_ELF_SEGMENTS}", loaded.len());
+        return problem(Code::TooManySegments, text, Some("merge sections in the linker script"));
     }
-    for pair in loaded.windows(2).filter(|pair| pair[0].address.0.saturating_add(pair[0].memory_bytes) > pair[1].address.0) {
-        report.push(refuse(Code::SegmentsOverlap, format!("segments of `{}` at {} and {} overlap", name.value, pair[0].address, pair[1].address)));
-        return None;
+    let overlap = loaded
+        .windows(2)
+        .find(|pair| matches!(pair, [low, high] if low.address.0.saturating_add(low.memory_bytes) > high.address.0));
+    if let Some([low, high]) = overlap {
+        return problem(
+            Code::SegmentsOverlap,
+            format!("has segments at {} and {} that overlap", low.address, high.address),
+            None,
+        );
     }
-    let Some(entry) = entry else {
-        report.push(refuse(Code::BadEntry, format!("entry point {:#x} of `{}` is in none of its executable segments", header.e_entry, name.value)));
-        return None;
-    };
-    Some(Executable { segments: loaded, entry: GuestAddress(entry) })
+    match entry_address {
+        Some(entry) => Ok(Executable { segments: loaded, entry: GuestAddress(entry) }),
+        None => problem(
+            Code::BadEntry,
+            format!("has its entry point at {entry:#x}, in none of its executable segments"),
+            None,
+        ),
+    }
+}
+
+/// States whether a segment takes part in loading.
+fn is_loaded(segment: &ProgramHeader) -> bool {
+    segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0
 }
 
 /// Says why an ELF file is not a static AArch64 executable.
-fn wrong_kind(header: &elf::file::FileHeader<AnyEndian>, segments: &[elf::segment::ProgramHeader]) -> Option<String> {
+fn wrong_kind(header: &elf::file::FileHeader<AnyEndian>, segments: &[ProgramHeader]) -> Option<String> {
     if header.class != elf::file::Class::ELF64 {
         return Some(String::from("it is a 32-bit file"));
     }
     if header.e_machine != elf::abi::EM_AARCH64 {
-        let machine = elf::to_str::e_machine_to_str(header.e_machine).map_or_else(|| format!("number {}", header.e_machine), str::to_owned);
+        let machine = elf::to_str::e_machine_to_str(header.e_machine)
+            .map_or_else(|| format!("number {}", header.e_machine), str::to_owned);
         return Some(format!("its machine is {machine}, not EM_AARCH64"));
     }
     if header.endianness != AnyEndian::Little {
@@ -222,7 +286,7 @@ fn wrong_kind(header: &elf::file::FileHeader<AnyEndian>, segments: &[elf::segmen
     if header.e_type != elf::abi::ET_EXEC {
         return Some(String::from("it is not an executable with fixed addresses (type ET_EXEC)"));
     }
-    if !segments.iter().any(|segment| segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0) {
+    if !segments.iter().any(is_loaded) {
         return Some(String::from("nothing in it is loaded"));
     }
     None

@@ -53,7 +53,8 @@ impl Options {
 pub fn find_above(relative: &str) -> Option<PathBuf> {
     let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
     let starts = [executable, std::env::current_dir().ok()];
-    let found = |start: &PathBuf| start.ancestors().map(|directory| directory.join(relative)).find(|path| path.exists());
+    let found =
+        |start: &PathBuf| start.ancestors().map(|directory| directory.join(relative)).find(|path| path.exists());
     starts.iter().flatten().find_map(found)
 }
 
@@ -90,7 +91,8 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Report> {
 pub fn load_text(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
-    let system = read_description(file, text, &mut report).and_then(|description| resolve::system(&description, path, file, options, &mut report));
+    let system = read_description(file, text, &mut report)
+        .and_then(|description| resolve::system(&description, path, file, options, &mut report));
     report.sort();
     match system {
         Some(system) if !report.has_errors() => Ok(Loaded { system, warnings: report }),

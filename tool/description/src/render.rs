@@ -32,7 +32,8 @@ impl Report {
         let errors = self.count(Severity::Error);
         let warnings = self.count(Severity::Warning);
         let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
-        let mut codes: Vec<_> = self.diagnostics.iter().filter(|one| one.severity() == Severity::Error).map(|one| one.code).collect();
+        let mut codes: Vec<_> =
+            self.diagnostics.iter().filter(|one| one.severity() == Severity::Error).map(|one| one.code).collect();
         codes.sort();
         codes.dedup();
         let Some(code) = codes.first() else {
@@ -113,7 +114,11 @@ fn groups<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Group<'a>
         for (index, label) in diagnostic.labels.iter().enumerate().filter(|(_, label)| label.span.file == file) {
             let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
             let annotation = kind.span(clamp(label.span, &source.text));
-            snippet = snippet.annotation(if label.text.is_empty() { annotation } else { annotation.label(label.text.as_str()) });
+            snippet = snippet.annotation(if label.text.is_empty() {
+                annotation
+            } else {
+                annotation.label(label.text.as_str())
+            });
         }
         group = group.element(snippet);
     }

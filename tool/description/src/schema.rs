@@ -38,7 +38,9 @@ fn without_null(value: &mut Value) {
         }
         if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
             choices.retain(|one| one != &json!({ "type": "null" }));
-            if choices.len() == 1 && let Some(Value::Object(only)) = choices.pop() {
+            if choices.len() == 1
+                && let Some(Value::Object(only)) = choices.pop()
+            {
                 object.remove("anyOf");
                 // A reference next to other words is ignored in draft 7, so it is wrapped.
                 if only.contains_key("$ref") && !object.is_empty() {

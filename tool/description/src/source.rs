@@ -106,7 +106,11 @@ mod tests {
         assert_eq!(sources.position(file, 0), Position { line: 1, column: 1 });
         assert_eq!(sources.position(file, 3), Position { line: 1, column: 3 });
         assert_eq!(sources.position(file, 7), Position { line: 2, column: 1 });
-        assert_eq!(sources.position(file, 1), Position { line: 1, column: 1 }, "inside a character counts as its start");
+        assert_eq!(
+            sources.position(file, 1),
+            Position { line: 1, column: 1 },
+            "inside a character counts as its start"
+        );
         assert_eq!(sources.position(file, 999), Position { line: 3, column: 1 });
     }
 }

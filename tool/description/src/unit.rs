@@ -15,7 +15,8 @@ pub struct BadQuantity {
 /// Units of memory, with bytes.
 pub const SIZE_UNITS: &[(&str, u64)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 /// Units of time, with nanoseconds.
-pub const DURATION_UNITS: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
+pub const DURATION_UNITS: &[(&str, u64)] =
+    &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
 
 /// Reads a size in bytes.
 ///
@@ -56,7 +57,9 @@ fn format(amount: u64, units: &[(&str, u64)]) -> String {
 fn parse(text: &str, units: &[(&str, u64)], usual_unit: &str, what: &str) -> Result<u64, BadQuantity> {
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
     let trimmed = text.trim();
-    let split = trimmed.find(|letter: char| !(letter.is_ascii_digit() || letter == '_' || letter == '.')).unwrap_or(trimmed.len());
+    let split = trimmed
+        .find(|letter: char| !(letter.is_ascii_digit() || letter == '_' || letter == '.'))
+        .unwrap_or(trimmed.len());
     let (digits, unit) = trimmed.split_at(split);
     let unit = unit.trim();
     let refuse = |problem: String, replacement: Option<String>| Err(BadQuantity { problem, replacement });
@@ -70,7 +73,9 @@ fn parse(text: &str, units: &[(&str, u64)], usual_unit: &str, what: &str) -> Res
         );
     }
     let Some((name, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        let meant = usual_misspelling(unit).filter(|meant| names.contains(meant)).or_else(|| crate::suggest::closest(unit, names.iter().copied()));
+        let meant = usual_misspelling(unit)
+            .filter(|meant| names.contains(meant))
+            .or_else(|| crate::suggest::closest(unit, names.iter().copied()));
         return refuse(
             format!("`{unit}` is not a unit here: use one of {}", crate::suggest::list(&names)),
             meant.map(|meant| format!("{digits} {meant}")),

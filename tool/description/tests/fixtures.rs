@@ -36,7 +36,10 @@ fn codes(report: &Report) -> BTreeSet<&'static str> {
 fn expected_codes(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).expect("a fixture can be read");
     let line = text.lines().next().and_then(|line| line.strip_prefix("# expect: "));
-    line.unwrap_or_else(|| panic!("{}: the first line must be `# expect: CODES`", path.display())).split(' ').map(str::to_owned).collect()
+    line.unwrap_or_else(|| panic!("{}: the first line must be `# expect: CODES`", path.display()))
+        .split(' ')
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -47,7 +50,11 @@ fn each_bad_fixture_gives_its_codes_and_text() {
         let (_, report) = check(&path);
         let (expected, found) = (expected_codes(&path), codes(&report));
         if expected.iter().map(String::as_str).ne(found.iter().copied()) {
-            failures.push(format!("{}: expected {expected:?}, got {found:?}:\n{}", path.display(), report.to_text(false)));
+            failures.push(format!(
+                "{}: expected {expected:?}, got {found:?}:\n{}",
+                path.display(),
+                report.to_text(false)
+            ));
         }
         let text = report.to_text(false);
         let snapshot = path.with_extension("txt");
@@ -82,7 +89,11 @@ fn texts_hold_no_colours_and_no_paths_of_this_machine() {
     for path in fixtures("tests/bad") {
         let text = check(&path).1.to_text(false);
         assert!(!text.contains('\u{1b}'), "{}: an escape sequence", path.display());
-        assert!(!text.contains(here) && !text.contains(&guests.display().to_string()), "{}: a machine's path", path.display());
+        assert!(
+            !text.contains(here) && !text.contains(&guests.display().to_string()),
+            "{}: a machine's path",
+            path.display()
+        );
     }
 }
 
@@ -100,7 +111,10 @@ fn a_report_in_json_says_the_same() {
             assert_eq!(value["message"], diagnostic.message);
             for (label, expected) in value["labels"].as_array().expect("an array").iter().zip(&diagnostic.labels) {
                 let position = report.sources.position(expected.span.file, expected.span.start);
-                assert_eq!((label["line"].as_u64(), label["column"].as_u64()), (Some(position.line as u64), Some(position.column as u64)));
+                assert_eq!(
+                    (label["line"].as_u64(), label["column"].as_u64()),
+                    (Some(position.line as u64), Some(position.column as u64))
+                );
             }
         }
     }
@@ -109,18 +123,29 @@ fn a_report_in_json_says_the_same() {
 #[test]
 fn suggestions_repair_what_they_are_about() {
     // Where every mistake of a fixture has a suggestion, taking them all must leave nothing of it.
-    let repairable = ["unknown-board", "unsupported-version", "direct-untrusted", "dma-not-trusted", "memory-exhausted", "message-size-mismatch", "trace-records-odd", "unlimited-doorbell"];
+    let repairable = [
+        "unknown-board",
+        "unsupported-version",
+        "direct-untrusted",
+        "dma-not-trusted",
+        "memory-exhausted",
+        "message-size-mismatch",
+        "trace-records-odd",
+        "unlimited-doorbell",
+    ];
     for name in repairable {
         let path = PathBuf::from(format!("tests/bad/{name}.toml"));
         let report = check(&path).1;
         let mut text = std::fs::read_to_string(&path).expect("a fixture can be read");
-        let mut suggestions: Vec<_> = report.diagnostics.iter().flat_map(|diagnostic| &diagnostic.suggestions).collect();
+        let mut suggestions: Vec<_> =
+            report.diagnostics.iter().flat_map(|diagnostic| &diagnostic.suggestions).collect();
         suggestions.sort_by_key(|suggestion| std::cmp::Reverse(suggestion.span.start));
         assert!(!suggestions.is_empty(), "{name}: no suggestion");
         for suggestion in suggestions {
             text.replace_range(suggestion.span.range(), &suggestion.replacement);
         }
-        let repaired = bulkhead_description::load_text(&path, &text, &support::options()).unwrap_or_else(|report| panic!("{name}:\n{}", report.to_text(false)));
+        let repaired = bulkhead_description::load_text(&path, &text, &support::options())
+            .unwrap_or_else(|report| panic!("{name}:\n{}", report.to_text(false)));
         let first = expected_codes(&path).into_iter().next().expect("a code");
         assert!(!codes(&repaired.warnings).contains(first.as_str()), "{name}: {}", repaired.warnings.to_text(false));
     }
@@ -134,22 +159,41 @@ fn every_key_is_resolved() {
     assert_eq!((system.memory_bytes, system.trace_enabled, system.trace_records), (1 << 30, false, 1024));
     assert_ne!(system.source_hash, [0; 32]);
     let [control, linux, logger] = system.partitions.as_slice() else { panic!("three partitions") };
-    assert_eq!((control.cores.as_slice(), control.mode, control.trusted), ([3].as_slice(), InterruptMode::Direct, true));
+    assert_eq!(
+        (control.cores.as_slice(), control.mode, control.trusted),
+        ([3].as_slice(), InterruptMode::Direct, true)
+    );
     assert_eq!((control.guest_ram.0, control.physical_ram.map(|address| address.0)), (0x8000_0000, Some(0x7000_0000)));
-    assert_eq!((control.virtual_uart, control.own_console, control.pci_channels, control.arguments.as_str()), (true, false, false, "periods=500"));
-    assert_eq!(control.devices.iter().map(|index| system.board.devices[*index].name.as_str()).collect::<Vec<_>>(), ["rtc", "fw-cfg"]);
+    assert_eq!(
+        (control.virtual_uart, control.own_console, control.pci_channels, control.arguments.as_str()),
+        (true, false, false, "periods=500")
+    );
+    assert_eq!(
+        control.devices.iter().map(|index| system.board.devices[*index].name.as_str()).collect::<Vec<_>>(),
+        ["rtc", "fw-cfg"]
+    );
     assert_eq!(control.health, HealthPolicy::Halt);
     assert!(matches!(&control.image, GuestImage::Raw { load, bytes } if load.0 == 0x8000_1000 && bytes.len() == 16));
-    assert_eq!((linux.cores.as_slice(), linux.mode, linux.manages, linux.pci_channels), ([0, 1].as_slice(), InterruptMode::Mapped, true, true));
+    assert_eq!(
+        (linux.cores.as_slice(), linux.mode, linux.manages, linux.pci_channels),
+        ([0, 1].as_slice(), InterruptMode::Mapped, true, true)
+    );
     assert_eq!(linux.health, HealthPolicy::Restart { max: 3, within_ns: 10_000_000_000, backoff_ns: 10_000_000 });
     assert_eq!((linux.watchdog_ns, linux.virtual_uart, linux.overlay.is_some()), (Some(100_000_000), true, true));
     assert!(system.board.devices[linux.devices[0]].interrupts.is_empty(), "`interrupts = []` takes the interrupt away");
-    assert!(matches!(&linux.image, GuestImage::Linux { command_line, initrd, .. } if command_line == "console=ttyAMA0 quiet" && initrd.len() == 16));
-    assert!(matches!(&logger.image, GuestImage::Elf { entry, segments } if entry.0 == 0x4000_0000 && segments.len() == 2 && segments[1].memory_bytes == 0x100));
+    assert!(
+        matches!(&linux.image, GuestImage::Linux { command_line, initrd, .. } if command_line == "console=ttyAMA0 quiet" && initrd.len() == 16)
+    );
+    assert!(
+        matches!(&logger.image, GuestImage::Elf { entry, segments } if entry.0 == 0x4000_0000 && segments.len() == 2 && segments[1].memory_bytes == 0x100)
+    );
     assert_eq!((logger.virtual_uart, logger.own_console), (false, false));
     let [telemetry, log] = system.channels.as_slice() else { panic!("two channels") };
     assert_eq!(telemetry.doorbell, Some(Doorbell { limiter: Some(Limiter { events: 10, period_ns: 100_000_000 }) }));
-    assert_eq!((telemetry.source.partition, telemetry.destination.partition, telemetry.kind), (0, 1, PortKind::Sampling));
+    assert_eq!(
+        (telemetry.source.partition, telemetry.destination.partition, telemetry.kind),
+        (0, 1, PortKind::Sampling)
+    );
     assert_eq!((log.kind, log.doorbell), (PortKind::Queuing { depth: 16 }, None));
 }
 
@@ -157,7 +201,10 @@ fn every_key_is_resolved() {
 fn defaults_are_those_of_the_reference() {
     let system = check(Path::new("tests/good/smallest.toml")).0.expect("accepted");
     let partition = &system.partitions[0];
-    assert_eq!((partition.trusted, partition.mode, partition.health), (false, InterruptMode::Mapped, HealthPolicy::Stop));
+    assert_eq!(
+        (partition.trusted, partition.mode, partition.health),
+        (false, InterruptMode::Mapped, HealthPolicy::Stop)
+    );
     assert_eq!((partition.guest_ram.0, partition.physical_ram, partition.watchdog_ns), (0x4000_0000, None, None));
     assert_eq!((partition.virtual_uart, partition.own_console, partition.manages), (false, true, false));
     assert_eq!((system.trace_enabled, system.trace_records), (false, 4096));
@@ -167,7 +214,12 @@ fn defaults_are_those_of_the_reference() {
 fn the_hash_covers_guest_files() {
     let options = support::options();
     let text = std::fs::read_to_string("tests/good/smallest.toml").expect("a fixture can be read");
-    let hash = |text: &str| bulkhead_description::load_text(Path::new("tests/good/smallest.toml"), text, &options).expect("accepted").system.source_hash;
+    let hash = |text: &str| {
+        bulkhead_description::load_text(Path::new("tests/good/smallest.toml"), text, &options)
+            .expect("accepted")
+            .system
+            .source_hash
+    };
     assert_eq!(hash(&text), hash(&text), "the same input gives the same hash");
     assert_ne!(hash(&text), hash(&text.replace("1 MiB", "2 MiB")), "the description counts");
     let elf = text.replace("kind = \"raw\", file = \"guest:tiny.bin\"", "kind = \"elf\", file = \"guest:tiny.elf\"");

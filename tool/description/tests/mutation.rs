@@ -27,10 +27,48 @@ impl Random {
 
 /// Things that replace a value or are put in between.
 const PIECES: &[&str] = &[
-    "0", "-1", "1", "18446744073709551615", "9223372036854775807", "0xffff_ffff_ffff_f000", "0x7fff_ffff_ffff_ffff", "\"\"", "\"0 B\"", "\"1 B\"",
-    "\"4 KiB\"", "\"16777215 GiB\"", "\"999999 GiB\"", "\"9999999999 s\"", "\"é\"", "\"a.b.c\"", "\".\"", "\"guest:\"", "\"guest:../../..\"", "\"/\"",
-    "true", "false", "[]", "{}", "[[]]", "nan", "1979-05-27", "\"linux\"", "\"elf\"", "\"raw\"", "\"direct\"", "\"restart\"", "\"queuing\"", "\"guest:Image\"",
-    "\"guest:tiny.elf\"", "\"guest:extra.dtbo\"", "\u{feff}", "\0", "\n[[partition]]\n", "\n[[channel]]\n", "\"boards/x.toml\"", "\"qemu-virt\"",
+    "0",
+    "-1",
+    "1",
+    "18446744073709551615",
+    "9223372036854775807",
+    "0xffff_ffff_ffff_f000",
+    "0x7fff_ffff_ffff_ffff",
+    "\"\"",
+    "\"0 B\"",
+    "\"1 B\"",
+    "\"4 KiB\"",
+    "\"16777215 GiB\"",
+    "\"999999 GiB\"",
+    "\"9999999999 s\"",
+    "\"é\"",
+    "\"a.b.c\"",
+    "\".\"",
+    "\"guest:\"",
+    "\"guest:../../..\"",
+    "\"/\"",
+    "true",
+    "false",
+    "[]",
+    "{}",
+    "[[]]",
+    "nan",
+    "1979-05-27",
+    "\"linux\"",
+    "\"elf\"",
+    "\"raw\"",
+    "\"direct\"",
+    "\"restart\"",
+    "\"queuing\"",
+    "\"guest:Image\"",
+    "\"guest:tiny.elf\"",
+    "\"guest:extra.dtbo\"",
+    "\u{feff}",
+    "\0",
+    "\n[[partition]]\n",
+    "\n[[channel]]\n",
+    "\"boards/x.toml\"",
+    "\"qemu-virt\"",
 ];
 
 /// Changes a text at a random place.
@@ -56,7 +94,13 @@ fn mutate(text: &str, random: &mut Random) -> String {
         }
         _ => {
             // A digit becomes another one: addresses, sizes, cores.
-            let changed = lines[line].chars().map(|letter| if letter.is_ascii_digit() && random.below(3) == 0 { char::from(b'0' + (random.next() % 10) as u8) } else { letter });
+            let changed = lines[line].chars().map(|letter| {
+                if letter.is_ascii_digit() && random.below(3) == 0 {
+                    char::from(b'0' + (random.next() % 10) as u8)
+                } else {
+                    letter
+                }
+            });
             lines[line] = changed.collect();
         }
     }
@@ -82,7 +126,11 @@ fn render(report: &Report) {
 fn damaged_descriptions_never_panic() {
     let options = support::options();
     let (mut accepted, mut refused) = (0, 0);
-    for (number, name) in ["tests/good/everything.toml", "tests/good/smallest.toml", "tests/bad/page-shared-by-partitions.toml"].into_iter().enumerate() {
+    for (number, name) in
+        ["tests/good/everything.toml", "tests/good/smallest.toml", "tests/bad/page-shared-by-partitions.toml"]
+            .into_iter()
+            .enumerate()
+    {
         let good = std::fs::read_to_string(name).expect("a fixture can be read");
         for seed in 0..600 {
             let mut random = Random(seed * 31 + number as u64);
@@ -104,7 +152,10 @@ fn damaged_descriptions_never_panic() {
             }
         }
     }
-    assert!(accepted > 100 && refused > 400, "the changes are no mixture any more: {accepted} accepted, {refused} refused");
+    assert!(
+        accepted > 100 && refused > 400,
+        "the changes are no mixture any more: {accepted} accepted, {refused} refused"
+    );
 }
 
 #[test]
@@ -112,7 +163,9 @@ fn damaged_board_files_never_panic() {
     let options = support::options();
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("boards-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("the test directory can be made");
-    let description = std::fs::read_to_string("tests/good/smallest.toml").expect("a fixture can be read").replace("\"qemu-virt\"", "\"board.toml\"");
+    let description = std::fs::read_to_string("tests/good/smallest.toml")
+        .expect("a fixture can be read")
+        .replace("\"qemu-virt\"", "\"board.toml\"");
     let good = include_str!("../../../boards/qemu-virt.toml");
     let mut refused = 0;
     for seed in 0..400 {

@@ -1,6 +1,8 @@
 //! Sizes and durations: what is written is what is read, and nothing makes the reader panic.
 
-use bulkhead_description::unit::{DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size};
+use bulkhead_description::unit::{
+    DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size,
+};
 use proptest::prelude::*;
 
 proptest! {

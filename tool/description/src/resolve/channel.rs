@@ -44,13 +44,18 @@ impl<'r> Resolver<'r> {
             }
             let most = if partition.image.kind.value == ImageKind::Linux { MAX_LINUX_PORTS } else { MAX_PORTS };
             if let Some(extra) = partition.ports.get(most) {
-                let message = format!("partition `{}` has {} ports and can have {most}", partition.name.value, partition.ports.len());
+                let message = format!(
+                    "partition `{}` has {} ports and can have {most}",
+                    partition.name.value,
+                    partition.ports.len()
+                );
                 self.push(Diagnostic::new(Code::TooManyPorts, message).at(extra.name.span, "the first one too many"));
             }
         }
         let ends: Vec<Ends<'r>> = description.channel.iter().map(|channel| self.ends(channel)).collect();
         self.used_once(&ends);
-        let channels: Vec<_> = description.channel.iter().zip(&ends).map(|(channel, ends)| self.channel(channel, *ends)).collect();
+        let channels: Vec<_> =
+            description.channel.iter().zip(&ends).map(|(channel, ends)| self.channel(channel, *ends)).collect();
         self.count_doorbells(&channels);
         channels
     }
@@ -63,11 +68,19 @@ impl<'r> Resolver<'r> {
         }
         match (port.kind.value, &port.depth) {
             (description::PortKind::Sampling, depth) => {
-                self.does_not_apply(depth.as_ref().map(|depth| depth.span), "depth", "`kind = \"sampling\"`, which keeps one value");
+                self.does_not_apply(
+                    depth.as_ref().map(|depth| depth.span),
+                    "depth",
+                    "`kind = \"sampling\"`, which keeps one value",
+                );
             }
             (description::PortKind::Queuing, None) => {
                 let message = format!("queuing port `{}` has no depth", port.name.value);
-                self.push(Diagnostic::new(Code::BadDepth, message).at(port.kind.span, "needs `depth`").help("for example `depth = 16`"));
+                self.push(
+                    Diagnostic::new(Code::BadDepth, message)
+                        .at(port.kind.span, "needs `depth`")
+                        .help("for example `depth = 16`"),
+                );
             }
             (description::PortKind::Queuing, Some(depth)) if !DEPTH.contains(&depth.value) => {
                 let message = format!("a queue cannot keep {} messages", depth.value);
@@ -84,7 +97,10 @@ impl<'r> Resolver<'r> {
             None => {
                 let word = direction.word();
                 let message = format!("channel `{}` has no {word}", channel.name.value);
-                self.push(Diagnostic::new(Code::OneEnd, message).at(channel.name.span, format!("needs `{word} = \"partition.port\"`")));
+                self.push(
+                    Diagnostic::new(Code::OneEnd, message)
+                        .at(channel.name.span, format!("needs `{word} = \"partition.port\"`")),
+                );
                 None
             }
         };
@@ -92,8 +108,17 @@ impl<'r> Resolver<'r> {
         if let (Some(source), Some(destination)) = ends
             && source.partition == destination.partition
         {
-            let message = format!("channel `{}` leads from partition `{}` to itself", channel.name.value, self.partition_name(source.partition));
-            self.push(Diagnostic::new(Code::LoopChannel, message).at(destination.span, "").at(source.span, "the same partition").note("a guest needs no monitor to talk to itself"));
+            let message = format!(
+                "channel `{}` leads from partition `{}` to itself",
+                channel.name.value,
+                self.partition_name(source.partition)
+            );
+            self.push(
+                Diagnostic::new(Code::LoopChannel, message)
+                    .at(destination.span, "")
+                    .at(source.span, "the same partition")
+                    .note("a guest needs no monitor to talk to itself"),
+            );
         }
         ends
     }
@@ -106,9 +131,15 @@ impl<'r> Resolver<'r> {
             self.push(Diagnostic::new(Code::UnknownPort, message).at(name.span, "expected `partition.port`"));
             return None;
         };
-        let Some((partition, found)) = description.partition.iter().enumerate().find(|(_, one)| one.name.value == partition_name) else {
+        let Some((partition, found)) =
+            description.partition.iter().enumerate().find(|(_, one)| one.name.value == partition_name)
+        else {
             let names = description.partition.iter().map(|one| one.name.as_str());
-            self.unknown(name, format!("there is no partition `{partition_name}`"), suggest::closest(partition_name, names).map(|meant| format!("{meant}.{port_name}")));
+            self.unknown(
+                name,
+                format!("there is no partition `{partition_name}`"),
+                suggest::closest(partition_name, names).map(|meant| format!("{meant}.{port_name}")),
+            );
             return None;
         };
         let Some(port) = found.ports.iter().find(|port| port.name.value == port_name) else {
@@ -120,7 +151,11 @@ impl<'r> Resolver<'r> {
         if port.direction.value != direction {
             let message = format!("port `{}` cannot be the {} of a channel", name.value, direction.word());
             let label = format!("is declared as {}", port.direction.word());
-            self.push(Diagnostic::new(Code::WrongDirection, message).at(name.span, format!("used as {}", direction.word())).at(port.direction.span, label));
+            self.push(
+                Diagnostic::new(Code::WrongDirection, message)
+                    .at(name.span, format!("used as {}", direction.word()))
+                    .at(port.direction.span, label),
+            );
             return None;
         }
         Some(End { partition, port, span: name.span })
@@ -137,30 +172,56 @@ impl<'r> Resolver<'r> {
     /// Checks that each port has exactly one channel.
     fn used_once(&mut self, ends: &[Ends<'r>]) {
         let description = self.description;
-        let all: Vec<End<'r>> = ends.iter().flat_map(|(source, destination)| [*source, *destination]).flatten().collect();
+        let all: Vec<End<'r>> =
+            ends.iter().flat_map(|(source, destination)| [*source, *destination]).flatten().collect();
         for (place, end) in all.iter().enumerate() {
-            let same = |other: &&End<'_>| other.partition == end.partition && other.port.name.value == end.port.name.value;
+            let same =
+                |other: &&End<'_>| other.partition == end.partition && other.port.name.value == end.port.name.value;
             if let Some(first) = all.iter().take(place).find(same) {
-                let message = format!("port `{}.{}` has two channels", self.partition_name(end.partition), end.port.name.value);
-                self.push(Diagnostic::new(Code::PortTwice, message).at(end.span, "").at(first.span, "the other one").help("declare one port for each channel"));
+                let message =
+                    format!("port `{}.{}` has two channels", self.partition_name(end.partition), end.port.name.value);
+                self.push(
+                    Diagnostic::new(Code::PortTwice, message)
+                        .at(end.span, "")
+                        .at(first.span, "the other one")
+                        .help("declare one port for each channel"),
+                );
             }
         }
         // An end that was misspelt is reported already, and then the port it meant is not missing a channel.
-        let is_port = |end: &str| end.split_once('.').is_some_and(|(partition, port)| {
-            description.partition.iter().any(|one| one.name.value == partition && one.ports.iter().any(|other| other.name.value == port))
-        });
-        if !description.channel.iter().flat_map(|channel| [&channel.source, &channel.destination]).flatten().all(|end| is_port(end)) {
+        let is_port = |end: &str| {
+            end.split_once('.').is_some_and(|(partition, port)| {
+                description
+                    .partition
+                    .iter()
+                    .any(|one| one.name.value == partition && one.ports.iter().any(|other| other.name.value == port))
+            })
+        };
+        if !description
+            .channel
+            .iter()
+            .flat_map(|channel| [&channel.source, &channel.destination])
+            .flatten()
+            .all(|end| is_port(end))
+        {
             return;
         }
         for partition in &description.partition {
             for port in &partition.ports {
                 let full_name = format!("{}.{}", partition.name.value, port.name.value);
                 // Looked up by text: an end with another mistake uses its port all the same.
-                let is_used = description.channel.iter().any(|channel| [&channel.source, &channel.destination].into_iter().flatten().any(|end| end.value == full_name));
+                let is_used = description.channel.iter().any(|channel| {
+                    [&channel.source, &channel.destination].into_iter().flatten().any(|end| end.value == full_name)
+                });
                 if !is_used {
                     let key = port.direction.word();
-                    let diagnostic = Diagnostic::new(Code::UnconnectedPort, format!("no channel uses port `{full_name}`")).at(port.name.span, "");
-                    self.push(diagnostic.help(format!("add a `[[channel]]` with `{key} = \"{full_name}\"`, or remove the port")));
+                    let diagnostic =
+                        Diagnostic::new(Code::UnconnectedPort, format!("no channel uses port `{full_name}`"))
+                            .at(port.name.span, "");
+                    self.push(
+                        diagnostic
+                            .help(format!("add a `[[channel]]` with `{key} = \"{full_name}\"`, or remove the port")),
+                    );
                 }
             }
         }
@@ -174,11 +235,20 @@ impl<'r> Resolver<'r> {
         let message_bytes = u32::try_from(source.port.message_bytes.value).ok()?;
         let kind = match (source.port.kind.value, &source.port.depth) {
             (description::PortKind::Sampling, _) => model::PortKind::Sampling,
-            (description::PortKind::Queuing, depth) => model::PortKind::Queuing { depth: u32::try_from(depth.as_ref()?.value).ok()? },
+            (description::PortKind::Queuing, depth) => {
+                model::PortKind::Queuing { depth: u32::try_from(depth.as_ref()?.value).ok()? }
+            }
         };
         let port = |end: End<'_>| model::Port { partition: end.partition, name: end.port.name.value.clone() };
         let name = channel.name.value.clone();
-        Some(model::Channel { name, source: port(source), destination: port(destination), kind, message_bytes, doorbell: doorbell? })
+        Some(model::Channel {
+            name,
+            source: port(source),
+            destination: port(destination),
+            kind,
+            message_bytes,
+            doorbell: doorbell?,
+        })
     }
 
     /// Checks that both ports describe the same messages.
@@ -187,20 +257,32 @@ impl<'r> Resolver<'r> {
         let (from, to) = (&source.port.message_bytes, &destination.port.message_bytes);
         if from.value != to.value {
             let message = format!("the ports of channel `{name}` have different message sizes");
-            let diagnostic = Diagnostic::new(Code::SizeMismatch, message).at(to.span, format!("destination: {} bytes", to.value)).at(from.span, format!("source: {} bytes", from.value));
+            let diagnostic = Diagnostic::new(Code::SizeMismatch, message)
+                .at(to.span, format!("destination: {} bytes", to.value))
+                .at(from.span, format!("source: {} bytes", from.value));
             self.push(diagnostic.suggest(to.span, from.value.to_string(), "the size of the source"));
         }
         let (from, to) = (&source.port.kind, &destination.port.kind);
         if from.value != to.value {
             let message = format!("the ports of channel `{name}` are of different kinds");
-            let diagnostic = Diagnostic::new(Code::KindMismatch, message).at(to.span, to.word()).at(from.span, from.word());
-            self.push(diagnostic.help("a sampling port keeps the newest value, a queuing port keeps messages in order: choose one"));
+            let diagnostic =
+                Diagnostic::new(Code::KindMismatch, message).at(to.span, to.word()).at(from.span, from.word());
+            self.push(
+                diagnostic
+                    .help("a sampling port keeps the newest value, a queuing port keeps messages in order: choose one"),
+            );
         } else if let (Some(from), Some(to)) = (&source.port.depth, &destination.port.depth)
             && from.value != to.value
         {
             let message = format!("the ports of channel `{name}` have different depths");
-            let diagnostic = Diagnostic::new(Code::KindMismatch, message).at(to.span, format!("destination: {}", to.value)).at(from.span, format!("source: {}", from.value));
-            self.push(diagnostic.suggest(to.span, from.value.to_string(), "there is one queue: give both ports its depth"));
+            let diagnostic = Diagnostic::new(Code::KindMismatch, message)
+                .at(to.span, format!("destination: {}", to.value))
+                .at(from.span, format!("source: {}", from.value));
+            self.push(diagnostic.suggest(
+                to.span,
+                from.value.to_string(),
+                "there is one queue: give both ports its depth",
+            ));
         }
     }
 
@@ -216,7 +298,11 @@ impl<'r> Resolver<'r> {
                 let message = format!("the doorbell of channel `{name}` has no limiter");
                 let why = "its source can interrupt the destination as often as it likes: the destination's time is not protected from it (CH-37)";
                 let diagnostic = Diagnostic::new(Code::UnlimitedDoorbell, message).at(doorbell.span, "").note(why);
-                self.push(diagnostic.suggest(doorbell.span, "{ limit = 10, per = \"100 ms\" }", "limit it, for example"));
+                self.push(diagnostic.suggest(
+                    doorbell.span,
+                    "{ limit = 10, per = \"100 ms\" }",
+                    "limit it, for example",
+                ));
                 return Some(Some(model::Doorbell { limiter: None }));
             }
             Doorbell::Limited(table) => table,
@@ -224,24 +310,41 @@ impl<'r> Resolver<'r> {
         let period_ns = self.duration(&table.per);
         if !LIMITER_EVENTS.contains(&table.limit.value) {
             let message = format!("a limiter cannot let {} notifications through", table.limit.value);
-            self.push(Diagnostic::new(Code::BadLimiter, message).at(table.limit.span, "expected 1 to 16777215").help("leave `doorbell` out for a channel that is only polled"));
+            self.push(
+                Diagnostic::new(Code::BadLimiter, message)
+                    .at(table.limit.span, "expected 1 to 16777215")
+                    .help("leave `doorbell` out for a channel that is only polled"),
+            );
         }
         let period_ns = period_ns?;
         if !LIMITER_NS.contains(&period_ns) {
             let message = format!("a limiter cannot have windows of {}", format_duration(period_ns));
             self.push(Diagnostic::new(Code::BadLimiter, message).at(table.per.span, "expected 1 us to 60 min"));
         }
-        Some(Some(model::Doorbell { limiter: Some(model::Limiter { events: u32::try_from(table.limit.value).ok()?, period_ns }) }))
+        Some(Some(model::Doorbell {
+            limiter: Some(model::Limiter { events: u32::try_from(table.limit.value).ok()?, period_ns }),
+        }))
     }
 
     /// Checks how many doorbells each partition can ring.
     fn count_doorbells(&mut self, channels: &[Option<model::Channel>]) {
         let description = self.description;
         for (index, partition) in description.partition.iter().enumerate() {
-            let count = channels.iter().flatten().filter(|channel| channel.source.partition == index && channel.doorbell.is_some()).count();
+            let count = channels
+                .iter()
+                .flatten()
+                .filter(|channel| channel.source.partition == index && channel.doorbell.is_some())
+                .count();
             if count > MAX_DOORBELLS {
-                let message = format!("partition `{}` has {count} doorbells to ring and can have {MAX_DOORBELLS}", partition.name.value);
-                self.push(Diagnostic::new(Code::TooManyDoorbells, message).at(partition.name.span, "").help("let some receivers poll"));
+                let message = format!(
+                    "partition `{}` has {count} doorbells to ring and can have {MAX_DOORBELLS}",
+                    partition.name.value
+                );
+                self.push(
+                    Diagnostic::new(Code::TooManyDoorbells, message)
+                        .at(partition.name.span, "")
+                        .help("let some receivers poll"),
+                );
             }
         }
     }

@@ -49,7 +49,10 @@ impl Resolver<'_> {
             self.unknown_device(name);
             return None;
         };
-        let (facts, confinable) = (self.board.board.devices.get(index)?.clone(), self.board.dma_confinable.get(index).copied().unwrap_or(true));
+        let (facts, confinable) = (
+            self.board.board.devices.get(index)?.clone(),
+            self.board.dma_confinable.get(index).copied().unwrap_or(true),
+        );
         self.dma_rules(partition, device.span, &facts, dma, confinable);
         let interrupts = match wanted {
             None => facts.interrupts.iter().map(|interrupt| interrupt.intid).collect(),
@@ -60,9 +63,12 @@ impl Resolver<'_> {
 
     fn unknown_device(&mut self, name: &Located<String>) {
         let board = &self.board.board;
-        let mut diagnostic = Diagnostic::new(Code::UnknownDevice, format!("board `{}` has no device `{}`", board.name, name.value)).at(name.span, "");
+        let mut diagnostic =
+            Diagnostic::new(Code::UnknownDevice, format!("board `{}` has no device `{}`", board.name, name.value))
+                .at(name.span, "");
         if name.contains("uart") || name.contains("serial") || name.contains("pl011") {
-            diagnostic = diagnostic.help("the UART belongs to the console: every partition can have a virtual one, `console = \"pl011\"`");
+            diagnostic = diagnostic
+                .help("the UART belongs to the console: every partition can have a virtual one, `console = \"pl011\"`");
         } else if let Some(meant) = suggest::closest(name, board.devices.iter().map(|device| device.name.as_str())) {
             diagnostic = diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"));
         } else {
@@ -72,68 +78,133 @@ impl Resolver<'_> {
     }
 
     /// Checks the promises that a device with DMA needs.
-    fn dma_rules(&mut self, partition: &Partition, place: Span, device: &model::BoardDevice, dma: Option<&Located<Dma>>, confinable: bool) {
+    fn dma_rules(
+        &mut self,
+        partition: &Partition,
+        place: Span,
+        device: &model::BoardDevice,
+        dma: Option<&Located<Dma>>,
+        confinable: bool,
+    ) {
         if !device.dma {
-            self.does_not_apply(dma.map(|dma| dma.span), "dma", &format!("device `{}`, which cannot write memory by itself", device.name));
+            self.does_not_apply(
+                dma.map(|dma| dma.span),
+                "dma",
+                &format!("device `{}`, which cannot write memory by itself", device.name),
+            );
             return;
         }
-        let why = "it can read and write any RAM of the machine, the monitor's included, whatever the translation tables say";
+        let why =
+            "it can read and write any RAM of the machine, the monitor's included, whatever the translation tables say";
         if !is_trusted(partition) && !confinable {
-            let message = format!("device `{}` has DMA that nothing can confine, and partition `{}` is not trusted", device.name, partition.name.value);
-            self.push(Diagnostic::new(Code::DmaUntrustedPartition, message).at(place, "").at(partition.name.span, "nothing is promised of this guest").note(why));
+            let message = format!(
+                "device `{}` has DMA that nothing can confine, and partition `{}` is not trusted",
+                device.name, partition.name.value
+            );
+            self.push(
+                Diagnostic::new(Code::DmaUntrustedPartition, message)
+                    .at(place, "")
+                    .at(partition.name.span, "nothing is promised of this guest")
+                    .note(why),
+            );
         } else if dma.is_none() {
             let message = format!("device `{}` can write memory by itself", device.name);
             let replacement = format!("{{ name = \"{}\", dma = \"trusted\" }}", device.name);
-            let diagnostic = Diagnostic::new(Code::DmaNotTrusted, message).at(place, "its DMA is not confined").note(why);
-            self.push(diagnostic.suggest(place, replacement, "if you trust whoever drives it, say so; the report then lists it as a hazard"));
+            let diagnostic =
+                Diagnostic::new(Code::DmaNotTrusted, message).at(place, "its DMA is not confined").note(why);
+            self.push(diagnostic.suggest(
+                place,
+                replacement,
+                "if you trust whoever drives it, say so; the report then lists it as a hazard",
+            ));
         }
     }
 
     /// Warns of devices whose DMA was accepted, once for a partition.
     fn dma_hazard(&mut self, partition: &Partition, given: &[Given]) {
-        let has_promise = |place: Span| partition.devices.iter().any(|device| device.span == place && matches!(&device.value, Device::Table(table) if table.dma.is_some()));
+        let has_promise = |place: Span| {
+            partition.devices.iter().any(|device| {
+                device.span == place && matches!(&device.value, Device::Table(table) if table.dma.is_some())
+            })
+        };
         let of_board = &self.board.board.devices;
-        let hazards: Vec<&Given> = given.iter().filter(|device| of_board.get(device.index).is_some_and(|facts| facts.dma) && has_promise(device.span)).collect();
+        let hazards: Vec<&Given> = given
+            .iter()
+            .filter(|device| of_board.get(device.index).is_some_and(|facts| facts.dma) && has_promise(device.span))
+            .collect();
         let Some(first) = hazards.first().filter(|_| is_trusted(partition)) else {
             return;
         };
         let names: Vec<&str> = hazards.iter().map(|device| self.device_name(device.index)).collect();
         let message = format!("nothing confines the DMA of {}", shorten(&names));
-        let note = format!("the isolation of this system rests on the good behaviour of partition `{}`", partition.name.value);
-        self.push(Diagnostic::new(Code::DmaHazard, message).at(first.span, "accepted because it is declared trusted").note(note));
+        let note =
+            format!("the isolation of this system rests on the good behaviour of partition `{}`", partition.name.value);
+        self.push(
+            Diagnostic::new(Code::DmaHazard, message)
+                .at(first.span, "accepted because it is declared trusted")
+                .note(note),
+        );
     }
 
     /// Checks one INTID of an explicit list.
-    fn wanted_interrupt(&mut self, partition: &Partition, device: &model::BoardDevice, intid: &Located<u64>) -> Option<u32> {
+    fn wanted_interrupt(
+        &mut self,
+        partition: &Partition,
+        device: &model::BoardDevice,
+        intid: &Located<u64>,
+    ) -> Option<u32> {
         if let Some(found) = device.interrupts.iter().find(|interrupt| u64::from(interrupt.intid) == intid.value) {
             return Some(found.intid);
         }
-        let owner = self.board.board.devices.iter().find(|other| other.interrupts.iter().any(|interrupt| u64::from(interrupt.intid) == intid.value));
+        let owner = self
+            .board
+            .board
+            .devices
+            .iter()
+            .find(|other| other.interrupts.iter().any(|interrupt| u64::from(interrupt.intid) == intid.value));
         let label = match owner {
             Some(owner) => format!("belongs to device `{}`", owner.name),
             None => String::from("belongs to no device of the board"),
         };
         let own: Vec<String> = device.interrupts.iter().map(|interrupt| interrupt.intid.to_string()).collect();
-        let message = format!("partition `{}` does not get interrupt {} with device `{}`", partition.name.value, intid.value, device.name);
-        self.push(Diagnostic::new(Code::ForeignInterrupt, message).at(intid.span, label).help(format!("the interrupts of `{}` are {}", device.name, suggest::list(&own))));
+        let message = format!(
+            "partition `{}` does not get interrupt {} with device `{}`",
+            partition.name.value, intid.value, device.name
+        );
+        self.push(Diagnostic::new(Code::ForeignInterrupt, message).at(intid.span, label).help(format!(
+            "the interrupts of `{}` are {}",
+            device.name,
+            suggest::list(&own)
+        )));
         None
     }
 
     /// Checks that each device and each interrupt has one owner.
     fn given_once(&mut self, given: &[Vec<Given>]) {
-        let all: Vec<(usize, &Given)> = given.iter().enumerate().flat_map(|(owner, devices)| devices.iter().map(move |device| (owner, device))).collect();
+        let all: Vec<(usize, &Given)> = given
+            .iter()
+            .enumerate()
+            .flat_map(|(owner, devices)| devices.iter().map(move |device| (owner, device)))
+            .collect();
         for (place, (owner, device)) in all.iter().enumerate() {
             let name = self.device_name(device.index).to_owned();
             for (other_owner, other) in all.iter().take(place) {
                 let labels = |diagnostic: Diagnostic, resolver: &Self| {
-                    diagnostic.at(device.span, format!("to `{}`", resolver.partition_name(*owner))).at(other.span, format!("and to `{}`", resolver.partition_name(*other_owner)))
+                    diagnostic
+                        .at(device.span, format!("to `{}`", resolver.partition_name(*owner)))
+                        .at(other.span, format!("and to `{}`", resolver.partition_name(*other_owner)))
                 };
                 if other.index == device.index {
-                    let diagnostic = labels(Diagnostic::new(Code::DeviceTwice, format!("device `{name}` is given twice")), self);
+                    let diagnostic =
+                        labels(Diagnostic::new(Code::DeviceTwice, format!("device `{name}` is given twice")), self);
                     self.push(diagnostic);
                 } else if let Some(shared) = device.interrupts.iter().find(|intid| other.interrupts.contains(intid)) {
-                    let message = format!("interrupt {shared} of `{name}` and `{}` is given twice", self.device_name(other.index));
-                    let diagnostic = labels(Diagnostic::new(Code::InterruptTwice, message), self).note("an interrupt has one owner; a shared line would let one partition mask the other's");
+                    let message = format!(
+                        "interrupt {shared} of `{name}` and `{}` is given twice",
+                        self.device_name(other.index)
+                    );
+                    let diagnostic = labels(Diagnostic::new(Code::InterruptTwice, message), self)
+                        .note("an interrupt has one owner; a shared line would let one partition mask the other's");
                     self.push(diagnostic);
                 }
             }
@@ -142,16 +213,29 @@ impl Resolver<'_> {
 
     /// Checks pages that hold several devices.
     fn pages(&mut self, given: &[Vec<Given>]) {
-        let all: Vec<(usize, &Given)> = given.iter().enumerate().flat_map(|(owner, devices)| devices.iter().map(move |device| (owner, device))).collect();
+        let all: Vec<(usize, &Given)> = given
+            .iter()
+            .enumerate()
+            .flat_map(|(owner, devices)| devices.iter().map(move |device| (owner, device)))
+            .collect();
         let mut noted: Vec<(usize, u64)> = Vec::new();
         for (place, (owner, device)) in all.iter().enumerate() {
             let Some(page) = self.pages_of(device.index).map(|(first, _)| first) else {
                 continue;
             };
-            let neighbours: Vec<usize> = (0..self.board.board.devices.len()).filter(|other| *other != device.index && self.share_a_page(device.index, *other)).collect();
-            let conflict = all.iter().take(place).find(|(other_owner, other)| other_owner != owner && neighbours.contains(&other.index));
+            let neighbours: Vec<usize> = (0..self.board.board.devices.len())
+                .filter(|other| *other != device.index && self.share_a_page(device.index, *other))
+                .collect();
+            let conflict = all
+                .iter()
+                .take(place)
+                .find(|(other_owner, other)| other_owner != owner && neighbours.contains(&other.index));
             if let Some((other_owner, other)) = conflict {
-                let message = format!("devices `{}` and `{}` share the page at {page:#x}", self.device_name(device.index), self.device_name(other.index));
+                let message = format!(
+                    "devices `{}` and `{}` share the page at {page:#x}",
+                    self.device_name(device.index),
+                    self.device_name(other.index)
+                );
                 let diagnostic = Diagnostic::new(Code::SharedPage, message)
                     .at(device.span, format!("goes to `{}`", self.partition_name(*owner)))
                     .at(other.span, format!("goes to `{}`", self.partition_name(*other_owner)))
@@ -159,9 +243,17 @@ impl Resolver<'_> {
                 self.push(diagnostic);
                 continue;
             }
-            let quiet: Vec<&str> = neighbours.iter().filter(|other| !all.iter().any(|(_, device)| device.index == **other)).map(|other| self.device_name(*other)).collect();
+            let quiet: Vec<&str> = neighbours
+                .iter()
+                .filter(|other| !all.iter().any(|(_, device)| device.index == **other))
+                .map(|other| self.device_name(*other))
+                .collect();
             if !quiet.is_empty() && !noted.contains(&(*owner, page)) {
-                let message = format!("with device `{}` partition `{}` gets its whole page", self.device_name(device.index), self.partition_name(*owner));
+                let message = format!(
+                    "with device `{}` partition `{}` gets its whole page",
+                    self.device_name(device.index),
+                    self.partition_name(*owner)
+                );
                 let note = format!("the page at {page:#x} also holds {}, without their interrupts", shorten(&quiet));
                 noted.push((*owner, page));
                 self.push(Diagnostic::new(Code::PageNeighbours, message).at(device.span, "").note(note));
@@ -190,23 +282,42 @@ impl Resolver<'_> {
     /// Counts interrupts: of the board's spare ones, and per partition.
     pub(super) fn interrupts(&mut self, devices: &[Vec<Given>], channels: &[Option<model::Channel>]) {
         let description = self.description;
-        let doorbells: Vec<&model::Channel> = channels.iter().flatten().filter(|channel| channel.doorbell.is_some()).collect();
+        let doorbells: Vec<&model::Channel> =
+            channels.iter().flatten().filter(|channel| channel.doorbell.is_some()).collect();
         let consoles = description.partition.iter().filter(|partition| has_virtual_uart(partition)).count();
         let (needed, spare) = (doorbells.len() + consoles, self.board.board.spare_interrupts.len());
         if needed > spare {
-            let message = format!("{needed} spare interrupts are needed and board `{}` has {spare}", self.board.board.name);
+            let message =
+                format!("{needed} spare interrupts are needed and board `{}` has {spare}", self.board.board.name);
             let note = format!("{} doorbells and {consoles} virtual UARTs take one each", doorbells.len());
-            let last = description.channel.iter().rfind(|channel| matches!(channel.doorbell.as_ref().map(|one| &one.value), Some(Doorbell::Plain(true) | Doorbell::Limited(_))));
+            let last = description.channel.iter().rfind(|channel| {
+                matches!(
+                    channel.doorbell.as_ref().map(|one| &one.value),
+                    Some(Doorbell::Plain(true) | Doorbell::Limited(_))
+                )
+            });
             let span = last.map_or(description.board.span, |channel| channel.name.span);
-            self.push(Diagnostic::new(Code::SparesExhausted, message).at(span, "").note(note).help("let receivers poll some channels, or set `console = \"none\"` or `\"ring\"`"));
+            self.push(
+                Diagnostic::new(Code::SparesExhausted, message)
+                    .at(span, "")
+                    .note(note)
+                    .help("let receivers poll some channels, or set `console = \"none\"` or `\"ring\"`"),
+            );
         }
         for (index, partition) in description.partition.iter().enumerate() {
-            let of_devices: usize = devices.get(index).map_or(0, |devices| devices.iter().map(|device| device.interrupts.len()).sum());
+            let of_devices: usize =
+                devices.get(index).map_or(0, |devices| devices.iter().map(|device| device.interrupts.len()).sum());
             let of_doorbells = doorbells.iter().filter(|channel| channel.destination.partition == index).count();
             let count = of_devices + of_doorbells + usize::from(has_virtual_uart(partition));
             if count > MAX_INTERRUPTS {
-                let message = format!("partition `{}` would own {count} interrupts and can own {MAX_INTERRUPTS}", partition.name.value);
-                let note = format!("{of_devices} of devices, {of_doorbells} of doorbells, {} of its virtual UART", usize::from(has_virtual_uart(partition)));
+                let message = format!(
+                    "partition `{}` would own {count} interrupts and can own {MAX_INTERRUPTS}",
+                    partition.name.value
+                );
+                let note = format!(
+                    "{of_devices} of devices, {of_doorbells} of doorbells, {} of its virtual UART",
+                    usize::from(has_virtual_uart(partition))
+                );
                 self.push(Diagnostic::new(Code::TooManyInterrupts, message).at(partition.name.span, "").note(note));
             }
         }
@@ -237,7 +348,11 @@ fn short_list(devices: &[model::BoardDevice]) -> String {
     let mut names: Vec<String> = Vec::new();
     for device in devices {
         let family = device.name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        let name = if devices.iter().filter(|other| other.name.starts_with(family)).count() > 1 { format!("{family}N") } else { device.name.clone() };
+        let name = if devices.iter().filter(|other| other.name.starts_with(family)).count() > 1 {
+            format!("{family}N")
+        } else {
+            device.name.clone()
+        };
         if !names.contains(&name) {
             names.push(name);
         }

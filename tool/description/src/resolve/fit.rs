@@ -19,7 +19,8 @@ const MONITOR_BYTES: usize = 48 << 10;
 impl Resolver<'_> {
     /// Lays the system out and reports what does not fit.
     pub(super) fn fit(&mut self, system: &mut System) {
-        let (memory_bytes, fixed) = (system.memory_bytes, system.partitions.iter().map(|partition| partition.physical_ram).collect::<Vec<_>>());
+        let (memory_bytes, fixed) =
+            (system.memory_bytes, system.partitions.iter().map(|partition| partition.physical_ram).collect::<Vec<_>>());
         // First without fixed places and with all memory the board can have, to learn what is needed.
         system.memory_bytes = system.board.ram_bytes;
         system.partitions.iter_mut().for_each(|partition| partition.physical_ram = None);
@@ -55,11 +56,19 @@ impl Resolver<'_> {
             if start.0 < monitor_end && monitor < start.0.saturating_add(partition.memory_bytes) {
                 let span = match &written.memory.value {
                     Memory::Size(size) => size.span,
-                    Memory::Table(table) => table.physical_address.as_ref().map_or(table.size.span, |address| address.span),
+                    Memory::Table(table) => {
+                        table.physical_address.as_ref().map_or(table.size.span, |address| address.span)
+                    }
                 };
                 let message = format!("RAM of `{}` overlaps the monitor", partition.name);
-                let note = format!("the monitor, its plan, rings and pristine images are at {monitor:#x} to {:#x} in this system", monitor_end - 1);
-                let help = format!("{:#x} is above it; without `physical_address` the tool finds a place", monitor_end.next_multiple_of(0x20_0000));
+                let note = format!(
+                    "the monitor, its plan, rings and pristine images are at {monitor:#x} to {:#x} in this system",
+                    monitor_end - 1
+                );
+                let help = format!(
+                    "{:#x} is above it; without `physical_address` the tool finds a place",
+                    monitor_end.next_multiple_of(0x20_0000)
+                );
                 self.push(Diagnostic::new(Code::MemoryOverlapsMonitor, message).at(span, "").note(note).help(help));
             }
         }
@@ -67,9 +76,21 @@ impl Resolver<'_> {
 
     /// Reports a machine that is too small.
     fn too_small(&mut self, needed: u64, memory_bytes: u64, plan: &Plan) {
-        let message = format!("the system needs {} and the machine has {}", format_size(needed.next_multiple_of(0x10_0000)), format_size(memory_bytes));
-        let of_partitions: u64 = plan.areas().iter().filter(|area| matches!(area.kind, AreaKind::Ram(_))).map(bulkhead_plan::Area::page_bytes).sum();
-        let note = format!("{} are RAM of partitions; the rest is the monitor with tables, rings and a pristine copy of each image", format_size(of_partitions));
+        let message = format!(
+            "the system needs {} and the machine has {}",
+            format_size(needed.next_multiple_of(0x10_0000)),
+            format_size(memory_bytes)
+        );
+        let of_partitions: u64 = plan
+            .areas()
+            .iter()
+            .filter(|area| matches!(area.kind, AreaKind::Ram(_)))
+            .map(bulkhead_plan::Area::page_bytes)
+            .sum();
+        let note = format!(
+            "{} are RAM of partitions; the rest is the monitor with tables, rings and a pristine copy of each image",
+            format_size(of_partitions)
+        );
         let span = self.description.memory.span;
         let diagnostic = Diagnostic::new(Code::MemoryExhausted, message).at(span, "too small").note(note);
         let enough = format_size(needed.next_multiple_of(0x400_0000));
@@ -82,7 +103,9 @@ impl Resolver<'_> {
         let (code, span) = match error {
             PlanError::OutOfMemory { .. } => (Code::MemoryExhausted, memory),
             PlanError::Overlay { partition, .. } => (Code::NotOverlay, self.overlay_span(partition).unwrap_or(memory)),
-            PlanError::NotAnImage { partition, .. } => (Code::NotLinuxImage, self.image_span(partition).unwrap_or(memory)),
+            PlanError::NotAnImage { partition, .. } => {
+                (Code::NotLinuxImage, self.image_span(partition).unwrap_or(memory))
+            }
             _ => (Code::NotPlannable, self.description.name.span),
         };
         self.push(Diagnostic::new(code, error.to_string()).at(span, ""));
@@ -94,7 +117,11 @@ impl Resolver<'_> {
     }
 
     fn image_span(&self, name: &str) -> Option<Span> {
-        self.description.partition.iter().find(|partition| partition.name.value == name).map(|partition| partition.image.file.span)
+        self.description
+            .partition
+            .iter()
+            .find(|partition| partition.name.value == name)
+            .map(|partition| partition.image.file.span)
     }
 }
 

@@ -53,7 +53,11 @@ impl Resolver<'_> {
         let header = guest_file::linux_header(&image.file, &kernel, self.report)?;
         let initrd = initrd?;
         // As the planner places it: kernel, device tree on the next multiple of 2 MiB, initial RAM file system.
-        let kernel_end = header.text_offset.saturating_add(header.image_bytes).checked_next_multiple_of(LINUX_ALIGNMENT).unwrap_or(u64::MAX);
+        let kernel_end = header
+            .text_offset
+            .saturating_add(header.image_bytes)
+            .checked_next_multiple_of(LINUX_ALIGNMENT)
+            .unwrap_or(u64::MAX);
         let needed = kernel_end.saturating_add(DEVICE_TREE_BYTES).saturating_add(initrd.len() as u64);
         self.fits(partition, memory, needed)?;
         Some(GuestImage::Linux { kernel, initrd, command_line: command_line? })
@@ -69,11 +73,20 @@ impl Resolver<'_> {
             if segment.address < memory.guest || end.is_none_or(|_| segment.address.0 >= memory.guest_end()) {
                 inside = false;
                 let message = format!("a segment of `{}` is outside the RAM of `{}`", name.value, partition.name.value);
-                let label = format!("loads {} to {:#x}", segment.address, segment.address.0.saturating_add(segment.memory_bytes).saturating_sub(1));
+                let label = format!(
+                    "loads {} to {:#x}",
+                    segment.address,
+                    segment.address.0.saturating_add(segment.memory_bytes).saturating_sub(1)
+                );
                 self.outside(partition, memory, message, name, label);
             }
         }
-        let end = executable.segments.iter().map(|segment| segment.address.0.saturating_add(segment.memory_bytes)).max().unwrap_or(0);
+        let end = executable
+            .segments
+            .iter()
+            .map(|segment| segment.address.0.saturating_add(segment.memory_bytes))
+            .max()
+            .unwrap_or(0);
         if inside {
             self.fits(partition, memory, end.saturating_sub(memory.guest.0).saturating_add(DEVICE_TREE_BYTES))?;
         }
@@ -98,7 +111,10 @@ impl Resolver<'_> {
         if load < memory.guest || end.is_none_or(|_| load.0 >= memory.guest_end()) {
             let message = format!("`{}` is loaded outside the RAM of `{}`", image.file.value, partition.name.value);
             let label = format!("{} from {load}", format_size(bytes.len() as u64));
-            let place = image.load.as_ref().map_or_else(|| image.file.clone(), |address| Located { value: image.file.value.clone(), span: address.span });
+            let place = image.load.as_ref().map_or_else(
+                || image.file.clone(),
+                |address| Located { value: image.file.value.clone(), span: address.span },
+            );
             self.outside(partition, memory, message, &place, label);
             return None;
         }
@@ -107,9 +123,25 @@ impl Resolver<'_> {
     }
 
     /// Reports an image outside its partition's RAM.
-    fn outside(&mut self, partition: &Partition, memory: PartitionMemory, message: String, place: &Located<String>, label: String) {
-        let ram = format!("RAM of `{}` is {} to {:#x} as the guest sees it", partition.name.value, memory.guest, memory.guest_end().saturating_sub(1));
-        self.push(Diagnostic::new(Code::OutsidePartition, message).at(place.span, label).at(memory.span, ram).help("link the guest for its RAM, or move the RAM with `memory = { size = ..., guest_address = ... }`"));
+    fn outside(
+        &mut self,
+        partition: &Partition,
+        memory: PartitionMemory,
+        message: String,
+        place: &Located<String>,
+        label: String,
+    ) {
+        let ram = format!(
+            "RAM of `{}` is {} to {:#x} as the guest sees it",
+            partition.name.value,
+            memory.guest,
+            memory.guest_end().saturating_sub(1)
+        );
+        self.push(
+            Diagnostic::new(Code::OutsidePartition, message).at(place.span, label).at(memory.span, ram).help(
+                "link the guest for its RAM, or move the RAM with `memory = { size = ..., guest_address = ... }`",
+            ),
+        );
     }
 
     /// Reports an image that does not fit.
@@ -117,10 +149,21 @@ impl Resolver<'_> {
         if needed <= memory.bytes {
             return Some(());
         }
-        let message = format!("the image of `{}` needs {} and its RAM has {}", partition.name.value, format_size(needed.checked_next_multiple_of(PAGE_BYTES).unwrap_or(needed)), format_size(memory.bytes));
+        let message = format!(
+            "the image of `{}` needs {} and its RAM has {}",
+            partition.name.value,
+            format_size(needed.checked_next_multiple_of(PAGE_BYTES).unwrap_or(needed)),
+            format_size(memory.bytes)
+        );
         let enough = format_size(needed.checked_next_multiple_of(LINUX_ALIGNMENT).unwrap_or(needed));
-        let diagnostic = Diagnostic::new(Code::ImageTooBig, message).at(partition.image.span, "with its zeroed data and its device tree at the end").at(memory.span, "too small");
-        self.push(diagnostic.suggest(memory.span, format!("\"{enough}\""), "the least that loads; the guest will want more"));
+        let diagnostic = Diagnostic::new(Code::ImageTooBig, message)
+            .at(partition.image.span, "with its zeroed data and its device tree at the end")
+            .at(memory.span, "too small");
+        self.push(diagnostic.suggest(
+            memory.span,
+            format!("\"{enough}\""),
+            "the least that loads; the guest will want more",
+        ));
         None
     }
 
@@ -144,7 +187,11 @@ impl Resolver<'_> {
         };
         if partition.image.kind.value == ImageKind::Linux {
             let message = "`arguments` means nothing with `kind = \"linux\"`";
-            self.push(Diagnostic::new(Code::KeyDoesNotApply, message).at(arguments.span, "remove it").help("Linux gets `command_line` in `image`"));
+            self.push(
+                Diagnostic::new(Code::KeyDoesNotApply, message)
+                    .at(arguments.span, "remove it")
+                    .help("Linux gets `command_line` in `image`"),
+            );
             return None;
         }
         self.text(arguments, ARGUMENT_BYTES, "the argument text")
@@ -159,7 +206,11 @@ impl Resolver<'_> {
         let total = bytes.get(4..8).and_then(|size| size.try_into().ok()).map(u32::from_be_bytes);
         if !bytes.starts_with(&[0xd0, 0x0d, 0xfe, 0xed]) || total.is_none_or(|total| total as usize > bytes.len()) {
             let message = format!("`{}` is not a compiled device-tree overlay", name.value);
-            self.push(Diagnostic::new(Code::NotOverlay, message).at(name.span, "expected a `.dtbo` file").help("compile it: `dtc -@ -I dts -O dtb -o overlay.dtbo overlay.dtso`"));
+            self.push(
+                Diagnostic::new(Code::NotOverlay, message)
+                    .at(name.span, "expected a `.dtbo` file")
+                    .help("compile it: `dtc -@ -I dts -O dtb -o overlay.dtbo overlay.dtso`"),
+            );
             return None;
         }
         Some(Some(bytes))

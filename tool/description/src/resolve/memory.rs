@@ -68,7 +68,10 @@ impl Resolver<'_> {
         self.aligned(bytes, PAGE_BYTES, size.span, "the size of a partition")?;
         if bytes < MINIMUM_BYTES {
             let message = format!("{} is too small for a partition", format_size(bytes));
-            self.push(Diagnostic::new(Code::MemoryTooSmall, message).at(size.span, format!("expected at least {}", format_size(MINIMUM_BYTES))));
+            self.push(
+                Diagnostic::new(Code::MemoryTooSmall, message)
+                    .at(size.span, format!("expected at least {}", format_size(MINIMUM_BYTES))),
+            );
             return None;
         }
         let memory = PartitionMemory {
@@ -79,7 +82,12 @@ impl Resolver<'_> {
         };
         if let Some(guest) = guest {
             let is_linux = partition.image.kind.value == ImageKind::Linux;
-            self.aligned(guest.value, if is_linux { LINUX_ALIGNMENT } else { PAGE_BYTES }, guest.span, "the guest address of RAM")?;
+            self.aligned(
+                guest.value,
+                if is_linux { LINUX_ALIGNMENT } else { PAGE_BYTES },
+                guest.span,
+                "the guest address of RAM",
+            )?;
         }
         if let Some(physical) = physical {
             self.aligned(physical.value, PAGE_BYTES, physical.span, "the physical address of RAM")?;
@@ -108,7 +116,10 @@ impl Resolver<'_> {
     fn guest_addresses_free(&mut self, partition: &Partition, memory: &PartitionMemory, span: Span) -> Option<()> {
         let end = memory.guest.0.checked_add(memory.bytes);
         if end.is_none_or(|end| end > GUEST_ADDRESS_END) {
-            let message = format!("RAM of `{}` ends above {GUEST_ADDRESS_END:#x}, the last address a guest can have", partition.name.value);
+            let message = format!(
+                "RAM of `{}` ends above {GUEST_ADDRESS_END:#x}, the last address a guest can have",
+                partition.name.value
+            );
             self.push(Diagnostic::new(Code::GuestAddressTaken, message).at(span, ""));
             return None;
         }
@@ -118,10 +129,18 @@ impl Resolver<'_> {
             (board.gicd.0, 0x1_0000, String::from("the interrupt distributor")),
             (board.gicr.0, cores * 0x2_0000, String::from("the interrupt redistributors")),
             (board.uart.0, PAGE_BYTES, String::from("the virtual UART")),
-            (GUEST_INFORMATION.0, GUEST_WINDOWS_END - GUEST_INFORMATION.0, String::from("channels and the information page")),
+            (
+                GUEST_INFORMATION.0,
+                GUEST_WINDOWS_END - GUEST_INFORMATION.0,
+                String::from("channels and the information page"),
+            ),
         ];
-        taken.extend(board.devices.iter().map(|device| (device.address.0, device.bytes, format!("device `{}`", device.name))));
-        let hit = taken.iter().find(|(start, bytes, _)| memory.guest.0 < start.saturating_add(*bytes) && *start < memory.guest_end());
+        taken.extend(
+            board.devices.iter().map(|device| (device.address.0, device.bytes, format!("device `{}`", device.name))),
+        );
+        let hit = taken
+            .iter()
+            .find(|(start, bytes, _)| memory.guest.0 < start.saturating_add(*bytes) && *start < memory.guest_end());
         let Some((start, bytes, what)) = hit else {
             return Some(());
         };
@@ -149,13 +168,21 @@ impl Resolver<'_> {
                 let message = format!("RAM of `{name}` is outside the machine's RAM");
                 let label = format!("{} from {start:#x}", format_size(bytes));
                 let machine = format!("the machine's RAM is {ram:#x} to {:#x}", ram_end.saturating_sub(1));
-                self.push(Diagnostic::new(Code::MemoryOutsideRam, message).at(span, label).at(self.description.memory.span, machine));
+                self.push(
+                    Diagnostic::new(Code::MemoryOutsideRam, message)
+                        .at(span, label)
+                        .at(self.description.memory.span, machine),
+                );
                 continue;
             };
             if let Some((from, to, other, owner)) = fixed.iter().find(|(from, to, ..)| start < *to && *from < end) {
                 let message = format!("RAM of `{name}` and `{owner}` overlaps");
                 let label = format!("{start:#x} to {:#x}", end - 1);
-                self.push(Diagnostic::new(Code::MemoryOverlap, message).at(span, label).at(*other, format!("{from:#x} to {:#x}", to - 1)));
+                self.push(
+                    Diagnostic::new(Code::MemoryOverlap, message)
+                        .at(span, label)
+                        .at(*other, format!("{from:#x} to {:#x}", to - 1)),
+                );
             }
             fixed.push((start, end, span, name));
         }

@@ -42,11 +42,22 @@ pub(crate) struct Resolver<'r> {
 }
 
 /// Resolves a description. The report holds at least one error when the result is `None`.
-pub(crate) fn system(description: &Description, path: &Path, file: FileId, options: &Options, report: &mut Report) -> Option<System> {
+pub(crate) fn system(
+    description: &Description,
+    path: &Path,
+    file: FileId,
+    options: &Options,
+    report: &mut Report,
+) -> Option<System> {
     if description.version.value != DESCRIPTION_VERSION {
         let message = format!("version {} of the system description is not supported", description.version.value);
-        let diagnostic = Diagnostic::new(Code::UnsupportedVersion, message).at(description.version.span, format!("this tool reads version {DESCRIPTION_VERSION}"));
-        report.push(diagnostic.suggest(description.version.span, DESCRIPTION_VERSION.to_string(), "write the version that this tool reads"));
+        let diagnostic = Diagnostic::new(Code::UnsupportedVersion, message)
+            .at(description.version.span, format!("this tool reads version {DESCRIPTION_VERSION}"));
+        report.push(diagnostic.suggest(
+            description.version.span,
+            DESCRIPTION_VERSION.to_string(),
+            "write the version that this tool reads",
+        ));
         return None;
     }
     let mut files = GuestFiles::new(path, options);
@@ -90,7 +101,12 @@ pub(crate) fn system(description: &Description, path: &Path, file: FileId, optio
 }
 
 /// Finds the board file that a description names.
-fn find_board(name: &Located<String>, path: &Path, files: &mut GuestFiles, report: &mut Report) -> Option<ResolvedBoard> {
+fn find_board(
+    name: &Located<String>,
+    path: &Path,
+    files: &mut GuestFiles,
+    report: &mut Report,
+) -> Option<ResolvedBoard> {
     if let Some((known, text)) = board::BUILT_IN.iter().find(|(known, _)| *known == name.value) {
         files.hash(text.as_bytes());
         let file = report.sources.add(format!("boards/{known}.toml"), *text);
@@ -100,7 +116,10 @@ fn find_board(name: &Located<String>, path: &Path, files: &mut GuestFiles, repor
         let known: Vec<&str> = board::BUILT_IN.iter().map(|(known, _)| *known).collect();
         let mut diagnostic = Diagnostic::new(Code::UnknownBoard, format!("there is no board `{}`", name.value))
             .at(name.span, "")
-            .help(format!("built-in boards: {}; a path that ends in `.toml` names a board file of your own", suggest::list(&known)));
+            .help(format!(
+                "built-in boards: {}; a path that ends in `.toml` names a board file of your own",
+                suggest::list(&known)
+            ));
         if let Some(meant) = suggest::closest(name, known.iter().copied()) {
             diagnostic = diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"));
         }
@@ -116,7 +135,11 @@ fn find_board(name: &Located<String>, path: &Path, files: &mut GuestFiles, repor
         }
         Err(error) => {
             let message = format!("board file {} cannot be read: {}", board_path.display(), crate::reason(&error));
-            report.push(Diagnostic::new(Code::FileUnreadable, message).at(name.span, "").help("the path is relative to the description"));
+            report.push(
+                Diagnostic::new(Code::FileUnreadable, message)
+                    .at(name.span, "")
+                    .help("the path is relative to the description"),
+            );
             None
         }
     }
@@ -137,9 +160,15 @@ fn name(name: &Located<String>, what: &str, report: &mut Report) {
     } else {
         return;
     };
-    let mut diagnostic = Diagnostic::new(Code::BadName, format!("`{}` cannot be the name of a {what}: {problem}", name.value)).at(name.span, "");
+    let mut diagnostic =
+        Diagnostic::new(Code::BadName, format!("`{}` cannot be the name of a {what}: {problem}", name.value))
+            .at(name.span, "");
     diagnostic = diagnostic.help("names have 1 to 31 letters, digits, `-` and `_`, a letter or digit first");
-    let repaired: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' }).take(NAME_BYTES - 1).collect();
+    let repaired: String = name
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' })
+        .take(NAME_BYTES - 1)
+        .collect();
     if repaired != name.value && repaired.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
         diagnostic = diagnostic.suggest(name.span, format!("\"{repaired}\""), "a name that works");
     }
@@ -153,7 +182,11 @@ fn unique_names<'n>(all: impl Iterator<Item = &'n Located<String>>, what: &str, 
         name(one, what, report);
         if let Some(first) = seen.iter().find(|other| other.value == one.value) {
             let message = format!("two {what}s are called `{}`", one.value);
-            report.push(Diagnostic::new(Code::DuplicateName, message).at(one.span, "the name is taken").at(first.span, "by this one"));
+            report.push(
+                Diagnostic::new(Code::DuplicateName, message)
+                    .at(one.span, "the name is taken")
+                    .at(first.span, "by this one"),
+            );
         } else {
             seen.push(one);
         }
@@ -169,10 +202,15 @@ fn names(description: &Description, report: &mut Report) {
         unique_names(partition.ports.iter().map(|port| &port.name), "port", report);
     }
     if description.partition.is_empty() {
-        report.push(Diagnostic::new(Code::NoPartition, "the system has no partition").at(description.name.span, "this system").help("add a table `[[partition]]`"));
+        report.push(
+            Diagnostic::new(Code::NoPartition, "the system has no partition")
+                .at(description.name.span, "this system")
+                .help("add a table `[[partition]]`"),
+        );
     }
     if let Some(extra) = description.partition.get(MAX_PARTITIONS) {
-        let message = format!("{} partitions are too many: an image holds {MAX_PARTITIONS}", description.partition.len());
+        let message =
+            format!("{} partitions are too many: an image holds {MAX_PARTITIONS}", description.partition.len());
         report.push(Diagnostic::new(Code::TooManyPartitions, message).at(extra.name.span, "the first one too many"));
     }
 }
@@ -225,7 +263,8 @@ impl Resolver<'_> {
         }
         let nearest = records.value.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end()).next_power_of_two();
         let message = format!("a trace ring cannot have {} records", records.value);
-        let diagnostic = Diagnostic::new(Code::BadTrace, message).at(records.span, "expected a power of two from 128 to 1048576");
+        let diagnostic =
+            Diagnostic::new(Code::BadTrace, message).at(records.span, "expected a power of two from 128 to 1048576");
         self.push(diagnostic.suggest(records.span, nearest.to_string(), "the next one that works"));
         (enabled, None)
     }

@@ -65,31 +65,51 @@ impl Resolver<'_> {
             let message = format!("partition `{name}` has direct interrupts and is not trusted");
             let span = partition.trust.as_ref().map_or(partition.name.span, |trust| trust.span);
             let why = "a guest that owns the physical CPU interface can block every interrupt of its core and end foreign ones";
-            let diagnostic = Diagnostic::new(Code::DirectUntrusted, message).at(interrupts.span, direct).at(span, "nothing is promised of this guest").note(why);
-            self.push(diagnostic.suggest(interrupts.span, "\"mapped\"", "let its interrupts go through the monitor").help("or promise that it behaves: `trust = \"trusted\"`"));
+            let diagnostic = Diagnostic::new(Code::DirectUntrusted, message)
+                .at(interrupts.span, direct)
+                .at(span, "nothing is promised of this guest")
+                .note(why);
+            self.push(
+                diagnostic
+                    .suggest(interrupts.span, "\"mapped\"", "let its interrupts go through the monitor")
+                    .help("or promise that it behaves: `trust = \"trusted\"`"),
+            );
         }
         if partition.cores.len() > 1 {
             let message = format!("partition `{name}` has direct interrupts and {} cores", partition.cores.len());
             let why = "its SGIs are not filtered, so a guest with several cores could send them to any core";
-            let diagnostic = Diagnostic::new(Code::DirectSeveralCores, message).at(partition.cores.span, "one core is possible").at(interrupts.span, direct).note(why);
+            let diagnostic = Diagnostic::new(Code::DirectSeveralCores, message)
+                .at(partition.cores.span, "one core is possible")
+                .at(interrupts.span, direct)
+                .note(why);
             self.push(diagnostic);
         }
         if let Some(watchdog) = &partition.watchdog {
             let message = format!("partition `{name}` has direct interrupts and a watchdog");
             let why = "on a core with direct interrupts the monitor has no timer interrupt of its own";
-            let diagnostic = Diagnostic::new(Code::DirectWatchdog, message).at(watchdog.span, "cannot be kept").at(interrupts.span, direct).note(why);
+            let diagnostic = Diagnostic::new(Code::DirectWatchdog, message)
+                .at(watchdog.span, "cannot be kept")
+                .at(interrupts.span, direct)
+                .note(why);
             self.push(diagnostic);
         }
         if let Some(manages) = partition.manages.as_ref().filter(|state| state.value) {
             let message = format!("partition `{name}` has direct interrupts and manages others");
             let why = "its monitor has no interrupt of its own, so it could not be told that a request was served";
-            let diagnostic = Diagnostic::new(Code::DirectManages, message).at(manages.span, "").at(interrupts.span, direct).note(why);
+            let diagnostic = Diagnostic::new(Code::DirectManages, message)
+                .at(manages.span, "")
+                .at(interrupts.span, direct)
+                .note(why);
             self.push(diagnostic);
         }
         if is_trusted(partition) {
             let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
             let why = "it could send any SGI to any core, and block the interrupts of its own core";
-            self.push(Diagnostic::new(Code::DirectHazard, message).at(interrupts.span, "accepted because the partition is trusted").note(why));
+            self.push(
+                Diagnostic::new(Code::DirectHazard, message)
+                    .at(interrupts.span, "accepted because the partition is trusted")
+                    .note(why),
+            );
         }
     }
 
@@ -114,7 +134,11 @@ impl Resolver<'_> {
         };
         let policy = health.on_fault.value;
         if policy != OnFault::Restart {
-            let keys = [("max", health.max.as_ref().map(|max| max.span)), ("within", span(&health.within)), ("backoff", span(&health.backoff))];
+            let keys = [
+                ("max", health.max.as_ref().map(|max| max.span)),
+                ("within", span(&health.within)),
+                ("backoff", span(&health.backoff)),
+            ];
             for (key, place) in keys {
                 self.does_not_apply(place, key, &format!("`on_fault = \"{}\"`", policy.word()));
             }
@@ -122,9 +146,12 @@ impl Resolver<'_> {
         }
         let (Some(max), Some(within)) = (&health.max, &health.within) else {
             let message = format!("partition `{}` may be restarted without end", partition.name.value);
-            let diagnostic = Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
+            let diagnostic =
+                Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
             let why = "a partition that fails at once would be restarted for ever and never be reported as stopped";
-            self.push(diagnostic.note(why).help("for example `{ on_fault = \"restart\", max = 3, within = \"10 s\" }`"));
+            self.push(
+                diagnostic.note(why).help("for example `{ on_fault = \"restart\", max = 3, within = \"10 s\" }`"),
+            );
             return None;
         };
         let within_ns = self.duration(within);
@@ -134,18 +161,35 @@ impl Resolver<'_> {
         };
         let count = u32::try_from(max.value).ok().filter(|max| *max > 0);
         if count.is_none() {
-            self.push(Diagnostic::new(Code::LimitZero, format!("`max = {}` is not a number of restarts", max.value)).at(max.span, format!("expected 1 to {}", u32::MAX)).help("`on_fault = \"stop\"` means no restart"));
+            self.push(
+                Diagnostic::new(Code::LimitZero, format!("`max = {}` is not a number of restarts", max.value))
+                    .at(max.span, format!("expected 1 to {}", u32::MAX))
+                    .help("`on_fault = \"stop\"` means no restart"),
+            );
         }
         if within_ns == Some(0) {
-            self.push(Diagnostic::new(Code::LimitZero, "`within` of zero limits nothing").at(within.span, "expected a time"));
+            self.push(
+                Diagnostic::new(Code::LimitZero, "`within` of zero limits nothing").at(within.span, "expected a time"),
+            );
             return None;
         }
         let (max_restarts, within_ns, backoff_ns) = (count?, within_ns?, backoff_ns?);
         if backoff_ns.saturating_mul(u64::from(max_restarts)) >= within_ns {
-            let message = format!("the limit of {max_restarts} restarts within {} can never be reached", format_duration(within_ns));
+            let message = format!(
+                "the limit of {max_restarts} restarts within {} can never be reached",
+                format_duration(within_ns)
+            );
             let place = health.backoff.as_ref().map_or(within.span, |backoff| backoff.span);
-            let note = format!("{max_restarts} restarts with a wait of {} before each take longer", format_duration(backoff_ns));
-            self.push(Diagnostic::new(Code::LimitNeverReached, message).at(place, "").note(note).help("lower `backoff` or raise `within`"));
+            let note = format!(
+                "{max_restarts} restarts with a wait of {} before each take longer",
+                format_duration(backoff_ns)
+            );
+            self.push(
+                Diagnostic::new(Code::LimitNeverReached, message)
+                    .at(place, "")
+                    .note(note)
+                    .help("lower `backoff` or raise `within`"),
+            );
         }
         Some(model::HealthPolicy::Restart { max: max_restarts, within_ns, backoff_ns })
     }
@@ -189,7 +233,9 @@ impl Resolver<'_> {
                     self.push(Diagnostic::new(Code::UnknownCore, message).at(core.span, label));
                 } else if let Some((first, owner)) = seen.iter().find(|(other, _)| other.value == core.value) {
                     let message = format!("core {} is given twice", core.value);
-                    let diagnostic = Diagnostic::new(Code::CoreTwice, message).at(core.span, format!("to `{}`", partition.name.value)).at(first.span, format!("and to `{owner}`"));
+                    let diagnostic = Diagnostic::new(Code::CoreTwice, message)
+                        .at(core.span, format!("to `{}`", partition.name.value))
+                        .at(first.span, format!("and to `{owner}`"));
                     self.push(diagnostic);
                 } else {
                     seen.push((core, partition.name.as_str()));
@@ -197,11 +243,16 @@ impl Resolver<'_> {
             }
         }
         // With another mistake about cores, or without a partition, this one would only repeat it.
-        let is_clear = !description.partition.is_empty() && description.partition.iter().all(|partition| !partition.cores.is_empty());
+        let is_clear = !description.partition.is_empty()
+            && description.partition.iter().all(|partition| !partition.cores.is_empty());
         if is_clear && !seen.iter().any(|(core, _)| core.value == 0) {
             let message = "no partition uses core 0, which starts the machine";
             let span = description.partition.first().map_or(description.name.span, |partition| partition.cores.span);
-            self.push(Diagnostic::new(Code::BootCoreUnused, message).at(span, "").help("give core 0 to one of the partitions"));
+            self.push(
+                Diagnostic::new(Code::BootCoreUnused, message)
+                    .at(span, "")
+                    .help("give core 0 to one of the partitions"),
+            );
         }
     }
 }

@@ -177,7 +177,18 @@ fn overlay(target: &str) -> Vec<u8> {
     let structure = header + reserved;
     let strings_at = structure + tree.len() as u32;
     let mut bytes = Vec::new();
-    for number in [0xd00d_feed, strings_at + strings.len() as u32, structure, strings_at, header, 17, 16, 0, strings.len() as u32, tree.len() as u32] {
+    for number in [
+        0xd00d_feed,
+        strings_at + strings.len() as u32,
+        structure,
+        strings_at,
+        header,
+        17,
+        16,
+        0,
+        strings.len() as u32,
+        tree.len() as u32,
+    ] {
         word(&mut bytes, number);
     }
     bytes.extend([0; 16]);
