@@ -95,7 +95,7 @@ pub struct Machine {
     lines: Vec<LineLog>,
     cursors: Vec<usize>,
     states: Vec<(u32, u32)>,
-    crashed_cores: Vec<usize>,
+    crashes: Vec<CrashReport>,
     /// A monitor crash does not end the `wait_` functions: for tests that cause one on purpose.
     pub tolerates_crashes: bool,
     started: Instant,
@@ -144,7 +144,7 @@ impl Machine {
             lines: vec![LineLog::default(); partitions],
             cursors: vec![0; partitions],
             states: vec![(0, 0); partitions],
-            crashed_cores: Vec::new(),
+            crashes: Vec::new(),
             tolerates_crashes: false,
             started: Instant::now(),
         })
@@ -253,11 +253,11 @@ impl Machine {
             }
         }
         for core in 0..observer.core_count() {
-            if self.crashed_cores.contains(&core) {
+            if self.crashes.iter().any(|known| known.core == core) {
                 continue;
             }
             if let Some(report) = CrashReport::of_core(observer, core) {
-                self.crashed_cores.push(core);
+                self.crashes.push(report.clone());
                 events.push(Event::MonitorCrash(Box::new(report)));
             }
         }
@@ -295,11 +295,15 @@ impl Machine {
         let deadline = Instant::now() + limit;
         loop {
             let qemu_status = self.qemu.status();
-            let events = if qemu_status.is_some() { self.finish() } else { self.poll() };
+            if qemu_status.is_some() {
+                self.finish();
+            } else {
+                self.poll();
+            }
             if let Some(found) = condition(&self.view()) {
                 return Ok(found);
             }
-            self.refuse_crash(events)?;
+            self.refuse_crash()?;
             if let Some(status) = qemu_status {
                 return Err(self.ended_while(waiting_for, &status));
             }
@@ -310,14 +314,11 @@ impl Machine {
         }
     }
 
-    fn refuse_crash(&self, events: Vec<Event>) -> Result<(), RunError> {
-        let crash = events.into_iter().find_map(|event| match event {
-            Event::MonitorCrash(report) => Some(report),
-            _ => None,
-        });
-        match crash {
-            Some(report) if !self.tolerates_crashes => Err(RunError::MonitorCrashed(report)),
-            _ => Ok(()),
+    /// Fails if any monitor has crashed, in this poll or an earlier one, and that is not tolerated.
+    fn refuse_crash(&self) -> Result<(), RunError> {
+        match self.crashes.first().filter(|_| !self.tolerates_crashes) {
+            Some(report) => Err(RunError::MonitorCrashed(Box::new(report.clone()))),
+            None => Ok(()),
         }
     }
 
@@ -390,8 +391,8 @@ impl Machine {
     pub fn wait_for_end(&mut self, limit: Duration) -> Result<End, RunError> {
         let deadline = Instant::now() + limit;
         loop {
-            let events = self.poll();
-            self.refuse_crash(events)?;
+            self.poll();
+            self.refuse_crash()?;
             if let Some(end) = self.end()? {
                 self.finish();
                 return Ok(end);

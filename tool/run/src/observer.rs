@@ -6,7 +6,7 @@
 
 use crate::image_file::ImagePlan;
 use crate::ram::Ram;
-use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, CrashRecord};
+use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, CrashRecord, TRACE_MAGIC, TraceHeader};
 use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF, STATE_STOPPED, StatusPage};
 use std::sync::Arc;
 use zerocopy::FromZeros;
@@ -106,6 +106,14 @@ impl Observer {
             return None;
         }
         self.ram.read_at(address)
+    }
+
+    /// States whether a core writes trace records.
+    #[must_use]
+    pub fn traces(&self, core: usize) -> bool {
+        let boot = self.plan.header.cores.get(core);
+        let header = boot.and_then(|boot| self.ram.read_at::<TraceHeader>(boot.trace));
+        header.is_some_and(|header| header.magic == TRACE_MAGIC && header.enabled == 1)
     }
 
     /// Reads a partition's status page. `state` is written last, so the fields belong to it or to a newer state.

@@ -8,6 +8,7 @@ pub use bulkhead_plan::model::QemuFacts;
 use bulkhead_plan::model::System;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Oldest QEMU that Bulkhead is tested with.
 pub const OLDEST_VERSION: (u32, u32) = (7, 2);
@@ -50,7 +51,7 @@ impl MachineOptions {
         let highest = plan.header.cores.iter().take(plan.cores.len()).map(|core| core.mpidr & 0xff).max();
         let cores = highest.map_or(1, |affinity| affinity as usize + 1);
         let (ram_start, ram_bytes) = (plan.header.ram_start, plan.header.ram_bytes);
-        Ok(Self { plan: Some(plan), cores, ram_start, ram_bytes, ..Self::bare(image) })
+        Ok(Self { plan: Some(plan), facts: qemu_virt(), cores, ram_start, ram_bytes, ..Self::bare(image) })
     }
 
     /// Makes options for the image of a system, on the board that its description names.
@@ -72,14 +73,16 @@ impl MachineOptions {
         Self::for_image(bytes)
     }
 
-    /// Makes options for a guest without a monitor: one core, 256 MiB, the same board.
+    /// Makes options for a guest without a monitor, entered at EL1 as it would be in a partition: one core, 256 MiB, the
+    /// same board. The image is an arm64 Image, or an ELF file that begins at least 1 MiB into RAM: QEMU puts its device
+    /// tree at the start of RAM.
     #[must_use]
     pub fn bare(image: Vec<u8>) -> Self {
         Self {
             qemu: program(),
             image,
             plan: None,
-            facts: qemu_virt(),
+            facts: QemuFacts { machine: "virt,gic-version=3".to_owned(), ..qemu_virt() },
             cores: 1,
             ram_start: PhysicalAddress(0x4000_0000),
             ram_bytes: 256 << 20,
@@ -205,8 +208,21 @@ pub fn parse_version(output: &str) -> Option<Version> {
     Some(Version { major, minor, micro })
 }
 
-/// Asks the program for its version and refuses one that is too old.
+/// Programs that were found new enough, so that a process that starts many machines asks each only once.
+static CHECKED: Mutex<Vec<(PathBuf, Version)>> = Mutex::new(Vec::new());
+
+/// Asks the program for its version, once in this process, and refuses one that is too old.
 pub fn check_version(program: &Path) -> Result<Version, RunError> {
+    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, version)) = checked.iter().find(|(known, _)| known == program) {
+        return Ok(*version);
+    }
+    let version = ask_version(program)?;
+    checked.push((program.to_path_buf(), version));
+    Ok(version)
+}
+
+fn ask_version(program: &Path) -> Result<Version, RunError> {
     let output = Command::new(program).arg("--version").output().map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => RunError::QemuMissing { program: program.to_path_buf() },
         _ => RunError::Host { doing: format!("cannot run `{} --version`", program.display()), cause },

@@ -17,6 +17,8 @@ use zerocopy::FromBytes;
 
 /// Room left over on the file system for others, in bytes.
 const MARGIN_BYTES: u64 = 16 << 20;
+/// Kind of a file system in memory (`statfs(2)`).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// A machine's RAM: the file and its mapping.
 pub struct Ram {
@@ -118,14 +120,28 @@ fn directory_with_room(parents: &[PathBuf], bytes: u64) -> Result<PathBuf, RunEr
     let needed = bytes.saturating_add(MARGIN_BYTES);
     let mut seen = Vec::new();
     for parent in parents {
-        let Ok(facts) = rustix::fs::statvfs(parent) else { continue };
-        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        let Ok(free) = free_bytes(parent) else { continue };
         if free >= needed {
             return Ok(parent.clone());
         }
         seen.push((parent.clone(), free));
     }
     Err(RunError::TooLittleSpace { needed, seen })
+}
+
+/// Returns how much a file in this directory can hold. A file system in memory has no more than the memory left.
+fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let facts = rustix::fs::statvfs(directory)?;
+    let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+    let is_memory = i64::try_from(rustix::fs::statfs(directory)?.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC);
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_memory(&text));
+    Ok(available.filter(|_| is_memory).map_or(free, |available| free.min(available)))
+}
+
+/// Finds the memory that can be used without swapping, in the text of `/proc/meminfo`.
+fn available_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Creates the file in its private directory, then removes both names.
@@ -159,5 +175,19 @@ impl Drop for PrivateDirectory {
     fn drop(&mut self) {
         // Nobody else may enter, so all that is in there is ours; a failure leaves an empty directory at worst.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory_is_read_in_kibibytes() {
+        let text = "MemTotal:       24576000 kB\nMemFree:          100 kB\nMemAvailable:    2048 kB\n";
+        assert_eq!(available_memory(text), Some(2 << 20));
+        for damaged in ["", "MemAvailable: x kB", "MemAvailable: 5", "MemAvailable: 99999999999999999999 kB"] {
+            assert_eq!(available_memory(damaged), None, "{damaged:?}");
+        }
     }
 }

@@ -59,6 +59,44 @@ impl TraceReader {
     }
 }
 
+/// Collects the records of all cores while a machine runs.
+#[derive(Debug)]
+pub struct TraceCollector {
+    readers: Vec<TraceReader>,
+    records: Vec<TraceRecord>,
+    lost: Vec<u64>,
+}
+
+impl TraceCollector {
+    /// Makes a collector that begins with the oldest records still in the rings.
+    #[must_use]
+    pub fn new(observer: &Observer) -> Self {
+        let boots = observer.plan().header.cores.iter().take(observer.core_count());
+        let readers: Vec<_> = boots.map(TraceReader::new).collect();
+        let lost = vec![0; readers.len()];
+        Self { readers, records: Vec::new(), lost }
+    }
+
+    /// Takes what is new. Often enough, nothing is lost: a ring holds what its core wrote since the last call.
+    pub fn poll(&mut self, observer: &Observer) {
+        for (reader, lost) in self.readers.iter_mut().zip(&mut self.lost) {
+            let (records, missed) = reader.poll(observer.ram());
+            self.records.extend(records);
+            *lost += missed;
+        }
+    }
+
+    /// Returns everything collected, in order of time.
+    #[must_use]
+    pub fn finish(mut self, observer: &Observer) -> Trace {
+        self.poll(observer);
+        // The core decides between equal times, so that the order does not depend on when the rings were read.
+        self.records.sort_by_key(|record| (record.time_ticks, record.core));
+        let is_recording = (0..observer.core_count()).any(|core| observer.traces(core));
+        Trace { records: self.records, lost: self.lost, is_recording }
+    }
+}
+
 /// The records of all cores, merged by time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -66,28 +104,24 @@ pub struct Trace {
     pub records: Vec<TraceRecord>,
     /// Records lost per core.
     pub lost: Vec<u64>,
+    /// Some core records at all.
+    pub is_recording: bool,
 }
 
 impl Trace {
     /// Reads what is in the rings now.
     #[must_use]
     pub fn read(observer: &Observer) -> Self {
-        let mut readers: Vec<_> =
-            observer.plan().header.cores.iter().take(observer.core_count()).map(TraceReader::new).collect();
-        let mut trace = Self::default();
-        for reader in &mut readers {
-            let (records, lost) = reader.poll(observer.ram());
-            trace.records.extend(records);
-            trace.lost.push(lost);
-        }
-        trace.records.sort_by_key(|record| record.time_ticks);
-        trace
+        TraceCollector::new(observer).finish(observer)
     }
 
     /// Writes one line of text per record: ticks, core, partition, event.
     #[must_use]
     pub fn text(&self, observer: &Observer) -> String {
         let mut text = String::new();
+        if !self.is_recording {
+            text.push_str("# no core records; say so in the description: [trace] enabled = true\n");
+        }
         for (core, lost) in self.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
             text.push_str(&format!("# core {core}: {lost} older records were overwritten\n"));
         }
@@ -102,7 +136,12 @@ impl Trace {
     #[must_use]
     pub fn json(&self, observer: &Observer) -> Value {
         let records: Vec<_> = self.records.iter().map(|record| record_json(record, observer)).collect();
-        json!({ "counter_hz": observer.plan().header.counter_hz, "lost": self.lost, "records": records })
+        json!({
+            "counter_hz": observer.plan().header.counter_hz,
+            "recording": self.is_recording,
+            "lost": self.lost,
+            "records": records,
+        })
     }
 }
 

@@ -124,7 +124,7 @@ fn a_hostile_ring_spoils_only_its_own_output() {
     let hostile = guest_console(1);
     let mut honest = Vec::new();
     let mut honest_lines = Vec::new();
-    for round in 0..400_u64 {
+    for round in 0..200_u64 {
         let mut garbage = vec![0; CONSOLE_BYTES as usize];
         for byte in &mut garbage {
             *byte = random.below(256) as u8;

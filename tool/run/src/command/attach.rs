@@ -8,7 +8,7 @@ use super::finish;
 use crate::console::{Merger, Output, merger_of};
 use crate::control::Visit;
 use crate::error::RunError;
-use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, OutputModes, Termios, isatty, tcgetattr, tcsetattr};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -33,7 +33,11 @@ pub struct AttachArguments {
 /// Runs `bulkhead attach`.
 #[must_use]
 pub fn attach(arguments: &AttachArguments) -> ExitCode {
-    finish(converse(arguments))
+    match converse(arguments) {
+        // Whoever read the output has seen enough.
+        Err(RunError::Host { cause, .. }) if cause.kind() == io::ErrorKind::BrokenPipe => finish(Ok(())),
+        result => finish(result),
+    }
 }
 
 fn converse(arguments: &AttachArguments) -> Result<(), RunError> {
@@ -101,7 +105,8 @@ impl Session {
     fn take_input(&mut self, bytes: &[u8]) -> Result<bool, RunError> {
         for byte in bytes {
             match self.escape.take(*byte) {
-                Action::Send(byte) => self.visit.send(&[byte])?,
+                // If the run has just ended the next look at it says so.
+                Action::Send(byte) => drop(self.visit.send(&[byte])),
                 Action::Nothing => {}
                 Action::Leave => {
                     write_out(b"\r\n[left]\r\n")?;
@@ -181,6 +186,8 @@ impl RawTerminal {
         let before = tcgetattr(&input)?;
         let mut raw = before.clone();
         raw.make_raw();
+        // A native guest ends its lines with a line feed alone; the terminal adds the carriage return.
+        raw.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
         tcsetattr(&input, OptionalActions::Flush, &raw)?;
         Ok(Self(Some(before)))
     }

@@ -10,7 +10,7 @@ use crate::machine::{End, Event, Machine};
 use crate::observer::Observer;
 use crate::plugin::CountingOptions;
 use crate::source::{Source, SourceError};
-use crate::trace::Trace;
+use crate::trace::TraceCollector;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use serde_json::{Value, json};
 use std::io::{self, Stdout, Write};
@@ -63,7 +63,7 @@ pub struct RunArguments {
     /// Load a QEMU plugin (argument of QEMU's `-plugin`; may be repeated).
     #[arg(long, value_name = "PLUGIN")]
     pub plugin: Vec<String>,
-    /// Write the trace records of the end of the run to this file, as JSON.
+    /// Write all trace records of the run to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Further arguments for QEMU.
@@ -149,7 +149,8 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     if let Some(port) = arguments.gdb {
         eprintln!("waiting for a debugger: target remote 127.0.0.1:{port}");
     }
-    let mut run = Run { machine, control, show, input: Vec::new(), limit: arguments.timeout, until_off };
+    let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
+    let mut run = Run { machine, control, show, input: Vec::new(), limit: arguments.timeout, until_off, trace };
     run.machine.flush_lines_after(PROMPT_PAUSE);
     let outcome = run.until_end();
     run.finish(outcome, arguments).map_err(SourceError::from)
@@ -163,6 +164,7 @@ struct Run {
     input: Vec<u8>,
     limit: Option<Duration>,
     until_off: Option<usize>,
+    trace: Option<TraceCollector>,
 }
 
 /// What ended a run that did not fail.
@@ -191,6 +193,9 @@ impl Run {
         let start = Instant::now();
         loop {
             let events = self.machine.poll();
+            if let (Some(trace), Some(observer)) = (&mut self.trace, self.machine.observer()) {
+                trace.poll(observer);
+            }
             if !self.show_all(&events) {
                 return Ok(Ended::OutputClosed);
             }
@@ -235,11 +240,13 @@ impl Run {
 
     /// Stops the machine, shows what was left and the result, and returns the exit code.
     fn finish(mut self, outcome: Result<Ended, RunError>, arguments: &RunArguments) -> Result<u8, RunError> {
-        if let (Some(path), Some(observer)) = (&arguments.trace, self.machine.observer()) {
-            write_trace(path, observer)?;
-        }
         let rest = self.machine.quit();
         self.show_all(&rest);
+        if let (Some(path), Some(trace), Some(observer)) =
+            (&arguments.trace, self.trace.take(), self.machine.observer())
+        {
+            write_trace(path, trace, observer)?;
+        }
         let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
         let code = match &outcome {
             Ok(_) if !stopped.is_empty() => exit_code::STOPPED,
@@ -314,8 +321,8 @@ fn stopped_partitions(observer: &Observer) -> Vec<String> {
     stopped.collect()
 }
 
-fn write_trace(path: &Path, observer: &Observer) -> Result<(), RunError> {
-    let trace = Trace::read(observer).json(observer);
+fn write_trace(path: &Path, trace: TraceCollector, observer: &Observer) -> Result<(), RunError> {
+    let trace = trace.finish(observer).json(observer);
     std::fs::write(path, format!("{trace}\n"))
         .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))
 }

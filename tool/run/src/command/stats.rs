@@ -147,7 +147,7 @@ pub fn stats_json(observer: &Observer) -> Value {
         let plan = &observer.plan().cores[core];
         let counters: serde_json::Map<String, Value> = COUNTER_NAMES
             .iter()
-            .map(|(counter, name)| (name.replace(' ', "_").to_lowercase(), json!(page.values[*counter as usize])))
+            .map(|(counter, name)| (json_key(name), json!(page.values[*counter as usize])))
             .collect();
         json!({
             "core": core,
@@ -160,4 +160,10 @@ pub fn stats_json(observer: &Observer) -> Value {
         })
     });
     json!({ "partitions": partitions_json(observer), "cores": cores.collect::<Vec<_>>() })
+}
+
+/// Returns a counter's name as a JSON key: small letters and underscores.
+fn json_key(name: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
+    name.chars().map(letter).collect()
 }
