@@ -15,6 +15,7 @@ use bulkhead_emulation::pci::ManagementPort;
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_sched::limiter::{self, Verdict};
 use core::mem::offset_of;
+use zerocopy::IntoBytes;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Exception class in the trace record of a call, whether it came by HVC or SMC.
@@ -237,6 +238,11 @@ impl<M: Machine> ManagementPort for Management<'_, M> {
     fn name_word(&self, partition: u32, word: u32) -> u32 {
         let offset = offset_of!(StatusPage, name).wrapping_add((word as usize & 7) << 2);
         self.word(partition, offset)
+    }
+    fn port_word(&self, function: u32, word: u32) -> u32 {
+        let port = self.core.partition.ports.get(function as usize);
+        let chunk = port.and_then(|port| port.as_bytes().chunks_exact(4).nth(word as usize));
+        chunk.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     }
     fn command(&self, partition: u32, command: u32) -> u64 {
         match command {

@@ -19,7 +19,7 @@ pub(super) fn guest_registers(entry: u64) {
         "afsr0_el1", "afsr1_el1", "contextidr_el1", "tpidr_el1", "tpidr_el0", "tpidrro_el0", "sp_el0", "sp_el1",
         "elr_el1", "spsr_el1", "par_el1", "csselr_el1", "cntkctl_el1", "cntv_ctl_el0", "cntp_ctl_el0", "cntv_cval_el0",
         "cntp_cval_el0", "mdscr_el1", "spsr_abt", "spsr_und", "spsr_irq", "spsr_fiq", "dacr32_el2", "ifsr32_el2",
-        "fpexc32_el2", "cntvoff_el2", "hstr_el2",
+        "fpexc32_el2", "cntvoff_el2", "hstr_el2", "pmuserenr_el0",
     );
     write_register!("cnthctl_el2", 3);
     write_register!("vpidr_el2", read_register!("midr_el1"));

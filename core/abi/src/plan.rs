@@ -307,6 +307,8 @@ pub struct PartitionPlan {
     pub lead_mpidr: [u64; MAX_PARTITIONS],
     /// Channel memory written by this partition that a restart clears: physical address and bytes.
     pub channel_clear: [RamRegion; MAX_DOORBELLS],
+    /// What the guest may know of the port behind each PCI function, by function index (BAR 0 from offset 0x100).
+    pub ports: [crate::guest::PortInformation; MAX_PCI_FUNCTIONS],
     /// Entries used in `channel_clear`.
     pub channel_clear_count: u32,
     /// Zero.

@@ -183,6 +183,11 @@ fn partition_plan(system: &System, layout: &Layout, uses: &[CoreUse], index: usi
     fill(&mut plan.windows, draft.windows.iter().copied());
     plan.pci_count = draft.functions.len() as u32;
     fill(&mut plan.pci, draft.functions.iter().copied());
+    for end in &draft.ends {
+        if let Some(slot) = end.function.and_then(|function| plan.ports.get_mut(function as usize)) {
+            *slot = information::port(system, end);
+        }
+    }
     let doorbells = doorbells(system, layout, draft);
     plan.doorbell_count = doorbells.len().min(MAX_DOORBELLS) as u32;
     fill(&mut plan.doorbells, doorbells);

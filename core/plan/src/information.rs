@@ -50,7 +50,8 @@ pub(crate) fn page(system: &System, index: usize, partition: &Partition, ends: &
     })
 }
 
-fn port(system: &System, end: &End) -> PortInformation {
+/// Describes one channel end to its guest.
+pub(crate) fn port(system: &System, end: &End) -> PortInformation {
     let Some(channel) = system.channels.get(end.channel) else { return PortInformation::default() };
     let port = if end.is_source { &channel.source } else { &channel.destination };
     PortInformation {

@@ -123,6 +123,13 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
         add(end.window.0 + CHANNEL_READER_OFFSET, AreaKind::ChannelReader(end.channel), reader);
         add(end.window.0 + CHANNEL_WRITER_OFFSET, AreaKind::ChannelWriter(end.channel), writer);
     }
+    // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the other
+    // one could make the redistributor write memory (GICR_PENDBASER).
+    if let (crate::model::InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {
+        let frame = PhysicalAddress(redistributor(system, *core).0 + GICR_BYTES / 2);
+        let input = system.board.gicr.0 + GICR_BYTES / 2;
+        mappings.push(Mapping { input, output: frame, bytes: GICR_BYTES / 2, attributes: Attributes::STAGE2_DEVICE });
+    }
     for device in partition.devices.iter().filter_map(|device| system.board.devices.get(*device)) {
         let (start, end) = device_pages(device.address, device.bytes);
         mappings.push(Mapping { input: start, output: PhysicalAddress(start), bytes: end - start, attributes: Attributes::STAGE2_DEVICE });

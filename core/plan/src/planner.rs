@@ -9,7 +9,7 @@ use crate::layout::{Area, AreaKind, Layout, Sizes};
 use crate::limits;
 use crate::loading::{self, Piece, Placement};
 use crate::maps::{self, CoreUse, GICD_BYTES, GICR_BYTES};
-use crate::model::System;
+use crate::model::{InterruptMode, System};
 use crate::tables::{BLOCK_BYTES, Mapping, Tables};
 use alloc::format;
 use alloc::string::String;
@@ -140,10 +140,14 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
 fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Window> {
     let Some(partition) = system.partitions.get(index) else { return Vec::new() };
     let window = |guest: u64, bytes, kind, index| Window { guest: GuestAddress(guest), bytes, kind, index };
-    let vcpus = partition.cores.len() as u64;
+    // A `direct` guest has its SGI frame itself (see `maps::stage2`); only the RD frame below it is answered.
+    let redistributors = match partition.mode {
+        InterruptMode::Mapped => partition.cores.len() as u64 * GICR_BYTES,
+        InterruptMode::Direct => GICR_BYTES / 2,
+    };
     let mut windows = vec![
         window(system.board.gicd.0, GICD_BYTES, WINDOW_GICD, 0),
-        window(system.board.gicr.0, vcpus * GICR_BYTES, WINDOW_GICR, 0),
+        window(system.board.gicr.0, redistributors, WINDOW_GICR, 0),
     ];
     if partition.virtual_uart {
         windows.push(window(system.board.uart.0, PAGE_BYTES, WINDOW_UART, 0));

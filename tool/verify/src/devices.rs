@@ -7,7 +7,7 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 use bulkhead_abi::plan::{
-    PCI_IVSHMEM, PCI_MANAGEMENT, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+    MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
 use std::ops::Range;
 
@@ -32,6 +32,11 @@ fn range(window: &Window) -> Range<u64> {
     window.guest.0..window.guest.0.saturating_add(window.bytes)
 }
 
+/// Bytes of the redistributor window: all frames, or for a `direct` partition its RD frame alone.
+fn redistributor_window(plan: &PartitionPlan) -> u64 {
+    if plan.mode == MODE_DIRECT { GICR_BYTES / 2 } else { u64::from(plan.vcpu_count) * GICR_BYTES }
+}
+
 fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings) {
     let plan = &partition.plan;
     let name = partition.name();
@@ -40,7 +45,7 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
         let function = plan.pci.iter().take(plan.pci_count as usize).nth(window.index as usize);
         let good = match window.kind {
             WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
-            WINDOW_GICR => window.guest.0 % (64 << 10) == 0 && window.bytes == u64::from(plan.vcpu_count) * GICR_BYTES && window.index == 0,
+            WINDOW_GICR => window.guest.0 % (64 << 10) == 0 && window.bytes == redistributor_window(plan) && window.index == 0,
             WINDOW_UART => window.guest.0 % PAGE == 0 && window.bytes == PAGE && window.index == 0,
             WINDOW_ECAM => window.guest == GUEST_ECAM && window.bytes == ECAM_BYTES && functions > 0 && window.index == 0,
             WINDOW_PCI_REGISTERS => window.bytes == PAGE && function.is_some_and(|function| function.registers == window.guest),

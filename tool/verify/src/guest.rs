@@ -11,6 +11,7 @@ use crate::walk::{Memory, Rights, Run};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use bulkhead_abi::plan::MODE_DIRECT;
 use std::ops::Range;
 
 /// What an expected guest range is.
@@ -123,6 +124,10 @@ fn report_extra(view: &View<'_>, contents: &Contents, partition: &Partition, are
     if escapes.is_empty() && overlap(&range, &view.monitor_range()) {
         escapes.push((Code::MonitorReachable, String::from("memory of the monitor")));
     }
+    let own_frame = own_sgi_frame(contents, partition);
+    if own_frame.as_ref() == Some(&range) && run.memory == Memory::Device && run.rights == Rights::READ_WRITE {
+        return;
+    }
     if interrupt_controller(view, contents).iter().any(|frames| overlap(frames, &range)) {
         escapes.push((Code::GicMapped, String::from("the interrupt controller")));
     }
@@ -138,6 +143,16 @@ fn report_extra(view: &View<'_>, contents: &Contents, partition: &Partition, are
     } else {
         findings.add(Code::DeviceMapping, format!("{place} as {:?}: a device must be mapped at its own address, as a device, without execution", run.memory));
     }
+}
+
+/// Returns the SGI frame of its own core's redistributor, the one frame that a `direct` partition may have.
+fn own_sgi_frame(contents: &Contents, partition: &Partition) -> Option<Range<u64>> {
+    if partition.plan.mode != MODE_DIRECT {
+        return None;
+    }
+    let core = contents.cores.iter().find(|core| core.plan.partition as usize == partition.index)?;
+    let start = core.plan.gicr.0.checked_add(GICR_BYTES / 2)?;
+    Some(start..start.checked_add(GICR_BYTES / 2)?)
 }
 
 /// Returns the frames of the interrupt controller, those of unused cores included.
