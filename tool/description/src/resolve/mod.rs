@@ -6,6 +6,7 @@
 mod channel;
 mod device;
 mod fit;
+mod health;
 mod image;
 mod memory;
 mod partition;

@@ -3,16 +3,10 @@
 use super::Resolver;
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{self, Console, ImageKind, Interrupts, OnFault, Partition, Trust};
+use crate::description::{self, Console, ImageKind, Interrupts, Partition, Trust};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
-use crate::unit::format_duration;
 use bulkhead_plan::model;
-
-/// Wait before a restart when the description does not say.
-const DEFAULT_BACKOFF_NS: u64 = 10_000_000;
-/// Watchdog periods that the monitor can keep: below, its own sampling would be the load; above, it is no watchdog.
-const WATCHDOG_NS: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000_000;
 
 impl Resolver<'_> {
     /// Resolves every partition; one that cannot be resolved is `None`.
@@ -125,87 +119,6 @@ impl Resolver<'_> {
             self.push(diagnostic.suggest(console.span, "\"pl011\"", "give it a virtual PL011"));
         }
         console.value
-    }
-
-    /// Resolves the health policy.
-    fn health(&mut self, partition: &Partition) -> Option<model::HealthPolicy> {
-        let Some(health) = &partition.health else {
-            return Some(model::HealthPolicy::Stop);
-        };
-        let policy = health.on_fault.value;
-        if policy != OnFault::Restart {
-            let keys = [
-                ("max", health.max.as_ref().map(|max| max.span)),
-                ("within", span(&health.within)),
-                ("backoff", span(&health.backoff)),
-            ];
-            for (key, place) in keys {
-                self.does_not_apply(place, key, &format!("`on_fault = \"{}\"`", policy.word()));
-            }
-            return Some(if policy == OnFault::Halt { model::HealthPolicy::Halt } else { model::HealthPolicy::Stop });
-        }
-        let (Some(max), Some(within)) = (&health.max, &health.within) else {
-            let message = format!("partition `{}` may be restarted without end", partition.name.value);
-            let diagnostic =
-                Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
-            let why = "a partition that fails at once would be restarted for ever and never be reported as stopped";
-            self.push(
-                diagnostic.note(why).help("for example `{ on_fault = \"restart\", max = 3, within = \"10 s\" }`"),
-            );
-            return None;
-        };
-        let within_ns = self.duration(within);
-        let backoff_ns = match &health.backoff {
-            Some(backoff) => self.duration(backoff),
-            None => Some(DEFAULT_BACKOFF_NS),
-        };
-        let count = u32::try_from(max.value).ok().filter(|max| *max > 0);
-        if count.is_none() {
-            self.push(
-                Diagnostic::new(Code::LimitZero, format!("`max = {}` is not a number of restarts", max.value))
-                    .at(max.span, format!("expected 1 to {}", u32::MAX))
-                    .help("`on_fault = \"stop\"` means no restart"),
-            );
-        }
-        if within_ns == Some(0) {
-            self.push(
-                Diagnostic::new(Code::LimitZero, "`within` of zero limits nothing").at(within.span, "expected a time"),
-            );
-            return None;
-        }
-        let (max_restarts, within_ns, backoff_ns) = (count?, within_ns?, backoff_ns?);
-        if backoff_ns.saturating_mul(u64::from(max_restarts)) >= within_ns {
-            let message = format!(
-                "the limit of {max_restarts} restarts within {} can never be reached",
-                format_duration(within_ns)
-            );
-            let place = health.backoff.as_ref().map_or(within.span, |backoff| backoff.span);
-            let note = format!(
-                "{max_restarts} restarts with a wait of {} before each take longer",
-                format_duration(backoff_ns)
-            );
-            self.push(
-                Diagnostic::new(Code::LimitNeverReached, message)
-                    .at(place, "")
-                    .note(note)
-                    .help("lower `backoff` or raise `within`"),
-            );
-        }
-        Some(model::HealthPolicy::Restart { max: max_restarts, within_ns, backoff_ns })
-    }
-
-    /// Resolves the watchdog: `None` for a bad one.
-    fn watchdog(&mut self, partition: &Partition) -> Option<Option<u64>> {
-        let Some(watchdog) = &partition.watchdog else {
-            return Some(None);
-        };
-        let period_ns = self.duration(watchdog)?;
-        if !WATCHDOG_NS.contains(&period_ns) {
-            let message = format!("a watchdog cannot have a period of {}", format_duration(period_ns));
-            self.push(Diagnostic::new(Code::BadWatchdog, message).at(watchdog.span, "expected 1 ms to 10 min"));
-            return None;
-        }
-        Some(Some(period_ns))
     }
 
     /// Reports a key that means nothing next to another one.

@@ -1,0 +1,100 @@
+//! Health policies and watchdogs.
+
+use super::Resolver;
+use super::partition::span;
+use crate::code::Code;
+use crate::decode::{Duration, Located};
+use crate::description::{Health, OnFault, Partition};
+use crate::diagnostic::Diagnostic;
+use crate::unit::format_duration;
+use bulkhead_plan::model::HealthPolicy;
+
+/// Wait before a restart when the description does not say.
+const DEFAULT_BACKOFF_NS: u64 = 10_000_000;
+/// Watchdog periods that the monitor can keep: below, its own sampling would be the load; above, it is no watchdog.
+const WATCHDOG_NS: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000_000;
+
+impl Resolver<'_> {
+    /// Resolves the health policy.
+    pub(super) fn health(&mut self, partition: &Partition) -> Option<HealthPolicy> {
+        let Some(health) = &partition.health else {
+            return Some(HealthPolicy::Stop);
+        };
+        let policy = match health.on_fault.value {
+            OnFault::Restart => return self.restart(partition, health),
+            OnFault::Halt => HealthPolicy::Halt,
+            OnFault::Stop => HealthPolicy::Stop,
+        };
+        let beside = format!("`on_fault = \"{}\"`", health.on_fault.word());
+        self.does_not_apply(span(&health.max), "max", &beside);
+        self.does_not_apply(span(&health.within), "within", &beside);
+        self.does_not_apply(span(&health.backoff), "backoff", &beside);
+        Some(policy)
+    }
+
+    fn restart(&mut self, partition: &Partition, health: &Located<Health>) -> Option<HealthPolicy> {
+        let (Some(max), Some(within)) = (&health.max, &health.within) else {
+            let message = format!("partition `{}` may be restarted without end", partition.name.value);
+            let why = "a partition that fails at once would be restarted for ever and never be reported as stopped";
+            let diagnostic =
+                Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
+            self.push(
+                diagnostic.note(why).help("for example `{ on_fault = \"restart\", max = 3, within = \"10 s\" }`"),
+            );
+            return None;
+        };
+        let within_ns = self.duration(within);
+        let backoff_ns = match &health.backoff {
+            Some(backoff) => self.duration(backoff),
+            None => Some(DEFAULT_BACKOFF_NS),
+        };
+        let count = u32::try_from(max.value).ok().filter(|max| *max > 0);
+        if count.is_none() {
+            let message = format!("`max = {}` is not a number of restarts", max.value);
+            let diagnostic =
+                Diagnostic::new(Code::LimitZero, message).at(max.span, format!("expected 1 to {}", u32::MAX));
+            self.push(diagnostic.help("`on_fault = \"stop\"` means no restart"));
+        }
+        if within_ns == Some(0) {
+            self.push(
+                Diagnostic::new(Code::LimitZero, "`within` of zero limits nothing").at(within.span, "expected a time"),
+            );
+            return None;
+        }
+        let (max, within_ns, backoff_ns) = (count?, within_ns?, backoff_ns?);
+        if backoff_ns.saturating_mul(u64::from(max)) >= within_ns {
+            self.never_reached(max, within, within_ns, health.backoff.as_ref(), backoff_ns);
+        }
+        Some(HealthPolicy::Restart { max, within_ns, backoff_ns })
+    }
+
+    /// Warns of a limit that the back-off keeps from being reached.
+    fn never_reached(
+        &mut self,
+        max: u32,
+        within: &Located<Duration>,
+        within_ns: u64,
+        backoff: Option<&Located<Duration>>,
+        backoff_ns: u64,
+    ) {
+        let message = format!("the limit of {max} restarts within {} can never be reached", format_duration(within_ns));
+        let note = format!("{max} restarts with a wait of {} before each take longer", format_duration(backoff_ns));
+        let place = backoff.map_or(within.span, |backoff| backoff.span);
+        let diagnostic = Diagnostic::new(Code::LimitNeverReached, message).at(place, "").note(note);
+        self.push(diagnostic.help("lower `backoff` or raise `within`"));
+    }
+
+    /// Resolves the watchdog: `None` for a bad one.
+    pub(super) fn watchdog(&mut self, partition: &Partition) -> Option<Option<u64>> {
+        let Some(watchdog) = &partition.watchdog else {
+            return Some(None);
+        };
+        let period_ns = self.duration(watchdog)?;
+        if !WATCHDOG_NS.contains(&period_ns) {
+            let message = format!("a watchdog cannot have a period of {}", format_duration(period_ns));
+            self.push(Diagnostic::new(Code::BadWatchdog, message).at(watchdog.span, "expected 1 ms to 10 min"));
+            return None;
+        }
+        Some(Some(period_ns))
+    }
+}

@@ -1,0 +1,159 @@
+//! The JSON Schema says what the checker says: an editor with the schema shows no mistake that is none and none of form less.
+//!
+//! The validator here knows just the words that the generated schema uses and refuses others, so it cannot pass by ignoring
+//! one.
+
+mod support;
+
+use bulkhead_description::schema;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use toml::de::{DeTable, DeValue};
+
+/// Codes of mistakes of form that a schema can express.
+const FORM: &[&str] = &["BH0003", "BH0004", "BH0005", "BH0006", "BH0007"];
+
+fn to_json(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Integer(number) => {
+            let magnitude = u64::from_str_radix(number.as_str(), number.radix());
+            magnitude.map_or_else(|_| Value::from(-1), Value::from)
+        }
+        DeValue::Boolean(state) => Value::from(*state),
+        DeValue::Array(items) => items.iter().map(|item| to_json(item.get_ref())).collect(),
+        DeValue::Table(table) => table_to_json(table),
+        other => Value::from(other.type_str()),
+    }
+}
+
+fn table_to_json(table: &DeTable<'_>) -> Value {
+    let members = table.iter().map(|(key, value)| (key.get_ref().to_string(), to_json(value.get_ref())));
+    Value::Object(members.collect::<Map<_, _>>())
+}
+
+/// Returns the first mistake of a value, or `None`.
+fn mistake(value: &Value, schema: &Value, root: &Value) -> Option<String> {
+    let Some(words) = schema.as_object() else { return (schema != &json!(true)).then(|| String::from("refused")) };
+    words.iter().find_map(|(word, rule)| match word.as_str() {
+        "$schema" | "title" | "description" | "definitions" | "examples" | "default" | "format" => None,
+        "$ref" => mistake(value, root.pointer(rule.as_str()?.strip_prefix('#')?).expect("a definition"), root),
+        "type" => (!has_type(value, rule)).then(|| format!("{value} is not {rule}")),
+        "const" => (value != rule).then(|| format!("{value} is not {rule}")),
+        "enum" => (!rule.as_array()?.contains(value)).then(|| format!("{value} is none of {rule}")),
+        "minimum" => value
+            .as_f64()
+            .filter(|number| *number < rule.as_f64().unwrap_or(0.0))
+            .map(|_| format!("{value} is too small")),
+        "maximum" => value
+            .as_f64()
+            .filter(|number| *number > rule.as_f64().unwrap_or(0.0))
+            .map(|_| format!("{value} is too large")),
+        // Patterns are about quantities, which the checker reports as mistakes of content.
+        "pattern" => None,
+        "items" => value.as_array()?.iter().find_map(|item| mistake(item, rule, root)),
+        "required" => rule
+            .as_array()?
+            .iter()
+            .find(|key| value.as_object().is_some_and(|object| !object.contains_key(key.as_str().unwrap_or(""))))
+            .map(|key| format!("{key} is missing")),
+        "properties" => {
+            rule.as_object()?.iter().find_map(|(key, rule)| value.get(key).and_then(|value| mistake(value, rule, root)))
+        }
+        "additionalProperties" => {
+            assert_eq!(rule, &json!(false));
+            let known = words.get("properties").and_then(Value::as_object);
+            value
+                .as_object()?
+                .keys()
+                .find(|key| !known.is_some_and(|known| known.contains_key(*key)))
+                .map(|key| format!("{key} is unknown"))
+        }
+        "allOf" => rule.as_array()?.iter().find_map(|one| mistake(value, one, root)),
+        "anyOf" | "oneOf" => {
+            let fitting = rule.as_array()?.iter().filter(|one| mistake(value, one, root).is_none()).count();
+            (fitting == 0).then(|| format!("{value} fits none of {rule}"))
+        }
+        other => panic!("the validator does not know the word `{other}`"),
+    })
+}
+
+fn has_type(value: &Value, rule: &Value) -> bool {
+    match rule.as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64() || value.is_i64(),
+        Some("boolean") => value.is_boolean(),
+        other => panic!("type {other:?} is not used: TOML has no null, and every choice is spelt out"),
+    }
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let entries = ["tests/good", "tests/bad"]
+        .into_iter()
+        .flat_map(|directory| std::fs::read_dir(directory).expect("a directory"));
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|one| one == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn schema_and_checker_agree_about_form() {
+    let schema = schema::description();
+    let mut refused = 0;
+    for path in fixtures() {
+        let text = std::fs::read_to_string(&path).expect("a fixture can be read");
+        let Ok(root) = DeTable::parse(&text) else { continue };
+        let found = mistake(&table_to_json(root.get_ref()), &schema, &schema);
+        let report = match bulkhead_description::load(&path, &support::options()) {
+            Ok(loaded) => loaded.warnings,
+            Err(report) => report,
+        };
+        let is_form = report.diagnostics.iter().any(|one| FORM.contains(&one.code.name()));
+        // A bare number is reported with its missing unit, which says more; a schema can only call it a wrong type.
+        let is_bare_quantity = report.diagnostics.iter().any(|one| one.code.name() == "BH0008");
+        assert!(
+            found.is_some() == is_form || is_bare_quantity,
+            "{}: schema says {found:?}, checker says\n{}",
+            path.display(),
+            report.to_text(false)
+        );
+        refused += usize::from(found.is_some());
+    }
+    assert!(refused >= FORM.len(), "only {refused} fixtures have mistakes of form");
+}
+
+#[test]
+fn built_in_boards_fit_the_schema() {
+    let schema = schema::board();
+    for (name, text) in bulkhead_description::board::BUILT_IN {
+        let root = DeTable::parse(text).expect("TOML");
+        assert_eq!(mistake(&table_to_json(root.get_ref()), &schema, &schema), None, "{name}");
+    }
+}
+
+#[test]
+fn every_key_is_described() {
+    for (what, schema) in [("system", schema::description()), ("board", schema::board())] {
+        let root_keys = schema["properties"].as_object().expect("keys").len();
+        assert!(root_keys >= 7, "{what}: {root_keys} keys");
+        let definitions = schema["definitions"].as_object().expect("definitions");
+        for table in definitions.values().chain([&schema]) {
+            for (key, rule) in table.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                let text = rule["description"].as_str().unwrap_or_else(|| panic!("{what}: `{key}` has no description"));
+                assert!(text.ends_with(['.', ':', ')']), "{what}: `{key}`: {text}");
+            }
+        }
+        assert!(!schema.to_string().contains("null"), "{what}: TOML has no null");
+    }
+}
+
+#[test]
+fn schemas_name_their_version() {
+    assert_eq!(schema::description()["properties"]["version"]["const"], 1);
+    assert_eq!(schema::board()["properties"]["version"]["const"], 1);
+}
