@@ -204,6 +204,8 @@ impl<M: SharedMemory> SamplingReader<M> {
         let first = self.epoch == 0;
         self.epoch = epoch;
         self.last = 0;
+        // Echoed at once, so that the next incarnation avoids this epoch even if no value of it was ever read.
+        self.window.memory.store_release(READER_PAIR_EPOCH, pack(0, epoch));
         if first { Ok(()) } else { Err(SampleError::PeerReset { generation: self.peer_status().generation }) }
     }
 

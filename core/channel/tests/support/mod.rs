@@ -1,6 +1,8 @@
 //! Memory for tests: a window as an array of atomics, and what the monitor does to it in a restart.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod hostile;
+
 use bulkhead_channel::{Geometry, SharedMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
 
