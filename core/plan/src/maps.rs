@@ -130,11 +130,25 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
         let input = system.board.gicr.0 + GICR_BYTES / 2;
         mappings.push(Mapping { input, output: frame, bytes: GICR_BYTES / 2, attributes: Attributes::STAGE2_DEVICE });
     }
-    for device in partition.devices.iter().filter_map(|device| system.board.devices.get(*device)) {
-        let (start, end) = device_pages(device.address, device.bytes);
-        mappings.push(Mapping { input: start, output: PhysicalAddress(start), bytes: end - start, attributes: Attributes::STAGE2_DEVICE });
+    let devices = partition.devices.iter().filter_map(|device| system.board.devices.get(*device));
+    for (start, end) in united_pages(devices.map(|device| device_pages(device.address, device.bytes)).collect()) {
+        let output = PhysicalAddress(start);
+        mappings.push(Mapping { input: start, output, bytes: end - start, attributes: Attributes::STAGE2_DEVICE });
     }
     mappings
+}
+
+/// Joins ranges that overlap: several devices of one partition may lie in one page, which is mapped once.
+fn united_pages(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut united: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match united.last_mut() {
+            Some(last) if start < last.1 => last.1 = last.1.max(end),
+            _ => united.push((start, end)),
+        }
+    }
+    united
 }
 
 /// Returns the whole pages around a device's registers: first byte and one past the last.

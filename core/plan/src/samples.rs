@@ -110,11 +110,11 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
     }
 }
 
-/// Returns a Linux partition with 64 MiB of RAM, a kernel of 3 MB and an initial RAM file system.
+/// Returns a Linux partition with 64 MiB of RAM, a kernel of 2.2 MB and an initial RAM file system.
 #[must_use]
 pub fn linux(name: &str, cores: &[usize]) -> Partition {
     let mut kernel = arm64_header(5 << 20);
-    kernel.resize(3_000_000, 0x11);
+    kernel.resize(2_200_000, 0x11);
     Partition {
         memory_bytes: 64 << 20,
         image: GuestImage::Linux { kernel, initrd: vec![0x70; 70_001], command_line: String::from("quiet panic=1") },

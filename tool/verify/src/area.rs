@@ -79,7 +79,7 @@ pub(crate) struct Area {
 
 /// All declared ranges by address.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Areas(pub(crate) Vec<Area>);
+pub(crate) struct Areas(pub(crate) Vec<Area>, Vec<(u64, Use)>);
 
 /// States whether two ranges share an address.
 pub(crate) fn overlap(first: &Range<u64>, second: &Range<u64>) -> bool {
@@ -102,6 +102,10 @@ impl Areas {
     }
 
     fn add(&mut self, start: u64, bytes: u64, owner: Use) {
+        // Copies of segments have an alignment of their own, checked with them.
+        if start % PAGE != 0 && !matches!(owner, Use::Pristine(_)) {
+            self.1.push((start, owner));
+        }
         if start != 0 && bytes != 0 {
             self.0.push(Area { range: start - start % PAGE..page_end(start.saturating_add(bytes)), owner });
         }
@@ -185,6 +189,9 @@ impl Areas {
     }
 
     fn check_places(&self, view: &View<'_>, findings: &mut Findings) {
+        for (start, owner) in &self.1 {
+            findings.add(Code::AreaPlace, format!("{owner:?} at {start:#x} does not start on a page"));
+        }
         let (plan, file, monitor, ram) = (view.plan_range(), view.file_range(), view.monitor_range(), view.ram_range());
         for area in &self.0 {
             let (place, code, what) = match area.owner {

@@ -9,7 +9,7 @@ use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNE
 use bulkhead_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation,
 };
-use bulkhead_abi::plan::{INTERRUPT_DOORBELL, PCI_IVSHMEM, WINDOW_UART};
+use bulkhead_abi::plan::{INTERRUPT_DOORBELL, PCI_IVSHMEM, WINDOW_GICR, WINDOW_UART};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
 use std::ops::Range;
 
@@ -68,7 +68,12 @@ pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: 
         for (index, function) in partition.plan.pci.iter().take(partition.plan.pci_count as usize).enumerate() {
             if function.kind == PCI_IVSHMEM {
                 let found = Found { window: function.memory.0, window_bytes: None, is_source: function.position == 0, doorbell: function.doorbell, interrupt: function.interrupt };
-                ends.extend(end(partition, &found, &format!("PCI function {index}"), map, findings));
+                let end = end(partition, &found, &format!("PCI function {index}"), map, findings);
+                let used = end.as_ref().map_or(0, |end| CHANNEL_WRITER_OFFSET + (end.writer.end - end.writer.start));
+                findings.require(used <= function.memory_bytes, Code::PciFunction, || {
+                    format!("PCI function {index} of partition \"{}\" maps {used:#x} bytes, its BAR has {:#x}", partition.name(), function.memory_bytes)
+                });
+                ends.extend(end);
             }
         }
     }
@@ -144,7 +149,7 @@ fn end(partition: &Partition, found: &Found, what: &str, map: &Map, findings: &m
 fn check_information(view: &View<'_>, partition: &Partition, information: &GuestInformation, findings: &mut Findings) {
     let (plan, header) = (&partition.plan, &view.header);
     let ram = plan.ram.first().copied().unwrap_or_default();
-    let uart = plan.windows.iter().find(|window| window.kind == WINDOW_UART).map_or(GuestAddress(0), |window| window.guest);
+    let window = |kind| plan.windows.iter().find(|window| window.kind == kind).map_or(GuestAddress(0), |window| window.guest);
     let has_console = partition.entry.guest_console.0 != 0;
     let console = if has_console { (GUEST_CONSOLE, partition.entry.console_bytes) } else { (GuestAddress(0), 0) };
     let terminated = information.arguments.last() == Some(&0);
@@ -154,7 +159,8 @@ fn check_information(view: &View<'_>, partition: &Partition, information: &Guest
         ("distributor", information.gicd.0 == header.gicd.0),
         ("RAM", information.ram == ram.guest && information.ram_bytes == ram.bytes),
         ("number of vCPUs", information.vcpu_count == plan.vcpu_count),
-        ("UART", information.uart == uart),
+        ("redistributor", information.gicr == window(WINDOW_GICR)),
+        ("UART", information.uart == window(WINDOW_UART)),
         ("console ring", (information.console, information.console_bytes) == console),
         ("number of ports", information.port_count as usize <= MAX_PORTS),
         ("end of the arguments", terminated),

@@ -1,9 +1,10 @@
 //! `bulkhead verify`: the verdict on an image file, for people or programs.
 
-use crate::{Verdict, verify_bytes};
+use crate::{Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,20 +48,23 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
         }
     };
     let verdict = verify_bytes(&bytes);
-    match arguments.format {
-        Format::Text => print!("{}", to_text(&arguments.image, &verdict)),
-        Format::Json => println!("{:#}", to_json(&arguments.image, &verdict)),
-    }
+    let sha256 = hash_text(&bytes);
+    let text = match arguments.format {
+        Format::Text => to_text(&arguments.image, &sha256, &verdict),
+        Format::Json => format!("{:#}\n", to_json(&arguments.image, &sha256, &verdict)),
+    };
+    // The exit code is the answer; a reader that went away early is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
 }
 
 /// Returns the hash as 64 hexadecimal digits.
-fn hash_text(verdict: &Verdict) -> String {
-    verdict.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hash_text(bytes: &[u8]) -> String {
+    hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The form for people.
-fn to_text(image: &Path, verdict: &Verdict) -> String {
+fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
     let extent = &verdict.extent;
     let mut text = String::new();
     for finding in &verdict.findings {
@@ -71,7 +75,7 @@ fn to_text(image: &Path, verdict: &Verdict) -> String {
             text,
             "{}: accepted\n  sha256 {}\n  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked\n  {} bytes are writable by guests, each by one partition; no guest reaches the monitor, its tables, or another partition",
             image.display(),
-            hash_text(verdict),
+            sha256,
             extent.cores,
             extent.partitions,
             extent.channels,
@@ -79,13 +83,13 @@ fn to_text(image: &Path, verdict: &Verdict) -> String {
             extent.table_pages,
             extent.guest_writable_bytes,
         ),
-        false => writeln!(text, "{}: refused, {} finding(s)\n  sha256 {}", image.display(), verdict.findings.len(), hash_text(verdict)),
+        false => writeln!(text, "{}: refused, {} finding(s)\n  sha256 {}", image.display(), verdict.findings.len(), sha256),
     };
     text
 }
 
 /// The form for programs.
-fn to_json(image: &Path, verdict: &Verdict) -> Value {
+fn to_json(image: &Path, sha256: &str, verdict: &Verdict) -> Value {
     let findings: Vec<Value> = verdict
         .findings
         .iter()
@@ -95,7 +99,7 @@ fn to_json(image: &Path, verdict: &Verdict) -> Value {
     json!({
         "version": JSON_VERSION,
         "image": image.display().to_string(),
-        "sha256": hash_text(verdict),
+        "sha256": sha256,
         "accepted": verdict.is_accepted(),
         "findings": findings,
         "extent": {

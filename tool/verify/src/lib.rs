@@ -58,8 +58,6 @@ pub struct Extent {
 /// The outcome for one image.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// SHA-256 of the image.
-    pub sha256: [u8; 32],
     /// What is wrong; empty for a good image.
     pub findings: Vec<Finding>,
     /// What was read.
@@ -85,7 +83,13 @@ impl Verdict {
 pub fn verify_bytes(bytes: &[u8]) -> Verdict {
     let mut findings = Findings::default();
     let extent = examine(bytes, &mut findings).unwrap_or_default();
-    Verdict { sha256: Sha256::digest(bytes).into(), findings: findings.0, extent }
+    Verdict { findings: findings.0, extent }
+}
+
+/// Returns the SHA-256 of an image, which names the bytes that a verdict is about.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// Runs all checks; `None` when the image cannot be read far enough.

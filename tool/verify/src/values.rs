@@ -8,6 +8,8 @@ use bulkhead_abi::plan::{
     MAX_WINDOWS, MDCR, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, VTCR,
 };
 use bulkhead_abi::MAX_CORES;
+use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
+use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -39,6 +41,14 @@ fn check_identity(core: &Core, seen: &mut HashSet<u64>, findings: &mut Findings)
     });
     let same = boot.counters == plan.counters && boot.trace == plan.trace && boot.trace_bytes == plan.trace_bytes;
     findings.require(same, Code::BootRecord, || format!("core {index}: boot record and plan name different counters or trace rings"));
+    findings.require(is_ring(plan.trace_bytes, TRACE_HEADER_BYTES, size_of::<TraceRecord>() as u64), Code::PlanValue, || {
+        format!("core {index}: a trace ring of {} bytes does not hold a power of two of records", plan.trace_bytes)
+    });
+}
+
+/// States whether a ring has a header and a power of two of entries.
+fn is_ring(bytes: u64, header_bytes: u64, entry_bytes: u64) -> bool {
+    bytes.checked_sub(header_bytes).is_some_and(|rest| rest % entry_bytes == 0 && (rest / entry_bytes).is_power_of_two())
 }
 
 fn check_registers(core: &Core, contents: &Contents, findings: &mut Findings) {
@@ -147,5 +157,9 @@ fn check_words(partition: &Partition, findings: &mut Findings) {
         _ => false,
     };
     findings.require(good, Code::PlanValue, || format!("partition \"{name}\" has health policy {} without its limits", health.policy));
+    let console_bytes = partition.entry.console_bytes;
+    findings.require(console_bytes == 0 || is_ring(console_bytes, CONSOLE_HEADER_BYTES, 8), Code::PlanValue, || {
+        format!("partition \"{name}\": a console ring of {console_bytes} bytes does not hold a power of two of entries")
+    });
     findings.require(plan.reserved == 0, Code::PlanValue, || format!("partition \"{name}\" sets a reserved word"));
 }
