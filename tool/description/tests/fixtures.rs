@@ -198,6 +198,32 @@ fn every_key_is_resolved() {
 }
 
 #[test]
+fn good_fixtures_are_accepted() {
+    for path in fixtures("tests/good") {
+        let (system, report) = check(&path);
+        assert!(system.is_some(), "{}:\n{}", path.display(), report.to_text(false));
+    }
+}
+
+#[test]
+fn examples_of_the_repository_lack_nothing_but_their_guests() {
+    let nowhere = bulkhead_description::Options { guests: Some(PathBuf::from("no-such-directory")) };
+    let mut count = 0;
+    for entry in std::fs::read_dir("../../systems").expect("the examples can be read") {
+        let path = entry.expect("an entry").path();
+        let report = match load(&path, &nowhere) {
+            Ok(loaded) => loaded.warnings,
+            Err(report) => report,
+        };
+        let errors = report.diagnostics.iter().filter(|one| one.severity() == bulkhead_description::Severity::Error);
+        let unexpected: Vec<_> = errors.filter(|one| one.code != Code::GuestFileMissing).collect();
+        assert!(unexpected.is_empty(), "{}: {unexpected:?}", path.display());
+        count += 1;
+    }
+    assert!(count >= 5, "only {count} examples");
+}
+
+#[test]
 fn defaults_are_those_of_the_reference() {
     let system = check(Path::new("tests/good/smallest.toml")).0.expect("accepted");
     let partition = &system.partitions[0];

@@ -41,9 +41,9 @@ impl Resolver<'_> {
     }
 
     fn device(&mut self, partition: &Partition, device: &Located<Device>) -> Option<Given> {
-        let (name, dma, wanted) = match &device.value {
-            Device::Name(name) => (name, None, None),
-            Device::Table(table) => (&table.name, table.dma.as_ref(), table.interrupts.as_ref()),
+        let (name, wanted) = match &device.value {
+            Device::Name(name) => (name, None),
+            Device::Table(table) => (&table.name, table.interrupts.as_ref()),
         };
         let Some(index) = self.board.board.devices.iter().position(|one| one.name == name.value) else {
             self.unknown_device(name);
@@ -53,7 +53,7 @@ impl Resolver<'_> {
             self.board.board.devices.get(index)?.clone(),
             self.board.dma_confinable.get(index).copied().unwrap_or(true),
         );
-        self.dma_rules(partition, device.span, &facts, dma, confinable);
+        self.dma_rules(partition, device, &facts, confinable);
         let interrupts = match wanted {
             None => facts.interrupts.iter().map(|interrupt| interrupt.intid).collect(),
             Some(wanted) => wanted.iter().filter_map(|intid| self.wanted_interrupt(partition, &facts, intid)).collect(),
@@ -81,11 +81,13 @@ impl Resolver<'_> {
     fn dma_rules(
         &mut self,
         partition: &Partition,
-        place: Span,
+        given: &Located<Device>,
         device: &model::BoardDevice,
-        dma: Option<&Located<Dma>>,
         confinable: bool,
     ) {
+        let place = given.span;
+        let dma = promise(given);
+        let given = &given.value;
         if !device.dma {
             self.does_not_apply(
                 dma.map(|dma| dma.span),
@@ -109,12 +111,16 @@ impl Resolver<'_> {
             );
         } else if dma.is_none() {
             let message = format!("device `{}` can write memory by itself", device.name);
-            let replacement = format!("{{ name = \"{}\", dma = \"trusted\" }}", device.name);
+            let replacement = match given {
+                Device::Name(_) => (place, format!("{{ name = \"{}\", dma = \"trusted\" }}", device.name)),
+                // Only the name is replaced, so that the other keys of the table stay.
+                Device::Table(table) => (table.name.span, format!("\"{}\", dma = \"trusted\"", device.name)),
+            };
             let diagnostic =
                 Diagnostic::new(Code::DmaNotTrusted, message).at(place, "its DMA is not confined").note(why);
             self.push(diagnostic.suggest(
-                place,
-                replacement,
+                replacement.0,
+                replacement.1,
                 "if you trust whoever drives it, say so; the report then lists it as a hazard",
             ));
         }
@@ -122,17 +128,14 @@ impl Resolver<'_> {
 
     /// Warns of devices whose DMA was accepted, once for a partition.
     fn dma_hazard(&mut self, partition: &Partition, given: &[Given]) {
-        let has_promise = |place: Span| {
-            partition.devices.iter().any(|device| {
-                device.span == place && matches!(&device.value, Device::Table(table) if table.dma.is_some())
-            })
+        let is_hazard = |device: &&Given| {
+            let has_dma = self.board.board.devices.get(device.index).is_some_and(|facts| facts.dma);
+            let is_promised = partition.devices.iter().any(|one| one.span == device.span && promise(one).is_some());
+            let is_refused = !is_trusted(partition) && self.board.dma_confinable.get(device.index) == Some(&false);
+            has_dma && is_promised && !is_refused
         };
-        let of_board = &self.board.board.devices;
-        let hazards: Vec<&Given> = given
-            .iter()
-            .filter(|device| of_board.get(device.index).is_some_and(|facts| facts.dma) && has_promise(device.span))
-            .collect();
-        let Some(first) = hazards.first().filter(|_| is_trusted(partition)) else {
+        let hazards: Vec<&Given> = given.iter().filter(is_hazard).collect();
+        let Some(first) = hazards.first() else {
             return;
         };
         let names: Vec<&str> = hazards.iter().map(|device| self.device_name(device.index)).collect();
@@ -332,6 +335,14 @@ impl Resolver<'_> {
             }
         }
         board
+    }
+}
+
+/// What is promised about the DMA of a given device.
+fn promise(device: &Located<Device>) -> Option<&Located<Dma>> {
+    match &device.value {
+        Device::Name(_) => None,
+        Device::Table(table) => table.dma.as_ref(),
     }
 }
 
