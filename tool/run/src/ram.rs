@@ -133,7 +133,7 @@ fn directory_with_room(parents: &[PathBuf], bytes: u64) -> Result<PathBuf, RunEr
 fn free_bytes(directory: &Path) -> io::Result<u64> {
     let facts = rustix::fs::statvfs(directory)?;
     let free = facts.f_bavail.saturating_mul(facts.f_frsize);
-    let is_memory = i64::try_from(rustix::fs::statfs(directory)?.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC);
+    let is_memory = rustix::fs::statfs(directory)?.f_type == TMPFS_MAGIC;
     let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_memory(&text));
     Ok(available.filter(|_| is_memory).map_or(free, |available| free.min(available)))
 }

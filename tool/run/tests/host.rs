@@ -2,6 +2,7 @@
 
 mod common;
 
+use bulkhead_run::perfetto::perfetto_json;
 use bulkhead_run::qemu::{Version, check_version, parse_version};
 use bulkhead_run::qmp::Qmp;
 use bulkhead_run::trace::Trace;
@@ -164,6 +165,19 @@ fn trace_records_are_merged_by_time_and_named() {
     let json = trace.json(&observer);
     assert_eq!(json["records"][16]["kind"], "interrupt");
     assert_eq!(json["records"][16]["partition"], "control");
+    let perfetto = perfetto_json(&trace, &observer);
+    let events = perfetto["traceEvents"].as_array().expect("a list");
+    let named = |name: &str| events.iter().find(|event| event["args"]["name"] == name).expect("a named track");
+    assert_eq!(named("core 2: control, vCPU 0")["tid"], 2);
+    let interrupt = events.iter().find(|event| event["args"]["text"] == "interrupt 27").expect("an instant");
+    // 20 ticks of 16 ns.
+    assert_eq!((&interrupt["ts"], &interrupt["tid"], &interrupt["pid"]), (&0.32.into(), &2.into(), &1.into()));
+    let slices: Vec<_> = events.iter().filter(|event| event["pid"] == 2 && event["ph"] != "M").collect();
+    assert_eq!(
+        (&slices[0]["ph"], &slices[0]["name"], &slices[0]["ts"]),
+        (&"B".into(), &"stopped".into(), &0.48.into())
+    );
+    assert_eq!((slices.len(), &slices[1]["ph"]), (2, &"E".into()), "each slice that begins ends");
 }
 
 /// A QEMU that answers each line it reads with the next prepared text.

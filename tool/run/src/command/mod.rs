@@ -11,7 +11,7 @@ mod trace;
 pub use attach::{AttachArguments, attach};
 pub use run::{RunArguments, run};
 pub use stats::{StatsArguments, stats, stats_json, stats_text};
-pub use trace::{TraceArguments, trace};
+pub use trace::{TraceArguments, TraceFormat, trace};
 
 use crate::control::Visit;
 use crate::error::{RunError, exit_code};

@@ -1,7 +1,7 @@
 //! `bulkhead run`: starts a system on QEMU and shows its consoles until it ends.
 
 use super::show::{Show, partitions_json, wants_colour};
-use super::{Format, parse_duration};
+use super::{Format, TraceFormat, parse_duration};
 use crate::control::ControlServer;
 use crate::diagnosis::{reason_name, state_name};
 use crate::error::{RunError, exit_code};
@@ -14,7 +14,7 @@ use crate::trace::TraceCollector;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use serde_json::{Value, json};
 use std::io::{self, Stdout, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -63,9 +63,12 @@ pub struct RunArguments {
     /// Load a QEMU plugin (argument of QEMU's `-plugin`; may be repeated).
     #[arg(long, value_name = "PLUGIN")]
     pub plugin: Vec<String>,
-    /// Write all trace records of the run to this file, as JSON.
+    /// Write all trace records of the run to this file.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Form of the trace file.
+    #[arg(long, value_enum, default_value_t = TraceFormat::Perfetto)]
+    pub trace_format: TraceFormat,
     /// Further arguments for QEMU.
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     pub extra: Vec<String>,
@@ -245,7 +248,9 @@ impl Run {
         if let (Some(path), Some(trace), Some(observer)) =
             (&arguments.trace, self.trace.take(), self.machine.observer())
         {
-            write_trace(path, trace, observer)?;
+            let text = arguments.trace_format.write(&trace.finish(observer), observer);
+            std::fs::write(path, text)
+                .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
         }
         let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
         let code = match &outcome {
@@ -319,10 +324,4 @@ fn stopped_partitions(observer: &Observer) -> Vec<String> {
         (status.state == STATE_STOPPED).then(|| format!("partition {name} was {state}: {reason} ({place})"))
     });
     stopped.collect()
-}
-
-fn write_trace(path: &Path, trace: TraceCollector, observer: &Observer) -> Result<(), RunError> {
-    let trace = trace.finish(observer).json(observer);
-    std::fs::write(path, format!("{trace}\n"))
-        .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))
 }
