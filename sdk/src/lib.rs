@@ -44,6 +44,8 @@ mod memory;
 #[cfg(target_os = "none")]
 pub mod mmio;
 #[cfg(target_os = "none")]
+pub mod port;
+#[cfg(target_os = "none")]
 pub mod psci;
 #[cfg(target_os = "none")]
 pub mod secondary;
@@ -53,3 +55,4 @@ mod start;
 pub mod timer;
 
 pub use bulkhead_abi as abi;
+pub use bulkhead_channel as channel;

@@ -1,0 +1,133 @@
+//! Hostile guest: tries to break out of its partition, attack by attack, and says what it expects before each.
+//!
+//! Arguments: `attacks=all` (default), `attacks=list` (print what there is and end), `attack=N` (that one alone),
+//! `watchdog=1` (the partition has a watchdog; the attack "silence" is tried and heartbeats are sent otherwise).
+//!
+//! Output is one line before and one after each attack:
+//!
+//! ```text
+//! attack 17 read the physical PCI window: expect fault
+//! attack 17 result contained: restarted, reason 1
+//! ```
+//!
+//! Verdicts: `contained` (as stated), `unexpected` (otherwise, nothing gained), `escaped` (something gained), `skipped`.
+//! First come the attacks that this guest survives, then those that end its run: the health policy restarts it (give it
+//! `on_fault = "restart"` with a limit above the number of attacks) and it goes on with the next. PSCI SYSTEM_OFF is last.
+#![no_std]
+#![no_main]
+
+mod attack;
+mod attacks;
+mod progress;
+mod trial;
+
+use attack::{Attack, Expectation, Outcome, Verdict};
+use bulkhead_sdk::{arguments, exception, hypercall, information, interrupt, println};
+use progress::Progress;
+
+bulkhead_sdk::entry!(main);
+
+fn main() {
+    exception::on_fault(trial::handle);
+    interrupt::on_interrupt(attacks::interrupts::take_interrupt);
+    let text = information::arguments();
+    if arguments::value(text, "attacks") == Some("list") {
+        for (number, attack) in attacks::all() {
+            announce(number, attack);
+        }
+        return;
+    }
+    let mut progress = Progress::load().unwrap_or_default();
+    let finished = conclude_interrupted(&mut progress);
+    match arguments::number(text, "attack") {
+        Some(_) if finished => {}
+        Some(wanted) => attacks::all().filter(|(number, _)| *number == wanted).for_each(|item| try_one(item, &mut progress)),
+        None => try_all(&mut progress),
+    }
+    summarise(&progress);
+}
+
+/// After a restart: says what became of the attack that was under way. Returns whether there was one.
+fn conclude_interrupted(progress: &mut Progress) -> bool {
+    let Some((number, attack)) = attacks::all().find(|(number, _)| *number == progress.attack) else {
+        return false;
+    };
+    let reason = information::information()
+        .and_then(|page| hypercall::partition_status(page.partition).ok())
+        .map_or(0, |status| status.reason);
+    let outcome = match attack.expectation {
+        Expectation::Fault | Expectation::Restart => Outcome::contained("restarted, reason", reason),
+        _ => Outcome::unexpected("restarted, reason", reason),
+    };
+    report(number, outcome, progress);
+    true
+}
+
+/// Attacks in the order in which they are tried: survivable ones, ending ones, off.
+fn order() -> impl Iterator<Item = (u64, &'static Attack)> {
+    let stage = |attack: &Attack| match attack.expectation {
+        Expectation::Off => 2,
+        expectation => u8::from(expectation.ends_run()),
+    };
+    (0..3).flat_map(move |wanted| attacks::all().filter(move |(_, attack)| stage(attack) == wanted))
+}
+
+fn try_all(progress: &mut Progress) {
+    let done = progress.attack;
+    let next = order().position(|(number, _)| number == done).map_or(0, |position| position + 1);
+    let last = attacks::all().count() as u64;
+    for item in order().skip(next) {
+        let (number, attack) = item;
+        let is_alone = attack.expectation == Expectation::Off && number != last;
+        if is_alone {
+            announce(number, attack);
+            report(number, Outcome::skipped("ends the run, select it alone"), progress);
+        } else if attack.expectation.ends_run() && !Progress::is_kept() {
+            announce(number, attack);
+            report(number, Outcome::skipped("no memory outlives a restart here"), progress);
+        } else {
+            if attack.expectation == Expectation::Off {
+                summarise(progress);
+            }
+            try_one(item, progress);
+        }
+    }
+}
+
+fn announce(number: u64, attack: &Attack) {
+    println!("attack {number} {}: expect {}", attack.name, attack.expectation);
+}
+
+fn try_one((number, attack): (u64, &Attack), progress: &mut Progress) {
+    if arguments::number(information::arguments(), "watchdog") == Some(1) {
+        // Without Bulkhead below there is no watchdog to tell.
+        let _ = hypercall::heartbeat();
+    }
+    announce(number, attack);
+    progress.attack = number;
+    progress.save();
+    let outcome = match ((attack.run)(), trial::take_stray()) {
+        (outcome, Some(stray)) if outcome.verdict == Verdict::Contained => {
+            Outcome::unexpected("exception beside the attack, ESR", stray.0)
+        }
+        (outcome, _) => outcome,
+    };
+    report(number, outcome, progress);
+}
+
+fn report(number: u64, outcome: Outcome, progress: &mut Progress) {
+    println!("attack {number} result {}: {} {:#x}", outcome.verdict, outcome.note, outcome.value);
+    progress.attack = number;
+    progress.count(outcome.verdict);
+    progress.save();
+}
+
+/// Counts of everything so far; printed before the partition switches itself off.
+fn summarise(progress: &Progress) {
+    let [contained, unexpected, escaped, skipped] =
+        [Verdict::Contained, Verdict::Unexpected, Verdict::Escaped, Verdict::Skipped].map(|verdict| progress.counted(verdict));
+    println!(
+        "attacks done tried={} contained={contained} unexpected={unexpected} escaped={escaped} skipped={skipped}",
+        contained + unexpected + escaped,
+    );
+}
