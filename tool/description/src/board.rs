@@ -300,6 +300,11 @@ fn spares(file: &BoardFile, report: &mut Report) -> Option<Vec<u32>> {
     let mut spares = Vec::new();
     for range in &file.spare_interrupts {
         let (first, last) = (intid(&range.first, report)?, intid(&range.last, report)?);
+        if first > last || spares.iter().any(|spare| (first..=last).contains(spare)) {
+            let message = format!("spare interrupts {first} to {last} are no range, or partly listed before");
+            report.push(Diagnostic::new(Code::BadBoard, message).at(range.span, ""));
+            return None;
+        }
         spares.extend(first..=last);
     }
     Some(spares)
@@ -320,6 +325,20 @@ fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut R
     if file.gicr.stride.value != GICR_STRIDE_BYTES {
         refuse(file.gicr.stride.span, format!("redistributor frames must be {GICR_STRIDE_BYTES:#x} bytes apart"));
     }
+    for (address, span, alignment, what) in [
+        (board.gicd.0, file.gicd.span, GICD_BYTES, "the distributor"),
+        (board.gicr.0, file.gicr.address.span, GICD_BYTES, "the redistributors"),
+        (board.uart.0, file.uart.address.span, PAGE_BYTES, "the UART"),
+    ] {
+        if !address.is_multiple_of(alignment) {
+            refuse(span, format!("the address of {what} must be a multiple of {alignment:#x}"));
+        }
+    }
+    for (index, core) in file.cores.iter().enumerate() {
+        if file.cores.iter().take(index).any(|other| other.value == core.value) {
+            refuse(core.span, format!("two cores have the affinity {:#x}", core.value));
+        }
+    }
     if board.counter_hz == 0 || board.counter_hz > 1_000_000_000 {
         refuse(file.counter_hz.span, String::from("the counter must run at 1 Hz to 1 GHz"));
     }
@@ -330,7 +349,7 @@ fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut R
     check_devices(board, places, report);
 }
 
-/// Checks that no two things of a board have one address.
+/// Checks that no two things of a board have one address, and no device a page with RAM, interrupt controller or UART.
 fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places: &[Span], report: &mut Report) {
     let gicr_bytes = GICR_STRIDE_BYTES * board.core_mpidr.len() as u64;
     let mut used: Vec<(u64, u64, String, Span)> = vec![
@@ -339,13 +358,23 @@ fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places:
         (board.gicr.0, board.gicr.0.saturating_add(gicr_bytes), String::from("the redistributors"), file.gicr.span),
         (board.uart.0, board.uart.0.saturating_add(PAGE_BYTES), String::from("the UART"), file.uart.span),
     ];
+    let not_devices = used.len();
     let devices = board.devices.iter().zip(places);
     used.extend(devices.map(|(device, place)| {
         (device.address.0, device.address.0.saturating_add(device.bytes), format!("device `{}`", device.name), *place)
     }));
     for (index, (start, end, name, span)) in used.iter().enumerate() {
-        for (_, _, other, place) in used.iter().skip(index + 1).filter(|(from, to, ..)| start < to && from < end) {
-            let message = format!("addresses of {name} and {other} overlap");
+        // A device can be given to a partition, and then its whole pages go there.
+        let granule = if index < not_devices { PAGE_BYTES } else { 1 };
+        let touches = |(from, to, ..): &&(u64, u64, String, Span)| {
+            *start < to.checked_next_multiple_of(granule).unwrap_or(u64::MAX) && from - from % granule < *end
+        };
+        for (_, _, other, place) in used.iter().skip(index + 1).filter(touches) {
+            let message = if granule == 1 {
+                format!("addresses of {name} and {other} overlap")
+            } else {
+                format!("{name} and {other} are in one page")
+            };
             report.push(Diagnostic::new(Code::BadBoard, message).at(*place, "").at(*span, "this has them already"));
         }
     }

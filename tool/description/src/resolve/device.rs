@@ -246,22 +246,33 @@ impl Resolver<'_> {
                 self.push(diagnostic);
                 continue;
             }
-            let quiet: Vec<&str> = neighbours
-                .iter()
-                .filter(|other| !all.iter().any(|(_, device)| device.index == **other))
-                .map(|other| self.device_name(*other))
-                .collect();
+            let is_given = |other: &usize| all.iter().any(|(_, device)| device.index == *other);
+            let quiet: Vec<usize> = neighbours.into_iter().filter(|other| !is_given(other)).collect();
             if !quiet.is_empty() && !noted.contains(&(*owner, page)) {
-                let message = format!(
-                    "with device `{}` partition `{}` gets its whole page",
-                    self.device_name(device.index),
-                    self.partition_name(*owner)
-                );
-                let note = format!("the page at {page:#x} also holds {}, without their interrupts", shorten(&quiet));
                 noted.push((*owner, page));
-                self.push(Diagnostic::new(Code::PageNeighbours, message).at(device.span, "").note(note));
+                self.quiet_neighbours(*owner, device, &quiet, page);
             }
         }
+    }
+
+    /// Reports devices that come along because they are in the page of a given one.
+    fn quiet_neighbours(&mut self, owner: usize, device: &Given, quiet: &[usize], page: u64) {
+        let has_dma = |index: &usize| self.board.board.devices.get(*index).is_some_and(|facts| facts.dma);
+        let (name, partition) = (self.device_name(device.index).to_owned(), self.partition_name(owner).to_owned());
+        if let Some(neighbour) = quiet.iter().find(|index| has_dma(index)).filter(|_| !has_dma(&device.index)) {
+            let neighbour = self.device_name(*neighbour).to_owned();
+            let message =
+                format!("the page of device `{name}` also holds `{neighbour}`, which can write memory by itself");
+            let note =
+                format!("partition `{partition}` would get the whole page at {page:#x}, and with it that device");
+            let help = format!("if that is wanted, give it too: `{{ name = \"{neighbour}\", dma = \"trusted\" }}`");
+            self.push(Diagnostic::new(Code::DmaNotTrusted, message).at(device.span, "").note(note).help(help));
+            return;
+        }
+        let names: Vec<&str> = quiet.iter().map(|other| self.device_name(*other)).collect();
+        let message = format!("with device `{name}` partition `{partition}` gets its whole page");
+        let note = format!("the page at {page:#x} also holds {}, without their interrupts", shorten(&names));
+        self.push(Diagnostic::new(Code::PageNeighbours, message).at(device.span, "").note(note));
     }
 
     /// First and one past the last page address of a device.
