@@ -49,7 +49,6 @@ impl<M: Machine> Core<M> {
         if function & 0xbf00_0000 == 0x8600_0000 {
             self.count(Counter::Hypercall);
         } else {
-            self.count(Counter::Exits);
             self.count(Counter::Psci);
         }
         let answer = match call {

@@ -20,7 +20,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Exits that are no hypercall of the partition's own making, summed over reasons (the "stolen" exits).
+    /// Exits that are no call (HVC, SMC) of the guest's own, summed over reasons: the "stolen" ones.
     Exits = 0, "exits";
     /// Physical interrupts taken at EL2.
     Interrupt = 1, "interrupts";
