@@ -3,11 +3,16 @@
 use crate::diagnosis::{exception_class_name, reason_name, state_name};
 use crate::observer::Observer;
 use crate::ram::Ram;
+use bulkhead_abi::hypercall;
 use bulkhead_abi::observe as abi;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TRACE_MAGIC, TraceHeader, TraceRecord};
 use bulkhead_abi::{PhysicalAddress, image::CoreBoot};
 use serde_json::{Value, json};
 
+/// Exception classes of calls, and where the class is in a syndrome (Arm ARM D17.2.37).
+const CLASS_HVC: u32 = 0x16;
+const CLASS_SMC: u32 = 0x17;
+const CLASS_SHIFT: u32 = 26;
 /// Bytes of a record.
 const RECORD_BYTES: u64 = size_of::<TraceRecord>() as u64;
 
@@ -172,14 +177,43 @@ pub fn kind_name(kind: u16) -> &'static str {
     }
 }
 
+/// Returns the name of a call, or its number (Arm DEN 0022 for PSCI, [`bulkhead_abi::hypercall`] for ours).
+#[must_use]
+pub fn call_name(function: u64) -> String {
+    let name = match function {
+        hypercall::CALL_VERSION => "version",
+        hypercall::CALL_HEARTBEAT => "heartbeat",
+        hypercall::CALL_DOORBELL => "doorbell",
+        hypercall::CALL_PARTITION_STATUS => "partition status",
+        hypercall::CALL_PARTITION_SUSPEND => "partition suspend",
+        hypercall::CALL_PARTITION_RESUME => "partition resume",
+        hypercall::CALL_PARTITION_RESTART => "partition restart",
+        0x8400_0000 => "PSCI_VERSION",
+        0x8400_0001 | 0xc400_0001 => "CPU_SUSPEND",
+        0x8400_0002 => "CPU_OFF",
+        0x8400_0003 | 0xc400_0003 => "CPU_ON",
+        0x8400_0004 | 0xc400_0004 => "AFFINITY_INFO",
+        0x8400_0006 => "MIGRATE_INFO_TYPE",
+        0x8400_0008 => "SYSTEM_OFF",
+        0x8400_0009 => "SYSTEM_RESET",
+        0x8400_000a => "PSCI_FEATURES",
+        0x8000_0000 => "SMCCC_VERSION",
+        other => return format!("{other:#x}"),
+    };
+    name.to_owned()
+}
+
 /// Returns a record's meaning in words.
 #[must_use]
 pub fn describe(record: &TraceRecord) -> String {
     let TraceRecord { small, first, second, .. } = *record;
     match record.kind {
         abi::TRACE_GUEST_START => format!("guest start at {first:#x}"),
+        // A call carries its function and first argument; every other exit the syndrome and the address.
+        abi::TRACE_EXIT if matches!(small, CLASS_HVC | CLASS_SMC) => format!("call {}({second:#x})", call_name(first)),
         abi::TRACE_EXIT => {
-            format!("exit: {} (class {small:#x}, ESR {first:#x}) at {second:#x}", exception_class_name(first))
+            let class = exception_class_name(u64::from(small) << CLASS_SHIFT);
+            format!("exit: {class} (class {small:#x}, ESR {first:#x}) at {second:#x}")
         }
         abi::TRACE_INTERRUPT => format!("interrupt {small}"),
         abi::TRACE_STATE => {

@@ -150,7 +150,8 @@ fn trace_records_are_merged_by_time_and_named() {
         let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
         ram.write_at(trace(core), &bytes).expect("in RAM");
     };
-    write(0, &[(10, 1, 0, 0x4000_0000, 0), (30, 4, 5, 1, 0)]);
+    let calls = [(50, 2, 0x16, 0x8400_0008, 7), (60, 2, 0x17, 0xc600_0099, 8), (70, 2, 0x24, 0x9381_0006, 0x4020_52c8)];
+    write(0, &[(10, 1, 0, 0x4000_0000, 0), (30, 4, 5, 1, 0), calls[0], calls[1], calls[2]]);
     write(2, &[(20, 3, 27, 0, 0)]);
     write(1, &[(1, 3, 1, 0, 0); 20]);
     let observer = Observer::new(ram, plan);
@@ -161,6 +162,10 @@ fn trace_records_are_merged_by_time_and_named() {
     assert_eq!(lines[0], "# core 1: 5 older records were overwritten");
     assert_eq!(lines[1], "            10 core 0 linux        guest start at 0x40000000");
     assert_eq!(lines[2], "            20 core 2 control      interrupt 27");
+    assert_eq!(lines[4], "            50 core 0 linux        call SYSTEM_OFF(0x7)");
+    assert_eq!(lines[5], "            60 core 0 linux        call 0xc6000099(0x8)");
+    let abort = "exit: data abort from a lower level (class 0x24, ESR 0x93810006) at 0x402052c8";
+    assert_eq!(lines[6], format!("            70 core 0 linux        {abort}"));
     assert_eq!(lines[3], "            30 core 0 linux        state: stopped (reason: data access outside its memory)");
     let json = trace.json(&observer);
     assert_eq!(json["records"][16]["kind"], "interrupt");
