@@ -93,8 +93,7 @@ fn compiler(kernel: &Path, guest: &Path) -> Command {
         .args(["-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns"])
         // The file must not depend on where it was built.
         .arg(format!("-ffile-prefix-map={}=FreeRTOS-Kernel", kernel.display()))
-        .arg(format!("-ffile-prefix-map={}=guest", guest.display()))
-        .arg(format!("-ffile-prefix-map={}=.", guest.parent().unwrap_or(guest).display()))
+        .arg(format!("-ffile-prefix-map={}=freertos", guest.parent().unwrap_or(guest).display()))
         .arg("-I")
         .arg(guest)
         // string.h and stdlib.h: the kernel includes them, a freestanding compiler has none.
