@@ -94,7 +94,7 @@ impl QemuProcess {
     }
 
     /// Returns the last lines of standard error.
-    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+    fn stderr_tail(&self) -> Vec<String> {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
@@ -106,7 +106,7 @@ impl Drop for QemuProcess {
 }
 
 /// Says in words how a process ended.
-pub(crate) fn status_text(status: &ExitStatus) -> String {
+fn status_text(status: &ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),

@@ -89,6 +89,13 @@ pub enum RunError {
         /// State of each core and partition, one line each.
         state: Vec<String>,
     },
+    /// The system ended before what was waited for.
+    EndedEarly {
+        /// What was waited for.
+        waiting_for: String,
+        /// State of each core and partition, one line each.
+        state: Vec<String>,
+    },
     /// The instruction-counting plugin could not be built or read.
     Plugin(String),
     /// Everything else, as one message.
@@ -109,7 +116,7 @@ impl RunError {
             Self::QemuEnded { .. } | Self::Qmp(_) => exit_code::QEMU,
             Self::MonitorCrashed(_) => exit_code::MONITOR,
             Self::Timeout { .. } => exit_code::TIMEOUT,
-            Self::Image(_) | Self::Host { .. } | Self::Other(_) => exit_code::FAILURE,
+            Self::Image(_) | Self::Host { .. } | Self::EndedEarly { .. } | Self::Other(_) => exit_code::FAILURE,
         }
     }
 
@@ -161,6 +168,10 @@ impl fmt::Display for RunError {
             }
             Self::Qmp(message) => write!(f, "QEMU's control connection: {message}"),
             Self::MonitorCrashed(report) => report.fmt(f),
+            Self::EndedEarly { waiting_for, state } => {
+                write!(f, "the system ended while waiting for {waiting_for}.")?;
+                write_indented(f, if state.is_empty() { "" } else { " State of the machine:" }, state)
+            }
             Self::Timeout { waiting_for, after, state } => {
                 write!(f, "waited {:.1} s for {waiting_for}, in vain.", after.as_secs_f64())?;
                 write_indented(f, if state.is_empty() { "" } else { " State of the machine:" }, state)

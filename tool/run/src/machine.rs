@@ -4,7 +4,7 @@
 //! call it about every millisecond until something holds or a deadline passes. Polling RAM is the design: the guests pay
 //! nothing for it, and the host pays a few loads.
 
-use crate::child::{QemuProcess, status_text};
+use crate::child::QemuProcess;
 use crate::console::{ConsoleReader, Line};
 use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
@@ -284,8 +284,9 @@ impl Machine {
 
     /// Polls about every millisecond until `condition` returns a value.
     ///
-    /// Ends early with an error when a monitor crashes (unless tolerated) or QEMU ends; what `condition` finds in the
-    /// last look at RAM still counts. `waiting_for` completes "waited 5 s for ..." in the message of a timeout.
+    /// Ends early with an error when a monitor crashes (unless tolerated), QEMU ends, or every partition has ended; what
+    /// `condition` finds in the last look at RAM still counts. `waiting_for` completes "waited 5 s for ..." in the message
+    /// of a timeout.
     pub fn wait_for<T>(
         &mut self,
         waiting_for: &str,
@@ -294,18 +295,20 @@ impl Machine {
     ) -> Result<T, RunError> {
         let deadline = Instant::now() + limit;
         loop {
-            let qemu_status = self.qemu.status();
-            if qemu_status.is_some() {
-                self.finish();
-            } else {
+            // Looked at before RAM: what was written before the end is then seen.
+            let end = self.end();
+            if matches!(end, Ok(None)) {
                 self.poll();
+            } else {
+                self.finish();
             }
             if let Some(found) = condition(&self.view()) {
                 return Ok(found);
             }
             self.refuse_crash()?;
-            if let Some(status) = qemu_status {
-                return Err(self.ended_while(waiting_for, &status));
+            if end?.is_some() {
+                let (waiting_for, state) = (waiting_for.to_owned(), self.describe());
+                return Err(RunError::EndedEarly { waiting_for, state });
             }
             if Instant::now() >= deadline {
                 return Err(self.timeout(waiting_for, limit));
@@ -322,27 +325,25 @@ impl Machine {
         }
     }
 
-    fn ended_while(&mut self, waiting_for: &str, status: &std::process::ExitStatus) -> RunError {
-        if status.success() {
-            let state = self.observer.as_ref().map(describe_state).unwrap_or_default().join("; ");
-            return RunError::Other(format!("the machine powered off while waiting for {waiting_for}. {state}"));
-        }
-        RunError::QemuEnded { status: status_text(status), stderr: self.qemu.stderr_tail() }
-    }
-
     /// Makes the error for a time limit that passed, with the state of the machine.
     pub fn timeout(&self, waiting_for: &str, after: Duration) -> RunError {
-        let mut state = self.observer.as_ref().map(describe_state).unwrap_or_default();
-        for partition in 0..self.lines.len() {
-            let unfinished = self.consoles.as_ref().map(|consoles| consoles.unfinished(partition)).unwrap_or_default();
-            let latest = self.lines[partition].latest().map_or("nothing", |line| line.text.as_str());
-            let name = self.observer.as_ref().map_or("?", |observer| observer.plan().partition_name(partition));
+        RunError::Timeout { waiting_for: waiting_for.to_owned(), after, state: self.describe() }
+    }
+
+    /// Describes every partition and core and what was printed last, one line each.
+    fn describe(&self) -> Vec<String> {
+        let Some(observer) = &self.observer else { return Vec::new() };
+        let mut state = describe_state(observer);
+        for (partition, lines) in self.lines.iter().enumerate() {
+            let name = observer.plan().partition_name(partition);
+            let latest = lines.latest().map_or("nothing", |line| line.text.as_str());
             state.push(format!("latest output of {name}: {latest}"));
+            let unfinished = self.view().unfinished(partition);
             if !unfinished.is_empty() {
                 state.push(format!("unfinished line of {name}: {unfinished}"));
             }
         }
-        RunError::Timeout { waiting_for: waiting_for.to_owned(), after, state }
+        state
     }
 
     /// Returns what a condition may look at, as of the latest poll.

@@ -76,6 +76,15 @@ fn the_run_ends_when_every_partition_is_off_or_stopped() {
 }
 
 #[test]
+fn waiting_for_what_can_no_longer_come_ends_at_once() {
+    let options = options(&states(STATE_OFF, STATE_STOPPED), &WAIT_FOR_EVER);
+    let mut machine = Machine::start(options).expect("QEMU starts");
+    let error = machine.wait_for_line("linux", "never", Duration::from_secs(86_400)).expect_err("nobody can print");
+    assert!(matches!(error, RunError::EndedEarly { .. }), "{error}");
+    assert!(error.to_string().contains("partition control: stopped"), "{error}");
+}
+
+#[test]
 fn a_machine_that_powers_itself_off_ends_well() {
     let options = options(&states(STATE_RUNNING, STATE_RUNNING), &power_off());
     let mut machine = Machine::start(options).expect("QEMU starts");
