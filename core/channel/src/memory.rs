@@ -42,22 +42,27 @@ impl<'a> MappedWindow<'a> {
 }
 
 impl SharedMemory for MappedWindow<'_> {
+    #[inline]
     fn words(&self) -> usize {
         self.words.words()
     }
 
+    #[inline]
     fn load(&self, word: usize) -> u64 {
         self.words.load(word)
     }
 
+    #[inline]
     fn load_acquire(&self, word: usize) -> u64 {
         self.words.load_acquire(word)
     }
 
+    #[inline]
     fn store(&self, word: usize, value: u64) {
         self.words.store(word, value);
     }
 
+    #[inline]
     fn store_release(&self, word: usize, value: u64) {
         self.words.store_release(word, value);
     }

@@ -31,24 +31,29 @@ pub trait SharedMemory {
 }
 
 impl SharedMemory for [AtomicU64] {
+    #[inline]
     fn words(&self) -> usize {
         self.len()
     }
 
+    #[inline]
     fn load(&self, word: usize) -> u64 {
         self.get(word).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 
+    #[inline]
     fn load_acquire(&self, word: usize) -> u64 {
         self.get(word).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
+    #[inline]
     fn store(&self, word: usize, value: u64) {
         if let Some(cell) = self.get(word) {
             cell.store(value, Ordering::Relaxed);
         }
     }
 
+    #[inline]
     fn store_release(&self, word: usize, value: u64) {
         if let Some(cell) = self.get(word) {
             cell.store(value, Ordering::Release);
@@ -57,26 +62,32 @@ impl SharedMemory for [AtomicU64] {
 }
 
 impl<M: SharedMemory + ?Sized> SharedMemory for &M {
+    #[inline]
     fn words(&self) -> usize {
         (**self).words()
     }
 
+    #[inline]
     fn load(&self, word: usize) -> u64 {
         (**self).load(word)
     }
 
+    #[inline]
     fn load_acquire(&self, word: usize) -> u64 {
         (**self).load_acquire(word)
     }
 
+    #[inline]
     fn store(&self, word: usize, value: u64) {
         (**self).store(word, value);
     }
 
+    #[inline]
     fn store_release(&self, word: usize, value: u64) {
         (**self).store_release(word, value);
     }
 
+    #[inline]
     fn full_barrier(&self) {
         (**self).full_barrier();
     }

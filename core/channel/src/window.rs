@@ -214,7 +214,7 @@ impl<M: SharedMemory> Window<M> {
 
     /// Copies a slot into the caller's buffer and judges the copy.
     pub(crate) fn read_slot<'b>(&self, slot: u32, buffer: &'b mut [u8]) -> Result<Message<'b>, Corruption> {
-        let at = self.geometry.slot_word(slot);
+        let mut at = self.geometry.slot_word(slot);
         let sequence = self.memory.load(at);
         let time_ticks = self.memory.load(at.wrapping_add(1));
         let bytes_and_crc = self.memory.load(at.wrapping_add(2));
@@ -223,8 +223,10 @@ impl<M: SharedMemory> Window<M> {
             return Err(Corruption::Length);
         }
         let payload = buffer.get_mut(..bytes as usize).ok_or(Corruption::Length)?;
-        for (index, chunk) in payload.chunks_mut(8).enumerate() {
-            let word = self.memory.load(at.wrapping_add(3).wrapping_add(index)).to_le_bytes();
+        at = at.wrapping_add(3);
+        for chunk in payload.chunks_mut(8) {
+            let word = self.memory.load(at).to_le_bytes();
+            at = at.wrapping_add(1);
             for (to, from) in chunk.iter_mut().zip(word) {
                 *to = from;
             }
