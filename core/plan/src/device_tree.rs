@@ -1,8 +1,9 @@
 //! The device tree of a guest: what Linux (and any guest that reads it) is told of its partition.
 //!
-//! Everything that is described exists in the partition and nothing else: its vCPUs with PSCI, its RAM, the timer, the GIC with as
-//! many redistributors as vCPUs, the virtual PL011, passed-through devices, and the virtual PCI bus with its channels. A user overlay is
-//! applied last. The bytes depend on the system alone. Library: `dtoolkit`, which also reads overlays and prints DTS; `vm-fdt` writes only.
+//! Everything that is described exists in the partition and nothing else: its vCPUs with PSCI, its RAM, the timer, the
+//! GIC with as many redistributors as vCPUs, the virtual PL011, passed-through devices, and the virtual PCI bus with
+//! its channels. A user overlay is applied last. The bytes depend on the system alone. Library: `dtoolkit`, which also
+//! reads overlays and prints DTS; `vm-fdt` writes only.
 
 use crate::channels::{PCI_MEMORY_STEP, PCI_REGISTERS_STEP};
 use crate::error::PlanError;
@@ -230,7 +231,8 @@ fn passed_through(device: &BoardDevice, clocks: &mut Clocks) -> DeviceTreeNode {
     set(&mut description, "compatible", strings(&compatible));
     set(&mut description, "reg", cells_64(&[device.address.0, device.bytes]));
     if !device.interrupts.is_empty() {
-        let interrupts: Vec<u32> = device.interrupts.iter().flat_map(|interrupt| spi(interrupt.intid, interrupt.edge)).collect();
+        let interrupts: Vec<u32> =
+            device.interrupts.iter().flat_map(|interrupt| spi(interrupt.intid, interrupt.edge)).collect();
         set(&mut description, "interrupts", interrupts);
     }
     if device.clock_hz != 0 {

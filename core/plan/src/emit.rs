@@ -12,8 +12,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, STACK_BYTES};
 use bulkhead_abi::plan::{
-    CORE_PLAN_MAGIC, CPTR, CorePlan, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HealthPlan, MAX_DOORBELLS, MDCR,
-    MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VTCR,
+    CORE_PLAN_MAGIC, CPTR, CorePlan, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HealthPlan,
+    MAX_DOORBELLS, MDCR, MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP,
+    PartitionPlan, RamRegion, Segment, VTCR,
 };
 use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_from};
 use zerocopy::{FromZeros, IntoBytes};
@@ -29,9 +30,16 @@ fn fill<T: Copy>(slots: &mut [T], values: impl IntoIterator<Item = T>) {
 }
 
 /// Writes the whole image.
-pub(crate) fn image(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[CoreUse], settled: Settled) -> Result<Plan, PlanError> {
+pub(crate) fn image(
+    system: &System,
+    monitor: &MonitorImage,
+    drafts: &[Draft],
+    uses: &[CoreUse],
+    settled: Settled,
+) -> Result<Plan, PlanError> {
     let layout = &settled.layout;
-    let cores: Vec<CorePlan> = uses.iter().enumerate().map(|(core, core_use)| core_plan(system, &settled, core, core_use)).collect();
+    let cores: Vec<CorePlan> =
+        uses.iter().enumerate().map(|(core, core_use)| core_plan(system, &settled, core, core_use)).collect();
     let mut partitions = Vec::new();
     for (index, (partition, draft)) in system.partitions.iter().zip(drafts).enumerate() {
         let information = match partition.is_native() {
@@ -160,7 +168,14 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
     }
 }
 
-fn partition_plan(system: &System, layout: &Layout, uses: &[CoreUse], index: usize, partition: &Partition, draft: &Draft) -> PartitionPlan {
+fn partition_plan(
+    system: &System,
+    layout: &Layout,
+    uses: &[CoreUse],
+    index: usize,
+    partition: &Partition,
+    draft: &Draft,
+) -> PartitionPlan {
     let mut plan = PartitionPlan::new_zeroed();
     plan.magic = PARTITION_PLAN_MAGIC;
     plan.index = index as u32;
@@ -170,14 +185,16 @@ fn partition_plan(system: &System, layout: &Layout, uses: &[CoreUse], index: usi
     plan.flags |= if maps::is_manageable(system, index) { FLAG_MANAGEABLE } else { 0 };
     plan.vcpu_count = partition.cores.len() as u32;
     fill(&mut plan.vcpu_mpidr, partition.cores.iter().map(|board_core| mpidr(system, *board_core)));
-    let core_index = |board_core: &usize| uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0) as u32;
+    let core_index =
+        |board_core: &usize| uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0) as u32;
     fill(&mut plan.vcpu_core, partition.cores.iter().map(core_index));
     plan.entry = draft.placement.entry;
     plan.device_tree = draft.placement.device_tree;
     plan.health = health(system, partition);
     fill_memory(&mut plan, layout, index, partition, draft);
     plan.interrupt_count = draft.interrupts.len() as u32;
-    plan.highest_intid = draft.interrupts.iter().map(|interrupt| interrupt.intid).max().unwrap_or(interrupts::FIRST_SPI - 1);
+    plan.highest_intid =
+        draft.interrupts.iter().map(|interrupt| interrupt.intid).max().unwrap_or(interrupts::FIRST_SPI - 1);
     fill(&mut plan.interrupts, draft.interrupts.iter().copied());
     plan.window_count = draft.windows.len() as u32;
     fill(&mut plan.windows, draft.windows.iter().copied());
@@ -212,14 +229,16 @@ fn fill_memory(plan: &mut PartitionPlan, layout: &Layout, index: usize, partitio
     // The layout keeps all pages that a partition writes together.
     let mut written: Option<(u64, u64)> = None;
     for end in &draft.ends {
-        let kind = if end.is_source { AreaKind::ChannelWriter(end.channel) } else { AreaKind::ChannelReader(end.channel) };
+        let kind =
+            if end.is_source { AreaKind::ChannelWriter(end.channel) } else { AreaKind::ChannelReader(end.channel) };
         if let Some(area) = layout.area(kind) {
             let (first, last) = written.unwrap_or((area.address.0, area.end()));
             written = Some((first.min(area.address.0), last.max(area.end())));
         }
     }
     plan.channel_clear_count = u32::from(written.is_some());
-    let region = |(first, last)| RamRegion { guest: GuestAddress(0), physical: PhysicalAddress(first), bytes: last - first };
+    let region =
+        |(first, last)| RamRegion { guest: GuestAddress(0), physical: PhysicalAddress(first), bytes: last - first };
     fill(&mut plan.channel_clear, written.map(region));
 }
 
@@ -237,7 +256,11 @@ fn fill_management(plan: &mut PartitionPlan, system: &System, layout: &Layout, o
     }
     plan.lead_mpidr = [NO_CORE; MAX_PARTITIONS];
     let lead = |other: usize| {
-        let board_core = system.partitions.get(other).filter(|_| maps::is_manageable(system, other)).and_then(|partition| partition.cores.first());
+        let board_core = system
+            .partitions
+            .get(other)
+            .filter(|_| maps::is_manageable(system, other))
+            .and_then(|partition| partition.cores.first());
         board_core.map_or(NO_CORE, |board_core| mpidr(system, *board_core))
     };
     fill(&mut plan.lead_mpidr, partitions.map(lead));
@@ -312,7 +335,13 @@ fn partition_entry(settled: &Settled, index: usize, partition: &Partition) -> Pa
     }
 }
 
-fn header(system: &System, settled: &Settled, uses: &[CoreUse], partitions: &[PlannedPartition], plan_crc: u32) -> ImageHeader {
+fn header(
+    system: &System,
+    settled: &Settled,
+    uses: &[CoreUse],
+    partitions: &[PlannedPartition],
+    plan_crc: u32,
+) -> ImageHeader {
     let layout = &settled.layout;
     let area_bytes = |kind| layout.area(kind).map_or(0, |area| area.page_bytes());
     let start = layout.address(AreaKind::Text);
@@ -336,11 +365,16 @@ fn header(system: &System, settled: &Settled, uses: &[CoreUse], partitions: &[Pl
     header.ram_start = system.board.ram;
     header.ram_bytes = system.memory_bytes;
     header.gicd = system.board.gicd;
-    let owned = partitions.iter().flat_map(|planned| planned.plan.interrupts.iter().take(planned.plan.interrupt_count as usize));
+    let owned = partitions
+        .iter()
+        .flat_map(|planned| planned.plan.interrupts.iter().take(planned.plan.interrupt_count as usize));
     header.gicd_icfgr = interrupts::configuration_words(owned);
     header.source_hash = system.source_hash;
     fill(&mut header.cores, uses.iter().enumerate().map(|(core, core_use)| core_boot(system, settled, core, core_use)));
-    fill(&mut header.partitions, system.partitions.iter().enumerate().map(|(index, partition)| partition_entry(settled, index, partition)));
+    fill(
+        &mut header.partitions,
+        system.partitions.iter().enumerate().map(|(index, partition)| partition_entry(settled, index, partition)),
+    );
     header.header_crc = crc32c(header.as_bytes());
     header
 }

@@ -120,10 +120,15 @@ impl fmt::Display for PlanError {
             Self::CoreUsedTwice { core } => write!(f, "core {core} is given to two vCPUs; each core runs exactly one"),
             Self::OutOfMemory { what, bytes, memory_bytes } => write!(
                 f,
-                "{what} needs {bytes:#x} bytes that are not free in the machine's {memory_bytes:#x} bytes of RAM; raise `memory` of the system or make partitions smaller"
+                "{what} needs {bytes:#x} bytes that are not free in the machine's {memory_bytes:#x} bytes of RAM; \
+                 raise `memory` of the system or make partitions smaller"
             ),
             Self::TooBig { what, bytes, limit } => {
-                write!(f, "{what} is {bytes:#x} bytes, but only {limit:#x} bytes are there; make it smaller or the room larger")
+                write!(
+                    f,
+                    "{what} is {bytes:#x} bytes, but only {limit:#x} bytes are there; make it smaller or the room \
+                     larger"
+                )
             }
             Self::Misaligned { what, value, alignment } => {
                 write!(f, "{what} is {value:#x}, which is no multiple of {alignment:#x}; round it")
@@ -133,17 +138,29 @@ impl fmt::Display for PlanError {
             }
             Self::SpareInterrupts { needed, available } => write!(
                 f,
-                "consoles and doorbells need {needed} spare interrupts, but the board lists {available}; use fewer doorbells or virtual UARTs"
+                "consoles and doorbells need {needed} spare interrupts, but the board lists {available}; use fewer \
+                 doorbells or virtual UARTs"
             ),
             Self::NotAnImage { partition, reason } => {
-                write!(f, "the kernel of partition \"{partition}\" is no arm64 Image: {reason}; give the uncompressed `Image` file")
+                write!(
+                    f,
+                    "the kernel of partition \"{partition}\" is no arm64 Image: {reason}; give the uncompressed \
+                     `Image` file"
+                )
             }
             Self::Overlay { partition, reason } => {
-                write!(f, "the device-tree overlay of partition \"{partition}\" cannot be applied: {reason}; check it with dtc")
+                write!(
+                    f,
+                    "the device-tree overlay of partition \"{partition}\" cannot be applied: {reason}; check it with \
+                     dtc"
+                )
             }
             Self::Monitor { reason } => write!(f, "the monitor cannot be used: {reason}; rebuild it with ./x"),
             Self::Map { place, error } => write!(f, "translation table of {place}: {error}; move what overlaps"),
-            Self::Unsettled => write!(f, "memory layout and tables do not settle; this is a fault of the planner, please report the description"),
+            Self::Unsettled => write!(
+                f,
+                "memory layout and tables do not settle; this is a fault of the planner, please report the description"
+            ),
         }
     }
 }

@@ -6,14 +6,21 @@ use crate::layout::CONSOLE_BYTES;
 use crate::model::{Partition, PortKind, System};
 use alloc::format;
 use bulkhead_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
-use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation};
+use bulkhead_abi::guest::{
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation,
+};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, name_from};
 
 /// Writes the information page of partition `index`.
 ///
 /// # Errors
 /// When the arguments are too long.
-pub(crate) fn page(system: &System, index: usize, partition: &Partition, ends: &[End]) -> Result<GuestInformation, PlanError> {
+pub(crate) fn page(
+    system: &System,
+    index: usize,
+    partition: &Partition,
+    ends: &[End],
+) -> Result<GuestInformation, PlanError> {
     let mut arguments = [0; 256];
     if partition.arguments.len() >= arguments.len() {
         return Err(PlanError::TooBig {

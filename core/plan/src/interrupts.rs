@@ -1,7 +1,7 @@
 //! Interrupt routes: which shared peripheral interrupt belongs to which partition (record 0002).
 //!
-//! Spare interrupts are given out in a fixed order, consoles by partition and then doorbells by receiver, so that a change of
-//! one partition's channels does not move the consoles.
+//! Spare interrupts are given out in a fixed order, consoles by partition and then doorbells by receiver, so that a
+//! change of one partition's channels does not move the consoles.
 
 use crate::error::PlanError;
 use crate::model::System;
@@ -30,7 +30,8 @@ impl Routes {
         let mut spares = system.board.spare_interrupts.iter().copied();
         let consoles = system.partitions.iter().filter(|partition| partition.virtual_uart).count();
         let doorbells = system.channels.iter().filter(|channel| channel.doorbell.is_some()).count();
-        let shortage = PlanError::SpareInterrupts { needed: consoles + doorbells, available: system.board.spare_interrupts.len() };
+        let shortage =
+            PlanError::SpareInterrupts { needed: consoles + doorbells, available: system.board.spare_interrupts.len() };
         let mut console = Vec::new();
         for partition in &system.partitions {
             console.push(match partition.virtual_uart {

@@ -1,12 +1,12 @@
 //! Physical memory: what lies where, from the load address to the last partition.
 //!
-//! One contiguous range belongs to the monitor (record 0001): first the bytes of the file, then memory that is not in the
-//! file and starts as zeros. Small things that cores share a 2 MiB block for come first and rings come last, because every
-//! core needs one table page per 2 MiB that it maps in pages. The RAM of partitions follows.
+//! One contiguous range belongs to the monitor (record 0001): first the bytes of the file, then memory that is not in
+//! the file and starts as zeros. Small things that cores share a 2 MiB block for come first and rings come last,
+//! because every core needs one table page per 2 MiB that it maps in pages. The RAM of partitions follows.
 //!
-//! No page holds data of two owners. The page below a stack is never mapped on the stack's core: it is the data of another core
-//! (which no other core maps) or, below the first stack, a page that nobody maps. A guard page per core would cost memory
-//! and catch nothing more.
+//! No page holds data of two owners. The page below a stack is never mapped on the stack's core: it is the data of
+//! another core (which no other core maps) or, below the first stack, a page that nobody maps. A guard page per core
+//! would cost memory and catch nothing more.
 
 use crate::error::PlanError;
 use crate::model::System;
@@ -86,7 +86,12 @@ impl AreaKind {
     #[must_use]
     pub fn core(&self) -> Option<usize> {
         match self {
-            Self::CorePlan(core) | Self::El2Tables(core) | Self::Stack(core) | Self::Data(core) | Self::Counters(core) | Self::Trace(core) => Some(*core),
+            Self::CorePlan(core)
+            | Self::El2Tables(core)
+            | Self::Stack(core)
+            | Self::Data(core)
+            | Self::Counters(core)
+            | Self::Trace(core) => Some(*core),
             _ => None,
         }
     }
@@ -305,14 +310,22 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
             memory_bytes: system.memory_bytes,
         });
     }
-    let in_order = |fixed: bool| system.partitions.iter().enumerate().filter(move |(_, partition)| partition.physical_ram.is_some() == fixed);
+    let in_order = |fixed: bool| {
+        system.partitions.iter().enumerate().filter(move |(_, partition)| partition.physical_ram.is_some() == fixed)
+    };
     for (index, partition) in in_order(true).chain(in_order(false)) {
         let what = format!("RAM of partition \"{}\"", partition.name);
         let bytes = partition.memory_bytes;
         let start = match partition.physical_ram {
             Some(fixed) => {
-                if let Some((start, _, owner)) = taken.iter().find(|(start, end, _)| *start < fixed.0 + bytes && fixed.0 < *end) {
-                    return Err(PlanError::Overlap { first: what, second: owner.clone(), address: fixed.0.max(*start) });
+                if let Some((start, _, owner)) =
+                    taken.iter().find(|(start, end, _)| *start < fixed.0 + bytes && fixed.0 < *end)
+                {
+                    return Err(PlanError::Overlap {
+                        first: what,
+                        second: owner.clone(),
+                        address: fixed.0.max(*start),
+                    });
                 }
                 fixed.0
             }
@@ -331,7 +344,9 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
 /// Returns the lowest 2 MiB-aligned address from `from` on at which `bytes` touch nothing taken.
 fn first_fit(taken: &[(u64, u64, String)], from: u64, bytes: u64) -> u64 {
     let mut start = from.next_multiple_of(BLOCK_BYTES);
-    while let Some((_, end, _)) = taken.iter().find(|(taken_start, taken_end, _)| *taken_start < start + bytes && start < *taken_end) {
+    while let Some((_, end, _)) =
+        taken.iter().find(|(taken_start, taken_end, _)| *taken_start < start + bytes && start < *taken_end)
+    {
         start = end.next_multiple_of(BLOCK_BYTES);
     }
     start

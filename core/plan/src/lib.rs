@@ -4,12 +4,13 @@
 //! the layout that it decided. Nothing here reads a file or the clock, so the same input gives the same bytes.
 //!
 //! The steps are: check what the layouts can hold ([`limits`]), give out spare interrupts ([`interrupts`]), decide what
-//! each channel end looks like ([`channels`]), write guest device trees ([`device_tree`]) and images ([`loading`]), lay out
-//! memory ([`layout`]), make translation tables ([`maps`], [`tables`]), and fill the structures of `core/abi` ([`emit`]).
+//! each channel end looks like ([`channels`]), write guest device trees ([`device_tree`]) and images ([`loading`]), lay
+//! out memory ([`layout`]), make translation tables ([`maps`], [`tables`]), and fill the structures of `core/abi`
+//! (`emit`).
 //!
 //! The size of the tables depends on addresses and the addresses depend on the size of the tables. The planner repeats
-//! layout and tables until both agree, which takes two or three rounds. The rejected alternative, tables at the far end of
-//! memory, would make the file as large as the RAM or put tables where boot code must copy them to.
+//! layout and tables until both agree, which takes two or three rounds. The rejected alternative, tables at the far end
+//! of memory, would make the file as large as the RAM or put tables where boot code must copy them to.
 //!
 //! Pure and without unsafe; allocates, so it runs on the host only (principle 1: decide on the host).
 #![no_std]

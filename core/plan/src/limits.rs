@@ -45,7 +45,8 @@ impl System {
     /// Returns the board cores in use, lowest first; the position in this list is the core's index in the image.
     #[must_use]
     pub fn used_cores(&self) -> Vec<usize> {
-        let mut cores: Vec<usize> = self.partitions.iter().flat_map(|partition| partition.cores.iter().copied()).collect();
+        let mut cores: Vec<usize> =
+            self.partitions.iter().flat_map(|partition| partition.cores.iter().copied()).collect();
         cores.sort_unstable();
         cores
     }
@@ -70,7 +71,11 @@ pub fn check(system: &System) -> Result<(), PlanError> {
         });
     }
     if !system.trace_records.is_power_of_two() || system.trace_records > 1 << 24 {
-        return Err(PlanError::Misaligned { what: String::from("trace.records"), value: system.trace_records, alignment: 2 });
+        return Err(PlanError::Misaligned {
+            what: String::from("trace.records"),
+            value: system.trace_records,
+            alignment: 2,
+        });
     }
     check_board(system)?;
     system.partitions.iter().try_for_each(|partition| check_partition(system, partition))?;
@@ -79,10 +84,14 @@ pub fn check(system: &System) -> Result<(), PlanError> {
 }
 
 fn check_board(system: &System) -> Result<(), PlanError> {
-    let interrupts = system.board.devices.iter().flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.intid));
+    let interrupts =
+        system.board.devices.iter().flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.intid));
     for intid in interrupts.chain(system.board.spare_interrupts.iter().copied()) {
         if !(32..MAX_INTID).contains(&intid) {
-            return Err(PlanError::BadReference { place: format!("board \"{}\"", system.board.name), target: format!("interrupt {intid}") });
+            return Err(PlanError::BadReference {
+                place: format!("board \"{}\"", system.board.name),
+                target: format!("interrupt {intid}"),
+            });
         }
     }
     Ok(())
@@ -120,7 +129,10 @@ fn check_partition(system: &System, partition: &Partition) -> Result<(), PlanErr
         aligned(&format!("physical address of {place}"), physical.0, PAGE_BYTES)?;
     }
     let end = partition.guest_ram.0.checked_add(partition.memory_bytes).unwrap_or(u64::MAX);
-    if partition.memory_bytes == 0 || end > INPUT_LIMIT || partition.physical_ram.is_some_and(|address| address.0 >= INPUT_LIMIT) {
+    if partition.memory_bytes == 0
+        || end > INPUT_LIMIT
+        || partition.physical_ram.is_some_and(|address| address.0 >= INPUT_LIMIT)
+    {
         return Err(too_big(format!("memory of {place}"), partition.memory_bytes, INPUT_LIMIT));
     }
     Ok(())
@@ -131,14 +143,20 @@ fn check_channel(system: &System, channel: &Channel) -> Result<(), PlanError> {
     let (source, destination) = (channel.source.partition, channel.destination.partition);
     let partitions = system.partitions.len();
     if source >= partitions || destination >= partitions || source == destination {
-        return Err(PlanError::BadReference { place, target: format!("partitions {source} and {destination} as two ends") });
+        return Err(PlanError::BadReference {
+            place,
+            target: format!("partitions {source} and {destination} as two ends"),
+        });
     }
     let message_bytes = u64::from(channel.message_bytes);
     if message_bytes == 0 || message_bytes > MAX_MESSAGE_BYTES {
         return Err(too_big(format!("a message of {place}"), message_bytes, MAX_MESSAGE_BYTES));
     }
     let slots = channel.kind.slots();
-    if slots < 2 || u64::from(slots) > MAX_SLOTS || writer_bytes(channel.message_bytes, slots) > crate::channels::MAX_WINDOW_BYTES {
+    if slots < 2
+        || u64::from(slots) > MAX_SLOTS
+        || writer_bytes(channel.message_bytes, slots) > crate::channels::MAX_WINDOW_BYTES
+    {
         return Err(too_big(format!("the depth of {place}"), u64::from(slots), MAX_SLOTS));
     }
     for port in [&channel.source, &channel.destination] {
@@ -153,7 +171,8 @@ fn check_ends(system: &System, index: usize) -> Result<(), PlanError> {
     let Some(partition) = system.partitions.get(index) else { return Ok(()) };
     let place = format!("partition \"{}\"", partition.name);
     let sends = |channel: &&Channel| channel.source.partition == index;
-    let ends = system.channels.iter().filter(|channel| sends(channel) || channel.destination.partition == index).count();
+    let ends =
+        system.channels.iter().filter(|channel| sends(channel) || channel.destination.partition == index).count();
     let doorbells = system.channels.iter().filter(sends).filter(|channel| channel.doorbell.is_some()).count();
     at_most("doorbells to ring", &place, doorbells, MAX_DOORBELLS)?;
     if partition.pci_channels {

@@ -1,11 +1,11 @@
 //! Guest images: which bytes lie where in a partition's RAM when its first instruction runs.
 //!
-//! Linux follows the arm64 boot protocol (kernel `Documentation/arm64/booting.rst`): the Image sits `text_offset` bytes from a
-//! 2 MiB-aligned base, the device tree on a 2 MiB boundary of its own after the kernel's memory, the initial RAM file system
-//! after that. ELF and raw images say where they go; their device tree takes the last 64 KiB of RAM.
+//! Linux follows the arm64 boot protocol (kernel `Documentation/arm64/booting.rst`): the Image sits `text_offset` bytes
+//! from a 2 MiB-aligned base, the device tree on a 2 MiB boundary of its own after the kernel's memory, the initial RAM
+//! file system after that. ELF and raw images say where they go; their device tree takes the last 64 KiB of RAM.
 //!
-//! The monitor copies whole 16-byte units, so pieces that start inside a unit are widened with zeros and pieces that then
-//! touch are joined. Memory that no piece covers is zero: the monitor scrubs RAM before it copies.
+//! The monitor copies whole 16-byte units, so pieces that start inside a unit are widened with zeros and pieces that
+//! then touch are joined. Memory that no piece covers is zero: the monitor scrubs RAM before it copies.
 
 use crate::error::PlanError;
 use crate::model::{GuestImage, Partition};
@@ -100,7 +100,8 @@ fn place_bare(partition: &Partition, entry: GuestAddress) -> Result<Placement, P
 }
 
 fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<Placement, PlanError> {
-    let image = LinuxImage::read(kernel).map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
+    let image = LinuxImage::read(kernel)
+        .map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
     if partition.guest_ram.0 % LINUX_ALIGNMENT != 0 {
         return Err(PlanError::Misaligned {
             what: format!("guest address of Linux partition \"{}\"", partition.name),
@@ -135,7 +136,8 @@ impl LinuxImage {
             let bytes = kernel.get(offset..offset + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let (Some(text_offset), Some(image_bytes), Some(flags), Some(tail)) = (word(8), word(16), word(24), word(56)) else {
+        let (Some(text_offset), Some(image_bytes), Some(flags), Some(tail)) = (word(8), word(16), word(24), word(56))
+        else {
             return Err("it is shorter than the 64-byte header");
         };
         if tail & u64::from(u32::MAX) != u64::from(ARM64_IMAGE_MAGIC) {
@@ -171,7 +173,9 @@ pub fn pieces(partition: &Partition, placement: &Placement, device_tree: Vec<u8>
             let initrd_at = placement.initrd.map_or(0, |(address, _)| address.0);
             vec![(placement.entry.0, kernel.clone()), (initrd_at, initrd.clone())]
         }
-        GuestImage::Elf { segments, .. } => segments.iter().map(|segment| (segment.address.0, segment.bytes.clone())).collect(),
+        GuestImage::Elf { segments, .. } => {
+            segments.iter().map(|segment| (segment.address.0, segment.bytes.clone())).collect()
+        }
         GuestImage::Raw { bytes, load } => vec![(load.0, bytes.clone())],
     };
     parts.push((placement.device_tree.0, device_tree));
@@ -193,7 +197,9 @@ fn add_piece(pieces: &mut Vec<Piece>, partition: &Partition, address: u64, bytes
         return Err(PlanError::Overlap { first, second: String::from("the segment before it"), address });
     }
     // Joined when the gap is smaller than a unit: the copies must not overwrite each other's padding.
-    if let Some(last) = pieces.last_mut().filter(|_| last_end > 0 && start < last_end.next_multiple_of(SEGMENT_ALIGNMENT)) {
+    if let Some(last) =
+        pieces.last_mut().filter(|_| last_end > 0 && start < last_end.next_multiple_of(SEGMENT_ALIGNMENT))
+    {
         last.bytes.resize(usize::try_from(address - last.guest.0).unwrap_or(usize::MAX), 0);
         last.bytes.extend(bytes);
         return Ok(());

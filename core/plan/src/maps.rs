@@ -30,7 +30,11 @@ pub struct CoreUse {
 pub fn core_uses(system: &System) -> Vec<CoreUse> {
     let mut uses: Vec<CoreUse> = Vec::new();
     for (partition, description) in system.partitions.iter().enumerate() {
-        uses.extend(description.cores.iter().enumerate().map(|(vcpu, board_core)| CoreUse { board_core: *board_core, partition, vcpu }));
+        uses.extend(description.cores.iter().enumerate().map(|(vcpu, board_core)| CoreUse {
+            board_core: *board_core,
+            partition,
+            vcpu,
+        }));
     }
     uses.sort_by_key(|core_use| core_use.board_core);
     uses
@@ -60,7 +64,13 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
     let own = core_use.partition;
     let mut kinds: Vec<(AreaKind, Attributes)> = Vec::new();
     kinds.push((AreaKind::Text, Attributes::EL2_TEXT));
-    for kind in [AreaKind::Rodata, AreaKind::Header, AreaKind::CorePlan(core), AreaKind::PartitionPlan(own), AreaKind::Pristine(own)] {
+    for kind in [
+        AreaKind::Rodata,
+        AreaKind::Header,
+        AreaKind::CorePlan(core),
+        AreaKind::PartitionPlan(own),
+        AreaKind::Pristine(own),
+    ] {
         kinds.push((kind, Attributes::EL2_READ));
     }
     for kind in [
@@ -97,7 +107,12 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
         .into_iter()
         .filter_map(|(kind, attributes)| layout.area(kind).map(|area| at(area.address.0, area, attributes)))
         .collect();
-    let device = |address: PhysicalAddress, bytes| Mapping { input: address.0, output: address, bytes, attributes: Attributes::EL2_DEVICE };
+    let device = |address: PhysicalAddress, bytes| Mapping {
+        input: address.0,
+        output: address,
+        bytes,
+        attributes: Attributes::EL2_DEVICE,
+    };
     mappings.push(device(system.board.gicd, GICD_BYTES));
     mappings.push(device(redistributor(system, core_use.board_core), GICR_BYTES));
     mappings
@@ -123,8 +138,8 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
         add(end.window.0 + CHANNEL_READER_OFFSET, AreaKind::ChannelReader(end.channel), reader);
         add(end.window.0 + CHANNEL_WRITER_OFFSET, AreaKind::ChannelWriter(end.channel), writer);
     }
-    // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the other
-    // one could make the redistributor write memory (GICR_PENDBASER).
+    // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the
+    // other one could make the redistributor write memory (GICR_PENDBASER).
     if let (crate::model::InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {
         let frame = PhysicalAddress(redistributor(system, *core).0 + GICR_BYTES / 2);
         let input = system.board.gicr.0 + GICR_BYTES / 2;

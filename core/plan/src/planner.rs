@@ -15,9 +15,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::image::ImageHeader;
-use bulkhead_abi::plan::{CorePlan, InterruptPlan, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window};
 use bulkhead_abi::guest::{GUEST_ECAM, GuestInformation};
+use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::plan::{
+    CorePlan, InterruptPlan, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS,
+    WINDOW_UART, Window,
+};
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte.
@@ -101,7 +104,8 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
     limits::check(system)?;
     check_monitor(system, monitor)?;
     let routes = Routes::assign(system)?;
-    let drafts: Vec<Draft> = (0..system.partitions.len()).map(|index| draft(system, &routes, index)).collect::<Result<_, _>>()?;
+    let drafts: Vec<Draft> =
+        (0..system.partitions.len()).map(|index| draft(system, &routes, index)).collect::<Result<_, _>>()?;
     let uses = maps::core_uses(system);
     let settled = settle(system, monitor, &drafts, &uses)?;
     emit::image(system, monitor, &drafts, &uses, settled)
@@ -118,7 +122,8 @@ fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanErro
 }
 
 fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanError> {
-    let missing = || PlanError::BadReference { place: String::from("the system"), target: format!("partition {index}") };
+    let missing =
+        || PlanError::BadReference { place: String::from("the system"), target: format!("partition {index}") };
     let partition = system.partitions.get(index).ok_or_else(missing)?;
     let placement = loading::place(partition)?;
     let ends = channels::ends(system, routes, index);
@@ -129,7 +134,8 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
         interrupt.pci_function = function.map_or(0, |function| function as u32 + 1);
     }
     let console = routes.console(index);
-    let device_tree = device_tree::build(&Facts { system, partition, placement: &placement, console, functions: &functions })?;
+    let device_tree =
+        device_tree::build(&Facts { system, partition, placement: &placement, console, functions: &functions })?;
     let pieces = loading::pieces(partition, &placement, device_tree.clone())?;
     let (pristine, pristine_offsets) = loading::pristine(&pieces);
     let windows = windows(system, index, &functions);
@@ -163,8 +169,8 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
 
 /// Repeats layout and tables until the number of table pages agrees.
 ///
-/// The count can only change because addresses moved by a few pages; if two layouts should ever alternate, the larger count is kept and
-/// the spare page stays zero.
+/// The count can only change because addresses moved by a few pages; if two layouts should ever alternate, the larger
+/// count is kept and the spare page stays zero.
 fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[CoreUse]) -> Result<Settled, PlanError> {
     const ROUNDS: usize = 16;
     let whole_pages = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_BYTES);
@@ -179,13 +185,17 @@ fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[Cor
         let layout = Layout::compute(system, uses.len(), &sizes)?;
         let el2 = el2_tables(system, &layout, uses)?;
         let stage2 = stage2_tables(system, &layout, drafts)?;
-        let pages = |sets: &[(Vec<Mapping>, Tables)]| sets.iter().map(|(_, tables)| tables.page_count() as u64).collect::<Vec<_>>();
+        let pages = |sets: &[(Vec<Mapping>, Tables)]| {
+            sets.iter().map(|(_, tables)| tables.page_count() as u64).collect::<Vec<_>>()
+        };
         let (el2_pages, stage2_pages) = (pages(&el2), pages(&stage2));
         let fits = |needed: &[u64], given: &[u64]| needed.iter().zip(given).all(|(needed, given)| needed <= given);
         if fits(&el2_pages, &sizes.el2_pages) && fits(&stage2_pages, &sizes.stage2_pages) {
             return Ok(Settled { layout, el2, stage2 });
         }
-        let grow = |given: &mut [u64], needed: &[u64]| given.iter_mut().zip(needed).for_each(|(given, needed)| *given = (*given).max(*needed));
+        let grow = |given: &mut [u64], needed: &[u64]| {
+            given.iter_mut().zip(needed).for_each(|(given, needed)| *given = (*given).max(*needed))
+        };
         grow(&mut sizes.el2_pages, &el2_pages);
         grow(&mut sizes.stage2_pages, &stage2_pages);
     }
@@ -219,7 +229,9 @@ fn stage2_tables(system: &System, layout: &Layout, drafts: &[Draft]) -> Result<V
 /// Refuses a mapping over addresses that the monitor must answer itself.
 fn check_windows(name: &str, mappings: &[Mapping], windows: &[Window]) -> Result<(), PlanError> {
     for window in windows {
-        let overlaps = |mapping: &&Mapping| mapping.input < window.guest.0 + window.bytes && window.guest.0 < mapping.input + mapping.bytes;
+        let overlaps = |mapping: &&Mapping| {
+            mapping.input < window.guest.0 + window.bytes && window.guest.0 < mapping.input + mapping.bytes
+        };
         if let Some(mapping) = mappings.iter().find(overlaps) {
             return Err(PlanError::Overlap {
                 first: format!("guest memory of partition \"{name}\""),

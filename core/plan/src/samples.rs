@@ -1,10 +1,11 @@
 //! Small systems by hand, for tests of this crate, of the image builder and of the verifier (feature `samples`).
 //!
-//! The board has the shape of QEMU `virt`. Nothing here reads `boards/`: tests of the planner must not change when a board file does.
+//! The board has the shape of QEMU `virt`. Nothing here reads `boards/`: tests of the planner must not change when a
+//! board file does.
 
 use crate::model::{
-    Board, BoardDevice, BoardInterrupt, Channel, Criticality, Doorbell, ElfSegment, GuestImage, HealthPolicy, InterruptMode, Limiter, Partition,
-    Port, PortKind, System,
+    Board, BoardDevice, BoardInterrupt, Channel, Criticality, Doorbell, ElfSegment, GuestImage, HealthPolicy,
+    InterruptMode, Limiter, Partition, Port, PortKind, System,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -143,7 +144,8 @@ pub fn channel(name: &str, source: usize, destination: usize, kind: PortKind, me
     }
 }
 
-/// Returns a system like the demo: `direct` control, a mapped native guest, a managing Linux with two cores, an intruder.
+/// Returns a system like the demo: `direct` control, a mapped native guest, a managing Linux with two cores, an
+/// intruder.
 #[must_use]
 pub fn demo() -> System {
     let mut control = native("control", &[0]);

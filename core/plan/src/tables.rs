@@ -1,11 +1,12 @@
 //! Translation tables as data: VMSAv8-64, 4 KiB granule, 39-bit input addresses, root at level 1.
 //!
-//! One builder serves EL2 stage 1 and stage 2; they differ in attribute bits only. A mapping is a whole number of pages; the
-//! builder uses a 2 MiB block wherever input and output are both aligned. Mappings never overlap, so the builder never
-//! splits a block. 1 GiB blocks are not used: they would save one page of tables per GiB and need an aligned GiB of RAM.
+//! One builder serves EL2 stage 1 and stage 2; they differ in attribute bits only. A mapping is a whole number of
+//! pages; the builder uses a 2 MiB block wherever input and output are both aligned. Mappings never overlap, so the
+//! builder never splits a block. 1 GiB blocks are not used: they would save one page of tables per GiB and need an
+//! aligned GiB of RAM.
 //!
-//! The rejected alternative, crate `aarch64-paging`, works on live tables with pointers; here tables are bytes for another
-//! machine (`house-style.md` B.2 lists further reasons). References: Arm ARM DDI 0487, D8.3 (descriptors).
+//! The rejected alternative, crate `aarch64-paging`, works on live tables with pointers; here tables are bytes for
+//! another machine (`house-style.md` B.2 lists further reasons). References: Arm ARM DDI 0487, D8.3 (descriptors).
 
 use alloc::vec;
 use alloc::vec::Vec;

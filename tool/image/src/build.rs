@@ -5,7 +5,7 @@ use crate::{Error, Image, build_image};
 use bulkhead_description::{Loaded, Options, find_above, load};
 use bulkhead_plan::model::System;
 use clap::Args;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,7 +48,8 @@ pub struct BuildArguments {
 pub fn build(arguments: &BuildArguments) -> ExitCode {
     match run(arguments) {
         Ok(text) => {
-            println!("{text}");
+            // A reader that went away early is no error.
+            let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(code) => code,
@@ -61,7 +62,9 @@ fn run(arguments: &BuildArguments) -> Result<String, ExitCode> {
     let output = arguments.output.clone().unwrap_or(default_name);
     let symbols = output.with_extension("elf");
     if symbols == output {
-        return Err(fail(&Error::Monitor(String::from("the image would overwrite its own symbols; choose an ending other than `.elf`"))));
+        return Err(fail(&Error::Monitor(String::from(
+            "the image would overwrite its own symbols; choose an ending other than `.elf`",
+        ))));
     }
     write_whole(&output, &planned.image.bytes).map_err(|error| fail(&error))?;
     write_whole(&symbols, &planned.monitor_elf).map_err(|error| fail(&error))?;
@@ -77,10 +80,11 @@ pub(crate) struct Planned {
 
 /// Loads a description, prints its diagnostics and plans it.
 pub(crate) fn plan_system(source: &SystemArguments) -> Result<Planned, ExitCode> {
-    let Loaded { system, warnings } = load(&source.system, &Options::from_environment(source.guests.clone())).map_err(|report| {
-        eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
-        ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
-    })?;
+    let Loaded { system, warnings } =
+        load(&source.system, &Options::from_environment(source.guests.clone())).map_err(|report| {
+            eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
+            ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
+        })?;
     eprint!("{}", warnings.to_text(std::io::stderr().is_terminal()));
     let monitor_elf = read_monitor(source.monitor.as_deref()).map_err(|error| fail(&error))?;
     let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;

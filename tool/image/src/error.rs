@@ -34,7 +34,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// States whether the cause is the machine that runs the tool (exit code 3) rather than the description (exit code 1).
+    /// States whether the cause is the machine that runs the tool (exit code 3) rather than the description (exit code
+    /// 1).
     #[must_use]
     pub fn is_environment(&self) -> bool {
         !matches!(self, Self::Plan(_) | Self::NoPartition { .. })
@@ -45,7 +46,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Monitor(reason) => write!(f, "the monitor's ELF file cannot be used: {reason}; rebuild it with ./x"),
-            Self::NoArm64Header => write!(f, "the monitor does not begin with a 64-byte arm64 Image header; rebuild it with ./x"),
+            Self::NoArm64Header => {
+                write!(f, "the monitor does not begin with a 64-byte arm64 Image header; rebuild it with ./x")
+            }
             Self::Plan(error) => write!(f, "the system cannot be laid out: {error}"),
             Self::File { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
             Self::MonitorMissing(path) => write!(

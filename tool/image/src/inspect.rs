@@ -2,14 +2,17 @@
 
 use crate::Error;
 use crate::build::{Planned, SystemArguments, fail, plan_system};
+use crate::json;
 use crate::map::{area_text, el2_rights_text, size_text, stage2_rights_text};
 use crate::report::core_memory;
-use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_UART};
+use bulkhead_abi::plan::{
+    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_UART,
+};
 use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
 use dtoolkit::fdt::Fdt;
-use serde_json::{Value, json};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Form of the output.
@@ -51,9 +54,10 @@ pub fn inspect(arguments: &InspectArguments) -> ExitCode {
             Err(error) => return fail(&error),
         },
         (None, Format::Text) => text(&planned),
-        (None, Format::Json) => format!("{:#}\n", to_json(&planned)),
+        (None, Format::Json) => format!("{:#}\n", json::form(&planned)),
     };
-    print!("{text}");
+    // A reader that went away early, such as `head`, is no error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
@@ -62,8 +66,11 @@ fn device_tree_source(planned: &Planned, name: &str) -> Result<String, Error> {
     let known = || planned.system.partitions.iter().map(|partition| partition.name.clone());
     let missing = || Error::NoPartition { name: name.to_string(), known: known().collect() };
     let index = known().position(|one| one == name).ok_or_else(missing)?;
-    let bytes = planned.image.plan.partitions.get(index).map(|partition| partition.device_tree.as_slice()).unwrap_or_default();
-    Fdt::new(bytes).map(|tree| tree.to_string()).map_err(|error| Error::Monitor(format!("own device tree is damaged: {error}")))
+    let bytes =
+        planned.image.plan.partitions.get(index).map(|partition| partition.device_tree.as_slice()).unwrap_or_default();
+    Fdt::new(bytes)
+        .map(|tree| tree.to_string())
+        .map_err(|error| Error::Monitor(format!("own device tree is damaged: {error}")))
 }
 
 /// Writing to a string cannot fail.
@@ -76,10 +83,24 @@ macro_rules! line {
 fn text(planned: &Planned) -> String {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let mut out = String::new();
-    line!(out, "system {} on board {}: image {}, loaded at {}", system.name, system.board.name, size_text(plan.header.image_bytes), plan.header.image_start);
+    line!(
+        out,
+        "system {} on board {}: image {}, loaded at {}",
+        system.name,
+        system.board.name,
+        size_text(plan.header.image_bytes),
+        plan.header.image_start
+    );
     line!(out, "\nphysical memory");
     for area in plan.areas() {
-        line!(out, "  {:#012x}..{:#012x} {:>10}  {}", area.address, area.end(), size_text(area.page_bytes()), area_text(system, area.kind));
+        line!(
+            out,
+            "  {:#012x}..{:#012x} {:>10}  {}",
+            area.address,
+            area.end(),
+            size_text(area.page_bytes()),
+            area_text(system, area.kind)
+        );
     }
     line!(out, "\nmonitor memory per core, tables included, rings and pristine images not");
     for memory in core_memory(&planned.image) {
@@ -98,37 +119,67 @@ fn text(planned: &Planned) -> String {
         write_mappings(&mut out, planned, mappings, el2_rights_text);
     }
     for (partition, planned_partition) in system.partitions.iter().zip(&plan.partitions) {
-        line!(out, "\npartition {}: entry {}, device tree {}", partition.name, planned_partition.plan.entry, planned_partition.plan.device_tree);
+        line!(
+            out,
+            "\npartition {}: entry {}, device tree {}",
+            partition.name,
+            planned_partition.plan.entry,
+            planned_partition.plan.device_tree
+        );
         write_mappings(&mut out, planned, &planned_partition.stage2, stage2_rights_text);
         for window in planned_partition.plan.windows.iter().take(planned_partition.plan.window_count as usize) {
-            line!(out, "  {:#012x}..{:#012x} emulated  {}", window.guest, window.guest.0 + window.bytes, window_text(window.kind));
+            line!(
+                out,
+                "  {:#012x}..{:#012x} emulated  {}",
+                window.guest,
+                window.guest.0 + window.bytes,
+                window_text(window.kind)
+            );
         }
-        for interrupt in planned_partition.plan.interrupts.iter().take(planned_partition.plan.interrupt_count as usize) {
-            line!(out, "  interrupt {:>3} {} {}", interrupt.intid, if interrupt.edge != 0 { "edge " } else { "level" }, interrupt_text(interrupt));
+        for interrupt in planned_partition.plan.interrupts.iter().take(planned_partition.plan.interrupt_count as usize)
+        {
+            line!(
+                out,
+                "  interrupt {:>3} {} {}",
+                interrupt.intid,
+                if interrupt.edge != 0 { "edge " } else { "level" },
+                interrupt_text(interrupt)
+            );
         }
     }
     out
 }
 
 /// Names the rights of a mapping.
-type RightsText = fn(Attributes) -> &'static str;
+pub(crate) type RightsText = fn(Attributes) -> &'static str;
 
 fn write_mappings(out: &mut String, planned: &Planned, mappings: &[Mapping], rights_text: RightsText) {
     let mut sorted = mappings.to_vec();
     sorted.sort_by_key(|mapping| mapping.input);
     for mapping in sorted {
-        line!(out, "  {:#012x}..{:#012x} -> {:#012x}  {:<18} {}", mapping.input, mapping.input + mapping.bytes, mapping.output, rights_text(mapping.attributes), target_text(planned, &mapping));
+        line!(
+            out,
+            "  {:#012x}..{:#012x} -> {:#012x}  {:<18} {}",
+            mapping.input,
+            mapping.input + mapping.bytes,
+            mapping.output,
+            rights_text(mapping.attributes),
+            target_text(planned, &mapping)
+        );
     }
 }
 
 /// Names what a mapping leads to.
-fn target_text(planned: &Planned, mapping: &Mapping) -> String {
+pub(crate) fn target_text(planned: &Planned, mapping: &Mapping) -> String {
     let board = &planned.system.board;
     let area = planned.image.plan.areas().into_iter().find(|area| area.address == mapping.output);
     if let Some(area) = area {
         return area_text(&planned.system, area.kind);
     }
-    let device = board.devices.iter().find(|device| bulkhead_plan::maps::device_pages(device.address, device.bytes).0 == mapping.output.0);
+    let device = board
+        .devices
+        .iter()
+        .find(|device| bulkhead_plan::maps::device_pages(device.address, device.bytes).0 == mapping.output.0);
     match device {
         Some(device) => format!("device {}", device.name),
         None if mapping.output == board.gicd => String::from("interrupt distributor"),
@@ -136,7 +187,8 @@ fn target_text(planned: &Planned, mapping: &Mapping) -> String {
     }
 }
 
-fn window_text(kind: u32) -> &'static str {
+/// Names what the monitor answers for.
+pub(crate) fn window_text(kind: u32) -> &'static str {
     match kind {
         WINDOW_GICD => "interrupt distributor",
         WINDOW_GICR => "redistributors",
@@ -146,55 +198,11 @@ fn window_text(kind: u32) -> &'static str {
     }
 }
 
-fn interrupt_text(interrupt: &InterruptPlan) -> &'static str {
+/// Names what an interrupt is for.
+pub(crate) fn interrupt_text(interrupt: &InterruptPlan) -> &'static str {
     match interrupt.kind {
         INTERRUPT_DEVICE => "device",
         INTERRUPT_CONSOLE => "console",
         _ => "doorbell",
     }
-}
-
-/// The JSON form: addresses and sizes are numbers.
-fn to_json(planned: &Planned) -> Value {
-    let (system, plan) = (&planned.system, &planned.image.plan);
-    let mappings = |mappings: &[Mapping], rights_text: RightsText| -> Vec<Value> {
-        let one = |mapping: &Mapping| {
-            json!({
-                "input": mapping.input, "output": mapping.output.0, "bytes": mapping.bytes,
-                "rights": rights_text(mapping.attributes), "target": target_text(planned, mapping),
-            })
-        };
-        mappings.iter().map(one).collect()
-    };
-    let memory: Vec<Value> = plan.areas().iter().map(|area| json!({"address": area.address.0, "bytes": area.page_bytes(), "use": area_text(system, area.kind)})).collect();
-    let cores: Vec<Value> = core_memory(&planned.image)
-        .iter()
-        .zip(&plan.el2)
-        .map(|(memory, map)| {
-            json!({
-                "core": memory.board_core, "partition": memory.partition, "monitor_bytes": memory.total_bytes(),
-                "private_bytes": memory.private_bytes, "el2_table_bytes": memory.el2_table_bytes,
-                "partition_share_bytes": memory.partition_share_bytes, "map": mappings(map, el2_rights_text),
-            })
-        })
-        .collect();
-    let partitions: Vec<Value> = system
-        .partitions
-        .iter()
-        .zip(&plan.partitions)
-        .map(|(partition, planned_partition)| {
-            let described = &planned_partition.plan;
-            let windows: Vec<Value> = described.windows.iter().take(described.window_count as usize).map(|window| json!({"guest": window.guest.0, "bytes": window.bytes, "kind": window_text(window.kind)})).collect();
-            let interrupts: Vec<Value> = described.interrupts.iter().take(described.interrupt_count as usize).map(|interrupt| json!({"intid": interrupt.intid, "edge": interrupt.edge != 0, "use": interrupt_text(interrupt)})).collect();
-            json!({
-                "name": partition.name, "entry": described.entry.0, "device_tree": described.device_tree.0, "cores": partition.cores,
-                "map": mappings(&planned_partition.stage2, stage2_rights_text), "windows": windows, "interrupts": interrupts,
-            })
-        })
-        .collect();
-    json!({
-        "version": 1, "system": system.name, "board": system.board.name,
-        "image": {"start": plan.header.image_start.0, "bytes": plan.header.image_bytes, "memory_bytes": plan.header.memory_bytes},
-        "memory": memory, "cores": cores, "partitions": partitions,
-    })
 }

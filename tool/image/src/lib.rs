@@ -1,16 +1,18 @@
 //! Builds boot images and shows what is in them.
 //!
 //! [`build_image`] is the whole way from a checked [`System`] and the monitor's ELF file to bytes: read the ELF
-//! ([`monitor`]), plan ([`bulkhead_plan::plan`]), patch the arm64 header. [`build`] and [`inspect`] are the commands around it.
+//! ([`monitor`]), plan ([`bulkhead_plan::plan`]), patch the arm64 header. [`build`] and [`inspect`] are the commands
+//! around it.
 //!
-//! The image is a flat arm64 `Image`: QEMU's `-kernel` and U-Boot's `booti` load it. An ELF with symbols lies beside it for debuggers; it is
-//! the monitor's own, unchanged, because code does not move. The rejected alternative, an ELF that holds everything, cannot be booted by
-//! `booti`.
+//! The image is a flat arm64 `Image`: QEMU's `-kernel` and U-Boot's `booti` load it. An ELF with symbols lies beside it
+//! for debuggers; it is the monitor's own, unchanged, because code does not move. The rejected alternative, an ELF that
+//! holds everything, cannot be booted by `booti`.
 #![forbid(unsafe_code)]
 
 mod build;
 pub mod error;
 mod inspect;
+mod json;
 mod map;
 pub mod monitor;
 mod report;

@@ -22,11 +22,13 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
         return Err(wrong("it is not for AArch64"));
     }
     let segments = elf.segments().ok_or_else(|| wrong("it has no program headers"))?;
-    let loadable: Vec<ProgramHeader> = segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_memsz > 0).collect();
+    let loadable: Vec<ProgramHeader> =
+        segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_memsz > 0).collect();
     if loadable.iter().any(|segment| segment.p_flags & PF_W != 0) {
         return Err(wrong("it has a writable segment, but the monitor's data is planned memory"));
     }
-    let (text, rodata): (Vec<&ProgramHeader>, Vec<&ProgramHeader>) = loadable.iter().partition(|segment| segment.p_flags & PF_X != 0);
+    let (text, rodata): (Vec<&ProgramHeader>, Vec<&ProgramHeader>) =
+        loadable.iter().partition(|segment| segment.p_flags & PF_X != 0);
     let [text] = text.as_slice() else { return Err(wrong("it does not have exactly one executable segment")) };
     let load = text.p_paddr;
     if load % PAGE_BYTES != 0 {
@@ -51,7 +53,12 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
 }
 
 /// Copies segments into one run of bytes that starts at `base`.
-fn flatten(elf: &ElfBytes<'_, LittleEndian>, segments: &[&ProgramHeader], base: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+fn flatten(
+    elf: &ElfBytes<'_, LittleEndian>,
+    segments: &[&ProgramHeader],
+    base: u64,
+    bytes: u64,
+) -> Result<Vec<u8>, Error> {
     let damaged = || Error::Monitor(String::from("a segment lies outside the file"));
     let size = |value: u64| usize::try_from(value).map_err(|_| damaged());
     let mut flat = vec![0; size(bytes)?];

@@ -20,7 +20,8 @@ pub struct CoreMemory {
     pub private_bytes: u64,
     /// EL2 stage-1 tables.
     pub el2_table_bytes: u64,
-    /// The partition's stage-2 tables, plan, shared state, status, manage and information page, divided by its cores and rounded up.
+    /// The partition's stage-2 tables, plan, shared state, status, manage and information page, divided by its cores
+    /// and rounded up.
     pub partition_share_bytes: u64,
 }
 
@@ -32,12 +33,15 @@ impl CoreMemory {
     }
 }
 
-/// Returns the monitor memory of each core. Text, read-only data and header exist once for all cores and are not counted.
+/// Returns the monitor memory of each core. Text, read-only data and header exist once for all cores and are not
+/// counted.
 #[must_use]
 pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
     let plan = &image.plan;
     let bytes = |kind: AreaKind| plan.layout.area(kind).map_or(0, |area| area.page_bytes());
-    let cores_of = |partition: usize| plan.core_uses.iter().filter(|core_use| core_use.partition == partition).count().max(1) as u64;
+    let cores_of = |partition: usize| {
+        plan.core_uses.iter().filter(|core_use| core_use.partition == partition).count().max(1) as u64
+    };
     let per_partition = |partition: usize| {
         [
             AreaKind::PartitionPlan(partition),
@@ -55,7 +59,15 @@ pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
         core,
         board_core: core_use.board_core,
         partition: core_use.partition,
-        private_bytes: [AreaKind::Stack(core), AreaKind::Data(core), AreaKind::Counters(core), AreaKind::CorePlan(core)].map(bytes).iter().sum(),
+        private_bytes: [
+            AreaKind::Stack(core),
+            AreaKind::Data(core),
+            AreaKind::Counters(core),
+            AreaKind::CorePlan(core),
+        ]
+        .map(bytes)
+        .iter()
+        .sum(),
         el2_table_bytes: bytes(AreaKind::El2Tables(core)),
         partition_share_bytes: per_partition(core_use.partition).div_ceil(cores_of(core_use.partition)),
     };
@@ -66,9 +78,16 @@ pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
 pub(crate) fn summary(system: &System, image: &Image, output: &Path, symbols: &Path) -> String {
     let header = &image.plan.header;
     let names: Vec<&str> = image.plan.partitions.iter().map(|partition| name_text(&partition.plan.name)).collect();
-    let tables = image.plan.areas().iter().filter(|area| matches!(area.kind, AreaKind::El2Tables(_) | AreaKind::Stage2Tables(_))).map(|area| area.page_bytes() / PAGE_BYTES).sum::<u64>();
+    let tables = image
+        .plan
+        .areas()
+        .iter()
+        .filter(|area| matches!(area.kind, AreaKind::El2Tables(_) | AreaKind::Stage2Tables(_)))
+        .map(|area| area.page_bytes() / PAGE_BYTES)
+        .sum::<u64>();
     format!(
-        "built {}: system {}, {} partition(s) ({}) on {} core(s)\n  file {}, monitor memory {}, {tables} table pages; symbols in {}",
+        "built {}: system {}, {} partition(s) ({}) on {} core(s)\n  file {}, monitor memory {}, {tables} table pages; \
+         symbols in {}",
         output.display(),
         system.name,
         header.partition_count,

@@ -40,7 +40,9 @@ impl Use {
     /// The core whose monitor alone may use it.
     pub(crate) fn core(self) -> Option<usize> {
         match self {
-            Self::CorePlan(core) | Self::Stack(core) | Self::Data(core) | Self::Counters(core) | Self::Trace(core) => Some(core),
+            Self::CorePlan(core) | Self::Stack(core) | Self::Data(core) | Self::Counters(core) | Self::Trace(core) => {
+                Some(core)
+            }
             _ => None,
         }
     }
@@ -88,7 +90,13 @@ pub(crate) fn overlap(first: &Range<u64>, second: &Range<u64>) -> bool {
 
 impl Areas {
     /// Collects everything and reports overlaps and wrong places.
-    pub(crate) fn collect(view: &View<'_>, contents: &Contents, maps: &Maps, ends: &[End], findings: &mut Findings) -> Self {
+    pub(crate) fn collect(
+        view: &View<'_>,
+        contents: &Contents,
+        maps: &Maps,
+        ends: &[End],
+        findings: &mut Findings,
+    ) -> Self {
         let mut areas = Self::default();
         areas.add_file(view, contents, maps);
         areas.add_cores(contents);
@@ -168,7 +176,9 @@ impl Areas {
         // A page is declared once, by the end that writes it.
         for end in ends {
             match end.is_source {
-                true => self.add(end.writer.start, end.writer.end - end.writer.start, Use::ChannelWriter(end.partition)),
+                true => {
+                    self.add(end.writer.start, end.writer.end - end.writer.start, Use::ChannelWriter(end.partition))
+                }
                 false => self.add(end.reader, PAGE_BYTES, Use::ChannelReader(end.partition)),
             }
         }
@@ -180,7 +190,18 @@ impl Areas {
             if let Some(before) = furthest.filter(|before| overlap(&before.range, &area.range)) {
                 let rams = matches!((before.owner, area.owner), (Use::Ram(_), _) | (_, Use::Ram(_)));
                 let code = if rams { Code::RamPlace } else { Code::AreaOverlap };
-                findings.add(code, format!("{:?} at {:#x}..{:#x} overlaps {:?} at {:#x}..{:#x}", area.owner, area.range.start, area.range.end, before.owner, before.range.start, before.range.end));
+                findings.add(
+                    code,
+                    format!(
+                        "{:?} at {:#x}..{:#x} overlaps {:?} at {:#x}..{:#x}",
+                        area.owner,
+                        area.range.start,
+                        area.range.end,
+                        before.owner,
+                        before.range.start,
+                        before.range.end
+                    ),
+                );
             }
             if furthest.is_none_or(|before| before.range.end < area.range.end) {
                 furthest = Some(area);
@@ -195,16 +216,32 @@ impl Areas {
         let (plan, file, monitor, ram) = (view.plan_range(), view.file_range(), view.monitor_range(), view.ram_range());
         for area in &self.0 {
             let (place, code, what) = match area.owner {
-                Use::Text | Use::Rodata | Use::Header => (file.start..plan.start, Code::AreaPlace, "the front of the file"),
-                Use::CorePlan(_) | Use::PartitionPlan(_) | Use::Information(_) | Use::CoreTables(_) | Use::GuestTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
+                Use::Text | Use::Rodata | Use::Header => {
+                    (file.start..plan.start, Code::AreaPlace, "the front of the file")
+                }
+                Use::CorePlan(_)
+                | Use::PartitionPlan(_)
+                | Use::Information(_)
+                | Use::CoreTables(_)
+                | Use::GuestTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
                 Use::Pristine(_) => (plan.end..file.end, Code::SegmentSource, "the part of the file after the plan"),
                 Use::Ram(_) => (ram.clone(), Code::RamPlace, "RAM"),
                 _ => (file.end..monitor.end, Code::AreaPlace, "the monitor's memory after the file"),
             };
             let inside = area.range.start >= place.start && area.range.end <= place.end;
-            findings.require(inside, code, || format!("{:?} at {:#x}..{:#x} is not in {what}, {:#x}..{:#x}", area.owner, area.range.start, area.range.end, place.start, place.end));
+            findings.require(inside, code, || {
+                format!(
+                    "{:?} at {:#x}..{:#x} is not in {what}, {:#x}..{:#x}",
+                    area.owner, area.range.start, area.range.end, place.start, place.end
+                )
+            });
             let in_monitor = matches!(area.owner, Use::Ram(_)) && overlap(&area.range, &monitor);
-            findings.require(!in_monitor, Code::RamPlace, || format!("{:?} at {:#x}..{:#x} lies over the monitor's memory", area.owner, area.range.start, area.range.end));
+            findings.require(!in_monitor, Code::RamPlace, || {
+                format!(
+                    "{:?} at {:#x}..{:#x} lies over the monitor's memory",
+                    area.owner, area.range.start, area.range.end
+                )
+            });
         }
     }
 

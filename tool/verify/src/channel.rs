@@ -5,9 +5,12 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use crate::walk::Map;
-use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes};
+use bulkhead_abi::channel::{
+    CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes,
+};
 use bulkhead_abi::guest::{
-    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation,
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation,
+    MAX_PORTS, PortInformation,
 };
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, PCI_IVSHMEM, WINDOW_GICR, WINDOW_UART};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
@@ -40,9 +43,16 @@ pub(crate) fn information_pages(view: &View<'_>, contents: &Contents, maps: &mut
         findings.require(page.is_some() || has_pci, Code::Information, || {
             format!("partition \"{}\" has neither an information page nor a PCI bus", partition.name())
         });
-        let good = page.is_none_or(|page| in_plan(view, PhysicalAddress(page)) && read(view, page).is_some_and(|information| information.partition as usize == partition.index));
+        let good = page.is_none_or(|page| {
+            in_plan(view, PhysicalAddress(page))
+                && read(view, page).is_some_and(|information| information.partition as usize == partition.index)
+        });
         findings.require(good, Code::Information, || {
-            format!("partition \"{}\" sees {:#x} at {GUEST_INFORMATION}, which is no information page for it", partition.name(), page.unwrap_or(0))
+            format!(
+                "partition \"{}\" sees {:#x} at {GUEST_INFORMATION}, which is no information page for it",
+                partition.name(),
+                page.unwrap_or(0)
+            )
         });
         maps.information.push(page.filter(|_| good));
     }
@@ -50,7 +60,8 @@ pub(crate) fn information_pages(view: &View<'_>, contents: &Contents, maps: &mut
 
 /// Reads an information page.
 fn read(view: &View<'_>, page: u64) -> Option<GuestInformation> {
-    view.read::<GuestInformation>(PhysicalAddress(page)).filter(|information| information.magic == GUEST_MAGIC && information.abi_version == ABI_VERSION)
+    view.read::<GuestInformation>(PhysicalAddress(page))
+        .filter(|information| information.magic == GUEST_MAGIC && information.abi_version == ABI_VERSION)
 }
 
 /// Collects the ends of all partitions.
@@ -67,11 +78,21 @@ pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: 
         }
         for (index, function) in partition.plan.pci.iter().take(partition.plan.pci_count as usize).enumerate() {
             if function.kind == PCI_IVSHMEM {
-                let found = Found { window: function.memory.0, window_bytes: None, is_source: function.position == 0, doorbell: function.doorbell, interrupt: function.interrupt };
+                let found = Found {
+                    window: function.memory.0,
+                    window_bytes: None,
+                    is_source: function.position == 0,
+                    doorbell: function.doorbell,
+                    interrupt: function.interrupt,
+                };
                 let end = end(partition, &found, &format!("PCI function {index}"), map, findings);
                 let used = end.as_ref().map_or(0, |end| CHANNEL_WRITER_OFFSET + (end.writer.end - end.writer.start));
                 findings.require(used <= function.memory_bytes, Code::PciFunction, || {
-                    format!("PCI function {index} of partition \"{}\" maps {used:#x} bytes, its BAR has {:#x}", partition.name(), function.memory_bytes)
+                    format!(
+                        "PCI function {index} of partition \"{}\" maps {used:#x} bytes, its BAR has {:#x}",
+                        partition.name(),
+                        function.memory_bytes
+                    )
                 });
                 ends.extend(end);
             }
@@ -97,7 +118,10 @@ fn native_end(partition: &Partition, port: &PortInformation, map: &Map, findings
         && port.window_bytes == CHANNEL_WRITER_OFFSET + writer_bytes(port.message_bytes, port.slots);
     let direction = matches!(port.direction, DIRECTION_SOURCE | DIRECTION_DESTINATION);
     findings.require(sizes && direction, Code::Information, || {
-        format!("port \"{name}\" of partition \"{}\" has a direction, kind, size or window that does not fit", partition.name())
+        format!(
+            "port \"{name}\" of partition \"{}\" has a direction, kind, size or window that does not fit",
+            partition.name()
+        )
     });
     if !sizes || !direction {
         return None;
@@ -130,10 +154,15 @@ fn end(partition: &Partition, found: &Found, what: &str, map: &Map, findings: &m
     let doorbells = partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize);
     let doorbell = doorbells.clone().nth(found.doorbell as usize);
     let known = found.doorbell == u32::MAX || doorbell.is_some() && found.is_source;
-    findings.require(known, Code::DoorbellTarget, || format!("{} names doorbell {}, which it does not have", place(), found.doorbell));
+    findings.require(known, Code::DoorbellTarget, || {
+        format!("{} names doorbell {}, which it does not have", place(), found.doorbell)
+    });
     let owned = partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize);
-    let waits = found.interrupt == 0 || !found.is_source && owned.clone().any(|one| one.intid == found.interrupt && one.kind == INTERRUPT_DOORBELL);
-    findings.require(waits, Code::DoorbellTarget, || format!("{} waits for interrupt {}, which is not its doorbell", place(), found.interrupt));
+    let waits = found.interrupt == 0
+        || !found.is_source && owned.clone().any(|one| one.intid == found.interrupt && one.kind == INTERRUPT_DOORBELL);
+    findings.require(waits, Code::DoorbellTarget, || {
+        format!("{} waits for interrupt {}, which is not its doorbell", place(), found.interrupt)
+    });
     Some(End {
         partition: partition.index,
         is_source: found.is_source,
@@ -149,7 +178,8 @@ fn end(partition: &Partition, found: &Found, what: &str, map: &Map, findings: &m
 fn check_information(view: &View<'_>, partition: &Partition, information: &GuestInformation, findings: &mut Findings) {
     let (plan, header) = (&partition.plan, &view.header);
     let ram = plan.ram.first().copied().unwrap_or_default();
-    let window = |kind| plan.windows.iter().find(|window| window.kind == kind).map_or(GuestAddress(0), |window| window.guest);
+    let window =
+        |kind| plan.windows.iter().find(|window| window.kind == kind).map_or(GuestAddress(0), |window| window.guest);
     let has_console = partition.entry.guest_console.0 != 0;
     let console = if has_console { (GUEST_CONSOLE, partition.entry.console_bytes) } else { (GuestAddress(0), 0) };
     let terminated = information.arguments.last() == Some(&0);
@@ -166,7 +196,10 @@ fn check_information(view: &View<'_>, partition: &Partition, information: &Guest
         ("end of the arguments", terminated),
     ];
     for (what, _) in facts.iter().filter(|(_, good)| !good) {
-        findings.add(Code::Information, format!("the information page of partition \"{}\" has a wrong {what}", partition.name()));
+        findings.add(
+            Code::Information,
+            format!("the information page of partition \"{}\" has a wrong {what}", partition.name()),
+        );
     }
 }
 
@@ -176,19 +209,34 @@ pub(crate) fn check(contents: &Contents, ends: &[End], findings: &mut Findings) 
         let same = |other: &&End| other.reader == end.reader || other.writer.start == end.writer.start;
         let partners: Vec<&End> = ends.iter().filter(|other| !std::ptr::eq(*other, end)).filter(same).collect();
         let pair = match partners[..] {
-            [other] if other.is_source != end.is_source && other.partition != end.partition && other.reader == end.reader && other.writer == end.writer => Some(other),
+            [other]
+                if other.is_source != end.is_source
+                    && other.partition != end.partition
+                    && other.reader == end.reader
+                    && other.writer == end.writer =>
+            {
+                Some(other)
+            }
             _ => None,
         };
         let what = format!("the channel at {:#x} of partition {}", end.window, end.partition);
         let Some(other) = pair else {
-            findings.add(Code::ChannelEnds, format!("{what} does not have exactly one source and one destination that agree on its pages"));
+            findings.add(
+                Code::ChannelEnds,
+                format!("{what} does not have exactly one source and one destination that agree on its pages"),
+            );
             continue;
         };
         let status = contents.partitions.get(other.partition).map(|partition| partition.entry.status.0);
-        findings.require(status == Some(end.status), Code::ChannelStatus, || format!("{what} shows {:#x} as the peer's status, which is not partition {}'s", end.status, other.partition));
+        findings.require(status == Some(end.status), Code::ChannelStatus, || {
+            format!("{what} shows {:#x} as the peer's status, which is not partition {}'s", end.status, other.partition)
+        });
         let rings = end.rings.is_none_or(|peer| peer as usize == other.partition);
         findings.require(rings && end.interrupt == other.interrupt, Code::DoorbellTarget, || {
-            format!("{what}: interrupt {} at this end, {} at the other end in partition {}", end.interrupt, other.interrupt, other.partition)
+            format!(
+                "{what}: interrupt {} at this end, {} at the other end in partition {}",
+                end.interrupt, other.interrupt, other.partition
+            )
         });
     }
     for partition in &contents.partitions {
@@ -203,10 +251,14 @@ fn check_clear(partition: &Partition, ends: &[End], findings: &mut Findings) {
         .map(|end| if end.is_source { end.writer.clone() } else { end.reader..end.reader.saturating_add(PAGE) })
         .collect();
     let clear = partition.plan.channel_clear.iter().take(partition.plan.channel_clear_count as usize);
-    let mut cleared: Vec<Range<u64>> = clear.map(|region| region.physical.0..region.physical.0.saturating_add(region.bytes)).collect();
+    let mut cleared: Vec<Range<u64>> =
+        clear.map(|region| region.physical.0..region.physical.0.saturating_add(region.bytes)).collect();
     let same = merge(&mut written) == merge(&mut cleared);
     findings.require(same, Code::ChannelClear, || {
-        format!("a restart of partition \"{}\" would not clear exactly the channel pages that it writes", partition.name())
+        format!(
+            "a restart of partition \"{}\" would not clear exactly the channel pages that it writes",
+            partition.name()
+        )
     });
 }
 

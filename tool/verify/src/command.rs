@@ -43,7 +43,10 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
     let bytes = match std::fs::read(&arguments.image) {
         Ok(bytes) => bytes,
         Err(error) => {
-            eprintln!("error: cannot read {}: {error}; name an image that `bulkhead build` wrote", arguments.image.display());
+            eprintln!(
+                "error: cannot read {}: {error}; name an image that `bulkhead build` wrote",
+                arguments.image.display()
+            );
             return ExitCode::from(ENVIRONMENT);
         }
     };
@@ -70,21 +73,22 @@ fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
     for finding in &verdict.findings {
         let _ = writeln!(text, "{finding}");
     }
-    let _ = match verdict.is_accepted() {
-        true => writeln!(
-            text,
-            "{}: accepted\n  sha256 {}\n  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked\n  {} bytes are writable by guests, each by one partition; no guest reaches the monitor, its tables, or another partition",
-            image.display(),
-            sha256,
-            extent.cores,
-            extent.partitions,
-            extent.channels,
-            extent.interrupts,
-            extent.table_pages,
-            extent.guest_writable_bytes,
-        ),
-        false => writeln!(text, "{}: refused, {} finding(s)\n  sha256 {}", image.display(), verdict.findings.len(), sha256),
-    };
+    let image = image.display();
+    if !verdict.is_accepted() {
+        let _ = writeln!(text, "{image}: refused, {} finding(s)\n  sha256 {sha256}", verdict.findings.len());
+        return text;
+    }
+    let _ = writeln!(text, "{image}: accepted\n  sha256 {sha256}");
+    let _ = writeln!(
+        text,
+        "  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked",
+        extent.cores, extent.partitions, extent.channels, extent.interrupts, extent.table_pages,
+    );
+    let _ = writeln!(
+        text,
+        "  guests can write {} bytes, each by one partition; no guest reaches the monitor, its tables or another partition",
+        extent.guest_writable_bytes,
+    );
     text
 }
 
@@ -103,8 +107,12 @@ fn to_json(image: &Path, sha256: &str, verdict: &Verdict) -> Value {
         "accepted": verdict.is_accepted(),
         "findings": findings,
         "extent": {
-            "cores": extent.cores, "partitions": extent.partitions, "channels": extent.channels, "interrupts": extent.interrupts,
-            "table_pages": extent.table_pages, "guest_writable_bytes": extent.guest_writable_bytes,
+            "cores": extent.cores,
+            "partitions": extent.partitions,
+            "channels": extent.channels,
+            "interrupts": extent.interrupts,
+            "table_pages": extent.table_pages,
+            "guest_writable_bytes": extent.guest_writable_bytes,
         },
     })
 }

@@ -7,7 +7,8 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 use bulkhead_abi::plan::{
-    MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+    MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
+    WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
 use std::ops::Range;
 
@@ -45,13 +46,24 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
         let function = plan.pci.iter().take(plan.pci_count as usize).nth(window.index as usize);
         let good = match window.kind {
             WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
-            WINDOW_GICR => window.guest.0 % (64 << 10) == 0 && window.bytes == redistributor_window(plan) && window.index == 0,
+            WINDOW_GICR => {
+                window.guest.0 % (64 << 10) == 0 && window.bytes == redistributor_window(plan) && window.index == 0
+            }
             WINDOW_UART => window.guest.0 % PAGE == 0 && window.bytes == PAGE && window.index == 0,
-            WINDOW_ECAM => window.guest == GUEST_ECAM && window.bytes == ECAM_BYTES && functions > 0 && window.index == 0,
-            WINDOW_PCI_REGISTERS => window.bytes == PAGE && function.is_some_and(|function| function.registers == window.guest),
+            WINDOW_ECAM => {
+                window.guest == GUEST_ECAM && window.bytes == ECAM_BYTES && functions > 0 && window.index == 0
+            }
+            WINDOW_PCI_REGISTERS => {
+                window.bytes == PAGE && function.is_some_and(|function| function.registers == window.guest)
+            }
             _ => false,
         };
-        findings.require(good, Code::Window, || format!("partition \"{name}\": the window of kind {} at {} has a wrong place, size or index", window.kind, window.guest));
+        findings.require(good, Code::Window, || {
+            format!(
+                "partition \"{name}\": the window of kind {} at {} has a wrong place, size or index",
+                window.kind, window.guest
+            )
+        });
         for other in windows(partition).skip(index + 1) {
             findings.require(!overlap(&range(window), &range(other)), Code::Window, || {
                 format!("partition \"{name}\": the windows at {} and {} overlap", window.guest, other.guest)
@@ -59,8 +71,13 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
         }
     }
     let count = |kind| windows(partition).filter(|window| window.kind == kind).count() as u64;
-    let complete = count(WINDOW_GICD) == 1 && count(WINDOW_GICR) == 1 && count(WINDOW_ECAM) == u64::from(functions > 0) && count(WINDOW_PCI_REGISTERS) == functions;
-    findings.require(complete, Code::Window, || format!("partition \"{name}\" lacks a window for its interrupt controller or a PCI function, or has one twice"));
+    let complete = count(WINDOW_GICD) == 1
+        && count(WINDOW_GICR) == 1
+        && count(WINDOW_ECAM) == u64::from(functions > 0)
+        && count(WINDOW_PCI_REGISTERS) == functions;
+    findings.require(complete, Code::Window, || {
+        format!("partition \"{name}\" lacks a window for its interrupt controller or a PCI function, or has one twice")
+    });
 }
 
 fn check_functions(partition: &Partition, findings: &mut Findings) {
@@ -70,12 +87,28 @@ fn check_functions(partition: &Partition, findings: &mut Findings) {
         let registers = function.registers.0 == GUEST_PCI_REGISTERS.0 + position * PCI_REGISTERS_STEP;
         let memory = function.memory.0 == GUEST_PCI_MEMORY.0 + position * PCI_MEMORY_STEP;
         let good = match function.kind {
-            PCI_MANAGEMENT => index == 0 && function.memory.0 == 0 && function.memory_bytes == 0 && function.interrupt == 0 && function.doorbell == u32::MAX && function.position == 0,
-            PCI_IVSHMEM => memory && function.memory_bytes.is_power_of_two() && (PAGE..=PCI_MEMORY_STEP).contains(&function.memory_bytes) && function.position <= 1,
+            PCI_MANAGEMENT => {
+                index == 0
+                    && function.memory.0 == 0
+                    && function.memory_bytes == 0
+                    && function.interrupt == 0
+                    && function.doorbell == u32::MAX
+                    && function.position == 0
+            }
+            PCI_IVSHMEM => {
+                memory
+                    && function.memory_bytes.is_power_of_two()
+                    && (PAGE..=PCI_MEMORY_STEP).contains(&function.memory_bytes)
+                    && function.position <= 1
+            }
             _ => false,
         };
         findings.require(registers && good, Code::PciFunction, || {
-            format!("PCI function {index} of partition \"{}\" has kind {}, BARs or position that the bus cannot have", partition.name(), function.kind)
+            format!(
+                "PCI function {index} of partition \"{}\" has kind {}, BARs or position that the bus cannot have",
+                partition.name(),
+                function.kind
+            )
         });
     }
 }
@@ -87,11 +120,16 @@ fn check_frames(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
         findings.require(core.plan.gicd == view.header.gicd, Code::BootRecord, || {
             format!("core {}: its distributor is {}, the header's is {}", core.index, core.plan.gicd, view.header.gicd)
         });
-        frames.push((core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES), format!("the redistributor of core {}", core.index)));
+        frames.push((
+            core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES),
+            format!("the redistributor of core {}", core.index),
+        ));
     }
     for (index, (frame, name)) in frames.iter().enumerate() {
         let free = frame.start % (64 << 10) == 0 && frame.start != 0 && !overlap(frame, &view.ram_range());
         let alone = frames.iter().skip(index + 1).all(|(other, _)| !overlap(frame, other));
-        findings.require(free && alone, Code::BootRecord, || format!("{name} at {:#x} is misaligned, in RAM, or another core's", frame.start));
+        findings.require(free && alone, Code::BootRecord, || {
+            format!("{name} at {:#x} is misaligned, in RAM, or another core's", frame.start)
+        });
     }
 }

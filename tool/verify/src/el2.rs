@@ -31,9 +31,25 @@ fn check_execution(view: &View<'_>, core: &Core, map: &Map, findings: &mut Findi
     let text = view.header.text.0..view.header.text.0.saturating_add(view.header.text_bytes);
     for run in map.runs.iter().filter(|run| run.rights.execute) {
         if run.rights.write {
-            findings.add(Code::WriteExecute, format!("core {}: {:#x}..{:#x} is writable and executable at EL2", core.index, run.input, run.input_end()));
+            findings.add(
+                Code::WriteExecute,
+                format!(
+                    "core {}: {:#x}..{:#x} is writable and executable at EL2",
+                    core.index,
+                    run.input,
+                    run.input_end()
+                ),
+            );
         } else if run.output < text.start || run.output_end() > text.end {
-            findings.add(Code::Executable, format!("core {}: {:#x}..{:#x} is executable at EL2 and is not monitor text", core.index, run.input, run.input_end()));
+            findings.add(
+                Code::Executable,
+                format!(
+                    "core {}: {:#x}..{:#x} is executable at EL2 and is not monitor text",
+                    core.index,
+                    run.input,
+                    run.input_end()
+                ),
+            );
         }
     }
 }
@@ -42,12 +58,21 @@ fn check_guard(core: &Core, map: &Map, findings: &mut Findings) {
     let bottom = core.boot.stack_top.0.saturating_sub(STACK_BYTES);
     let guard = bottom.saturating_sub(PAGE);
     findings.require(map.find(guard).is_none(), Code::Guard, || {
-        format!("core {}: the page {guard:#x} below its stack is mapped, so an overflow would not be caught", core.index)
+        format!(
+            "core {}: the page {guard:#x} below its stack is mapped, so an overflow would not be caught",
+            core.index
+        )
     });
 }
 
 /// Returns what the core must map.
-fn expected(view: &View<'_>, contents: &Contents, core: &Core, partition: &Partition, areas: &Areas) -> Vec<Expected<Use>> {
+fn expected(
+    view: &View<'_>,
+    contents: &Contents,
+    core: &Core,
+    partition: &Partition,
+    areas: &Areas,
+) -> Vec<Expected<Use>> {
     let mut expected: Vec<Expected<Use>> = Vec::new();
     for area in &areas.0 {
         if let Some((rights, memory)) = rights(contents, core, partition, area.owner) {
@@ -73,43 +98,84 @@ fn rights(contents: &Contents, core: &Core, partition: &Partition, owner: Use) -
     let (own_core, own) = (core.index, partition.index);
     let manages = partition.plan.flags & FLAG_MANAGES != 0;
     let is_manageable = partition.plan.flags & FLAG_MANAGEABLE != 0;
-    let other_manages = |other: usize| contents.partitions.get(other).is_some_and(|other| other.plan.flags & FLAG_MANAGES != 0);
+    let other_manages =
+        |other: usize| contents.partitions.get(other).is_some_and(|other| other.plan.flags & FLAG_MANAGES != 0);
     match owner {
         Use::Text => Some((Rights::READ_EXECUTE, Memory::Normal)),
         Use::Rodata | Use::Header => Some((Rights::READ, Memory::Normal)),
         Use::CorePlan(index) if index == own_core => Some((Rights::READ, Memory::Normal)),
         Use::PartitionPlan(index) | Use::Pristine(index) if index == own => Some((Rights::READ, Memory::Normal)),
-        Use::Stack(index) | Use::Data(index) | Use::Counters(index) | Use::Trace(index) if index == own_core => Some((Rights::READ_WRITE, Memory::Normal)),
-        Use::VcpuConsole(index, vcpu) if index == own && vcpu == core.plan.vcpu as usize => Some((Rights::READ_WRITE, Memory::Normal)),
-        Use::Shared(index) | Use::Doorbell(index) | Use::Ram(index) if index == own => Some((Rights::READ_WRITE, Memory::Normal)),
+        Use::Stack(index) | Use::Data(index) | Use::Counters(index) | Use::Trace(index) if index == own_core => {
+            Some((Rights::READ_WRITE, Memory::Normal))
+        }
+        Use::VcpuConsole(index, vcpu) if index == own && vcpu == core.plan.vcpu as usize => {
+            Some((Rights::READ_WRITE, Memory::Normal))
+        }
+        Use::Shared(index) | Use::Doorbell(index) | Use::Ram(index) if index == own => {
+            Some((Rights::READ_WRITE, Memory::Normal))
+        }
         Use::Manage(index) if index == own && manages => Some((Rights::READ_WRITE, Memory::Normal)),
-        Use::Manage(index) if index != own && is_manageable && other_manages(index) => Some((Rights::READ, Memory::Normal)),
+        Use::Manage(index) if index != own && is_manageable && other_manages(index) => {
+            Some((Rights::READ, Memory::Normal))
+        }
         Use::Status(index) if index == own => Some((Rights::READ_WRITE, Memory::NonCacheable)),
         Use::Status(_) if manages => Some((Rights::READ, Memory::NonCacheable)),
-        Use::ChannelReader(index) | Use::ChannelWriter(index) if index == own => Some((Rights::READ_WRITE, Memory::NonCacheable)),
+        Use::ChannelReader(index) | Use::ChannelWriter(index) if index == own => {
+            Some((Rights::READ_WRITE, Memory::NonCacheable))
+        }
         _ => None,
     }
 }
 
-fn report(core: &Core, partition: &Partition, areas: &Areas, difference: &Difference<'_, Use>, findings: &mut Findings) {
+fn report(
+    core: &Core,
+    partition: &Partition,
+    areas: &Areas,
+    difference: &Difference<'_, Use>,
+    findings: &mut Findings,
+) {
     match difference {
         Difference::Extra(run) => {
             if run.input != run.output {
-                findings.add(Code::NotIdentity, format!("core {}: {:#x} leads to {:#x}; the EL2 map must be identity", core.index, run.input, run.output));
+                findings.add(
+                    Code::NotIdentity,
+                    format!(
+                        "core {}: {:#x} leads to {:#x}; the EL2 map must be identity",
+                        core.index, run.input, run.output
+                    ),
+                );
             }
             report_foreign(core, partition, areas, run, findings);
         }
         Difference::Other(run, one) => {
             if run.output != run.input {
-                findings.add(Code::NotIdentity, format!("core {}: {:#x} leads to {:#x}; the EL2 map must be identity", core.index, run.input, run.output));
+                findings.add(
+                    Code::NotIdentity,
+                    format!(
+                        "core {}: {:#x} leads to {:#x}; the EL2 map must be identity",
+                        core.index, run.input, run.output
+                    ),
+                );
                 report_foreign(core, partition, areas, run, findings);
             }
             // Executable pages were reported by their own rule.
             if run.rights != one.rights && (!run.rights.execute || one.rights.execute) {
-                findings.add(Code::El2Rights, format!("core {}: {:?} at {:#x} is mapped {}, must be {}", core.index, one.tag, run.input, run.rights, one.rights));
+                findings.add(
+                    Code::El2Rights,
+                    format!(
+                        "core {}: {:?} at {:#x} is mapped {}, must be {}",
+                        core.index, one.tag, run.input, run.rights, one.rights
+                    ),
+                );
             }
             if run.memory != one.memory {
-                findings.add(Code::MemoryType, format!("core {}: {:?} at {:#x} is {:?}, must be {:?}", core.index, one.tag, run.input, run.memory, one.memory));
+                findings.add(
+                    Code::MemoryType,
+                    format!(
+                        "core {}: {:?} at {:#x} is {:?}, must be {:?}",
+                        core.index, one.tag, run.input, run.memory, one.memory
+                    ),
+                );
             }
         }
         Difference::Missing(input, one) => {
@@ -132,9 +198,27 @@ fn report_foreign(core: &Core, partition: &Partition, areas: &Areas, run: &Run, 
             (_, Some(_)) if matches!(owner, Use::VcpuConsole(..)) => Code::ForeignCore,
             _ => Code::UnknownMapped,
         };
-        findings.add(code, format!("core {}: its monitor maps {:#x}..{:#x} ({}), which is {owner:?}", core.index, run.output, run.output_end(), run.rights));
+        findings.add(
+            code,
+            format!(
+                "core {}: its monitor maps {:#x}..{:#x} ({}), which is {owner:?}",
+                core.index,
+                run.output,
+                run.output_end(),
+                run.rights
+            ),
+        );
     }
     if !known {
-        findings.add(Code::UnknownMapped, format!("core {}: its monitor maps {:#x}..{:#x} ({}), which no plan names", core.index, run.output, run.output_end(), run.rights));
+        findings.add(
+            Code::UnknownMapped,
+            format!(
+                "core {}: its monitor maps {:#x}..{:#x} ({}), which no plan names",
+                core.index,
+                run.output,
+                run.output_end(),
+                run.rights
+            ),
+        );
     }
 }

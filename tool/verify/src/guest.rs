@@ -32,7 +32,14 @@ struct DeviceRange {
 }
 
 /// Checks the stage 2 of every partition, then all of them together.
-pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, areas: &Areas, ends: &[End], findings: &mut Findings) {
+pub(crate) fn check(
+    view: &View<'_>,
+    contents: &Contents,
+    maps: &Maps,
+    areas: &Areas,
+    ends: &[End],
+    findings: &mut Findings,
+) {
     let mut devices = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
         let expected = expected(partition, maps, ends);
@@ -49,7 +56,9 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, areas: &A
 
 fn expected(partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Tag>> {
     let mut expected = Vec::new();
-    let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag });
+    let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| {
+        expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag })
+    };
     for ram in partition.plan.ram.iter().take(partition.plan.ram_count as usize) {
         add(ram.guest.0, ram.physical.0, ram.bytes, Rights::ALL, Memory::Normal, Tag::Ram);
     }
@@ -58,14 +67,29 @@ fn expected(partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Ta
     }
     let console = partition.entry.guest_console.0;
     if console != 0 {
-        add(GUEST_CONSOLE.0, console, partition.entry.console_bytes, Rights::READ_WRITE, Memory::NonCacheable, Tag::Console);
+        add(
+            GUEST_CONSOLE.0,
+            console,
+            partition.entry.console_bytes,
+            Rights::READ_WRITE,
+            Memory::NonCacheable,
+            Tag::Console,
+        );
     }
     for end in ends.iter().filter(|end| end.partition == partition.index) {
-        let (reader, writer) = if end.is_source { (Rights::READ, Rights::READ_WRITE) } else { (Rights::READ_WRITE, Rights::READ) };
+        let (reader, writer) =
+            if end.is_source { (Rights::READ, Rights::READ_WRITE) } else { (Rights::READ_WRITE, Rights::READ) };
         add(end.window + CHANNEL_STATUS_OFFSET, end.status, PAGE, Rights::READ, Memory::NonCacheable, Tag::PeerStatus);
         add(end.window + CHANNEL_READER_OFFSET, end.reader, PAGE, reader, Memory::NonCacheable, Tag::ChannelReader);
         let bytes = end.writer.end - end.writer.start;
-        add(end.window + CHANNEL_WRITER_OFFSET, end.writer.start, bytes, writer, Memory::NonCacheable, Tag::ChannelWriter);
+        add(
+            end.window + CHANNEL_WRITER_OFFSET,
+            end.writer.start,
+            bytes,
+            writer,
+            Memory::NonCacheable,
+            Tag::ChannelWriter,
+        );
     }
     expected.sort_by_key(|one| one.input);
     expected
@@ -76,12 +100,27 @@ fn check_run(partition: &Partition, run: &Run, findings: &mut Findings) {
     for window in partition.plan.windows.iter().take(partition.plan.window_count as usize) {
         let range = window.guest.0..window.guest.0.saturating_add(window.bytes);
         findings.require(!overlap(&range, &(run.input..run.input_end())), Code::WindowMapped, || {
-            format!("partition \"{}\" maps {:#x}..{:#x}, but {:#x}..{:#x} must be answered by the monitor", partition.name(), run.input, run.input_end(), range.start, range.end)
+            format!(
+                "partition \"{}\" maps {:#x}..{:#x}, but {:#x}..{:#x} must be answered by the monitor",
+                partition.name(),
+                run.input,
+                run.input_end(),
+                range.start,
+                range.end
+            )
         });
     }
 }
 
-fn report(view: &View<'_>, contents: &Contents, partition: &Partition, areas: &Areas, difference: &Difference<'_, Tag>, devices: &mut Vec<DeviceRange>, findings: &mut Findings) {
+fn report(
+    view: &View<'_>,
+    contents: &Contents,
+    partition: &Partition,
+    areas: &Areas,
+    difference: &Difference<'_, Tag>,
+    devices: &mut Vec<DeviceRange>,
+    findings: &mut Findings,
+) {
     let name = partition.name();
     match difference {
         Difference::Extra(run) => report_extra(view, contents, partition, areas, run, devices, findings),
@@ -93,25 +132,61 @@ fn report(view: &View<'_>, contents: &Contents, partition: &Partition, areas: &A
             let output = one.output + (run.input - one.input);
             if run.output != output {
                 let code = if one.tag == Tag::Ram { Code::RamMapping } else { Code::GuestRights };
-                findings.add(code, format!("partition \"{name}\": {:?} at {:#x} leads to {:#x}, must lead to {output:#x}", one.tag, run.input, run.output));
+                findings.add(
+                    code,
+                    format!(
+                        "partition \"{name}\": {:?} at {:#x} leads to {:#x}, must lead to {output:#x}",
+                        one.tag, run.input, run.output
+                    ),
+                );
                 report_extra(view, contents, partition, areas, run, devices, findings);
             }
             if run.rights.execute && !one.rights.execute {
-                findings.add(Code::GuestExecute, format!("partition \"{name}\": {:?} at {:#x} is executable", one.tag, run.input));
+                findings.add(
+                    Code::GuestExecute,
+                    format!("partition \"{name}\": {:?} at {:#x} is executable", one.tag, run.input),
+                );
             } else if run.rights != one.rights {
-                findings.add(Code::GuestRights, format!("partition \"{name}\": {:?} at {:#x} is mapped {}, must be {}", one.tag, run.input, run.rights, one.rights));
+                findings.add(
+                    Code::GuestRights,
+                    format!(
+                        "partition \"{name}\": {:?} at {:#x} is mapped {}, must be {}",
+                        one.tag, run.input, run.rights, one.rights
+                    ),
+                );
             }
             if run.memory != one.memory {
-                findings.add(Code::MemoryType, format!("partition \"{name}\": {:?} at {:#x} is {:?}, must be {:?}", one.tag, run.input, run.memory, one.memory));
+                findings.add(
+                    Code::MemoryType,
+                    format!(
+                        "partition \"{name}\": {:?} at {:#x} is {:?}, must be {:?}",
+                        one.tag, run.input, run.memory, one.memory
+                    ),
+                );
             }
         }
     }
 }
 
 /// Judges a mapping that no plan names: a device, or an escape.
-fn report_extra(view: &View<'_>, contents: &Contents, partition: &Partition, areas: &Areas, run: &Run, devices: &mut Vec<DeviceRange>, findings: &mut Findings) {
+fn report_extra(
+    view: &View<'_>,
+    contents: &Contents,
+    partition: &Partition,
+    areas: &Areas,
+    run: &Run,
+    devices: &mut Vec<DeviceRange>,
+    findings: &mut Findings,
+) {
     let range = run.output..run.output_end();
-    let place = format!("partition \"{}\" maps {:#x}..{:#x} to {:#x} ({})", partition.name(), run.input, run.input_end(), run.output, run.rights);
+    let place = format!(
+        "partition \"{}\" maps {:#x}..{:#x} to {:#x} ({})",
+        partition.name(),
+        run.input,
+        run.input_end(),
+        run.output,
+        run.rights
+    );
     let mut escapes: Vec<(Code, String)> = Vec::new();
     for area in areas.touching(range.clone()) {
         escapes.push(match area.owner {
@@ -135,13 +210,22 @@ fn report_extra(view: &View<'_>, contents: &Contents, partition: &Partition, are
         escapes.into_iter().for_each(|(code, what)| findings.add(code, format!("{place}, which is {what}")));
         return;
     }
-    let is_device = run.input == run.output && run.memory == Memory::Device && run.rights == Rights::READ_WRITE && !overlap(&range, &view.ram_range());
+    let is_device = run.input == run.output
+        && run.memory == Memory::Device
+        && run.rights == Rights::READ_WRITE
+        && !overlap(&range, &view.ram_range());
     if is_device {
         devices.push(DeviceRange { partition: partition.index, range });
     } else if overlap(&range, &view.ram_range()) {
         findings.add(Code::RamMapping, format!("{place}, which is RAM that no plan gives it"));
     } else {
-        findings.add(Code::DeviceMapping, format!("{place} as {:?}: a device must be mapped at its own address, as a device, without execution", run.memory));
+        findings.add(
+            Code::DeviceMapping,
+            format!(
+                "{place} as {:?}: a device must be mapped at its own address, as a device, without execution",
+                run.memory
+            ),
+        );
     }
 }
 
@@ -159,7 +243,8 @@ fn own_sgi_frame(contents: &Contents, partition: &Partition) -> Option<Range<u64
 fn interrupt_controller(view: &View<'_>, contents: &Contents) -> Vec<Range<u64>> {
     let first = contents.cores.iter().map(|core| core.plan.gicr.0).min().unwrap_or(0);
     let gicd = view.header.gicd.0;
-    let mut frames = vec![gicd..gicd.saturating_add(GICD_BYTES), first..first.saturating_add(GICR_BYTES * MAX_CORES as u64)];
+    let mut frames =
+        vec![gicd..gicd.saturating_add(GICD_BYTES), first..first.saturating_add(GICR_BYTES * MAX_CORES as u64)];
     frames.extend(contents.cores.iter().map(|core| core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES)));
     frames
 }
@@ -168,14 +253,22 @@ fn check_devices(contents: &Contents, devices: &[DeviceRange], findings: &mut Fi
     for (index, first) in devices.iter().enumerate() {
         for second in devices.iter().skip(index + 1).filter(|second| second.partition != first.partition) {
             findings.require(!overlap(&first.range, &second.range), Code::DeviceMapping, || {
-                format!("the device page {:#x} belongs to partitions {} and {}", first.range.start.max(second.range.start), first.partition, second.partition)
+                format!(
+                    "the device page {:#x} belongs to partitions {} and {}",
+                    first.range.start.max(second.range.start),
+                    first.partition,
+                    second.partition
+                )
             });
         }
     }
     for core in contents.cores.iter().filter(|core| core.plan.uart.0 != 0) {
         let uart = core.plan.uart.0..core.plan.uart.0.saturating_add(PAGE);
         for device in devices.iter().filter(|device| overlap(&device.range, &uart)) {
-            findings.add(Code::DeviceMapping, format!("partition {} has the UART that the monitor of core {} uses", device.partition, core.index));
+            findings.add(
+                Code::DeviceMapping,
+                format!("partition {} has the UART that the monitor of core {} uses", device.partition, core.index),
+            );
         }
     }
 }
@@ -184,14 +277,18 @@ fn check_devices(contents: &Contents, devices: &[DeviceRange], findings: &mut Fi
 fn check_writers(contents: &Contents, maps: &Maps, findings: &mut Findings) {
     let mut writable: Vec<(Range<u64>, usize)> = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
-        let ranges = map.runs.iter().filter(|run| run.rights.write).map(|run| (run.output..run.output_end(), partition.index));
+        let ranges =
+            map.runs.iter().filter(|run| run.rights.write).map(|run| (run.output..run.output_end(), partition.index));
         writable.extend(ranges);
     }
     writable.sort_by_key(|(range, _)| range.start);
     for (index, (range, partition)) in writable.iter().enumerate() {
         let after = writable.iter().skip(index + 1).take_while(|(other, _)| other.start < range.end);
         for (other, second) in after.filter(|(_, second)| second != partition) {
-            findings.add(Code::TwoWriters, format!("the page {:#x} is writable by partitions {partition} and {second}", other.start));
+            findings.add(
+                Code::TwoWriters,
+                format!("the page {:#x} is writable by partitions {partition} and {second}", other.start),
+            );
         }
     }
 }

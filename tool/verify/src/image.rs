@@ -2,7 +2,9 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
-use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
+use bulkhead_abi::image::{
+    ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry,
+};
 use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, PARTITION_PLAN_MAGIC, PartitionPlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress, name_text};
 use std::ops::Range;
@@ -27,12 +29,17 @@ impl<'a> View<'a> {
     /// Finds the header: the first page that begins with the magic number.
     pub(crate) fn open(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
         let pages = (0..bytes.len()).step_by(4096);
-        let candidate = pages.filter(|offset| bytes.get(*offset..*offset + 8) == Some(IMAGE_MAGIC.to_le_bytes().as_slice())).find_map(|offset| {
-            let (header, _) = ImageHeader::read_from_prefix(bytes.get(offset..)?).ok()?;
-            Some((offset as u64, header))
-        });
+        let candidate = pages
+            .filter(|offset| bytes.get(*offset..*offset + 8) == Some(IMAGE_MAGIC.to_le_bytes().as_slice()))
+            .find_map(|offset| {
+                let (header, _) = ImageHeader::read_from_prefix(bytes.get(offset..)?).ok()?;
+                Some((offset as u64, header))
+            });
         let Some((header_offset, header)) = candidate else {
-            findings.add(Code::NoHeader, "no page of the file begins with BULKHEAD: it is no image, or it was cut off before its header");
+            findings.add(
+                Code::NoHeader,
+                "no page of the file begins with BULKHEAD: it is no image, or it was cut off before its header",
+            );
             return None;
         };
         Some(Self { bytes, header, header_offset })
@@ -84,15 +91,21 @@ impl<'a> View<'a> {
         let mut copy = *header;
         copy.header_crc = 0;
         let crc = crc32c::crc32c(copy.as_bytes());
-        findings.require(crc == header.header_crc, Code::HeaderCrc, || format!("the header says {:#010x}, its bytes give {crc:#010x}", header.header_crc));
+        findings.require(crc == header.header_crc, Code::HeaderCrc, || {
+            format!("the header says {:#010x}, its bytes give {crc:#010x}", header.header_crc)
+        });
         let length = self.bytes.len() as u64;
         findings.require(length == header.image_bytes, Code::FileLength, || {
             format!("the file has {length} bytes, its header says {}", header.image_bytes)
         });
         let counts = header.core_count as usize <= MAX_CORES && header.partition_count as usize <= MAX_PARTITIONS;
-        let counts = counts && header.core_count > 0 && header.partition_count > 0 && header.boot_core < header.core_count;
+        let counts =
+            counts && header.core_count > 0 && header.partition_count > 0 && header.boot_core < header.core_count;
         findings.require(counts, Code::Count, || {
-            format!("{} cores, {} partitions, boot core {}: at most {MAX_CORES} and {MAX_PARTITIONS}, at least one each", header.core_count, header.partition_count, header.boot_core)
+            format!(
+                "{} cores, {} partitions, boot core {}: at most {MAX_CORES} and {MAX_PARTITIONS}, at least one each",
+                header.core_count, header.partition_count, header.boot_core
+            )
         });
         let layout = self.check_layout(findings);
         if layout {
@@ -107,11 +120,19 @@ impl<'a> View<'a> {
 
     fn check_front(&self, findings: &mut Findings) {
         let front = self.bytes.get(..ARM64_IMAGE_HEADER_BYTES).unwrap_or_default();
-        let field = |offset: usize| front.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let field = |offset: usize| {
+            front.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+        };
         let magic = field(56) & u64::from(u32::MAX) == u64::from(ARM64_IMAGE_MAGIC);
-        findings.require(magic, Code::Arm64Header, || String::from("the magic number at byte 56 is missing: boot loaders will not take the file"));
+        findings.require(magic, Code::Arm64Header, || {
+            String::from("the magic number at byte 56 is missing: boot loaders will not take the file")
+        });
         findings.require(field(16) == self.header.memory_bytes, Code::Arm64Header, || {
-            format!("the size field is {:#x}, but the monitor owns {:#x} bytes: a boot loader could put something there", field(16), self.header.memory_bytes)
+            format!(
+                "the size field is {:#x}, but the monitor owns {:#x} bytes: a boot loader could put something there",
+                field(16),
+                self.header.memory_bytes
+            )
         });
     }
 
@@ -123,16 +144,33 @@ impl<'a> View<'a> {
             && end(header.text, header.text_bytes) == Some(header.rodata.0)
             && rodata_end == header.image_start.0.checked_add(self.header_offset)
             && rodata_end.and_then(|end| end.checked_add(PAGE)) == Some(header.plan.0);
-        let pages = [header.image_start.0, header.text_bytes, header.rodata_bytes, header.plan_bytes, header.image_bytes, header.memory_bytes];
+        let pages = [
+            header.image_start.0,
+            header.text_bytes,
+            header.rodata_bytes,
+            header.plan_bytes,
+            header.image_bytes,
+            header.memory_bytes,
+        ];
         let whole = pages.iter().all(|value| value % PAGE == 0);
         let inside = end(header.plan, header.plan_bytes).is_some_and(|plan_end| plan_end <= self.file_range().end);
         let good = findings.require(follows && whole && inside, Code::HeaderLayout, || {
-            format!("text {}, read-only data {}, header at +{:#x}, plan {}: each must follow the other in whole pages, all inside the file", header.text, header.rodata, self.header_offset, header.plan)
+            format!(
+                "text {}, read-only data {}, header at +{:#x}, plan {}: each must follow the other in whole \
+             pages, all inside the file",
+                header.text, header.rodata, self.header_offset, header.plan
+            )
         });
         let (monitor, ram) = (self.monitor_range(), self.ram_range());
-        let inside_ram = monitor.start >= ram.start && monitor.end <= ram.end && header.memory_bytes >= header.image_bytes && monitor.end < u64::MAX;
+        let inside_ram = monitor.start >= ram.start
+            && monitor.end <= ram.end
+            && header.memory_bytes >= header.image_bytes
+            && monitor.end < u64::MAX;
         findings.require(inside_ram, Code::MonitorOutsideRam, || {
-            format!("the monitor owns {:#x}..{:#x}, RAM is {:#x}..{:#x}", monitor.start, monitor.end, ram.start, ram.end)
+            format!(
+                "the monitor owns {:#x}..{:#x}, RAM is {:#x}..{:#x}",
+                monitor.start, monitor.end, ram.start, ram.end
+            )
         });
         good && inside_ram
     }
@@ -175,7 +213,9 @@ impl Contents {
         for (index, boot) in header.cores.iter().take(header.core_count as usize).enumerate() {
             let plan = view.read::<CorePlan>(boot.plan).filter(|_| in_plan(view, boot.plan));
             let good = plan.is_some_and(|plan| plan.magic == CORE_PLAN_MAGIC && plan.core as usize == index);
-            if !findings.require(good, Code::CorePlan, || format!("core {index}: at {} is no core plan for it", boot.plan)) {
+            if !findings
+                .require(good, Code::CorePlan, || format!("core {index}: at {} is no core plan for it", boot.plan))
+            {
                 return None;
             }
             cores.extend(plan.map(|plan| Core { index, boot: *boot, plan }));
@@ -183,8 +223,12 @@ impl Contents {
         let mut partitions = Vec::new();
         for (index, entry) in header.partitions.iter().take(header.partition_count as usize).enumerate() {
             let plan = view.read::<PartitionPlan>(entry.plan).filter(|_| in_plan(view, entry.plan));
-            let good = plan.is_some_and(|plan| plan.magic == PARTITION_PLAN_MAGIC && plan.index as usize == index && plan.name == entry.name);
-            if !findings.require(good, Code::PartitionPlan, || format!("partition {index}: at {} is no plan for it", entry.plan)) {
+            let good = plan.is_some_and(|plan| {
+                plan.magic == PARTITION_PLAN_MAGIC && plan.index as usize == index && plan.name == entry.name
+            });
+            if !findings.require(good, Code::PartitionPlan, || {
+                format!("partition {index}: at {} is no plan for it", entry.plan)
+            }) {
                 return None;
             }
             partitions.extend(plan.map(|plan| Partition { index, entry: *entry, plan }));

@@ -3,7 +3,9 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
-use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, WINDOW_UART};
+use bulkhead_abi::plan::{
+    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, WINDOW_UART,
+};
 use std::collections::{HashMap, HashSet};
 
 const FIRST_SPI: u32 = 32;
@@ -25,11 +27,18 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
         for interrupt in owned(partition) {
             let intid = interrupt.intid;
             if let Some(other) = owners.insert(intid, partition.index) {
-                findings.add(Code::InterruptTwice, format!("interrupt {intid} belongs to partitions {other} and {}", partition.index));
+                findings.add(
+                    Code::InterruptTwice,
+                    format!("interrupt {intid} belongs to partitions {other} and {}", partition.index),
+                );
             }
             let number = (FIRST_SPI..MAX_INTID).contains(&intid) && intid > last;
             findings.require(number, Code::InterruptNumber, || {
-                format!("partition \"{name}\" owns interrupt {intid}: it must be a shared one, {FIRST_SPI} to {}, in ascending order", MAX_INTID - 1)
+                format!(
+                    "partition \"{name}\" owns interrupt {intid}: it must be a shared one, {FIRST_SPI} to {}, in \
+                 ascending order",
+                    MAX_INTID - 1
+                )
             });
             last = intid;
             check_kind(partition, interrupt, findings);
@@ -39,13 +48,20 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
         }
         let consoles = owned(partition).filter(|interrupt| interrupt.kind == INTERRUPT_CONSOLE).count();
         let uarts = partition.plan.windows.iter().filter(|window| window.kind == WINDOW_UART).count();
-        findings.require(consoles == uarts && uarts <= 1, Code::InterruptKind, || format!("partition \"{name}\" has {uarts} virtual PL011 and {consoles} interrupts for it"));
+        findings.require(consoles == uarts && uarts <= 1, Code::InterruptKind, || {
+            format!("partition \"{name}\" has {uarts} virtual PL011 and {consoles} interrupts for it")
+        });
         let highest = owned(partition).map(|interrupt| interrupt.intid).max().unwrap_or(FIRST_SPI - 1);
         findings.require(partition.plan.highest_intid == highest, Code::InterruptLimit, || {
-            format!("partition \"{name}\" is shown interrupts up to {}, it owns up to {highest}", partition.plan.highest_intid)
+            format!(
+                "partition \"{name}\" is shown interrupts up to {}, it owns up to {highest}",
+                partition.plan.highest_intid
+            )
         });
     }
-    findings.require(view.header.gicd_icfgr == words, Code::InterruptKind, || String::from("the distributor's trigger words do not match the interrupts of the partitions"));
+    findings.require(view.header.gicd_icfgr == words, Code::InterruptKind, || {
+        String::from("the distributor's trigger words do not match the interrupts of the partitions")
+    });
     check_doorbells(contents, findings);
 }
 
@@ -57,16 +73,33 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
         _ => false,
     };
     findings.require(good, Code::InterruptKind, || {
-        format!("interrupt {} of partition \"{}\" has kind {} and trigger {}; spare interrupts are edge-triggered", interrupt.intid, partition.name(), interrupt.kind, interrupt.edge)
+        format!(
+            "interrupt {} of partition \"{}\" has kind {} and trigger {}; spare interrupts are edge-triggered",
+            interrupt.intid,
+            partition.name(),
+            interrupt.kind,
+            interrupt.edge
+        )
     });
     let plan = &partition.plan;
-    let function = interrupt.pci_function.checked_sub(1).map(|index| plan.pci.iter().take(plan.pci_count as usize).nth(index as usize));
+    let function = interrupt
+        .pci_function
+        .checked_sub(1)
+        .map(|index| plan.pci.iter().take(plan.pci_count as usize).nth(index as usize));
     let named = match function {
         None => true,
-        Some(function) => interrupt.kind == INTERRUPT_DOORBELL && function.is_some_and(|function| function.interrupt == interrupt.intid),
+        Some(function) => {
+            interrupt.kind == INTERRUPT_DOORBELL
+                && function.is_some_and(|function| function.interrupt == interrupt.intid)
+        }
     };
     findings.require(named, Code::PciFunction, || {
-        format!("interrupt {} of partition \"{}\" names PCI function {}, which does not raise it", interrupt.intid, partition.name(), interrupt.pci_function)
+        format!(
+            "interrupt {} of partition \"{}\" names PCI function {}, which does not raise it",
+            interrupt.intid,
+            partition.name(),
+            interrupt.pci_function
+        )
     });
 }
 
@@ -76,11 +109,18 @@ fn check_doorbells(contents: &Contents, findings: &mut Findings) {
         let name = partition.name();
         for doorbell in partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize) {
             let peer = contents.partitions.get(doorbell.peer as usize).filter(|peer| peer.index != partition.index);
-            let waits = peer.is_some_and(|peer| owned(peer).any(|interrupt| interrupt.intid == doorbell.intid && interrupt.kind == INTERRUPT_DOORBELL));
-            findings.require(waits, Code::DoorbellTarget, || {
-                format!("partition \"{name}\" rings interrupt {} of partition {}, which does not own it as a doorbell", doorbell.intid, doorbell.peer)
+            let waits = peer.is_some_and(|peer| {
+                owned(peer).any(|interrupt| interrupt.intid == doorbell.intid && interrupt.kind == INTERRUPT_DOORBELL)
             });
-            findings.require(rung.insert(doorbell.intid), Code::DoorbellTarget, || format!("two doorbells ring interrupt {}", doorbell.intid));
+            findings.require(waits, Code::DoorbellTarget, || {
+                format!(
+                    "partition \"{name}\" rings interrupt {} of partition {}, which does not own it as a doorbell",
+                    doorbell.intid, doorbell.peer
+                )
+            });
+            findings.require(rung.insert(doorbell.intid), Code::DoorbellTarget, || {
+                format!("two doorbells ring interrupt {}", doorbell.intid)
+            });
             // Where the page lies and that it is alone there is checked with all areas.
             findings.require(doorbell.words.0 != 0 && doorbell.words.0 % PAGE == 0, Code::DoorbellWords, || {
                 format!("a doorbell of partition \"{name}\" has its words at {}, which is no page", doorbell.words)
@@ -88,7 +128,11 @@ fn check_doorbells(contents: &Contents, findings: &mut Findings) {
             let limited = doorbell.period_ticks > 0 && (1..=MOST_EVENTS).contains(&doorbell.events);
             let unlimited = doorbell.period_ticks == 0 && doorbell.events == 0;
             findings.require(limited || unlimited, Code::Limiter, || {
-                format!("a doorbell of partition \"{name}\" lets {} events through per {} ticks: both must be positive, or both zero", doorbell.events, doorbell.period_ticks)
+                format!(
+                    "a doorbell of partition \"{name}\" lets {} events through per {} ticks: both must be \
+                 positive, or both zero",
+                    doorbell.events, doorbell.period_ticks
+                )
             });
         }
     }

@@ -1,16 +1,18 @@
 //! Reads a finished image again and proves that its partitions are isolated.
 //!
-//! Translation validation: the claim is about the artefact, not about the source. This crate shares only `core/abi` with the
-//! writer. It walks every EL2 and stage-2 table in the bytes that will boot, follows every address in every plan, and refuses the image
-//! unless each fact that isolation rests on holds: each physical page is writable by at most one partition, monitor memory is in
-//! nobody's map except declared pages with the declared rights, each core's monitor maps what record 0001 lists and nothing else, nothing is
-//! writable and executable at EL2, registers hold exactly the confining values, every interrupt has one owner.
+//! Translation validation: the claim is about the artefact, not about the source. This crate shares only `core/abi`
+//! with the writer. It walks every EL2 and stage-2 table in the bytes that will boot, follows every address in every
+//! plan, and refuses the image unless each fact that isolation rests on holds: each physical page is writable by at
+//! most one partition, monitor memory is in nobody's map except declared pages with the declared rights, each core's
+//! monitor maps what record 0001 lists and nothing else, nothing is writable and executable at EL2, registers hold
+//! exactly the confining values, every interrupt has one owner.
 //!
-//! The method is comparison with what must be ([`cover`]): a mapping that is not expected is refused even if no rule names it. The rejected
-//! alternative, a list of forbidden things, would let through what its author did not think of.
+//! The method is comparison with what must be (module `cover`): a mapping that is not expected is refused even if no rule
+//! names it. The rejected alternative, a list of forbidden things, would let through what its author did not think of.
 //!
-//! What it does not show: that the monitor's code is right (its bytes are taken as they are), and facts of the board (where devices
-//! are, which of them can write memory by themselves); `bulkhead check` judges those from the board file.
+//! What it does not show: that the monitor's code is right (its bytes are taken as they are), and facts of the board
+//! (where devices are, which of them can write memory by themselves); `bulkhead check` judges those from the board
+//! file.
 #![forbid(unsafe_code)]
 
 mod area;
@@ -124,7 +126,13 @@ fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
         partitions: contents.partitions.len(),
         channels: ends.len() / 2,
         table_pages: maps.cores.iter().chain(&maps.guests).map(|map| map.tables.len()).sum(),
-        guest_writable_bytes: maps.guests.iter().flat_map(|map| &map.runs).filter(|run| run.rights.write).map(|run| run.bytes).sum(),
+        guest_writable_bytes: maps
+            .guests
+            .iter()
+            .flat_map(|map| &map.runs)
+            .filter(|run| run.rights.write)
+            .map(|run| run.bytes)
+            .sum(),
         interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
     })
 }

@@ -25,20 +25,30 @@ pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
             let expected = match other {
                 // Where the own page lies is checked with all areas; here it must only exist or not.
                 Some(other) if other.index == own.index => (page.0 != 0) == manages(own),
-                Some(other) if manages(other) && is_manageable(own) => other.plan.manage.get(index) == Some(page) && page.0 != 0,
+                Some(other) if manages(other) && is_manageable(own) => {
+                    other.plan.manage.get(index) == Some(page) && page.0 != 0
+                }
                 _ => page.0 == 0,
             };
-            findings.require(expected, Code::Management, || format!("partition \"{name}\" takes requests of partition {index} from {page}, which is wrong"));
+            findings.require(expected, Code::Management, || {
+                format!("partition \"{name}\" takes requests of partition {index} from {page}, which is wrong")
+            });
         }
         for (index, page) in own.plan.status.iter().enumerate() {
             let other = contents.partitions.get(index).filter(|_| manages(own));
             let expected = other.map_or(0, |other| other.entry.status.0);
-            findings.require(page.0 == expected, Code::Management, || format!("partition \"{name}\" reads the status of partition {index} at {page}, must be {expected:#x}"));
+            findings.require(page.0 == expected, Code::Management, || {
+                format!("partition \"{name}\" reads the status of partition {index} at {page}, must be {expected:#x}")
+            });
         }
         for (index, mpidr) in own.plan.lead_mpidr.iter().enumerate() {
             let other = contents.partitions.get(index).filter(|other| is_manageable(other));
             let expected = other.and_then(|other| other.plan.vcpu_mpidr.first().copied()).unwrap_or(NO_CORE);
-            findings.require(*mpidr == expected, Code::Management, || format!("partition \"{name}\" would signal core {mpidr:#x} for partition {index}, must be {expected:#x}"));
+            findings.require(*mpidr == expected, Code::Management, || {
+                format!(
+                    "partition \"{name}\" would signal core {mpidr:#x} for partition {index}, must be {expected:#x}"
+                )
+            });
         }
     }
 }

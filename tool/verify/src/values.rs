@@ -3,13 +3,14 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Partition, View};
-use bulkhead_abi::plan::{
-    CPTR, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS, MAX_SEGMENTS,
-    MAX_WINDOWS, MDCR, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, VTCR,
-};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
+use bulkhead_abi::plan::{
+    CPTR, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS,
+    MAX_RAM_REGIONS, MAX_SEGMENTS, MAX_WINDOWS, MDCR, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART,
+    POLICY_STOP, PartitionPlan, VTCR,
+};
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -26,7 +27,8 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
         check_words(partition, findings);
     }
     let header = &view.header;
-    let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero) && header.partitions.iter().skip(contents.partitions.len()).all(is_zero);
+    let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero)
+        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero);
     findings.require(rest, Code::Leftover, || String::from("the header has cores or partitions past its counts"));
 }
 
@@ -35,32 +37,52 @@ fn check_identity(core: &Core, seen: &mut HashSet<u64>, findings: &mut Findings)
     findings.require(boot.mpidr == plan.mpidr, Code::Mpidr, || {
         format!("core {index}: the boot record says MPIDR {:#x}, the plan {:#x}", boot.mpidr, plan.mpidr)
     });
-    findings.require(seen.insert(boot.mpidr), Code::Mpidr, || format!("core {index}: MPIDR {:#x} belongs to two cores", boot.mpidr));
+    findings.require(seen.insert(boot.mpidr), Code::Mpidr, || {
+        format!("core {index}: MPIDR {:#x} belongs to two cores", boot.mpidr)
+    });
     findings.require(plan.vmpidr == 1 << 31 | u64::from(plan.vcpu), Code::VcpuCore, || {
         format!("core {index}: VMPIDR_EL2 {:#x} does not name vCPU {}", plan.vmpidr, plan.vcpu)
     });
     let same = boot.counters == plan.counters && boot.trace == plan.trace && boot.trace_bytes == plan.trace_bytes;
-    findings.require(same, Code::BootRecord, || format!("core {index}: boot record and plan name different counters or trace rings"));
-    findings.require(is_ring(plan.trace_bytes, TRACE_HEADER_BYTES, size_of::<TraceRecord>() as u64), Code::PlanValue, || {
-        format!("core {index}: a trace ring of {} bytes does not hold a power of two of records", plan.trace_bytes)
+    findings.require(same, Code::BootRecord, || {
+        format!("core {index}: boot record and plan name different counters or trace rings")
     });
+    findings.require(
+        is_ring(plan.trace_bytes, TRACE_HEADER_BYTES, size_of::<TraceRecord>() as u64),
+        Code::PlanValue,
+        || format!("core {index}: a trace ring of {} bytes does not hold a power of two of records", plan.trace_bytes),
+    );
 }
 
 /// States whether a ring has a header and a power of two of entries.
 fn is_ring(bytes: u64, header_bytes: u64, entry_bytes: u64) -> bool {
-    bytes.checked_sub(header_bytes).is_some_and(|rest| rest % entry_bytes == 0 && (rest / entry_bytes).is_power_of_two())
+    bytes
+        .checked_sub(header_bytes)
+        .is_some_and(|rest| rest % entry_bytes == 0 && (rest / entry_bytes).is_power_of_two())
 }
 
 fn check_registers(core: &Core, contents: &Contents, findings: &mut Findings) {
     let (plan, index) = (&core.plan, core.index);
     let hcr = if plan.mode == MODE_DIRECT { HCR_DIRECT } else { HCR_MAPPED };
-    findings.require(plan.hcr == hcr, Code::Hcr, || format!("core {index}: HCR_EL2 is {:#x}, its mode needs {hcr:#x}", plan.hcr));
-    findings.require(plan.vtcr == VTCR, Code::Vtcr, || format!("core {index}: VTCR_EL2 is {:#x}, the tables need {VTCR:#x}", plan.vtcr));
-    findings.require(plan.mdcr == MDCR, Code::Mdcr, || format!("core {index}: MDCR_EL2 is {:#x}, must be {MDCR:#x}", plan.mdcr));
-    findings.require(plan.cptr == CPTR, Code::Cptr, || format!("core {index}: CPTR_EL2 is {:#x}, must be {CPTR:#x}", plan.cptr));
+    findings.require(plan.hcr == hcr, Code::Hcr, || {
+        format!("core {index}: HCR_EL2 is {:#x}, its mode needs {hcr:#x}", plan.hcr)
+    });
+    findings.require(plan.vtcr == VTCR, Code::Vtcr, || {
+        format!("core {index}: VTCR_EL2 is {:#x}, the tables need {VTCR:#x}", plan.vtcr)
+    });
+    findings.require(plan.mdcr == MDCR, Code::Mdcr, || {
+        format!("core {index}: MDCR_EL2 is {:#x}, must be {MDCR:#x}", plan.mdcr)
+    });
+    findings.require(plan.cptr == CPTR, Code::Cptr, || {
+        format!("core {index}: CPTR_EL2 is {:#x}, must be {CPTR:#x}", plan.cptr)
+    });
     let vmid = plan.vttbr >> 48;
     findings.require(vmid == u64::from(plan.partition) + 1, Code::Vmid, || {
-        format!("core {index}: VTTBR_EL2 holds VMID {vmid}, partition {} has VMID {}", plan.partition, u64::from(plan.partition) + 1)
+        format!(
+            "core {index}: VTTBR_EL2 holds VMID {vmid}, partition {} has VMID {}",
+            plan.partition,
+            u64::from(plan.partition) + 1
+        )
     });
     let root = plan.vttbr & 0x0000_ffff_ffff_ffff;
     let own = contents.partitions.get(plan.partition as usize);
@@ -69,17 +91,28 @@ fn check_registers(core: &Core, contents: &Contents, findings: &mut Findings) {
     });
     let Some(partition) = own else { return };
     findings.require(plan.mode == partition.plan.mode && plan.trace_enabled <= 1, Code::PlanValue, || {
-        format!("core {index}: mode {} differs from its partition's mode {}, or the trace switch is not 0 or 1", plan.mode, partition.plan.mode)
+        format!(
+            "core {index}: mode {} differs from its partition's mode {}, or the trace switch is not 0 or 1",
+            plan.mode, partition.plan.mode
+        )
     });
-    findings.require(plan.partition_plan == partition.entry.plan && plan.status == partition.entry.status, Code::BootRecord, || {
-        format!("core {index}: its partition plan or status page is not that of partition \"{}\"", partition.name())
-    });
+    findings.require(
+        plan.partition_plan == partition.entry.plan && plan.status == partition.entry.status,
+        Code::BootRecord,
+        || format!("core {index}: its partition plan or status page is not that of partition \"{}\"", partition.name()),
+    );
     let console = partition.entry.vcpu_console.get(plan.vcpu as usize).copied().unwrap_or_default();
     let console_bytes = if console.0 == 0 { 0 } else { partition.entry.console_bytes };
     findings.require(plan.console == console && plan.console_bytes == console_bytes, Code::BootRecord, || {
-        format!("core {index}: its console ring is not that of vCPU {} of partition \"{}\"", plan.vcpu, partition.name())
+        format!(
+            "core {index}: its console ring is not that of vCPU {} of partition \"{}\"",
+            plan.vcpu,
+            partition.name()
+        )
     });
-    findings.require(plan.uart.0 % PAGE == 0, Code::PlanValue, || format!("core {index}: the UART at {} is not a page", plan.uart));
+    findings.require(plan.uart.0 % PAGE == 0, Code::PlanValue, || {
+        format!("core {index}: the UART at {} is not a page", plan.uart)
+    });
 }
 
 fn check_counts(partition: &Partition, findings: &mut Findings) {
@@ -95,7 +128,9 @@ fn check_counts(partition: &Partition, findings: &mut Findings) {
         ("regions to clear", plan.channel_clear_count, MAX_DOORBELLS),
     ] {
         let good = count as usize <= limit && (count > 0 || !matches!(what, "vCPUs" | "RAM regions"));
-        findings.require(good, Code::Count, || format!("partition \"{}\" has {count} {what}; at most {limit}", partition.name()));
+        findings.require(good, Code::Count, || {
+            format!("partition \"{}\" has {count} {what}; at most {limit}", partition.name())
+        });
     }
     findings.require(leftovers(plan), Code::Leftover, || {
         format!("partition \"{}\" has entries past one of its counts, which no check covers", partition.name())
@@ -130,10 +165,15 @@ fn check_vcpus(partition: &Partition, contents: &Contents, findings: &mut Findin
     });
     for (vcpu, (mpidr, core)) in plan.vcpu_mpidr.iter().zip(plan.vcpu_core).take(plan.vcpu_count as usize).enumerate() {
         let runs = contents.cores.get(core as usize).is_some_and(|core| {
-            core.plan.partition as usize == partition.index && core.plan.vcpu as usize == vcpu && core.plan.mpidr == *mpidr
+            core.plan.partition as usize == partition.index
+                && core.plan.vcpu as usize == vcpu
+                && core.plan.mpidr == *mpidr
         });
         findings.require(runs, Code::VcpuCore, || {
-            format!("vCPU {vcpu} of partition \"{}\" names core {core} with MPIDR {mpidr:#x}, which does not run it", partition.name())
+            format!(
+                "vCPU {vcpu} of partition \"{}\" names core {core} with MPIDR {mpidr:#x}, which does not run it",
+                partition.name()
+            )
         });
     }
 }
@@ -141,10 +181,14 @@ fn check_vcpus(partition: &Partition, contents: &Contents, findings: &mut Findin
 fn check_words(partition: &Partition, findings: &mut Findings) {
     let plan = &partition.plan;
     let name = partition.name();
-    findings.require(matches!(plan.mode, MODE_MAPPED | MODE_DIRECT), Code::PlanValue, || format!("partition \"{name}\" has mode {}", plan.mode));
+    findings.require(matches!(plan.mode, MODE_MAPPED | MODE_DIRECT), Code::PlanValue, || {
+        format!("partition \"{name}\" has mode {}", plan.mode)
+    });
     let direct = plan.mode == MODE_DIRECT;
     findings.require(!direct || plan.vcpu_count == 1 && plan.health.watchdog_ticks == 0, Code::PlanValue, || {
-        format!("partition \"{name}\" is direct but has several vCPUs or a watchdog: the monitor has no interrupt there")
+        format!(
+            "partition \"{name}\" is direct but has several vCPUs or a watchdog: the monitor has no interrupt there"
+        )
     });
     let known = plan.flags & !(FLAG_MANAGES | FLAG_MANAGEABLE) == 0;
     findings.require(known && (plan.flags & FLAG_MANAGEABLE != 0) != direct, Code::PlanValue, || {
@@ -156,7 +200,9 @@ fn check_words(partition: &Partition, findings: &mut Findings) {
         POLICY_STOP | POLICY_HALT => health.max_restarts == 0 && health.within_ticks == 0 && health.backoff_ticks == 0,
         _ => false,
     };
-    findings.require(good, Code::PlanValue, || format!("partition \"{name}\" has health policy {} without its limits", health.policy));
+    findings.require(good, Code::PlanValue, || {
+        format!("partition \"{name}\" has health policy {} without its limits", health.policy)
+    });
     let console_bytes = partition.entry.console_bytes;
     findings.require(console_bytes == 0 || is_ring(console_bytes, CONSOLE_HEADER_BYTES, 8), Code::PlanValue, || {
         format!("partition \"{name}\": a console ring of {console_bytes} bytes does not hold a power of two of entries")

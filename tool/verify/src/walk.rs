@@ -1,8 +1,8 @@
 //! An own reader of VMSAv8-64 tables, written from the Arm ARM (DDI 0487, D8.3) and not from the builder.
 //!
-//! The builder fills tables page by page; this walks them entry by entry and gives back what the hardware would make of each
-//! entry: runs of addresses with rights and memory type. Every descriptor bit has to be accounted for: a bit that this reader does not know is a
-//! finding, because the hardware might know it.
+//! The builder fills tables page by page; this walks them entry by entry and gives back what the hardware would make of
+//! each entry: runs of addresses with rights and memory type. Every descriptor bit has to be accounted for: a bit that
+//! this reader does not know is a finding, because the hardware might know it.
 
 use crate::code::Code;
 use crate::finding::Findings;
@@ -71,7 +71,10 @@ impl Run {
     }
 
     fn continues(&self, next: &Self) -> bool {
-        self.input_end() == next.input && self.output_end() == next.output && self.rights == next.rights && self.memory == next.memory
+        self.input_end() == next.input
+            && self.output_end() == next.output
+            && self.rights == next.rights
+            && self.memory == next.memory
     }
 }
 
@@ -158,7 +161,8 @@ impl Walker<'_, '_> {
         }
         let output = entry & ADDRESS;
         if output % covered != 0 || output.saturating_add(covered) > OUTPUT_LIMIT {
-            return self.bad(format!("the entry for {input:#x} leads to {output:#x}, which is misaligned or beyond 40 bits"));
+            return self
+                .bad(format!("the entry for {input:#x} leads to {output:#x}, which is misaligned or beyond 40 bits"));
         }
         let decoded = match self.stage {
             Stage::El2 => decode_el2(entry),
@@ -166,7 +170,9 @@ impl Walker<'_, '_> {
         };
         match decoded {
             Some((rights, memory)) => self.push(Run { input, output, bytes: covered, rights, memory }),
-            None => self.bad(format!("the entry for {input:#x} has attribute bits that nothing here uses ({entry:#x})")),
+            None => {
+                self.bad(format!("the entry for {input:#x} has attribute bits that nothing here uses ({entry:#x})"))
+            }
         }
     }
 

@@ -80,7 +80,11 @@ impl Editor {
     }
 
     /// Changes a structure in place.
-    pub(crate) fn edit<T: FromBytes + IntoBytes + Immutable + KnownLayout>(&mut self, address: u64, change: impl FnOnce(&mut T)) {
+    pub(crate) fn edit<T: FromBytes + IntoBytes + Immutable + KnownLayout>(
+        &mut self,
+        address: u64,
+        change: impl FnOnce(&mut T),
+    ) {
         let slot = &mut self.slice(address)[..size_of::<T>()];
         let mut value = T::read_from_bytes(slot).unwrap();
         change(&mut value);

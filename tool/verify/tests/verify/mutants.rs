@@ -3,15 +3,13 @@
 //! Checksums are made right again after each change, so that it is the rule that catches it and not the checksum. Partitions of the sample: 0
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
 
-mod support;
-
+use crate::support::*;
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::guest::GUEST_CHANNELS;
 use bulkhead_abi::plan::{HCR_DIRECT, INTERRUPT_DEVICE, POLICY_RESTART};
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::{Code, verify_bytes};
 use std::collections::BTreeSet;
-use support::*;
 
 /// What is broken, the code that must be reported, how.
 type Mutant = (&'static str, Code, fn(&mut Editor));
@@ -359,7 +357,8 @@ fn every_damaged_file_is_refused_with_its_code() {
 
 #[test]
 fn every_code_has_a_mutant() {
-    let covered: BTreeSet<Code> = all().map(|(_, code, _)| *code).chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
+    let covered: BTreeSet<Code> =
+        all().map(|(_, code, _)| *code).chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
     let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());
     assert!(all().count() + FILE_MUTANTS.len() >= 25, "issue 2 asks for at least 25");

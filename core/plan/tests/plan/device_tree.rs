@@ -1,0 +1,115 @@
+//! Guest device trees, read back with the parser half of the library.
+
+use bulkhead_plan::model::{GuestImage, System};
+use bulkhead_plan::{PlanError, plan, samples};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use dtoolkit::{Node, Property};
+
+fn tree(system: &System, partition: usize) -> Vec<u8> {
+    plan(system, &samples::monitor()).unwrap().partitions[partition].device_tree.clone()
+}
+
+fn value(bytes: &[u8], path: &str, property: &str) -> Vec<u8> {
+    let tree = Fdt::new(bytes).unwrap();
+    let node = tree.find_node(path).unwrap_or_else(|| panic!("{path} is missing"));
+    let property = node.property(property).unwrap_or_else(|| panic!("{path}/{property} is missing"));
+    property.value().to_vec()
+}
+
+fn cells(bytes: &[u8], path: &str, property: &str) -> Vec<u32> {
+    let value = value(bytes, path, property);
+    value.chunks(4).map(|cell| u32::from_be_bytes(cell.try_into().unwrap())).collect()
+}
+
+fn text(bytes: &[u8], path: &str, property: &str) -> String {
+    String::from_utf8(value(bytes, path, property)).unwrap()
+}
+
+#[test]
+fn linux_is_told_its_memory_cpus_and_controller() {
+    let bytes = tree(&samples::demo(), 2);
+    assert_eq!(cells(&bytes, "/memory@40000000", "reg"), [0, 0x4000_0000, 0, 64 << 20]);
+    assert_eq!(cells(&bytes, "/cpus/cpu@1", "reg"), [1]);
+    let gic = cells(&bytes, "/intc@8000000", "reg");
+    assert_eq!(gic, [0, 0x0800_0000, 0, 0x1_0000, 0, 0x080a_0000, 0, 0x4_0000], "two redistributors");
+    assert_eq!(text(&bytes, "/psci", "method"), "smc\0");
+    assert_eq!(text(&bytes, "/chosen", "bootargs"), "quiet panic=1\0");
+    assert_eq!(cells(&bytes, "/chosen", "linux,pci-probe-only"), [1]);
+}
+
+#[test]
+fn console_interrupt_is_the_spare_one_and_edge_triggered() {
+    let plan = plan(&samples::demo(), &samples::monitor()).unwrap();
+    let linux = &plan.partitions[2];
+    let console = linux.plan.interrupts.iter().find(|interrupt| interrupt.kind == 3).unwrap();
+    assert_eq!(cells(&linux.device_tree, "/pl011@9000000", "interrupts"), [0, console.intid - 32, 1]);
+}
+
+#[test]
+fn passed_through_device_is_described() {
+    let bytes = tree(&samples::demo(), 2);
+    assert_eq!(cells(&bytes, "/rtc@9010000", "reg"), [0, 0x0901_0000, 0, 0x1000]);
+    assert_eq!(cells(&bytes, "/rtc@9010000", "interrupts"), [0, 2, 4], "SPI 34, level");
+    assert_eq!(text(&bytes, "/rtc@9010000", "compatible"), "arm,pl031\0arm,primecell\0");
+}
+
+#[test]
+fn every_inbound_doorbell_is_in_the_interrupt_map() {
+    let plan = plan(&samples::demo(), &samples::monitor()).unwrap();
+    let linux = &plan.partitions[2];
+    let map = cells(&linux.device_tree, "/pcie@3f000000", "interrupt-map");
+    let rows: Vec<&[u32]> = map.chunks(8).collect();
+    assert_eq!(rows.len(), 2, "telemetry and noise; orders leave, the management function has no interrupt");
+    for row in rows {
+        let device = (row[0] >> 11) as usize;
+        let function = linux.plan.pci[device - 1];
+        assert_eq!(row[1..], [0, 0, 1, 1, 0, function.interrupt - 32, 1]);
+    }
+}
+
+#[test]
+fn native_guest_sees_no_pci_bus() {
+    let bytes = tree(&samples::demo(), 0);
+    assert!(Fdt::new(&bytes).unwrap().find_node("/pcie@3f000000").is_none());
+    assert_eq!(text(&bytes, "/chosen", "bootargs"), "name=control\0");
+}
+
+/// An overlay with one fragment that targets a path.
+fn overlay(path: &str) -> Vec<u8> {
+    let mut content = DeviceTreeNode::new("__overlay__").unwrap();
+    content.add_property(DeviceTreeProperty::new("extra", "yes").unwrap());
+    let mut fragment = DeviceTreeNode::new("fragment@0").unwrap();
+    fragment.add_property(DeviceTreeProperty::new("target-path", path).unwrap());
+    fragment.add_child(content);
+    let mut tree = DeviceTree::new();
+    tree.root.add_child(fragment);
+    tree.to_dtb()
+}
+
+#[test]
+fn overlay_is_applied_last() {
+    let mut system = samples::demo();
+    system.partitions[2].overlay = Some(overlay("/chosen"));
+    let bytes = tree(&system, 2);
+    assert_eq!(text(&bytes, "/chosen", "extra"), "yes\0");
+    assert_eq!(text(&bytes, "/chosen", "bootargs"), "quiet panic=1\0", "what was there stays");
+}
+
+#[test]
+fn damaged_overlay_is_refused() {
+    for bytes in [vec![], vec![0; 100], overlay("/chosen")[..60].to_vec(), overlay("/no/such/node")] {
+        let mut system = samples::demo();
+        system.partitions[2].overlay = Some(bytes);
+        let error = plan(&system, &samples::monitor()).unwrap_err();
+        assert!(matches!(error, PlanError::Overlay { .. }), "{error}");
+    }
+}
+
+#[test]
+fn kernel_command_line_is_passed_as_it_is() {
+    let mut system = samples::demo();
+    let GuestImage::Linux { command_line, .. } = &mut system.partitions[2].image else { unreachable!() };
+    *command_line = String::from("quoted=\"a b\" last");
+    assert_eq!(text(&tree(&system, 2), "/chosen", "bootargs"), "quoted=\"a b\" last\0");
+}

@@ -1,0 +1,6 @@
+//! Tests of the verifier against images of the real writer.
+
+mod good;
+mod mutants;
+mod random;
+mod support;

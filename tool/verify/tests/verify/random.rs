@@ -1,0 +1,157 @@
+//! Random small systems are planned and accepted; random damage never makes the verifier panic.
+
+use crate::support::Editor;
+use bulkhead_abi::{GuestAddress, PhysicalAddress};
+use bulkhead_image::assemble;
+use bulkhead_plan::model::{Channel, HealthPolicy, InterruptMode, Partition, PortKind, System};
+use bulkhead_plan::samples;
+use bulkhead_verify::verify_bytes;
+use proptest::prelude::*;
+
+/// Choices for one partition.
+#[derive(Clone, Debug)]
+struct Shape {
+    is_linux: bool,
+    cores: usize,
+    blocks: u64,
+    extra_pages: u64,
+    guest_blocks: u64,
+    virtual_uart: bool,
+    own_console: bool,
+    manages: bool,
+    direct: bool,
+    restarts: bool,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (1..=3_usize, 1..=20_u64, 0..=511_u64, 0..=600_u64, flags).prop_map(
+        |(cores, blocks, extra_pages, guest_blocks, flags)| Shape {
+            is_linux: flags.0,
+            cores,
+            blocks,
+            extra_pages,
+            guest_blocks,
+            virtual_uart: flags.1,
+            own_console: flags.2,
+            manages: flags.3,
+            direct: flags.4,
+            restarts: flags.5,
+        },
+    )
+}
+
+/// Choices for one channel: source, destination (shifted), slots, message bytes, doorbell.
+type Link = (usize, usize, u32, u32, bool);
+
+fn links() -> impl Strategy<Value = Vec<Link>> {
+    prop::collection::vec((0..4_usize, 1..4_usize, 0..40_u32, 1..=4032_u32, any::<bool>()), 0..=7)
+}
+
+/// Fills in a partition on the next free cores.
+fn partition(index: usize, shape: &Shape, next_core: &mut usize) -> Partition {
+    let cores = shape.cores.min(8_usize.saturating_sub(*next_core)).max(1);
+    let list: Vec<usize> = (*next_core..*next_core + cores).collect();
+    *next_core += cores;
+    let name = format!("partition{index}");
+    let mut partition = if shape.is_linux { samples::linux(&name, &list) } else { samples::native(&name, &list) };
+    if !shape.is_linux {
+        partition.virtual_uart = shape.virtual_uart;
+        partition.own_console = shape.own_console;
+        // The samples' images are linked for the board's RAM base.
+        partition.memory_bytes = (shape.blocks << 21) + (shape.extra_pages << 12);
+    } else {
+        partition.guest_ram = GuestAddress(0x4000_0000 + (shape.guest_blocks << 21));
+    }
+    partition.manages = shape.manages;
+    if shape.direct && cores == 1 && !shape.is_linux {
+        partition.mode = InterruptMode::Direct;
+    }
+    if shape.restarts {
+        partition.health = HealthPolicy::Restart { max: 2, within_ns: 1_000_000_000, backoff_ns: 0 };
+    }
+    partition
+}
+
+fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
+    let mut next_core = 0;
+    let mut partitions: Vec<Partition> = Vec::new();
+    for (index, shape) in shapes.iter().enumerate().filter(|(index, _)| *index < 8) {
+        if next_core < 8 {
+            partitions.push(partition(index, shape, &mut next_core));
+        }
+    }
+    let count = partitions.len();
+    let channels: Vec<Channel> = links
+        .iter()
+        .filter(|_| count > 1)
+        .enumerate()
+        .map(|(index, (source, step, slots, bytes, rings))| {
+            let source = source % count;
+            let destination = (source + 1 + step % (count - 1)) % count;
+            let kind = if *slots < 2 { PortKind::Sampling } else { PortKind::Queuing { depth: *slots } };
+            let mut channel = samples::channel(&format!("channel{index}"), source, destination, kind, *bytes);
+            channel.doorbell = channel.doorbell.filter(|_| *rings);
+            channel
+        })
+        .collect();
+    if fixed && let Some(last) = partitions.last_mut() {
+        last.physical_ram = Some(PhysicalAddress(0xb000_1000));
+    }
+    samples::system(partitions, channels)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// QV-1, QV-2, QV-7, QV-50 for systems nobody wrote by hand.
+    #[test]
+    fn random_systems_are_accepted(
+        shapes in prop::collection::vec(shape(), 1..=5),
+        links in links(),
+        fixed in any::<bool>(),
+    ) {
+        let system = system(&shapes, &links, fixed);
+        let image = assemble(&system, &samples::monitor()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let verdict = verify_bytes(&image.bytes);
+        prop_assert!(verdict.is_accepted(), "{:#?}", verdict.findings);
+        prop_assert_eq!(verdict.extent.channels, system.channels.len());
+    }
+
+    /// The verifier reads bytes from anywhere: it must answer, not panic, whatever they are.
+    #[test]
+    fn random_damage_is_answered(
+        damage in prop::collection::vec((0..70_usize, 0..4096_usize, any::<u8>()), 1..12),
+        repaired in any::<bool>(),
+    ) {
+        let mut image = Editor::demo();
+        let first = (image.header.plan.0 - image.header.image_start.0) as usize;
+        for (page, offset, value) in damage {
+            if let Some(byte) = image.bytes.get_mut(first + page * 4096 + offset) {
+                *byte = value;
+            }
+        }
+        let bytes = if repaired { image.finish() } else { image.bytes };
+        let verdict = verify_bytes(&bytes);
+        prop_assert!(verdict.findings.len() < 1_000_000);
+    }
+
+    /// As above, in the header, with the checksum made right.
+    #[test]
+    fn random_headers_are_answered(damage in prop::collection::vec((0..2048_usize, any::<u8>()), 1..8)) {
+        use bulkhead_abi::image::ImageHeader;
+        use zerocopy::{FromBytes, IntoBytes};
+        let mut image = Editor::demo();
+        let mut bytes = image.header.as_bytes().to_vec();
+        let length = bytes.len();
+        for (offset, value) in damage {
+            bytes[offset % length] = value;
+        }
+        image.header = ImageHeader::read_from_bytes(&bytes).map_err(|_| TestCaseError::reject("size"))?;
+        let plan = image.header.plan.0.wrapping_sub(image.header.image_start.0);
+        let readable = plan.checked_add(image.header.plan_bytes).is_some_and(|end| end <= image.bytes.len() as u64);
+        prop_assume!(readable);
+        let verdict = verify_bytes(&image.finish());
+        prop_assert!(verdict.findings.len() < 1_000_000);
+    }
+}
