@@ -1,0 +1,19 @@
+//! The harness of the system tests: builds a system in memory, starts it on QEMU, and drives guests of a few instructions.
+//!
+//! The scenarios are in `tests/scenarios`, one file each, in one test program: linking one program takes a fraction of the
+//! time of linking fourteen. Every machine is behind a [`slot`], so that no more run at once than the host has cores for,
+//! and every wait has a limit ([`LIMIT`]) that a passing test never reaches.
+#![forbid(unsafe_code)]
+
+pub mod assemble;
+pub mod remote;
+pub mod slot;
+pub mod system;
+
+pub use remote::Remote;
+pub use system::{Running, System};
+
+use std::time::Duration;
+
+/// The longest a single wait may take. Generous, because the host may be busy; it only decides how a failure ends.
+pub const LIMIT: Duration = Duration::from_secs(90);

@@ -1,0 +1,42 @@
+//! Places for machines: two at once on this host, whatever number of test threads and test programs want one.
+//!
+//! A machine of several cores keeps more than one host core busy, and a starved emulator makes tests slow rather than
+//! wrong. The locks are files, so that two test programs share them and a killed one leaves nothing locked.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Machines at once.
+const SLOTS: usize = 2;
+
+/// A place for one machine; free again when dropped.
+#[derive(Debug)]
+pub struct Slot {
+    _lock: File,
+}
+
+impl Slot {
+    /// Waits for a free place.
+    ///
+    /// # Panics
+    /// When the directory of the test program cannot hold lock files.
+    #[must_use]
+    pub fn take() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let files: Vec<File> = (0..SLOTS).map(open).collect();
+        let free = files.iter().position(|file| file.try_lock().is_ok());
+        let chosen = free.unwrap_or_else(|| {
+            let chosen = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS;
+            files[chosen].lock().expect("a lock file can be locked");
+            chosen
+        });
+        let lock = files.into_iter().nth(chosen).expect("the chosen slot exists");
+        Self { _lock: lock }
+    }
+}
+
+fn open(slot: usize) -> File {
+    let program = std::env::current_exe().expect("a test knows its program");
+    let path = program.with_file_name(format!("bulkhead-machine-{slot}.lock"));
+    File::options().create(true).append(true).open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

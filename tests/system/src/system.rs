@@ -1,0 +1,310 @@
+//! A system under test: its description, its image, and the machine that runs it.
+
+use crate::LIMIT;
+use crate::assemble::Program;
+use crate::slot::Slot;
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::status::StatusPage;
+use bulkhead_description::{Options, find_above, load_text};
+use bulkhead_plan::model;
+use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+
+/// Where `./x` puts the monitor, below the repository.
+const MONITOR: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
+
+/// A system whose image was built in memory.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// The checked description.
+    pub model: model::System,
+    /// The boot image; a test may damage it before the start.
+    pub image: Vec<u8>,
+}
+
+impl System {
+    /// Builds the system of a description in `tests/system/systems`.
+    ///
+    /// # Panics
+    /// With what the checker says when the description is refused.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self::build(&systems().join(format!("{name}.toml")), &read(&systems().join(format!("{name}.toml"))))
+    }
+
+    /// Builds the system of one of the repository's own examples in `systems`, with some of its text replaced.
+    ///
+    /// # Panics
+    /// When the text to replace is not there, or the description is refused.
+    #[must_use]
+    pub fn example(name: &str, replacements: &[(&str, &str)]) -> Self {
+        let path = repository().join("systems").join(name).join("system.toml");
+        Self::build(&path, &replaced(&read(&path), replacements))
+    }
+
+    /// Builds the named system with some of its text replaced.
+    ///
+    /// # Panics
+    /// When the text to replace is not there, or the description is refused.
+    #[must_use]
+    pub fn changed(name: &str, replacements: &[(&str, &str)]) -> Self {
+        let path = systems().join(format!("{name}.toml"));
+        Self::build(&path, &replaced(&read(&path), replacements))
+    }
+
+    /// Builds the named system with programs of the test as the raw images `NAME.bin` that it mentions.
+    ///
+    /// # Panics
+    /// When a file cannot be written, or the description is refused.
+    #[must_use]
+    pub fn with_programs(name: &str, replacements: &[(&str, &str)], programs: &[(&str, &Program)]) -> Self {
+        let text = replaced(&read(&systems().join(format!("{name}.toml"))), replacements);
+        let directory = Scratch::create();
+        for (file, program) in programs {
+            let path = directory.0.join(format!("{file}.bin"));
+            std::fs::write(&path, program.bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        Self::build(&directory.0.join(format!("{name}.toml")), &text)
+    }
+
+    /// Builds the system of a description that a test wrote itself.
+    ///
+    /// # Panics
+    /// When the description is refused.
+    #[must_use]
+    pub fn from_text(name: &str, text: &str) -> Self {
+        Self::build(&systems().join(format!("{name}.toml")), text)
+    }
+
+    fn build(path: &Path, text: &str) -> Self {
+        let monitor = monitor();
+        let loaded = load_text(path, text, &Options::from_environment(None))
+            .unwrap_or_else(|report| panic!("{}\nIf a guest is missing, run `./x build`.", report.to_text(false)));
+        let image = bulkhead_image::build_image(&loaded.system, &monitor)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self { model: loaded.system, image: image.bytes }
+    }
+
+    /// Starts the system.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start(&self) -> Running {
+        self.start_with(|_| ())
+    }
+
+    /// Starts the system on one clock for all cores: one instruction takes 2^`shift` virtual nanoseconds and, with one
+    /// core, runs repeat exactly.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start_exact(&self, shift: u8) -> Running {
+        self.start_with(|options| options.icount_shift = Some(shift))
+    }
+
+    /// Starts the system with options changed by the test.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start_with(&self, change: impl FnOnce(&mut MachineOptions)) -> Running {
+        let options = MachineOptions::for_system(&self.model, self.image.clone());
+        let mut options = options.unwrap_or_else(|error| panic!("{error}"));
+        change(&mut options);
+        Running::start(options)
+    }
+
+    /// Returns the plan in the image.
+    ///
+    /// # Panics
+    /// When the image holds none.
+    #[must_use]
+    pub fn plan(&self) -> ImagePlan {
+        ImagePlan::from_bytes(&self.image).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// A running machine and its place on this host.
+pub struct Running {
+    machine: Machine,
+    _slot: Slot,
+}
+
+impl Running {
+    /// Starts a machine when there is a place for it.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start(options: MachineOptions) -> Self {
+        let slot = Slot::take();
+        let machine = Machine::start(options).unwrap_or_else(|error| panic!("{error}"));
+        Self { machine, _slot: slot }
+    }
+
+    /// Returns the live view of RAM.
+    ///
+    /// # Panics
+    /// When the machine runs without a monitor.
+    #[must_use]
+    pub fn watch(&self) -> &Observer {
+        self.machine.observer().expect("the machine runs a monitor")
+    }
+
+    /// Returns the index of a partition.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    #[must_use]
+    pub fn index(&self, partition: &str) -> usize {
+        let found = self.watch().plan().partition_named(partition);
+        found.unwrap_or_else(|| panic!("the system has no partition {partition}"))
+    }
+
+    /// Reads a partition's status page.
+    #[must_use]
+    pub fn status(&self, partition: &str) -> StatusPage {
+        self.watch().status(self.index(partition))
+    }
+
+    /// Reads a counter, summed over a partition's cores.
+    #[must_use]
+    pub fn counter(&self, partition: &str, counter: Counter) -> u64 {
+        self.watch().partition_counter(self.index(partition), counter)
+    }
+
+    /// Waits until a partition's status page satisfies a condition, and returns the page.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn wait_for_status(
+        &mut self,
+        partition: &str,
+        what: &str,
+        condition: impl Fn(&StatusPage) -> bool,
+    ) -> StatusPage {
+        let index = self.index(partition);
+        let found = self.machine.wait_for(&format!("{partition}: {what}"), LIMIT, |view| {
+            Some(view.observer?.status(index)).filter(&condition)
+        });
+        found.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Waits until a partition is in a state, and returns its status page.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn wait_for_state(&mut self, partition: &str, state: u32) -> StatusPage {
+        self.wait_for_status(partition, bulkhead_run::diagnosis::state_name(state), |status| status.state == state)
+    }
+
+    /// Waits for a line of a partition that contains `pattern`, and returns its text.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn line(&mut self, partition: &str, pattern: &str) -> String {
+        self.machine.wait_for_line(partition, pattern, LIMIT).unwrap_or_else(|error| panic!("{error}")).text
+    }
+
+    /// Waits until every partition is off or stopped, or the machine is powered off.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn end(&mut self) -> bulkhead_run::End {
+        self.machine.wait_for_end(LIMIT).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Returns the lines that a partition printed so far.
+    #[must_use]
+    pub fn texts(&self, partition: &str) -> Vec<String> {
+        self.machine.lines(partition).map(|line| line.text.clone()).collect()
+    }
+
+    /// Fails the test if a monitor left a crash record.
+    ///
+    /// # Panics
+    /// With the record.
+    pub fn assert_no_crash(&self) {
+        if let Some(report) = CrashReport::find(self.watch()) {
+            panic!("{report}");
+        }
+    }
+}
+
+impl Deref for Running {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+}
+
+/// Returns the bytes of a built guest.
+///
+/// # Panics
+/// When it was not built.
+#[must_use]
+pub fn guest(name: &str) -> Vec<u8> {
+    let guests = Options::from_environment(None).guests;
+    let path = guests.unwrap_or_else(|| panic!("there are no built guests; run `./x build`")).join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `./x build`", path.display()))
+}
+
+fn monitor() -> Vec<u8> {
+    let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
+    let path = named.or_else(|| find_above(MONITOR)).unwrap_or_else(|| PathBuf::from(MONITOR));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("no monitor {}: {error}; run `./x build`", path.display()))
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn systems() -> PathBuf {
+    package().join("systems")
+}
+
+fn repository() -> &'static Path {
+    package().ancestors().nth(2).expect("the package is two levels down")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn replaced(text: &str, replacements: &[(&str, &str)]) -> String {
+    replacements.iter().fold(text.to_owned(), |text, (old, new)| {
+        assert!(text.contains(old), "the description does not contain {old:?}");
+        text.replace(old, new)
+    })
+}
+
+/// A directory for the raw images of one system; gone when the image is built.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> Self {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("bulkhead-system-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is a directory of a few bytes among the temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,77 @@
+//! The smallest guest on 1, 4 and 8 cores: every monitor starts, every guest runs behind its own map, the host reads along.
+
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::status::{REASON_NONE, STATE_OFF};
+use bulkhead_run::{End, Phase};
+use bulkhead_system_tests::System;
+
+/// A description with one hello partition on each of `cores` cores.
+fn system(cores: usize) -> System {
+    let head = "version = 1\nname = \"hello\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n";
+    let partition = |core: usize| {
+        format!(
+            "[[partition]]\nname = \"hello-{core}\"\ncores = [{core}]\nmemory = \"4 MiB\"\n\
+             image = {{ kind = \"elf\", file = \"guest:hello.elf\" }}\narguments = \"seat={core}\"\n"
+        )
+    };
+    let partitions: String = (0..cores).map(partition).collect();
+    System::from_text("hello", &format!("{head}{partitions}"))
+}
+
+fn everybody_says_hello(cores: usize) {
+    let mut running = system(cores).start();
+    assert_eq!(running.end(), End::AllEnded);
+    running.assert_no_crash();
+    for core in 0..cores {
+        let name = format!("hello-{core}");
+        let expected = [
+            format!("hello from {name}, ABI version {}", bulkhead_abi::ABI_VERSION),
+            format!("arguments \"seat={core}\", vCPUs 1"),
+            "goodbye".to_owned(),
+        ];
+        assert_eq!(running.texts(&name), expected, "{name}");
+        let status = running.status(&name);
+        assert_eq!((status.state, status.reason), (STATE_OFF, REASON_NONE), "{name}");
+        assert_eq!((status.generation, status.restarts, status.faults), (1, 0, 0), "{name}");
+        assert_eq!(bulkhead_abi::name_text(&status.name), name);
+        assert_eq!(running.watch().phase(core), Phase::GuestEntered, "{name}");
+        // One question about the version; the switch-off is the one exit that nothing else explains.
+        assert_eq!(running.counter(&name, Counter::Hypercall), 1, "{name}");
+        assert_eq!(running.counter(&name, Counter::Psci), 1, "{name}");
+        assert_eq!(running.counter(&name, Counter::DeniedCall), 0, "{name}");
+    }
+}
+
+/// QV-1: a partition on a core of its own, entered by its monitor.
+#[test]
+fn one_core_says_hello() {
+    everybody_says_hello(1);
+}
+
+/// QV-1, QV-2: four monitors start through PSCI and share nothing that one of them would have to hand on.
+#[test]
+fn four_cores_say_hello() {
+    everybody_says_hello(4);
+}
+
+/// QV-1, QV-2: as many partitions and cores as an image can hold.
+#[test]
+fn eight_cores_say_hello() {
+    everybody_says_hello(8);
+}
+
+/// QV-2: the words of each core are in pages of that core alone, and all cores' pages are read while they run.
+#[test]
+fn each_core_writes_counters_of_its_own() {
+    let system = system(4);
+    let plan = system.plan();
+    let mut pages: Vec<_> = plan.header.cores.iter().take(4).map(|core| core.counters.0).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    assert_eq!(pages.len(), 4);
+    let mut running = system.start();
+    running.end();
+    for core in 0..4 {
+        assert_eq!(running.watch().counter(core, Counter::Hypercall), 1, "core {core} counted its own guest's call alone");
+    }
+}

@@ -1,0 +1,3 @@
+//! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
+
+mod hello;
