@@ -26,11 +26,17 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MessageBytes(bytes) => write!(f, "a message of {bytes} bytes is not within 1..={}", crate::MAX_MESSAGE_BYTES),
-            Self::Slots(slots) => write!(f, "{slots} slots: a sampling port has 4, a queuing port 1..={}", crate::MAX_DEPTH),
+            Self::MessageBytes(bytes) => {
+                write!(f, "a message of {bytes} bytes is not within 1..={}", crate::MAX_MESSAGE_BYTES)
+            }
+            Self::Slots(slots) => {
+                write!(f, "{slots} slots: a sampling port has 4, a queuing port 1..={}", crate::MAX_DEPTH)
+            }
             Self::Kind(kind) => write!(f, "port kind {kind} is neither sampling (1) nor queuing (2)"),
             Self::WrongKind => write!(f, "the port is of the other kind"),
-            Self::WindowTooSmall { needed, bytes } => write!(f, "the window has {bytes} bytes, the port needs {needed}"),
+            Self::WindowTooSmall { needed, bytes } => {
+                write!(f, "the window has {bytes} bytes, the port needs {needed}")
+            }
         }
     }
 }

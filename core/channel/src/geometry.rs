@@ -2,7 +2,8 @@
 
 use crate::OpenError;
 use bulkhead_abi::channel::{
-    CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, SAMPLING_SLOTS, SLOTS_OFFSET, SlotHeader, slot_stride, writer_bytes,
+    CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, SAMPLING_SLOTS, SLOTS_OFFSET, SlotHeader, slot_stride,
+    writer_bytes,
 };
 use bulkhead_abi::guest::PortInformation;
 

@@ -163,9 +163,10 @@ impl<M: SharedMemory> QueuingReader<M> {
         }
         let expected = self.read.wrapping_add(1);
         let slot = self.window.geometry.slot_of(expected);
-        let judged = self.window.read_slot(slot, buffer).and_then(|message| {
-            if message.sequence == expected { Ok(message) } else { Err(Corruption::Sequence) }
-        });
+        let judged = self
+            .window
+            .read_slot(slot, buffer)
+            .and_then(|message| if message.sequence == expected { Ok(message) } else { Err(Corruption::Sequence) });
         match judged {
             Ok(message) => {
                 self.publish(expected);
@@ -237,7 +238,8 @@ impl<M: SharedMemory> QueuingReader<M> {
         if let ReceiveError::Corrupt(_) = verdict {
             let written = self.window.memory.load_acquire(WRITER_WRITTEN);
             let acknowledged = self.window.memory.load(WRITER_ACKNOWLEDGED);
-            let is_behind = acknowledged > self.read && counters_agree(acknowledged, written, self.window.geometry.slots());
+            let is_behind =
+                acknowledged > self.read && counters_agree(acknowledged, written, self.window.geometry.slots());
             self.publish(if is_behind { acknowledged } else { next });
         }
         verdict

@@ -150,7 +150,11 @@ impl<M: SharedMemory> SamplingReader<M> {
         let slot = (low(memory.load_acquire(WRITER_PAIRS_EPOCH)) >> pair) & 1;
         let judged = self.window.read_slot((pair << 1) | slot, buffer).and_then(|message| {
             // A value is at least as new as the count said before the pair was chosen, and never older than the last one.
-            if message.sequence < least || message.sequence < self.last { Err(Corruption::Sequence) } else { Ok(message) }
+            if message.sequence < least || message.sequence < self.last {
+                Err(Corruption::Sequence)
+            } else {
+                Ok(message)
+            }
         });
         match judged {
             Ok(message) => {

@@ -5,8 +5,8 @@ use crate::error::Corruption;
 use crate::geometry::WORD;
 use crate::{Geometry, OpenError, SharedMemory};
 use bulkhead_abi::channel::{
-    CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, ReaderPage, SlotHeader, WRITER_MAGIC,
-    WriterHeader,
+    CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, ReaderPage, SlotHeader,
+    WRITER_MAGIC, WriterHeader,
 };
 use bulkhead_abi::status::StatusPage;
 use core::mem::offset_of;
@@ -130,12 +130,7 @@ impl<M: SharedMemory> Window<M> {
     pub(crate) fn peer_status(&self) -> PeerStatus {
         let state = self.memory.load_acquire(STATUS_STATE);
         let generation = self.memory.load(STATUS_GENERATION);
-        PeerStatus {
-            state: low(state),
-            reason: high(state),
-            generation: low(generation),
-            restarts: high(generation),
-        }
+        PeerStatus { state: low(state), reason: high(state), generation: low(generation), restarts: high(generation) }
     }
 
     /// States whether the destination has opened its port.

@@ -7,7 +7,8 @@
 
 use bulkhead_abi::channel::slot_stride;
 use bulkhead_channel::{
-    Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError, SharedMemory,
+    Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError,
+    SharedMemory,
 };
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};

@@ -4,8 +4,8 @@ mod support;
 
 use bulkhead_abi::channel::{READER_MAGIC, WRITER_MAGIC};
 use bulkhead_channel::{
-    Geometry, MappedWindow, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader,
-    SamplingWriter, SendError, WriteError,
+    Geometry, MappedWindow, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, SampleError,
+    SamplingReader, SamplingWriter, SendError, WriteError,
 };
 use support::{HEAD, READER, WRITER, peek, poke, restart_destination, restart_source, window};
 

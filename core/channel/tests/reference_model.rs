@@ -143,16 +143,17 @@ fn check_sampling(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 newest = Some((count, message));
             }
             Step::Receive => {
-                let got = reader.read(&mut buffer).map(|sample| {
-                    (sample.message.sequence, sample.message.payload.to_vec(), sample.is_new)
-                });
-                let expected = if !std::mem::replace(&mut is_followed, true) && std::mem::replace(&mut has_followed, true) {
-                    Err(SampleError::PeerReset { generation })
-                } else {
-                    newest.clone().ok_or(SampleError::NoValue).map(|(sequence, message)| {
-                        (sequence, message, std::mem::replace(&mut seen, sequence) != sequence)
-                    })
-                };
+                let got = reader
+                    .read(&mut buffer)
+                    .map(|sample| (sample.message.sequence, sample.message.payload.to_vec(), sample.is_new));
+                let expected =
+                    if !std::mem::replace(&mut is_followed, true) && std::mem::replace(&mut has_followed, true) {
+                        Err(SampleError::PeerReset { generation })
+                    } else {
+                        newest.clone().ok_or(SampleError::NoValue).map(|(sequence, message)| {
+                            (sequence, message, std::mem::replace(&mut seen, sequence) != sequence)
+                        })
+                    };
                 prop_assert_eq!(got, expected);
             }
             Step::RestartSource => {

@@ -4,7 +4,8 @@ mod support;
 
 use bulkhead_channel::crc::Crc32c;
 use bulkhead_channel::{
-    Corruption, Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError,
+    Corruption, Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter,
+    SendError,
 };
 use std::sync::atomic::AtomicU64;
 use support::{HEAD, READER, WRITER, peek, poke, window};
@@ -41,7 +42,10 @@ fn every_single_bit_of_a_message_is_covered() {
         let word = SLOT + bit / 64;
         poke(&words, word, peek(&words, word) ^ (1 << (bit % 64)));
         let error = reader.receive(&mut [0; 8]).unwrap_err();
-        assert!(matches!(error, ReceiveError::Corrupt(Corruption::Checksum | Corruption::Length)), "bit {bit}: {error:?}");
+        assert!(
+            matches!(error, ReceiveError::Corrupt(Corruption::Checksum | Corruption::Length)),
+            "bit {bit}: {error:?}"
+        );
         assert_eq!(reader.receive(&mut [0; 8]), Err(ReceiveError::Empty), "the bad message is dropped");
     }
 }

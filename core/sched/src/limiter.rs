@@ -66,8 +66,7 @@ impl Word for AtomicU64 {
 
     #[inline]
     fn compare_exchange_weak(&self, current: u64, new: u64) -> bool {
-        Self::compare_exchange_weak(self, current, new, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+        Self::compare_exchange_weak(self, current, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -98,11 +97,7 @@ pub fn try_pass_on<W: Word>(word: &W, now_ticks: u64, period_ticks: u64, events:
         let seen = word.load();
         let window = seen >> USED_BITS;
         let ahead = window.wrapping_sub(now_window) & WINDOW_MASK;
-        let (charged, used) = if ahead <= LATE_WINDOWS {
-            (window, seen & USED_MASK)
-        } else {
-            (now_window, 0)
-        };
+        let (charged, used) = if ahead <= LATE_WINDOWS { (window, seen & USED_MASK) } else { (now_window, 0) };
         if used >= limit {
             return Verdict::Limited;
         }

@@ -17,9 +17,7 @@ impl Word for ModelWord {
     }
 
     fn compare_exchange_weak(&self, current: u64, new: u64) -> bool {
-        self.0
-            .compare_exchange_weak(current, new, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+        self.0.compare_exchange_weak(current, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -31,10 +29,7 @@ fn explore(senders: usize, run: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Runs `send` once per item, the first on the calling thread, and returns how many passed.
-fn race<T: Copy + Send + 'static>(
-    items: &[T],
-    send: impl Fn(T) -> bool + Clone + Send + 'static,
-) -> usize {
+fn race<T: Copy + Send + 'static>(items: &[T], send: impl Fn(T) -> bool + Clone + Send + 'static) -> usize {
     let (first, others) = items.split_first().unwrap();
     let threads: Vec<_> = others
         .iter()
@@ -44,11 +39,7 @@ fn race<T: Copy + Send + 'static>(
         })
         .collect();
     let first = usize::from(send(*first));
-    first
-        + threads
-            .into_iter()
-            .map(|sender| usize::from(sender.join().unwrap()))
-            .sum::<usize>()
+    first + threads.into_iter().map(|sender| usize::from(sender.join().unwrap())).sum::<usize>()
 }
 
 /// Runs one sender per entry of `times` in every interleaving and returns the fewest and the most that passed.
@@ -57,9 +48,7 @@ fn packed(times: &'static [u64], events: u32) -> (usize, usize) {
     let record = seen.clone();
     explore(times.len(), move || {
         let word = Arc::new(ModelWord(AtomicU64::new(0)));
-        let passed = race(times, move |now| {
-            try_pass_on(&*word, now, 10, events) == Verdict::Send
-        });
+        let passed = race(times, move |now| try_pass_on(&*word, now, 10, events) == Verdict::Send);
         let mut range = record.lock().unwrap();
         *range = (range.0.min(passed), range.1.max(passed));
     });
@@ -93,11 +82,7 @@ fn split(senders: usize, events: u32) -> usize {
 fn rate_04_packed_word_passes_exactly_the_limit() {
     assert_eq!(packed(&[50, 50], 1), (1, 1), "two senders, one event");
     assert_eq!(packed(&[50, 50, 50], 1), (1, 1), "three senders, one event");
-    assert_eq!(
-        packed(&[50, 50, 50], 2),
-        (2, 2),
-        "three senders, two events"
-    );
+    assert_eq!(packed(&[50, 50, 50], 2), (2, 2), "three senders, two events");
 }
 
 #[test]
@@ -111,14 +96,6 @@ fn rate_04_split_words_let_two_and_three_through() {
 #[test]
 fn a_boundary_between_two_clock_readings_costs_at_most_one_event_each() {
     let (fewest, most) = packed(&[59, 60], 1);
-    assert_eq!(
-        (fewest, most),
-        (1, 2),
-        "in order both pass; overtaken, the late one is charged to the new window"
-    );
-    assert_eq!(
-        packed(&[59, 60, 60], 1).1,
-        2,
-        "equality of windows alone would let three through here"
-    );
+    assert_eq!((fewest, most), (1, 2), "in order both pass; overtaken, the late one is charged to the new window");
+    assert_eq!(packed(&[59, 60, 60], 1).1, 2, "equality of windows alone would let three through here");
 }

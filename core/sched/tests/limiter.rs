@@ -1,8 +1,6 @@
 //! Golden examples and window bounds of the grid limiter (`real-time.md` 3.4, CH-30..CH-35).
 
-use bulkhead_sched::limiter::{
-    LATE_WINDOWS, MAX_ATTEMPTS, Verdict, Word, bound, try_pass, try_pass_on,
-};
+use bulkhead_sched::limiter::{LATE_WINDOWS, MAX_ATTEMPTS, Verdict, Word, bound, try_pass, try_pass_on};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,47 +8,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Sends at the given times to a fresh limiter and returns the times that passed.
 fn passed(times: &[u64], period: u64, events: u32) -> Vec<u64> {
     let word = AtomicU64::new(0);
-    times
-        .iter()
-        .copied()
-        .filter(|now| try_pass(&word, *now, period, events) == Verdict::Send)
-        .collect()
+    times.iter().copied().filter(|now| try_pass(&word, *now, period, events) == Verdict::Send).collect()
 }
 
 #[test]
 fn rate_01_the_grid_passes_8_9_10_11_20() {
-    assert_eq!(
-        passed(&[8, 9, 9, 10, 11, 11, 18, 20], 10, 2),
-        [8, 9, 10, 11, 20]
-    );
+    assert_eq!(passed(&[8, 9, 9, 10, 11, 11, 18, 20], 10, 2), [8, 9, 10, 11, 20]);
 }
 
 /// Four senders with a limiter each, one event per 100 us, every one ringing without pause; the victim's window is 1 ms.
 #[test]
 fn rate_03_four_senders_cost_a_millisecond_44_events() {
     const NANOSECONDS_PER_EVENT: u64 = 849;
-    assert_eq!(
-        bound(1_000_000, 100_000, 1).map(|events| events * 4),
-        Some(44)
-    );
+    assert_eq!(bound(1_000_000, 100_000, 1).map(|events| events * 4), Some(44));
     assert_eq!(44 * NANOSECONDS_PER_EVENT, 37_356);
     // The bound is reached: an interval that is open at both ends of the grid by one tick sees eleven windows.
     let storm: Vec<u64> = (0..2_000).map(|step| step * 1_000 + 999).collect();
     let times = passed(&storm, 100_000, 1);
-    let densest = times
-        .iter()
-        .map(|start| {
-            times
-                .iter()
-                .filter(|t| **t >= *start && **t < *start + 1_000_000)
-                .count()
-        })
-        .max();
-    assert_eq!(
-        densest,
-        Some(10),
-        "a periodic storm meets one grid point less than the bound"
-    );
+    let densest =
+        times.iter().map(|start| times.iter().filter(|t| **t >= *start && **t < *start + 1_000_000).count()).max();
+    assert_eq!(densest, Some(10), "a periodic storm meets one grid point less than the bound");
     let late_then_early = passed(&[99_999, 100_000, 200_000, 300_000], 100_000, 1);
     assert_eq!(
         late_then_early,
@@ -117,16 +94,8 @@ fn the_wrap_of_the_window_number_is_harmless() {
 fn a_late_sender_does_not_reset_the_new_window() {
     let word = AtomicU64::new(0);
     assert_eq!(try_pass(&word, 100, 10, 1), Verdict::Send);
-    assert_eq!(
-        try_pass(&word, 99, 10, 1),
-        Verdict::Limited,
-        "charged to the window that the word is in"
-    );
-    assert_eq!(
-        try_pass(&word, 101, 10, 1),
-        Verdict::Limited,
-        "the new window was not counted from zero again"
-    );
+    assert_eq!(try_pass(&word, 99, 10, 1), Verdict::Limited, "charged to the window that the word is in");
+    assert_eq!(try_pass(&word, 101, 10, 1), Verdict::Limited, "the new window was not counted from zero again");
     assert_eq!(try_pass(&word, 110, 10, 1), Verdict::Send);
 }
 
@@ -155,18 +124,9 @@ impl Word for Contended {
 
 #[test]
 fn attempts_are_bounded_by_events_plus_one_and_by_the_cap() {
-    for (events, expected) in [
-        (0, 0),
-        (1, 2),
-        (2, 3),
-        (14, 15),
-        (15, 16),
-        (16, MAX_ATTEMPTS),
-        (u32::MAX, MAX_ATTEMPTS),
-    ] {
-        let word = Contended {
-            attempts: Cell::new(0),
-        };
+    for (events, expected) in [(0, 0), (1, 2), (2, 3), (14, 15), (15, 16), (16, MAX_ATTEMPTS), (u32::MAX, MAX_ATTEMPTS)]
+    {
+        let word = Contended { attempts: Cell::new(0) };
         assert_eq!(try_pass_on(&word, 5, 10, events), Verdict::Limited);
         assert_eq!(word.attempts.get(), expected, "events = {events}");
     }

@@ -258,9 +258,7 @@ fn channel(words: Vec<String>, collected: &Collected) -> Result<Command, Failure
             ring: !collected.no_ring,
             timeout: Some(collected.timeout.unwrap_or_default()),
         })),
-        ["channel", "wait", name] => {
-            Ok(Command::ChannelWait { name: (*name).into(), timeout: collected.timeout })
-        }
+        ["channel", "wait", name] => Ok(Command::ChannelWait { name: (*name).into(), timeout: collected.timeout }),
         ["channel", "ring", name] => Ok(Command::ChannelRing { name: (*name).into() }),
         ["channel", "list", ..] => Err(usage("channel list takes no name")),
         ["channel", command @ ("show" | "read" | "watch" | "write" | "wait" | "ring"), ..] => {

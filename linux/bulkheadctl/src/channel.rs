@@ -25,7 +25,11 @@ pub(crate) fn list(machine: &Machine, format: Format, output: &mut dyn Write) ->
         writeln!(output, "no channels: this partition has no PCI function 1af4:1110")?;
         return Ok(());
     }
-    writeln!(output, "{:<20} {:<12} {:<9} {:>6} {:>6}  {:<9} FUNCTION", "NAME", "DIRECTION", "KIND", "BYTES", "SLOTS", "DOORBELL")?;
+    writeln!(
+        output,
+        "{:<20} {:<12} {:<9} {:>6} {:>6}  {:<9} FUNCTION",
+        "NAME", "DIRECTION", "KIND", "BYTES", "SLOTS", "DOORBELL"
+    )?;
     for port in &ports {
         let doorbell = if port.has_doorbell() || port.has_interrupt() { "yes" } else { "no" };
         writeln!(
@@ -103,7 +107,8 @@ pub(crate) fn wait(machine: &Machine, name: &str, timeout: Option<Duration>) -> 
 pub(crate) fn ring(machine: &Machine, name: &str) -> Result<(), Failure> {
     let port = Port::find(machine, name)?;
     if !port.has_doorbell() {
-        let why = if port.is_source() { "the channel's description has no doorbell" } else { "this end is the destination" };
+        let why =
+            if port.is_source() { "the channel's description has no doorbell" } else { "this end is the destination" };
         return Err(Failure::new(MACHINE, format!("port {name} cannot ring: {why}")));
     }
     port.ring();

@@ -48,9 +48,10 @@ pub(crate) struct Waiter<'p> {
 impl<'p> Waiter<'p> {
     /// Prepares waiting; without the driver it falls back to polling and says so.
     pub(crate) fn new(machine: &Machine, port: &'p Port) -> Self {
-        let uio = port.has_interrupt().then(|| machine.open_uio(port.function())).and_then(|opened| {
-            opened.map_err(|failure| eprintln!("bulkheadctl: polling, because {failure}")).ok()
-        });
+        let uio = port
+            .has_interrupt()
+            .then(|| machine.open_uio(port.function()))
+            .and_then(|opened| opened.map_err(|failure| eprintln!("bulkheadctl: polling, because {failure}")).ok());
         Self { port, uio }
     }
 

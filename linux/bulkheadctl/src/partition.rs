@@ -74,7 +74,10 @@ impl Device {
         let device = Self { registers, _lock: lock };
         if device.read(register::MAGIC) != register::MAGIC_VALUE {
             let address = &function.address;
-            return Err(Failure::new(MACHINE, format!("{address} is not the management device of this version of Bulkhead")));
+            return Err(Failure::new(
+                MACHINE,
+                format!("{address} is not the management device of this version of Bulkhead"),
+            ));
         }
         Ok(device)
     }
@@ -104,7 +107,11 @@ impl Device {
     /// All partitions that this one may see: every one if it manages, otherwise itself.
     fn entries(&self) -> Vec<Entry> {
         let count = self.read(register::COUNT).min(MAX_PARTITIONS as u32);
-        if count <= 1 { vec![self.entry(self.read(register::OWN))] } else { (0..count).map(|index| self.entry(index)).collect() }
+        if count <= 1 {
+            vec![self.entry(self.read(register::OWN))]
+        } else {
+            (0..count).map(|index| self.entry(index)).collect()
+        }
     }
 
     fn find(&self, name: &str) -> Result<Entry, Failure> {
@@ -113,7 +120,8 @@ impl Device {
             Some(position) => Ok(entries.swap_remove(position)),
             None => {
                 let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-                let hint = if names.len() == 1 { " (this partition may see itself only: no `manages = true`)" } else { "" };
+                let hint =
+                    if names.len() == 1 { " (this partition may see itself only: no `manages = true`)" } else { "" };
                 Err(Failure::new(NOT_FOUND, format!("no partition {name:?}; there is {}{hint}", names.join(", "))))
             }
         }
@@ -191,7 +199,12 @@ pub(crate) fn manage(machine: &Machine, name: &str, action: Action) -> Result<()
     // 32-bit SMCCC values.
     match device.read(register::RESULT) as i32 {
         0 => Ok(()),
-        -3 => Err(Failure::new(REFUSED, format!("the monitor refused for {name}: this partition has no `manages = true`, or {name} cannot be managed (interrupts = \"direct\")"))),
+        -3 => Err(Failure::new(
+            REFUSED,
+            format!(
+                "the monitor refused for {name}: this partition has no `manages = true`, or {name} cannot be managed (interrupts = \"direct\")"
+            ),
+        )),
         -1 => Err(Failure::new(REFUSED, "the monitor does not support this command")),
         other => Err(Failure::new(REFUSED, format!("the monitor answered {other} for {name}"))),
     }

@@ -43,7 +43,8 @@ impl Port {
         let ports = Self::all(machine)?;
         let names: Vec<String> = ports.iter().map(|port| port.name().to_owned()).collect();
         ports.into_iter().find(|port| port.name() == name).ok_or_else(|| {
-            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            let known =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             Failure::new(NOT_FOUND, format!("this partition has no port {name:?}; {known}"))
         })
     }

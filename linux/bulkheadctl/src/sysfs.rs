@@ -31,10 +31,7 @@ impl Machine {
     /// Names the directories; `None` is `/sys` and `/dev`.
     #[must_use]
     pub fn new(sysfs: Option<PathBuf>, devices: Option<PathBuf>) -> Self {
-        Self {
-            sysfs: sysfs.unwrap_or_else(|| "/sys".into()),
-            devices: devices.unwrap_or_else(|| "/dev".into()),
-        }
+        Self { sysfs: sysfs.unwrap_or_else(|| "/sys".into()), devices: devices.unwrap_or_else(|| "/dev".into()) }
     }
 
     /// Finds the functions with a device ID, in the order of their addresses.
@@ -83,8 +80,9 @@ impl Machine {
         }
         function.write("driver_override", DRIVER)?;
         let bind = driver.join("bind");
-        fs::write(&bind, &function.address)
-            .map_err(|error| Failure::machine(format_args!("cannot write {} to {}", function.address, bind.display()), &error))
+        fs::write(&bind, &function.address).map_err(|error| {
+            Failure::machine(format_args!("cannot write {} to {}", function.address, bind.display()), &error)
+        })
     }
 }
 

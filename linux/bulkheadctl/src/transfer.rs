@@ -9,8 +9,8 @@ use crate::payload::{Shown, show};
 use crate::port::Port;
 use crate::sysfs::Machine;
 use bulkhead_channel::{
-    Corruption, MappedWindow, Message, OpenError, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader,
-    SamplingWriter, SendError,
+    Corruption, MappedWindow, Message, OpenError, QueuingReader, QueuingWriter, ReceiveError, SampleError,
+    SamplingReader, SamplingWriter, SendError,
 };
 use std::io::{BufRead, Read, Write};
 use std::time::Duration;
@@ -26,7 +26,9 @@ enum Arrival<'b> {
     /// The source's end is closed.
     Closed,
     /// The source was restarted.
-    Reset { generation: u32 },
+    Reset {
+        generation: u32,
+    },
     /// Rubbish.
     Corrupt(Corruption),
 }
@@ -67,14 +69,20 @@ impl<'m> Reader<'m> {
 }
 
 /// Prints messages as they arrive.
-pub(crate) fn read(machine: &Machine, options: &ReadOptions, format: Format, output: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn read(
+    machine: &Machine,
+    options: &ReadOptions,
+    format: Format,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let port = Port::find(machine, &options.name)?;
     if port.is_source() {
         return Err(Failure::new(USAGE, format!("port {} is the source of its channel; write to it", options.name)));
     }
     let _lock = port.lock()?;
     let mapping = port.map_window()?;
-    let mut reader = Reader::open(&port, window(&mapping)?).map_err(|error| Failure::new(MACHINE, error.to_string()))?;
+    let mut reader =
+        Reader::open(&port, window(&mapping)?).map_err(|error| Failure::new(MACHINE, error.to_string()))?;
     let mut waiter = None;
     let mut buffer = vec![0; port.geometry.message_bytes() as usize];
     let mut deadline = Deadline::after(options.timeout);
@@ -98,8 +106,12 @@ pub(crate) fn read(machine: &Machine, options: &ReadOptions, format: Format, out
                     continue;
                 }
             }
-            Arrival::Corrupt(corruption) if options.is_watch => eprintln!("bulkheadctl: {}: {corruption}", options.name),
-            Arrival::Corrupt(corruption) => return Err(Failure::new(CORRUPT, format!("{}: {corruption}", options.name))),
+            Arrival::Corrupt(corruption) if options.is_watch => {
+                eprintln!("bulkheadctl: {}: {corruption}", options.name)
+            }
+            Arrival::Corrupt(corruption) => {
+                return Err(Failure::new(CORRUPT, format!("{}: {corruption}", options.name)));
+            }
             Arrival::Nothing => is_closed = false,
             Arrival::Closed => is_closed = true,
         }
@@ -173,11 +185,15 @@ impl<'m> Writer<'m> {
 pub(crate) fn write(machine: &Machine, options: &WriteOptions) -> Result<(), Failure> {
     let port = Port::find(machine, &options.name)?;
     if !port.is_source() {
-        return Err(Failure::new(USAGE, format!("port {} is the destination of its channel; read from it", options.name)));
+        return Err(Failure::new(
+            USAGE,
+            format!("port {} is the destination of its channel; read from it", options.name),
+        ));
     }
     let _lock = port.lock()?;
     let mapping = port.map_window()?;
-    let mut writer = Writer::open(&port, window(&mapping)?).map_err(|error| Failure::new(MACHINE, error.to_string()))?;
+    let mut writer =
+        Writer::open(&port, window(&mapping)?).map_err(|error| Failure::new(MACHINE, error.to_string()))?;
     let mut put = |payload: &[u8]| put_and_ring(&port, &mut writer, payload, options);
     let input_error = |error: std::io::Error| Failure::machine("cannot read standard input", &error);
     if let Some(data) = &options.data {
@@ -200,7 +216,10 @@ fn put_and_ring(port: &Port, writer: &mut Writer<'_>, payload: &[u8], options: &
         match writer.put(payload) {
             Ok(()) => break,
             Err(error @ SendError::Length { .. }) => {
-                return Err(Failure::new(USAGE, format!("{}: {} bytes given, but {error}", port.name(), payload.len())));
+                return Err(Failure::new(
+                    USAGE,
+                    format!("{}: {} bytes given, but {error}", port.name(), payload.len()),
+                ));
             }
             Err(SendError::Full) if !deadline.is_over() => std::thread::sleep(deadline.remaining(RETRY)),
             Err(SendError::Full) => return Err(Failure::new(FULL, format!("{}: the queue is full", port.name()))),

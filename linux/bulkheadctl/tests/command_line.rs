@@ -13,14 +13,16 @@ fn understood(line: &str) -> Invocation {
 
 #[test]
 fn commands_are_understood() {
-    let read = |count, timeout, is_watch| Command::ChannelRead(ReadOptions { name: "a".into(), count, timeout, is_watch });
+    let read =
+        |count, timeout, is_watch| Command::ChannelRead(ReadOptions { name: "a".into(), count, timeout, is_watch });
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(understood("channel list").command, Command::ChannelList);
     assert_eq!(understood("channel read a").command, read(Some(1), seconds(0), false));
     assert_eq!(understood("channel read a --count 5 --timeout 2s").command, read(Some(5), seconds(2), false));
     assert_eq!(understood("--format json channel watch a").command, read(None, None, true));
     assert_eq!(understood("--format json channel watch a").format, Format::Json);
-    let write = WriteOptions { name: "a".into(), data: Some(b"x".to_vec()), lines: false, ring: true, timeout: seconds(0) };
+    let write =
+        WriteOptions { name: "a".into(), data: Some(b"x".to_vec()), lines: false, ring: true, timeout: seconds(0) };
     assert_eq!(understood("channel write a x").command, Command::ChannelWrite(write));
     let every = Duration::from_millis(50);
     assert_eq!(understood("heartbeat --every 50ms").command, Command::Heartbeat { every, count: None });

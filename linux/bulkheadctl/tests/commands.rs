@@ -3,7 +3,7 @@
 mod support;
 
 use bulkhead_channel::{Geometry, QueuingReader, QueuingWriter, SamplingReader, SamplingWriter, SharedMemory};
-use bulkheadctl::failure::{CORRUPT, FULL, MACHINE, NOTHING, NOT_FOUND, REFUSED, USAGE};
+use bulkheadctl::failure::{CORRUPT, FULL, MACHINE, NOT_FOUND, NOTHING, REFUSED, USAGE};
 use bulkheadctl::hardware::counter_ticks;
 use std::fs;
 use support::{Machine, peek, peer, poke};

@@ -79,7 +79,8 @@ impl<'a> Subject<'a> {
             }
             Self::SamplingWriter(writer) => {
                 let before = writer.written();
-                let written = writer.write(&buffer[..length], now).expect("a sampling source never waits and never fails");
+                let written =
+                    writer.write(&buffer[..length], now).expect("a sampling source never waits and never fails");
                 assert_eq!(written.sequence, before.wrapping_add(1));
                 true
             }

@@ -45,7 +45,14 @@ impl Machine {
     }
 
     /// Makes one end of a channel.
-    pub(crate) fn port(&self, slot: u32, name: &str, is_source: bool, geometry: Geometry, has_doorbell: bool) -> PathBuf {
+    pub(crate) fn port(
+        &self,
+        slot: u32,
+        name: &str,
+        is_source: bool,
+        geometry: Geometry,
+        has_doorbell: bool,
+    ) -> PathBuf {
         let path = self.function(slot, "0x1af4\n", "0x1110\n");
         let information = PortInformation {
             name: name_from(name),
