@@ -106,8 +106,8 @@ impl Remote {
     fn run(&mut self, running: &mut Running, operation: u64, arguments: [u64; 4]) -> [u64; 4] {
         self.post(running, operation, arguments);
         let (done, sequence) = (self.word(DONE), self.sequence);
-        let waited =
-            running.wait_for("the guest to do a command", LIMIT, |view| (view.ram.load_u64(done)? == sequence).then_some(()));
+        let waited = running
+            .wait_for("the guest to do a command", LIMIT, |view| (view.ram.load_u64(done)? == sequence).then_some(()));
         waited.unwrap_or_else(|error| panic!("{error}"));
         std::array::from_fn(|index| {
             running.ram().load_u64(self.word(RESULTS + 8 * index as u32)).expect("the mailbox is in RAM")

@@ -72,6 +72,10 @@ fn each_core_writes_counters_of_its_own() {
     let mut running = system.start();
     running.end();
     for core in 0..4 {
-        assert_eq!(running.watch().counter(core, Counter::Hypercall), 1, "core {core} counted its own guest's call alone");
+        assert_eq!(
+            running.watch().counter(core, Counter::Hypercall),
+            1,
+            "core {core} counted its own guest's call alone"
+        );
     }
 }

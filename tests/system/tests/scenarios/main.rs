@@ -1,3 +1,5 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
+mod freertos;
 mod hello;
+mod support;
