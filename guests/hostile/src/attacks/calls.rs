@@ -179,7 +179,10 @@ fn suspend() -> Outcome {
 
 /// Tries a management call on every partition but oneself.
 fn manage(function: u64) -> Outcome {
-    let own = information::information().map_or(u64::MAX, |page| u64::from(page.partition));
+    let Some(page) = information::information() else {
+        return Outcome::skipped("no information page, so the own index is not known");
+    };
+    let own = u64::from(page.partition);
     let others = (0..MAX_PARTITIONS as u64).chain([u64::MAX, 1 << 32, 1 << 63]).filter(|index| *index != own);
     let mut asked = 0;
     for index in others {
@@ -193,6 +196,9 @@ fn manage(function: u64) -> Outcome {
 }
 
 fn foreign_doorbells() -> Outcome {
+    if information::information().is_none() {
+        return Outcome::skipped("no information page, so the own doorbells are not known");
+    }
     let own = |index: u64| information::ports().iter().any(|port| u64::from(port.doorbell) == index);
     for index in (0..64).chain([u64::from(u32::MAX), 1 << 32, u64::MAX]).filter(|index| !own(*index)) {
         if call(Conduit::Hypervisor, CALL_DOORBELL, [index, 0, 0]) != INVALID_PARAMETERS {

@@ -93,7 +93,7 @@ fn past_channels() -> u64 {
 
 fn past_console() -> Outcome {
     match information::information() {
-        Some(page) if page.console.0 != 0 => write(page.console.0 + page.console_bytes),
+        Some(page) if page.console.0 != 0 => write((page.console.0 + page.console_bytes).next_multiple_of(PAGE)),
         _ => Outcome::skipped("no console ring"),
     }
 }

@@ -170,11 +170,11 @@ fn wrong_width() -> Outcome {
 
 fn unaligned_access() -> Outcome {
     let address = interrupt::distributor() + GICD_TYPER + 1;
-    match trial::attempt(|| {
-        trial::read(address);
-    }) {
+    let mut value = 0;
+    match trial::attempt(|| value = trial::read(address)) {
         Some(syndrome) => Outcome::contained("exception at EL1, ESR", syndrome.0),
-        None => Outcome::unexpected("the access was answered", 0),
+        // The emulated core lets it through to the monitor, which has no such register.
+        None => Outcome::escaped_unless(value == 0, "value", u64::from(value)),
     }
 }
 
