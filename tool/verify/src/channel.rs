@@ -12,8 +12,8 @@ use bulkhead_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation,
     MAX_PORTS, PortInformation,
 };
-use bulkhead_abi::plan::{INTERRUPT_DOORBELL, PCI_IVSHMEM, WINDOW_GICR, WINDOW_UART};
-use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
+use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICR, WINDOW_UART};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress, name_text};
 use std::ops::Range;
 
 /// One end of a channel as its partition's stage 2 shows it.
@@ -33,6 +33,8 @@ pub(crate) struct End {
     pub(crate) interrupt: u32,
     /// Source: partition that its doorbell reaches.
     pub(crate) rings: Option<u32>,
+    /// Kind, message bytes and slots.
+    shape: (u32, u32, u32),
 }
 
 /// Finds each partition's information page through its stage 2.
@@ -73,105 +75,91 @@ pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: 
         if let Some(information) = page.and_then(|page| read(view, page)) {
             check_information(view, partition, &information, findings);
             for port in information.ports.iter().take((information.port_count as usize).min(MAX_PORTS)) {
-                ends.extend(native_end(partition, port, map, findings));
+                ends.extend(end(partition, port, map, findings));
             }
         }
         for (index, function) in partition.plan.pci.iter().take(partition.plan.pci_count as usize).enumerate() {
+            let port = partition.plan.ports.get(index).copied().unwrap_or_default();
+            check_function_port(partition, index, function, &port, findings);
             if function.kind == PCI_IVSHMEM {
-                let found = Found {
-                    window: function.memory.0,
-                    window_bytes: None,
-                    is_source: function.position == 0,
-                    doorbell: function.doorbell,
-                    interrupt: function.interrupt,
-                };
-                let end = end(partition, &found, &format!("PCI function {index}"), map, findings);
-                let used = end.as_ref().map_or(0, |end| CHANNEL_WRITER_OFFSET + (end.writer.end - end.writer.start));
-                findings.require(used <= function.memory_bytes, Code::PciFunction, || {
-                    format!(
-                        "PCI function {index} of partition \"{}\" maps {used:#x} bytes, its BAR has {:#x}",
-                        partition.name(),
-                        function.memory_bytes
-                    )
-                });
-                ends.extend(end);
+                ends.extend(end(partition, &port, map, findings));
             }
         }
     }
     ends
 }
 
-/// What a port or a PCI function says of an end.
-struct Found {
-    window: u64,
-    window_bytes: Option<u64>,
-    is_source: bool,
-    doorbell: u32,
-    interrupt: u32,
+/// Checks that a PCI function and the description of its port are of one channel end.
+fn check_function_port(
+    partition: &Partition,
+    index: usize,
+    function: &PciFunction,
+    port: &PortInformation,
+    findings: &mut Findings,
+) {
+    let same = match function.kind {
+        PCI_IVSHMEM => {
+            function.memory == port.window
+                && port.window_bytes.checked_next_power_of_two() == Some(function.memory_bytes)
+                && (function.position == 0) == (port.direction == DIRECTION_SOURCE)
+                && function.doorbell == port.doorbell
+                && function.interrupt == port.interrupt
+        }
+        _ => *port == PortInformation::default(),
+    };
+    findings.require(same, Code::PciFunction, || {
+        format!("PCI function {index} of partition \"{}\" differs from the port behind it", partition.name())
+    });
 }
 
-fn native_end(partition: &Partition, port: &PortInformation, map: &Map, findings: &mut Findings) -> Option<End> {
-    let name = bulkhead_abi::name_text(&port.name);
-    let sizes = matches!(port.kind, PORT_SAMPLING | PORT_QUEUING)
+/// States whether a port has a direction, a kind and sizes that exist.
+fn is_possible(port: &PortInformation) -> bool {
+    matches!(port.kind, PORT_SAMPLING | PORT_QUEUING)
+        && matches!(port.direction, DIRECTION_SOURCE | DIRECTION_DESTINATION)
         && (1..=4032).contains(&port.message_bytes)
         && (2..=65536).contains(&port.slots)
-        && port.window_bytes == CHANNEL_WRITER_OFFSET + writer_bytes(port.message_bytes, port.slots);
-    let direction = matches!(port.direction, DIRECTION_SOURCE | DIRECTION_DESTINATION);
-    findings.require(sizes && direction, Code::Information, || {
-        format!(
-            "port \"{name}\" of partition \"{}\" has a direction, kind, size or window that does not fit",
-            partition.name()
-        )
-    });
-    if !sizes || !direction {
-        return None;
-    }
-    let found = Found {
-        window: port.window.0,
-        window_bytes: Some(port.window_bytes),
-        is_source: port.direction == DIRECTION_SOURCE,
-        doorbell: port.doorbell,
-        interrupt: port.interrupt,
-    };
-    end(partition, &found, &format!("port \"{name}\""), map, findings)
+        && port.window_bytes == CHANNEL_WRITER_OFFSET + writer_bytes(port.message_bytes, port.slots)
 }
 
 /// Follows an end through stage 2.
-fn end(partition: &Partition, found: &Found, what: &str, map: &Map, findings: &mut Findings) -> Option<End> {
-    let place = || format!("{what} of partition \"{}\"", partition.name());
-    let status = map.translate(found.window.saturating_add(CHANNEL_STATUS_OFFSET));
-    let reader = map.translate(found.window.saturating_add(CHANNEL_READER_OFFSET));
-    let writer_at = found.window.saturating_add(CHANNEL_WRITER_OFFSET);
-    let writer = map.find(writer_at).map(|run| {
-        let bytes = found.window_bytes.map_or(run.input_end() - writer_at, |bytes| bytes - CHANNEL_WRITER_OFFSET);
-        let start = run.output + (writer_at - run.input);
-        start..start.saturating_add(bytes)
+fn end(partition: &Partition, port: &PortInformation, map: &Map, findings: &mut Findings) -> Option<End> {
+    let place = || format!("port \"{}\" of partition \"{}\"", name_text(&port.name), partition.name());
+    let possible = findings.require(is_possible(port), Code::Information, || {
+        format!("{} has a direction, kind, size or window that does not fit", place())
     });
-    let (Some(status), Some(reader), Some(writer)) = (status, reader, writer) else {
-        findings.add(Code::ChannelEnds, format!("{}: its window at {:#x} is not mapped", place(), found.window));
+    if !possible {
+        return None;
+    }
+    let is_source = port.direction == DIRECTION_SOURCE;
+    let at = |offset: u64| map.translate(port.window.0.saturating_add(offset));
+    let pages = (at(CHANNEL_STATUS_OFFSET), at(CHANNEL_READER_OFFSET), at(CHANNEL_WRITER_OFFSET));
+    let (Some(status), Some(reader), Some(writer)) = pages else {
+        findings.add(Code::ChannelEnds, format!("{}: its window at {} is not mapped", place(), port.window));
         return None;
     };
+    let writer = writer..writer.saturating_add(port.window_bytes - CHANNEL_WRITER_OFFSET);
     let doorbells = partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize);
-    let doorbell = doorbells.clone().nth(found.doorbell as usize);
-    let known = found.doorbell == u32::MAX || doorbell.is_some() && found.is_source;
+    let doorbell = doorbells.clone().nth(port.doorbell as usize);
+    let known = port.doorbell == u32::MAX || doorbell.is_some() && is_source;
     findings.require(known, Code::DoorbellTarget, || {
-        format!("{} names doorbell {}, which it does not have", place(), found.doorbell)
+        format!("{} names doorbell {}, which it does not have", place(), port.doorbell)
     });
     let owned = partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize);
-    let waits = found.interrupt == 0
-        || !found.is_source && owned.clone().any(|one| one.intid == found.interrupt && one.kind == INTERRUPT_DOORBELL);
+    let is_doorbell = |one: &InterruptPlan| one.intid == port.interrupt && one.kind == INTERRUPT_DOORBELL;
+    let waits = port.interrupt == 0 || !is_source && owned.clone().any(is_doorbell);
     findings.require(waits, Code::DoorbellTarget, || {
-        format!("{} waits for interrupt {}, which is not its doorbell", place(), found.interrupt)
+        format!("{} waits for interrupt {}, which is not its doorbell", place(), port.interrupt)
     });
     Some(End {
         partition: partition.index,
-        is_source: found.is_source,
-        window: found.window,
+        is_source,
+        window: port.window.0,
         status,
         reader,
         writer,
-        interrupt: doorbell.map_or(found.interrupt, |doorbell| doorbell.intid),
+        interrupt: doorbell.map_or(port.interrupt, |doorbell| doorbell.intid),
         rings: doorbell.map(|doorbell| doorbell.peer),
+        shape: (port.kind, port.message_bytes, port.slots),
     })
 }
 
@@ -213,7 +201,8 @@ pub(crate) fn check(contents: &Contents, ends: &[End], findings: &mut Findings) 
                 if other.is_source != end.is_source
                     && other.partition != end.partition
                     && other.reader == end.reader
-                    && other.writer == end.writer =>
+                    && other.writer == end.writer
+                    && other.shape == end.shape =>
             {
                 Some(other)
             }

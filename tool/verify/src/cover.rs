@@ -49,7 +49,7 @@ pub(crate) fn differences<'a, Tag>(map: &Map, expected: &'a [Expected<Tag>]) -> 
             match here {
                 None => differences.push(Difference::Extra(piece)),
                 Some(one) => {
-                    let same = piece.output == one.output + (cursor - one.input)
+                    let same = piece.output == one.output.wrapping_add(cursor - one.input)
                         && piece.rights == one.rights
                         && piece.memory == one.memory;
                     if !same {

@@ -11,8 +11,13 @@ use crate::walk::{Memory, Rights, Run};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
-use bulkhead_abi::plan::MODE_DIRECT;
+use bulkhead_abi::plan::{MODE_DIRECT, WINDOW_GICR};
 use std::ops::Range;
+
+/// Offset of the SGI frame in a redistributor.
+const SGI_FRAME_OFFSET: u64 = 64 << 10;
+/// Bytes of the SGI frame.
+const SGI_FRAME_BYTES: u64 = 64 << 10;
 
 /// What an expected guest range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +28,7 @@ enum Tag {
     PeerStatus,
     ChannelReader,
     ChannelWriter,
+    SgiFrame,
 }
 
 /// A device range of a guest.
@@ -42,7 +48,7 @@ pub(crate) fn check(
 ) {
     let mut devices = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
-        let expected = expected(partition, maps, ends);
+        let expected = expected(contents, partition, maps, ends);
         for difference in differences(map, &expected) {
             report(view, contents, partition, areas, &difference, &mut devices, findings);
         }
@@ -54,7 +60,7 @@ pub(crate) fn check(
     check_writers(contents, maps, findings);
 }
 
-fn expected(partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Tag>> {
+fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Tag>> {
     let mut expected = Vec::new();
     let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| {
         expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag })
@@ -75,6 +81,9 @@ fn expected(partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Ta
             Memory::NonCacheable,
             Tag::Console,
         );
+    }
+    if let Some((input, frame)) = own_sgi_frame(contents, partition) {
+        add(input, frame, SGI_FRAME_BYTES, Rights::READ_WRITE, Memory::Device, Tag::SgiFrame);
     }
     for end in ends.iter().filter(|end| end.partition == partition.index) {
         let (reader, writer) =
@@ -199,10 +208,6 @@ fn report_extra(
     if escapes.is_empty() && overlap(&range, &view.monitor_range()) {
         escapes.push((Code::MonitorReachable, String::from("memory of the monitor")));
     }
-    let own_frame = own_sgi_frame(contents, partition);
-    if own_frame.as_ref() == Some(&range) && run.memory == Memory::Device && run.rights == Rights::READ_WRITE {
-        return;
-    }
     if interrupt_controller(view, contents).iter().any(|frames| overlap(frames, &range)) {
         escapes.push((Code::GicMapped, String::from("the interrupt controller")));
     }
@@ -229,14 +234,15 @@ fn report_extra(
     }
 }
 
-/// Returns the SGI frame of its own core's redistributor, the one frame that a `direct` partition may have.
-fn own_sgi_frame(contents: &Contents, partition: &Partition) -> Option<Range<u64>> {
+/// Returns where a `direct` partition must see the SGI frame of its own core, and the frame: the one part of the
+/// interrupt controller that a guest may have.
+fn own_sgi_frame(contents: &Contents, partition: &Partition) -> Option<(u64, u64)> {
     if partition.plan.mode != MODE_DIRECT {
         return None;
     }
-    let core = contents.cores.iter().find(|core| core.plan.partition as usize == partition.index)?;
-    let start = core.plan.gicr.0.checked_add(GICR_BYTES / 2)?;
-    Some(start..start.checked_add(GICR_BYTES / 2)?)
+    let window = partition.plan.windows.iter().find(|window| window.kind == WINDOW_GICR)?;
+    let core = contents.cores_of(partition.index).next()?;
+    Some((window.guest.0.checked_add(SGI_FRAME_OFFSET)?, core.plan.gicr.0.checked_add(SGI_FRAME_OFFSET)?))
 }
 
 /// Returns the frames of the interrupt controller, those of unused cores included.

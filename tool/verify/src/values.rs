@@ -153,6 +153,7 @@ fn leftovers(plan: &PartitionPlan) -> bool {
         && rest(&plan.interrupts, plan.interrupt_count)
         && rest(&plan.windows, plan.window_count)
         && rest(&plan.pci, plan.pci_count)
+        && rest(&plan.ports, plan.pci_count)
         && rest(&plan.doorbells, plan.doorbell_count)
         && rest(&plan.channel_clear, plan.channel_clear_count)
 }

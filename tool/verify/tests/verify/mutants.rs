@@ -220,6 +220,14 @@ const GUEST_MUTANTS: &[Mutant] = &[
         image.set(root, 0x0900_0000, 3, 0x0900_0000 | GUEST_DEVICE_PAGE);
     }),
     ("redistributor of an unused core mapped", Code::GicMapped, |image| image.add_guest_page(3, 0x080a_0000 + 7 * 0x2_0000, GUEST_DEVICE_PAGE)),
+    ("private interrupts of another core for a direct guest", Code::GicMapped, |image| {
+        let (root, frame) = (image.guest_root(0), 0x080a_0000 + 0x1_0000);
+        image.change(root, frame, |entry| entry + 0x2_0000);
+    }),
+    ("interrupt controller for a mapped guest", Code::WindowMapped, |image| {
+        let root = image.guest_root(3);
+        image.set(root, 0x0800_0000, 2, 0x0800_0000 | GUEST_DEVICE_PAGE & !2);
+    }),
     ("another partition's device", Code::DeviceMapping, |image| {
         // At its own address, so that only its owner speaks against it: the level-2 entry covers the device's 2 MiB.
         let root = image.guest_root(3);
@@ -269,6 +277,9 @@ const ROUTE_MUTANTS: &[Mutant] = &[
     ("information page without terminated arguments", Code::Information, |image| image.information(1, |page| page.arguments = [b'x'; 256])),
     ("information page with another redistributor", Code::Information, |image| image.information(1, |page| page.gicr.0 += 0x2_0000)),
     ("BAR smaller than the channel", Code::PciFunction, |image| image.partition(2, |plan| plan.pci[2].memory_bytes /= 2)),
+    ("port that differs from its BAR", Code::PciFunction, |image| image.partition(2, |plan| plan.ports[1].window.0 += 0x1000)),
+    ("ends with different message sizes", Code::ChannelEnds, |image| image.partition(2, |plan| plan.ports[1].message_bytes -= 1)),
+    ("port behind no function", Code::Leftover, |image| image.partition(2, |plan| plan.ports[7].slots = 4)),
     ("PCI function of an unknown kind", Code::PciFunction, |image| image.partition(2, |plan| plan.pci[1].kind = 3)),
     ("BAR over RAM", Code::PciFunction, |image| image.partition(2, |plan| plan.pci[1].memory = GuestAddress(GUEST_RAM))),
     ("restart clears the peer's page", Code::ChannelClear, |image| image.partition(0, |plan| plan.channel_clear[0].bytes += PAGE)),
