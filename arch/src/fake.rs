@@ -165,6 +165,7 @@ impl Machine for FakeMachine {
     fn set_underflow_interrupt(&self, on: bool) {
         self.underflow.set(on);
     }
+    fn enable_virtual_interface(&self, _on: bool) {}
     fn reset_virtual_interface(&self, _mapped: bool) {
         for slot in &self.list {
             slot.set(0);

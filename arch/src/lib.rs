@@ -125,6 +125,9 @@ pub trait Machine {
     fn set_list_register(&self, index: u32, value: u64);
     /// Asks for (or stops) a maintenance interrupt when at most one list register is in use.
     fn set_underflow_interrupt(&self, on: bool);
+    /// Switches the virtual interface on or off, its list registers kept. While it is on, a virtual interrupt that is
+    /// pending for the guest ends every wait of the monitor.
+    fn enable_virtual_interface(&self, on: bool);
     /// Clears list registers, active priorities and the guest's view of the CPU interface.
     fn reset_virtual_interface(&self, mapped: bool);
 

@@ -27,12 +27,21 @@ impl<M: Machine> Core<M> {
 
     #[cold]
     fn wait_until_running(&mut self) {
+        if self.is_mapped() {
+            self.machine.enable_virtual_interface(false);
+        }
         while self.run != RunState::Running {
             if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
-                self.restart(status::REASON_NONE);
+                // The guest and its peers see why it was started, as they do without a back-off.
+                let reason = self.machine.load32(at(self.plan.status, offset_of!(StatusPage, reason) as u64));
+                self.restart(reason);
                 continue;
             }
             self.wait_once();
+        }
+        if self.is_mapped() {
+            self.machine.enable_virtual_interface(true);
+            self.machine.set_underflow_interrupt(self.waiting.iter().any(|word| *word != 0));
         }
     }
 

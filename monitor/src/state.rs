@@ -13,7 +13,7 @@ pub const FAST_ENTRIES: usize = MAX_INTID as usize;
 /// Most vCPUs of a partition (their fast tables fill the shared pages).
 pub const MAX_VCPUS: usize = 6;
 /// Restarts remembered for the policy's window.
-pub const RESTART_HISTORY: usize = 16;
+pub const RESTART_HISTORY: usize = bulkhead_abi::plan::MAX_RESTARTS as usize;
 
 /// A fast table that sends everything to the slow path: used while tracing, in `direct` mode and before start.
 pub static EMPTY_FAST_TABLE: [u64; FAST_ENTRIES] = [0; FAST_ENTRIES];

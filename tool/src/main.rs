@@ -4,6 +4,7 @@
 //! a task can be used without the command line and this file stays a table.
 #![forbid(unsafe_code)]
 
+use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_image as image;
 use bulkhead_run::command as machine;
@@ -47,6 +48,8 @@ enum Command {
     Stats(machine::StatsArguments),
     /// Write the trace of a running system for the Perfetto UI.
     Trace(machine::TraceArguments),
+    /// Run the demonstration: a crash, many attacks, and a controller that notices nothing.
+    Demo(demo::DemoArguments),
     /// Explain a code such as BH0101, or list all codes.
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Attach(arguments) => machine::attach(&arguments),
         Command::Stats(arguments) => machine::stats(&arguments),
         Command::Trace(arguments) => machine::trace(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),
         Command::Schema(arguments) => description::schema(&arguments),
     }

@@ -169,6 +169,11 @@ impl Machine for Hardware {
         write_register!("S3_4_C12_C11_0", ICH_ENABLE | if on { ICH_UNDERFLOW } else { 0 }); // ICH_HCR_EL2
     }
 
+    fn enable_virtual_interface(&self, on: bool) {
+        write_register!("S3_4_C12_C11_0", u64::from(on)); // ICH_HCR_EL2
+        isb();
+    }
+
     fn reset_virtual_interface(&self, mapped: bool) {
         for index in 0..4 {
             self.set_list_register(index, 0);

@@ -169,7 +169,8 @@ pub struct TraceRecord {
 
 /// A guest was entered for the first time since start or restart; `first` = entry point.
 pub const TRACE_GUEST_START: u16 = 1;
-/// Synchronous exit; `small` = exception class, `first` = ESR_EL2, `second` = ELR_EL2.
+/// Synchronous exit; `small` = exception class, `first` = ESR_EL2, `second` = ELR_EL2. For a call (class 0x16, by HVC or
+/// SMC) `first` = function, `second` = x1.
 pub const TRACE_EXIT: u16 = 2;
 /// Physical interrupt; `small` = INTID.
 pub const TRACE_INTERRUPT: u16 = 3;

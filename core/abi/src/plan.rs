@@ -225,6 +225,9 @@ pub const POLICY_RESTART: u32 = 2;
 /// Stop every partition and power the board off.
 pub const POLICY_HALT: u32 = 3;
 
+/// Most restarts that a policy's window can allow: the monitor remembers when each of them was.
+pub const MAX_RESTARTS: u32 = 128;
+
 /// Health policy of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -4,7 +4,7 @@
 
 mod attach;
 mod run;
-mod show;
+pub mod show;
 mod stats;
 mod trace;
 

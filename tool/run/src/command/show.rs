@@ -14,7 +14,7 @@ use super::Format;
 const COLOURS: [u8; 6] = [36, 33, 35, 32, 34, 31];
 
 /// Writes events.
-pub(crate) struct Show<W: Write> {
+pub struct Show<W: Write> {
     output: W,
     format: Format,
     colour: bool,
@@ -26,18 +26,23 @@ pub(crate) struct Show<W: Write> {
 }
 
 /// States whether colours belong on the output stream.
-pub(crate) fn wants_colour() -> bool {
+#[must_use]
+pub fn wants_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl<W: Write> Show<W> {
-    pub(crate) fn new(output: W, format: Format, colour: bool, names: Vec<String>, only: Vec<usize>) -> Self {
+    /// Makes a writer for the partitions named; `only` chooses some of them, empty means all.
+    pub fn new(output: W, format: Format, colour: bool, names: Vec<String>, only: Vec<usize>) -> Self {
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("machine".len());
         Self { output, format, colour, names, only, width, serial: Vec::new() }
     }
 
     /// Shows one event.
-    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the output is closed.
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match (event, self.format) {
             (Event::Line(line), _) if !self.shows(line.partition) => Ok(()),
             (Event::Line(line), Format::Text) => self.prefixed(Some(line.partition), &line.text),

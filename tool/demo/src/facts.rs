@@ -1,0 +1,168 @@
+//! Numbers of a finished run, read from the machine's RAM and its consoles.
+
+use crate::{CONTROL, INTRUDER, LINUX};
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::status::STATE_OFF;
+use bulkhead_run::{Machine, RunError};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Releases of the control loop that were due at its end.
+    pub releases_due: u64,
+    /// Iterations done.
+    pub iterations: u64,
+    /// Exits to EL2 on control's core after its first instruction, its own calls not counted.
+    pub control_exits: u64,
+    /// Hypercalls that the control loop made itself (telemetry doorbells).
+    pub control_calls: u64,
+    /// Bytes of control's output that differ from the reference, in place or length.
+    pub output_changed_bytes: u64,
+    /// Bytes compared.
+    pub output_bytes: u64,
+    /// Restarts of Linux.
+    pub linux_restarts: u32,
+    /// Linux was off at the end, not stopped.
+    pub linux_ended: bool,
+    /// Telemetry messages that Linux printed.
+    pub telemetry_messages: u64,
+    /// Attacks by verdict.
+    pub attacks: BTreeMap<String, u64>,
+    /// Attacks that were announced.
+    pub attacks_tried: u64,
+    /// Restarts of the intruder.
+    pub intruder_restarts: u32,
+    /// Notifications of the controller that its limiter let through, and held back.
+    pub doorbells: (u64, u64),
+    /// Seconds in all.
+    pub elapsed_s: f64,
+}
+
+/// Output of a partition, complete lines as bytes.
+pub(crate) fn output_of(machine: &Machine, partition: &str) -> Vec<u8> {
+    let mut output = Vec::new();
+    for line in machine.lines(partition) {
+        output.extend_from_slice(&line.bytes);
+        output.push(b'\n');
+    }
+    output
+}
+
+/// Number of bytes that differ, plus the difference in length.
+pub(crate) fn changed_bytes(reference: &[u8], found: &[u8]) -> u64 {
+    let differing = reference.iter().zip(found).filter(|(left, right)| left != right).count();
+    (differing + reference.len().abs_diff(found.len())) as u64
+}
+
+/// Reads `key=number` from a line.
+fn value_of(line: &str, key: &str) -> Option<u64> {
+    line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+}
+
+impl Facts {
+    /// Collects the facts of a run that has ended.
+    ///
+    /// # Errors
+    /// When the machine has no monitor.
+    pub fn collect(machine: &Machine, reference: &[u8], elapsed: Duration) -> Result<Self, RunError> {
+        let observer = machine.observer().ok_or_else(|| RunError::Other("the machine has no monitor".to_owned()))?;
+        let mut facts = Self { elapsed_s: elapsed.as_secs_f64(), ..Self::default() };
+        let index = |name: &str| observer.plan().partition_named(name);
+        if let Some(control) = index(CONTROL) {
+            facts.control_exits = observer.partition_counter(control, Counter::Exits);
+            facts.control_calls = observer.partition_counter(control, Counter::Hypercall);
+            let sent = observer.partition_counter(control, Counter::DoorbellSent);
+            facts.doorbells = (sent, observer.partition_counter(control, Counter::DoorbellLimited));
+        }
+        let last = machine.lines(CONTROL).map(|line| line.text.clone()).filter(|text| text.starts_with("done ")).last();
+        facts.releases_due = last.as_deref().and_then(|line| value_of(line, "releases_due")).unwrap_or(0);
+        facts.iterations = last.as_deref().and_then(|line| value_of(line, "iterations")).unwrap_or(0);
+        let output = output_of(machine, CONTROL);
+        facts.output_changed_bytes = changed_bytes(reference, &output);
+        facts.output_bytes = reference.len() as u64;
+        if let Some(linux) = index(LINUX) {
+            let status = observer.status(linux);
+            facts.linux_restarts = status.restarts;
+            facts.linux_ended = status.state == STATE_OFF;
+        }
+        facts.telemetry_messages = machine.lines(LINUX).filter(|line| is_telemetry(&line.text)).count() as u64;
+        if let Some(intruder) = index(INTRUDER) {
+            facts.intruder_restarts = observer.status(intruder).restarts;
+        }
+        for line in machine.lines(INTRUDER) {
+            facts.note_attack(&line.text);
+        }
+        Ok(facts)
+    }
+
+    /// Counts `attack N NAME: expect ...` and `attack N result VERDICT: ...`.
+    fn note_attack(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("attack ") else { return };
+        let mut words = rest.split_whitespace().skip(1);
+        if words.next() == Some("result") {
+            let verdict = words.next().unwrap_or("?").trim_end_matches(':').to_owned();
+            *self.attacks.entry(verdict).or_default() += 1;
+        } else {
+            self.attacks_tried += 1;
+        }
+    }
+
+    /// Periods that were due and not served.
+    #[must_use]
+    pub fn lost_periods(&self) -> u64 {
+        self.releases_due.saturating_sub(self.iterations)
+    }
+
+    /// Attacks that gained something.
+    #[must_use]
+    pub fn attacks_succeeded(&self) -> u64 {
+        self.attacks.get("escaped").copied().unwrap_or(0)
+    }
+
+    /// Attacks that gained nothing but did not end as they were expected to.
+    #[must_use]
+    pub fn attacks_unexpected(&self) -> u64 {
+        self.attacks.get("unexpected").copied().unwrap_or(0)
+    }
+}
+
+/// A line that `bulkheadctl channel watch` printed: hexadecimal payload.
+fn is_telemetry(line: &str) -> bool {
+    line.contains("telemetry") && line.contains("sequence") || line.len() >= 32 && line.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_differ_and_bytes_that_are_missing_both_count() {
+        assert_eq!(changed_bytes(b"period 1\n", b"period 1\n"), 0);
+        assert_eq!(changed_bytes(b"period 1\n", b"period 2\n"), 1);
+        assert_eq!(changed_bytes(b"period 1\nperiod 2\n", b"period 1\n"), 9);
+    }
+
+    #[test]
+    fn attacks_are_counted_by_verdict() {
+        let mut facts = Facts::default();
+        for line in [
+            "attack 1 wild jump: expect fault",
+            "attack 1 result contained: restarted, reason 2",
+            "attack 2 read monitor: expect fault",
+            "attack 2 result escaped: value 0x1",
+            "control start",
+        ] {
+            facts.note_attack(line);
+        }
+        assert_eq!((facts.attacks_tried, facts.attacks_succeeded(), facts.attacks["contained"]), (2, 1, 1));
+    }
+
+    #[test]
+    fn a_missing_last_line_is_not_zero_lost_periods_by_accident() {
+        let facts = Facts::default();
+        assert_eq!(facts.lost_periods(), 0);
+        assert!(!crate::Summary::new(facts).all_true(), "no iterations is a failure of its own");
+    }
+}

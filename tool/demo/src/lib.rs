@@ -1,0 +1,216 @@
+//! `bulkhead demo`: the main promise, shown and counted.
+//!
+//! A real-time controller, stock FreeRTOS, stock Debian Linux and an intruder share one board. Linux crashes its kernel and
+//! is restarted, the intruder attacks throughout, and at the end the controller must have lost no period, no instruction
+//! to the monitor and no byte of output. Each number comes from RAM of the machine: counters and status pages of the
+//! monitors and console rings. The demonstration exits 0 only if all of it was true.
+//!
+//! The reference for "no byte changed" is the controller alone, on the same image builder, in a run with instruction counting
+//! (its output does not depend on time). Wall-clock lateness is printed as host noise and never judged: several emulated
+//! cores share two host cores.
+
+mod facts;
+mod summary;
+
+pub use facts::Facts;
+pub use summary::Summary;
+
+use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
+use bulkhead_description::{Options, find_above, load};
+use bulkhead_plan::model::System;
+use bulkhead_run::command::Format;
+use bulkhead_run::command::show::{Show, wants_colour};
+use bulkhead_run::{Event, Machine, MachineOptions, RunError, exit_code};
+use clap::Args;
+use std::io::{self, Stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Where the demonstration system is, below the repository.
+const SYSTEM_PATH: &str = "systems/demo/system.toml";
+const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
+/// The controller, and the others that the story is about.
+const CONTROL: &str = "control";
+const LINUX: &str = "linux";
+const INTRUDER: &str = "intruder";
+const REFERENCE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs the demonstration system and checks what it claims.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct DemoArguments {
+    /// Another description with the partitions `control`, `linux` and `intruder`.
+    system: Option<PathBuf>,
+
+    /// Leave the system running; `bulkhead attach NAME` in another terminal, Ctrl-C ends it.
+    #[arg(long)]
+    interactive: bool,
+
+    /// Give up after this many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 150)]
+    timeout_s: u64,
+
+    /// Form of the output: with `json`, the summary alone.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  bulkhead demo                    shows everything, ends by itself
+  bulkhead demo --format json      prints the summary as one JSON object
+  bulkhead demo --interactive      leaves it running with consoles attached
+
+Exit codes:
+  0  everything that was shown was true
+  1  something was not; the summary says what
+  3  the host lacks something
+  4  QEMU failed
+  5  a monitor failed
+  6  the time limit passed";
+
+/// Runs `bulkhead demo`.
+#[must_use]
+pub fn demo(arguments: &DemoArguments) -> ExitCode {
+    match show_it(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(exit_code::FAILURE),
+        Err(Failure { message, code }) => {
+            if !message.is_empty() {
+                eprintln!("error: {message}");
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Why there is no summary.
+struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self { message: error.to_string(), code: error.exit_code() }
+    }
+}
+
+fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
+    let started = Instant::now();
+    let say = |text: &str| {
+        if arguments.format == Format::Text {
+            println!("demo: {text}");
+        }
+    };
+    let system = load_system(arguments)?;
+    let monitor = read_monitor()?;
+    say("checking and building the image");
+    let image = build(&system, &monitor)?;
+    let verdict = bulkhead_verify::verify_bytes(&image);
+    if !verdict.is_accepted() {
+        return Err(Failure { message: "the image does not pass `bulkhead verify`".to_owned(), code: exit_code::FAILURE });
+    }
+    say("the finished image was read again: no page is writable by two partitions, no interrupt has two owners");
+    say("reference run: the controller alone");
+    let reference = reference_output(&system, &monitor)?;
+    say("now all partitions together");
+    let mut machine = Machine::start(MachineOptions::for_system(&system, image)?)?;
+    let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
+    let colour = wants_colour() && arguments.format == Format::Text;
+    let mut show = Show::new(io::stdout(), Format::Text, colour, names, Vec::new());
+    let limit = (!arguments.interactive).then(|| Duration::from_secs(arguments.timeout_s));
+    watch(&mut machine, (arguments.format == Format::Text).then_some(&mut show), limit)?;
+    let facts = Facts::collect(&machine, &reference, started.elapsed())?;
+    let summary = Summary::new(facts);
+    match arguments.format {
+        Format::Text => print!("{summary}"),
+        Format::Json => println!("{}", summary.json()),
+    }
+    Ok(summary.all_true())
+}
+
+fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
+    let path = arguments.system.clone().or_else(|| find_above(SYSTEM_PATH)).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH));
+    let loaded = load(&path, &Options::from_environment(None)).map_err(|report| {
+        bulkhead_description::command::print_report(&report);
+        let code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
+        Failure { message: String::new(), code }
+    })?;
+    for wanted in [CONTROL, LINUX, INTRUDER] {
+        if !loaded.system.partitions.iter().any(|partition| partition.name == wanted) {
+            let message = format!("{} has no partition `{wanted}`, which the demonstration is about", path.display());
+            return Err(Failure { message, code: exit_code::FAILURE });
+        }
+    }
+    Ok(loaded.system)
+}
+
+fn read_monitor() -> Result<Vec<u8>, Failure> {
+    let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
+    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
+    std::fs::read(&path).map_err(|cause| Failure {
+        message: format!("cannot read the monitor {}: {cause}. Build it with `./x build`.", path.display()),
+        code: exit_code::HOST,
+    })
+}
+
+fn build(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure> {
+    let image = bulkhead_image::build_image(system, monitor)
+        .map_err(|error| Failure { message: error.to_string(), code: exit_code::FAILURE })?;
+    Ok(image.bytes)
+}
+
+/// Output of the controller without the other partitions, byte for byte.
+fn reference_output(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut alone = system.clone();
+    alone.partitions.retain(|partition| partition.name == CONTROL);
+    alone.channels.clear();
+    let mut options = MachineOptions::for_system(&alone, build(&alone, monitor)?)?;
+    options.icount_shift = Some(0);
+    let mut machine = Machine::start(options)?;
+    machine.wait_for_end(REFERENCE_LIMIT)?;
+    machine.finish();
+    Ok(facts::output_of(&machine, CONTROL))
+}
+
+/// Shows the run until the story is told: controller done, Linux off after its restart, intruder at its end.
+fn watch(machine: &mut Machine, mut show: Option<&mut Show<Stdout>>, limit: Option<Duration>) -> Result<(), Failure> {
+    let start = Instant::now();
+    loop {
+        let mut events = machine.poll();
+        let ended = machine.end()?.is_some() || (limit.is_some() && is_told(machine));
+        if ended {
+            events.extend(machine.quit());
+        }
+        for event in events {
+            if let Event::MonitorCrash(report) = event {
+                return Err(RunError::MonitorCrashed(report).into());
+            }
+            if let Some(show) = show.as_deref_mut()
+                && show.event(&event).is_err()
+            {
+                return Ok(());
+            }
+        }
+        if ended {
+            return Ok(());
+        }
+        if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
+            return Err(machine.timeout("the demonstration to end", limit).into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_told(machine: &Machine) -> bool {
+    let Some(observer) = machine.observer() else { return false };
+    let has_ended = |name: &str| {
+        observer
+            .plan()
+            .partition_named(name)
+            .is_some_and(|index| matches!(observer.status(index).state, STATE_OFF | STATE_STOPPED))
+    };
+    [CONTROL, LINUX, INTRUDER].iter().all(|name| has_ended(name))
+}
