@@ -1,0 +1,86 @@
+//! Lines of code that are linked at EL2.
+//!
+//! A line counts if something is left of it without comments, tests and white space. Data and declarations count like statements:
+//! a reader of the trusted code reads them too. Counted by folder, not by what the linker keeps, so the number is an upper bound.
+
+use crate::source::{Source, test_items};
+
+/// Crates linked at EL2: name and folder.
+pub const EL2_CRATES: &[(&str, &str)] = &[
+    ("bulkhead-abi", "core/abi/src"),
+    ("bulkhead-arch", "arch/src"),
+    ("bulkhead-emulation", "core/emulation/src"),
+    ("bulkhead-monitor", "monitor/src"),
+    ("bulkhead-sched", "core/sched/src"),
+];
+
+/// Files of these folders that are not linked at EL2.
+const LEFT_OUT: &[&str] = &["arch/src/fake.rs", "monitor/src/tests"];
+
+/// Code lines of one crate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeLines {
+    /// Rust.
+    pub rust: usize,
+    /// Assembly files.
+    pub assembly: usize,
+}
+
+impl CodeLines {
+    /// Returns both together.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.rust + self.assembly
+    }
+}
+
+/// Counts the code lines of each crate at EL2.
+#[must_use]
+pub fn at_el2() -> Vec<(&'static str, CodeLines)> {
+    EL2_CRATES.iter().map(|(name, folder)| (*name, of_folder(folder))).collect()
+}
+
+fn of_folder(folder: &str) -> CodeLines {
+    let mut lines = CodeLines::default();
+    for (path, text) in crate::files(&[folder], &[".rs", ".s"]) {
+        if LEFT_OUT.iter().any(|left_out| path.starts_with(left_out)) {
+            continue;
+        }
+        if path.ends_with(".s") {
+            lines.assembly += assembly(&text);
+        } else {
+            lines.rust += rust(&text);
+        }
+    }
+    lines
+}
+
+/// Counts lines of Rust without blanks, comments and items for tests.
+#[must_use]
+pub fn rust(text: &str) -> usize {
+    let source = Source::new(text);
+    let mut kept = source.without_comments().into_bytes();
+    for range in test_items(&source.code()) {
+        kept[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+    String::from_utf8_lossy(&kept).lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+/// Counts lines of assembly without blanks and comments.
+#[must_use]
+pub fn assembly(text: &str) -> usize {
+    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().trim().to_owned();
+    text.lines().filter(|line| !without_comment(line).is_empty()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_counts() {
+        let text = "//! Head.\n\n/// Doc.\nfn a() {\n    // why\n    b(); // what\n}\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\nconst S: &str = \"//\";\n";
+        assert_eq!(rust(text), 4);
+        assert_eq!(assembly("// head\nlabel:\n    mov x0, x1 // why\n\n"), 2);
+    }
+}

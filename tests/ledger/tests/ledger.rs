@@ -1,0 +1,50 @@
+//! Unsafe code, code at EL2 and requirements are what the committed pages say.
+
+use bulkhead_ledger::requirements::{COVERED, WITHOUT_TEST, citations, measured, page as requirements_page};
+use bulkhead_ledger::{code_lines, page, unsafe_sites};
+
+/// Most code lines of our crates that may be linked at EL2.
+const CEILING: usize = 5_000;
+
+#[test]
+fn the_unsafe_ledger_is_current() {
+    let path = "docs/unsafe-ledger.md";
+    page::check(path, &unsafe_sites::ledger(&page::read(path)));
+}
+
+#[test]
+fn code_at_el2_stays_below_the_ceiling() {
+    let crates = code_lines::at_el2();
+    for (name, lines) in &crates {
+        println!("{name:<20} {:>5} lines of Rust, {:>4} of assembly", lines.rust, lines.assembly);
+        assert!(lines.rust > 50, "{name}: {lines:?} cannot be all of it; was its folder moved?");
+    }
+    let total: usize = crates.iter().map(|(_, lines)| lines.total()).sum();
+    println!("{:<20} {total:>5} code lines at EL2, at most {CEILING}", "all");
+    assert!(
+        total <= CEILING,
+        "{total} code lines are linked at EL2, at most {CEILING} may be; run with --nocapture for the list"
+    );
+}
+
+#[test]
+fn the_requirements_page_is_current() {
+    page::check(
+        "docs/requirements.md",
+        &requirements_page(&citations(), &measured(&page::read("docs/measurements.json"))),
+    );
+}
+
+#[test]
+fn every_covered_requirement_has_a_test() {
+    let found = citations();
+    let excused = |id: &str| WITHOUT_TEST.iter().any(|(one, _)| *one == id);
+    let missing: Vec<_> =
+        COVERED.iter().map(|one| one.id).filter(|id| !found.contains_key(*id) && !excused(id)).collect();
+    assert!(
+        missing.is_empty(),
+        "no test cites {missing:?}; cite them where they are shown, or say in WITHOUT_TEST why there is none"
+    );
+    let idle: Vec<_> = WITHOUT_TEST.iter().filter(|(id, _)| found.contains_key(*id)).collect();
+    assert!(idle.is_empty(), "these have a test now, remove them from WITHOUT_TEST: {idle:?}");
+}
