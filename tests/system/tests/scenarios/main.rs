@@ -1,5 +1,7 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
+mod crash;
 mod freertos;
 mod hello;
+mod linux;
 mod support;
