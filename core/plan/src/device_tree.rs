@@ -11,6 +11,7 @@ use crate::interrupts::FIRST_SPI;
 use crate::loading::Placement;
 use crate::maps::{GICD_BYTES, GICR_BYTES};
 use crate::model::{BoardDevice, GuestImage, Partition, System};
+use crate::narrow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -130,7 +131,7 @@ fn unit(name: &str, address: u64) -> String {
 
 /// High and low cell of a 64-bit value.
 fn split(value: u64) -> [u32; 2] {
-    [(value >> 32) as u32, (value & u64::from(u32::MAX)) as u32]
+    [value >> 32, value & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(u32::MAX))
 }
 
 fn spi(intid: u32, edge: bool) -> [u32; 3] {
@@ -169,7 +170,7 @@ fn processors(partition: &Partition) -> DeviceTreeNode {
     let mut cpus = node("cpus");
     set(&mut cpus, "#address-cells", 1_u32);
     set(&mut cpus, "#size-cells", 0_u32);
-    for vcpu in 0..partition.cores.len() as u32 {
+    for vcpu in 0..narrow(partition.cores.len()) {
         let mut cpu = node(&unit("cpu", u64::from(vcpu)));
         set(&mut cpu, "device_type", "cpu");
         set(&mut cpu, "compatible", "arm,armv8");
@@ -251,7 +252,7 @@ impl Clocks {
             self.0.push(frequency_hz);
             self.0.len() - 1
         });
-        FIRST_CLOCK + index as u32
+        FIRST_CLOCK + narrow(index)
     }
 }
 
@@ -260,7 +261,7 @@ fn fixed_clock(index: usize, frequency_hz: u64) -> DeviceTreeNode {
     set(&mut clock, "compatible", "fixed-clock");
     set(&mut clock, "#clock-cells", 0_u32);
     set(&mut clock, "clock-frequency", u32::try_from(frequency_hz).unwrap_or(u32::MAX));
-    set(&mut clock, "phandle", FIRST_CLOCK + index as u32);
+    set(&mut clock, "phandle", FIRST_CLOCK + narrow(index));
     clock
 }
 
@@ -269,7 +270,7 @@ fn pci_bus(functions: &[PciFunction]) -> DeviceTreeNode {
     const MEMORY_32: u32 = 0x0200_0000;
     const MEMORY_64_PREFETCHABLE: u32 = 0x4300_0000;
     const INTA: u32 = 1;
-    let device_cell = |index: usize| (index as u32 + 1) << 11;
+    let device_cell = |index: usize| (narrow(index) + 1) << 11;
     let mut bus = node(&unit("pcie", GUEST_ECAM.0));
     set(&mut bus, "compatible", "pci-host-ecam-generic");
     set(&mut bus, "device_type", "pci");

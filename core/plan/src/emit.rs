@@ -7,6 +7,7 @@ use crate::interrupts;
 use crate::layout::{AreaKind, CONSOLE_BYTES, CORE_DATA_BYTES, Layout, SHARED_BYTES};
 use crate::maps::{self, CoreUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
+use crate::narrow;
 use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -140,9 +141,9 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
     let trace = layout.area(AreaKind::Trace(core));
     CorePlan {
         magic: CORE_PLAN_MAGIC,
-        core: core as u32,
-        partition: own as u32,
-        vcpu: core_use.vcpu as u32,
+        core: narrow(core),
+        partition: narrow(own),
+        vcpu: narrow(core_use.vcpu),
         mode,
         mpidr: mpidr(system, core_use.board_core),
         vmpidr: MPIDR_RES1 | core_use.vcpu as u64,
@@ -178,27 +179,27 @@ fn partition_plan(
 ) -> PartitionPlan {
     let mut plan = PartitionPlan::new_zeroed();
     plan.magic = PARTITION_PLAN_MAGIC;
-    plan.index = index as u32;
+    plan.index = narrow(index);
     plan.mode = mode(partition.mode).0;
     plan.name = name_from(&partition.name);
     plan.flags = if partition.manages { FLAG_MANAGES } else { 0 };
     plan.flags |= if maps::is_manageable(system, index) { FLAG_MANAGEABLE } else { 0 };
-    plan.vcpu_count = partition.cores.len() as u32;
+    plan.vcpu_count = narrow(partition.cores.len());
     fill(&mut plan.vcpu_mpidr, partition.cores.iter().map(|board_core| mpidr(system, *board_core)));
     let core_index =
-        |board_core: &usize| uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0) as u32;
+        |board_core: &usize| narrow(uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0));
     fill(&mut plan.vcpu_core, partition.cores.iter().map(core_index));
     plan.entry = draft.placement.entry;
     plan.device_tree = draft.placement.device_tree;
     plan.health = health(system, partition);
     fill_memory(&mut plan, layout, index, partition, draft);
-    plan.interrupt_count = draft.interrupts.len() as u32;
+    plan.interrupt_count = narrow(draft.interrupts.len());
     plan.highest_intid =
         draft.interrupts.iter().map(|interrupt| interrupt.intid).max().unwrap_or(interrupts::FIRST_SPI - 1);
     fill(&mut plan.interrupts, draft.interrupts.iter().copied());
-    plan.window_count = draft.windows.len() as u32;
+    plan.window_count = narrow(draft.windows.len());
     fill(&mut plan.windows, draft.windows.iter().copied());
-    plan.pci_count = draft.functions.len() as u32;
+    plan.pci_count = narrow(draft.functions.len());
     fill(&mut plan.pci, draft.functions.iter().copied());
     for end in &draft.ends {
         if let Some(slot) = end.function.and_then(|function| plan.ports.get_mut(function as usize)) {
@@ -206,7 +207,7 @@ fn partition_plan(
         }
     }
     let doorbells = doorbells(system, layout, draft);
-    plan.doorbell_count = doorbells.len().min(MAX_DOORBELLS) as u32;
+    plan.doorbell_count = narrow(doorbells.len().min(MAX_DOORBELLS));
     fill(&mut plan.doorbells, doorbells);
     fill_management(&mut plan, system, layout, index);
     plan
@@ -217,7 +218,7 @@ fn fill_memory(plan: &mut PartitionPlan, layout: &Layout, index: usize, partitio
     plan.ram_count = 1;
     fill(&mut plan.ram, [RamRegion { guest: partition.guest_ram, physical: ram, bytes: partition.memory_bytes }]);
     let pristine = layout.address(AreaKind::Pristine(index));
-    plan.segment_count = draft.pieces.len() as u32;
+    plan.segment_count = narrow(draft.pieces.len());
     let segments = draft.pieces.iter().zip(&draft.pristine_offsets).map(|(piece, offset)| Segment {
         destination: PhysicalAddress(ram.0 + (piece.guest.0 - partition.guest_ram.0)),
         source: PhysicalAddress(pristine.0 + offset),
@@ -273,11 +274,11 @@ fn doorbells(system: &System, layout: &Layout, draft: &Draft) -> Vec<DoorbellPla
         let limiter = doorbell.limiter;
         Some(DoorbellPlan {
             intid: end.interrupt,
-            peer: end.peer as u32,
+            peer: narrow(end.peer),
             words: layout.address(AreaKind::Doorbell(end.channel)),
             period_ticks: limiter.map_or(0, |limiter| ticks(limiter.period_ns, system.board.counter_hz)),
             events: limiter.map_or(0, |limiter| limiter.events),
-            channel: end.channel as u32,
+            channel: narrow(end.channel),
         })
     })
     .collect()
@@ -358,8 +359,8 @@ fn header(
     header.plan = layout.plan;
     header.plan_bytes = layout.plan_bytes;
     header.plan_crc = plan_crc;
-    header.core_count = uses.len() as u32;
-    header.partition_count = system.partitions.len() as u32;
+    header.core_count = narrow(uses.len());
+    header.partition_count = narrow(system.partitions.len());
     header.boot_core = 0;
     header.counter_hz = system.board.counter_hz;
     header.ram_start = system.board.ram;

@@ -4,6 +4,7 @@ use crate::channels::End;
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Partition, PortKind, System};
+use crate::narrow;
 use alloc::format;
 use bulkhead_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
 use bulkhead_abi::guest::{
@@ -40,7 +41,7 @@ pub(crate) fn page(
     Ok(GuestInformation {
         magic: GUEST_MAGIC,
         abi_version: ABI_VERSION,
-        partition: index as u32,
+        partition: narrow(index),
         name: name_from(&partition.name),
         counter_hz: system.board.counter_hz,
         gicd: GuestAddress(system.board.gicd.0),
@@ -50,8 +51,8 @@ pub(crate) fn page(
         console_bytes: guest_console.1,
         ram: partition.guest_ram,
         ram_bytes: partition.memory_bytes,
-        vcpu_count: partition.cores.len() as u32,
-        port_count: ends.len().min(MAX_PORTS) as u32,
+        vcpu_count: narrow(partition.cores.len()),
+        port_count: narrow(ends.len().min(MAX_PORTS)),
         arguments,
         ports,
     })

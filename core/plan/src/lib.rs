@@ -35,6 +35,11 @@ mod planner;
 pub mod samples;
 pub mod tables;
 
+/// Narrows a count or an index; every one was checked against limits far below 32 bits ([`limits`]).
+pub(crate) fn narrow(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 pub use error::PlanError;
 pub use layout::{Area, AreaKind};
 pub use planner::{MonitorImage, Plan, PlannedPartition, plan};

@@ -62,7 +62,7 @@ pub fn check(system: &System) -> Result<(), PlanError> {
     check_cores(system)?;
     let load = system.board.load_address.0;
     aligned("load address", load, BLOCK_BYTES)?;
-    let ram_end = system.board.ram.0.checked_add(system.memory_bytes).unwrap_or(u64::MAX);
+    let ram_end = system.board.ram.0.saturating_add(system.memory_bytes);
     if ram_end > INPUT_LIMIT || load < system.board.ram.0 || system.memory_bytes > system.board.ram_bytes {
         return Err(PlanError::OutOfMemory {
             what: String::from("the machine"),
@@ -128,7 +128,7 @@ fn check_partition(system: &System, partition: &Partition) -> Result<(), PlanErr
     if let Some(physical) = partition.physical_ram {
         aligned(&format!("physical address of {place}"), physical.0, PAGE_BYTES)?;
     }
-    let end = partition.guest_ram.0.checked_add(partition.memory_bytes).unwrap_or(u64::MAX);
+    let end = partition.guest_ram.0.saturating_add(partition.memory_bytes);
     if partition.memory_bytes == 0
         || end > INPUT_LIMIT
         || partition.physical_ram.is_some_and(|address| address.0 >= INPUT_LIMIT)
@@ -195,7 +195,7 @@ pub fn at_most(what: &'static str, place: &str, found: usize, limit: usize) -> R
 }
 
 fn aligned(what: &str, value: u64, alignment: u64) -> Result<(), PlanError> {
-    if value % alignment != 0 {
+    if !value.is_multiple_of(alignment) {
         return Err(PlanError::Misaligned { what: what.to_string(), value, alignment });
     }
     Ok(())

@@ -102,7 +102,7 @@ fn place_bare(partition: &Partition, entry: GuestAddress) -> Result<Placement, P
 fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<Placement, PlanError> {
     let image = LinuxImage::read(kernel)
         .map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
-    if partition.guest_ram.0 % LINUX_ALIGNMENT != 0 {
+    if !partition.guest_ram.0.is_multiple_of(LINUX_ALIGNMENT) {
         return Err(PlanError::Misaligned {
             what: format!("guest address of Linux partition \"{}\"", partition.name),
             value: partition.guest_ram.0,

@@ -10,6 +10,7 @@ use crate::limits;
 use crate::loading::{self, Piece, Placement};
 use crate::maps::{self, CoreUse, GICD_BYTES, GICR_BYTES};
 use crate::model::{InterruptMode, System};
+use crate::narrow;
 use crate::tables::{BLOCK_BYTES, Mapping, Tables};
 use alloc::format;
 use alloc::string::String;
@@ -131,7 +132,7 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
     let mut interrupts = routes.of_partition(system, index)?;
     for interrupt in &mut interrupts {
         let function = functions.iter().position(|function| function.interrupt == interrupt.intid);
-        interrupt.pci_function = function.map_or(0, |function| function as u32 + 1);
+        interrupt.pci_function = function.map_or(0, |function| narrow(function) + 1);
     }
     let console = routes.console(index);
     let device_tree =
@@ -162,7 +163,7 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
         windows.push(window(GUEST_ECAM.0, device_tree::ECAM_BYTES, WINDOW_ECAM, 0));
     }
     windows.extend(functions.iter().enumerate().map(|(function, description)| {
-        window(description.registers.0, channels::PCI_REGISTERS_BYTES, WINDOW_PCI_REGISTERS, function as u32)
+        window(description.registers.0, channels::PCI_REGISTERS_BYTES, WINDOW_PCI_REGISTERS, narrow(function))
     }));
     windows
 }
@@ -243,4 +244,4 @@ fn check_windows(name: &str, mappings: &[Mapping], windows: &[Window]) -> Result
     Ok(())
 }
 
-const _: () = assert!(BLOCK_BYTES % PAGE_BYTES == 0);
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES));

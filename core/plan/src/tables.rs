@@ -159,7 +159,7 @@ impl Tables {
 
     fn map(&mut self, mapping: &Mapping) -> Result<(), MapError> {
         let input = mapping.input;
-        if (input | mapping.output.0 | mapping.bytes) % PAGE_BYTES != 0 {
+        if !(input | mapping.output.0 | mapping.bytes).is_multiple_of(PAGE_BYTES) {
             return Err(MapError::Misaligned { input });
         }
         let fits = |start: u64, limit| start.checked_add(mapping.bytes).is_some_and(|end| end <= limit);

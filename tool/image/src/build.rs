@@ -62,9 +62,7 @@ fn run(arguments: &BuildArguments) -> Result<String, ExitCode> {
     let output = arguments.output.clone().unwrap_or(default_name);
     let symbols = output.with_extension("elf");
     if symbols == output {
-        return Err(fail(&Error::Monitor(String::from(
-            "the image would overwrite its own symbols; choose an ending other than `.elf`",
-        ))));
+        return Err(fail(&Error::OutputName(output)));
     }
     write_whole(&output, &planned.image.bytes).map_err(|error| fail(&error))?;
     write_whole(&symbols, &planned.monitor_elf).map_err(|error| fail(&error))?;

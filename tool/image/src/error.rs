@@ -22,6 +22,8 @@ pub enum Error {
         /// Why.
         cause: std::io::Error,
     },
+    /// The image would overwrite the file of its own symbols.
+    OutputName(PathBuf),
     /// The monitor was not found.
     MonitorMissing(PathBuf),
     /// `--dts` names no partition.
@@ -38,7 +40,7 @@ impl Error {
     /// 1).
     #[must_use]
     pub fn is_environment(&self) -> bool {
-        !matches!(self, Self::Plan(_) | Self::NoPartition { .. })
+        !matches!(self, Self::Plan(_) | Self::OutputName(_) | Self::NoPartition { .. })
     }
 }
 
@@ -51,6 +53,11 @@ impl fmt::Display for Error {
             }
             Self::Plan(error) => write!(f, "the system cannot be laid out: {error}"),
             Self::File { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
+            Self::OutputName(path) => write!(
+                f,
+                "the image {} would be overwritten by its own symbols; choose an ending other than `.elf`",
+                path.display()
+            ),
             Self::MonitorMissing(path) => write!(
                 f,
                 "the monitor is not at {}; build it with ./x, or name it with --monitor or BULKHEAD_MONITOR",

@@ -206,3 +206,58 @@ pub(crate) fn interrupt_text(interrupt: &InterruptPlan) -> &'static str {
         _ => "doorbell",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{device_tree_source, json, text};
+    use crate::assemble;
+    use crate::build::Planned;
+    use bulkhead_plan::samples;
+
+    fn demo() -> Planned {
+        let system = samples::demo();
+        let image = assemble(&system, &samples::monitor()).unwrap();
+        Planned { system, image, monitor_elf: Vec::new() }
+    }
+
+    #[test]
+    fn text_names_every_partition_area_and_route() {
+        let text = text(&demo());
+        for part in [
+            "RAM of control",
+            "stage-2 tables of linux",
+            "map of the monitor on core 3",
+            "rwx normal         RAM of rtos",
+            "emulated  PCI configuration space",
+            "interrupt  34 level device",
+            "device rtc",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        assert!(!text.contains('?'), "everything has a name:\n{text}");
+    }
+
+    #[test]
+    fn json_form_has_the_same_maps() {
+        let planned = demo();
+        let form = json::form(&planned);
+        assert_eq!(form["partitions"].as_array().map(Vec::len), Some(4));
+        assert_eq!(form["cores"][0]["map"].as_array().map(Vec::len), Some(planned.image.plan.el2[0].len()));
+        assert_eq!(form["image"]["start"], 0x4020_0000);
+        let named = |part: &str| form.to_string().contains(part);
+        assert!(named("RAM of intruder") && !named("\"?\""));
+    }
+
+    #[test]
+    fn device_tree_is_shown_as_source() {
+        let source = device_tree_source(&demo(), "linux").unwrap();
+        assert!(source.starts_with("/dts-v1/;"), "{source}");
+        assert!(source.contains("rtc@9010000"), "{source}");
+    }
+
+    #[test]
+    fn unknown_partition_is_answered_with_the_known_ones() {
+        let error = device_tree_source(&demo(), "Linux").unwrap_err().to_string();
+        assert!(error.contains("control, rtos, linux, intruder"), "{error}");
+    }
+}

@@ -111,7 +111,7 @@ impl Areas {
 
     fn add(&mut self, start: u64, bytes: u64, owner: Use) {
         // Copies of segments have an alignment of their own, checked with them.
-        if start % PAGE != 0 && !matches!(owner, Use::Pristine(_)) {
+        if !start.is_multiple_of(PAGE) && !matches!(owner, Use::Pristine(_)) {
             self.1.push((start, owner));
         }
         if start != 0 && bytes != 0 {

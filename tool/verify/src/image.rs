@@ -245,5 +245,5 @@ impl Contents {
 /// States whether an address is a page of the plan area.
 pub(crate) fn in_plan(view: &View<'_>, address: PhysicalAddress) -> bool {
     let plan = view.plan_range();
-    address.0 % PAGE == 0 && address.0 >= plan.start && address.0.saturating_add(PAGE) <= plan.end
+    address.0.is_multiple_of(PAGE) && address.0 >= plan.start && address.0.saturating_add(PAGE) <= plan.end
 }

@@ -62,7 +62,7 @@ fn check_segments(view: &View<'_>, partition: &Partition, findings: &mut Finding
             target.start >= region.physical.0 && target.end <= region.physical.0.saturating_add(region.bytes)
         });
         findings.require(
-            inside && target.start % DESTINATION_ALIGNMENT == 0 && segment.bytes > 0,
+            inside && target.start.is_multiple_of(DESTINATION_ALIGNMENT) && segment.bytes > 0,
             Code::SegmentDestination,
             || {
                 format!(
@@ -87,7 +87,7 @@ fn check_segments(view: &View<'_>, partition: &Partition, findings: &mut Finding
 fn check_source(view: &View<'_>, partition: &Partition, index: usize, segment: &Segment, findings: &mut Findings) {
     let name = partition.name();
     let padded = segment.bytes.checked_next_multiple_of(SOURCE_ALIGNMENT).unwrap_or(u64::MAX);
-    let behind_plan = segment.source.0 >= view.plan_range().end && segment.source.0 % SOURCE_ALIGNMENT == 0;
+    let behind_plan = segment.source.0 >= view.plan_range().end && segment.source.0.is_multiple_of(SOURCE_ALIGNMENT);
     let copy = view.slice(segment.source.0, padded).filter(|_| behind_plan);
     let Some((content, padding)) = copy.and_then(|copy| copy.split_at_checked(usize::try_from(segment.bytes).ok()?))
     else {
@@ -126,11 +126,11 @@ fn check_entry(view: &View<'_>, partition: &Partition, findings: &mut Findings) 
         view.slice(segment.source.0.checked_add(target - segment.destination.0)?, 4)
     };
     let entry = partition.plan.entry.0;
-    findings.require(entry % 4 == 0 && loaded(entry).is_some(), Code::Entry, || {
+    findings.require(entry.is_multiple_of(4) && loaded(entry).is_some(), Code::Entry, || {
         format!("partition \"{name}\" is entered at {entry:#x}, where nothing is loaded")
     });
     let tree = partition.plan.device_tree.0;
-    findings.require(tree % 8 == 0 && loaded(tree) == Some(DEVICE_TREE_MAGIC.as_slice()), Code::Entry, || {
+    findings.require(tree.is_multiple_of(8) && loaded(tree) == Some(DEVICE_TREE_MAGIC.as_slice()), Code::Entry, || {
         format!("partition \"{name}\" is given {tree:#x} as its device tree, where none is loaded")
     });
 }

@@ -130,7 +130,7 @@ impl Walker<'_, '_> {
 
     fn table(&mut self, address: u64, level: u32, base: u64) {
         let plan = self.view.plan_range();
-        if address % PAGE != 0 || address < plan.start || address.saturating_add(PAGE) > plan.end {
+        if !address.is_multiple_of(PAGE) || address < plan.start || address.saturating_add(PAGE) > plan.end {
             return self.bad(format!("the level-{level} table at {address:#x} is not a page of the plan area"));
         }
         if !self.seen.insert(address) {
@@ -160,7 +160,7 @@ impl Walker<'_, '_> {
             return self.bad(format!("the level-3 entry for {input:#x} has the reserved type ({entry:#x})"));
         }
         let output = entry & ADDRESS;
-        if output % covered != 0 || output.saturating_add(covered) > OUTPUT_LIMIT {
+        if !output.is_multiple_of(covered) || output.saturating_add(covered) > OUTPUT_LIMIT {
             return self
                 .bad(format!("the entry for {input:#x} leads to {output:#x}, which is misaligned or beyond 40 bits"));
         }

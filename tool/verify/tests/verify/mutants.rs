@@ -11,6 +11,9 @@ use bulkhead_plan::AreaKind;
 use bulkhead_verify::{Code, verify_bytes};
 use std::collections::BTreeSet;
 
+/// As [`Mutant`], for the file as a whole.
+type FileMutant = (&'static str, Code, fn(&mut Vec<u8>));
+
 /// What is broken, the code that must be reported, how.
 type Mutant = (&'static str, Code, fn(&mut Editor));
 
@@ -311,7 +314,7 @@ const LOADING_MUTANTS: &[Mutant] = &[
 
 /// Changes of the file itself; checksums are left as they are.
 #[rustfmt::skip]
-const FILE_MUTANTS: &[(&str, Code, fn(&mut Vec<u8>))] = &[
+const FILE_MUTANTS: &[FileMutant] = &[
     ("file cut off", Code::FileLength, |bytes| bytes.truncate(bytes.len() - 4096)),
     ("file cut off before the header", Code::NoHeader, |bytes| bytes.truncate(4096)),
     ("one byte too many", Code::FileLength, |bytes| bytes.push(0)),
