@@ -65,8 +65,12 @@ pub fn distributor() -> u64 {
 /// Returns the guest address of this core's redistributor (its first frame).
 #[must_use]
 pub fn redistributor() -> u64 {
-    let first = information::information().map_or(BOARD_GICR, |page| page.gicr.0);
     let affinity = cpu::affinity();
+    // In a partition vCPU n has affinity n and frame n, so nothing needs to be read (and trapped).
+    if let Some(page) = information::information() {
+        return page.gicr.0 + (affinity & 0xff) * GICR_FRAME_BYTES;
+    }
+    let first = BOARD_GICR;
     // The redistributor reports Aff3..Aff0 in 32 bits.
     let wanted = ((affinity >> 8) & 0xff00_0000) | (affinity & 0x00ff_ffff);
     let mut frame = first;
@@ -85,8 +89,15 @@ pub fn redistributor() -> u64 {
 ///
 /// Interrupts stay masked; enable the ones wanted, then [`cpu::unmask_interrupts`].
 pub fn start() {
-    let distributor = distributor();
     let redistributor = redistributor();
+    if information::information().is_none() {
+        start_board(distributor(), redistributor);
+    }
+    start_cpu_interface();
+}
+
+/// What the monitor has done already when the guest runs in a partition: distributor on, redistributor awake, group 1.
+fn start_board(distributor: u64, redistributor: u64) {
     // SAFETY: GIC registers of this guest; the driver is their only user, and no interrupt is unmasked yet.
     unsafe {
         let control = mmio::read32(distributor + GICD_CTLR);
@@ -101,6 +112,9 @@ pub fn start() {
         }
         mmio::write32(redistributor + GICR_SGI_OFFSET + IGROUPR, u32::MAX);
     }
+}
+
+fn start_cpu_interface() {
     // SAFETY: CPU interface of this core: system registers on, no priority filtered, no preemption groups, end of
     // interrupt also deactivates, group 1 on.
     unsafe {

@@ -128,9 +128,9 @@ impl Facts {
     }
 }
 
-/// A line that `bulkheadctl channel watch` printed: hexadecimal payload.
+/// A record of the controller that Linux read from the channel and printed.
 fn is_telemetry(line: &str) -> bool {
-    line.contains("telemetry") && line.contains("sequence") || line.len() >= 32 && line.bytes().all(|byte| byte.is_ascii_hexdigit())
+    line.starts_with("linux: telemetry: period ")
 }
 
 #[cfg(test)]
