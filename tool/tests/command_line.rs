@@ -124,8 +124,8 @@ fn guests_are_found_by_option_and_by_environment() {
         .args(["check", "."])
         .current_dir(&directory)
         .env("BULKHEAD_GUESTS", "built")
-        .status();
-    assert_eq!(by_environment.expect("the command can be started").code(), Some(0));
+        .output();
+    assert_eq!(by_environment.expect("the command can be started").status.code(), Some(0));
     let wrong = bulkhead(&["check", "--guests", "elsewhere", "."], &directory);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(text(&wrong.stderr).contains("looked for it at elsewhere/deep/tiny.bin"), "{}", text(&wrong.stderr));

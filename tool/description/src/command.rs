@@ -82,8 +82,22 @@ fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
+/// Shown at the end of `bulkhead check --help`.
+const CHECK_HELP: &str = "\
+Exit codes:
+  0  accepted, perhaps with warnings
+  1  refused: at least one error, or a warning with --deny-warnings
+  2  wrong usage
+  3  the description or its board file cannot be read
+
+JSON (one value; fields are only ever added within a version):
+  version 1, accepted, errors, warnings, diagnostics[]: code, severity (error, warning), title, message,
+  labels[] (file, line, column, end_line, end_column from 1, start and end in bytes, text; the first is the mistake),
+  notes[], helps[], suggestions[] (place as in a label, replacement, text)";
+
 /// Arguments of `bulkhead check`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = CHECK_HELP)]
 pub struct CheckArguments {
     /// The description.
     #[command(flatten)]
