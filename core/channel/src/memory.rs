@@ -10,7 +10,8 @@ use core::sync::atomic::AtomicU64;
 
 /// A channel window at an address: a native guest's fixed address, or a mapping of BAR 2.
 ///
-/// It can be sent and shared freely: it is a slice of atomics. Which end may store where is decided by the ports.
+/// It can be sent and shared freely: it is a slice of atomics. Which end may store where is decided by the ports; a store
+/// to the peer's pages is stopped by stage 2 and ends in the guest's own fault.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedWindow<'a> {
     words: &'a [AtomicU64],

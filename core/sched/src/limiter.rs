@@ -8,8 +8,13 @@
 //!
 //! Bound: in any half-open interval of length d at most `events * (ceil(d / period) + 1)` notifications pass ([`bound`]).
 //!
+//! Latency: a notification that was held back is not sent later. Its data waits for the receiver's poll or for the next
+//! notification that passes, so the bound is the poll's (`real-time.md` 3.4, the case "suppressed, receiver polls").
+//!
 //! Rejected alternatives:
 //!
+//! - *A latch* that releases one notification at the next boundary bounds the latency by the period, and needs a timer on
+//!   the receiver's core, which a `direct` partition does not have.
 //! - *Window and count in two words.* Two first senders of a fresh window both pass with `events` = 1, three senders all
 //!   pass (RATE-04). `tests/interleavings.rs` keeps that rule alive as a counterexample.
 //! - *Testing the window for equality only*, as `real-time.md` 3.4 writes the rule. A sender that read the clock just
