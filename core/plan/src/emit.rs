@@ -139,6 +139,7 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
     let (mode, hcr) = mode(system.partitions.get(own).map_or(InterruptMode::Mapped, |partition| partition.mode));
     let console = layout.area(AreaKind::VcpuConsole(own, core_use.vcpu));
     let trace = layout.area(AreaKind::Trace(core));
+    let input = maps::console_input(system, core_use);
     CorePlan {
         magic: CORE_PLAN_MAGIC,
         core: narrow(core),
@@ -164,8 +165,10 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
         console_bytes: console.map_or(0, |area| area.bytes),
         gicd: system.board.gicd,
         gicr: maps::redistributor(system, core_use.board_core),
-        // Console input needs the physical UART; no partition has it in this version.
-        uart: PhysicalAddress(0),
+        uart: input.map_or(PhysicalAddress(0), |_| system.board.uart),
+        uart_next_mpidr: input.map_or(0, |input| mpidr(system, input.next_board_core)),
+        uart_interrupt: input.map_or(0, |_| system.board.uart_interrupt),
+        uart_first: u32::from(input.is_some_and(|input| input.is_first)),
     }
 }
 

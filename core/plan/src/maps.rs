@@ -2,7 +2,7 @@
 
 use crate::channels::End;
 use crate::layout::{Area, AreaKind, Layout};
-use crate::model::System;
+use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
@@ -43,7 +43,7 @@ pub fn core_uses(system: &System) -> Vec<CoreUse> {
 /// States whether a manager may ask for this partition to be suspended or restarted: it runs `mapped`.
 #[must_use]
 pub fn is_manageable(system: &System, partition: usize) -> bool {
-    system.partitions.get(partition).is_some_and(|partition| partition.mode == crate::model::InterruptMode::Mapped)
+    system.partitions.get(partition).is_some_and(|partition| partition.mode == InterruptMode::Mapped)
 }
 
 /// States whether a partition may manage others.
@@ -56,6 +56,26 @@ pub fn manages(system: &System, partition: usize) -> bool {
 #[must_use]
 pub fn redistributor(system: &System, board_core: usize) -> PhysicalAddress {
     PhysicalAddress(system.board.gicr.0 + board_core as u64 * GICR_BYTES)
+}
+
+/// A core that receives console input while its partition has the focus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsoleInput {
+    /// It has the focus at boot.
+    pub is_first: bool,
+    /// Board core that has the focus next.
+    pub next_board_core: usize,
+}
+
+/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART. The focus goes
+/// round these partitions in the order of the description.
+#[must_use]
+pub fn console_input(system: &System, core_use: &CoreUse) -> Option<ConsoleInput> {
+    let has_input = |partition: &&Partition| partition.virtual_uart && partition.mode == InterruptMode::Mapped;
+    let ring: Vec<usize> = system.partitions.iter().filter(has_input).filter_map(|partition| partition.cores.first().copied()).collect();
+    let place = ring.iter().position(|board_core| *board_core == core_use.board_core)?;
+    let next_board_core = ring.get(place + 1).or(ring.first()).copied()?;
+    Some(ConsoleInput { is_first: place == 0, next_board_core })
 }
 
 /// Returns the identity map of one core's monitor.
@@ -115,6 +135,9 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
     };
     mappings.push(device(system.board.gicd, GICD_BYTES));
     mappings.push(device(redistributor(system, core_use.board_core), GICR_BYTES));
+    if console_input(system, core_use).is_some() {
+        mappings.push(device(system.board.uart, PAGE_BYTES));
+    }
     mappings
 }
 
@@ -140,7 +163,7 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
     }
     // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the
     // other one could make the redistributor write memory (GICR_PENDBASER).
-    if let (crate::model::InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {
+    if let (InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {
         let frame = PhysicalAddress(redistributor(system, *core).0 + GICR_BYTES / 2);
         let input = system.board.gicr.0 + GICR_BYTES / 2;
         mappings.push(Mapping { input, output: frame, bytes: GICR_BYTES / 2, attributes: Attributes::STAGE2_DEVICE });

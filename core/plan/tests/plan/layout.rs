@@ -89,3 +89,16 @@ fn tables_of_a_one_gibibyte_partition_are_few() {
     assert_eq!(pages(AreaKind::El2Tables(0)), 6, "root, low GiB, GIC, two GiB of RAM, monitor");
     assert_eq!(pages(AreaKind::Stage2Tables(0)), 4, "root, low GiB, shared pages, RAM");
 }
+
+/// RAM below the load address is only for those who ask for it.
+#[test]
+fn fixed_place_below_the_load_address_is_respected() {
+    let mut first = samples::native("first", &[0]);
+    first.memory_bytes = 2 << 20;
+    first.physical_ram = Some(bulkhead_abi::PhysicalAddress(0x4000_0000));
+    let mut second = samples::native("second", &[1]);
+    second.memory_bytes = 2 << 20;
+    let plan = plan(&samples::system(vec![first, second], vec![]), &samples::monitor()).unwrap();
+    assert_eq!(plan.layout.address(AreaKind::Ram(0)).0, 0x4000_0000);
+    assert!(plan.layout.address(AreaKind::Ram(1)) >= plan.layout.monitor_end);
+}
