@@ -167,7 +167,7 @@ impl<M: Machine> Core<M> {
     }
 
     /// Moves the virtual UART's interrupt line, a spare interrupt of the board.
-    fn uart_line(&self, effect: LineEffect) {
+    pub(crate) fn uart_line(&self, effect: LineEffect) {
         if effect == LineEffect::None {
             return;
         }

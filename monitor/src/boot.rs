@@ -134,6 +134,7 @@ impl<M: Machine> Core<M> {
         if self.is_lead() {
             self.clear_published_pages();
             self.reset_shared_interrupts();
+            self.start_console_input();
             self.start_partition(status::REASON_NONE);
         } else {
             self.run = RunState::Off;

@@ -70,6 +70,12 @@ impl<M: Machine> Core<M> {
                 self.make_pending(intid);
                 self.machine.deactivate(intid);
             }
+            _ if intid == self.plan.uart_interrupt && self.plan.uart.0 != 0 => {
+                self.count(Counter::MonitorInterrupt);
+                self.machine.priority_drop(intid);
+                self.console_input();
+                self.machine.deactivate(intid);
+            }
             _ if self.owned.owns(intid) => {
                 self.machine.priority_drop(intid);
                 match self.planned_interrupt(intid) {

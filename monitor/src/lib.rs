@@ -18,6 +18,7 @@
 //! | [`interrupt`] | physical interrupts, list registers |
 //! | [`lifecycle`] | start, stop, restart, suspend |
 //! | [`health`] | faults and policies, watchdog |
+//! | [`input`] | console input of the partition in focus |
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod boot;
 pub mod call;
 pub mod exit;
 pub mod health;
+pub mod input;
 pub mod interrupt;
 pub mod lifecycle;
 pub mod observe;

@@ -97,8 +97,15 @@ pub struct CorePlan {
     pub gicd: PhysicalAddress,
     /// This core's redistributor frame (RD frame; the SGI frame is 64 KiB above).
     pub gicr: PhysicalAddress,
-    /// The board's UART, where this core may have to receive console input; zero when not mapped.
+    /// The board's UART (PL011), where this core receives console input while its partition has the focus; zero when the
+    /// partition has no virtual UART, is `direct`, or another of its cores does it.
     pub uart: PhysicalAddress,
+    /// Core that has the focus next, by MPIDR; meaningful with `uart`.
+    pub uart_next_mpidr: u64,
+    /// INTID of the UART.
+    pub uart_interrupt: u32,
+    /// 1 on the core that has the focus at boot and sets the UART up.
+    pub uart_first: u32,
 }
 
 /// A piece of RAM of a partition.

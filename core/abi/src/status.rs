@@ -92,6 +92,11 @@ pub struct StatusPage {
     pub restart_ticks: u64,
     /// Calls answered "not supported" or "denied".
     pub denied_calls: u64,
+    /// Times that this partition gave the console focus to the next one. The focus is at the partition whose place in the
+    /// ring of consoles is the sum of all these words modulo the length of the ring.
+    pub focus_given: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The partition's name.
     pub name: crate::Name,
 }

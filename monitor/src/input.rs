@@ -1,0 +1,83 @@
+//! Console input: the board's UART, received by the core of the partition in focus.
+//!
+//! The UART's receive interrupt is routed to the core of vCPU 0 of one partition, which passes the bytes to that partition's
+//! virtual UART. `Ctrl-]` gives the focus to the next partition: that core routes the interrupt there, with one write to
+//! a register of this interrupt alone. So there is no lock and no shared state: the route is the focus. The number of times that a
+//! partition gave the focus away is in its status page, from which the host knows where it is. Output never touches the UART.
+
+use crate::observe::at;
+use crate::state::Core;
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::status::StatusPage;
+use bulkhead_arch::Machine;
+use bulkhead_emulation::pl011::LineEffect;
+use core::mem::offset_of;
+
+/// The byte that moves the focus, Ctrl-].
+const NEXT: u8 = 0x1d;
+/// Bytes taken per interrupt, twice the UART's FIFO: more wait for the next interrupt, so a flood cannot hold the core.
+const MOST_BYTES: u32 = 64;
+
+// PL011 registers (Arm DDI 0183) and their bits.
+const DATA: u64 = 0x00;
+const FLAGS: u64 = 0x18;
+const LINE_CONTROL: u64 = 0x2c;
+const CONTROL: u64 = 0x30;
+const INTERRUPT_MASK: u64 = 0x38;
+const INTERRUPT_CLEAR: u64 = 0x44;
+const RECEIVE_EMPTY: u32 = 1 << 4;
+const EIGHT_BITS_FIFO: u32 = 0x70;
+const ENABLE_RECEIVE: u32 = 1 << 9 | 1;
+const RECEIVE_AND_TIMEOUT: u32 = 1 << 6 | 1 << 4;
+
+impl<M: Machine> Core<M> {
+    /// Sets the UART up and takes the focus, on the core that the plan says has it at boot.
+    pub(crate) fn start_console_input(&self) {
+        if self.plan.uart.0 == 0 || self.plan.uart_first == 0 {
+            return;
+        }
+        let uart = |offset| at(self.plan.uart, offset);
+        self.machine.store32(uart(CONTROL), 0);
+        self.machine.store32(uart(LINE_CONTROL), EIGHT_BITS_FIFO);
+        self.machine.store32(uart(INTERRUPT_CLEAR), 0x7ff);
+        self.machine.store32(uart(INTERRUPT_MASK), RECEIVE_AND_TIMEOUT);
+        self.machine.store32(uart(CONTROL), ENABLE_RECEIVE);
+        let intid = u64::from(self.plan.uart_interrupt);
+        self.machine.store8(self.distributor(0x400u64.wrapping_add(intid)), crate::interrupt::MONITOR_PRIORITY);
+        self.route_console(self.plan.mpidr);
+        let enable = 0x100u64.wrapping_add((intid >> 5).wrapping_mul(4));
+        self.machine.store32(self.distributor(enable), 1 << (self.plan.uart_interrupt & 31));
+    }
+
+    fn distributor(&self, offset: u64) -> PhysicalAddress {
+        at(self.plan.gicd, offset)
+    }
+
+    fn route_console(&self, mpidr: u64) {
+        let offset = 0x6000u64.wrapping_add(u64::from(self.plan.uart_interrupt).wrapping_mul(8));
+        self.machine.store64(self.distributor(offset), mpidr);
+        self.machine.barrier();
+    }
+
+    /// Takes what the UART received, until it is empty or the focus moved.
+    pub(crate) fn console_input(&mut self) {
+        for _ in 0..MOST_BYTES {
+            if self.machine.load32(at(self.plan.uart, FLAGS)) & RECEIVE_EMPTY != 0 {
+                break;
+            }
+            match self.machine.load32(at(self.plan.uart, DATA)) as u8 {
+                NEXT => {
+                    let word = at(self.plan.status, offset_of!(StatusPage, focus_given) as u64);
+                    self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
+                    self.route_console(self.plan.uart_next_mpidr);
+                    break;
+                }
+                byte => {
+                    if self.shared.uart.push_input(byte) {
+                        self.uart_line(LineEffect::Pend);
+                    }
+                }
+            }
+        }
+    }
+}
