@@ -151,7 +151,11 @@ mod tests {
         let tree = sample();
         assert_eq!(total_bytes(&tree), Some(tree.len()));
         assert_eq!(property(&tree, &[], "compatible"), Some(&b"bulkhead,partition\0"[..]));
-        assert_eq!(property(&tree, &["chosen"], "bootargs"), Some(&b"attack=3\0"[..]), "not the deeper node of that name");
+        assert_eq!(
+            property(&tree, &["chosen"], "bootargs"),
+            Some(&b"attack=3\0"[..]),
+            "not the deeper node of that name"
+        );
         assert_eq!(property(&tree, &["soc", "chosen"], "bootargs"), Some(&b"wrong\0"[..]));
         assert_eq!(property(&tree, &["pcie"], "compatible"), Some(&b"x\0"[..]));
         assert_eq!(property(&tree, &["pcie"], "bootargs"), None);

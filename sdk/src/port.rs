@@ -6,8 +6,8 @@
 use crate::{cpu, hypercall, information, interrupt::InterruptId};
 use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
 use bulkhead_channel::{
-    Geometry, MappedWindow, Message, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, Sample, SampleError,
-    SamplingReader, SamplingWriter, SendError, WriteError,
+    Geometry, MappedWindow, Message, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, Sample,
+    SampleError, SamplingReader, SamplingWriter, SendError, WriteError,
 };
 use core::fmt;
 

@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn describes_a_translation_fault_on_a_write() {
-        assert_eq!(Syndrome(0x9600_0046).to_string(), "data abort (translation fault on write, level 2), ESR 0x96000046");
+        assert_eq!(
+            Syndrome(0x9600_0046).to_string(),
+            "data abort (translation fault on write, level 2), ESR 0x96000046"
+        );
     }
 
     #[test]

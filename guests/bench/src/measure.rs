@@ -47,10 +47,14 @@ pub(crate) fn repeat(samples: u64, mut sample: impl FnMut() -> u64) -> Range {
 /// Runs `work` with the vectors of this file.
 pub(crate) fn with_own_vectors<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: the table is a whole, aligned vector table; everything but interrupts goes to the SDK's.
-    unsafe { asm!("msr VBAR_EL1, {}", "isb", in(reg) &raw const bulkhead_bench_vectors, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("msr VBAR_EL1, {}", "isb", in(reg) &raw const bulkhead_bench_vectors, options(nostack, preserves_flags))
+    };
     let result = work();
     // SAFETY: puts the SDK's vectors back.
-    unsafe { asm!("msr VBAR_EL1, {}", "isb", in(reg) &raw const bulkhead_sdk_vectors, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("msr VBAR_EL1, {}", "isb", in(reg) &raw const bulkhead_sdk_vectors, options(nostack, preserves_flags))
+    };
     result
 }
 

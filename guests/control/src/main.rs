@@ -35,7 +35,9 @@ struct Settings {
 impl Settings {
     fn read() -> Self {
         let text = information::arguments();
-        let period_us = arguments::number(text, "period_us").unwrap_or(DEFAULT_PERIOD_MICROSECONDS).clamp(1, MICROSECONDS_PER_SECOND);
+        let period_us = arguments::number(text, "period_us")
+            .unwrap_or(DEFAULT_PERIOD_MICROSECONDS)
+            .clamp(1, MICROSECONDS_PER_SECOND);
         Self {
             periods: arguments::number(text, "periods").unwrap_or(u64::MAX),
             period_ticks: (cpu::frequency_hz() * period_us / MICROSECONDS_PER_SECOND).max(1),

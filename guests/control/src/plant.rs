@@ -41,7 +41,8 @@ impl Plant {
         self.integral = (self.integral + error).clamp(-INTEGRAL_LIMIT, INTEGRAL_LIMIT);
         let change = error - self.previous_error;
         self.previous_error = error;
-        let force = (GAIN_PROPORTIONAL * error + GAIN_INTEGRAL * self.integral + GAIN_DERIVATIVE * change) >> FRACTION_BITS;
+        let force =
+            (GAIN_PROPORTIONAL * error + GAIN_INTEGRAL * self.integral + GAIN_DERIVATIVE * change) >> FRACTION_BITS;
         let force = force.clamp(-FORCE_LIMIT, FORCE_LIMIT);
         self.speed_micrometres += force - self.speed_micrometres / FRICTION_DIVISOR;
         self.position_micrometres += self.speed_micrometres;

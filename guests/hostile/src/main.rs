@@ -41,7 +41,9 @@ fn main() {
     let finished = conclude_interrupted(&mut progress);
     match arguments::number(text, "attack") {
         Some(_) if finished => {}
-        Some(wanted) => attacks::all().filter(|(number, _)| *number == wanted).for_each(|item| try_one(item, &mut progress)),
+        Some(wanted) => {
+            attacks::all().filter(|(number, _)| *number == wanted).for_each(|item| try_one(item, &mut progress))
+        }
         None => try_all(&mut progress),
     }
     summarise(&progress);
@@ -125,7 +127,8 @@ fn report(number: u64, outcome: Outcome, progress: &mut Progress) {
 /// Counts of everything so far; printed before the partition switches itself off.
 fn summarise(progress: &Progress) {
     let [contained, unexpected, escaped, skipped] =
-        [Verdict::Contained, Verdict::Unexpected, Verdict::Escaped, Verdict::Skipped].map(|verdict| progress.counted(verdict));
+        [Verdict::Contained, Verdict::Unexpected, Verdict::Escaped, Verdict::Skipped]
+            .map(|verdict| progress.counted(verdict));
     println!(
         "attacks done tried={} contained={contained} unexpected={unexpected} escaped={escaped} skipped={skipped}",
         contained + unexpected + escaped,

@@ -44,7 +44,8 @@ impl Progress {
     pub(crate) fn load() -> Option<Self> {
         let value = word()?.load(Ordering::Relaxed);
         let field = |index: u32| (value >> (index * FIELD_BITS)) & FIELD_MASK;
-        (value >> MARK_SHIFT == MARK).then(|| Self { attack: field(0), counts: [field(1), field(2), field(3), field(4)] })
+        (value >> MARK_SHIFT == MARK)
+            .then(|| Self { attack: field(0), counts: [field(1), field(2), field(3), field(4)] })
     }
 
     /// Keeps it.
@@ -53,9 +54,9 @@ impl Progress {
             return;
         };
         let fields = core::iter::once(self.attack).chain(self.counts);
-        let value = fields.zip(0..).fold(MARK << MARK_SHIFT, |value, (field, index)| {
-            value | ((field & FIELD_MASK) << (index * FIELD_BITS))
-        });
+        let value = fields
+            .zip(0..)
+            .fold(MARK << MARK_SHIFT, |value, (field, index)| value | ((field & FIELD_MASK) << (index * FIELD_BITS)));
         word.store(value, Ordering::Release);
     }
 

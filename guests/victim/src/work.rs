@@ -24,7 +24,7 @@ impl Work {
     /// Takes the memory and fills it; made once.
     pub(crate) fn new() -> Self {
         // SAFETY: the one vCPU calls this once, and nothing else names the array.
-        let memory = unsafe { &mut *(&raw mut MEMORY) };
+        let memory = unsafe { (&raw mut MEMORY).as_mut_unchecked() };
         let mut value = 1;
         for word in memory.iter_mut() {
             value = next(value);

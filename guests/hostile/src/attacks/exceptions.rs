@@ -64,7 +64,9 @@ fn misaligned_stack() -> Outcome {
         }
     });
     match exception {
-        Some(syndrome) if syndrome.class() == MISALIGNED_STACK => Outcome::contained("exception at EL1, ESR", syndrome.0),
+        Some(syndrome) if syndrome.class() == MISALIGNED_STACK => {
+            Outcome::contained("exception at EL1, ESR", syndrome.0)
+        }
         Some(syndrome) => Outcome::unexpected("another exception at EL1, ESR", syndrome.0),
         // The emulated core does not check the stack's alignment.
         None => Outcome::contained("the core does not check", 0),

@@ -9,8 +9,7 @@ use bulkhead_sdk::{
         channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET},
         guest::{DIRECTION_SOURCE, GUEST_CHANNELS, GUEST_ECAM, GUEST_INFORMATION, GUEST_PCI_REGISTERS},
     },
-    information,
-    interrupt,
+    information, interrupt,
 };
 
 /// Written everywhere; a victim that finds it knows who was there.

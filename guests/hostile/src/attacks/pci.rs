@@ -63,7 +63,8 @@ fn odd_widths() -> Outcome {
 
 /// Writes all registers of each function: doorbells that are not there, management that is not allowed.
 fn write_registers() -> Outcome {
-    let bases = present().map(|base| u64::from(trial::read(base + BAR_0) & !0xf)).filter(|bar| *bar >= GUEST_PCI_REGISTERS.0);
+    let bases =
+        present().map(|base| u64::from(trial::read(base + BAR_0) & !0xf)).filter(|bar| *bar >= GUEST_PCI_REGISTERS.0);
     let mut written = 0;
     for base in bases {
         for offset in (0..FUNCTION_BYTES).step_by(4) {

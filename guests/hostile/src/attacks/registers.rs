@@ -58,7 +58,8 @@ fn execute(instructions: &[u32], x0: u64) {
 
 fn encodings(op0: u32, op1: core::ops::Range<u32>, crn: core::ops::Range<u32>) -> impl Iterator<Item = Encoding> {
     op1.flat_map(move |op1| {
-        crn.clone().flat_map(move |crn| (0..16).flat_map(move |crm| (0..8).map(move |op2| Encoding(op0, op1, crn, crm, op2))))
+        crn.clone()
+            .flat_map(move |crn| (0..16).flat_map(move |crm| (0..8).map(move |op2| Encoding(op0, op1, crn, crm, op2))))
     })
 }
 
@@ -111,7 +112,11 @@ fn privileged(try_one: fn(Encoding)) -> Outcome {
 
 /// Registers that exist for a guest: each answers with a value or is undefined.
 fn answered(tally: &Tally) -> Outcome {
-    if tally.other == 0 { Outcome::contained("encodings answered", tally.done) } else { Outcome::unexpected("other exceptions", tally.other) }
+    if tally.other == 0 {
+        Outcome::contained("encodings answered", tally.done)
+    } else {
+        Outcome::unexpected("other exceptions", tally.other)
+    }
 }
 
 fn read_own() -> Outcome {
@@ -172,7 +177,9 @@ fn auxiliary_control() -> Outcome {
     let mut value = 0;
     let exception = trial::attempt(|| {
         // SAFETY: writes the auxiliary control register, which the monitor answers, and reads it back.
-        unsafe { asm!("msr ACTLR_EL1, {1}", "isb", "mrs {0}, ACTLR_EL1", out(reg) value, in(reg) u64::MAX, options(nostack)) };
+        unsafe {
+            asm!("msr ACTLR_EL1, {1}", "isb", "mrs {0}, ACTLR_EL1", out(reg) value, in(reg) u64::MAX, options(nostack))
+        };
     });
     match exception {
         Some(syndrome) => Outcome::contained("exception at EL1, ESR", syndrome.0),

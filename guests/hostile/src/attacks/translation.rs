@@ -31,7 +31,7 @@ fn with_alias(entry: u64, work: impl FnOnce()) {
     // SAFETY: one vCPU, and this function alone uses the table; the SDK's table has 512 entries. Entries 0 to 3 are kept,
     // so the program's own map stays.
     unsafe {
-        let table = &mut *(&raw mut LEVEL1);
+        let table = (&raw mut LEVEL1).as_mut_unchecked();
         let source = used as *const u64;
         for (index, slot) in table.0.iter_mut().enumerate().take(ALIAS_INDEX) {
             *slot = source.add(index).read_volatile();
@@ -45,7 +45,9 @@ fn with_alias(entry: u64, work: impl FnOnce()) {
 
 fn set_tables(base: u64) {
     // SAFETY: the callers give a table with this program's own map; the memory is barriered before.
-    unsafe { asm!("dsb ish", "msr TTBR0_EL1, {}", "isb", "tlbi vmalle1", "dsb nsh", "isb", in(reg) base, options(nostack)) };
+    unsafe {
+        asm!("dsb ish", "msr TTBR0_EL1, {}", "isb", "tlbi vmalle1", "dsb nsh", "isb", in(reg) base, options(nostack))
+    };
 }
 
 /// Maps foreign memory by an entry of one's own table and reads through it.
@@ -131,7 +133,9 @@ fn exclusive_on_foreign() -> Outcome {
     let address = past_ram();
     survived(trial::attempt(|| {
         // SAFETY: as for every foreign access here.
-        unsafe { asm!("ldxr w20, [{0}]", "stxr w21, w20, [{0}]", in(reg) address, out("x20") _, out("x21") _, options(nostack)) };
+        unsafe {
+            asm!("ldxr w20, [{0}]", "stxr w21, w20, [{0}]", in(reg) address, out("x20") _, out("x21") _, options(nostack))
+        };
     }))
 }
 
