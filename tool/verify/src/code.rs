@@ -146,6 +146,8 @@ codes! {
     PciFunction = "V073", "PCI function";
     /// A restart would clear memory that the partition does not write.
     ChannelClear = "V074", "memory cleared at restart";
+    /// The cores that receive console input are not the right ones, or do not form one ring.
+    ConsoleInput = "V067", "console input";
     /// A segment would be copied outside the partition's RAM.
     SegmentDestination = "V080", "segment destination";
     /// A pristine copy is not in the image's own part for it.

@@ -86,7 +86,7 @@ fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
     );
     let _ = writeln!(
         text,
-        "  guests can write {} bytes, each by one partition; no guest reaches the monitor, its tables or another partition",
+        "  guests can write {} bytes, each by one partition; no guest reaches monitor, tables or another partition",
         extent.guest_writable_bytes,
     );
     text

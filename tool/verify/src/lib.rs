@@ -7,8 +7,8 @@
 //! monitor maps what record 0001 lists and nothing else, nothing is writable and executable at EL2, registers hold
 //! exactly the confining values, every interrupt has one owner.
 //!
-//! The method is comparison with what must be (module `cover`): a mapping that is not expected is refused even if no rule
-//! names it. The rejected alternative, a list of forbidden things, would let through what its author did not think of.
+//! The method is comparison with what must be (module `cover`): a mapping that is not expected is refused even if no
+//! rule names it. The rejected alternative, a list of forbidden things, would let through what its author did not think of.
 //!
 //! What it does not show: that the monitor's code is right (its bytes are taken as they are), and facts of the board
 //! (where devices are, which of them can write memory by themselves); `bulkhead check` judges those from the board
@@ -19,6 +19,7 @@ mod area;
 mod channel;
 pub mod code;
 mod command;
+mod console;
 mod cover;
 mod devices;
 mod el2;
@@ -119,6 +120,7 @@ fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
     channel::check(&contents, &ends, findings);
     interrupts::check(&view, &contents, findings);
     devices::check(&view, &contents, findings);
+    console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
     Some(Extent {

@@ -267,6 +267,17 @@ const ROUTE_MUTANTS: &[Mutant] = &[
         let other = image.plan_of(0).doorbells[0].words;
         image.partition(3, |plan| plan.doorbells[0].words = other);
     }),
+    ("console input for a direct partition", Code::ConsoleInput, |image| image.core(0, |plan| plan.uart.0 = 0x0900_0000)),
+    ("console focus that never comes back", Code::ConsoleInput, |image| image.core(2, |plan| plan.uart_next_mpidr = 2)),
+    ("two cores with the console at boot", Code::ConsoleInput, |image| image.core(4, |plan| plan.uart_first = 1)),
+    ("UART's interrupt given away", Code::InterruptTwice, |image| {
+        image.core(2, |plan| plan.uart_interrupt = 34);
+        image.core(4, |plan| plan.uart_interrupt = 34);
+    }),
+    ("UART as a guest's device", Code::DeviceMapping, |image| {
+        let root = image.guest_root(0);
+        image.set(root, 0x0900_0000, 2, 0x0900_0000 | GUEST_DEVICE_PAGE & !2);
+    }),
     ("channel led to another channel's pages", Code::ChannelEnds, |image| {
         let (root, other) = (image.guest_root(1), image.at(AreaKind::ChannelReader(0)));
         image.change(root, GUEST_CHANNELS.0 + PAGE, |entry| entry & !0xffff_f000 | other);
