@@ -67,12 +67,13 @@ pub struct ConsoleInput {
     pub next_board_core: usize,
 }
 
-/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART. The focus goes
-/// round these partitions in the order of the description.
+/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART. The focus
+/// goes round these partitions in the order of the description.
 #[must_use]
 pub fn console_input(system: &System, core_use: &CoreUse) -> Option<ConsoleInput> {
     let has_input = |partition: &&Partition| partition.virtual_uart && partition.mode == InterruptMode::Mapped;
-    let ring: Vec<usize> = system.partitions.iter().filter(has_input).filter_map(|partition| partition.cores.first().copied()).collect();
+    let ring: Vec<usize> =
+        system.partitions.iter().filter(has_input).filter_map(|partition| partition.cores.first().copied()).collect();
     let place = ring.iter().position(|board_core| *board_core == core_use.board_core)?;
     let next_board_core = ring.get(place + 1).or(ring.first()).copied()?;
     Some(ConsoleInput { is_first: place == 0, next_board_core })

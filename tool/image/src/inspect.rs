@@ -6,7 +6,8 @@ use crate::json;
 use crate::map::{area_text, el2_rights_text, size_text, stage2_rights_text};
 use crate::report::core_memory;
 use bulkhead_abi::plan::{
-    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_UART,
+    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
+    WINDOW_UART,
 };
 use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
@@ -83,24 +84,28 @@ macro_rules! line {
 fn text(planned: &Planned) -> String {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let mut out = String::new();
-    line!(
-        out,
-        "system {} on board {}: image {}, loaded at {}",
-        system.name,
-        system.board.name,
-        size_text(plan.header.image_bytes),
-        plan.header.image_start
-    );
+    let image_bytes = size_text(plan.header.image_bytes);
+    let start = plan.header.image_start;
+    line!(out, "system {} on board {}: image {image_bytes}, loaded at {start}", system.name, system.board.name);
+    write_memory(&mut out, planned);
+    for (core_use, mappings) in plan.core_uses.iter().zip(&plan.el2) {
+        line!(out, "\nmap of the monitor on core {}", core_use.board_core);
+        write_mappings(&mut out, planned, mappings, el2_rights_text);
+    }
+    for (partition, result) in system.partitions.iter().zip(&plan.partitions) {
+        let (entry, tree) = (result.plan.entry, result.plan.device_tree);
+        line!(out, "\npartition {}: entry {entry}, device tree {tree}", partition.name);
+        write_mappings(&mut out, planned, &result.stage2, stage2_rights_text);
+        write_emulation(&mut out, &result.plan);
+    }
+    out
+}
+
+fn write_memory(out: &mut String, planned: &Planned) {
     line!(out, "\nphysical memory");
-    for area in plan.areas() {
-        line!(
-            out,
-            "  {:#012x}..{:#012x} {:>10}  {}",
-            area.address,
-            area.end(),
-            size_text(area.page_bytes()),
-            area_text(system, area.kind)
-        );
+    for area in planned.image.plan.areas() {
+        let (size, name) = (size_text(area.page_bytes()), area_text(&planned.system, area.kind));
+        line!(out, "  {:#012x}..{:#012x} {size:>10}  {name}", area.address, area.end());
     }
     line!(out, "\nmonitor memory per core, tables included, rings and pristine images not");
     for memory in core_memory(&planned.image) {
@@ -114,40 +119,17 @@ fn text(planned: &Planned) -> String {
             size_text(memory.partition_share_bytes),
         );
     }
-    for (core_use, mappings) in plan.core_uses.iter().zip(&plan.el2) {
-        line!(out, "\nmap of the monitor on core {}", core_use.board_core);
-        write_mappings(&mut out, planned, mappings, el2_rights_text);
+}
+
+fn write_emulation(out: &mut String, plan: &PartitionPlan) {
+    for window in plan.windows.iter().take(plan.window_count as usize) {
+        let end = window.guest.0 + window.bytes;
+        line!(out, "  {:#012x}..{end:#012x} emulated  {}", window.guest, window_text(window.kind));
     }
-    for (partition, planned_partition) in system.partitions.iter().zip(&plan.partitions) {
-        line!(
-            out,
-            "\npartition {}: entry {}, device tree {}",
-            partition.name,
-            planned_partition.plan.entry,
-            planned_partition.plan.device_tree
-        );
-        write_mappings(&mut out, planned, &planned_partition.stage2, stage2_rights_text);
-        for window in planned_partition.plan.windows.iter().take(planned_partition.plan.window_count as usize) {
-            line!(
-                out,
-                "  {:#012x}..{:#012x} emulated  {}",
-                window.guest,
-                window.guest.0 + window.bytes,
-                window_text(window.kind)
-            );
-        }
-        for interrupt in planned_partition.plan.interrupts.iter().take(planned_partition.plan.interrupt_count as usize)
-        {
-            line!(
-                out,
-                "  interrupt {:>3} {} {}",
-                interrupt.intid,
-                if interrupt.edge != 0 { "edge " } else { "level" },
-                interrupt_text(interrupt)
-            );
-        }
+    for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
+        let trigger = if interrupt.edge != 0 { "edge " } else { "level" };
+        line!(out, "  interrupt {:>3} {trigger} {}", interrupt.intid, interrupt_text(interrupt));
     }
-    out
 }
 
 /// Names the rights of a mapping.
@@ -183,6 +165,7 @@ pub(crate) fn target_text(planned: &Planned, mapping: &Mapping) -> String {
     match device {
         Some(device) => format!("device {}", device.name),
         None if mapping.output == board.gicd => String::from("interrupt distributor"),
+        None if mapping.output == board.uart => String::from("UART, for console input"),
         None => String::from("redistributor of this core"),
     }
 }

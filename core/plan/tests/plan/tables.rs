@@ -112,7 +112,12 @@ proptest! {
 
     /// Whatever is mapped a second time is refused.
     #[test]
-    fn overlaps_are_refused(mappings in mappings(), pick in any::<prop::sample::Index>(), page in any::<prop::sample::Index>(), block in any::<bool>()) {
+    fn overlaps_are_refused(
+        mappings in mappings(),
+        pick in any::<prop::sample::Index>(),
+        page in any::<prop::sample::Index>(),
+        block in any::<bool>(),
+    ) {
         let target = mappings[pick.index(mappings.len())];
         let inside = target.input + page.index((target.bytes / PAGE) as usize) as u64 * PAGE;
         let (input, bytes) = if block { (inside / BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES) } else { (inside, PAGE) };
