@@ -6,6 +6,7 @@
 use crate::assemble::Program;
 use crate::{LIMIT, Running};
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::status::STATE_RUNNING;
 
 /// Where the mailbox is, from the start of the guest's RAM.
 const MAILBOX: u64 = 0x10_0000;
@@ -73,9 +74,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Takes control of a partition that runs [`program`].
+    /// Takes control of a partition that runs [`program`], once its RAM is scrubbed and loaded.
+    ///
+    /// # Panics
+    /// When the partition does not start within [`LIMIT`].
     #[must_use]
-    pub fn new(running: &Running, partition: &str) -> Self {
+    pub fn new(running: &mut Running, partition: &str) -> Self {
+        running.wait_for_state(partition, STATE_RUNNING);
         let ram = running.watch().plan().partitions[running.index(partition)].ram[0].physical;
         Self { mailbox: PhysicalAddress(ram.0 + MAILBOX), sequence: 0 }
     }

@@ -1,7 +1,10 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
 mod crash;
+mod faults;
 mod freertos;
 mod hello;
 mod linux;
+mod repeat;
+mod steady;
 mod support;

@@ -1,0 +1,79 @@
+//! Exits in steady state, exactly: two runs on a virtual clock that differ in length alone, and what the longer one adds.
+
+use bulkhead_abi::observe::{COUNTER_NAMES, Counter};
+use bulkhead_run::End;
+use bulkhead_system_tests::System;
+
+/// Counters of a whole run to its end, by counter number.
+fn counters(system: &System, partition: &str) -> Vec<u64> {
+    let mut running = system.start_exact(0);
+    assert_eq!(running.end(), End::AllEnded);
+    running.assert_no_crash();
+    COUNTER_NAMES.iter().map(|(counter, _)| running.counter(partition, *counter)).collect()
+}
+
+/// What the longer run has more, as (name, difference), without zeros.
+fn difference(shorter: &[u64], longer: &[u64]) -> Vec<(&'static str, u64)> {
+    let all = COUNTER_NAMES.iter().zip(shorter.iter().zip(longer));
+    all.map(|((_, name), (short, long))| (*name, long - short)).filter(|(_, more)| *more != 0).collect()
+}
+
+fn name(counter: Counter) -> &'static str {
+    COUNTER_NAMES.iter().find(|(known, _)| *known == counter).expect("every counter has a name").1
+}
+
+/// The controller at 100 Hz for so many periods, without a line in between.
+fn control(periods: u64, mode: &str) -> System {
+    let arguments = format!("periods={periods} report=1000000");
+    let mode = format!("interrupts = \"{mode}\"");
+    System::changed("control", &[("period_us=5000 report=20", &arguments), ("interrupts = \"direct\"", &mode)])
+}
+
+/// QV-5, MZ-4: in `direct` mode ten seconds of a control loop cost no exit of any kind, not even for its 1000 interrupts.
+#[test]
+fn a_direct_guest_has_no_exits_in_ten_seconds() {
+    let shorter = counters(&control(100, "direct"), "control");
+    let longer = counters(&control(1100, "direct"), "control");
+    assert_eq!(difference(&shorter, &longer), [], "exits and calls of 1000 periods");
+}
+
+/// MZ-2, MZ-4: in `mapped` mode the same costs one exit per interrupt and none at its end.
+#[test]
+fn a_mapped_guest_has_one_exit_per_interrupt() {
+    let shorter = counters(&control(100, "mapped"), "control");
+    let longer = counters(&control(1100, "mapped"), "control");
+    let expected = [(name(Counter::Exits), 1000), (name(Counter::Interrupt), 1000)];
+    assert_eq!(difference(&shorter, &longer), expected);
+}
+
+/// MZ-2: an SGI that a mapped guest sends costs one exit more, and so does its arrival; its end costs none.
+#[test]
+fn a_sent_sgi_is_one_exit_more() {
+    let longer = System::changed("victim", &[("lines=100\"", "lines=1100\"")]);
+    let (shorter, longer) = (counters(&System::named("victim"), "victim"), counters(&longer, "victim"));
+    let expected = [
+        (name(Counter::Exits), 4000),
+        (name(Counter::Interrupt), 2000),
+        (name(Counter::SystemRegister), 1000),
+        (name(Counter::SendSgi), 1000),
+        // The victim looks at its redistributor once a round.
+        (name(Counter::Redistributor), 1000),
+    ];
+    assert_eq!(difference(&shorter, &longer), expected);
+}
+
+/// MZ-2, MZ-4: ten seconds of an idle Linux cost its interrupts and nothing else.
+#[test]
+fn an_idle_linux_exits_for_its_interrupts_alone() {
+    let idle = |seconds: u32| {
+        let run = format!("bulkhead.mode=hello bulkhead.run=sleep,{seconds}\"");
+        counters(&System::example("linux", &[("bulkhead.mode=hello\"", &run)]), "linux")
+    };
+    let added = difference(&idle(1), &idle(11));
+    println!("ten seconds of idle Linux: {added:?}");
+    let of = |counter| added.iter().find(|(known, _)| *known == name(counter)).map_or(0, |(_, more)| *more);
+    // The one byte more on the command line is printed by nobody.
+    assert_eq!(of(Counter::Console), 0);
+    assert!(of(Counter::Interrupt) > 0);
+    assert_eq!(of(Counter::Exits), of(Counter::Interrupt) + of(Counter::SendSgi));
+}
