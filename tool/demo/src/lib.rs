@@ -24,7 +24,7 @@ use bulkhead_run::{Event, Machine, MachineOptions, RunError, exit_code};
 use clap::Args;
 use std::io::{self, Stdout};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// Where the demonstration system is, below the repository.
@@ -98,6 +98,9 @@ impl From<RunError> for Failure {
 }
 
 fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
+    if arguments.interactive {
+        return run_interactively(arguments);
+    }
     let started = Instant::now();
     let say = |text: &str| {
         if arguments.format == Format::Text {
@@ -120,7 +123,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
     let colour = wants_colour() && arguments.format == Format::Text;
     let mut show = Show::new(io::stdout(), Format::Text, colour, names, Vec::new());
-    let limit = (!arguments.interactive).then(|| Duration::from_secs(arguments.timeout_s));
+    let limit = Duration::from_secs(arguments.timeout_s);
     watch(&mut machine, (arguments.format == Format::Text).then_some(&mut show), limit)?;
     let facts = Facts::collect(&machine, &reference, started.elapsed())?;
     let summary = Summary::new(facts);
@@ -131,8 +134,21 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     Ok(summary.all_true())
 }
 
+fn system_path(arguments: &DemoArguments) -> PathBuf {
+    arguments.system.clone().or_else(|| find_above(SYSTEM_PATH)).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH))
+}
+
+/// The same system as `bulkhead run` runs it: to look at with `attach` and `stats` for as long as one likes.
+fn run_interactively(arguments: &DemoArguments) -> Result<bool, Failure> {
+    let host = |cause: io::Error| Failure { message: format!("cannot start `bulkhead run`: {cause}"), code: exit_code::HOST };
+    println!("demo: in another terminal, `bulkhead attach linux` and `bulkhead stats` look into it; Ctrl-C here ends it");
+    let program = std::env::current_exe().map_err(host)?;
+    let status = Command::new(program).arg("run").arg(system_path(arguments)).status().map_err(host)?;
+    Ok(status.success())
+}
+
 fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
-    let path = arguments.system.clone().or_else(|| find_above(SYSTEM_PATH)).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH));
+    let path = system_path(arguments);
     let loaded = load(&path, &Options::from_environment(None)).map_err(|report| {
         bulkhead_description::command::print_report(&report);
         let code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
@@ -176,11 +192,11 @@ fn reference_output(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure>
 }
 
 /// Shows the run until the story is told: controller done, Linux off after its restart, intruder at its end.
-fn watch(machine: &mut Machine, mut show: Option<&mut Show<Stdout>>, limit: Option<Duration>) -> Result<(), Failure> {
+fn watch(machine: &mut Machine, mut show: Option<&mut Show<Stdout>>, limit: Duration) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
         let mut events = machine.poll();
-        let ended = machine.end()?.is_some() || (limit.is_some() && is_told(machine));
+        let ended = machine.end()?.is_some() || is_told(machine);
         if ended {
             events.extend(machine.quit());
         }
@@ -197,7 +213,7 @@ fn watch(machine: &mut Machine, mut show: Option<&mut Show<Stdout>>, limit: Opti
         if ended {
             return Ok(());
         }
-        if let Some(limit) = limit.filter(|limit| start.elapsed() > *limit) {
+        if start.elapsed() > limit {
             return Err(machine.timeout("the demonstration to end", limit).into());
         }
         std::thread::sleep(Duration::from_millis(1));

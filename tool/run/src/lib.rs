@@ -27,6 +27,7 @@ pub mod console;
 pub mod control;
 pub mod diagnosis;
 pub mod error;
+pub mod focus;
 pub mod image_file;
 pub mod line_log;
 pub mod machine;

@@ -2,26 +2,30 @@
 //!
 //! Output is read from RAM and passed on byte by byte, terminal sequences included, because a guest's shell needs them:
 //! attach to a partition only if you would connect a terminal to it. (`bulkhead run` filters them.) Input goes to the
-//! machine's serial line. `Ctrl-] q` leaves, `Ctrl-] n` shows the next partition, `Ctrl-] Ctrl-]` sends `Ctrl-]`.
+//! machine's serial line, after the console focus was moved to the partition. `Ctrl-] q` leaves, `Ctrl-] n` goes to the next
+//! partition.
 
 use super::finish;
 use crate::console::{Merger, Output, merger_of};
 use crate::control::Visit;
 use crate::error::RunError;
+use crate::focus;
 use rustix::termios::{OptionalActions, OutputModes, Termios, isatty, tcgetattr, tcsetattr};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `Ctrl-]`.
 const ESCAPE: u8 = 0x1d;
 /// Time between two looks at the rings.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long the monitors may take to pass the focus on.
+const FOCUS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments of `bulkhead attach`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Ctrl-] q leaves, Ctrl-] n shows the next partition, Ctrl-] Ctrl-] sends Ctrl-].")]
+#[command(after_help = "Ctrl-] q leaves, Ctrl-] n goes to the next partition.")]
 pub struct AttachArguments {
     /// The partition.
     pub name: String,
@@ -48,7 +52,7 @@ fn converse(arguments: &AttachArguments) -> Result<(), RunError> {
     })?;
     let _raw = RawTerminal::enter().map_err(RunError::host("cannot change the terminal"))?;
     let merger = merger_of(visit.observer.plan(), partition);
-    let mut session = Session { visit, partition, merger, escape: Escape::default() };
+    let mut session = Session { visit, partition, merger, escape: Escape::default(), said_deaf: false };
     session.announce()?;
     session.converse(&read_input())
 }
@@ -58,6 +62,7 @@ struct Session {
     partition: usize,
     merger: Merger,
     escape: Escape,
+    said_deaf: bool,
 }
 
 impl Session {
@@ -102,17 +107,38 @@ impl Session {
     }
 
     /// Passes input on; true when the person wants to leave.
+    /// Sends a byte to the partition, moving the focus there first.
+    fn send(&mut self, byte: u8) -> Result<(), RunError> {
+        let Some(steps) = focus::steps_to(&self.visit.observer, self.partition) else {
+            if !std::mem::replace(&mut self.said_deaf, true) {
+                write_out(b"\r\n[this partition takes no input: it has no virtual UART, or its interrupts are direct]\r\n")?;
+            }
+            return Ok(());
+        };
+        drop(self.visit.send(&vec![focus::NEXT; steps]));
+        let limit = Instant::now() + FOCUS_PATIENCE;
+        while focus::steps_to(&self.visit.observer, self.partition) != Some(0) {
+            if self.visit.has_ended() || Instant::now() > limit {
+                return Ok(());
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        drop(self.visit.send(&[byte]));
+        Ok(())
+    }
+
     fn take_input(&mut self, bytes: &[u8]) -> Result<bool, RunError> {
         for byte in bytes {
             match self.escape.take(*byte) {
                 // If the run has just ended the next look at it says so.
-                Action::Send(byte) => drop(self.visit.send(&[byte])),
+                Action::Send(byte) => self.send(byte)?,
                 Action::Nothing => {}
                 Action::Leave => {
                     write_out(b"\r\n[left]\r\n")?;
                     return Ok(true);
                 }
                 Action::Next => {
+                    self.said_deaf = false;
                     self.partition = (self.partition + 1) % self.visit.observer.partition_count();
                     self.merger = merger_of(self.visit.observer.plan(), self.partition);
                     write_out(b"\r\n")?;
@@ -145,7 +171,7 @@ impl Escape {
         match (was_pending, byte) {
             (true, b'q') => Action::Leave,
             (true, b'n') => Action::Next,
-            (true, ESCAPE) | (false, 0..ESCAPE) | (false, 0x1e..) => Action::Send(byte),
+            (false, 0..ESCAPE) | (false, 0x1e..) => Action::Send(byte),
             (true, _) => Action::Nothing,
             (false, ESCAPE) => {
                 self.pending = true;
@@ -209,14 +235,12 @@ mod tests {
     #[test]
     fn commands_are_told_from_input() {
         let mut escape = Escape::default();
-        let actions: Vec<_> = b"a\x1dx\x1d\x1db\x1dn\x1dq".iter().map(|byte| escape.take(*byte)).collect();
+        let actions: Vec<_> = b"a\x1dxb\x1dn\x1dq".iter().map(|byte| escape.take(*byte)).collect();
         let nothing = Action::Nothing;
         let expected = [
             Action::Send(b'a'),
             nothing,
             nothing,
-            nothing,
-            Action::Send(ESCAPE),
             Action::Send(b'b'),
             nothing,
             Action::Next,
