@@ -75,7 +75,6 @@ pub const WITHOUT_TEST: &[(&str, &str)] = &[
     ("QV-6", "the benchmark of exits in steady state is being written"),
     ("QV-52", "the test of a doorbell storm on the machine is being written"),
     ("MZ-3", "the test of the passed-through clock is being written"),
-    ("MZ-4", "the benchmark of exits in steady state is being written"),
 ];
 
 /// Tests by requirement: identifier to `file: function` (or the file alone).

@@ -42,3 +42,33 @@ fn links_between_documents_lead_somewhere() {
         }
     }
 }
+
+/// Paths that a reader makes or that a benchmark writes, by what they start with.
+const MADE_BY_READERS: &[&str] = &["systems/mine", "guests/display", "boards/NAME", "docs/measurements.json"];
+
+#[test]
+fn files_and_tests_that_documents_name_exist() {
+    let mut named = 0;
+    let documents = bulkhead_ledger::files(&["docs"], &[".md"]);
+    // Generated chapters repeat what the sources say, other projects' paths included.
+    for (path, text) in documents.iter().filter(|(path, _)| !path.starts_with(FOLDER)) {
+        for token in text.split('`').skip(1).step_by(2).filter(|token| is_path(token)) {
+            let (file, function) = token.split_once(": ").unwrap_or((token, ""));
+            let found = bulkhead_ledger::repository().join(file);
+            assert!(found.exists(), "{path} names `{file}`, which does not exist");
+            let has_function = function.is_empty() || page::read(file).contains(&format!("fn {function}("));
+            assert!(has_function, "{path} names the test `{function}`, which is not in {file}");
+            named += 1;
+        }
+    }
+    assert!(named > 100, "only {named} names were recognised");
+}
+
+/// Tells a path of the repository from other words in code letters.
+fn is_path(token: &str) -> bool {
+    let first = token.split('/').next().unwrap_or_default();
+    let is_folder = bulkhead_ledger::CODE_FOLDERS.contains(&first) || matches!(first, "boards" | "docs" | "systems");
+    let is_plain =
+        !token.contains(['*', '$', '<', '\n']) && !MADE_BY_READERS.iter().any(|made| token.starts_with(made));
+    token.contains('/') && is_folder && is_plain
+}

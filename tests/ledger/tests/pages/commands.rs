@@ -27,7 +27,7 @@ fn with_arguments(name: &str) -> Option<Command> {
 }
 
 /// The chapter about the command line.
-pub fn page() -> String {
+pub(super) fn page() -> String {
     let mut text = String::from("# Commands\n\n") + &generated("`tool/src/main.rs` and the arguments of each command");
     let commands = variants(&page::read("tool/src/main.rs"));
     assert!(commands.len() >= 10, "{commands:?}");
@@ -53,7 +53,7 @@ pub fn page() -> String {
 }
 
 /// The chapter about exit codes.
-pub fn exit_codes() -> String {
+pub(super) fn exit_codes() -> String {
     let from = generated("`tool/run/src/error.rs`");
     let mut text = format!(
         "# Exit codes\n\n{from}`check`, `build`, `inspect`, `verify`, `explain` and `schema` use 0 to 3; the commands that look at a machine use all.\n\n{}",

@@ -19,7 +19,7 @@ fn table(titles: &[&str], items: &[Item]) -> String {
 }
 
 /// The chapter about what a guest sees.
-pub fn guest() -> String {
+pub(super) fn guest() -> String {
     let hypercall = source("hypercall");
     let (calls, management) = hypercall.split_once("pub mod management").expect("the module of registers");
     let answers: Vec<Item> = constants(calls, "").into_iter().filter(|item| !item.name.starts_with("CALL_")).collect();
@@ -61,7 +61,7 @@ fn registers(management: &str) -> Vec<Item> {
 }
 
 /// The chapter about counters and trace records.
-pub fn counters() -> String {
+pub(super) fn counters() -> String {
     let observe = source("observe");
     let documented = entries(&observe);
     let mut text = String::from("# Counters and trace records\n\n") + &generated("`core/abi/src/observe.rs`");
@@ -84,7 +84,7 @@ fn trace_kinds(observe: &str) -> Vec<Item> {
 }
 
 /// The chapter about limits.
-pub fn limits() -> String {
+pub(super) fn limits() -> String {
     let mut text = String::from("# Limits\n\n") + &generated("`core/abi`");
     text += "The plan has fixed-size tables, so that the monitor needs no parser. `bulkhead check` refuses what does not fit, with a code.\n\n";
     let all = [source("lib"), source("plan"), source("guest")].concat();

@@ -10,7 +10,7 @@ use bulkhead_ledger::table::{cell, head, row};
 use std::fmt::Write;
 
 /// Returns every generated chapter: file name and text.
-pub fn all() -> Vec<(&'static str, String)> {
+pub(crate) fn all() -> Vec<(&'static str, String)> {
     vec![
         ("commands.md", commands::page()),
         ("exit-codes.md", commands::exit_codes()),

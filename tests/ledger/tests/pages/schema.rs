@@ -5,14 +5,14 @@ use bulkhead_ledger::table::{cell, head, row};
 use serde_json::Value;
 
 /// The chapter about `system.toml`.
-pub fn system() -> String {
+pub(super) fn system() -> String {
     let title = "# Keys of the system description\n\n";
     let from = generated("`tool/description/src/description.rs` (`bulkhead schema system` prints the JSON Schema)");
     format!("{title}{from}{QUANTITIES}{}", chapters(&bulkhead_description::schema::description()))
 }
 
 /// The chapter about board files.
-pub fn board() -> String {
+pub(super) fn board() -> String {
     let from = generated("`tool/description/src/board.rs` (`bulkhead schema board` prints the JSON Schema)");
     format!("# Keys of a board file\n\n{from}{}", chapters(&bulkhead_description::schema::board()))
 }
