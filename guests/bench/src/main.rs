@@ -16,7 +16,7 @@ use bulkhead_sdk::{
     interrupt::{self, VIRTUAL_TIMER},
     print, println,
 };
-use measure::{Range, Waiting, repeat};
+use measure::{Range, repeat};
 
 bulkhead_sdk::entry!(main);
 
@@ -71,8 +71,8 @@ fn measure_interrupts(samples: u64) {
     interrupt::enable(VIRTUAL_TIMER);
     interrupt::enable(measure::SGI);
     let (busy, idle, sgi) = measure::with_own_vectors(|| {
-        let busy = repeat(samples, || measure::timer(Waiting::Busy));
-        let idle = repeat(samples, || measure::timer(Waiting::Idle));
+        let busy = repeat(samples, measure::timer_busy);
+        let idle = repeat(samples, measure::timer_idle);
         let sgi = measure::own_sgi().map(|_| repeat(samples, || measure::own_sgi().unwrap_or(u64::MAX)));
         (busy, idle, sgi)
     });

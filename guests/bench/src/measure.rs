@@ -17,15 +17,6 @@ unsafe extern "C" {
 /// PSCI_VERSION, a call that every conduit answers.
 const PSCI_VERSION: u64 = 0x8400_0000;
 
-/// How the core waits for the interrupt.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// In a loop of instructions.
-    Busy,
-    /// In WFI.
-    Idle,
-}
-
 /// Smallest and largest of some samples.
 pub(crate) struct Range {
     pub(crate) minimum_ticks: u64,
@@ -58,10 +49,11 @@ pub(crate) fn with_own_vectors<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Compare value of the virtual timer to the first instruction of its handler.
-pub(crate) fn timer(waiting: Waiting) -> u64 {
-    /// Far enough away for the core to be waiting.
-    const DELAY_TICKS: u64 = 500;
+/// Far enough away for the core to be waiting when it comes.
+const DELAY_TICKS: u64 = 500;
+
+/// Compare value of the virtual timer to the first instruction of its handler, while the core runs instructions.
+pub(crate) fn timer_busy() -> u64 {
     let compare = bulkhead_sdk::cpu::counter_ticks() + DELAY_TICKS;
     let entered: u64;
     // SAFETY: own vectors are installed (the one caller is in `with_own_vectors`): the handler changes x20 and x21, which
@@ -73,14 +65,38 @@ pub(crate) fn timer(waiting: Waiting) -> u64 {
             "msr CNTV_CTL_EL0, {one}",
             "msr DAIFClr, #2",
             "2:",
-            "cbz {idle}, 3f",
-            "wfi",
-            "3:",
             "cbz x20, 2b",
             "msr DAIFSet, #2",
             compare = in(reg) compare,
             one = in(reg) 1u64,
-            idle = in(reg) u64::from(waiting == Waiting::Idle),
+            out("x20") entered,
+            out("x21") _,
+            options(nostack, preserves_flags),
+        );
+    }
+    entered.wrapping_sub(compare)
+}
+
+/// As [`timer_busy`], while the core sleeps in WFI with interrupts masked, as idle loops of operating systems do.
+///
+/// Unmasked, the interrupt could come just before the WFI, which then would wait for ever. So the instruction that
+/// unmasks is part of the result, on the bare board as well.
+pub(crate) fn timer_idle() -> u64 {
+    let compare = bulkhead_sdk::cpu::counter_ticks() + DELAY_TICKS;
+    let entered: u64;
+    // SAFETY: as in `timer_busy`.
+    unsafe {
+        asm!(
+            "mov x20, #0",
+            "msr CNTV_CVAL_EL0, {compare}",
+            "msr CNTV_CTL_EL0, {one}",
+            "2:",
+            "wfi",
+            "msr DAIFClr, #2",
+            "msr DAIFSet, #2",
+            "cbz x20, 2b",
+            compare = in(reg) compare,
+            one = in(reg) 1u64,
             out("x20") entered,
             out("x21") _,
             options(nostack, preserves_flags),
@@ -98,7 +114,7 @@ pub(crate) fn own_sgi() -> Option<u64> {
     const PATIENCE: u64 = 10_000;
     let value = (u64::from(SGI.0) << 24) | (1 << bulkhead_sdk::cpu::vcpu());
     let (entered, before): (u64, u64);
-    // SAFETY: as in `timer`; the interrupt is this core's own.
+    // SAFETY: as in `timer_busy`; the interrupt is this core's own.
     unsafe {
         asm!(
             "mov x20, #0",
