@@ -88,7 +88,10 @@ impl FakeMachine {
 
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |value, _| if value & 1 == 1 { (value >> 1) ^ 0x82f6_3b78 } else { value >> 1 })
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |value, _| if value & 1 == 1 { (value >> 1) ^ 0x82f6_3b78 } else { value >> 1 },
+        )
     })
 }
 
@@ -152,7 +155,10 @@ impl Machine for FakeMachine {
         self.note(Event::SendSgi(value));
     }
     fn free_list_registers(&self) -> u32 {
-        self.list.iter().enumerate().fold(0, |free, (index, value)| if value.get() >> 62 == 0 { free | 1 << index } else { free })
+        self.list
+            .iter()
+            .enumerate()
+            .fold(0, |free, (index, value)| if value.get() >> 62 == 0 { free | 1 << index } else { free })
     }
     fn list_register(&self, index: u32) -> u64 {
         self.list.get(index as usize).map_or(0, Cell::get)

@@ -51,7 +51,7 @@ pub struct CoreHead {
     pub frame: GuestFrame,
     /// Stack for handlers.
     pub stack_top: u64,
-    /// Address of 256 list-register values by INTID; 0 in an entry sends that interrupt to the slow path.
+    /// Address of 256 priorities by INTID; 0 sends that interrupt to the slow path (guests cannot have priority 0).
     pub fast_table: u64,
     /// Address of the first counter value ([`bulkhead_abi::observe::Counter::Exits`], then `Interrupt`).
     pub counters: u64,

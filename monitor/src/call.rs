@@ -3,20 +3,20 @@
 use crate::observe::at;
 use crate::state::{Core, RunState, command, report, vcpu_state};
 use bulkhead_abi::ABI_VERSION;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
     CALL_DOORBELL, CALL_HEARTBEAT, CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS,
 };
 use bulkhead_abi::observe::{Counter, TRACE_DOORBELL, TRACE_EXIT};
 use bulkhead_abi::plan::FLAG_MANAGES;
 use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage};
-use bulkhead_abi::PhysicalAddress;
 use bulkhead_arch::Machine;
 use bulkhead_emulation::pci::ManagementPort;
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_sched::limiter::{self, Verdict};
 use core::mem::offset_of;
-use zerocopy::IntoBytes;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use zerocopy::IntoBytes;
 
 /// Exception class in the trace record of a call, whether it came by HVC or SMC.
 const CLASS_CALL: u32 = 0x16;
@@ -80,7 +80,8 @@ impl<M: Machine> Core<M> {
     /// Rings a doorbell: the limiter decides, then the receiver's spare interrupt becomes pending (CH-30, CH-31, CH-35).
     pub fn ring_doorbell(&mut self, index: u64) -> u64 {
         let count = u64::from(self.partition.doorbell_count);
-        let entry = usize::try_from(index).ok().filter(|_| index < count).and_then(|at| self.partition.doorbells.get(at));
+        let entry =
+            usize::try_from(index).ok().filter(|_| index < count).and_then(|at| self.partition.doorbells.get(at));
         let Some(doorbell) = entry else { return self.deny(INVALID_PARAMETERS) };
         let passed = doorbell.period_ticks == 0 || {
             let word = self.machine.atomic(doorbell.words);
@@ -137,7 +138,8 @@ impl<M: Machine> Core<M> {
     }
 
     fn affinity_info(&self, target: u64) -> u64 {
-        let words = psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
+        let words =
+            psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
         match words.map(|words| words.state.load(Acquire)) {
             None => self.deny(INVALID_PARAMETERS),
             Some(vcpu_state::OFF) => psci::AFFINITY_OFF,

@@ -180,11 +180,11 @@ impl<M: Machine> Core<M> {
         best.map(|(_, intid)| intid)
     }
 
-    /// Sets the fast-path value of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
+    /// Sets the fast-path priority of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
     pub fn priority_changed(&self, intid: u32, priority: u8) {
         // SGIs and doorbells of PCI functions need the slow path.
         let slow = intid < 16 || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
-        let value = if slow { 0 } else { list_value(intid, priority) };
+        let value = if slow { 0 } else { priority };
         if intid < 32 {
             if let Some(entry) = self.fast_entries().get(intid as usize) {
                 entry.store(value, Relaxed);

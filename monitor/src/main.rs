@@ -11,9 +11,7 @@ fn main() {
 mod target {
     use bulkhead_abi::PhysicalAddress;
     use bulkhead_abi::image::{CoreBoot, ImageHeader};
-    use bulkhead_abi::observe::{
-        CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord,
-    };
+    use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord};
     use bulkhead_abi::plan::{CorePlan, PartitionPlan};
     use bulkhead_arch::aarch64::{self, HandlerReturn, Hardware};
     use bulkhead_arch::{CoreHead, Machine};
@@ -74,7 +72,8 @@ mod target {
         unsafe { aarch64::enter(&raw mut core.head) }
     }
 
-    const _: () = assert!(size_of::<ThisCore>() <= 4096, "a core's private data is two pages");
+    const _: () = assert!(size_of::<ThisCore>() <= 4096, "a core's private data is one page");
+    const _: () = assert!(size_of::<Shared>() <= 4096, "what the cores of a partition share is one page");
 
     /// Synchronous exit.
     #[unsafe(no_mangle)]
@@ -128,7 +127,8 @@ mod target {
     fn crash(counters: PhysicalAddress, kind: u64, detail: u64, location: Option<&core::panic::Location<'_>>) -> ! {
         let machine = Hardware;
         let base = counters.0.wrapping_add(offset_of!(CounterPage, crash) as u64);
-        let word = |offset: usize, value: u64| machine.store64(PhysicalAddress(base.wrapping_add(offset as u64)), value);
+        let word =
+            |offset: usize, value: u64| machine.store64(PhysicalAddress(base.wrapping_add(offset as u64)), value);
         let registers = machine.exit_registers();
         word(offset_of!(CrashRecord, kind), kind);
         word(offset_of!(CrashRecord, syndrome), aarch64::syndrome());

@@ -3,9 +3,7 @@
 use crate::state::Core;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
-use bulkhead_abi::observe::{
-    COUNTERS_MAGIC, Counter, CounterPage, TRACE_HEADER_BYTES, TRACE_MAGIC, TraceHeader,
-};
+use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_HEADER_BYTES, TRACE_MAGIC, TraceHeader};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
 

@@ -6,17 +6,15 @@ use bulkhead_arch::{CoreHead, GuestFrame, Machine};
 use bulkhead_emulation::gic::OwnedInterrupts;
 use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// INTIDs in a fast table.
 pub const FAST_ENTRIES: usize = MAX_INTID as usize;
-/// Most vCPUs of a partition (their fast tables fill the shared pages).
-pub const MAX_VCPUS: usize = 6;
 /// Restarts remembered for the policy's window.
 pub const RESTART_HISTORY: usize = bulkhead_abi::plan::MAX_RESTARTS as usize;
 
 /// A fast table that sends everything to the slow path: used while tracing, in `direct` mode and before start.
-pub static EMPTY_FAST_TABLE: [u64; FAST_ENTRIES] = [0; FAST_ENTRIES];
+pub static EMPTY_FAST_TABLE: [u8; FAST_ENTRIES] = [0; FAST_ENTRIES];
 
 /// Power state of a vCPU as its siblings see it (PSCI AFFINITY_INFO).
 pub mod vcpu_state {
@@ -85,8 +83,8 @@ pub struct Shared {
     pub uart: Pl011State,
     /// Virtual PCI bus.
     pub pci: PciState,
-    /// List-register values by vCPU and INTID (see `arch`); 0 = slow path.
-    pub fast: [[AtomicU64; FAST_ENTRIES]; MAX_VCPUS],
+    /// Priorities by vCPU and INTID, from which the vectors make list-register values; 0 = slow path.
+    pub fast: [[AtomicU8; FAST_ENTRIES]; MAX_CORES],
 }
 
 /// Whether the core's guest can go on.
@@ -197,7 +195,7 @@ impl<M: Machine> Core<M> {
     }
 
     /// Returns this vCPU's fast table.
-    pub fn fast_entries(&self) -> &'static [AtomicU64; FAST_ENTRIES] {
+    pub fn fast_entries(&self) -> &'static [AtomicU8; FAST_ENTRIES] {
         let tables = &self.shared.fast;
         tables.get(self.plan.vcpu as usize).unwrap_or(&tables[0])
     }

@@ -209,10 +209,10 @@ impl Machine for Hardware {
     fn inject_synchronous(&self, syndrome: u64) {
         let state = read_register!("spsr_el2");
         let offset = match state & 0x1f {
-            0x5 => 0x200,                     // EL1h
-            0x4 => 0x000,                     // EL1t
+            0x5 => 0x200,                      // EL1h
+            0x4 => 0x000,                      // EL1t
             mode if mode & 0x10 == 0 => 0x400, // EL0, AArch64
-            _ => 0x600,                       // EL0, AArch32
+            _ => 0x600,                        // EL0, AArch32
         };
         write_register!("spsr_el1", state);
         write_register!("elr_el1", read_register!("elr_el2"));

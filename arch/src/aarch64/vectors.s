@@ -65,11 +65,14 @@ bulkhead_vectors:
     cmp     x1, #{FAST_ENTRIES}
     b.hs    bulkhead_interrupt
     ldr     x0, [sp, #{HEAD_FAST}]
-    ldr     x0, [x0, x1, lsl #3]
-    cbz     x0, bulkhead_interrupt
+    ldrb    w0, [x0, x1]
+    cbz     w0, bulkhead_interrupt
     mrs     x2, S3_4_C12_C11_5      // ICH_ELRSR_EL2
     tbz     w2, #0, bulkhead_interrupt
-    msr     S3_4_C12_C12_0, x0      // ICH_LR0_EL2
+    orr     x2, x1, x1, lsl #32     // virtual and physical INTID
+    orr     x2, x2, x0, lsl #48     // priority
+    orr     x2, x2, #0x7000000000000000 // pending, hardware, group 1
+    msr     S3_4_C12_C12_0, x2      // ICH_LR0_EL2
     msr     S3_0_C12_C12_1, x1      // ICC_EOIR1_EL1: priority drop
     ldr     x2, [sp, #{HEAD_COUNTERS}]
     ldp     x0, x1, [x2]            // exits, interrupts

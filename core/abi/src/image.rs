@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"BULKHEAD");
 
 /// Bytes of a core's stack; the page below it is not mapped on that core.
-pub const STACK_BYTES: u64 = 16 << 10;
+pub const STACK_BYTES: u64 = 4 << 10;
 
 /// Where one core's boot code finds its stack, tables and plan. All addresses are physical (the EL2 map is identity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -34,7 +34,8 @@ pub const MODE_DIRECT: u32 = 2;
 /// HCR_EL2 for `mapped`: VM, SWIO, FMO, IMO, AMO, TID3? no, TSC, TIDCP, TACR, TSW, RW.
 ///
 /// Bits (Arm ARM D17.2.48): VM 0, SWIO 1, FMO 3, IMO 4, AMO 5, TSC 19, TIDCP 20, TACR 21, TSW 22, RW 31.
-pub const HCR_MAPPED: u64 = (1 << 31) | (1 << 22) | (1 << 21) | (1 << 20) | (1 << 19) | (1 << 5) | (1 << 4) | (1 << 3) | (1 << 1) | 1;
+pub const HCR_MAPPED: u64 =
+    (1 << 31) | (1 << 22) | (1 << 21) | (1 << 20) | (1 << 19) | (1 << 5) | (1 << 4) | (1 << 3) | (1 << 1) | 1;
 /// HCR_EL2 for `direct`: as [`HCR_MAPPED`] without FMO and IMO.
 pub const HCR_DIRECT: u64 = HCR_MAPPED & !((1 << 4) | (1 << 3));
 /// VTCR_EL2: 39-bit guest addresses, start at level 1, 4 KiB, write-back inner-shareable walks, 40-bit output

@@ -22,9 +22,9 @@ use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 
 /// Private data of one core.
-pub const CORE_DATA_BYTES: u64 = 8 << 10;
+pub const CORE_DATA_BYTES: u64 = 4 << 10;
 /// Monitor state shared by the cores of one partition.
-pub const SHARED_BYTES: u64 = 16 << 10;
+pub const SHARED_BYTES: u64 = 4 << 10;
 /// Entries of a console ring.
 pub const CONSOLE_ENTRIES: u64 = 1 << 14;
 /// Bytes of a console ring, header included.

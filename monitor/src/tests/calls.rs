@@ -55,7 +55,10 @@ fn cpu_on_starts_own_vcpus_once() {
     assert_eq!(call(lead, CPU_ON, [1, entry, 0]), (-5i64) as u64, "on pending");
     let sibling = &mut both[1];
     sibling.interrupt(15);
-    assert_eq!((sibling.run, sibling.machine.guest_program_counter(), sibling.head.frame.x[0]), (RunState::Running, entry, 0x77));
+    assert_eq!(
+        (sibling.run, sibling.machine.guest_program_counter(), sibling.head.frame.x[0]),
+        (RunState::Running, entry, 0x77)
+    );
     assert_eq!(call(&mut both[0], CPU_ON, [1, entry, 0]), (-4i64) as u64, "already on");
     assert_eq!(call(&mut both[0], 0xc400_0004, [1, 0, 0]), 0, "AFFINITY_INFO: on");
 }
@@ -83,7 +86,8 @@ fn system_off_and_reset_are_a_state_and_a_policy() {
     call(&mut core, 0x8400_0008, [0; 3]);
     assert_eq!((core.run, state(&core)), (RunState::Off, (status::STATE_OFF, 0)));
     let mut plan = partition(1);
-    plan.health = HealthPlan { policy: POLICY_RESTART, max_restarts: 1, within_ticks: 100, backoff_ticks: 0, watchdog_ticks: 0 };
+    plan.health =
+        HealthPlan { policy: POLICY_RESTART, max_restarts: 1, within_ticks: 100, backoff_ticks: 0, watchdog_ticks: 0 };
     let mut core = running(plan);
     call(&mut core, 0x8400_0009, [0; 3]);
     assert_eq!((core.run, state(&core)), (RunState::Running, (status::STATE_RUNNING, REASON_REQUESTED)));
@@ -121,7 +125,10 @@ fn a_manager_posts_requests_and_reads_states_and_nobody_else_does() {
     assert_eq!(core.head.frame.x[1], u64::from(status::STATE_RUNNING));
     assert_eq!(call(&mut core, CALL_PARTITION_RESTART, [1, 0, 0]), SUCCESS);
     assert_eq!(core.machine.take_events(), [Event::SendSgi(15 << 24 | 1 << 6)]);
-    assert_eq!(core.machine.atomic(PhysicalAddress(OWN_MANAGE + 8)).load(Relaxed), 1 << 8 | u64::from(status::MANAGE_RESTART));
+    assert_eq!(
+        core.machine.atomic(PhysicalAddress(OWN_MANAGE + 8)).load(Relaxed),
+        1 << 8 | u64::from(status::MANAGE_RESTART)
+    );
     for target in [0, 2, 7, 8, u64::MAX] {
         assert_eq!(call(&mut core, CALL_PARTITION_RESTART, [target, 0, 0]), DENIED, "target {target}");
     }

@@ -9,8 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 fn restarting(max: u32, within: u64, backoff: u64) -> PartitionPlan {
     let mut plan = partition(1);
-    plan.health =
-        HealthPlan { policy: POLICY_RESTART, max_restarts: max, within_ticks: within, backoff_ticks: backoff, watchdog_ticks: 0 };
+    plan.health = HealthPlan {
+        policy: POLICY_RESTART,
+        max_restarts: max,
+        within_ticks: within,
+        backoff_ticks: backoff,
+        watchdog_ticks: 0,
+    };
     plan.segments[0] = Segment {
         destination: PhysicalAddress(RAM + 0x8_0000),
         source: PhysicalAddress(PRISTINE),
@@ -34,7 +39,8 @@ fn an_access_outside_everything_stops_the_partition_and_leaves_a_record() {
     core.machine.now.set(77);
     data_abort(&mut core, 0x7000_0123);
     assert_eq!((core.run, state(&core)), (RunState::Off, (status::STATE_STOPPED, status::REASON_DATA_ABORT)));
-    let word = |offset: usize| core.machine.load64(PhysicalAddress(STATUS + (offset_of!(StatusPage, fault) + offset) as u64));
+    let word =
+        |offset: usize| core.machine.load64(PhysicalAddress(STATUS + (offset_of!(StatusPage, fault) + offset) as u64));
     assert_eq!(word(offset_of!(FaultRecord, guest_address)), 0x7000_0123);
     assert_eq!(word(offset_of!(FaultRecord, program_counter)), 0x4008_1234);
     assert_eq!(word(offset_of!(FaultRecord, time_ticks)), 77);

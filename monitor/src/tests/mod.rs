@@ -11,7 +11,7 @@ use bulkhead_abi::{PhysicalAddress, name_from};
 use bulkhead_arch::Machine;
 use bulkhead_arch::fake::FakeMachine;
 use std::mem::offset_of;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use zerocopy::FromZeros;
 
 pub(crate) const STATUS: u64 = 0x5000_0000;
@@ -48,8 +48,14 @@ pub(crate) fn partition(vcpus: u32) -> PartitionPlan {
     plan.device_tree = bulkhead_abi::GuestAddress(0x400f_0000);
     plan.health.policy = POLICY_STOP;
     plan.lead_mpidr = [u64::MAX; 8];
-    plan.doorbells[0] =
-        DoorbellPlan { intid: 81, peer: 1, words: PhysicalAddress(0x5000_2000), period_ticks: 100, events: 2, channel: 0 };
+    plan.doorbells[0] = DoorbellPlan {
+        intid: 81,
+        peer: 1,
+        words: PhysicalAddress(0x5000_2000),
+        period_ticks: 100,
+        events: 2,
+        channel: 0,
+    };
     plan.doorbell_count = 1;
     plan
 }
@@ -61,7 +67,7 @@ fn shared() -> &'static Shared {
         heartbeats: AtomicU64::new(0),
         uart: Default::default(),
         pci: Default::default(),
-        fast: std::array::from_fn(|_| [const { AtomicU64::new(0) }; FAST_ENTRIES]),
+        fast: std::array::from_fn(|_| [const { AtomicU8::new(0) }; FAST_ENTRIES]),
     }))
 }
 

@@ -113,7 +113,10 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     let image = build(&system, &monitor)?;
     let verdict = bulkhead_verify::verify_bytes(&image);
     if !verdict.is_accepted() {
-        return Err(Failure { message: "the image does not pass `bulkhead verify`".to_owned(), code: exit_code::FAILURE });
+        return Err(Failure {
+            message: "the image does not pass `bulkhead verify`".to_owned(),
+            code: exit_code::FAILURE,
+        });
     }
     say("the finished image was read again: no page is writable by two partitions, no interrupt has two owners");
     say("reference run: the controller alone");
@@ -140,8 +143,11 @@ fn system_path(arguments: &DemoArguments) -> PathBuf {
 
 /// The same system as `bulkhead run` runs it: to look at with `attach` and `stats` for as long as one likes.
 fn run_interactively(arguments: &DemoArguments) -> Result<bool, Failure> {
-    let host = |cause: io::Error| Failure { message: format!("cannot start `bulkhead run`: {cause}"), code: exit_code::HOST };
-    println!("demo: in another terminal, `bulkhead attach linux` and `bulkhead stats` look into it; Ctrl-C here ends it");
+    let host =
+        |cause: io::Error| Failure { message: format!("cannot start `bulkhead run`: {cause}"), code: exit_code::HOST };
+    println!(
+        "demo: in another terminal, `bulkhead attach linux` and `bulkhead stats` look into it; Ctrl-C here ends it"
+    );
     let program = std::env::current_exe().map_err(host)?;
     let status = Command::new(program).arg("run").arg(system_path(arguments)).status().map_err(host)?;
     Ok(status.success())

@@ -70,11 +70,17 @@ fn control_claims(facts: &Facts) -> Vec<Claim> {
         ),
         claim(
             facts.control_exits == 0,
-            format!("{} exits to the monitor on control's core (its own {} calls apart)", facts.control_exits, facts.control_calls),
+            format!(
+                "{} exits to the monitor on control's core (its own {} calls apart)",
+                facts.control_exits, facts.control_calls
+            ),
         ),
         claim(
             facts.output_changed_bytes == 0 && facts.output_bytes > 0,
-            format!("{} of {} bytes of its output differ from a run alone", facts.output_changed_bytes, facts.output_bytes),
+            format!(
+                "{} of {} bytes of its output differ from a run alone",
+                facts.output_changed_bytes, facts.output_bytes
+            ),
         ),
     ]
 }
@@ -83,9 +89,15 @@ fn other_claims(facts: &Facts) -> Vec<Claim> {
     vec![
         claim(
             facts.linux_restarts == 1 && facts.linux_ended,
-            format!("Linux crashed its kernel, was restarted {} time(s) by policy and ended by itself", facts.linux_restarts),
+            format!(
+                "Linux crashed its kernel, was restarted {} time(s) by policy and ended by itself",
+                facts.linux_restarts
+            ),
         ),
-        claim(facts.telemetry_messages > 0, format!("Linux printed {} telemetry messages of the controller", facts.telemetry_messages)),
+        claim(
+            facts.telemetry_messages > 0,
+            format!("Linux printed {} telemetry messages of the controller", facts.telemetry_messages),
+        ),
         claim(
             facts.attacks_tried > 0 && facts.attacks_succeeded() == 0 && facts.attacks_unexpected() == 0,
             format!(
@@ -106,7 +118,10 @@ impl fmt::Display for Summary {
             writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
         }
         let (sent, limited) = self.facts.doorbells;
-        writeln!(f, "  Doorbells of the controller: {sent} let through, {limited} held back by the limiter; no data was lost.")?;
+        writeln!(
+            f,
+            "  Doorbells of the controller: {sent} let through, {limited} held back by the limiter; no data was lost."
+        )?;
         writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
         writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
     }

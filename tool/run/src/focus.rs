@@ -12,7 +12,8 @@ pub const NEXT: u8 = 0x1d;
 /// Returns the partitions that can have the focus, in its order.
 #[must_use]
 pub fn ring(plan: &ImagePlan) -> Vec<usize> {
-    let has_input = |partition: &usize| plan.cores.iter().any(|core| core.uart.0 != 0 && core.partition as usize == *partition);
+    let has_input =
+        |partition: &usize| plan.cores.iter().any(|core| core.uart.0 != 0 && core.partition as usize == *partition);
     (0..plan.partitions.len()).filter(has_input).collect()
 }
 

@@ -111,7 +111,9 @@ impl Session {
     fn send(&mut self, byte: u8) -> Result<(), RunError> {
         let Some(steps) = focus::steps_to(&self.visit.observer, self.partition) else {
             if !std::mem::replace(&mut self.said_deaf, true) {
-                write_out(b"\r\n[this partition takes no input: it has no virtual UART, or its interrupts are direct]\r\n")?;
+                write_out(
+                    b"\r\n[this partition takes no input: it has no virtual UART, or its interrupts are direct]\r\n",
+                )?;
             }
             return Ok(());
         };
@@ -237,16 +239,8 @@ mod tests {
         let mut escape = Escape::default();
         let actions: Vec<_> = b"a\x1dxb\x1dn\x1dq".iter().map(|byte| escape.take(*byte)).collect();
         let nothing = Action::Nothing;
-        let expected = [
-            Action::Send(b'a'),
-            nothing,
-            nothing,
-            Action::Send(b'b'),
-            nothing,
-            Action::Next,
-            nothing,
-            Action::Leave,
-        ];
+        let expected =
+            [Action::Send(b'a'), nothing, nothing, Action::Send(b'b'), nothing, Action::Next, nothing, Action::Leave];
         assert_eq!(actions, expected);
     }
 }
