@@ -56,4 +56,5 @@ fn collect(root: &Path, folder: &Path, endings: &[&str], found: &mut Vec<(String
 }
 
 /// Folders with code of the project.
-pub const CODE_FOLDERS: &[&str] = &["arch", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];
+pub const CODE_FOLDERS: &[&str] =
+    &["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];

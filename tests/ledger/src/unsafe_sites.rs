@@ -74,7 +74,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("At EL2", &["core/abi", "core/emulation", "core/sched", "arch", "monitor"]),
     ("Shared by guests and tools", &["core/channel", "core/plan"]),
     ("In guests", &["sdk", "guests", "linux"]),
-    ("On the host", &["tool", "tests", "fuzz"]),
+    ("On the host", &["tool", "tests", "bench", "fuzz"]),
 ];
 
 /// Makes the ledger; reasons are taken from the text of the old one.

@@ -106,7 +106,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("Planner and ports, shared by several programs", &["core/plan", "core/channel"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
-    ("Build and test programs on the host", &["linux/initramfs", "tests"]),
+    ("Build and test programs on the host", &["linux/initramfs", "tests", "bench"]),
 ];
 
 fn tables(metadata: &Value, known: &BTreeMap<String, String>) -> String {
