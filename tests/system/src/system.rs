@@ -3,10 +3,11 @@
 use crate::LIMIT;
 use crate::assemble::Program;
 use crate::slot::Slot;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_description::{Options, find_above, load_text};
-use bulkhead_plan::model;
+use bulkhead_plan::{Area, AreaKind, model};
 use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub struct System {
     pub model: model::System,
     /// The boot image; a test may damage it before the start.
     pub image: Vec<u8>,
+    /// What lies where in physical memory.
+    pub areas: Vec<Area>,
 }
 
 impl System {
@@ -83,7 +86,8 @@ impl System {
             .unwrap_or_else(|report| panic!("{}\nIf a guest is missing, run `./x build`.", report.to_text(false)));
         let image = bulkhead_image::build_image(&loaded.system, &monitor)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self { model: loaded.system, image: image.bytes }
+        let areas = image.plan.areas();
+        Self { model: loaded.system, image: image.bytes, areas }
     }
 
     /// Starts the system.
@@ -115,6 +119,16 @@ impl System {
         let mut options = options.unwrap_or_else(|error| panic!("{error}"));
         change(&mut options);
         Running::start(options)
+    }
+
+    /// Returns an area of physical memory by its use.
+    ///
+    /// # Panics
+    /// When the system has none of that use.
+    #[must_use]
+    pub fn area(&self, kind: AreaKind) -> Area {
+        let found = self.areas.iter().find(|area| area.kind == kind);
+        *found.unwrap_or_else(|| panic!("the system has no area {kind:?}"))
     }
 
     /// Returns the plan in the image.
@@ -221,6 +235,33 @@ impl Running {
     #[must_use]
     pub fn texts(&self, partition: &str) -> Vec<String> {
         self.machine.lines(partition).map(|line| line.text.clone()).collect()
+    }
+
+    /// Copies physical memory.
+    ///
+    /// # Panics
+    /// When the range is not in RAM.
+    #[must_use]
+    pub fn copy(&self, address: PhysicalAddress, bytes: u64) -> Vec<u8> {
+        let mut copy = vec![0; usize::try_from(bytes).expect("it fits this host")];
+        assert!(self.machine.ram().copy_at(address, &mut copy), "{bytes} bytes at {address} are in RAM");
+        copy
+    }
+
+    /// Fails the test if a byte of the image in RAM is not what it was: monitor text, read-only data, plans, tables and
+    /// pristine guest images are never written.
+    ///
+    /// # Panics
+    /// With the first address that differs.
+    pub fn assert_image_intact(&self, system: &System) {
+        let start = self.watch().plan().header.image_start;
+        let now = self.copy(start, system.image.len() as u64);
+        let differs = now.iter().zip(&system.image).position(|(now, built)| now != built);
+        if let Some(offset) = differs {
+            let address = start.0 + offset as u64;
+            let area = system.areas.iter().find(|area| (area.address.0..area.end()).contains(&address));
+            panic!("the image in RAM changed at {address:#x}, in {:?}", area.map(|area| area.kind));
+        }
     }
 
     /// Fails the test if a monitor left a crash record.

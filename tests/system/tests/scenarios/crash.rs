@@ -21,7 +21,8 @@ fn reference() -> Vec<Vec<u8>> {
 /// it; the controller's exits do not move and no byte of its output changes.
 #[test]
 fn a_crashed_kernel_comes_back_as_often_as_its_policy_says() {
-    let mut running = System::named("crash").start();
+    let system = System::named("crash");
+    let mut running = system.start();
     running.line("control", "period 20 ");
     let exits_before = running.counter("control", Counter::Exits);
     let first = running.wait_for_status("linux", "first start", |status| status.state == STATE_RUNNING);
@@ -52,6 +53,7 @@ fn a_crashed_kernel_comes_back_as_often_as_its_policy_says() {
     assert_eq!(running.counter("control", Counter::Exits), exits_before, "exits on the controller's core");
     assert_eq!(running.counter("control", Counter::Fault), 0);
     running.assert_no_crash();
+    running.assert_image_intact(&system);
     let printed: Vec<_> = running.lines("control").map(|line| line.bytes.clone()).collect();
     let reference = reference();
     assert!(printed.len() > 20, "{} lines", printed.len());

@@ -1,10 +1,13 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
+mod boot;
+mod counting;
 mod crash;
 mod device;
 mod faults;
 mod freertos;
 mod hello;
+mod isolation;
 mod linux;
 mod manage;
 mod repeat;
