@@ -47,7 +47,10 @@ pub const COVERED: &[Requirement] = &[
     ),
     requirement("QV-50", "Channel pages are mapped into the partitions named and into no other."),
     requirement("QV-51", "A status word at each end; the receiver may poll; a doorbell is optional."),
-    requirement("QV-52", "Ends of a channel have rates of their own; what one costs the other is bounded (by a core each, and the limiter)."),
+    requirement(
+        "QV-52",
+        "Ends of a channel have rates of their own; what one costs the other is bounded (by a core each, and the limiter).",
+    ),
     requirement("QV-53", "Damage to a channel harms its two ends at most; messages carry sequence and checksum."),
     requirement("QV-70", "A fault is detected: stage-2 fault, or a call of the guest."),
     requirement("QV-74", "A partition restarts without a reboot and others do not change."),
