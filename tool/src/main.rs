@@ -4,6 +4,7 @@
 //! a task can be used without the command line and this file stays a table.
 #![forbid(unsafe_code)]
 
+use bulkhead_bench as bench;
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_image as image;
@@ -50,6 +51,8 @@ enum Command {
     Trace(machine::TraceArguments),
     /// Run the demonstration: a crash, many attacks, and a controller that notices nothing.
     Demo(demo::DemoArguments),
+    /// Measure every promised number and compare it with its ceiling.
+    Bench(bench::BenchArguments),
     /// Explain a code such as BH0101, or list all codes.
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => machine::stats(&arguments),
         Command::Trace(arguments) => machine::trace(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),
         Command::Schema(arguments) => description::schema(&arguments),
     }

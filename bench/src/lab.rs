@@ -1,0 +1,170 @@
+//! Builds and runs the systems of the benchmark, and keeps what a run found for the rows that share it.
+
+use crate::Failure;
+use bulkhead_description::{Options, find_above, load_text};
+use bulkhead_image::{Image, build_image};
+use bulkhead_plan::model::System;
+use bulkhead_run::{Machine, MachineOptions};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Where `./x` puts the monitor, below the repository.
+const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
+/// The longest a run may take on a slow host; no run that works comes near it.
+const RUN_LIMIT: Duration = Duration::from_secs(900);
+
+/// The descriptions, by file name below `bench/systems`.
+const SYSTEMS: &[(&str, &str)] = &[
+    ("control", include_str!("../systems/control.toml")),
+    ("doorbell", include_str!("../systems/doorbell.toml")),
+    ("linux", include_str!("../systems/linux.toml")),
+    ("paths", include_str!("../systems/paths.toml")),
+    ("rtos", include_str!("../systems/rtos.toml")),
+    ("sgi", include_str!("../systems/sgi.toml")),
+];
+
+/// A description with some of its text replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variant<'a> {
+    /// Name of the file without its ending.
+    pub(crate) name: &'static str,
+    /// (text, its replacement).
+    pub(crate) changes: &'a [(&'a str, &'a str)],
+}
+
+/// Everything rows need to measure.
+pub(crate) struct Lab {
+    /// The monitor's ELF file.
+    pub(crate) monitor: Vec<u8>,
+    options: Options,
+    cache: RefCell<HashMap<String, Rc<dyn Any>>>,
+    runs: RefCell<Vec<String>>,
+}
+
+impl Lab {
+    /// Finds monitor and guests.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
+        let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
+        let monitor = std::fs::read(&path).map_err(|cause| {
+            Failure::host(format!(
+                "cannot read the monitor {}: {cause}. Build everything with `./x build`.",
+                path.display()
+            ))
+        })?;
+        let options = Options::from_environment(None);
+        Ok(Self { monitor, options, cache: RefCell::default(), runs: RefCell::default() })
+    }
+
+    /// Returns what `make` found when it was first called for this key.
+    pub(crate) fn once<T: Any>(&self, key: &str, make: impl FnOnce() -> Result<T, Failure>) -> Result<Rc<T>, Failure> {
+        let known = self.cache.borrow().get(key).cloned();
+        if let Some(known) = known.and_then(|known| known.downcast::<T>().ok()) {
+            return Ok(known);
+        }
+        let made = Rc::new(make()?);
+        self.cache.borrow_mut().insert(key.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// Returns the commands of the runs since the last call.
+    pub(crate) fn take_runs(&self) -> Vec<String> {
+        self.runs.take()
+    }
+
+    /// Reads a built guest.
+    pub(crate) fn guest(&self, file: &str) -> Result<Vec<u8>, Failure> {
+        let path = self.guest_path(file);
+        std::fs::read(&path).map_err(|cause| {
+            Failure::host(format!("cannot read the guest {}: {cause}. Build it with `./x guests`.", path.display()))
+        })
+    }
+
+    /// Returns where a built guest is.
+    pub(crate) fn guest_path(&self, file: &str) -> PathBuf {
+        self.options.guests.clone().unwrap_or_else(|| PathBuf::from("target/guests")).join(file)
+    }
+
+    /// Checks a description.
+    pub(crate) fn system(&self, variant: Variant<'_>) -> Result<System, Failure> {
+        let file = format!("bench/systems/{}.toml", variant.name);
+        let known = SYSTEMS.iter().find(|(name, _)| *name == variant.name);
+        let (_, text) = known.ok_or_else(|| Failure::wrong(format!("there is no {file}")))?;
+        let mut text = (*text).to_owned();
+        for (from, to) in variant.changes {
+            if !text.contains(from) {
+                return Err(Failure::wrong(format!("{file} has no `{from}` to replace")));
+            }
+            text = text.replace(from, to);
+        }
+        let loaded = load_text(Path::new(&file), &text, &self.options).map_err(|report| {
+            let message = report.to_text(false);
+            if report.has_environment_errors() { Failure::host(message) } else { Failure::wrong(message) }
+        })?;
+        Ok(loaded.system)
+    }
+
+    /// Builds the image of a system.
+    pub(crate) fn image(&self, system: &System) -> Result<Image, Failure> {
+        build_image(system, &self.monitor).map_err(|error| Failure::wrong(error.to_string()))
+    }
+
+    /// Runs a system to its end, with options changed by the caller.
+    pub(crate) fn run(
+        &self,
+        variant: Variant<'_>,
+        change: impl FnOnce(&mut MachineOptions),
+    ) -> Result<Machine, Failure> {
+        finish(self.start(variant, change)?)
+    }
+
+    /// Starts a system, with options changed by the caller.
+    pub(crate) fn start(
+        &self,
+        variant: Variant<'_>,
+        change: impl FnOnce(&mut MachineOptions),
+    ) -> Result<Machine, Failure> {
+        let system = self.system(variant)?;
+        let image = self.image(&system)?;
+        let mut options = MachineOptions::for_system(&system, image.bytes)?;
+        change(&mut options);
+        let mut built = format!("bulkhead build bench/systems/{}.toml -o IMAGE", variant.name);
+        for (from, to) in variant.changes {
+            built.push_str(&format!("\n  with `{to}` instead of `{from}`"));
+        }
+        self.start_options(&built, options)
+    }
+
+    /// Runs a guest on the bare board to its end.
+    pub(crate) fn run_bare(&self, file: &str, change: impl FnOnce(&mut MachineOptions)) -> Result<Machine, Failure> {
+        let mut options = MachineOptions::bare(self.guest(file)?);
+        change(&mut options);
+        finish(self.start_options(&format!("cp target/guests/{file} IMAGE"), options)?)
+    }
+
+    fn start_options(&self, preparation: &str, options: MachineOptions) -> Result<Machine, Failure> {
+        let counted = if options.counting.is_some() { "\n  with the plugin tests/plugin/count.c" } else { "" };
+        self.runs.borrow_mut().push(format!("{preparation}\n{}{counted}", options.shell_command("IMAGE", "RAM")));
+        Ok(Machine::start(options)?)
+    }
+}
+
+/// Waits for the end of a run.
+fn finish(mut machine: Machine) -> Result<Machine, Failure> {
+    machine.wait_for_end(RUN_LIMIT)?;
+    Ok(machine)
+}
+
+/// Returns the lines that the machine's own serial line printed.
+pub(crate) fn serial_lines(machine: &Machine) -> Vec<String> {
+    String::from_utf8_lossy(machine.serial_text()).lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Returns the lines of a partition.
+pub(crate) fn partition_lines(machine: &Machine, partition: &str) -> Vec<String> {
+    machine.lines(partition).map(|line| line.text.clone()).collect()
+}

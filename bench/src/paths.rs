@@ -1,0 +1,205 @@
+//! Paths through the monitor: what the guest `bench` measures of itself, and what a doorbell costs on both sides.
+
+use crate::Failure;
+use crate::lab::{Lab, Variant, partition_lines, serial_lines};
+use crate::outcome::Found;
+use bulkhead_abi::observe::Counter;
+use bulkhead_run::CountingOptions;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// `-icount shift=4`: an instruction takes 16 ns, one tick of the counter.
+pub(crate) const ONE_TICK_SHIFT: u8 = 4;
+
+/// Smallest and largest of the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    minimum: u64,
+    maximum: u64,
+}
+
+/// What the guest printed: a range for each of its rows.
+#[derive(Debug)]
+struct Printed(BTreeMap<String, Range>);
+
+impl Printed {
+    /// Reads lines `bench NAME min=A max=B n=N` between the first and the last one of the guest.
+    fn parse(lines: &[String]) -> Result<Self, Failure> {
+        if !lines.iter().any(|line| line == "bench done") {
+            let last = lines.last().map_or("nothing", String::as_str);
+            return Err(Failure::wrong(format!("the guest `bench` did not come to its end; it printed last: {last}")));
+        }
+        Ok(Self(lines.iter().filter_map(|line| range(line)).collect()))
+    }
+
+    fn row(&self, name: &str) -> Result<Range, Failure> {
+        let missing =
+            || Failure::wrong(format!("the guest `bench` printed no row `{name}`; rebuild it with `./x guests`"));
+        self.0.get(name).copied().ok_or_else(missing)
+    }
+}
+
+fn range(line: &str) -> Option<(String, Range)> {
+    let mut words = line.strip_prefix("bench ")?.split(' ');
+    let name = words.next()?.to_owned();
+    let mut number = |key: &str| words.next()?.strip_prefix(key)?.parse().ok();
+    let (minimum, maximum) = (number("min=")?, number("max=")?);
+    Some((name, Range { minimum, maximum }))
+}
+
+/// Where the guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Board,
+    Direct,
+    Mapped,
+    MappedTracing,
+}
+
+fn printed(lab: &Lab, place: Place) -> Result<Rc<Printed>, Failure> {
+    lab.once(&format!("paths {place:?}"), || {
+        let exact = |options: &mut bulkhead_run::MachineOptions| options.icount_shift = Some(ONE_TICK_SHIFT);
+        let changes: &[(&str, &str)] = match place {
+            Place::Board => {
+                let machine = lab.run_bare("bench.elf", exact)?;
+                return Printed::parse(&serial_lines(&machine));
+            }
+            Place::Direct => &[("interrupts = \"mapped\"", "interrupts = \"direct\"")],
+            Place::Mapped => &[],
+            Place::MappedTracing => &[("enabled = false", "enabled = true")],
+        };
+        let machine = lab.run(Variant { name: "paths", changes }, exact)?;
+        Printed::parse(&partition_lines(&machine, "bench"))
+    })
+}
+
+fn show(what: &str, range: Range) -> String {
+    if range.minimum == range.maximum {
+        format!("{what} {}", range.minimum)
+    } else {
+        format!("{what} {}..{}", range.minimum, range.maximum)
+    }
+}
+
+/// Largest latency in a partition less the smallest on the board, for a waiting and for a sleeping core.
+fn timer_extra(lab: &Lab, place: Place) -> Result<Found, Failure> {
+    let (board, partition) = (printed(lab, Place::Board)?, printed(lab, place)?);
+    let mut worst = 0.0_f64;
+    let mut details = Vec::new();
+    for (row, waiting) in [("timer", "busy core"), ("timer_idle", "core in WFI")] {
+        let (bare, ours) = (board.row(row)?, partition.row(row)?);
+        worst = worst.max(ours.maximum.saturating_sub(bare.minimum) as f64);
+        details.push(format!("{waiting}: {}, {}", show("bare board", bare), show("partition", ours)));
+    }
+    Ok(Found::new(worst, details))
+}
+
+pub(crate) fn timer_direct(lab: &Lab) -> Result<Found, Failure> {
+    timer_extra(lab, Place::Direct)
+}
+
+pub(crate) fn timer_mapped(lab: &Lab) -> Result<Found, Failure> {
+    timer_extra(lab, Place::Mapped)
+}
+
+/// The largest sample of one row in `mapped` mode.
+fn largest(lab: &Lab, row: &str) -> Result<Found, Failure> {
+    let range = printed(lab, Place::Mapped)?.row(row)?;
+    Ok(Found::new(range.maximum as f64, [show("over all samples", range)]))
+}
+
+pub(crate) fn hypercall(lab: &Lab) -> Result<Found, Failure> {
+    let mut found = largest(lab, "hypercall")?;
+    found.details.push(show("the same by SMC", printed(lab, Place::Mapped)?.row("hypercall_smc")?));
+    found.details.push(show("PSCI_VERSION", printed(lab, Place::Mapped)?.row("psci_version")?));
+    Ok(found)
+}
+
+pub(crate) fn gicd_read(lab: &Lab) -> Result<Found, Failure> {
+    let mut found = largest(lab, "gicd_isenabler_read")?;
+    found.details.push(show("GICD_ISENABLER write", printed(lab, Place::Mapped)?.row("gicd_isenabler_write")?));
+    found.details.push(show("GICR_ISENABLER0 read", printed(lab, Place::Mapped)?.row("gicr_isenabler_read")?));
+    Ok(found)
+}
+
+/// A byte through the virtual PL011 as a driver sends it: is there room, then the byte.
+pub(crate) fn console_byte(lab: &Lab) -> Result<Found, Failure> {
+    let printed = printed(lab, Place::Mapped)?;
+    let (flags, data) = (printed.row("console_flag_read")?, printed.row("console_byte")?);
+    let details = [show("flag register read", flags), show("data register write", data)];
+    Ok(Found::new((flags.maximum + data.maximum) as f64, details))
+}
+
+/// What recording adds to three paths that write one record each; the dearest counts.
+pub(crate) fn trace_record(lab: &Lab) -> Result<Found, Failure> {
+    let (off, on) = (printed(lab, Place::Mapped)?, printed(lab, Place::MappedTracing)?);
+    let mut worst = 0.0_f64;
+    let mut details = Vec::new();
+    for row in ["timer", "hypercall", "gicd_isenabler_read"] {
+        let (off, on) = (off.row(row)?, on.row(row)?);
+        let added = on.maximum.saturating_sub(off.minimum);
+        worst = worst.max(added as f64);
+        details.push(format!("{row}: {}, {}", show("off", off), show("on", on)));
+    }
+    Ok(Found::new(worst, details))
+}
+
+/// Monitor instructions on both cores of a run with so many doorbells.
+struct Doorbells {
+    sender: u64,
+    receiver: u64,
+}
+
+fn doorbells(lab: &Lab, samples: &str) -> Result<Doorbells, Failure> {
+    let variant = Variant { name: "doorbell", changes: &[("samples=1000", samples)] };
+    let machine = lab.run(variant, |options| {
+        options.icount_shift = Some(ONE_TICK_SHIFT);
+        options.counting = options.plan.as_ref().map(CountingOptions::for_monitor);
+    })?;
+    let said = partition_lines(&machine, "sender");
+    if said != ["bench sent refused=0"] {
+        return Err(Failure::wrong(format!("the sender of doorbells printed {said:?}")));
+    }
+    let counts = machine.counts()?;
+    let monitor = |core: usize| {
+        let range = counts.cores.get(core).and_then(|core| core.range("monitor"));
+        range.map(|range| range.since).ok_or_else(|| Failure::wrong(format!("core {core} has no instruction count")))
+    };
+    let received = machine.observer().map_or(0, |observer| observer.counter(1, Counter::Interrupt));
+    if format!("samples={received}") != samples {
+        return Err(Failure::wrong(format!("of {samples} doorbells {received} arrived one by one")));
+    }
+    Ok(Doorbells { sender: monitor(0)?, receiver: monitor(1)? })
+}
+
+/// Two runs that differ in the number of doorbells alone.
+pub(crate) fn doorbell(lab: &Lab) -> Result<Found, Failure> {
+    const MORE: u64 = 1000;
+    let (fewer, more) = (doorbells(lab, "samples=1000")?, doorbells(lab, "samples=2000")?);
+    let each = |more: u64, fewer: u64| more.saturating_sub(fewer) as f64 / MORE as f64;
+    let (sender, receiver) = (each(more.sender, fewer.sender), each(more.receiver, fewer.receiver));
+    Ok(Found::new(sender + receiver, [format!("sender {sender:.1}, receiver {receiver:.1}, mean of {MORE}")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn rows_of_the_guest_are_read() {
+        let printed = Printed::parse(&lines(&["bench start", "....", "bench timer min=1 max=20 n=9", "bench done"]));
+        let printed = printed.expect("it is complete");
+        assert_eq!(printed.row("timer"), Ok(Range { minimum: 1, maximum: 20 }));
+        assert!(printed.row("absent").is_err());
+    }
+
+    #[test]
+    fn a_guest_that_stopped_half_way_is_no_measurement() {
+        assert!(Printed::parse(&lines(&["bench timer min=1 max=20 n=9"])).is_err());
+        assert_eq!(range("bench timer min=x max=20 n=9"), None);
+    }
+}

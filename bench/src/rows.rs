@@ -1,0 +1,334 @@
+//! The table: every promised number, with its ceiling and what others reach.
+//!
+//! Figures of others were measured on the same emulator (QEMU 7.2, `-icount shift=4`; the doorbell QEMU 10.0) with the same guest;
+//! ceilings are promises of the project and change by decision, not by measurement.
+
+use crate::lab::Lab;
+use crate::outcome::Found;
+use crate::{Failure, linux, paths, static_size, steady};
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Instructions.
+    Instructions,
+    /// Entries into the monitor.
+    Entries,
+    /// Percent of all instructions.
+    Percent,
+    /// Bytes.
+    Bytes,
+    /// Lines of code.
+    Lines,
+    /// Instructions for each byte.
+    InstructionsPerByte,
+}
+
+impl Unit {
+    /// Returns a value with its unit.
+    #[must_use]
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Instructions => format!("{} instructions", trimmed(value, 1)),
+            Self::Entries => format!("{} exits", trimmed(value, 0)),
+            Self::Percent => format!("{} %", trimmed(value, 4)),
+            Self::Bytes => format!("{} bytes", trimmed(value, 0)),
+            Self::Lines => format!("{} lines", trimmed(value, 0)),
+            Self::InstructionsPerByte => format!("{} instructions per byte", trimmed(value, 4)),
+        }
+    }
+}
+
+/// A number with at most so many decimals, without zeros at its end.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// One promised number.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// `group.name`, as given on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// How it is measured.
+    pub how: &'static str,
+    /// What others reach on the same work; empty where nothing was measured.
+    pub peers: &'static str,
+    /// The value must not be larger.
+    pub ceiling: Option<f64>,
+    /// What the value counts.
+    pub unit: Unit,
+    /// Requirements that the number belongs to.
+    pub requirements: &'static [&'static str],
+    /// Takes more than a few seconds.
+    pub slow: bool,
+    /// Measures it.
+    pub(crate) measure: fn(&Lab) -> Result<Found, Failure>,
+}
+
+impl Row {
+    /// Returns the part of the name before the dot.
+    #[must_use]
+    pub fn group(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+}
+
+/// Every row, in the order of the table.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "timer.direct",
+        what: "guest timer interrupt, compare value to first handler instruction: extra over the same guest on the bare board, `direct`",
+        how: "the guest reads the counter in its first handler instruction, 1000 times busy and 1000 times in WFI; largest in the partition less smallest on the board",
+        peers: "Bao 199, Xen null 1,083, KVM 2,115",
+        ceiling: Some(0.0),
+        unit: Unit::Instructions,
+        requirements: &["MZ-2", "MZ-4"],
+        slow: false,
+        measure: paths::timer_direct,
+    },
+    Row {
+        name: "timer.mapped",
+        what: "the same, `mapped`",
+        how: "as timer.direct",
+        peers: "Bao 199, Xen null 1,083, KVM 2,115",
+        ceiling: Some(60.0),
+        unit: Unit::Instructions,
+        requirements: &["MZ-2", "MZ-4"],
+        slow: false,
+        measure: paths::timer_mapped,
+    },
+    Row {
+        name: "exits.direct",
+        what: "exits and calls in 10 virtual seconds of a 100 Hz control loop, `direct`",
+        how: "counters of a run of 20 s less those of a run of 10 s",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Entries,
+        requirements: &["QV-5", "QV-6", "MZ-4"],
+        slow: false,
+        measure: steady::direct,
+    },
+    Row {
+        name: "exits.mapped",
+        what: "the same, `mapped`: exits beyond one for each physical interrupt and one for each SGI sent",
+        how: "as exits.direct",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Entries,
+        requirements: &["QV-5", "QV-6", "MZ-2"],
+        slow: false,
+        measure: steady::mapped,
+    },
+    Row {
+        name: "exits.sgi",
+        what: "exits beyond one for each physical interrupt and one for each SGI sent, for 1000 SGIs to the own core, `mapped`",
+        how: "counters of a run with 2000 SGIs less those of a run with 1000",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Entries,
+        requirements: &["QV-6", "MZ-2"],
+        slow: false,
+        measure: steady::own_sgi,
+    },
+    Row {
+        name: "exits.rtos",
+        what: "the same in 10 virtual seconds of stock FreeRTOS at 1 kHz, `mapped`",
+        how: "counters of a run of 20 s less those of a run of 10 s, each with one line of equal length",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Entries,
+        requirements: &["QV-5", "QV-6", "MZ-1", "MZ-2"],
+        slow: false,
+        measure: steady::rtos,
+    },
+    Row {
+        name: "exits.linux",
+        what: "the same in 10 virtual seconds of idle stock Debian Linux, `mapped`",
+        how: "counters of a run that sleeps 20 s less those of a run that sleeps 10 s",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Entries,
+        requirements: &["QV-5", "QV-6", "MZ-1", "MZ-2"],
+        slow: true,
+        measure: steady::linux,
+    },
+    Row {
+        name: "linux.boot",
+        what: "stock Debian Linux with one CPU (`quiet nokaslr norandmaps`), first kernel instruction to init: instructions at EL2 of all",
+        how: "counted by an emulator plugin, from the guest's first instruction to power-off right after init has said hello",
+        peers: "elapsed ratio to the bare board: Bao 0.998 to 1.010, Xen 1.000 to 1.005, KVM 1.002 to 1.007",
+        ceiling: Some(0.05),
+        unit: Unit::Percent,
+        requirements: &["QV-6", "MZ-1"],
+        slow: true,
+        measure: linux::boot,
+    },
+    Row {
+        name: "linux.work",
+        what: "the same for fixed work: sha256 of 64 MiB, 2,000 forks and execs, 2,000 messages to and fro through pipes",
+        how: "what a run with the work has more than the run of linux.boot",
+        peers: "elapsed ratio to the bare board: Bao 0.998 to 1.010, Xen 1.000 to 1.005, KVM 1.002 to 1.007",
+        ceiling: Some(0.01),
+        unit: Unit::Percent,
+        requirements: &["QV-6", "MZ-1"],
+        slow: true,
+        measure: linux::work,
+    },
+    Row {
+        name: "console.byte",
+        what: "virtual console, for each byte: read of the flags and write of the byte, as a PL011 driver does",
+        how: "the guest reads the counter before and after each instruction; largest of 64",
+        peers: "",
+        ceiling: Some(300.0),
+        unit: Unit::Instructions,
+        requirements: &[],
+        slow: false,
+        measure: paths::console_byte,
+    },
+    Row {
+        name: "call.hypercall",
+        what: "hypercall, round trip, the HVC itself included",
+        how: "the guest reads the counter before and after the instruction; largest of 1000",
+        peers: "Bao 203, Xen 471",
+        ceiling: Some(80.0),
+        unit: Unit::Instructions,
+        requirements: &[],
+        slow: false,
+        measure: paths::hypercall,
+    },
+    Row {
+        name: "call.gicd_read",
+        what: "trapped read of GICD_ISENABLER, round trip, the load itself included",
+        how: "the guest reads the counter before and after the instruction; largest of 1000",
+        peers: "Bao 1,290, Xen 676",
+        ceiling: Some(150.0),
+        unit: Unit::Instructions,
+        requirements: &["QV-13"],
+        slow: false,
+        measure: paths::gicd_read,
+    },
+    Row {
+        name: "doorbell.sleeping",
+        what: "doorbell to the handler of a sleeping guest on another core, uncontended, limiter included: monitor instructions on both sides",
+        how: "counted by an emulator plugin per core; a run with 2000 doorbells less one with 1000, divided by 1000",
+        peers: "Bao 765, Xen 2,187 (both sides, guest instructions included)",
+        ceiling: Some(200.0),
+        unit: Unit::Instructions,
+        requirements: &["QV-51", "QV-52"],
+        slow: false,
+        measure: paths::doorbell,
+    },
+    Row {
+        name: "size.bytes",
+        what: "text and read-only data of the monitor",
+        how: "from its ELF file, as they are loaded",
+        peers: "Bao 81,686",
+        ceiling: Some(49_152.0),
+        unit: Unit::Bytes,
+        requirements: &["QV-3"],
+        slow: false,
+        measure: static_size::monitor_bytes,
+    },
+    Row {
+        name: "size.lines",
+        what: "code lines of our crates linked at EL2, without blanks, comments and tests",
+        how: "counted in the sources of the crates, used or not",
+        peers: "",
+        ceiling: Some(5_000.0),
+        unit: Unit::Lines,
+        requirements: &["QV-3"],
+        slow: false,
+        measure: static_size::code_lines,
+    },
+    Row {
+        name: "memory.core",
+        what: "monitor memory of a core with a 1 GiB partition, tables included, without trace and console rings and pristine images",
+        how: "from the plan of the image",
+        peers: "",
+        ceiling: Some(65_536.0),
+        unit: Unit::Bytes,
+        requirements: &["QV-3"],
+        slow: false,
+        measure: static_size::core_bytes,
+    },
+    Row {
+        name: "restart.linux",
+        what: "restart of a 256 MiB Linux partition, reset to kernel entry: scrub, reload and CRC-32C, for each byte of its RAM",
+        how: "the monitor's own counter of the restart; a tick is an instruction",
+        peers: "",
+        ceiling: Some(0.2),
+        unit: Unit::InstructionsPerByte,
+        requirements: &["QV-74", "SG-62"],
+        slow: true,
+        measure: linux::restart,
+    },
+    Row {
+        name: "trace.record",
+        what: "cost of one trace record",
+        how: "three paths that write one record each, recording on less recording off; the dearest",
+        peers: "",
+        ceiling: Some(15.0),
+        unit: Unit::Instructions,
+        requirements: &[],
+        slow: false,
+        measure: paths::trace_record,
+    },
+    Row {
+        name: "boot.first_guest",
+        what: "reset to the first instruction of a guest of 4 MiB, boot loader included",
+        how: "counted by an emulator plugin",
+        peers: "",
+        ceiling: None,
+        unit: Unit::Instructions,
+        requirements: &["QV-6"],
+        slow: false,
+        measure: static_size::first_guest,
+    },
+];
+
+/// Finds the rows that names or groups mean, in the order of the table; all rows without names.
+pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
+    let is_meant = |row: &Row, name: &str| row.name == name || row.group() == name;
+    for name in names {
+        if !ROWS.iter().any(|row| is_meant(row, name)) {
+            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let message = format!("there is no row and no group `{name}`; the rows are {}", known.join(", "));
+            return Err(Failure { message, exit_code: bulkhead_run::exit_code::USAGE });
+        }
+    }
+    let wanted = |row: &&Row| names.is_empty() || names.iter().any(|name| is_meant(row, name));
+    Ok(ROWS.iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_have_a_group() {
+        let names: BTreeSet<_> = ROWS.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), ROWS.len());
+        assert!(ROWS.iter().all(|row| row.name.split('.').count() == 2));
+    }
+
+    #[test]
+    fn a_name_is_a_row_or_a_group() {
+        let count = |name: &str| choose(&[name.to_owned()]).map(|rows| rows.len());
+        assert_eq!(count("timer"), Ok(2));
+        assert_eq!(count("timer.direct"), Ok(1));
+        assert_eq!(choose(&[]).map(|rows| rows.len()), Ok(ROWS.len()));
+        assert!(count("time").is_err());
+    }
+
+    #[test]
+    fn values_are_written_with_their_unit() {
+        assert_eq!(Unit::Instructions.text(20.0), "20 instructions");
+        assert_eq!(Unit::Percent.text(0.0421), "0.0421 %");
+        assert_eq!(Unit::Bytes.text(49_152.0), "49152 bytes");
+        assert_eq!(Unit::Entries.text(100.0), "100 exits");
+    }
+}

@@ -1,0 +1,53 @@
+//! Sizes, counted without running anything, and what the monitor does before the first guest.
+
+use crate::Failure;
+use crate::lab::{Lab, Variant};
+use crate::outcome::Found;
+use bulkhead_image::{core_memory, monitor};
+use bulkhead_ledger::code_lines;
+use bulkhead_run::CountingOptions;
+
+/// Text and read-only data of the monitor.
+pub(crate) fn monitor_bytes(lab: &Lab) -> Result<Found, Failure> {
+    let image = monitor::read(&lab.monitor).map_err(|error| Failure::wrong(error.to_string()))?;
+    let (text, rodata) = (image.text.len(), image.rodata.len());
+    Ok(Found::new((text + rodata) as f64, [format!("text {text} (whole pages), read-only data {rodata}")]))
+}
+
+/// Lines of our crates that are linked at EL2.
+pub(crate) fn code_lines(_: &Lab) -> Result<Found, Failure> {
+    let crates = code_lines::at_el2();
+    let total: usize = crates.iter().map(|(_, lines)| lines.total()).sum();
+    if crates.iter().any(|(_, lines)| lines.total() == 0) {
+        return Err(Failure::host("the sources are not where this program was built".to_owned()));
+    }
+    let parts = crates.iter().map(|(name, lines)| format!("{name} {}", lines.total())).collect::<Vec<_>>().join(", ");
+    Ok(Found::new(total as f64, [parts, "third party: zerocopy, listed in docs/dependencies.md".to_owned()]))
+}
+
+/// Monitor memory of the core of a partition with 1 GiB.
+pub(crate) fn core_bytes(lab: &Lab) -> Result<Found, Failure> {
+    let changes = [("memory = \"256 MiB\"", "memory = \"1 GiB\""), ("memory = \"512 MiB\"", "memory = \"2 GiB\"")];
+    let system = lab.system(Variant { name: "linux", changes: &changes })?;
+    let memory = core_memory(&lab.image(&system)?);
+    let one = memory.first().ok_or_else(|| Failure::wrong("the system has no core".to_owned()))?;
+    let parts = format!(
+        "private {}, EL2 tables {}, the partition's tables and pages {}",
+        one.private_bytes, one.el2_table_bytes, one.partition_share_bytes
+    );
+    Ok(Found::new(one.total_bytes() as f64, [parts]))
+}
+
+/// Instructions of the monitor from reset to the first one of the smallest guest.
+pub(crate) fn first_guest(lab: &Lab) -> Result<Found, Failure> {
+    let machine = lab.run(Variant { name: "sgi", changes: &[] }, |options| {
+        options.icount_shift = Some(0);
+        options.counting = options.plan.as_ref().map(CountingOptions::for_monitor);
+    })?;
+    let counts = machine.counts()?;
+    let core = counts.cores.first().ok_or_else(|| Failure::wrong("no core was counted".to_owned()))?;
+    Ok(Found::new(
+        core.all.saturating_sub(core.all_since) as f64,
+        ["one partition of 4 MiB, scrubbed and loaded".to_owned()],
+    ))
+}

@@ -1,0 +1,117 @@
+//! Exits in steady state: two runs on a virtual clock that differ in length alone, and what the longer one adds.
+
+use crate::Failure;
+use crate::lab::{Lab, Variant};
+use crate::outcome::Found;
+use bulkhead_abi::observe::{COUNTER_NAMES, Counter};
+
+/// Counters of one partition at the end of a run.
+fn counters(lab: &Lab, partition: &str, variant: Variant<'_>) -> Result<Vec<u64>, Failure> {
+    let machine = lab.run(variant, |options| options.icount_shift = Some(0))?;
+    let observer = machine.observer().ok_or_else(|| Failure::wrong("the machine has no monitor".to_owned()))?;
+    let index = observer.plan().partition_named(partition);
+    let index = index.ok_or_else(|| Failure::wrong(format!("there is no partition {partition}")))?;
+    Ok(COUNTER_NAMES.iter().map(|(counter, _)| observer.partition_counter(index, *counter)).collect())
+}
+
+/// What the longer run has more.
+struct Added(Vec<u64>);
+
+impl Added {
+    fn between(shorter: &[u64], longer: &[u64]) -> Self {
+        Self(longer.iter().zip(shorter).map(|(long, short)| long.saturating_sub(*short)).collect())
+    }
+
+    fn of(&self, counter: Counter) -> u64 {
+        let all = COUNTER_NAMES.iter().zip(&self.0);
+        all.filter(|((known, _), _)| *known == counter).map(|(_, more)| *more).sum()
+    }
+
+    /// Exits and calls together: everything that enters the monitor.
+    fn entries(&self) -> u64 {
+        self.of(Counter::Exits) + self.of(Counter::Hypercall) + self.of(Counter::Psci)
+    }
+
+    fn details(&self) -> Vec<String> {
+        let all = COUNTER_NAMES.iter().zip(&self.0).filter(|(_, more)| **more != 0);
+        let parts: Vec<String> = all.map(|((_, name), more)| format!("{name} {more}")).collect();
+        vec![if parts.is_empty() { "no counter moved".to_owned() } else { parts.join(", ") }]
+    }
+}
+
+/// What two runs of a partition differ by.
+fn added(lab: &Lab, partition: &str, shorter: Variant<'_>, longer: Variant<'_>) -> Result<Added, Failure> {
+    Ok(Added::between(&counters(lab, partition, shorter)?, &counters(lab, partition, longer)?))
+}
+
+/// Entries beyond one for each physical interrupt and one for each SGI sent. Zero means: none for an end of interrupt,
+/// none for anything else.
+fn beyond_interrupts(added: &Added, least_interrupts: u64) -> Result<Found, Failure> {
+    let interrupts = added.of(Counter::Interrupt);
+    if interrupts < least_interrupts {
+        let message = format!("only {interrupts} interrupts in 10 s, expected {least_interrupts} or more");
+        return Err(Failure::wrong(message));
+    }
+    let beyond = added.entries().saturating_sub(interrupts + added.of(Counter::SendSgi));
+    Ok(Found::new(beyond as f64, added.details()))
+}
+
+/// 100 periods a second, `direct`.
+pub(crate) fn direct(lab: &Lab) -> Result<Found, Failure> {
+    let shorter = Variant { name: "control", changes: &[] };
+    let longer = Variant { name: "control", changes: &[("periods=1000", "periods=2000")] };
+    let added = added(lab, "control", shorter, longer)?;
+    Ok(Found::new(added.entries() as f64, added.details()))
+}
+
+/// The same, `mapped`.
+pub(crate) fn mapped(lab: &Lab) -> Result<Found, Failure> {
+    let mode = ("interrupts = \"direct\"", "interrupts = \"mapped\"");
+    let shorter = Variant { name: "control", changes: &[mode] };
+    let longer = Variant { name: "control", changes: &[mode, ("periods=1000", "periods=2000")] };
+    beyond_interrupts(&added(lab, "control", shorter, longer)?, 1000)
+}
+
+/// A thousand SGIs to the own core.
+pub(crate) fn own_sgi(lab: &Lab) -> Result<Found, Failure> {
+    let shorter = Variant { name: "sgi", changes: &[] };
+    let longer = Variant { name: "sgi", changes: &[("samples=1000", "samples=2000")] };
+    beyond_interrupts(&added(lab, "bench", shorter, longer)?, 1000)
+}
+
+/// 1000 ticks a second; both runs print one line of the same length.
+pub(crate) fn rtos(lab: &Lab) -> Result<Found, Failure> {
+    let shorter = Variant { name: "rtos", changes: &[] };
+    let longer = Variant { name: "rtos", changes: &[("every=1000", "every=2000")] };
+    beyond_interrupts(&added(lab, "rtos", shorter, longer)?, 10_000)
+}
+
+/// Linux that sleeps.
+pub(crate) fn linux(lab: &Lab) -> Result<Found, Failure> {
+    let run = "bulkhead.run=echo,stamp>/dev/kmsg;dmesg|tail,-n1";
+    let shorter = Variant { name: "linux", changes: &[(run, "bulkhead.run=sleep,10")] };
+    let longer = Variant { name: "linux", changes: &[(run, "bulkhead.run=sleep,20")] };
+    beyond_interrupts(&added(lab, "linux", shorter, longer)?, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(values: &[(Counter, u64)]) -> Added {
+        let value = |counter| values.iter().filter(|(known, _)| *known == counter).map(|(_, value)| *value).sum();
+        Added(COUNTER_NAMES.iter().map(|(counter, _)| value(*counter)).collect())
+    }
+
+    #[test]
+    fn an_exit_at_the_end_of_an_interrupt_shows() {
+        let added = with(&[(Counter::Exits, 25), (Counter::Interrupt, 10), (Counter::SendSgi, 5)]);
+        assert_eq!(beyond_interrupts(&added, 10).map(|found| found.value), Ok(10.0));
+        assert!(beyond_interrupts(&added, 11).is_err(), "a guest that does nothing shows nothing");
+    }
+
+    #[test]
+    fn calls_count_as_entries() {
+        assert_eq!(with(&[(Counter::Exits, 1), (Counter::Hypercall, 2), (Counter::Psci, 4)]).entries(), 7);
+    }
+}
