@@ -56,6 +56,8 @@ pub struct FakeMachine {
     pub underflow: Cell<bool>,
     /// Answer of `copy_and_check`; `None` = the CRC of the fake memory's bytes.
     pub crc: Cell<Option<u32>>,
+    /// Counter ticks that pass at each turn of a wait loop.
+    pub ticks_per_spin: Cell<u64>,
     deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
 }
@@ -114,6 +116,10 @@ impl Machine for FakeMachine {
     fn store64(&self, address: PhysicalAddress, value: u64) {
         self.merge(address.0, 8, value);
     }
+    fn store_pair(&self, address: PhysicalAddress, first: u64, second: u64) {
+        self.store64(address, first);
+        self.store64(PhysicalAddress(address.0 + 8), second);
+    }
     fn publish64(&self, address: PhysicalAddress, value: u64) {
         self.store64(address, value);
     }
@@ -140,7 +146,9 @@ impl Machine for FakeMachine {
             self.now.set(self.now.get().max(deadline));
         }
     }
-    fn spin_hint(&self) {}
+    fn spin_hint(&self) {
+        self.now.set(self.now.get() + self.ticks_per_spin.get());
+    }
     fn start_interrupts(&self, _mapped: bool) {}
     fn acknowledge(&self) -> u32 {
         self.pending.borrow_mut().pop_front().unwrap_or(1023)

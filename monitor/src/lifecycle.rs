@@ -13,8 +13,9 @@ use bulkhead_arch::Machine;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Longest wait for a sibling core to stand, in seconds of counter time. A sibling is at most one handler away.
-const STAND_LIMIT_S: u64 = 1;
+/// Longest wait for a sibling core to stand, in counter ticks (17 s at 62.5 MHz). A sibling is at most one handler away; the
+/// limit is for an emulated one that the host does not run.
+const STAND_LIMIT_TICKS: u64 = 1 << 30;
 
 impl<M: Machine> Core<M> {
     /// Waits at EL2 until the guest can go on. Every handler ends here.
@@ -171,36 +172,47 @@ impl<M: Machine> Core<M> {
 
     /// Makes every running sibling park at EL2; returns whether all stand.
     fn stand_siblings(&mut self) -> bool {
-        let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_S.wrapping_mul(self.counter_hz()));
+        let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
         for (vcpu, words) in self.siblings() {
+            // A start that is under way ends first: what it sets up is what a resume goes on with.
+            let starting = |words: &VcpuShared| words.state.load(Acquire) == vcpu_state::ON_PENDING;
+            if !self.wait_while(limit, || starting(words)) {
+                return false;
+            }
             if words.state.load(Acquire) == vcpu_state::OFF {
                 continue;
             }
             words.command.store(command::PARK, Release);
             self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
-            while !matches!(words.state.load(Acquire), vcpu_state::PARKED | vcpu_state::OFF) {
-                if self.machine.counter_ticks() > limit {
-                    return false;
-                }
-                self.machine.spin_hint();
+            let stands = |state| matches!(state, vcpu_state::PARKED | vcpu_state::OFF);
+            if !self.wait_while(limit, || !stands(words.state.load(Acquire))) {
+                return false;
             }
         }
         true
     }
 
-    fn counter_hz(&self) -> u64 {
-        // The watchdog and back-off are in ticks already; only this limit needs the frequency, and any upper bound does.
-        1_000_000_000
+    /// Waits while a condition on a word of the partition's own cores holds; false when the time is up.
+    fn wait_while(&self, limit_ticks: u64, condition: impl Fn() -> bool) -> bool {
+        while condition() {
+            if self.machine.counter_ticks() > limit_ticks {
+                return false;
+            }
+            self.machine.spin_hint();
+        }
+        true
     }
 
     /// Stops the partition: its vCPUs, its interrupts, its timer.
     pub(crate) fn stop(&mut self, state: u32, reason: u32) {
-        self.quiesce();
+        let (state, reason) =
+            if self.quiesce() { (state, reason) } else { (status::STATE_STOPPED, status::REASON_CORE_STUCK) };
         self.publish_state(state, reason);
     }
 
-    fn quiesce(&mut self) {
-        self.stand_siblings();
+    /// Takes the partition out of service; false when one of its cores did not stop.
+    fn quiesce(&mut self) -> bool {
+        let all_stand = self.stand_siblings();
         for words in self.shared.vcpus.iter().take(self.partition.vcpu_count as usize) {
             words.state.store(vcpu_state::OFF, Release);
         }
@@ -208,11 +220,15 @@ impl<M: Machine> Core<M> {
         self.machine.stop_timer();
         self.reset_shared_interrupts();
         self.reset_private_interrupts();
+        all_stand
     }
 
     /// Stops what runs and starts the partition from its pristine image.
     pub(crate) fn restart(&mut self, reason: u32) {
-        self.quiesce();
+        if !self.quiesce() {
+            self.publish_state(status::STATE_STOPPED, status::REASON_CORE_STUCK);
+            return;
+        }
         self.count(Counter::Restart);
         self.add_status(offset_of!(StatusPage, restarts));
         self.start_partition(reason);

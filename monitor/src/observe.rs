@@ -3,7 +3,7 @@
 use crate::state::Core;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
-use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_HEADER_BYTES, TRACE_MAGIC, TraceHeader};
+use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_MAGIC, TraceHeader};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
 
@@ -20,11 +20,11 @@ impl<M: Machine> Core<M> {
         let machine = &self.machine;
         machine.store64(at(self.plan.counters, offset_of!(CounterPage, phase) as u64), 1);
         machine.store64(self.plan.counters, COUNTERS_MAGIC);
-        if self.plan.trace.0 != 0 && self.trace_mask != 0 {
+        if self.plan.trace.0 != 0 && self.trace_ring.mask != 0 {
             let header = self.plan.trace;
             self.trace_enabled = self.plan.trace_enabled == 1;
             machine.store64(at(header, offset_of!(TraceHeader, enabled) as u64), self.plan.trace_enabled);
-            machine.store64(at(header, offset_of!(TraceHeader, capacity) as u64), self.trace_mask.wrapping_add(1));
+            machine.store64(at(header, offset_of!(TraceHeader, capacity) as u64), self.trace_ring.mask.wrapping_add(1));
             machine.store64(at(header, offset_of!(TraceHeader, written) as u64), 0);
             machine.store64(header, TRACE_MAGIC);
         }
@@ -56,19 +56,16 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// The cost of a record is asserted, so everything that does not change is computed once.
+    #[inline(always)]
     fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
-        let slot = (self.trace_written & self.trace_mask).wrapping_mul(32).wrapping_add(TRACE_HEADER_BYTES);
-        let record = at(self.plan.trace, slot);
-        let head = u64::from(kind)
-            | u64::from(self.plan.core & 0xff) << 16
-            | u64::from(self.plan.partition & 0xff) << 24
-            | u64::from(small) << 32;
-        self.machine.store64(record, self.machine.counter_ticks());
-        self.machine.store64(at(record, 8), head);
-        self.machine.store64(at(record, 16), first);
-        self.machine.store64(at(record, 24), second);
-        self.trace_written = self.trace_written.wrapping_add(1);
-        self.machine.publish64(at(self.plan.trace, offset_of!(TraceHeader, written) as u64), self.trace_written);
+        let trace = &mut self.trace_ring;
+        let record = PhysicalAddress(trace.records.wrapping_add((trace.written & trace.mask) << 5));
+        let head = trace.identity | u64::from(kind) | u64::from(small) << 32;
+        self.machine.store_pair(record, self.machine.counter_ticks(), head);
+        self.machine.store_pair(at(record, 16), first, second);
+        trace.written = trace.written.wrapping_add(1);
+        self.machine.publish64(PhysicalAddress(trace.written_word), trace.written);
     }
 
     /// Appends a byte of the virtual UART to this vCPU's console ring.

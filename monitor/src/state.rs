@@ -1,11 +1,13 @@
 //! Data of one core, and of the cores of one partition.
 
+use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
 use bulkhead_abi::plan::{CorePlan, MAX_INTID, MODE_MAPPED, PartitionPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
 use bulkhead_arch::{CoreHead, GuestFrame, Machine};
 use bulkhead_emulation::gic::OwnedInterrupts;
 use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// INTIDs in a fast table.
@@ -100,6 +102,34 @@ pub enum RunState {
     BackOff,
 }
 
+/// Where this core's trace records go.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceRing {
+    /// Address of record 0.
+    pub records: u64,
+    /// Records that fit, minus one (a power of two minus one); 0 = no ring.
+    pub mask: u64,
+    /// Records written.
+    pub written: u64,
+    /// Core and partition, in their places in a record's second word.
+    pub identity: u64,
+    /// Address of [`TraceHeader::written`](bulkhead_abi::observe::TraceHeader::written).
+    pub written_word: u64,
+}
+
+impl TraceRing {
+    fn new(plan: &CorePlan) -> Self {
+        let fit = plan.trace_bytes.saturating_sub(TRACE_HEADER_BYTES) / size_of::<TraceRecord>() as u64;
+        Self {
+            records: plan.trace.0.wrapping_add(TRACE_HEADER_BYTES),
+            mask: if fit.is_power_of_two() { fit.wrapping_sub(1) } else { 0 },
+            written: 0,
+            identity: u64::from(plan.core & 0xff) << 16 | u64::from(plan.partition & 0xff) << 24,
+            written_word: plan.trace.0.wrapping_add(offset_of!(TraceHeader, written) as u64),
+        }
+    }
+}
+
 /// Private data of one core. The vectors know its head.
 #[repr(C)]
 pub struct Core<M: Machine> {
@@ -121,10 +151,8 @@ pub struct Core<M: Machine> {
     pub run: RunState,
     /// Trace recording.
     pub trace_enabled: bool,
-    /// Records in the trace ring, minus one (power of two).
-    pub trace_mask: u64,
-    /// Trace records written.
-    pub trace_written: u64,
+    /// This core's trace ring.
+    pub trace_ring: TraceRing,
     /// Entries of the console ring.
     pub console_capacity: u64,
     /// Bytes written to the console ring.
@@ -150,7 +178,6 @@ impl<M: Machine> Core<M> {
         partition: &'static PartitionPlan,
         shared: &'static Shared,
     ) -> Self {
-        let trace_records = plan.trace_bytes.saturating_sub(bulkhead_abi::observe::TRACE_HEADER_BYTES) / 32;
         Self {
             head: CoreHead {
                 frame: GuestFrame::zero(),
@@ -166,8 +193,7 @@ impl<M: Machine> Core<M> {
             waiting: [0; FAST_ENTRIES / 64],
             run: RunState::Off,
             trace_enabled: false,
-            trace_mask: if trace_records.is_power_of_two() { trace_records.wrapping_sub(1) } else { 0 },
-            trace_written: 0,
+            trace_ring: TraceRing::new(plan),
             console_capacity: plan.console_bytes.saturating_sub(bulkhead_abi::console::CONSOLE_HEADER_BYTES) / 8,
             console_written: 0,
             manage_seen: [0; MAX_PARTITIONS],

@@ -59,6 +59,15 @@ impl Machine for Hardware {
     accessors!(load8, store8, u8);
 
     #[inline(always)]
+    fn store_pair(&self, address: PhysicalAddress, first: u64, second: u64) {
+        // SAFETY: as for `store64`, for two neighbouring words.
+        unsafe {
+            core::arch::asm!("stp {f}, {s}, [{a}]", f = in(reg) first, s = in(reg) second, a = in(reg) address.0,
+                options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline(always)]
     fn publish64(&self, address: PhysicalAddress, value: u64) {
         // SAFETY: as for `store64`, with release order.
         unsafe {

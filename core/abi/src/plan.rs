@@ -31,7 +31,7 @@ pub const MODE_MAPPED: u32 = 1;
 /// Interrupt mode of a partition: the guest owns the physical CPU interface (HCR_EL2.IMO = FMO = 0).
 pub const MODE_DIRECT: u32 = 2;
 
-/// HCR_EL2 for `mapped`: VM, SWIO, FMO, IMO, AMO, TID3? no, TSC, TIDCP, TACR, TSW, RW.
+/// HCR_EL2 for `mapped`.
 ///
 /// Bits (Arm ARM D17.2.48): VM 0, SWIO 1, FMO 3, IMO 4, AMO 5, TSC 19, TIDCP 20, TACR 21, TSW 22, RW 31.
 pub const HCR_MAPPED: u64 =

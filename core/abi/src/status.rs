@@ -42,6 +42,9 @@ pub const REASON_IMAGE_DAMAGED: u32 = 9;
 /// An access to an emulated window that the monitor cannot decode (no syndrome) or that is outside its rules.
 pub const REASON_BAD_ACCESS: u32 = 10;
 
+/// A core of the partition did not stop when asked, so the partition is not started again.
+pub const REASON_CORE_STUCK: u32 = 11;
+
 /// What a fault was, for the health policy's record and for the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

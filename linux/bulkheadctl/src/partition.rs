@@ -40,6 +40,7 @@ pub(crate) fn reason_text(reason: u64) -> &'static str {
         Ok(status::REASON_SERROR) => "SError",
         Ok(status::REASON_IMAGE_DAMAGED) => "image damaged",
         Ok(status::REASON_BAD_ACCESS) => "bad access",
+        Ok(status::REASON_CORE_STUCK) => "core stuck",
         _ => "unknown reason",
     }
 }

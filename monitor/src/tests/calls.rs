@@ -159,3 +159,20 @@ fn a_request_is_served_once_and_suspends_resumes_restarts() {
     assert_eq!(status32(&core, offset_of!(StatusPage, generation)), generation + 1);
     assert_eq!(state(&core), (status::STATE_RUNNING, status::REASON_MANAGED));
 }
+
+#[test]
+fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
+    let mut plan = partition(2);
+    plan.manage[3] = PhysicalAddress(PEER_MANAGE);
+    let mut both = cores(plan);
+    both[0].begin();
+    call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
+    both[1].interrupt(15);
+    both[0].machine.take_events();
+    // vCPU 1's core never takes its SGI here; time passes while its sibling waits.
+    both[0].machine.ticks_per_spin.set(1 << 20);
+    both[0].machine.store64(PhysicalAddress(PEER_MANAGE), 1 << 8 | u64::from(status::MANAGE_RESTART));
+    both[0].interrupt(15);
+    assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
+    assert!(!both[0].machine.take_events().iter().any(|event| matches!(event, Event::Scrub(..))), "its RAM is in use");
+}

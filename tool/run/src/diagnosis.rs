@@ -34,6 +34,7 @@ pub fn reason_name(reason: u32) -> &'static str {
         status::REASON_SERROR => "SError",
         status::REASON_IMAGE_DAMAGED => "pristine image damaged",
         status::REASON_BAD_ACCESS => "bad access to an emulated device",
+        status::REASON_CORE_STUCK => "one of its cores did not stop",
         _ => "unknown",
     }
 }
