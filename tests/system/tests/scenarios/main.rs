@@ -1,6 +1,8 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
 mod boot;
+mod bulkheadctl;
+mod channels;
 mod counting;
 mod crash;
 mod device;
