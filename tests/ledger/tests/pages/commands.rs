@@ -21,6 +21,7 @@ fn with_arguments(name: &str) -> Option<Command> {
         "run" => machine::RunArguments::augment_args(command),
         "attach" => machine::AttachArguments::augment_args(command),
         "stats" => machine::StatsArguments::augment_args(command),
+        "bench" => bulkhead_bench::BenchArguments::augment_args(command),
         "demo" => bulkhead_demo::DemoArguments::augment_args(command),
         "trace" => machine::TraceArguments::augment_args(command),
         _ => return None,
