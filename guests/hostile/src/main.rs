@@ -1,7 +1,8 @@
 //! Hostile guest: tries to break out of its partition, attack by attack, and says what it expects before each.
 //!
-//! Arguments: `attacks=all` (default), `attacks=list` (print what there is and end), `attack=N` (that one alone),
-//! `watchdog=1` (the partition has a watchdog; the attack "silence" is tried and heartbeats are sent otherwise).
+//! Arguments: `attacks=list` (print what there is and end), `attack=N` (that one alone), `first=N` and `last=N` (those and
+//! what is between; default all), `foreign=N` (number of the interrupt that A12 ends), `watchdog=1` (the partition has a
+//! watchdog: the attacks "silence" are tried, and a heartbeat is sent before each attack).
 //!
 //! Output is one line before and one after each attack:
 //!
@@ -37,50 +38,63 @@ fn main() {
         }
         return;
     }
+    let selection = Selection::read(text);
     let mut progress = Progress::load().unwrap_or_default();
-    let finished = conclude_interrupted(&mut progress);
-    match arguments::number(text, "attack") {
-        Some(_) if finished => {}
-        Some(wanted) => {
-            attacks::all().filter(|(number, _)| *number == wanted).for_each(|item| try_one(item, &mut progress))
-        }
-        None => try_all(&mut progress),
-    }
+    conclude_interrupted(&mut progress);
+    try_all(&selection, &mut progress);
     summarise(&progress);
 }
 
-/// After a restart: says what became of the attack that was under way. Returns whether there was one.
-fn conclude_interrupted(progress: &mut Progress) -> bool {
+/// Numbers of the attacks to try.
+struct Selection {
+    first: u64,
+    last: u64,
+}
+
+impl Selection {
+    fn read(text: &str) -> Self {
+        let number = |name| arguments::number(text, name);
+        let alone = number("attack");
+        let first = alone.or_else(|| number("first")).unwrap_or(1);
+        let last = alone.or_else(|| number("last")).unwrap_or_else(|| attacks::all().count() as u64);
+        Self { first, last }
+    }
+
+    /// Attacks in the order in which they are tried: survivable ones, ending ones, off.
+    fn order(&self) -> impl Iterator<Item = (u64, &'static Attack)> + use<> {
+        let wanted = self.first..=self.last;
+        let stage = |attack: &Attack| match attack.expectation {
+            Expectation::Off => 2,
+            expectation => u8::from(expectation.ends_run()),
+        };
+        (0..3)
+            .flat_map(move |now| attacks::all().filter(move |(_, attack)| stage(attack) == now))
+            .filter(move |(number, _)| wanted.contains(number))
+    }
+}
+
+/// After a restart: says what became of the attack that was under way.
+fn conclude_interrupted(progress: &mut Progress) {
     let Some((number, attack)) = attacks::all().find(|(number, _)| *number == progress.attack) else {
-        return false;
+        return;
     };
     let reason = information::information()
         .and_then(|page| hypercall::partition_status(page.partition).ok())
         .map_or(0, |status| status.reason);
-    let outcome = match attack.expectation {
-        Expectation::Fault | Expectation::Restart => Outcome::contained("restarted, reason", reason),
+    let outcome = match (attack.expectation, attacks::power::words_left_over()) {
+        (_, words @ 1..) => Outcome::escaped("words that outlived the restart", words),
+        (Expectation::Fault | Expectation::Restart, _) => Outcome::contained("restarted, reason", reason),
         _ => Outcome::unexpected("restarted, reason", reason),
     };
     report(number, outcome, progress);
-    true
 }
 
-/// Attacks in the order in which they are tried: survivable ones, ending ones, off.
-fn order() -> impl Iterator<Item = (u64, &'static Attack)> {
-    let stage = |attack: &Attack| match attack.expectation {
-        Expectation::Off => 2,
-        expectation => u8::from(expectation.ends_run()),
-    };
-    (0..3).flat_map(move |wanted| attacks::all().filter(move |(_, attack)| stage(attack) == wanted))
-}
-
-fn try_all(progress: &mut Progress) {
+fn try_all(selection: &Selection, progress: &mut Progress) {
     let done = progress.attack;
-    let next = order().position(|(number, _)| number == done).map_or(0, |position| position + 1);
-    let last = attacks::all().count() as u64;
-    for item in order().skip(next) {
+    let next = selection.order().position(|(number, _)| number == done).map_or(0, |position| position + 1);
+    for item in selection.order().skip(next) {
         let (number, attack) = item;
-        let is_alone = attack.expectation == Expectation::Off && number != last;
+        let is_alone = attack.expectation == Expectation::Off && number != selection.last;
         if is_alone {
             announce(number, attack);
             report(number, Outcome::skipped("ends the run, select it alone"), progress);

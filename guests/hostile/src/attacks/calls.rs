@@ -222,7 +222,12 @@ fn doorbell_storm() -> Outcome {
             answer => return Outcome::unexpected("another answer", answer),
         }
     }
-    Outcome::escaped_unless(sent < RINGS, "of 10000 rings sent", sent)
+    // How many were sent depends on how long it took; the sender's counters tell.
+    if sent < RINGS {
+        Outcome::contained("rings, of which few were sent", RINGS)
+    } else {
+        Outcome::escaped("rings sent", sent)
+    }
 }
 
 fn heartbeat_storm() -> Outcome {

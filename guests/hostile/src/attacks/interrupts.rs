@@ -8,7 +8,7 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    cpu, information,
+    arguments, cpu, information,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
     mmio, timer,
 };
@@ -198,12 +198,17 @@ fn send_in_other_groups() -> Outcome {
     Outcome::contained("exception at EL1, ESR", exception.map_or(0, |syndrome| syndrome.0))
 }
 
-/// Spends 2 ms with the interrupt state as the attack left it, then repairs it.
-fn linger(value: u64) -> Outcome {
+/// Spends 2 ms with the interrupt state as the attack left it, then puts it back.
+fn linger(provoke: fn() -> u64) -> Outcome {
+    let value = provoke();
     let end = cpu::counter_ticks() + cpu::frequency_hz() / 500;
     while cpu::counter_ticks() < end {
         cpu::yield_now();
     }
+    set_register!("ICC_CTLR_EL1", 0);
+    repair();
+    // For those that took the own timer's interrupt: its list register is free only now.
+    set_register!("ICC_EOIR1_EL1", u64::from(VIRTUAL_TIMER.0));
     repair();
     Outcome::contained("value", value)
 }
@@ -225,83 +230,88 @@ fn take_own_timer() -> u64 {
     SHARED_END
 }
 
-fn mask_by_priority() -> Outcome {
+/// A1.
+pub(super) fn mask_by_priority() -> u64 {
     set_register!("ICC_PMR_EL1", 0);
     // SAFETY: masks everything on this core; unmasked again by the exception return at the latest.
     unsafe { asm!("msr DAIFSet, #0xf", options(nostack)) };
-    linger(get_register!("ICC_PMR_EL1"))
+    get_register!("ICC_PMR_EL1")
 }
 
-fn disable_group_0() -> Outcome {
+/// A2.
+pub(super) fn disable_group_0() -> u64 {
     set_register!("ICC_IGRPEN0_EL1", 0);
-    linger(get_register!("ICC_IGRPEN0_EL1"))
+    get_register!("ICC_IGRPEN0_EL1")
 }
 
-fn acknowledge_group_0() -> Outcome {
-    let highest = get_register!("ICC_HPPIR0_EL1");
-    let taken = get_register!("ICC_IAR0_EL1");
-    repair();
-    Outcome::escaped_unless(taken >= SHARED_END && highest >= SHARED_END, "interrupt", taken)
+/// A3: returns what was taken, 1023 for nothing.
+pub(super) fn acknowledge_group_0() -> u64 {
+    get_register!("ICC_HPPIR0_EL1").min(get_register!("ICC_IAR0_EL1"))
 }
 
-fn binary_point_0() -> Outcome {
+/// A4.
+pub(super) fn binary_point_0() -> u64 {
     set_register!("ICC_BPR0_EL1", 7);
-    linger(get_register!("ICC_BPR0_EL1"))
+    get_register!("ICC_BPR0_EL1")
 }
 
-fn active_priority_0() -> Outcome {
+/// A5.
+pub(super) fn active_priority_0() -> u64 {
     set_register!("ICC_AP0R0_EL1", 1);
-    linger(get_register!("ICC_AP0R0_EL1"))
+    get_register!("ICC_AP0R0_EL1")
 }
 
-fn never_end() -> Outcome {
-    let id = take_own_timer();
-    let outcome = linger(id);
-    set_register!("ICC_EOIR1_EL1", id);
-    outcome
+/// A6.
+pub(super) fn never_end() -> u64 {
+    take_own_timer()
 }
 
-fn control_register() -> Outcome {
+/// A7.
+pub(super) fn control_register() -> u64 {
     set_register!("ICC_CTLR_EL1", u64::MAX);
-    let value = get_register!("ICC_CTLR_EL1");
-    set_register!("ICC_CTLR_EL1", 0);
-    linger(value)
+    get_register!("ICC_CTLR_EL1")
 }
 
-fn priority_zero() -> Outcome {
+/// A8.
+pub(super) fn priority_zero() -> u64 {
     interrupt::set_priority(VIRTUAL_TIMER, 0);
-    let id = take_own_timer();
-    let outcome = linger(id);
-    set_register!("ICC_EOIR1_EL1", id);
-    outcome
+    take_own_timer()
 }
 
-fn active_priority_1() -> Outcome {
+/// A9.
+pub(super) fn active_priority_1() -> u64 {
     set_register!("ICC_AP1R0_EL1", 1);
     let value = get_register!("ICC_AP1R0_EL1");
     set_register!("ICC_AP1R0_EL1", 0xffff_ffff);
-    linger(value)
+    value
 }
 
-fn groups_and_enables() -> Outcome {
+/// A10.
+pub(super) fn groups_and_enables() -> u64 {
     trial::write(redistributor(GICR_SGI + IGROUPR), u32::MAX);
     trial::write(redistributor(GICR_SGI + ICENABLER), u32::MAX);
-    let enabled = trial::read(redistributor(GICR_SGI + ISENABLER));
-    linger(u64::from(enabled))
+    u64::from(trial::read(redistributor(GICR_SGI + ISENABLER)))
 }
 
-fn distributor_off() -> Outcome {
+/// A11.
+pub(super) fn distributor_off() -> u64 {
     trial::write(distributor(0), 0);
-    linger(u64::from(trial::read(distributor(0))))
+    u64::from(trial::read(distributor(0)))
 }
 
-fn end_foreign() -> Outcome {
-    const FOREIGN: u64 = 40;
+/// A12: takes an interrupt of its own, so that there is an active priority, and ends somebody else's.
+pub(super) fn end_foreign() -> u64 {
+    const NOBODYS: u64 = 40;
+    let foreign = arguments::number(information::arguments(), "foreign").unwrap_or(NOBODYS);
     let id = take_own_timer();
-    set_register!("ICC_EOIR1_EL1", FOREIGN);
-    let outcome = linger(id);
-    set_register!("ICC_EOIR1_EL1", id);
-    outcome
+    set_register!("ICC_EOIR1_EL1", foreign);
+    id
+}
+
+fn acknowledges_nothing() -> Outcome {
+    let taken = acknowledge_group_0();
+    repair();
+    Outcome::escaped_unless(taken >= SHARED_END, "interrupt", taken)
 }
 
 fn end_all() -> Outcome {
@@ -400,18 +410,18 @@ pub(super) const ATTACKS: &[Attack] = &[
     no_effect!("all ones to the whole redistributor", || write_frame(redistributor(0), GICR_BYTES, u32::MAX)),
     no_effect!("zeros to the whole redistributor", || write_frame(redistributor(0), GICR_BYTES, 0)),
     no_effect!("read both frames", read_frames),
-    no_effect!("A1: mask everything by priority and DAIF", mask_by_priority),
-    no_effect!("A2: disable group 0", disable_group_0),
-    no_effect!("A3: acknowledge group 0", acknowledge_group_0),
-    no_effect!("A4: binary point of group 0", binary_point_0),
-    no_effect!("A5: active priorities of group 0", active_priority_0),
-    no_effect!("A6: never end an interrupt", never_end),
-    no_effect!("A7: CPU interface control", control_register),
-    no_effect!("A8: never end an interrupt of priority 0", priority_zero),
-    no_effect!("A9: active priorities of group 1", active_priority_1),
-    no_effect!("A10: groups and enables of own core", groups_and_enables),
-    no_effect!("A11: distributor off", distributor_off),
-    no_effect!("A12: end a foreign interrupt", end_foreign),
+    no_effect!("A1: mask everything by priority and DAIF", || linger(mask_by_priority)),
+    no_effect!("A2: disable group 0", || linger(disable_group_0)),
+    no_effect!("A3: acknowledge group 0", acknowledges_nothing),
+    no_effect!("A4: binary point of group 0", || linger(binary_point_0)),
+    no_effect!("A5: active priorities of group 0", || linger(active_priority_0)),
+    no_effect!("A6: never end an interrupt", || linger(never_end)),
+    no_effect!("A7: CPU interface control", || linger(control_register)),
+    no_effect!("A8: never end an interrupt of priority 0", || linger(priority_zero)),
+    no_effect!("A9: active priorities of group 1", || linger(active_priority_1)),
+    no_effect!("A10: groups and enables of own core", || linger(groups_and_enables)),
+    no_effect!("A11: distributor off", || linger(distributor_off)),
+    no_effect!("A12: end a foreign interrupt", || linger(end_foreign)),
     no_effect!("end all interrupts", end_all),
     no_effect!("deactivate all interrupts", deactivate_all),
     no_effect!("virtual timer storm", virtual_timer_storm),

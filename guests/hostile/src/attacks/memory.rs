@@ -33,7 +33,7 @@ const HIGH_PCI_WINDOW: u64 = 0x80_0000_0000;
 /// One past the largest physical address of the core.
 const BEYOND_PHYSICAL: u64 = 1 << 40;
 /// Physical addresses that are the monitor's or another partition's; as guest addresses they lie past a small RAM.
-const MONITOR: u64 = 0x4030_0000;
+const MONITOR: u64 = 0x4020_0000;
 const MIDDLE_OF_BOARD_RAM: u64 = 0x6000_0000;
 const END_OF_BOARD_RAM: u64 = 0x7fff_f000;
 

@@ -6,7 +6,7 @@ mod exceptions;
 pub(crate) mod interrupts;
 mod memory;
 mod pci;
-mod power;
+pub(crate) mod power;
 mod registers;
 mod shared;
 mod translation;
