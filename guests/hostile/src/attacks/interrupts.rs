@@ -17,6 +17,8 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+/// Sent to oneself.
+const OWN_SGI: InterruptId = InterruptId(5);
 const PHYSICAL_TIMER: InterruptId = InterruptId(30);
 const GICD_BYTES: u64 = 0x1_0000;
 const GICR_BYTES: u64 = 0x2_0000;
@@ -76,6 +78,7 @@ pub(super) fn repair() {
         for set in [ICENABLER, ICPENDR, ICACTIVER] {
             trial::write(redistributor(GICR_SGI + set), u32::MAX);
         }
+        set_register!("ICC_BPR0_EL1", 0);
         set_register!("ICC_AP1R0_EL1", 0);
         set_register!("ICC_AP0R0_EL1", 0);
         set_register!("ICC_PMR_EL1", 0xff);
@@ -198,19 +201,30 @@ fn send_in_other_groups() -> Outcome {
     Outcome::contained("exception at EL1, ESR", exception.map_or(0, |syndrome| syndrome.0))
 }
 
-/// Spends 2 ms with the interrupt state as the attack left it, then puts it back.
+/// Spends 2 ms with the interrupt state as the attack left it, sees whether an interrupt of its own still comes, and puts
+/// everything back.
 fn linger(provoke: fn() -> u64) -> Outcome {
+    interrupt::start();
+    interrupt::enable(OWN_SGI);
     let value = provoke();
+    interrupt::send(OWN_SGI, 1 << cpu::vcpu());
     let end = cpu::counter_ticks() + cpu::frequency_hz() / 500;
     while cpu::counter_ticks() < end {
         cpu::yield_now();
     }
+    let taken = get_register!("ICC_IAR1_EL1");
     set_register!("ICC_CTLR_EL1", 0);
+    if taken < SHARED_END {
+        set_register!("ICC_EOIR1_EL1", taken);
+    }
     repair();
     // For those that took the own timer's interrupt: its list register is free only now.
     set_register!("ICC_EOIR1_EL1", u64::from(VIRTUAL_TIMER.0));
     repair();
-    Outcome::contained("value", value)
+    match taken == u64::from(OWN_SGI.0) {
+        true => Outcome::contained("own interrupts still come, value", value),
+        false => Outcome::contained("own interrupts held back, value", value),
+    }
 }
 
 /// Takes the own timer's interrupt and does not end it.
@@ -382,7 +396,7 @@ fn physical_timer_storm() -> Outcome {
 }
 
 fn own_sgi_storm() -> Outcome {
-    storm(InterruptId(5), || interrupt::send(InterruptId(5), 1 << cpu::vcpu()))
+    storm(OWN_SGI, || interrupt::send(OWN_SGI, 1 << cpu::vcpu()))
 }
 
 macro_rules! no_effect {
