@@ -133,7 +133,7 @@ impl Lab {
         let mut options = MachineOptions::for_system(&system, image.bytes)?;
         change(&mut options);
         let mut built = format!("bulkhead build bench/systems/{}.toml -o IMAGE", variant.name);
-        for (from, to) in variant.changes {
+        for (from, to) in variant.changes.iter().filter(|(from, to)| from != to) {
             built.push_str(&format!("\n  with `{to}` instead of `{from}`"));
         }
         self.start_options(&built, options)
@@ -148,7 +148,12 @@ impl Lab {
 
     fn start_options(&self, preparation: &str, options: MachineOptions) -> Result<Machine, Failure> {
         let counted = if options.counting.is_some() { "\n  with the plugin tests/plugin/count.c" } else { "" };
-        self.runs.borrow_mut().push(format!("{preparation}\n{}{counted}", options.shell_command("IMAGE", "RAM")));
+        let mut command = options.shell_command("IMAGE", "RAM");
+        if let Some(guests) = &self.options.guests {
+            // As a reader has it, without the path of this machine.
+            command = command.replace(&guests.display().to_string(), "target/guests");
+        }
+        self.runs.borrow_mut().push(format!("{preparation}\n{command}{counted}"));
         Ok(Machine::start(options)?)
     }
 }

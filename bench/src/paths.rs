@@ -130,18 +130,27 @@ pub(crate) fn console_byte(lab: &Lab) -> Result<Found, Failure> {
     Ok(Found::new((flags.maximum + data.maximum) as f64, details))
 }
 
-/// What recording adds to three paths that write one record each; the dearest counts.
-pub(crate) fn trace_record(lab: &Lab) -> Result<Found, Failure> {
+/// What recording adds to one path: the largest with it less the smallest without it.
+fn trace_cost(lab: &Lab, rows: &[&str]) -> Result<Found, Failure> {
     let (off, on) = (printed(lab, Place::Mapped)?, printed(lab, Place::MappedTracing)?);
     let mut worst = 0.0_f64;
     let mut details = Vec::new();
-    for row in ["timer", "hypercall", "gicd_isenabler_read"] {
+    for row in rows {
         let (off, on) = (off.row(row)?, on.row(row)?);
-        let added = on.maximum.saturating_sub(off.minimum);
-        worst = worst.max(added as f64);
+        worst = worst.max(on.maximum.saturating_sub(off.minimum) as f64);
         details.push(format!("{row}: {}, {}", show("off", off), show("on", on)));
     }
     Ok(Found::new(worst, details))
+}
+
+/// Paths that are the same with a record and without; the dearest counts.
+pub(crate) fn trace_record(lab: &Lab) -> Result<Found, Failure> {
+    trace_cost(lab, &["hypercall", "gicd_isenabler_read"])
+}
+
+/// The path of an interrupt, which leaves the vectors for Rust code when it is recorded.
+pub(crate) fn trace_interrupt(lab: &Lab) -> Result<Found, Failure> {
+    trace_cost(lab, &["timer"])
 }
 
 /// Monitor instructions on both cores of a run with so many doorbells.
