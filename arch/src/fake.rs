@@ -116,9 +116,10 @@ impl Machine for FakeMachine {
     fn store64(&self, address: PhysicalAddress, value: u64) {
         self.merge(address.0, 8, value);
     }
-    fn store_pair(&self, address: PhysicalAddress, first: u64, second: u64) {
-        self.store64(address, first);
-        self.store64(PhysicalAddress(address.0 + 8), second);
+    fn store_record(&self, address: PhysicalAddress, words: [u64; 4]) {
+        for (index, word) in (0..).zip(words) {
+            self.store64(PhysicalAddress(address.0 + 8 * index), word);
+        }
     }
     fn publish64(&self, address: PhysicalAddress, value: u64) {
         self.store64(address, value);

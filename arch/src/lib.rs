@@ -87,8 +87,8 @@ pub trait Machine {
     fn store32(&self, address: PhysicalAddress, value: u32);
     /// Writes a 64-bit word.
     fn store64(&self, address: PhysicalAddress, value: u64);
-    /// Writes two 64-bit words, 16-byte aligned.
-    fn store_pair(&self, address: PhysicalAddress, first: u64, second: u64);
+    /// Writes four 64-bit words, 32-byte aligned.
+    fn store_record(&self, address: PhysicalAddress, words: [u64; 4]);
     /// Writes a 64-bit word after all earlier writes have become visible (store-release).
     fn publish64(&self, address: PhysicalAddress, value: u64);
     /// Writes a 32-bit word after all earlier writes have become visible (store-release).

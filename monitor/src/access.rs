@@ -26,6 +26,9 @@ impl<M: Machine> GicPort for Frame<'_, M> {
     }
     fn write32(&self, offset: u64, value: u32) {
         self.core.machine.store32(at(self.base, offset), value);
+        if matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400) {
+            self.core.forget_cleared(offset & 0xffff, value);
+        }
     }
     fn write8(&self, offset: u64, value: u8) {
         self.core.machine.store8(at(self.base, offset), value);
@@ -82,51 +85,76 @@ impl<M: Machine> Core<M> {
         rest.iter().find(|window| guest.wrapping_sub(window.guest.0) < window.bytes)
     }
 
+    /// The registers that a running guest uses all the time; the others stay out of this path and its registers.
+    #[inline(always)]
     fn window_read(&mut self, window: &Window, offset: u64, abort: &DataAbort) -> u64 {
-        let bytes = abort.bytes;
-        let result = match window.kind {
-            WINDOW_GICD => {
-                self.count(Counter::Distributor);
-                let frame = Frame { core: self, base: self.plan.gicd };
-                gic::distributor_read(&self.owned, self.partition, &frame, offset, bytes).ok()
-            }
-            WINDOW_GICR => {
-                self.count(Counter::Redistributor);
-                let frame = Frame { core: self, base: self.plan.gicr };
-                gic::redistributor_read(&self.owned, self.partition, self.plan.vcpu, &frame, offset, bytes).ok()
-            }
-            WINDOW_UART => {
-                self.count(Counter::Console);
-                let read = self.shared.uart.read(offset);
-                self.uart_line(read.interrupt);
-                Some(u64::from(read.value))
-            }
-            WINDOW_ECAM => {
-                self.count(Counter::PciConfig);
-                Some(pci::config_read(self.partition, &self.shared.pci, offset, bytes))
-            }
-            WINDOW_PCI_REGISTERS => {
-                self.count(Counter::PciRegisters);
-                let port = crate::call::Management { core: self };
-                Some(pci::register_read(self.partition, &self.shared.pci, window.index, offset, bytes, &port))
-            }
-            _ => None,
-        };
-        result.unwrap_or_else(|| {
-            self.count(Counter::GicIgnored);
-            0
-        })
-    }
-
-    fn window_write(&mut self, window: &Window, offset: u64, abort: &DataAbort, value: u64) {
-        let bytes = abort.bytes;
         match window.kind {
             WINDOW_GICD => {
                 self.count(Counter::Distributor);
                 let frame = Frame { core: self, base: self.plan.gicd };
-                let done = gic::distributor_write(&self.owned, self.partition, &frame, offset, bytes, value);
+                match gic::distributor_read(&self.owned, self.partition, &frame, offset, abort.bytes) {
+                    Ok(value) => value,
+                    Err(_) => self.ignored_read(),
+                }
+            }
+            WINDOW_UART => {
+                self.count(Counter::Console);
+                let read = self.shared.uart.read(offset);
+                if read.interrupt != LineEffect::None {
+                    self.uart_line(read.interrupt);
+                }
+                u64::from(read.value)
+            }
+            _ => self.rare_read(window, offset, abort.bytes),
+        }
+    }
+
+    #[cold]
+    fn ignored_read(&self) -> u64 {
+        self.count(Counter::GicIgnored);
+        0
+    }
+
+    #[inline(never)]
+    fn rare_read(&mut self, window: &Window, offset: u64, bytes: u8) -> u64 {
+        match window.kind {
+            WINDOW_GICR => {
+                self.count(Counter::Redistributor);
+                let frame = Frame { core: self, base: self.plan.gicr };
+                gic::redistributor_read(&self.owned, self.partition, self.plan.vcpu, &frame, offset, bytes)
+                    .unwrap_or_else(|_| self.ignored_read())
+            }
+            WINDOW_ECAM => {
+                self.count(Counter::PciConfig);
+                pci::config_read(self.partition, &self.shared.pci, offset, bytes)
+            }
+            WINDOW_PCI_REGISTERS => {
+                self.count(Counter::PciRegisters);
+                let port = crate::call::Management { core: self };
+                pci::register_read(self.partition, &self.shared.pci, window.index, offset, bytes, &port)
+            }
+            _ => self.ignored_read(),
+        }
+    }
+
+    /// As [`Self::window_read`].
+    #[inline(always)]
+    fn window_write(&mut self, window: &Window, offset: u64, abort: &DataAbort, value: u64) {
+        match window.kind {
+            WINDOW_GICD => {
+                self.count(Counter::Distributor);
+                let frame = Frame { core: self, base: self.plan.gicd };
+                let done = gic::distributor_write(&self.owned, self.partition, &frame, offset, abort.bytes, value);
                 self.count_ignored(done == Ok(Written::Done));
             }
+            WINDOW_UART => self.uart_write(offset, value as u32),
+            _ => self.rare_write(window, offset, abort.bytes, value),
+        }
+    }
+
+    #[inline(never)]
+    fn rare_write(&mut self, window: &Window, offset: u64, bytes: u8, value: u64) {
+        match window.kind {
             WINDOW_GICR => {
                 self.count(Counter::Redistributor);
                 let frame = Frame { core: self, base: self.plan.gicr };
@@ -134,7 +162,6 @@ impl<M: Machine> Core<M> {
                 let done = gic::redistributor_write(&self.owned, self.partition, vcpu, &frame, offset, bytes, value);
                 self.count_ignored(done == Ok(Written::Done));
             }
-            WINDOW_UART => self.uart_write(offset, value as u32),
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
                 let effect = pci::config_write(self.partition, &self.shared.pci, offset, bytes, value);
@@ -157,20 +184,21 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    #[inline(always)]
     fn uart_write(&mut self, offset: u64, value: u32) {
         self.count(Counter::Console);
         let effect = self.shared.uart.write(offset, value);
         if let Some(byte) = effect.output {
             self.console_byte(byte);
         }
-        self.uart_line(effect.interrupt);
+        if effect.interrupt != LineEffect::None {
+            self.uart_line(effect.interrupt);
+        }
     }
 
     /// Moves the virtual UART's interrupt line, a spare interrupt of the board.
+    #[inline(never)]
     pub(crate) fn uart_line(&self, effect: LineEffect) {
-        if effect == LineEffect::None {
-            return;
-        }
         let count = self.partition.interrupt_count as usize;
         let line = self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE);
         if let Some(line) = line {

@@ -7,7 +7,7 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
     CALL_DOORBELL, CALL_HEARTBEAT, CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS,
 };
-use bulkhead_abi::observe::{Counter, TRACE_DOORBELL, TRACE_EXIT};
+use bulkhead_abi::observe::{Counter, TRACE_CALL, TRACE_DOORBELL};
 use bulkhead_abi::plan::FLAG_MANAGES;
 use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage};
 use bulkhead_arch::Machine;
@@ -18,14 +18,11 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::IntoBytes;
 
-/// Exception class in the trace record of a call, whether it came by HVC or SMC.
-const CLASS_CALL: u32 = 0x16;
-
 impl<M: Machine> Core<M> {
     /// Answers the call in the guest's x0 to x3.
     pub fn call(&mut self) {
         let [function, x1, ..] = self.head.frame.x;
-        self.trace(TRACE_EXIT, CLASS_CALL, function, x1);
+        self.trace(TRACE_CALL, 0, function, x1);
         // The calls of a running control loop first: their cost is asserted.
         let answer = match function {
             CALL_VERSION => u64::from(ABI_VERSION),

@@ -30,7 +30,7 @@ impl<M: Machine> Core<M> {
         let class = syndrome.exception_class();
         if !matches!(class, ExceptionClass::HVC64 | ExceptionClass::SMC64) {
             let at = self.machine.guest_program_counter();
-            self.trace(TRACE_EXIT, u32::from(class.0), esr, at);
+            self.trace(TRACE_EXIT, 0, esr, at);
         }
         match class {
             ExceptionClass::HVC64 => self.call(),
@@ -72,7 +72,7 @@ impl<M: Machine> Core<M> {
         self.count(Counter::Exits);
         if self.trace_enabled {
             let at = self.machine.guest_program_counter();
-            self.trace(TRACE_EXIT, u32::from(ExceptionClass::DATA_ABORT.0), esr, at);
+            self.write_trace(TRACE_EXIT, 0, esr, at);
         }
         self.access(Syndrome(esr));
     }

@@ -153,6 +153,31 @@ impl<M: Machine> Core<M> {
         }
     }
 
+    /// Follows a guest's write to GICx_ICPENDR or GICx_ICACTIVER in this core's list registers: an interrupt whose pending or
+    /// active state was cleared must not stay there, or its next arrival would fill a second list register with the same
+    /// number, which is unpredictable.
+    #[cold]
+    pub(crate) fn forget_cleared(&self, register: u64, bits: u32) {
+        let first_intid = (register as u32 & 0x7f) << 3;
+        let cleared_state = if register < 0x300 { STATE_PENDING } else { STATE_PENDING << 1 };
+        for index in 0..LIST_REGISTERS {
+            let value = self.machine.list_register(index);
+            let place = (value as u32).wrapping_sub(first_intid);
+            if value >> STATE_SHIFT == 0 || place >= 32 || bits & (1 << place) == 0 {
+                continue;
+            }
+            let left = value & !cleared_state;
+            if left >> STATE_SHIFT == 0 {
+                self.machine.set_list_register(index, 0);
+                if value & HARDWARE != 0 {
+                    self.machine.deactivate(value as u32);
+                }
+            } else {
+                self.machine.set_list_register(index, left);
+            }
+        }
+    }
+
     /// Moves waiting interrupts into free list registers, most urgent first.
     fn refill_list_registers(&mut self) {
         for _ in 0..LIST_REGISTERS {

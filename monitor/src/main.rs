@@ -35,7 +35,8 @@ mod target {
         // SAFETY: as above.
         let partition: &'static PartitionPlan = unsafe { &*(plan.partition_plan.0 as *const PartitionPlan) };
         if is_boot_core != 0 {
-            if boot::check_image(header, plan_crc).is_err() || (plan.shared_bytes as usize) < size_of::<Shared>() {
+            let fits = plan.shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
+            if boot::check_image(header, plan_crc).is_err() || !fits {
                 crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
             }
             boot::start_distributor(&machine, header);

@@ -2,7 +2,7 @@
 
 use crate::state::Core;
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
+use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_MAGIC, TraceHeader};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
@@ -30,7 +30,7 @@ impl<M: Machine> Core<M> {
         }
         if self.plan.console.0 != 0 {
             let header = self.plan.console;
-            machine.store64(at(header, offset_of!(ConsoleHeader, capacity) as u64), self.console_capacity);
+            machine.store64(at(header, offset_of!(ConsoleHeader, capacity) as u64), self.console.capacity());
             machine.store64(at(header, offset_of!(ConsoleHeader, written) as u64), 0);
             machine.store64(header, CONSOLE_MAGIC);
         }
@@ -58,27 +58,27 @@ impl<M: Machine> Core<M> {
 
     /// The cost of a record is asserted, so everything that does not change is computed once.
     #[inline(always)]
-    fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
+    pub(crate) fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
         let trace = &mut self.trace_ring;
         let record = PhysicalAddress(trace.records.wrapping_add((trace.written & trace.mask) << 5));
         let head = trace.identity | u64::from(kind) | u64::from(small) << 32;
-        self.machine.store_pair(record, self.machine.counter_ticks(), head);
-        self.machine.store_pair(at(record, 16), first, second);
+        self.machine.store_record(record, [self.machine.counter_ticks(), head, first, second]);
         trace.written = trace.written.wrapping_add(1);
         self.machine.publish64(PhysicalAddress(trace.written_word), trace.written);
     }
 
     /// Appends a byte of the virtual UART to this vCPU's console ring.
+    #[inline(always)]
     pub fn console_byte(&mut self, byte: u8) {
-        if self.plan.console.0 == 0 || self.console_capacity == 0 {
+        let ring = &mut self.console;
+        if ring.entry == 0 {
             return;
         }
-        let index = self.console_written.checked_rem(self.console_capacity).unwrap_or(0);
-        let entry = at(self.plan.console, index.wrapping_mul(8).wrapping_add(CONSOLE_HEADER_BYTES));
-        self.machine.store64(entry, self.machine.counter_ticks() << 8 | u64::from(byte));
-        self.console_written = self.console_written.wrapping_add(1);
-        self.machine.publish64(at(self.plan.console, offset_of!(ConsoleHeader, written) as u64), self.console_written);
-        self.count(Counter::ConsoleBytes);
+        self.machine.store64(PhysicalAddress(ring.entry), self.machine.counter_ticks() << 8 | u64::from(byte));
+        let next = ring.entry.wrapping_add(8);
+        ring.entry = if next < ring.end { next } else { ring.first };
+        ring.written = ring.written.wrapping_add(1);
+        self.machine.publish64(PhysicalAddress(ring.written_word), ring.written);
     }
 
     /// Tells the host how far this core is (see [`CounterPage::phase`]).

@@ -1,5 +1,6 @@
 //! Data of one core, and of the cores of one partition.
 
+use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
 use bulkhead_abi::plan::{CorePlan, MAX_INTID, MODE_MAPPED, PartitionPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
@@ -130,6 +131,40 @@ impl TraceRing {
     }
 }
 
+/// Where the bytes of this vCPU's virtual UART go.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsoleRing {
+    /// Address of the next entry; 0 = no ring.
+    pub entry: u64,
+    /// One past the last entry.
+    pub end: u64,
+    /// Address of the first entry.
+    pub first: u64,
+    /// Entries written.
+    pub written: u64,
+    /// Address of [`ConsoleHeader::written`](bulkhead_abi::console::ConsoleHeader::written).
+    pub written_word: u64,
+}
+
+impl ConsoleRing {
+    fn new(plan: &CorePlan) -> Self {
+        let bytes = plan.console_bytes.saturating_sub(CONSOLE_HEADER_BYTES) & !7;
+        let first = plan.console.0.wrapping_add(CONSOLE_HEADER_BYTES);
+        Self {
+            entry: if plan.console.0 == 0 || bytes == 0 { 0 } else { first },
+            end: first.wrapping_add(bytes),
+            first,
+            written: 0,
+            written_word: plan.console.0.wrapping_add(offset_of!(ConsoleHeader, written) as u64),
+        }
+    }
+
+    /// Entries that fit.
+    pub fn capacity(&self) -> u64 {
+        self.end.wrapping_sub(self.first) / 8
+    }
+}
+
 /// Private data of one core. The vectors know its head.
 #[repr(C)]
 pub struct Core<M: Machine> {
@@ -153,10 +188,8 @@ pub struct Core<M: Machine> {
     pub trace_enabled: bool,
     /// This core's trace ring.
     pub trace_ring: TraceRing,
-    /// Entries of the console ring.
-    pub console_capacity: u64,
-    /// Bytes written to the console ring.
-    pub console_written: u64,
+    /// This vCPU's console ring.
+    pub console: ConsoleRing,
     /// Manage requests already served, by manager.
     pub manage_seen: [u64; MAX_PARTITIONS],
     /// Times of the latest restarts, newest at `restart_count - 1` modulo the length.
@@ -194,8 +227,7 @@ impl<M: Machine> Core<M> {
             run: RunState::Off,
             trace_enabled: false,
             trace_ring: TraceRing::new(plan),
-            console_capacity: plan.console_bytes.saturating_sub(bulkhead_abi::console::CONSOLE_HEADER_BYTES) / 8,
-            console_written: 0,
+            console: ConsoleRing::new(plan),
             manage_seen: [0; MAX_PARTITIONS],
             restart_times: [0; RESTART_HISTORY],
             restart_count: 0,

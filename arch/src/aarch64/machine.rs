@@ -59,11 +59,12 @@ impl Machine for Hardware {
     accessors!(load8, store8, u8);
 
     #[inline(always)]
-    fn store_pair(&self, address: PhysicalAddress, first: u64, second: u64) {
-        // SAFETY: as for `store64`, for two neighbouring words.
+    fn store_record(&self, address: PhysicalAddress, words: [u64; 4]) {
+        let [first, second, third, fourth] = words;
+        // SAFETY: as for `store64`, for four neighbouring words.
         unsafe {
-            core::arch::asm!("stp {f}, {s}, [{a}]", f = in(reg) first, s = in(reg) second, a = in(reg) address.0,
-                options(nostack, preserves_flags));
+            core::arch::asm!("stp {w0}, {w1}, [{a}]", "stp {w2}, {w3}, [{a}, #16]", w0 = in(reg) first, w1 = in(reg) second,
+                w2 = in(reg) third, w3 = in(reg) fourth, a = in(reg) address.0, options(nostack, preserves_flags));
         }
     }
 

@@ -81,6 +81,12 @@ pub fn core_head() -> *mut CoreHead {
     read_register!("tpidr_el2") as *mut CoreHead
 }
 
+/// States whether DC ZVA writes blocks of 64 bytes and is allowed (DCZID_EL0), which `scrub` is written for.
+#[must_use]
+pub fn zeroes_64_byte_blocks() -> bool {
+    read_register!("dczid_el0") & 0x1f == 4
+}
+
 /// Returns ESR_EL2.
 #[must_use]
 pub fn syndrome() -> u64 {

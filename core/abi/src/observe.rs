@@ -64,8 +64,6 @@ counters! {
     ListRegisterFull = 20, "list registers full";
     /// Maintenance interrupts.
     Maintenance = 21, "maintenance interrupts";
-    /// Bytes written to the virtual PL011.
-    ConsoleBytes = 22, "console bytes";
     /// Watchdog expirations examined.
     Watchdog = 23, "watchdog checks";
     /// Heartbeats received.
@@ -169,8 +167,7 @@ pub struct TraceRecord {
 
 /// A guest was entered for the first time since start or restart; `first` = entry point.
 pub const TRACE_GUEST_START: u16 = 1;
-/// Synchronous exit; `small` = exception class, `first` = ESR_EL2, `second` = ELR_EL2. For a call (class 0x16, by HVC or
-/// SMC) `first` = function, `second` = x1.
+/// Synchronous exit that is no call; `first` = ESR_EL2, `second` = ELR_EL2.
 pub const TRACE_EXIT: u16 = 2;
 /// Physical interrupt; `small` = INTID.
 pub const TRACE_INTERRUPT: u16 = 3;
@@ -178,6 +175,8 @@ pub const TRACE_INTERRUPT: u16 = 3;
 pub const TRACE_STATE: u16 = 4;
 /// Doorbell; `small` = channel, `first` = 1 if let through.
 pub const TRACE_DOORBELL: u16 = 5;
+/// Call by HVC or SMC; `first` = function, `second` = x1.
+pub const TRACE_CALL: u16 = 7;
 /// Fault; `small` = reason, `first` = ESR_EL2, `second` = guest address.
 pub const TRACE_FAULT: u16 = 6;
 

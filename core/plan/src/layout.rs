@@ -10,7 +10,7 @@
 
 use crate::error::PlanError;
 use crate::model::System;
-use crate::tables::BLOCK_BYTES;
+use crate::tables::{BLOCK_BYTES, LEVEL_1_BYTES};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -329,7 +329,7 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
                 }
                 fixed.0
             }
-            None => first_fit(&taken, monitor_end, bytes),
+            None => place(&taken, monitor_end, bytes, ram.end),
         };
         if start < ram.start || start + bytes > ram.end {
             return Err(PlanError::OutOfMemory { what, bytes, memory_bytes: system.memory_bytes });
@@ -341,13 +341,23 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
     Ok(())
 }
 
-/// Returns the lowest 2 MiB-aligned address from `from` on at which `bytes` touch nothing taken.
-fn first_fit(taken: &[(u64, u64, String)], from: u64, bytes: u64) -> u64 {
-    let mut start = from.next_multiple_of(BLOCK_BYTES);
+/// Returns where RAM of this size goes: at a 1 GiB boundary if it is that large and there is room, because a gibibyte then
+/// takes one table entry; otherwise at the lowest 2 MiB boundary that is free.
+fn place(taken: &[(u64, u64, String)], from: u64, bytes: u64, end: u64) -> u64 {
+    let large = (bytes >= LEVEL_1_BYTES).then(|| first_fit(taken, from, bytes, LEVEL_1_BYTES));
+    match large {
+        Some(start) if start + bytes <= end => start,
+        _ => first_fit(taken, from, bytes, BLOCK_BYTES),
+    }
+}
+
+/// Returns the lowest aligned address from `from` on at which `bytes` touch nothing taken.
+fn first_fit(taken: &[(u64, u64, String)], from: u64, bytes: u64, alignment: u64) -> u64 {
+    let mut start = from.next_multiple_of(alignment);
     while let Some((_, end, _)) =
         taken.iter().find(|(taken_start, taken_end, _)| *taken_start < start + bytes && start < *taken_end)
     {
-        start = end.next_multiple_of(BLOCK_BYTES);
+        start = end.next_multiple_of(alignment);
     }
     start
 }

@@ -152,13 +152,12 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
         InterruptMode::Mapped => partition.cores.len() as u64 * GICR_BYTES,
         InterruptMode::Direct => GICR_BYTES / 2,
     };
-    let mut windows = vec![
-        window(system.board.gicd.0, GICD_BYTES, WINDOW_GICD, 0),
-        window(system.board.gicr.0, redistributors, WINDOW_GICR, 0),
-    ];
+    // The most frequent first: the monitor looks in this order.
+    let mut windows = vec![window(system.board.gicd.0, GICD_BYTES, WINDOW_GICD, 0)];
     if partition.virtual_uart {
         windows.push(window(system.board.uart.0, PAGE_BYTES, WINDOW_UART, 0));
     }
+    windows.push(window(system.board.gicr.0, redistributors, WINDOW_GICR, 0));
     if !functions.is_empty() {
         windows.push(window(GUEST_ECAM.0, device_tree::ECAM_BYTES, WINDOW_ECAM, 0));
     }

@@ -18,7 +18,7 @@ pub const TABLE_ENTRIES: usize = 512;
 /// Bytes of a level-2 block.
 pub const BLOCK_BYTES: u64 = 2 << 20;
 /// Bytes that one level-1 entry covers.
-const LEVEL_1_BYTES: u64 = 1 << 30;
+pub const LEVEL_1_BYTES: u64 = 1 << 30;
 /// One past the highest input address: 39 bits.
 pub const INPUT_LIMIT: u64 = 1 << 39;
 
@@ -169,8 +169,13 @@ impl Tables {
         let mut done = 0;
         while done < mapping.bytes {
             let (from, to) = (input + done, mapping.output.0 + done);
-            let wants_block = (from | to) % BLOCK_BYTES == 0 && mapping.bytes - done >= BLOCK_BYTES;
-            done += self.map_one(from, to, wants_block, mapping.attributes)?;
+            let fits = |bytes: u64| (from | to) % bytes == 0 && mapping.bytes - done >= bytes;
+            if fits(LEVEL_1_BYTES) && self.entry(0, index(from, LEVEL_1_BYTES)) == 0 {
+                self.set(0, index(from, LEVEL_1_BYTES), to | mapping.attributes.0 | BLOCK);
+                done += LEVEL_1_BYTES;
+                continue;
+            }
+            done += self.map_one(from, to, fits(BLOCK_BYTES), mapping.attributes)?;
         }
         Ok(())
     }

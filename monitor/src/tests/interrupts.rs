@@ -110,3 +110,19 @@ fn a_guest_sgi_reaches_own_vcpus_by_their_cores_and_nobody_else() {
     assert_eq!(send(&mut core, 15 << 24 | 0b10), [], "SGI 15 is the monitor's");
     assert_eq!(core.machine.guest_program_counter(), 0x4008_0000 + 5 * 4);
 }
+
+#[test]
+fn clearing_an_interrupt_empties_its_list_register() {
+    let mut core = running(partition(1));
+    core.interrupt(41);
+    core.interrupt(43);
+    core.machine.take_events();
+    core.forget_cleared(0x280 + 4, 1 << (41 - 32)); // GICD_ICPENDR1
+    assert_eq!(held(&core), [43]);
+    assert_eq!(core.machine.take_events(), [Event::Deactivate(41)], "the guest will not end what it does not see");
+    core.machine.list[1].set(core.machine.list[1].get() | 1 << 63); // pending and active
+    core.forget_cleared(0x380 + 4, 1 << (43 - 32)); // GICD_ICACTIVER1
+    assert_eq!(core.machine.list[1].get() >> 62, 1, "still pending");
+    core.forget_cleared(0x380 + 4, u32::MAX);
+    assert_eq!(held(&core), [43], "pending is not active");
+}

@@ -138,6 +138,7 @@ codes! {
     LimitZero BH0602 Error "limit of zero";
     BadWatchdog BH0603 Error "watchdog period out of range";
     LimitNeverReached BH0604 Warning "restart limit that can never be reached";
+    LimitTooLarge BH0605 Error "restart limit that the monitor cannot keep";
 }
 
 impl Code {

@@ -10,8 +10,6 @@ use bulkhead_abi::{PhysicalAddress, image::CoreBoot};
 use serde_json::{Value, json};
 
 /// Exception classes of calls, and where the class is in a syndrome (Arm ARM D17.2.37).
-const CLASS_HVC: u32 = 0x16;
-const CLASS_SMC: u32 = 0x17;
 const CLASS_SHIFT: u32 = 26;
 /// Bytes of a record.
 const RECORD_BYTES: u64 = size_of::<TraceRecord>() as u64;
@@ -169,6 +167,7 @@ pub fn kind_name(kind: u16) -> &'static str {
     match kind {
         abi::TRACE_GUEST_START => "guest start",
         abi::TRACE_EXIT => "exit",
+        abi::TRACE_CALL => "call",
         abi::TRACE_INTERRUPT => "interrupt",
         abi::TRACE_STATE => "state",
         abi::TRACE_DOORBELL => "doorbell",
@@ -209,11 +208,10 @@ pub fn describe(record: &TraceRecord) -> String {
     let TraceRecord { small, first, second, .. } = *record;
     match record.kind {
         abi::TRACE_GUEST_START => format!("guest start at {first:#x}"),
-        // A call carries its function and first argument; every other exit the syndrome and the address.
-        abi::TRACE_EXIT if matches!(small, CLASS_HVC | CLASS_SMC) => format!("call {}({second:#x})", call_name(first)),
+        abi::TRACE_CALL => format!("call {}({second:#x})", call_name(first)),
         abi::TRACE_EXIT => {
-            let class = exception_class_name(u64::from(small) << CLASS_SHIFT);
-            format!("exit: {class} (class {small:#x}, ESR {first:#x}) at {second:#x}")
+            let class = exception_class_name(first);
+            format!("exit: {class} (class {:#x}, ESR {first:#x}) at {second:#x}", first >> CLASS_SHIFT)
         }
         abi::TRACE_INTERRUPT => format!("interrupt {small}"),
         abi::TRACE_STATE => {

@@ -150,7 +150,7 @@ fn trace_records_are_merged_by_time_and_named() {
         let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
         ram.write_at(trace(core), &bytes).expect("in RAM");
     };
-    let calls = [(50, 2, 0x16, 0x8400_0008, 7), (60, 2, 0x17, 0xc600_0099, 8), (70, 2, 0x24, 0x9381_0006, 0x4020_52c8)];
+    let calls = [(50, 7, 0, 0x8400_0008, 7), (60, 7, 0, 0xc600_0099, 8), (70, 2, 0, 0x9381_0006, 0x4020_52c8)];
     write(0, &[(10, 1, 0, 0x4000_0000, 0), (30, 4, 5, 1, 0), calls[0], calls[1], calls[2]]);
     write(2, &[(20, 3, 27, 0, 0)]);
     write(1, &[(1, 3, 1, 0, 0); 20]);

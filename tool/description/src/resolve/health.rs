@@ -7,6 +7,7 @@ use crate::decode::{Duration, Located};
 use crate::description::{Health, OnFault, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::unit::format_duration;
+use bulkhead_abi::plan::MAX_RESTARTS;
 use bulkhead_plan::model::HealthPolicy;
 
 /// Wait before a restart when the description does not say.
@@ -52,8 +53,15 @@ impl Resolver<'_> {
         if count.is_none() {
             let message = format!("`max = {}` is not a number of restarts", max.value);
             let diagnostic =
-                Diagnostic::new(Code::LimitZero, message).at(max.span, format!("expected 1 to {}", u32::MAX));
+                Diagnostic::new(Code::LimitZero, message).at(max.span, format!("expected 1 to {MAX_RESTARTS}"));
             self.push(diagnostic.help("`on_fault = \"stop\"` means no restart"));
+        }
+        if count.is_some_and(|count| count > MAX_RESTARTS) {
+            let message = format!("`max = {}` is more restarts than the monitor remembers", max.value);
+            let diagnostic =
+                Diagnostic::new(Code::LimitTooLarge, message).at(max.span, format!("expected 1 to {MAX_RESTARTS}"));
+            self.push(diagnostic.help("choose a shorter `within` and fewer restarts in it"));
+            return None;
         }
         if within_ns == Some(0) {
             self.push(
