@@ -2,7 +2,7 @@
 // A handler gets the head in x0, runs on the core's stack, and returns here; then the guest goes on with the frame.
 // The main loop "enter, exit, match, enter" is thus unrolled: the monitor keeps nothing in registers across a guest run.
 
-.macro SAVE_REST                    // x0-x3 are saved already
+.macro SAVE_LOW                     // what Rust code may change; x0-x3 are saved already
     stp     x4, x5, [sp, #32]
     stp     x6, x7, [sp, #48]
     stp     x8, x9, [sp, #64]
@@ -10,13 +10,17 @@
     stp     x12, x13, [sp, #96]
     stp     x14, x15, [sp, #112]
     stp     x16, x17, [sp, #128]
-    stp     x18, x19, [sp, #144]
+    stp     x18, x19, [sp, #144]    // x19 costs nothing here and is part of the whole frame
+    str     x30, [sp, #240]
+.endm
+
+.macro SAVE_REST                    // the whole frame: an emulated access may name any register
+    SAVE_LOW
     stp     x20, x21, [sp, #160]
     stp     x22, x23, [sp, #176]
     stp     x24, x25, [sp, #192]
     stp     x26, x27, [sp, #208]
     stp     x28, x29, [sp, #224]
-    str     x30, [sp, #240]
 .endm
 
 .macro HANDLE handler               // x1 = argument
@@ -115,34 +119,15 @@ bulkhead_vectors:
     .balign 128
 
 bulkhead_call:
-    stp     x4, x5, [sp, #32]
-    stp     x6, x7, [sp, #48]
-    stp     x8, x9, [sp, #64]
-    stp     x10, x11, [sp, #80]
-    stp     x12, x13, [sp, #96]
-    stp     x14, x15, [sp, #112]
-    stp     x16, x17, [sp, #128]
-    str     x18, [sp, #144]
-    str     x30, [sp, #240]
+    SAVE_LOW
     mov     x0, sp
     ldr     x1, [x0, #{HEAD_STACK}]
     mov     sp, x1
     bl      bulkhead_handle_call
 bulkhead_return:                    // x0 = head; w1 = 1 when registers above x18 are new too (loaded, started)
     mov     sp, x0
-    cbnz    w1, bulkhead_restore
-    ldp     x2, x3, [sp, #16]
-    ldp     x4, x5, [sp, #32]
-    ldp     x6, x7, [sp, #48]
-    ldp     x8, x9, [sp, #64]
-    ldp     x10, x11, [sp, #80]
-    ldp     x12, x13, [sp, #96]
-    ldp     x14, x15, [sp, #112]
-    ldp     x16, x17, [sp, #128]
-    ldr     x18, [sp, #144]
-    ldr     x30, [sp, #240]
-    ldp     x0, x1, [sp]
-    eret
+    cbz     w1, bulkhead_restore_low
+    b       bulkhead_restore
 
 bulkhead_synchronous:               // x1 = ESR_EL2
     SAVE_REST
@@ -170,6 +155,13 @@ bulkhead_serror:
 bulkhead_enter:
     mov     sp, x0
 bulkhead_restore:
+    ldr     x19, [sp, #152]
+    ldp     x20, x21, [sp, #160]
+    ldp     x22, x23, [sp, #176]
+    ldp     x24, x25, [sp, #192]
+    ldp     x26, x27, [sp, #208]
+    ldp     x28, x29, [sp, #224]
+bulkhead_restore_low:
     ldp     x2, x3, [sp, #16]
     ldp     x4, x5, [sp, #32]
     ldp     x6, x7, [sp, #48]
@@ -178,12 +170,7 @@ bulkhead_restore:
     ldp     x12, x13, [sp, #96]
     ldp     x14, x15, [sp, #112]
     ldp     x16, x17, [sp, #128]
-    ldp     x18, x19, [sp, #144]
-    ldp     x20, x21, [sp, #160]
-    ldp     x22, x23, [sp, #176]
-    ldp     x24, x25, [sp, #192]
-    ldp     x26, x27, [sp, #208]
-    ldp     x28, x29, [sp, #224]
+    ldr     x18, [sp, #144]
     ldr     x30, [sp, #240]
     ldp     x0, x1, [sp]
     eret
