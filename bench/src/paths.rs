@@ -81,17 +81,20 @@ fn show(what: &str, range: Range) -> String {
     }
 }
 
-/// Largest latency in a partition less the smallest on the board, for a waiting and for a sleeping core.
+/// What a partition adds to the latency of a waiting core: its largest less the board's smallest. For a sleeping core the
+/// smallest ones are compared: on either machine the emulator now and then ends a WFI one tick late, as the host's timers fall.
 fn timer_extra(lab: &Lab, place: Place) -> Result<Found, Failure> {
     let (board, partition) = (printed(lab, Place::Board)?, printed(lab, place)?);
-    let mut worst = 0.0_f64;
-    let mut details = Vec::new();
-    for (row, waiting) in [("timer", "busy core"), ("timer_idle", "core in WFI")] {
+    let extra = |row: &str, largest: bool| -> Result<(u64, String), Failure> {
         let (bare, ours) = (board.row(row)?, partition.row(row)?);
-        worst = worst.max(ours.maximum.saturating_sub(bare.minimum) as f64);
-        details.push(format!("{waiting}: {}, {}", show("bare board", bare), show("partition", ours)));
-    }
-    Ok(Found::new(worst, details))
+        let counts = if largest { ours.maximum } else { ours.minimum };
+        let extra = counts.saturating_sub(bare.minimum);
+        Ok((extra, format!("{}, {}, so {extra} more", show("bare board", bare), show("partition", ours))))
+    };
+    let (busy, busy_text) = extra("timer", true)?;
+    let (idle, idle_text) = extra("timer_idle", false)?;
+    let details = [format!("busy core: {busy_text}"), format!("core in WFI: {idle_text}")];
+    Ok(Found::new(busy.max(idle) as f64, details))
 }
 
 pub(crate) fn timer_direct(lab: &Lab) -> Result<Found, Failure> {

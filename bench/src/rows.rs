@@ -81,7 +81,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "timer.direct",
         what: "guest timer interrupt, compare value to first handler instruction: extra over the same guest on the bare board, `direct`",
-        how: "the guest reads the counter in its first handler instruction, 1000 times busy and 1000 times in WFI; largest in the partition less smallest on the board",
+        how: "the guest reads the counter in its first handler instruction: 1000 times in a loop, largest in the partition less smallest on the board, and 1000 times in WFI, smallest less smallest; the larger",
         peers: "Bao 199, Xen null 1,083, KVM 2,115",
         ceiling: Some(0.0),
         unit: Unit::Instructions,
@@ -214,7 +214,7 @@ pub const ROWS: &[Row] = &[
         name: "doorbell.sleeping",
         what: "doorbell to the handler of a sleeping guest on another core, uncontended, limiter included: monitor instructions on both sides",
         how: "counted by an emulator plugin per core; a run with 2000 doorbells less one with 1000, divided by 1000",
-        peers: "Bao 765, Xen 2,187 (both sides, guest instructions included)",
+        peers: "Bao 765, Xen 2,187",
         ceiling: Some(200.0),
         unit: Unit::Instructions,
         requirements: &["QV-51", "QV-52"],

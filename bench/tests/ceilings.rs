@@ -1,0 +1,34 @@
+//! Every row is measured and stays below its ceiling; the long work of Linux is left to `./x bench`.
+
+use bulkhead_bench::rows::ROWS;
+use bulkhead_bench::{Verdict, measure};
+
+fn assert_below_ceilings(names: &[String]) {
+    let outcomes = measure(names, |outcome| println!("{}: {}", outcome.row.name, outcome.value_text()));
+    let outcomes = outcomes.unwrap_or_else(|failure| panic!("{}", failure.message));
+    assert_eq!(outcomes.len(), names.len());
+    for outcome in outcomes {
+        let name = outcome.row.name;
+        let found = outcome.found.as_ref().unwrap_or_else(|failure| panic!("{name}: {}", failure.message));
+        assert!(
+            matches!(outcome.verdict(), Verdict::Met | Verdict::Reported),
+            "{name}: {} is more than {:?}: {:?}",
+            outcome.value_text(),
+            outcome.row.ceiling,
+            found.details
+        );
+    }
+}
+
+/// QV-3, QV-5, QV-6, MZ-2, MZ-4: size, exits in steady state and interrupt latency, with their ceilings.
+#[test]
+fn what_needs_no_linux_stays_below_its_ceiling() {
+    let names: Vec<String> = ROWS.iter().filter(|row| !row.slow).map(|row| row.name.to_owned()).collect();
+    assert_below_ceilings(&names);
+}
+
+/// QV-6, QV-74, SG-62: exits of an idle Linux, the monitor's share of its boot, and its restart.
+#[test]
+fn what_boots_linux_stays_below_its_ceiling() {
+    assert_below_ceilings(&["exits.linux", "linux.boot", "restart.linux"].map(str::to_owned));
+}
