@@ -16,4 +16,4 @@ pub use system::{Running, System};
 use std::time::Duration;
 
 /// The longest a single wait may take. Generous, because the host may be busy; it only decides how a failure ends.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(120);
