@@ -1,6 +1,7 @@
 //! Writes the last full run to the documentation.
 
 use crate::{Failure, Outcome, report};
+use bulkhead_description::Options;
 use bulkhead_run::qemu;
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,9 +16,19 @@ pub(crate) fn write(outcomes: &[Outcome]) -> Result<(), Failure> {
     form["date"] = json!(date);
     form["command"] = json!("./x bench --record");
     form["qemu"] = json!(version);
-    let head = [format!("date: {date}"), "command: `./x bench --record`".to_owned(), format!("QEMU {version}")];
+    let guests = guest_packages();
+    form["guest_packages"] = json!(guests);
+    let mut head = vec![format!("date: {date}"), "command: `./x bench --record`".to_owned(), format!("QEMU {version}")];
+    head.extend(guests.iter().map(|package| format!("guest package {package}")));
     save("measurements.json", &format!("{form:#}\n"))?;
     save("measurements.md", &report::page(outcomes, &head))
+}
+
+/// Debian packages of the Linux guest with their versions, as `./x` wrote them down.
+fn guest_packages() -> Vec<String> {
+    let path = Options::from_environment(None).guests.map(|guests| guests.join("linux/versions"));
+    let text = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// Writes a file and renames it, so that a reader finds the old one or the new one.

@@ -1,25 +1,27 @@
 //! Exits in steady state: two runs on a virtual clock that differ in length alone, and what the longer one adds.
 
 use crate::Failure;
-use crate::lab::{Lab, Variant};
+use crate::lab::{Lab, Variant, partition_lines};
 use crate::outcome::Found;
 use bulkhead_abi::observe::{COUNTER_NAMES, Counter};
 
-/// Counters of one partition at the end of a run.
-fn counters(lab: &Lab, partition: &str, variant: Variant<'_>) -> Result<Vec<u64>, Failure> {
+/// Counters of one partition at the end of a run, and what it printed.
+fn counters(lab: &Lab, partition: &str, variant: Variant<'_>) -> Result<(Vec<u64>, Vec<String>), Failure> {
     let machine = lab.run(variant, |options| options.icount_shift = Some(0))?;
     let observer = machine.observer().ok_or_else(|| Failure::wrong("the machine has no monitor".to_owned()))?;
     let index = observer.plan().partition_named(partition);
     let index = index.ok_or_else(|| Failure::wrong(format!("there is no partition {partition}")))?;
-    Ok(COUNTER_NAMES.iter().map(|(counter, _)| observer.partition_counter(index, *counter)).collect())
+    let values = COUNTER_NAMES.iter().map(|(counter, _)| observer.partition_counter(index, *counter));
+    Ok((values.collect(), partition_lines(&machine, partition)))
 }
 
-/// What the longer run has more.
-struct Added(Vec<u64>);
+/// What the longer run has more, and the version that the guest printed, if it printed one.
+struct Added(Vec<u64>, Option<String>);
 
 impl Added {
-    fn between(shorter: &[u64], longer: &[u64]) -> Self {
-        Self(longer.iter().zip(shorter).map(|(long, short)| long.saturating_sub(*short)).collect())
+    fn between(shorter: &[u64], longer: &[u64], printed: &[String]) -> Self {
+        let more = longer.iter().zip(shorter).map(|(long, short)| long.saturating_sub(*short)).collect();
+        Self(more, printed.iter().find(|line| line.contains("FreeRTOS V") || line.ends_with("says hello")).cloned())
     }
 
     fn of(&self, counter: Counter) -> u64 {
@@ -35,13 +37,15 @@ impl Added {
     fn details(&self) -> Vec<String> {
         let all = COUNTER_NAMES.iter().zip(&self.0).filter(|(_, more)| **more != 0);
         let parts: Vec<String> = all.map(|((_, name), more)| format!("{name} {more}")).collect();
-        vec![if parts.is_empty() { "no counter moved".to_owned() } else { parts.join(", ") }]
+        let moved = if parts.is_empty() { "no counter moved".to_owned() } else { parts.join(", ") };
+        std::iter::once(moved).chain(self.1.clone()).collect()
     }
 }
 
 /// What two runs of a partition differ by.
 fn added(lab: &Lab, partition: &str, shorter: Variant<'_>, longer: Variant<'_>) -> Result<Added, Failure> {
-    Ok(Added::between(&counters(lab, partition, shorter)?, &counters(lab, partition, longer)?))
+    let ((shorter, _), (longer, printed)) = (counters(lab, partition, shorter)?, counters(lab, partition, longer)?);
+    Ok(Added::between(&shorter, &longer, &printed))
 }
 
 /// Entries beyond one for each physical interrupt and one for each SGI sent. Zero means: none for an end of interrupt,
@@ -100,7 +104,7 @@ mod tests {
 
     fn with(values: &[(Counter, u64)]) -> Added {
         let value = |counter| values.iter().filter(|(known, _)| *known == counter).map(|(_, value)| *value).sum();
-        Added(COUNTER_NAMES.iter().map(|(counter, _)| value(*counter)).collect())
+        Added(COUNTER_NAMES.iter().map(|(counter, _)| value(*counter)).collect(), None)
     }
 
     #[test]
