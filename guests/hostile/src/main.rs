@@ -1,8 +1,8 @@
 //! Hostile guest: tries to break out of its partition, attack by attack, and says what it expects before each.
 //!
 //! Arguments: `attacks=list` (print what there is and end), `attack=N` (that one alone), `first=N` and `last=N` (those and
-//! what is between; default all), `foreign=N` (number of the interrupt that A12 ends), `watchdog=1` (the partition has a
-//! watchdog: the attacks "silence" are tried, and a heartbeat is sent before each attack).
+//! what is between; default all), `repeat=N` (that often), `foreign=N` (number of the interrupt that A12 ends),
+//! `watchdog=1` (the partition has a watchdog: the attacks "silence" are tried, and a heartbeat is sent before each attack).
 //!
 //! Output is one line before and one after each attack:
 //!
@@ -42,6 +42,10 @@ fn main() {
     let mut progress = Progress::load().unwrap_or_default();
     conclude_interrupted(&mut progress);
     try_all(&selection, &mut progress);
+    for _ in 1..arguments::number(text, "repeat").unwrap_or(1) {
+        progress.attack = 0;
+        try_all(&selection, &mut progress);
+    }
     summarise(&progress);
 }
 

@@ -9,6 +9,7 @@ mod device;
 mod faults;
 mod freertos;
 mod hello;
+mod hostile;
 mod isolation;
 mod linux;
 mod manage;
