@@ -79,7 +79,9 @@ impl<M: Machine> Core<M> {
         let own = self.own_vcpu();
         match own.command.swap(command::NONE, Acquire) {
             command::START => self.start_vcpu(own.entry.load(Relaxed), own.context.load(Relaxed)),
-            command::PARK => {
+            // Who stands already, or has left its run meanwhile, stays so: a state published now would be out of date, and
+            // the next CPU_ON would find a vCPU that is not off.
+            command::PARK if self.run == RunState::Running => {
                 self.run = RunState::Parked;
                 own.state.store(vcpu_state::PARKED, Release);
             }
@@ -148,10 +150,13 @@ impl<M: Machine> Core<M> {
                 self.publish_state(status::STATE_SUSPENDED, status::REASON_MANAGED);
             }
             status::MANAGE_RESUME if state == status::STATE_SUSPENDED => {
+                let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
                 for (vcpu, words) in self.siblings() {
                     if words.state.load(Acquire) == vcpu_state::PARKED {
                         words.command.store(command::RESUME, Release);
                         self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
+                        // Until it runs, its state would look to the next request as if it stood.
+                        self.wait_while(limit, || words.state.load(Acquire) == vcpu_state::PARKED);
                     }
                 }
                 if self.run == RunState::Parked {
