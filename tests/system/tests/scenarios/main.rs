@@ -13,6 +13,7 @@ mod hostile;
 mod isolation;
 mod linux;
 mod manage;
+mod pair;
 mod repeat;
 mod steady;
 mod support;
