@@ -1,8 +1,22 @@
-//! Policies about time, as pure code: the same object code decides in the monitor, in the analyser and in the simulator.
+//! Policies about time, as pure code: the same code decides in the monitor, in the simulator and in the analyser.
 //!
-//! Today the crate holds the [`limiter`] of doorbells. Servers, schedules and admission join it as they are built; a
-//! limiter is deliberately not one of them, because its amounts are events and theirs are durations (`real-time.md` 5.3).
+//! - [`budget`]: how a server's time is spent and comes back: sporadic, deferrable, polling, PIBS.
+//! - [`server`]: what competes for a core: `{priority, budget, gate, payer, on_empty}`.
+//! - [`dispatch`]: how one core chooses among servers: dedicated, fixed priority, round robin, under a time table.
+//! - [`cyclic`]: the time table.
+//! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
+//! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
+//!   (`real-time.md` 5.3).
+//!
+//! Integer time only, no allocation, no locks: everything here belongs to one core, except the limiter's word.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod budget;
+pub mod cyclic;
+mod dates;
+pub mod dispatch;
 pub mod limiter;
+pub mod quantum;
+mod ready;
+pub mod server;

@@ -1,0 +1,274 @@
+//! Properties of the budget rules on random histories (`real-time.md` section 7): the protocol R1..R4 and the bounds P1,
+//! P2, P5, P7, P13 and P14, which stand for QV-24, QV-29, QV-31 and SG-47.
+//!
+//! The seed is printed; `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace it and the number of cases.
+
+mod support;
+
+use bulkhead_sched::budget::{Anchor, Budget, BudgetRule, Deferrable, Polling, Sporadic, SporadicParameters};
+use support::{Pairs, most_in, pairs};
+
+const CASES: u64 = 100_000;
+const SEED: u64 = 0x5eed_0000_b0a7_0001;
+
+/// Splitmix64: small, fast, and good enough to choose parameters.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number of `from..=to`.
+    fn within(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next() % (to - from + 1)
+    }
+
+    fn flip(&mut self) -> bool {
+        self.next() & 1 == 0
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Runs a property on many cases, each with a generator of its own, and names the case that fails.
+fn check(name: &str, property: impl Fn(&mut Random)) {
+    struct Case<'a>(&'a str, u64, u64);
+    impl Drop for Case<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("{} fails with BULKHEAD_SCHED_SEED={} at case {}", self.0, self.1, self.2);
+            }
+        }
+    }
+    let seed = setting("BULKHEAD_SCHED_SEED", SEED);
+    let cases = setting("BULKHEAD_SCHED_CASES", CASES);
+    println!("{name}: {cases} cases, BULKHEAD_SCHED_SEED={seed}");
+    for number in 0..cases {
+        let _case = Case(name, seed, number);
+        property(&mut Random(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)));
+    }
+}
+
+fn any_sporadic(random: &mut Random, anchor: Anchor) -> Sporadic {
+    let period_ticks = random.within(2, 40);
+    let budget_ticks = random.within(1, period_ticks);
+    let chunks = [2, 3, 4, 8][random.within(0, 3) as usize];
+    let smallest_chunk_ticks = random.within(1, budget_ticks);
+    let parameters =
+        SporadicParameters { budget_ticks, period_ticks, smallest_chunk_ticks, chunks, anchor, lag_clamp: true };
+    Sporadic::new(parameters, 0).expect("valid")
+}
+
+fn any_anchor(random: &mut Random) -> Anchor {
+    if random.flip() { Anchor::Eligible } else { Anchor::Dispatch }
+}
+
+/// `floor(d / period) * budget + min(budget, d % period)`.
+fn stair(window: u64, budget: u64, period: u64) -> u64 {
+    window / period * budget + budget.min(window % period)
+}
+
+/// Lengths around the period at which a wrong bound shows first.
+fn windows(period: u64) -> [u64; 8] {
+    [1, period / 3, period / 2, period - 1, period, period + 1, 2 * period, 3 * period + 5].map(|length| length.max(1))
+}
+
+/// Drives one rule as the most important server of a core: random waking, blocking, pre-emption for up to `held` ticks
+/// between runs, and exhaustion noticed up to `late` ticks late. Returns its runs.
+fn history(rule: &mut impl BudgetRule, random: &mut Random, steps: u64, held: u64, late: u64) -> Pairs {
+    let mut now = random.within(0, 5);
+    let mut runs = Pairs::new();
+    rule.wake(now);
+    for _ in 0..steps {
+        match rule.capacity_ticks(now) {
+            0 => now = rule.next_event_ticks(now).expect("budget comes back"),
+            capacity => {
+                rule.dispatch(now);
+                let used = if random.flip() { random.within(1, capacity) } else { capacity + random.within(0, late) };
+                runs.push((now, now + used));
+                now += used;
+                rule.charge(now, used);
+            }
+        }
+        if random.next().is_multiple_of(3) {
+            rule.block(now);
+            now += random.within(0, 30);
+            rule.wake(now);
+        } else if held > 0 && random.flip() {
+            now += random.within(0, held);
+        }
+    }
+    runs
+}
+
+fn check_chunks(rule: &Sporadic) {
+    let chunks = pairs(rule.chunks());
+    let parameters = rule.parameters();
+    assert_eq!(chunks.iter().map(|chunk| chunk.1).sum::<u64>(), parameters.budget_ticks, "I1: {chunks:?}");
+    assert!(chunks.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "I2: {chunks:?}");
+    assert!(!chunks.is_empty() && chunks.len() <= usize::from(parameters.chunks), "I3: {chunks:?}");
+    assert!(chunks[0].1 >= parameters.smallest_chunk_ticks, "I4: {chunks:?}");
+}
+
+#[test]
+fn p1_the_chunks_keep_their_invariants() {
+    check("P1", |random| {
+        let anchor = any_anchor(random);
+        let mut rule = any_sporadic(random, anchor);
+        let mut now = 0;
+        for _ in 0..24 {
+            now += random.within(0, 15);
+            match random.within(0, 3) {
+                0 => rule.wake(now),
+                1 => rule.dispatch(now),
+                _ => {
+                    let most = if random.next().is_multiple_of(8) { 200 } else { rule.capacity_ticks(now) };
+                    let used = random.within(0, most);
+                    now += used;
+                    rule.charge(now, used);
+                }
+            }
+            check_chunks(&rule);
+        }
+    });
+}
+
+#[test]
+fn p2_no_window_exceeds_its_envelope() {
+    check("P2", |random| {
+        // Dispatch: the envelope is the stair, whatever holds the server up. Eligible at the top: the same, as J is 0.
+        let anchor = any_anchor(random);
+        let held = if anchor == Anchor::Dispatch { 60 } else { 0 };
+        let mut rule = any_sporadic(random, anchor);
+        let SporadicParameters { budget_ticks, period_ticks, .. } = *rule.parameters();
+        let runs = history(&mut rule, random, 12, held, 0);
+        for window in windows(period_ticks) {
+            assert!(
+                most_in(&runs, window) <= stair(window, budget_ticks, period_ticks),
+                "{anchor:?} {window}: {runs:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn p5_a_starved_server_catches_up_with_twice_its_budget_at_most() {
+    check("P5", |random| {
+        let mut rule = any_sporadic(random, Anchor::Eligible);
+        let SporadicParameters { budget_ticks, period_ticks, .. } = *rule.parameters();
+        let runs = history(&mut rule, random, 16, 150, 0);
+        assert!(most_in(&runs, period_ticks) <= 2 * budget_ticks, "{:?}: {runs:?}", rule.parameters());
+    });
+}
+
+#[test]
+fn p7_a_deferrable_server_keeps_the_grid_and_the_double_hit_is_reached() {
+    check("P7", |random| {
+        let period = random.within(2, 40);
+        let budget = random.within(1, period);
+        let mut rule = Deferrable::new(budget, period, 0).expect("valid");
+        let runs = history(&mut rule, random, 12, 20, 0);
+        for window in windows(period) {
+            assert!(most_in(&runs, window) <= stair(window + period - budget, budget, period), "{window}: {runs:?}");
+        }
+        // The adversary: late in one grid window, then at once in the next.
+        let mut rule = Deferrable::new(budget, period, 0).expect("valid");
+        rule.charge(period, budget);
+        assert_eq!(rule.capacity_ticks(period), budget, "2C in 2C");
+    });
+}
+
+#[test]
+fn p13_a_polling_server_never_double_hits() {
+    check("P13", |random| {
+        let period = random.within(2, 40);
+        let budget = random.within(1, period);
+        let mut rule = Polling::new(budget, period, 0).expect("valid");
+        // Nothing holds it up, so it is used from a grid point on or not at all.
+        let runs = history(&mut rule, random, 12, 0, 0);
+        for window in windows(period) {
+            assert!(most_in(&runs, window) <= window.div_ceil(period) * budget, "{window}: {runs:?}");
+        }
+    });
+}
+
+#[test]
+fn p14_lateness_adds_itself_once_to_any_window() {
+    check("P14", |random| {
+        let late = random.within(0, 5);
+        let anchor = any_anchor(random);
+        let mut rule = any_sporadic(random, anchor);
+        let SporadicParameters { budget_ticks, period_ticks, .. } = *rule.parameters();
+        let runs = history(&mut rule, random, 12, 0, late);
+        for window in windows(period_ticks) {
+            let bound = stair(window, budget_ticks, period_ticks) + late;
+            assert!(most_in(&runs, window) <= bound, "{anchor:?} {window}, {late} late: {runs:?}");
+        }
+    });
+}
+
+fn any_rule(random: &mut Random) -> Budget {
+    let period = random.within(2, 40);
+    let budget = random.within(1, period);
+    match random.within(0, 3) {
+        0 => Budget::Deferrable(Deferrable::new(budget, period, 0).expect("valid")),
+        1 => Budget::Polling(Polling::new(budget, period, 0).expect("valid")),
+        _ => {
+            let anchor = any_anchor(random);
+            Budget::Sporadic(any_sporadic(random, anchor))
+        }
+    }
+}
+
+#[test]
+fn r1_to_r4_hold_for_every_rule() {
+    check("R1-R4", |random| {
+        let mut rule = any_rule(random);
+        let mut now = 0;
+        for _ in 0..12 {
+            now += random.within(0, 12);
+            // R3: reports at one instant create no time.
+            let before = rule.capacity_ticks(now);
+            for _ in 0..random.within(1, 4) {
+                match random.within(0, 2) {
+                    0 => rule.wake(now),
+                    1 => rule.dispatch(now),
+                    _ => rule.block(now),
+                }
+            }
+            let capacity = rule.capacity_ticks(now);
+            // A new date may join chunks that touch, so what is usable in one piece grows, but only by what was due by its end.
+            if !matches!(rule, Budget::Sporadic(_)) {
+                assert!(capacity <= before, "R3: {before} became {capacity} in {rule:?}");
+            }
+            // R4, and R2: nothing changes before the event that was announced.
+            let event = rule.next_event_ticks(now);
+            assert!(event.is_none_or(|event| event > now), "R4: {rule:?}");
+            if let Some(event) = event {
+                let silent = random.within(now, event - 1);
+                assert_eq!(rule.capacity_ticks(silent), capacity, "R2: {rule:?}");
+                assert!(rule.clone().capacity_ticks(event) >= capacity, "R2: {rule:?}");
+                now = silent;
+            }
+            // R1: a run inside one piece leaves no more than was there.
+            let capacity = rule.capacity_ticks(now);
+            let used = random.within(0, capacity);
+            if let Budget::Sporadic(sporadic) = &mut rule {
+                sporadic.charge(now + used, used);
+                check_chunks(sporadic);
+            } else {
+                let mut idle = rule.clone();
+                rule.charge(now + used, used);
+                assert!(rule.capacity_ticks(now + used) <= idle.capacity_ticks(now + used), "R1: {rule:?}");
+            }
+            now += used;
+        }
+    });
+}

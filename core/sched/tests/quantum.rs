@@ -1,0 +1,95 @@
+//! The published interrupt policies: bounds over every phase (MZ-10, MZ-12, MZ-14, MZ-15, MZ-16, MZ-20, MZ-21, MZ-22,
+//! MZ-23, MZ-24), and what storms do to them (MZ-26).
+
+use bulkhead_sched::quantum::{QuantumRing, Reading, RingParameters, Scheme};
+
+fn ring(guests: u8, scheme: Scheme, preemptible: u32) -> RingParameters {
+    RingParameters { guests, quantum_ticks: 30, scheme, reading: Reading::Masked, ring_moves: false, preemptible }
+}
+
+/// Worst start and completion of a handler of 2 ticks for guest 0, over every phase of the ring. All guests are busy.
+fn worst(parameters: RingParameters) -> (u64, u64) {
+    let round = u64::from(parameters.guests) * parameters.quantum_ticks;
+    let mut worst = (0, 0);
+    for phase in 0..round {
+        let mut ring = QuantumRing::new(parameters).expect("valid");
+        (0..phase).for_each(|_| ring.advance(1));
+        ring.interrupt(0);
+        let (mut waited, mut handled, mut started) = (0, 0, None);
+        while handled < 2 {
+            if ring.running() == 0 {
+                started = started.or(Some(waited));
+                handled += 1;
+            }
+            ring.advance(1);
+            waited += 1;
+        }
+        worst = (worst.0.max(started.expect("handled")), worst.1.max(waited));
+    }
+    worst
+}
+
+#[test]
+fn rr_01_worst_start_and_completion_of_each_policy() {
+    assert_eq!(worst(ring(4, Scheme::None, !0)), (90, 92));
+    assert_eq!(worst(ring(4, Scheme::Recycle, !0)), (0, 92));
+    assert_eq!(worst(ring(4, Scheme::Reset, !0)), (0, 92));
+    assert_eq!(worst(ring(4, Scheme::ResetExtend, !0)), (0, 2));
+}
+
+#[test]
+fn rr_02_guests_that_may_not_be_preempted() {
+    let adjacent = !0b0110;
+    assert_eq!(worst(ring(4, Scheme::Recycle, adjacent)), (60, 92));
+    assert_eq!(worst(ring(4, Scheme::ResetExtend, adjacent)), (60, 62));
+    let apart = !0b1010;
+    assert_eq!(worst(ring(4, Scheme::Recycle, apart)), (30, 92));
+    assert_eq!(worst(ring(4, Scheme::ResetExtend, apart)), (30, 32));
+    assert_eq!(worst(ring(2, Scheme::ResetExtend, !0b10)), (30, 32));
+    // MZ-15: latched waits for one quantum at most, whatever the order of the ring.
+    let latched = RingParameters { reading: Reading::Latched, ..ring(4, Scheme::ResetExtend, adjacent) };
+    assert_eq!(worst(latched), (30, 32));
+}
+
+/// Processor time of three guests in 3000 ticks when guest 0 is interrupted at every multiple of `gap`.
+fn storm(scheme: Scheme, ring_moves: bool, gap: u64) -> [u64; 3] {
+    let mut ring = QuantumRing::new(RingParameters { ring_moves, ..ring(3, scheme, !0) }).expect("valid");
+    for now in 0..3_000u64 {
+        if now.is_multiple_of(gap) {
+            ring.interrupt(0);
+        }
+        ring.advance(1);
+    }
+    [0, 1, 2].map(|guest| ring.used_and_stolen_ticks(guest).0)
+}
+
+#[test]
+fn rr_03_neither_policy_isolates_under_a_storm() {
+    assert_eq!(storm(Scheme::Reset, true, 31), [2_904, 96, 0]);
+    assert_eq!(storm(Scheme::Reset, false, 31), [2_905, 63, 32]);
+    assert_eq!(storm(Scheme::Recycle, false, 1), [3_000, 0, 0]);
+    assert_eq!(storm(Scheme::Reset, false, 1), [3_000, 0, 0]);
+    assert_eq!(storm(Scheme::None, false, 1), [1_020, 990, 990], "without a policy a storm takes nothing");
+}
+
+#[test]
+fn latched_guests_run_in_the_order_of_arrival_and_the_ring_stays() {
+    let parameters = RingParameters { reading: Reading::Latched, ..ring(4, Scheme::Reset, !1) };
+    let mut ring = QuantumRing::new(parameters).expect("valid");
+    assert!(!ring.interrupt(3) && !ring.interrupt(2) && !ring.interrupt(3), "guest 0 may not be pre-empted");
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        ring.advance(30);
+        order.push(ring.running());
+    }
+    assert_eq!(order, [3, 2, 1, 2, 3, 0]);
+    assert_eq!(ring.used_and_stolen_ticks(3), (60, 30), "the extra quantum shows in the accounts");
+}
+
+#[test]
+fn rings_that_cannot_turn_are_refused() {
+    assert!(QuantumRing::new(ring(0, Scheme::None, 0)).is_none());
+    assert!(QuantumRing::new(ring(33, Scheme::None, 0)).is_none());
+    assert!(QuantumRing::new(RingParameters { quantum_ticks: 0, ..ring(2, Scheme::None, 0) }).is_none());
+    assert!(!QuantumRing::new(ring(2, Scheme::Reset, !0)).expect("valid").interrupt(2), "no such guest");
+}
