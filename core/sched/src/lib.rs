@@ -7,8 +7,9 @@
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
+//! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
 //!
-//! Integer time only, no allocation, no locks: everything here belongs to one core, except the limiter's word.
+//! Integer time only, no allocation, no locks: everything here belongs to one core, except a limiter's word and latch.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,9 @@ pub mod budget;
 pub mod cyclic;
 mod dates;
 pub mod dispatch;
+pub mod latch;
 pub mod limiter;
 pub mod quantum;
 mod ready;
 pub mod server;
+pub mod sliding;
