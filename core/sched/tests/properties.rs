@@ -1,12 +1,15 @@
 //! Properties of the budget rules on random histories (`real-time.md` section 7): the protocol R1..R4 and the bounds P1,
-//! P2, P5, P7, P13 and P14, which stand for QV-24, QV-29, QV-31 and SG-47.
+//! P2, P3, P4, P5, P7, P8, P9, P13 and P14, which stand for QV-24, QV-29, QV-31 and SG-47.
 //!
 //! The seed is printed; `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace it and the number of cases.
 
 mod support;
 
-use bulkhead_sched::budget::{Anchor, Budget, BudgetRule, Deferrable, Polling, Sporadic, SporadicParameters};
-use support::{Pairs, most_in, pairs};
+use bulkhead_sched::budget::{
+    Anchor, Budget, BudgetRule, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
+};
+use bulkhead_sched::server::Server;
+use support::{Event, Pairs, Simulation, most_in, pairs};
 
 const CASES: u64 = 100_000;
 const SEED: u64 = 0x5eed_0000_b0a7_0001;
@@ -269,6 +272,103 @@ fn r1_to_r4_hold_for_every_rule() {
                 assert!(rule.capacity_ticks(now + used) <= idle.capacity_ticks(now + used), "R1: {rule:?}");
             }
             now += used;
+        }
+    });
+}
+
+/// Sporadic servers above an unlimited task, and the task's response by analysis: the fixed point of
+/// `cost + sum ceil(R / period) * budget`. `None` when there is none within 2000 ticks.
+fn response(cost: u64, servers: &[(u64, u64)]) -> Option<u64> {
+    let mut response = cost;
+    loop {
+        let next = cost + servers.iter().map(|server| response.div_ceil(server.1) * server.0).sum::<u64>();
+        if next == response {
+            return Some(response);
+        }
+        response = next;
+        if response > 2_000 {
+            return None;
+        }
+    }
+}
+
+#[test]
+fn p3_and_p4_a_task_below_sporadic_servers_keeps_its_periodic_bound() {
+    check("P3, P4", |random| {
+        let rules = [0, 1].map(|_| {
+            let anchor = any_anchor(random);
+            any_sporadic(random, anchor)
+        });
+        let costs = rules.each_ref().map(|rule| (rule.parameters().budget_ticks, rule.parameters().period_ticks));
+        let cost = random.within(1, 10);
+        let Some(bound) = response(cost, &costs) else {
+            return;
+        };
+        let [first, second] = rules.map(Budget::Sporadic);
+        let mut simulation = Simulation::new([
+            (0, Server::new(0, first)),
+            (1, Server::new(1, second)),
+            (2, Server::new(2, Budget::Unlimited)),
+        ]);
+        for vcpu in [0, 1] {
+            let mut time = 0;
+            for _ in 0..random.within(1, 5) {
+                simulation.work(time, vcpu, random.within(1, 30));
+                time += random.within(0, 50);
+            }
+        }
+        let released = random.within(0, 60);
+        simulation.work(released, 2, cost).run(released + bound);
+        assert!(simulation.done.iter().any(|done| done.vcpu == 2), "{costs:?}, cost {cost}: not done within {bound}");
+    });
+}
+
+#[test]
+fn p8_below_a_deferrable_server_the_periodic_bound_is_broken_and_the_jittered_one_holds() {
+    check("P8", |random| {
+        let period = random.within(4, 40);
+        let budget = random.within(1, period / 3);
+        let cost = random.within(1, period - 2 * budget);
+        // The adversary uses the end of one grid window and the beginning of the next, just when the task is released.
+        let released = period - budget;
+        let mut simulation = Simulation::new([
+            (0, Server::new(0, support::deferrable(budget, period))),
+            (1, Server::new(1, Budget::Unlimited)),
+        ]);
+        simulation.work(released, 0, support::ALWAYS).work(released, 1, cost).run(released + 4 * period);
+        let measured = simulation.worst_response(1);
+        let mut bound = cost;
+        while cost + (bound + period - budget).div_ceil(period) * budget != bound {
+            bound = cost + (bound + period - budget).div_ceil(period) * budget;
+        }
+        assert_eq!(measured, bound, "budget {budget}, period {period}, cost {cost}");
+        let periodic = response(cost, &[(budget, period)]).expect("light load");
+        assert!(measured > periodic, "the periodic formula says {periodic}, which this phasing must break");
+    });
+}
+
+#[test]
+fn p9_a_pibs_server_stays_within_its_window_bound() {
+    check("P9", |random| {
+        let denominator = random.within(2, 30) as u32;
+        let share = Share { numerator: random.within(1, u64::from(denominator) - 1) as u32, denominator };
+        let floor = random.within(u64::from(denominator), 60);
+        let clients = [Client { period_ticks: floor, priority: 0 }, Client { period_ticks: 3 * floor, priority: 1 }];
+        let rule = Pibs::new(share, PibsRule::Corrected, &clients, 1, 0).expect("the grant is at least one tick");
+        let grant = rule.grant_ticks();
+        let mut simulation = Simulation::new([(0, Server::new(0, Budget::Pibs(rule)))]);
+        let mut time = 0;
+        for _ in 0..12 {
+            simulation.at(time, 0, Event::Request(0, random.within(0, 1) as usize, random.within(1, 12)));
+            time += random.within(0, 40);
+        }
+        simulation.run(6 * floor);
+        for window in [grant, floor, floor + 1, 3 * floor] {
+            // U * (d + J) + G * (1 - U), in whole ticks. J: dates are rounded up, so a grant is up to a tick late.
+            let (up, down) = (u64::from(share.numerator), u64::from(share.denominator));
+            let bound = (up * (window + 1) + grant * (down - up)) / down;
+            let most = simulation.most_in(0, window);
+            assert!(most <= bound, "{share:?}, grant {grant}, window {window}: {most} > {bound}");
         }
     });
 }
