@@ -1,4 +1,4 @@
-//! The sliding limiter and the latch beside the grid limiter (CH-30, CH-38, `real-time.md` 3.4).
+//! The sliding limiter and the latch beside the grid limiter (CH-30, `real-time.md` 3.4).
 
 use bulkhead_sched::latch::{Latch, Outcome};
 use bulkhead_sched::limiter::bound;
