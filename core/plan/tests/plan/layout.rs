@@ -86,8 +86,8 @@ fn tables_of_a_one_gibibyte_partition_are_few() {
     partition.memory_bytes = 1 << 30;
     let plan = plan(&samples::system(vec![partition], vec![]), &samples::monitor()).unwrap();
     let pages = |kind| plan.layout.area(kind).unwrap().bytes / 4096;
-    assert_eq!(pages(AreaKind::El2Tables(0)), 6, "root, low GiB, GIC, two GiB of RAM, monitor");
-    assert_eq!(pages(AreaKind::Stage2Tables(0)), 4, "root, low GiB, shared pages, RAM");
+    assert_eq!(pages(AreaKind::El2Tables(0)), 5, "root, low GiB, GIC, GiB of the monitor, monitor");
+    assert_eq!(pages(AreaKind::Stage2Tables(0)), 3, "root, low GiB, shared pages; the RAM is one entry");
 }
 
 /// RAM below the load address is only for those who ask for it.

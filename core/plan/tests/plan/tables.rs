@@ -148,8 +148,13 @@ fn ranges_beyond_39_bits_are_refused() {
 }
 
 #[test]
-fn one_gibibyte_takes_two_table_pages() {
-    assert_eq!(one(0x4000_0000, 0x8000_0000, 1 << 30).unwrap().page_count(), 2);
+fn an_aligned_gibibyte_takes_the_root_alone() {
+    assert_eq!(one(0x4000_0000, 0x8000_0000, 1 << 30).unwrap().page_count(), 1);
+    assert_eq!(
+        one(0x4000_0000, 0x8020_0000, 1 << 30).unwrap().page_count(),
+        2,
+        "blocks of 2 MiB where it is not aligned"
+    );
 }
 
 /// Bits written out by hand from the Arm ARM, so that a slip in the constants shows.
