@@ -1,4 +1,4 @@
-//! The published interrupt policies: bounds over every phase (MZ-10, MZ-12, MZ-14, MZ-15, MZ-16, MZ-20, MZ-21, MZ-22,
+//! The published interrupt policies: bounds over every phase (MZ-14, MZ-15, MZ-16, MZ-20, MZ-21, MZ-22,
 //! MZ-23, MZ-24), and what storms do to them (MZ-26).
 
 use bulkhead_sched::quantum::{QuantumRing, Reading, RingParameters, Scheme};

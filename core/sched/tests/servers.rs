@@ -1,5 +1,5 @@
 //! Several servers on one core: golden examples of PIBS (QV-32..QV-34), of time tables (SG-50), of servers with gates
-//! (SG-41, SG-42, SG-46), and what each schedule promises (SP-11, SP-12, QV-22, QV-23, QV-41).
+//! (SG-41, SG-42, SG-46), and what each schedule promises (SP-11, QV-22, QV-23, QV-41).
 
 mod support;
 
