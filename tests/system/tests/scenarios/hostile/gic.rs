@@ -86,7 +86,7 @@ pub(super) fn assert_routes(registers: &Registers, plan: &ImagePlan) {
             routes += 1;
         }
     }
-    assert!(routes >= 3, "{routes} planned interrupts");
+    assert!(routes >= 4, "{routes} planned interrupts");
 }
 
 /// Lists what differs between two readings.
