@@ -3,6 +3,7 @@
 mod boot;
 mod bulkheadctl;
 mod channels;
+mod console;
 mod counting;
 mod crash;
 mod device;
