@@ -114,10 +114,12 @@ partition's fault and restarts it, *restart* that the partition asked for it, *o
 after an *answer* or *no effect* it goes on. The number in an answer is what the guest read, counted or was told (`ESR` is
 the syndrome of an exception that came back to the guest).
 
-The guest's word is not the evidence. On other cores a victim, a `direct` controller and a peer with channels to the attacker
-print byte for byte what they print without it, with the same counters of exits; afterwards the image in RAM (monitor,
+The guest's word is not the evidence: of most attacks with the expectation *no effect* it can only say that it went on. On
+other cores a victim and a `direct` controller print byte for byte what they print without it, with the same counters of
+exits; so does a peer with channels to the attacker, which takes its doorbells besides. Afterwards the image in RAM (monitor,
 plans, tables, pristine guests), foreign status pages, foreign doorbell words and the registers of the interrupt controller
-are compared with what they were or must be.
+are compared with what they were or must be. In this run the emulated cores take turns on one clock; another test
+(`a_hostile_guest_changes_nothing_outside`) and the runs with a watchdog let them run at the same time.
 
 Most attacks are tried in one `mapped` partition. *Silence* needs a watchdog, *PCI* a partition started as Linux is, and
 each way of switching off a run of its own. *A1* to *A12* are the attacks that a prototype found where a guest owns the
