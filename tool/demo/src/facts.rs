@@ -7,6 +7,9 @@ use bulkhead_run::{Machine, RunError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Verdict of an attack that the intruder did not try here.
+const SKIPPED: &str = "skipped";
+
 /// What was counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
@@ -30,7 +33,7 @@ pub struct Facts {
     pub telemetry_messages: u64,
     /// Attacks by verdict.
     pub attacks: BTreeMap<String, u64>,
-    /// Attacks that were announced.
+    /// Attacks that were tried and have a result.
     pub attacks_tried: u64,
     /// Restarts of the intruder.
     pub intruder_restarts: u32,
@@ -97,16 +100,16 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Counts `attack N NAME: expect ...` and `attack N result VERDICT: ...`.
+    /// Counts `attack N result VERDICT: ...`; an attack that was announced and skipped was not tried.
     fn note_attack(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("attack ") else { return };
         let mut words = rest.split_whitespace().skip(1);
-        if words.next() == Some("result") {
-            let verdict = words.next().unwrap_or("?").trim_end_matches(':').to_owned();
-            *self.attacks.entry(verdict).or_default() += 1;
-        } else {
-            self.attacks_tried += 1;
+        if words.next() != Some("result") {
+            return;
         }
+        let verdict = words.next().unwrap_or("?").trim_end_matches(':').to_owned();
+        self.attacks_tried += u64::from(verdict != SKIPPED);
+        *self.attacks.entry(verdict).or_default() += 1;
     }
 
     /// Periods that were due and not served.
@@ -152,6 +155,8 @@ mod tests {
             "attack 1 result contained: restarted, reason 2",
             "attack 2 read monitor: expect fault",
             "attack 2 result escaped: value 0x1",
+            "attack 3 silence: expect watchdog",
+            "attack 3 result skipped: no watchdog=1 in the arguments",
             "control start",
         ] {
             facts.note_attack(line);
