@@ -1,7 +1,7 @@
 //! Builds and runs the systems of the benchmark, and keeps what a run found for the rows that share it.
 
 use crate::Failure;
-use bulkhead_description::{Options, find_above, load_text};
+use bulkhead_description::{Options, load_text};
 use bulkhead_image::{Image, build_image};
 use bulkhead_plan::model::System;
 use bulkhead_run::{Machine, MachineOptions};
@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Where `./x` puts the monitor, below the repository.
-const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
 /// The longest a run may take on a slow host; no run that works comes near it.
 const RUN_LIMIT: Duration = Duration::from_secs(900);
 
@@ -48,14 +46,7 @@ pub(crate) struct Lab {
 impl Lab {
     /// Finds monitor and guests.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
-        let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
-        let monitor = std::fs::read(&path).map_err(|cause| {
-            Failure::host(format!(
-                "cannot read the monitor {}: {cause}. Build everything with `./x build`.",
-                path.display()
-            ))
-        })?;
+        let monitor = bulkhead_image::read_monitor(None).map_err(|error| Failure::host(error.to_string()))?;
         let options = Options::from_environment(None);
         Ok(Self { monitor, options, cache: RefCell::default(), runs: RefCell::default() })
     }

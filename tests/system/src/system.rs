@@ -6,14 +6,11 @@ use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
-use bulkhead_description::{Options, find_above, load_text};
+use bulkhead_description::{Options, load_text};
 use bulkhead_plan::{Area, AreaKind, model};
 use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-
-/// Where `./x` puts the monitor, below the repository.
-const MONITOR: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
 
 /// A system whose image was built in memory.
 #[derive(Clone, Debug)]
@@ -301,9 +298,7 @@ pub fn guest(name: &str) -> Vec<u8> {
 }
 
 fn monitor() -> Vec<u8> {
-    let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
-    let path = named.or_else(|| find_above(MONITOR)).unwrap_or_else(|| PathBuf::from(MONITOR));
-    std::fs::read(&path).unwrap_or_else(|error| panic!("no monitor {}: {error}; run `./x build`", path.display()))
+    bulkhead_image::read_monitor(None).unwrap_or_else(|error| panic!("{error}; run `./x build`"))
 }
 
 fn package() -> &'static Path {

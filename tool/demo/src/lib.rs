@@ -29,7 +29,6 @@ use std::time::{Duration, Instant};
 
 /// Where the demonstration system is, below the repository.
 const SYSTEM_PATH: &str = "systems/demo/system.toml";
-const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
 /// The controller, and the others that the story is about.
 const CONTROL: &str = "control";
 const LINUX: &str = "linux";
@@ -108,7 +107,8 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
         }
     };
     let system = load_system(arguments)?;
-    let monitor = read_monitor()?;
+    let monitor = bulkhead_image::read_monitor(None)
+        .map_err(|error| Failure { message: error.to_string(), code: exit_code::HOST })?;
     say("checking and building the image");
     let image = build(&system, &monitor)?;
     let verdict = bulkhead_verify::verify_bytes(&image);
@@ -167,15 +167,6 @@ fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
         }
     }
     Ok(loaded.system)
-}
-
-fn read_monitor() -> Result<Vec<u8>, Failure> {
-    let named = std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from);
-    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
-    std::fs::read(&path).map_err(|cause| Failure {
-        message: format!("cannot read the monitor {}: {cause}. Build it with `./x build`.", path.display()),
-        code: exit_code::HOST,
-    })
 }
 
 fn build(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure> {

@@ -90,7 +90,10 @@ pub(crate) fn plan_system(source: &SystemArguments) -> Result<Planned, ExitCode>
 }
 
 /// Finds and reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that `./x` built.
-fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
+///
+/// # Errors
+/// When there is none, with what to do about it.
+pub fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
     let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
     if !path.exists() {

@@ -18,7 +18,7 @@ pub mod monitor;
 mod report;
 mod write;
 
-pub use build::{BuildArguments, build};
+pub use build::{BuildArguments, build, read_monitor};
 pub use error::Error;
 pub use inspect::{InspectArguments, inspect};
 pub use report::{CoreMemory, core_memory};

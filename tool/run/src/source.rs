@@ -3,11 +3,8 @@
 use crate::error::{RunError, exit_code};
 use crate::image_file::is_arm64_image;
 use crate::qemu::MachineOptions;
-use bulkhead_description::{Options, find_above, load};
+use bulkhead_description::{Options, load};
 use std::path::{Path, PathBuf};
-
-/// Where `./x` puts the monitor, below the repository.
-const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
 
 /// Something to run, ready to start.
 #[derive(Debug)]
@@ -72,25 +69,13 @@ impl Source {
             SourceError { message: String::new(), exit_code }
         })?;
         bulkhead_description::command::print_report(&loaded.warnings);
-        let monitor = read_monitor(monitor)?;
-        let image = bulkhead_image::build_image(&loaded.system, &monitor).map_err(|error| SourceError {
-            message: error.to_string(),
-            exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
-        })?;
+        let image = bulkhead_image::read_monitor(monitor)
+            .and_then(|monitor| bulkhead_image::build_image(&loaded.system, &monitor))
+            .map_err(|error| SourceError {
+                message: error.to_string(),
+                exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
+            })?;
         let options = MachineOptions::for_system(&loaded.system, image.bytes)?;
         Ok(Self { name: loaded.system.name, options, image_path: None })
     }
-}
-
-/// Reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that `./x` built.
-fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, SourceError> {
-    let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
-    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
-    std::fs::read(&path).map_err(|cause| SourceError {
-        message: format!(
-            "cannot read the monitor {}: {cause}. Build it with `./x build`, or name it with `--monitor`.",
-            path.display()
-        ),
-        exit_code: exit_code::HOST,
-    })
 }
