@@ -3,11 +3,13 @@
 //! Memory is a sparse map of 64-bit words. A distributor and redistributor are plain words, so a test states what the
 //! monitor wrote. Interrupts are queued by the test and acknowledged by the code under test.
 
-use crate::{ExitRegisters, FirmwareError, Machine};
+use crate::{END_OF_INTERRUPT, ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::plan::CorePlan;
+use bulkhead_abi::plan::VcpuPlan;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
 /// What the code under test did to the machine, in order.
@@ -35,9 +37,21 @@ pub enum Event {
     Timer(Option<u64>),
 }
 
-/// The fake machine.
+/// The fake machine: a handle, so that the vCPUs of a shared core are on one machine.
+#[derive(Clone, Debug, Default)]
+pub struct FakeMachine(Rc<FakeState>);
+
+impl Deref for FakeMachine {
+    type Target = FakeState;
+
+    fn deref(&self) -> &FakeState {
+        &self.0
+    }
+}
+
+/// What the fake machine consists of.
 #[derive(Debug, Default)]
-pub struct FakeMachine {
+pub struct FakeState {
     /// Memory by 8-byte word address.
     pub words: RefCell<BTreeMap<u64, u64>>,
     /// Everything that happened.
@@ -56,13 +70,21 @@ pub struct FakeMachine {
     pub underflow: Cell<bool>,
     /// Answer of `copy_and_check`; `None` = the CRC of the fake memory's bytes.
     pub crc: Cell<Option<u32>>,
+    /// Registers of the loaded vCPU, as in [`GuestContext::registers`].
+    pub registers: Cell<[u64; 30]>,
+    /// VTTBR_EL2 of the vCPU that was loaded last.
+    pub translation_root: Cell<u64>,
+    /// Floating-point registers.
+    pub floating_point: Cell<FloatingPoint>,
+    /// CPTR_EL2.TFP.
+    pub floating_point_traps: Cell<bool>,
     /// Counter ticks that pass at each turn of a wait loop.
     pub ticks_per_spin: Cell<u64>,
     deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
 }
 
-impl FakeMachine {
+impl FakeState {
     /// Returns and forgets what happened so far.
     pub fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.borrow_mut())
@@ -84,12 +106,13 @@ impl FakeMachine {
     }
 
     fn bytes(&self, address: u64, count: u64) -> Vec<u8> {
-        (0..count).map(|offset| self.load8(PhysicalAddress(address + offset))).collect()
+        let byte = |address: u64| (self.word(address) >> ((address & 7) * 8)) as u8;
+        (0..count).map(|offset| byte(address + offset)).collect()
     }
 }
 
-fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
+fn crc32c(before: u32, bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!before, |crc, byte| {
         (0..8).fold(
             crc ^ u32::from(*byte),
             |value, _| if value & 1 == 1 { (value >> 1) ^ 0x82f6_3b78 } else { value >> 1 },
@@ -177,6 +200,10 @@ impl Machine for FakeMachine {
             slot.set(value);
         }
     }
+    fn ended_list_registers(&self) -> u32 {
+        let ended = |value: u64| value >> 61 == 0 && value & END_OF_INTERRUPT != 0;
+        (0..).zip(&self.list).fold(0, |bits, (index, value)| bits | u32::from(ended(value.get())) << index)
+    }
     fn set_underflow_interrupt(&self, on: bool) {
         self.underflow.set(on);
     }
@@ -204,19 +231,46 @@ impl Machine for FakeMachine {
         self.program_counter.set(entry);
         self.note(Event::ResetGuest(entry));
     }
-    fn load_controls(&self, _plan: &CorePlan) {}
+    fn load_controls(&self, plan: &VcpuPlan) {
+        self.translation_root.set(plan.vttbr);
+    }
+    fn save_guest(&self, context: &mut GuestContext) {
+        context.registers = self.registers.get();
+        context.registers[0] = self.program_counter.get();
+    }
+    fn load_guest(&self, context: &GuestContext, plan: &VcpuPlan) {
+        self.registers.set(context.registers);
+        self.program_counter.set(context.registers[0]);
+        self.translation_root.set(plan.vttbr);
+    }
+    fn save_floating_point(&self, registers: &mut FloatingPoint) {
+        *registers = self.floating_point.get();
+    }
+    fn load_floating_point(&self, registers: &FloatingPoint) {
+        self.floating_point.set(*registers);
+    }
+    fn trap_floating_point(&self, on: bool) {
+        self.floating_point_traps.set(on);
+    }
+    fn guest_timer_asserted(&self) -> bool {
+        let context = GuestContext { registers: self.registers.get(), ..GuestContext::default() };
+        context.timer_ticks() <= self.now.get()
+    }
+    fn interrupt_waits(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
     fn invalidate_guest_translations(&self) {}
     fn scrub(&self, address: PhysicalAddress, bytes: u64) {
         self.words.borrow_mut().retain(|word, _| *word < address.0 || *word >= address.0 + bytes);
         self.note(Event::Scrub(address.0, bytes));
     }
-    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32 {
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
         let data = self.bytes(source.0, bytes);
         for (offset, byte) in data.iter().enumerate() {
             self.store8(PhysicalAddress(destination.0 + offset as u64), *byte);
         }
         self.note(Event::Copy(destination.0, source.0, bytes));
-        self.crc.get().unwrap_or_else(|| crc32c(&data))
+        self.crc.get().unwrap_or_else(|| crc32c(crc, &data))
     }
     fn synchronise_instructions(&self) {}
     fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {

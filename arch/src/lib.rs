@@ -57,6 +57,60 @@ pub struct CoreHead {
     pub counters: u64,
 }
 
+/// Registers of a vCPU that stay in the machine while it is loaded, in the order of `aarch64/switch.s`. All zeros is what a
+/// vCPU has before its first start, which resets them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct GuestContext {
+    /// ELR_EL2 and SPSR_EL2, the system registers of EL1 and EL0, ICH_AP1R0_EL2, and from [`Self::TIMERS`] on the timers.
+    pub registers: [u64; 30],
+    /// ICH_VMCR_EL2.
+    pub virtual_interface: u64,
+    /// List registers, meaningful when `list_used`.
+    pub list: [u64; 4],
+    /// Some list register was in use.
+    pub list_used: bool,
+}
+
+impl GuestContext {
+    /// Place of CNTV_CVAL_EL0, CNTV_CTL_EL0, CNTP_CVAL_EL0 and CNTP_CTL_EL0.
+    pub const TIMERS: usize = 26;
+
+    /// When the earliest of the vCPU's timers raises its interrupt; `u64::MAX` when none will. A timer whose interrupt is in a
+    /// list register has raised it already.
+    #[inline]
+    #[must_use]
+    pub fn timer_ticks(&self) -> u64 {
+        let [.., virtual_ticks, virtual_control, physical_ticks, physical_control] = self.registers;
+        let when = |ticks, control, intid| {
+            if control & 3 == 1 && !(self.list_used && self.lists(intid)) { ticks } else { u64::MAX }
+        };
+        when(virtual_ticks, virtual_control, 27).min(when(physical_ticks, physical_control, 30))
+    }
+
+    /// A saved list register has this interrupt, pending or active.
+    fn lists(&self, intid: u32) -> bool {
+        self.list.iter().any(|value| value >> 62 != 0 && *value as u32 == intid)
+    }
+}
+
+/// Floating-point and SIMD registers of a vCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(16))]
+pub struct FloatingPoint {
+    /// v0 to v31, then FPCR and FPSR.
+    pub words: [u64; 66],
+}
+
+impl Default for FloatingPoint {
+    fn default() -> Self {
+        Self { words: [0; 66] }
+    }
+}
+
+/// Bit of a list register without hardware interrupt: the guest's end of the interrupt raises a maintenance interrupt.
+pub const END_OF_INTERRUPT: u64 = 1 << 41;
+
 /// Facts of the exit that are in registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitRegisters {
@@ -125,6 +179,8 @@ pub trait Machine {
     fn list_register(&self, index: u32) -> u64;
     /// Writes list register `index` (0..4).
     fn set_list_register(&self, index: u32, value: u64);
+    /// Bit n = list register n was made with [`END_OF_INTERRUPT`] and the guest has ended its interrupt.
+    fn ended_list_registers(&self) -> u32;
     /// Asks for (or stops) a maintenance interrupt when at most one list register is in use.
     fn set_underflow_interrupt(&self, on: bool);
     /// Switches the virtual interface on or off, its list registers kept. While it is on, a virtual interrupt that is
@@ -144,14 +200,29 @@ pub trait Machine {
     /// Resets the guest's system, floating-point and timer registers to architectural values and sets its entry point.
     fn reset_guest(&self, entry: u64);
     /// Loads HCR_EL2 and the other control registers of the core's plan.
-    fn load_controls(&self, plan: &bulkhead_abi::plan::CorePlan);
+    fn load_controls(&self, plan: &bulkhead_abi::plan::VcpuPlan);
+    /// Moves the registers of the vCPU that is loaded into `context`, list registers apart.
+    fn save_guest(&self, context: &mut GuestContext);
+    /// Loads a vCPU: its registers, list registers apart, and what of its plan differs between vCPUs of a core.
+    fn load_guest(&self, context: &GuestContext, plan: &bulkhead_abi::plan::VcpuPlan);
+    /// Copies the floating-point registers out.
+    fn save_floating_point(&self, registers: &mut FloatingPoint);
+    /// Loads the floating-point registers.
+    fn load_floating_point(&self, registers: &FloatingPoint);
+    /// Makes the guest's use of floating point an exit, or no exit.
+    fn trap_floating_point(&self, on: bool);
+    /// A timer of the loaded vCPU raises its interrupt now.
+    fn guest_timer_asserted(&self) -> bool;
+    /// A physical interrupt waits to be acknowledged.
+    fn interrupt_waits(&self) -> bool;
     /// Drops all cached translations of the current VMID on this core's inner-shareable domain.
     fn invalidate_guest_translations(&self);
 
     /// Fills memory with zeros and writes it back (page-aligned, whole pages).
     fn scrub(&self, address: PhysicalAddress, bytes: u64);
-    /// Copies `bytes`, rounded up to 64, returns the CRC-32C of the source's `bytes`, writes the destination back.
-    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32;
+    /// Copies `bytes`, rounded up to 64, writes the destination back, and returns the CRC-32C of the source's `bytes`
+    /// appended to bytes whose CRC-32C is `crc` (0 for none).
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32;
     /// Makes copied instructions visible to fetches.
     fn synchronise_instructions(&self);
 

@@ -1,6 +1,7 @@
 //! The command `bulkhead bench`.
 
-use crate::{Failure, measure, record, report};
+use crate::experiments::{self, Done, EXPERIMENTS, Experiment, Length};
+use crate::{Failure, Outcome, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
 use clap::Args;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct BenchArguments {
-    /// Rows (`timer.direct`) or groups (`timer`) to measure [default: all]
+    /// Rows (`timer.direct`), groups (`timer`) or experiments (`mips-rtt`) [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -18,7 +19,7 @@ pub struct BenchArguments {
     #[arg(long, conflicts_with_all = ["names", "record"])]
     list: bool,
 
-    /// Leave out the rows that boot Linux; the rest takes about a minute.
+    /// Leave out what boots Linux, and take fewer samples in experiments; the rest takes some minutes.
     #[arg(long)]
     short: bool,
 
@@ -41,6 +42,7 @@ All numbers of time are instructions, not cycles.
 Examples:
   bulkhead bench                     measures everything, in some minutes
   bulkhead bench timer               measures one group
+  bulkhead bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   bulkhead bench --short             leaves out what boots Linux
   bulkhead bench --format json       prints one JSON object
 
@@ -68,32 +70,99 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
 fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     if arguments.list {
         print!("{}", report::list());
+        for experiment in EXPERIMENTS {
+            let slow = if experiment.slow { " (slow)" } else { "" };
+            println!("{:<18} {}{slow}", experiment.name, experiment.what);
+        }
         return Ok(exit_code::SUCCESS);
     }
     let is_text = arguments.format == Format::Text;
+    let (chosen, rows) = choose(arguments)?;
     if is_text {
         println!("{}\n", report::INSTRUCTIONS);
     }
-    let names = if arguments.short { without_slow(&arguments.names)? } else { arguments.names.clone() };
-    let outcomes = measure(&names, |outcome| {
-        if is_text {
-            println!("{}", report::text(outcome, arguments.commands));
-        }
-    })?;
+    let outcomes = match rows {
+        None => Vec::new(),
+        Some(names) => measure(&names, |outcome| {
+            if is_text {
+                println!("{}", report::text(outcome, arguments.commands));
+            }
+        })?,
+    };
+    let done = run_experiments(&chosen, arguments)?;
     match arguments.format {
-        Format::Text => println!("{}", report::verdict_line(&outcomes)),
-        Format::Json => println!("{:#}", report::json_form(&outcomes)),
+        Format::Text => {
+            if !outcomes.is_empty() {
+                println!("{}", report::verdict_line(&outcomes));
+            }
+            if !done.is_empty() {
+                println!("{}", experiment_line(&done));
+            }
+        }
+        Format::Json => {
+            let mut form = report::json_form(&outcomes);
+            form["experiments"] = done.iter().map(Done::json).collect();
+            println!("{form:#}");
+        }
     }
     if arguments.record {
         record::write(&outcomes)?;
     }
+    Ok(exit_code_of(&outcomes, &done))
+}
+
+fn exit_code_of(outcomes: &[Outcome], done: &[Done]) -> u8 {
     let failed = outcomes.iter().find_map(|outcome| outcome.found.as_ref().err());
-    let all_good = outcomes.iter().all(|outcome| outcome.verdict().is_good());
-    Ok(match failed {
+    let failed = failed.or_else(|| done.iter().find_map(|done| done.findings.as_ref().err()));
+    let all_good = outcomes.iter().all(|outcome| outcome.verdict().is_good()) && done.iter().all(Done::holds);
+    match failed {
         Some(failure) => failure.exit_code,
         None if all_good => exit_code::SUCCESS,
         None => exit_code::FAILURE,
-    })
+    }
+}
+
+/// The experiments and the rows that are named; no rows at all when only experiments are.
+fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Option<Vec<String>>), Failure> {
+    let (experiments, rows): (Vec<&String>, Vec<&String>) =
+        arguments.names.iter().partition(|name| experiments::named(name).is_some() || *name == "experiments");
+    let wanted = |experiment: &&Experiment| {
+        let named = experiments.iter().any(|name| *name == experiment.name || *name == "experiments");
+        let all = arguments.names.is_empty() && !arguments.record;
+        (named || all) && !(arguments.short && experiment.slow)
+    };
+    let chosen = EXPERIMENTS.iter().filter(wanted).collect();
+    if !experiments.is_empty() && rows.is_empty() {
+        return Ok((chosen, None));
+    }
+    let names: Vec<String> = rows.into_iter().cloned().collect();
+    let names = if arguments.short { without_slow(&names)? } else { names };
+    Ok((chosen, Some(names)))
+}
+
+fn run_experiments(chosen: &[&'static Experiment], arguments: &BenchArguments) -> Result<Vec<Done>, Failure> {
+    let length = if arguments.short { Length::Short } else { Length::Full };
+    let mut all = Vec::new();
+    for experiment in chosen {
+        let done = experiments::run(experiment, length)?;
+        let path = experiments::write(&done)?;
+        if arguments.format == Format::Text {
+            println!("{}", done.text(arguments.commands));
+            println!("  written to {}\n", path.display());
+        }
+        all.push(done);
+    }
+    Ok(all)
+}
+
+/// How many experiments hold, in one line.
+fn experiment_line(done: &[Done]) -> String {
+    let bad: Vec<&str> = done.iter().filter(|done| !done.holds()).map(|done| done.experiment.name).collect();
+    let mut text = format!("{} of {} experiments met", done.len() - bad.len(), done.len());
+    if !bad.is_empty() {
+        text.push_str(&format!("; not met: {}", bad.join(", ")));
+    }
+    text
 }
 
 /// The chosen rows that do not boot Linux.

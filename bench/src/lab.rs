@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The longest a run may take on a slow host; no run that works comes near it.
 const RUN_LIMIT: Duration = Duration::from_secs(900);
 
-/// The descriptions, by file name below `bench/systems`.
+/// The descriptions, by file name below `bench/systems`, or below `systems` those that readers may copy.
 const SYSTEMS: &[(&str, &str)] = &[
     ("control", include_str!("../systems/control.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
@@ -23,7 +23,27 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("paths", include_str!("../systems/paths.toml")),
     ("rtos", include_str!("../systems/rtos.toml")),
     ("sgi", include_str!("../systems/sgi.toml")),
+    ("shared", include_str!("../systems/shared.toml")),
+    ("experiments/isolation-of-time", include_str!("../../systems/experiments/isolation-of-time.toml")),
+    ("experiments/mips-2", include_str!("../../systems/experiments/mips-2.toml")),
+    ("experiments/mips-4", include_str!("../../systems/experiments/mips-4.toml")),
+    ("experiments/mips-6", include_str!("../../systems/experiments/mips-6.toml")),
+    ("experiments/mips-budgeted", include_str!("../../systems/experiments/mips-budgeted.toml")),
+    ("experiments/mips-storm", include_str!("../../systems/experiments/mips-storm.toml")),
+    ("experiments/quest-fig4", include_str!("../../systems/experiments/quest-fig4.toml")),
+    ("experiments/safeg-itask", include_str!("../../systems/experiments/safeg-itask.toml")),
+    ("experiments/safeg-linux", include_str!("../../systems/experiments/safeg-linux.toml")),
+    ("experiments/spumone-dispatch", include_str!("../../systems/experiments/spumone-dispatch.toml")),
+    ("experiments/spumone-freertos", include_str!("../../systems/experiments/spumone-freertos.toml")),
+    ("experiments/spumone-throughput", include_str!("../../systems/experiments/spumone-throughput.toml")),
+    ("experiments/wire-alone", include_str!("../../systems/experiments/wire-alone.toml")),
 ];
+
+/// Where the description of that name is in the repository.
+fn file_of(name: &str) -> String {
+    let folder = if name.starts_with("experiments/") { "systems" } else { "bench/systems" };
+    format!("{folder}/{name}.toml")
+}
 
 /// A description with some of its text replaced.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +102,7 @@ impl Lab {
 
     /// Checks a description.
     pub(crate) fn system(&self, variant: Variant<'_>) -> Result<System, Failure> {
-        let file = format!("bench/systems/{}.toml", variant.name);
+        let file = file_of(variant.name);
         let known = SYSTEMS.iter().find(|(name, _)| *name == variant.name);
         let (_, text) = known.ok_or_else(|| Failure::wrong(format!("there is no {file}")))?;
         let mut text = (*text).to_owned();
@@ -123,7 +143,7 @@ impl Lab {
         let image = self.image(&system)?;
         let mut options = MachineOptions::for_system(&system, image.bytes)?;
         change(&mut options);
-        let mut built = format!("bulkhead build bench/systems/{}.toml -o IMAGE", variant.name);
+        let mut built = format!("bulkhead build {} -o IMAGE", file_of(variant.name));
         for (from, to) in variant.changes.iter().filter(|(from, to)| from != to) {
             built.push_str(&format!("\n  with `{to}` instead of `{from}`"));
         }

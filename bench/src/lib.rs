@@ -11,13 +11,17 @@
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod experiments;
 mod lab;
 mod linux;
+pub mod model;
 mod outcome;
 mod paths;
 mod record;
 mod report;
 pub mod rows;
+mod scheduler;
+mod shared;
 mod static_size;
 mod steady;
 

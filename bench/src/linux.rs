@@ -56,7 +56,7 @@ fn parse(lines: &[String], counts: &Counts) -> Result<Run, Failure> {
 }
 
 /// Reads `[    1.234567] stamp`.
-fn stamp(line: &str) -> Option<f64> {
+pub(crate) fn stamp(line: &str) -> Option<f64> {
     let (seconds, rest) = line.trim().strip_prefix('[')?.split_once(']')?;
     (rest.trim() == "stamp").then_some(())?;
     Some(seconds.trim().parse::<f64>().ok()? * 1e6)

@@ -13,18 +13,18 @@ pub(crate) const ONE_TICK_SHIFT: u8 = 4;
 
 /// Smallest and largest of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    minimum: u64,
-    maximum: u64,
+pub(crate) struct Range {
+    pub(crate) minimum: u64,
+    pub(crate) maximum: u64,
 }
 
 /// What the guest printed: a range for each of its rows.
 #[derive(Debug)]
-struct Printed(BTreeMap<String, Range>);
+pub(crate) struct Printed(BTreeMap<String, Range>);
 
 impl Printed {
     /// Reads lines `bench NAME min=A max=B n=N` between the first and the last one of the guest.
-    fn parse(lines: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn parse(lines: &[String]) -> Result<Self, Failure> {
         if !lines.iter().any(|line| line == "bench done") {
             let last = lines.last().map_or("nothing", String::as_str);
             return Err(Failure::wrong(format!("the guest `bench` did not come to its end; it printed last: {last}")));
@@ -32,7 +32,7 @@ impl Printed {
         Ok(Self(lines.iter().filter_map(|line| range(line)).collect()))
     }
 
-    fn row(&self, name: &str) -> Result<Range, Failure> {
+    pub(crate) fn row(&self, name: &str) -> Result<Range, Failure> {
         let missing =
             || Failure::wrong(format!("the guest `bench` printed no row `{name}`; rebuild it with `./x guests`"));
         self.0.get(name).copied().ok_or_else(missing)
@@ -54,7 +54,14 @@ enum Place {
     Direct,
     Mapped,
     MappedTracing,
+    Shared,
 }
+
+/// The core gets a schedule, and the guest a server that is never empty.
+const SHARE_CORE: &[(&str, &str)] = &[
+    ("enabled = false", "enabled = false\n[[schedule]]\ncore = 0\nkind = \"fixed-priority\""),
+    ("interrupts = \"mapped\"", "servers = [{ priority = 1 }]"),
+];
 
 fn printed(lab: &Lab, place: Place) -> Result<Rc<Printed>, Failure> {
     lab.once(&format!("paths {place:?}"), || {
@@ -67,6 +74,7 @@ fn printed(lab: &Lab, place: Place) -> Result<Rc<Printed>, Failure> {
             Place::Direct => &[("interrupts = \"mapped\"", "interrupts = \"direct\"")],
             Place::Mapped => &[],
             Place::MappedTracing => &[("enabled = false", "enabled = true")],
+            Place::Shared => SHARE_CORE,
         };
         let machine = lab.run(Variant { name: "paths", changes }, exact)?;
         Printed::parse(&partition_lines(&machine, "bench"))
@@ -103,6 +111,14 @@ pub(crate) fn timer_direct(lab: &Lab) -> Result<Found, Failure> {
 
 pub(crate) fn timer_mapped(lab: &Lab) -> Result<Found, Failure> {
     timer_extra(lab, Place::Mapped)
+}
+
+/// On a shared core an idle guest gives the core away, so the busy one is compared alone.
+pub(crate) fn timer_shared(lab: &Lab) -> Result<Found, Failure> {
+    let (bare, ours) = (printed(lab, Place::Board)?.row("timer")?, printed(lab, Place::Shared)?.row("timer")?);
+    let extra = ours.maximum.saturating_sub(bare.minimum);
+    let idle = show("from WFI, the core given away and taken back", printed(lab, Place::Shared)?.row("timer_idle")?);
+    Ok(Found::new(extra as f64, [show("bare board", bare), show("shared core", ours), idle]))
 }
 
 /// The largest sample of one row in `mapped` mode.

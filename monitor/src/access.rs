@@ -1,8 +1,10 @@
 //! Data aborts: accesses to the windows that the monitor answers, and everything else as a fault.
 
+use crate::decide::GUEST_TIMERS;
 use crate::health::Fault;
+use crate::interrupt::SGI_FRAME;
 use crate::observe::at;
-use crate::state::Core;
+use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::{
     INTERRUPT_CONSOLE, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
@@ -13,24 +15,33 @@ use bulkhead_emulation::gic::{self, GicPort, Written};
 use bulkhead_emulation::pci::{self, PciEffect};
 use bulkhead_emulation::pl011::LineEffect;
 use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
+use core::cell::Cell;
 
 /// A GIC frame of the machine, as the filter sees it.
 struct Frame<'a, M: Machine> {
-    core: &'a Core<M>,
+    core: &'a Vcpu<M>,
     base: PhysicalAddress,
 }
 
 impl<M: Machine> GicPort for Frame<'_, M> {
     fn read32(&self, offset: u64) -> u32 {
+        if let Some(value) = self.own_private(offset) {
+            return value;
+        }
         self.core.machine.load32(at(self.base, offset))
     }
     fn write32(&self, offset: u64, value: u32) {
-        self.core.machine.store32(at(self.base, offset), value);
+        let forwarded = self.set_own_private(offset, value);
+        self.core.machine.store32(at(self.base, offset), forwarded);
         if matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400) {
             self.core.forget_cleared(offset & 0xffff, value);
         }
     }
     fn write8(&self, offset: u64, value: u8) {
+        if let Some(priority) = self.shared_priority(offset) {
+            priority.set(value);
+            return;
+        }
         self.core.machine.store8(at(self.base, offset), value);
     }
     fn read64(&self, offset: u64) -> u64 {
@@ -44,7 +55,60 @@ impl<M: Machine> GicPort for Frame<'_, M> {
     }
 }
 
-impl<M: Machine> Core<M> {
+/// Software-generated interrupts of guests; the last one is the monitor's.
+const SOFTWARE_INTERRUPTS: u32 = 0x7fff;
+
+/// On a shared core the redistributor serves several guests: what they set for their private interrupts is kept per guest.
+impl<M: Machine> Frame<'_, M> {
+    fn is_shared_redistributor(&self) -> bool {
+        self.core.is_shared() && self.base == self.core.plan.gicr
+    }
+
+    fn shared_priority(&self, offset: u64) -> Option<&Cell<u8>> {
+        let intid = offset.checked_sub(SGI_FRAME + 0x400)? as usize;
+        self.core.private_priority.get(intid).filter(|_| self.is_shared_redistributor())
+    }
+
+    fn own_private(&self, offset: u64) -> Option<u32> {
+        if !self.is_shared_redistributor() {
+            return None;
+        }
+        match offset.checked_sub(SGI_FRAME)? {
+            0x100 | 0x180 => Some(self.core.private_enabled.get()),
+            // Software-generated interrupts are pending in this monitor and not in the redistributor.
+            0x200 | 0x280 => {
+                let software = self.core.waiting.first().copied().unwrap_or(0) as u32 & 0xffff;
+                Some(self.core.machine.load32(at(self.base, offset)) & !0xffff | software)
+            }
+            register @ 0x400..0x420 => {
+                let first = (register & !3).wrapping_sub(0x400) as usize;
+                let bytes = self.core.private_priority.iter().skip(first).take(4);
+                Some(bytes.rev().fold(0, |word, byte| word << 8 | u32::from(byte.get())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps what a write changes of the guest's own state; returns the bits that go to the redistributor.
+    fn set_own_private(&self, offset: u64, value: u32) -> u32 {
+        if !self.is_shared_redistributor() {
+            return value;
+        }
+        let enabled = self.core.private_enabled.get();
+        let (raised, cleared) = self.core.private_changes.get();
+        match offset.checked_sub(SGI_FRAME) {
+            Some(0x100) => self.core.private_enabled.set(enabled | value),
+            Some(0x180) => self.core.private_enabled.set(enabled & !value),
+            Some(0x200) => self.core.private_changes.set((raised | value & SOFTWARE_INTERRUPTS, cleared)),
+            Some(0x280) => self.core.private_changes.set((raised, cleared | value & SOFTWARE_INTERRUPTS)),
+            _ => {}
+        }
+        // Pending and active bits that a guest set would stay for the next guest of the core.
+        if matches!(offset & 0xffff, 0x200..0x280 | 0x300..0x380) { 0 } else { value & GUEST_TIMERS }
+    }
+}
+
+impl<M: Machine> Vcpu<M> {
     /// Answers a data abort: an emulated access, or a fault.
     #[inline(always)]
     pub(crate) fn access(&mut self, syndrome: Syndrome) {
@@ -161,6 +225,7 @@ impl<M: Machine> Core<M> {
                 let vcpu = self.plan.vcpu;
                 let done = gic::redistributor_write(&self.owned, self.partition, vcpu, &frame, offset, bytes, value);
                 self.count_ignored(done == Ok(Written::Done));
+                self.private_interrupts_changed();
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);

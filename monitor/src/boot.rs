@@ -2,8 +2,10 @@
 
 use crate::interrupt::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
 use crate::observe::at;
-use crate::state::{Core, RunState};
+use crate::scheduler::Scheduler;
+use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::schedule::USAGE_MAGIC;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES};
 use bulkhead_arch::Machine;
@@ -87,7 +89,7 @@ fn wait_for_writes<M: Machine>(machine: &M, header: &ImageHeader) {
     }
 }
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Wakes this core's redistributor and enables the monitor's own interrupts on it (`mapped`).
     pub fn start_redistributor(&self) {
         let waker = at(self.plan.gicr, 0x14);
@@ -127,10 +129,29 @@ impl<M: Machine> Core<M> {
         }
     }
 
-    /// Starts the partition (vCPU 0's core) or waits for CPU_ON, and returns when there is a guest to enter.
+    /// Starts the partition (vCPU 0's core) or waits for CPU_ON, on a core that this vCPU owns, and returns when there is a
+    /// guest to enter.
     pub fn begin(&mut self) {
+        self.begin_core();
+        self.begin_partition();
+        self.settle();
+    }
+
+    /// Sets this core up for its vCPU, or for the first of them.
+    pub fn begin_core(&self) {
         self.machine.load_controls(self.plan);
         self.start_redistributor();
+    }
+
+    /// Takes this vCPU into its core's scheduler and puts its partition's first start under way.
+    pub fn join(&mut self, scheduler: &mut Scheduler) {
+        scheduler.add(self.plan, self.partition);
+        self.machine.store64(scheduler.plan.usage, USAGE_MAGIC);
+        self.begin_partition();
+    }
+
+    /// Puts the partition's first start under way.
+    pub fn begin_partition(&mut self) {
         if self.is_lead() {
             self.clear_published_pages();
             self.reset_shared_interrupts();
@@ -140,6 +161,5 @@ impl<M: Machine> Core<M> {
             self.run = RunState::Off;
             self.set_phase(3);
         }
-        self.settle();
     }
 }

@@ -1,7 +1,7 @@
 //! Calls: PSCI, SMCCC and Bulkhead's own, by HVC or SMC. Everything not listed is "not supported".
 
 use crate::observe::at;
-use crate::state::{Core, RunState, command, report, vcpu_state};
+use crate::state::{RunState, Vcpu, command, report, vcpu_state};
 use bulkhead_abi::ABI_VERSION;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
@@ -18,7 +18,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::IntoBytes;
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Answers the call in the guest's x0 to x3.
     pub fn call(&mut self) {
         let [function, x1, ..] = self.head.frame.x;
@@ -205,7 +205,7 @@ impl<M: Machine> Core<M> {
 /// The management PCI function's view of the system.
 pub struct Management<'a, M: Machine> {
     /// The core that the access happened on.
-    pub core: &'a Core<M>,
+    pub core: &'a Vcpu<M>,
 }
 
 impl<M: Machine> Management<'_, M> {

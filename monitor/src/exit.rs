@@ -4,7 +4,7 @@
 //! an emulated access, an UNDEFINED exception injected into the guest, or a fault for the health policy.
 
 use crate::health::Fault;
-use crate::state::Core;
+use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_EXIT};
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
@@ -14,7 +14,7 @@ use bulkhead_emulation::trap::{ExceptionClass, Syndrome, SystemAccess};
 /// ESR_EL1 of an UNDEFINED exception: class 0, 32-bit instruction.
 const UNDEFINED: u64 = 1 << 25;
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Handles a synchronous exception from the guest.
     pub fn synchronous(&mut self, esr: u64) {
         if Syndrome(esr).exception_class() == ExceptionClass::DATA_ABORT {
@@ -46,10 +46,18 @@ impl<M: Machine> Core<M> {
                 self.count(Counter::Exits);
                 self.fault(Fault::with_guest_address(status::REASON_INSTRUCTION_ABORT, esr));
             }
-            // Not trapped by the plan's controls, but harmless: the guest goes on after it.
+            // Trapped on shared cores: WFI gives the core away. WFE (ISS.TI bit 0) is not trapped and harmless.
             ExceptionClass::WAIT => {
                 self.count(Counter::Exits);
                 self.skip_instruction();
+                if esr & 1 == 0 {
+                    self.count(Counter::WaitForInterrupt);
+                    self.wait_for_interrupt();
+                }
+            }
+            ExceptionClass::FLOATING_POINT if self.is_shared() => {
+                self.count(Counter::Exits);
+                self.take_floating_point();
             }
             // AArch32 programs at EL0, trace registers, SVE, pointer authentication and whatever comes later: the guest's own
             // kernel is told that there is no such thing.
@@ -118,7 +126,10 @@ impl<M: Machine> Core<M> {
     }
 
     /// Sends a physical SGI to the core of one of the partition's own vCPUs.
-    pub fn send_sgi_to_vcpu(&self, vcpu: u32, intid: u32) {
+    pub fn send_sgi_to_vcpu(&mut self, vcpu: u32, intid: u32) {
+        if self.is_shared() && vcpu == self.plan.vcpu {
+            return self.make_pending(intid);
+        }
         if let Some(mpidr) = self.partition.vcpu_mpidr.get(vcpu as usize) {
             self.send_physical_sgi(*mpidr, intid);
         }

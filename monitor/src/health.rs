@@ -6,7 +6,7 @@
 
 use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
-use crate::state::{Core, RESTART_HISTORY, RunState, vcpu_state};
+use crate::state::{RESTART_HISTORY, RunState, Vcpu, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_FAULT};
 use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_abi::status::{self, FaultRecord, StatusPage};
@@ -39,7 +39,7 @@ impl Fault {
     }
 }
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Takes the guest's vCPU out of service and hands the fault to the policy.
     #[cold]
     pub fn fault(&mut self, fault: Fault) {
@@ -78,6 +78,9 @@ impl<M: Machine> Core<M> {
                     self.stop(status::STATE_RESTARTING, reason);
                     self.run = RunState::BackOff;
                     self.backoff_until = self.fault_ticks.wrapping_add(backoff);
+                    if self.is_shared() {
+                        self.set_own_date(self.backoff_until);
+                    }
                 }
             }
             POLICY_HALT => {
@@ -140,12 +143,12 @@ impl<M: Machine> Core<M> {
     }
 
     /// Arms the watchdog, if the plan has one, as if a heartbeat had just come.
-    pub(crate) fn start_watchdog(&self) {
+    pub(crate) fn start_watchdog(&mut self) {
         let period = self.partition.health.watchdog_ticks;
         if period != 0 {
             let now = self.machine.counter_ticks();
             self.shared.heartbeat_ticks.store(now, Release);
-            self.machine.set_timer(now.wrapping_add(period));
+            self.set_own_date(now.wrapping_add(period));
         }
     }
 
@@ -162,7 +165,7 @@ impl<M: Machine> Core<M> {
         if self.machine.counter_ticks() >= due {
             self.fault(Fault::new(status::REASON_WATCHDOG, 0));
         } else {
-            self.machine.set_timer(due);
+            self.set_own_date(due);
         }
     }
 

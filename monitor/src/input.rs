@@ -6,7 +6,7 @@
 //! partition gave the focus away is in its status page, from which the host knows where it is. Output never touches the UART.
 
 use crate::observe::at;
-use crate::state::Core;
+use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
@@ -30,7 +30,7 @@ const EIGHT_BITS_FIFO: u32 = 0x70;
 const ENABLE_RECEIVE: u32 = 1 << 9 | 1;
 const RECEIVE_AND_TIMEOUT: u32 = 1 << 6 | 1 << 4;
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Sets the UART up and takes the focus, on the core that the plan says has it at boot.
     pub(crate) fn start_console_input(&self) {
         if self.plan.uart.0 == 0 || self.plan.uart_first == 0 {

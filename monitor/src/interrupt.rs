@@ -9,10 +9,13 @@
 //! for more. Nothing is lost: an interrupt that waits is active in the physical controller, so it cannot arrive again.
 
 use crate::observe::at;
-use crate::state::Core;
+use crate::scheduler::{Held, NEVER, Scheduler};
+use crate::state::Vcpu;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
-use bulkhead_arch::Machine;
+use bulkhead_abi::schedule::{ON_INTERRUPT_RESET_EXTEND, SCHEDULE_ROUND_ROBIN};
+use bulkhead_arch::{END_OF_INTERRUPT, Machine};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// SGI of the monitor: requests between cores.
@@ -33,7 +36,7 @@ const GROUP1: u64 = 1 << 60;
 const LIST_REGISTERS: u32 = 4;
 
 /// Offset of the SGI frame in a redistributor.
-const SGI_FRAME: u64 = 0x1_0000;
+pub(crate) const SGI_FRAME: u64 = 0x1_0000;
 const PRIORITIES: u64 = 0x400;
 
 /// Returns the list-register value that makes `intid` pending, backed by the physical interrupt of the same number
@@ -43,25 +46,36 @@ pub const fn list_value(intid: u32, priority: u8) -> u64 {
     if intid < 16 { head } else { head | HARDWARE | (intid as u64) << 32 }
 }
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Handles an acknowledged interrupt (1020 and up: none).
     pub fn interrupt(&mut self, intid: u32) {
         self.count(Counter::Exits);
         self.count(Counter::Interrupt);
-        self.trace(TRACE_INTERRUPT, intid, 0, 0);
+        self.trace_interrupt(intid);
         match intid {
             1020.. => self.count(Counter::MonitorInterrupt),
             MONITOR_SGI => {
                 self.finish_own(intid);
-                self.serve_requests();
+                if self.is_shared() {
+                    self.look_for_managers();
+                } else {
+                    self.serve_requests();
+                }
             }
             HYPERVISOR_TIMER => {
                 self.machine.stop_timer();
                 self.finish_own(intid);
-                self.timer_expired();
+                match self.scheduler.as_deref_mut() {
+                    Some(scheduler) => {
+                        scheduler.armed_ticks = NEVER;
+                        scheduler.decide = true;
+                    }
+                    None => self.timer_expired(),
+                }
             }
             MAINTENANCE => {
                 self.count(Counter::Maintenance);
+                self.end_of_interrupts();
                 self.refill_list_registers();
                 self.finish_own(intid);
             }
@@ -69,6 +83,7 @@ impl<M: Machine> Core<M> {
                 self.machine.priority_drop(intid);
                 self.make_pending(intid);
                 self.machine.deactivate(intid);
+                self.own_interrupt_arrived(intid);
             }
             _ if intid == self.plan.uart_interrupt && self.plan.uart.0 != 0 => {
                 self.count(Counter::MonitorInterrupt);
@@ -78,12 +93,88 @@ impl<M: Machine> Core<M> {
             }
             _ if self.owned.owns(intid) => {
                 self.machine.priority_drop(intid);
-                match self.planned_interrupt(intid) {
-                    Some(plan) if plan.kind == INTERRUPT_DOORBELL => self.doorbell_arrived(&plan),
-                    _ => self.make_pending(intid),
-                }
+                self.deliver(intid);
+                self.own_interrupt_arrived(intid);
             }
-            _ => self.finish_own(intid),
+            _ => self.foreign_interrupt(intid),
+        }
+    }
+
+    #[inline(always)]
+    fn trace_interrupt(&mut self, intid: u32) {
+        if self.trace_enabled {
+            let other = self.scheduler.as_deref().and_then(|scheduler| {
+                let owner = scheduler.owner(intid).filter(|owner| *owner != scheduler.loaded)?;
+                scheduler.plan.slots.get(usize::from(owner)).map(|slot| u64::from(slot.partition))
+            });
+            let owner = other.unwrap_or(u64::from(self.plan.partition));
+            self.trace_for(owner, TRACE_INTERRUPT, intid, u64::from(other.is_some()), 0);
+        }
+    }
+
+    /// An interrupt of the loaded vCPU is in its list registers: it wakes, and its gates open.
+    fn own_interrupt_arrived(&mut self, intid: u32) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let own = scheduler.loaded;
+        let now = self.machine.counter_ticks();
+        let route = if intid < 32 {
+            scheduler.slot(own).map_or(0, |slot| slot.timer_route)
+        } else {
+            scheduler.route_now(intid, own, now)
+        };
+        scheduler.arrived(own, route, now);
+    }
+
+    /// An interrupt that the loaded vCPU does not own: on a shared core it waits at EL2, active in the physical controller and
+    /// so silent, until its owner is loaded (MZ-17, MZ-18). Its route says whether that is to happen now.
+    fn foreign_interrupt(&mut self, intid: u32) {
+        let owner = self.scheduler.as_deref().and_then(|scheduler| scheduler.owner(intid));
+        let Some((slot, scheduler)) = owner.zip(self.scheduler.as_deref_mut()) else {
+            return self.console_interrupt(intid);
+        };
+        self.machine.priority_drop(intid);
+        let now = self.machine.counter_ticks();
+        let route = scheduler.route_now(intid, slot, now);
+        scheduler.hold(slot, intid);
+        scheduler.arrived(slot, route, now);
+    }
+
+    /// The board's UART, when the slot that receives it is not loaded; otherwise nobody's interrupt.
+    fn console_interrupt(&mut self, intid: u32) {
+        let now = self.machine.counter_ticks();
+        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|scheduler| scheduler.console_intid == intid) else {
+            return self.finish_own(intid);
+        };
+        self.machine.priority_drop(intid);
+        scheduler.console_waits = true;
+        scheduler.ask(scheduler.console, now);
+        self.count(Counter::MonitorInterrupt);
+    }
+
+    /// Takes the console input that waited for this vCPU.
+    pub(crate) fn serve_console(&mut self) {
+        let own = self.plan.slot as u8;
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        if scheduler.console_waits && scheduler.console == own {
+            scheduler.console_waits = false;
+            self.console_input();
+            self.machine.deactivate(self.plan.uart_interrupt);
+        }
+    }
+
+    /// Guests whose gate closes at the end of an interrupt have list registers without hardware interrupts; their end is
+    /// seen here, and the physical interrupt is deactivated for the guest (SG-45).
+    fn end_of_interrupts(&mut self) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        if !scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary) {
+            return;
+        }
+        scheduler.decide = true;
+        let ended = self.machine.ended_list_registers();
+        for index in (0..LIST_REGISTERS).filter(|index| ended & (1 << index) != 0) {
+            let intid = self.machine.list_register(index) as u32;
+            self.machine.set_list_register(index, 0);
+            self.machine.deactivate(intid);
         }
     }
 
@@ -91,6 +182,22 @@ impl<M: Machine> Core<M> {
         self.count(Counter::MonitorInterrupt);
         self.machine.priority_drop(intid);
         self.machine.deactivate(intid);
+    }
+
+    /// Brings an owned interrupt, acknowledged and dropped, to the guest.
+    pub(crate) fn deliver(&mut self, intid: u32) {
+        match self.planned_interrupt(intid) {
+            Some(plan) if plan.kind == INTERRUPT_DOORBELL => self.doorbell_arrived(&plan),
+            _ => self.make_pending(intid),
+        }
+    }
+
+    /// States whether the vectors could deliver this interrupt by themselves: it needs nothing but a list register.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self, intid: u32) -> bool {
+        let fast = self.fast_entries();
+        let in_use = self.head.fast_table == fast.as_ptr() as usize as u64;
+        in_use && fast.get(intid as usize).is_some_and(|priority| priority.load(Relaxed) != 0)
     }
 
     fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
@@ -112,14 +219,32 @@ impl<M: Machine> Core<M> {
         }
     }
 
-    fn priority_of(&self, intid: u32) -> u8 {
+    /// After a guest's write to the redistributor of a shared core: acts on what the filter kept.
+    pub(crate) fn private_interrupts_changed(&mut self) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        scheduler.private_enabled = self.private_enabled.get() & crate::decide::GUEST_TIMERS;
+        let (raised, cleared) = self.private_changes.take();
+        if let Some(word) = self.waiting.first_mut() {
+            *word &= !u64::from(cleared);
+        }
+        for intid in (0..MONITOR_SGI).filter(|intid| raised & (1 << intid) != 0) {
+            self.make_pending(intid);
+        }
+        // One that waited because it was disabled may be deliverable now.
+        self.refill_list_registers();
+    }
+
+    pub(crate) fn priority_of(&self, intid: u32) -> u8 {
+        if let Some(own) = self.private_priority.get(intid as usize).filter(|_| self.is_shared()) {
+            return own.get();
+        }
         let frame = if intid < 32 { at(self.plan.gicr, SGI_FRAME) } else { self.plan.gicd };
         self.machine.load8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))))
     }
 
     /// Makes an interrupt pending for the guest, or lets it wait for a list register.
-    fn make_pending(&mut self, intid: u32) {
-        if intid < 16 && self.merge_software_generated(intid) {
+    pub(crate) fn make_pending(&mut self, intid: u32) {
+        if intid < 16 && (self.hold_disabled(intid) || self.merge_software_generated(intid)) {
             return;
         }
         let free = self.machine.free_list_registers();
@@ -128,8 +253,35 @@ impl<M: Machine> Core<M> {
             self.set_waiting(intid, true);
             self.machine.set_underflow_interrupt(true);
         } else {
-            self.machine.set_list_register(free.trailing_zeros(), list_value(intid, self.priority_of(intid)));
+            let mut value = list_value(intid, self.priority_of(intid));
+            if value & HARDWARE != 0 && self.ends_are_seen() {
+                value = value & !(HARDWARE | 0x3ff << 32) | END_OF_INTERRUPT;
+            }
+            self.machine.set_list_register(free.trailing_zeros(), value);
         }
+    }
+
+    /// The vectors must not forward this vCPU's interrupts by themselves.
+    pub(crate) fn sees_every_interrupt(&self) -> bool {
+        let restarts_quantum = self.scheduler.as_deref().is_some_and(|scheduler| {
+            scheduler.plan.kind == SCHEDULE_ROUND_ROBIN && scheduler.plan.on_interrupt == ON_INTERRUPT_RESET_EXTEND
+        });
+        self.ends_are_seen() || restarts_quantum
+    }
+
+    /// This vCPU has a server whose gate closes at the end of an interrupt.
+    fn ends_are_seen(&self) -> bool {
+        let own = |scheduler: &Scheduler| scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary);
+        self.scheduler.as_deref().is_some_and(own)
+    }
+
+    /// On a shared core software-generated interrupts never pass the redistributor, so a disabled one waits here.
+    fn hold_disabled(&mut self, intid: u32) -> bool {
+        let hold = self.is_shared() && self.private_enabled.get() & (1 << intid) == 0;
+        if hold {
+            self.set_waiting(intid, true);
+        }
+        hold
     }
 
     /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
@@ -179,7 +331,7 @@ impl<M: Machine> Core<M> {
     }
 
     /// Moves waiting interrupts into free list registers, most urgent first.
-    fn refill_list_registers(&mut self) {
+    pub(crate) fn refill_list_registers(&mut self) {
         for _ in 0..LIST_REGISTERS {
             if self.machine.free_list_registers() == 0 {
                 break;
@@ -188,13 +340,24 @@ impl<M: Machine> Core<M> {
             self.set_waiting(intid, false);
             self.make_pending(intid);
         }
-        self.machine.set_underflow_interrupt(self.waiting.iter().any(|word| *word != 0));
+        self.machine.set_underflow_interrupt(self.waits_for_list_register());
+    }
+
+    /// Private interrupts that may be delivered: on a shared core, software-generated ones that are disabled wait here.
+    fn deliverable_private(&self) -> u64 {
+        if self.is_shared() { u64::from(self.private_enabled.get() | !0xffff) | !0xffff_ffff } else { u64::MAX }
+    }
+
+    /// States whether an interrupt only waits for a free list register.
+    pub(crate) fn waits_for_list_register(&self) -> bool {
+        let [private, shared @ ..] = self.waiting;
+        private & self.deliverable_private() != 0 || shared.iter().any(|word| *word != 0)
     }
 
     fn most_urgent_waiting(&self) -> Option<u32> {
         let mut best: Option<(u8, u32)> = None;
         for (index, word) in (0u32..).zip(self.waiting) {
-            let mut rest = word;
+            let mut rest = if index == 0 { word & self.deliverable_private() } else { word };
             while rest != 0 {
                 let intid = (index << 6) | rest.trailing_zeros();
                 let candidate = (self.priority_of(intid), intid);
@@ -233,6 +396,10 @@ impl<M: Machine> Core<M> {
     /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
     pub fn reset_private_interrupts(&mut self) {
         let frame = at(self.plan.gicr, SGI_FRAME);
+        if self.is_shared() {
+            self.reset_own_timers(frame);
+            return;
+        }
         self.machine.store32(at(frame, 0x180), u32::MAX); // GICR_ICENABLER0
         self.machine.store32(at(frame, 0x280), u32::MAX); // GICR_ICPENDR0
         self.machine.store32(at(frame, 0x380), u32::MAX); // GICR_ICACTIVER0
@@ -260,6 +427,29 @@ impl<M: Machine> Core<M> {
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
+    }
+
+    /// On a shared core: only what is the loaded vCPU's.
+    fn reset_own_timers(&mut self, frame: PhysicalAddress) {
+        for offset in [0x180u64, 0x280, 0x380] {
+            self.machine.store32(at(frame, offset), crate::decide::GUEST_TIMERS);
+        }
+        self.private_enabled.set(0);
+        for (intid, priority) in (0u32..).zip(&self.private_priority) {
+            priority.set(DEFAULT_PRIORITY);
+            self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
+        }
+        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+            scheduler.private_enabled = 0;
+            if let Some(slot) = scheduler.own() {
+                slot.waiting = Default::default();
+                slot.held = Held::Nothing;
+                slot.asleep = false;
+                slot.deferred = false;
+            }
+        }
+        self.waiting = Default::default();
+        self.machine.reset_virtual_interface(true);
     }
 
     /// Disables, clears and re-routes the partition's shared interrupts. Done by vCPU 0's core while its siblings stand.

@@ -1,7 +1,7 @@
 //! The EL2 monitor.
 //!
 //! One instance per core. A core runs one vCPU of one partition; everything it needs was decided on the host and is in its
-//! [`CorePlan`](bulkhead_abi::plan::CorePlan) and [`PartitionPlan`](bulkhead_abi::plan::PartitionPlan). There is no lock, no
+//! [`VcpuPlan`](bulkhead_abi::plan::VcpuPlan) and [`PartitionPlan`](bulkhead_abi::plan::PartitionPlan). There is no lock, no
 //! allocator, no parser and no page-table code. Cores of different partitions share only single-writer words (status and
 //! manage pages) and doorbell limiters; cores of one partition share [`state::Shared`], where every word is atomic.
 //!
@@ -25,12 +25,15 @@
 pub mod access;
 pub mod boot;
 pub mod call;
+pub mod decide;
 pub mod exit;
 pub mod health;
 pub mod input;
 pub mod interrupt;
 pub mod lifecycle;
 pub mod observe;
+pub mod scheduler;
+pub mod setup;
 pub mod state;
 #[cfg(test)]
 mod tests;

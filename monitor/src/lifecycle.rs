@@ -6,7 +6,7 @@
 
 use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
-use crate::state::{Core, EMPTY_FAST_TABLE, RunState, VcpuShared, command, report, vcpu_state};
+use crate::state::{EMPTY_FAST_TABLE, Restore, RunState, Vcpu, VcpuShared, command, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};
 use bulkhead_arch::Machine;
@@ -17,32 +17,51 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// limit is for an emulated one that the host does not run.
 const STAND_LIMIT_TICKS: u64 = 1 << 30;
 
-impl<M: Machine> Core<M> {
-    /// Waits at EL2 until the guest can go on. Every handler ends here.
-    #[inline(always)]
-    pub fn settle(&mut self) {
-        if self.run != RunState::Running {
-            self.wait_until_running();
-        }
-    }
+/// Where requests to a partition are in a manager's page.
+fn request_offset(partition: u32) -> u64 {
+    (offset_of!(ManagePage, requests) as u64).wrapping_add(u64::from(partition).wrapping_mul(8))
+}
 
+impl<M: Machine> Vcpu<M> {
+    /// Waits at EL2 until the guest can go on, on a core that this vCPU owns.
     #[cold]
-    fn wait_until_running(&mut self) {
+    pub(crate) fn wait_until_running(&mut self) {
         if self.is_mapped() {
             self.machine.enable_virtual_interface(false);
         }
         while self.run != RunState::Running {
             if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
-                // The guest and its peers see why it was started, as they do without a back-off.
-                let reason = self.machine.load32(at(self.plan.status, offset_of!(StatusPage, reason) as u64));
-                self.restart(reason);
+                self.end_back_off();
                 continue;
             }
             self.wait_once();
         }
         if self.is_mapped() {
             self.machine.enable_virtual_interface(true);
-            self.machine.set_underflow_interrupt(self.waiting.iter().any(|word| *word != 0));
+            self.machine.set_underflow_interrupt(self.waits_for_list_register());
+        }
+    }
+
+    /// Restarts. The guest and its peers see why it was started, as they do without a back-off.
+    pub(crate) fn end_back_off(&mut self) {
+        let reason = self.machine.load32(at(self.plan.status, offset_of!(StatusPage, reason) as u64));
+        self.restart(reason);
+    }
+
+    /// A core without vCPUs of its own time asks each of them whose managers have posted something new to serve it.
+    pub(crate) fn look_for_managers(&mut self) {
+        let now = self.machine.counter_ticks();
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        for number in 0..scheduler.plan.slot_count as u8 {
+            let Some(slot) = scheduler.slot_mut(number) else { continue };
+            let Some(partition) = slot.partition else { continue };
+            let offset = request_offset(partition.index);
+            let pages = partition.manage.iter().filter(|page| page.0 != 0);
+            let sum = pages.fold(0u64, |sum, page| sum.wrapping_add(self.machine.load64(at(*page, offset))));
+            if sum != slot.requests_seen {
+                slot.requests_seen = sum;
+                scheduler.ask(number, now);
+            }
         }
     }
 
@@ -122,7 +141,7 @@ impl<M: Machine> Core<M> {
 
     fn serve_managers(&mut self) {
         let own = self.partition.index;
-        let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(u64::from(own).wrapping_mul(8));
+        let offset = request_offset(own);
         for manager in 0..self.partition.manage.len() {
             let page = self.partition.manage.get(manager).copied().unwrap_or_default();
             if page.0 == 0 || manager == own as usize {
@@ -142,7 +161,7 @@ impl<M: Machine> Core<M> {
         match request {
             status::MANAGE_SUSPEND if state == status::STATE_RUNNING => {
                 self.stand_siblings();
-                self.machine.stop_timer();
+                self.clear_own_date();
                 if self.run == RunState::Running {
                     self.run = RunState::Parked;
                     self.own_vcpu().state.store(vcpu_state::PARKED, Release);
@@ -222,7 +241,7 @@ impl<M: Machine> Core<M> {
             words.state.store(vcpu_state::OFF, Release);
         }
         self.run = RunState::Off;
-        self.machine.stop_timer();
+        self.clear_own_date();
         self.reset_shared_interrupts();
         self.reset_private_interrupts();
         all_stand
@@ -239,22 +258,54 @@ impl<M: Machine> Core<M> {
         self.start_partition(reason);
     }
 
-    /// Starts the partition from its pristine image. Interrupts are quiet and siblings stand.
+    /// Starts the partition from its pristine image. Interrupts are quiet and siblings stand. On a shared core the memory is
+    /// prepared in slices, in the partition's own time ([`Self::restore_step`]).
     pub fn start_partition(&mut self, reason: u32) {
-        let plan = self.partition;
-        for region in plan.ram.iter().take(plan.ram_count as usize) {
-            self.machine.scrub(region.physical, region.bytes);
-        }
-        for region in plan.channel_clear.iter().take(plan.channel_clear_count as usize) {
-            self.machine.scrub(region.physical, region.bytes);
-        }
-        for segment in plan.segments.iter().take(plan.segment_count as usize) {
-            let found = self.machine.copy_and_check(segment.destination, segment.source, segment.bytes);
-            if found != segment.crc {
-                self.publish_state(status::STATE_STOPPED, status::REASON_IMAGE_DAMAGED);
-                return;
+        self.restore = Restore { reason, ..Restore::default() };
+        self.run = RunState::Restoring;
+        if !self.is_shared() {
+            while self.run == RunState::Restoring {
+                self.restore_step(u64::MAX);
             }
         }
+    }
+
+    /// Scrubs or copies at most `most_bytes` (a multiple of 64), or, when all of it is done, enters the guest.
+    pub(crate) fn restore_step(&mut self, most_bytes: u64) {
+        let plan = self.partition;
+        let Restore { piece, offset, crc, reason } = self.restore;
+        let rams = plan.ram.iter().take(plan.ram_count as usize);
+        let mut regions = rams.chain(plan.channel_clear.iter().take(plan.channel_clear_count as usize));
+        let region_count = (plan.ram_count as usize).wrapping_add(plan.channel_clear_count as usize);
+        let bytes_left = if let Some(region) = regions.nth(piece) {
+            let bytes = region.bytes.saturating_sub(offset).min(most_bytes);
+            self.machine.scrub(at(region.physical, offset), bytes);
+            self.restore.offset = offset.wrapping_add(bytes);
+            region.bytes.saturating_sub(self.restore.offset)
+        } else {
+            let segments = plan.segments.iter().take(plan.segment_count as usize);
+            let Some(segment) = segments.into_iter().nth(piece.wrapping_sub(region_count)) else {
+                return self.enter_partition(reason);
+            };
+            let bytes = segment.bytes.saturating_sub(offset).min(most_bytes);
+            let (to, from) = (at(segment.destination, offset), at(segment.source, offset));
+            self.restore.crc = self.machine.copy_and_check(to, from, bytes, crc);
+            self.restore.offset = offset.wrapping_add(bytes);
+            let left = segment.bytes.saturating_sub(self.restore.offset);
+            if left == 0 && self.restore.crc != segment.crc {
+                self.run = RunState::Off;
+                return self.publish_state(status::STATE_STOPPED, status::REASON_IMAGE_DAMAGED);
+            }
+            left
+        };
+        if bytes_left == 0 {
+            self.restore = Restore { piece: piece.wrapping_add(1), offset: 0, crc: 0, reason };
+        }
+    }
+
+    /// The memory is ready: resets everything else and lets the guest run.
+    fn enter_partition(&mut self, reason: u32) {
+        let plan = self.partition;
         self.machine.synchronise_instructions();
         self.machine.invalidate_guest_translations();
         self.shared.uart.reset();
@@ -278,10 +329,13 @@ impl<M: Machine> Core<M> {
 
     fn start_vcpu(&mut self, entry: u64, context: u64) {
         self.reset_private_interrupts();
+        if self.is_shared() {
+            self.take_floating_point();
+        }
         self.machine.reset_guest(entry);
         self.head.frame = bulkhead_arch::GuestFrame::zero();
         self.head.frame.set_register(0, context);
-        let fast = self.is_mapped() && !self.trace_enabled;
+        let fast = self.is_mapped() && !self.trace_enabled && !self.sees_every_interrupt();
         self.head.fast_table =
             if fast { self.fast_entries().as_ptr() as usize as u64 } else { EMPTY_FAST_TABLE.as_ptr() as usize as u64 };
         self.run = RunState::Running;

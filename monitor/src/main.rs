@@ -12,14 +12,16 @@ mod target {
     use bulkhead_abi::PhysicalAddress;
     use bulkhead_abi::image::{CoreBoot, ImageHeader};
     use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord};
-    use bulkhead_abi::plan::{CorePlan, PartitionPlan};
+    use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
+    use bulkhead_abi::schedule::SchedulePlan;
     use bulkhead_arch::aarch64::{self, HandlerReturn, Hardware};
     use bulkhead_arch::{CoreHead, Machine};
     use bulkhead_monitor::boot;
-    use bulkhead_monitor::state::{Core, RunState, Shared};
+    use bulkhead_monitor::scheduler::Scheduler;
+    use bulkhead_monitor::state::{RunState, Shared, Vcpu};
     use core::mem::offset_of;
 
-    type ThisCore = Core<Hardware>;
+    type ThisVcpu = Vcpu<Hardware>;
 
     /// First Rust code of a core: MMU and caches on, own stack, private data zeroed.
     #[unsafe(no_mangle)]
@@ -30,17 +32,37 @@ mod target {
         is_boot_core: u64,
     ) -> ! {
         let machine = Hardware;
-        // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
-        let plan: &'static CorePlan = unsafe { &*(boot_record.plan.0 as *const CorePlan) };
-        // SAFETY: as above.
-        let partition: &'static PartitionPlan = unsafe { &*(plan.partition_plan.0 as *const PartitionPlan) };
         if is_boot_core != 0 {
-            let fits = plan.shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
+            // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
+            let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
+            let fits = shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
             if boot::check_image(header, plan_crc).is_err() || !fits {
                 crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
             }
             boot::start_distributor(&machine, header);
         }
+        // The boot code made TPIDR_EL2 point at the core's private data, which starts with this vCPU's.
+        let vcpu = make_vcpu(aarch64::core_head().cast(), boot_record.stack_top.0, boot_record.plan);
+        if is_boot_core != 0 {
+            start_others(vcpu, header);
+        }
+        if boot_record.schedule.0 != 0 {
+            share_core(vcpu, boot_record);
+        } else {
+            vcpu.begin();
+        }
+        let head = continue_with(vcpu);
+        // SAFETY: the head is TPIDR_EL2's, and the controls and the registers of its guest are loaded.
+        unsafe { aarch64::enter(head) }
+    }
+
+    /// Makes a vCPU's data in its page of the core's private data.
+    fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'static mut ThisVcpu {
+        let machine = Hardware;
+        // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
+        let plan: &'static VcpuPlan = unsafe { &*(plan.0 as *const VcpuPlan) };
+        // SAFETY: mapped read-only on this core, never written, every bit pattern is a valid plan.
+        let partition: &'static PartitionPlan = unsafe { &*(plan.partition_plan.0 as *const PartitionPlan) };
         if plan.vcpu == 0 {
             let mut offset = 0;
             while offset < plan.shared_bytes {
@@ -52,75 +74,139 @@ mod target {
         // SAFETY: (1) the pages are mapped on the cores of this partition alone and hold only atomics, valid for any bytes;
         // (2) siblings touch them only after vCPU 0's core has cleared them and sent its first SGI.
         let shared: &'static Shared = unsafe { &*(plan.shared.0 as *const Shared) };
-        let head = aarch64::core_head().cast::<ThisCore>();
-        // SAFETY: TPIDR_EL2 is this core's private data, large enough (asserted below), aligned to a page, and nothing else
-        // refers to it yet.
-        let core = unsafe {
-            head.write(Core::new(machine, boot_record.stack_top.0, plan, partition, shared));
-            &mut *head
+        // SAFETY: the place is a page of this core's private data that is planned for this vCPU alone (`bulkhead verify`), large
+        // enough (asserted below), and nothing else refers to it yet.
+        let vcpu = unsafe {
+            place.write(Vcpu::new(machine, stack_top, plan, partition, shared));
+            &mut *place
         };
-        core.prepare_rings();
-        if is_boot_core != 0 {
-            for other in header.cores.iter().take(header.core_count as usize) {
-                if other.mpidr != plan.mpidr && machine.start_core(other.mpidr).is_err() {
-                    // The partition of that core stays in its initial state, which the host reports by name.
-                    core.count(bulkhead_abi::observe::Counter::DeniedCall);
-                }
-            }
-        }
-        core.begin();
-        // SAFETY: the head is TPIDR_EL2's, `begin` has loaded the controls and the guest's registers.
-        unsafe { aarch64::enter(&raw mut core.head) }
+        vcpu.prepare_rings();
+        vcpu
     }
 
-    const _: () = assert!(size_of::<ThisCore>() <= 4096, "a core's private data is one page");
+    fn start_others(vcpu: &ThisVcpu, header: &ImageHeader) {
+        for other in header.cores.iter().take(header.core_count as usize) {
+            if other.mpidr != vcpu.plan.mpidr && vcpu.machine.start_core(other.mpidr).is_err() {
+                // The partition of that core stays in its initial state, which the host reports by name.
+                vcpu.count(bulkhead_abi::observe::Counter::DeniedCall);
+            }
+        }
+    }
+
+    #[inline(never)]
+    /// Makes the other vCPUs of a shared core and its scheduler, and puts all first starts under way.
+    fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
+        // SAFETY: mapped read-only on this core, never written, every bit pattern is a valid plan.
+        let schedule: &'static SchedulePlan = unsafe { &*(boot_record.schedule.0 as *const SchedulePlan) };
+        let Ok(made) = Scheduler::new(schedule, first.machine.counter_ticks()) else {
+            crash(boot_record.counters, CRASH_BAD_PLAN, 0, None)
+        };
+        let place = schedule.scheduler.0 as *mut Scheduler;
+        // SAFETY: the plan set these bytes of the core's private data aside for the scheduler alone (`bulkhead verify`), enough
+        // of them (asserted where it is made), and nothing else refers to them yet.
+        let scheduler: &'static mut Scheduler = unsafe {
+            place.write(made);
+            &mut *place
+        };
+        first.begin_core();
+        first.join(scheduler);
+        for slot in schedule.slots.iter().take(schedule.slot_count as usize).skip(1) {
+            make_vcpu(slot.data.0 as *mut ThisVcpu, boot_record.stack_top.0, slot.plan).join(scheduler);
+        }
+        // Budgets, tables and waits begin when everything is ready to be chosen.
+        if scheduler.configure(first.machine.counter_ticks()).is_err() {
+            crash(boot_record.counters, CRASH_BAD_PLAN, 0, None)
+        }
+        scheduler.begin(first.machine.counter_ticks());
+        first.scheduler = Some(scheduler);
+    }
+
+    /// Loads vCPU after vCPU until one of them has a guest that can go on; returns its head.
+    #[inline(always)]
+    fn continue_with(vcpu: &mut ThisVcpu) -> *mut CoreHead {
+        match vcpu.settle() {
+            None => &raw mut vcpu.head,
+            Some(slot) => exchange(vcpu, slot),
+        }
+    }
+
+    fn exchange(vcpu: &mut ThisVcpu, mut slot: u8) -> *mut CoreHead {
+        let mut before = vcpu;
+        loop {
+            let scheduler = before.scheduler.take();
+            let planned = scheduler.as_ref().and_then(|scheduler| scheduler.plan.slots.get(usize::from(slot)));
+            let Some(next) = planned.map(|planned| planned.data.0 as *mut ThisVcpu) else {
+                crash(before.plan.counters, CRASH_BAD_PLAN, u64::from(slot), None)
+            };
+            // SAFETY: (1) the page holds this slot's vCPU since boot; (2) it is another page than `before`, because a vCPU is never
+            // exchanged for itself; (3) nobody else refers to it: only the loaded vCPU is ever borrowed, and `before`, the
+            // only one until now, is not used after this turn of the loop.
+            let next = unsafe { &mut *next };
+            next.scheduler = scheduler;
+            next.trace_ring.written = before.trace_ring.written;
+            // SAFETY: it is the head of a vCPU of this core.
+            unsafe { aarch64::set_core_head(&raw mut next.head) };
+            next.load();
+            match next.settle() {
+                None => return &raw mut next.head,
+                Some(other) => slot = other,
+            }
+            before = next;
+        }
+    }
+
+    const _: () = assert!(size_of::<ThisVcpu>() <= 4096, "a core's private data is one page");
     const _: () = assert!(size_of::<Shared>() <= 4096, "what the cores of a partition share is one page");
 
     /// Synchronous exit.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_synchronous(core: &mut ThisCore, syndrome: u64) {
-        core.other_exception(syndrome);
-        core.settle();
+    extern "C" fn bulkhead_handle_synchronous(vcpu: &mut ThisVcpu, syndrome: u64) -> *mut CoreHead {
+        vcpu.other_exception(syndrome);
+        continue_with(vcpu)
     }
 
     /// Data abort of the guest.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_data_abort(core: &mut ThisCore, syndrome: u64) -> HandlerReturn {
+    extern "C" fn bulkhead_handle_data_abort(core: &mut ThisVcpu, syndrome: u64) -> HandlerReturn {
         core.data_abort(syndrome);
         // ISS.SRT: a load into one of the registers that the lean return does not load.
         let high = (syndrome >> 16) & 0x1f > 18;
-        let left = core.run != RunState::Running;
-        core.settle();
-        HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(left || high) }
+        // As with a call: only a vCPU that left its run makes room for another one.
+        if core.run == RunState::Running {
+            return HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(high) };
+        }
+        HandlerReturn { head: continue_with(core), whole_frame: 1 }
     }
 
     /// HVC from an AArch64 guest.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_call(core: &mut ThisCore) -> HandlerReturn {
+    extern "C" fn bulkhead_handle_call(core: &mut ThisVcpu) -> HandlerReturn {
         core.call();
-        // Only a vCPU that left its run can come back with another frame.
-        let left = core.run != RunState::Running;
-        core.settle();
-        HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(left) }
+        // Only a vCPU that left its run can come back with another frame or make room for another vCPU: no call of a guest that
+        // goes on makes the core decide.
+        if core.run == RunState::Running {
+            return HandlerReturn { head: &raw mut core.head, whole_frame: 0 };
+        }
+        HandlerReturn { head: continue_with(core), whole_frame: 1 }
     }
 
     /// Interrupt that the vectors did not finish.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_interrupt(core: &mut ThisCore, intid: u64) {
-        core.interrupt(intid as u32 & 0xff_ffff);
-        core.settle();
+    extern "C" fn bulkhead_handle_interrupt(vcpu: &mut ThisVcpu, intid: u64) -> *mut CoreHead {
+        vcpu.interrupt(intid as u32 & 0xff_ffff);
+        continue_with(vcpu)
     }
 
     /// SError from the guest.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_serror(core: &mut ThisCore, syndrome: u64) {
-        core.system_error(syndrome);
-        core.settle();
+    extern "C" fn bulkhead_handle_serror(vcpu: &mut ThisVcpu, syndrome: u64) -> *mut CoreHead {
+        vcpu.system_error(syndrome);
+        continue_with(vcpu)
     }
 
     /// An exception from EL2 itself: the monitor is wrong.
     #[unsafe(no_mangle)]
-    extern "C" fn bulkhead_handle_fatal(vector: u64, core: &ThisCore) -> ! {
+    extern "C" fn bulkhead_handle_fatal(vector: u64, core: &ThisVcpu) -> ! {
         crash(core.plan.counters, CRASH_EXCEPTION, vector, None)
     }
 
@@ -155,7 +241,7 @@ mod target {
     fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         let head: *mut CoreHead = aarch64::core_head();
         // SAFETY: TPIDR_EL2 points at this core's data; it is only read, and only this core runs.
-        let core = unsafe { &*head.cast::<ThisCore>() };
+        let core = unsafe { &*head.cast::<ThisVcpu>() };
         crash(core.plan.counters, CRASH_PANIC, 0, info.location())
     }
 }

@@ -1,6 +1,6 @@
 //! Counters, trace records and console rings: plain stores by their single writer.
 
-use crate::state::Core;
+use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_MAGIC, TraceHeader};
@@ -14,7 +14,7 @@ pub(crate) const fn at(base: PhysicalAddress, offset: u64) -> PhysicalAddress {
     PhysicalAddress(base.0.wrapping_add(offset))
 }
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Prepares the counter page, the trace ring and the console ring of this core.
     pub fn prepare_rings(&mut self) {
         let machine = &self.machine;
@@ -54,6 +54,15 @@ impl<M: Machine> Core<M> {
         if self.trace_enabled {
             self.write_trace(kind, small, first, second);
         }
+    }
+
+    /// Writes a record about another partition of this core, or about nobody (0xff).
+    #[cold]
+    pub(crate) fn trace_for(&mut self, partition: u64, kind: u16, small: u32, first: u64, second: u64) {
+        let own = self.trace_ring.identity;
+        self.trace_ring.identity = own & !(0xff << 24) | partition << 24;
+        self.write_trace(kind, small, first, second);
+        self.trace_ring.identity = own;
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.

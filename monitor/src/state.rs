@@ -1,13 +1,16 @@
 //! Data of one core, and of the cores of one partition.
 
+use crate::interrupt::DEFAULT_PRIORITY;
+use crate::scheduler::Scheduler;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
-use bulkhead_abi::plan::{CorePlan, MAX_INTID, MODE_MAPPED, PartitionPlan};
+use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
 use bulkhead_arch::{CoreHead, GuestFrame, Machine};
 use bulkhead_emulation::gic::OwnedInterrupts;
 use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
+use core::cell::Cell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
@@ -101,6 +104,21 @@ pub enum RunState {
     Parked,
     /// No: a restart waits for its back-off to pass.
     BackOff,
+    /// No: its memory is being scrubbed and loaded, in slices (shared cores).
+    Restoring,
+}
+
+/// How far the loading of a partition's memory is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// Region or segment: RAM regions first, then channel memory, then segments.
+    pub piece: usize,
+    /// Bytes of it that are done.
+    pub offset: u64,
+    /// CRC-32C of the segment up to there.
+    pub crc: u32,
+    /// Why the partition is started.
+    pub reason: u32,
 }
 
 /// Where this core's trace records go.
@@ -119,7 +137,7 @@ pub struct TraceRing {
 }
 
 impl TraceRing {
-    fn new(plan: &CorePlan) -> Self {
+    fn new(plan: &VcpuPlan) -> Self {
         let fit = plan.trace_bytes.saturating_sub(TRACE_HEADER_BYTES) / size_of::<TraceRecord>() as u64;
         Self {
             records: plan.trace.0.wrapping_add(TRACE_HEADER_BYTES),
@@ -147,7 +165,7 @@ pub struct ConsoleRing {
 }
 
 impl ConsoleRing {
-    fn new(plan: &CorePlan) -> Self {
+    fn new(plan: &VcpuPlan) -> Self {
         let bytes = plan.console_bytes.saturating_sub(CONSOLE_HEADER_BYTES) & !7;
         let first = plan.console.0.wrapping_add(CONSOLE_HEADER_BYTES);
         Self {
@@ -165,15 +183,15 @@ impl ConsoleRing {
     }
 }
 
-/// Private data of one core. The vectors know its head.
+/// Private data of one vCPU, and of its core when it owns the core. The vectors know its head.
 #[repr(C)]
-pub struct Core<M: Machine> {
+pub struct Vcpu<M: Machine> {
     /// What the vectors use.
     pub head: CoreHead,
     /// The machine.
     pub machine: M,
     /// This core's plan.
-    pub plan: &'static CorePlan,
+    pub plan: &'static VcpuPlan,
     /// Its partition's plan.
     pub partition: &'static PartitionPlan,
     /// Its partition's shared state.
@@ -182,6 +200,16 @@ pub struct Core<M: Machine> {
     pub owned: OwnedInterrupts,
     /// Interrupts acknowledged that wait for a list register.
     pub waiting: [u64; FAST_ENTRIES / 64],
+    /// The core's scheduler, while this vCPU is loaded; `None` on a core that this vCPU owns.
+    pub scheduler: Option<&'static mut Scheduler>,
+    /// GICR_ISENABLER0 as this guest set it. On a shared core the redistributor has what the loaded vCPU needs of it.
+    pub private_enabled: Cell<u32>,
+    /// Software-generated interrupts that the guest has raised and cleared by writing to the redistributor.
+    pub private_changes: Cell<(u32, u32)>,
+    /// GICR_IPRIORITYR of a guest on a shared core, whose redistributor keeps one priority for all.
+    pub private_priority: [Cell<u8>; 32],
+    /// How far a start in slices is.
+    pub restore: Restore,
     /// Whether the guest can go on.
     pub run: RunState,
     /// Trace recording.
@@ -202,12 +230,12 @@ pub struct Core<M: Machine> {
     pub fault_ticks: u64,
 }
 
-impl<M: Machine> Core<M> {
+impl<M: Machine> Vcpu<M> {
     /// Makes a core's data; the guest does not run yet.
     pub fn new(
         machine: M,
         stack_top: u64,
-        plan: &'static CorePlan,
+        plan: &'static VcpuPlan,
         partition: &'static PartitionPlan,
         shared: &'static Shared,
     ) -> Self {
@@ -224,6 +252,11 @@ impl<M: Machine> Core<M> {
             shared,
             owned: OwnedInterrupts::from_plan(partition),
             waiting: [0; FAST_ENTRIES / 64],
+            scheduler: None,
+            private_enabled: Cell::new(0),
+            private_changes: Cell::new((0, 0)),
+            private_priority: [const { Cell::new(DEFAULT_PRIORITY) }; 32],
+            restore: Restore::default(),
             run: RunState::Off,
             trace_enabled: false,
             trace_ring: TraceRing::new(plan),
@@ -234,6 +267,11 @@ impl<M: Machine> Core<M> {
             backoff_until: 0,
             fault_ticks: 0,
         }
+    }
+
+    /// States whether the core is shared with other vCPUs.
+    pub fn is_shared(&self) -> bool {
+        self.plan.schedule.0 != 0
     }
 
     /// States whether physical interrupts come to EL2.

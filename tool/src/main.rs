@@ -8,7 +8,10 @@ use bulkhead_bench as bench;
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_image as image;
+use bulkhead_report as report;
 use bulkhead_run::command as machine;
+use bulkhead_simulate as simulate;
+use bulkhead_timing as timing;
 use bulkhead_verify as verify;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,13 +37,15 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check a system description and report every mistake.
-    Check(description::CheckArguments),
+    Check(timing::command::CheckArguments),
     /// Build the boot image of a system.
     Build(image::BuildArguments),
     /// Show what a system is made of: memory, interrupts, device trees.
     Inspect(image::InspectArguments),
     /// Read a finished image again and prove that its partitions are isolated.
     Verify(verify::VerifyArguments),
+    /// Run the scheduler of shared cores on a scenario, without a machine.
+    Simulate(simulate::SimulateArguments),
     /// Run a system on QEMU with one console per partition.
     Run(machine::RunArguments),
     /// Connect to one partition's console of a running system.
@@ -49,6 +54,8 @@ enum Command {
     Stats(machine::StatsArguments),
     /// Write the trace of a running system for the Perfetto UI.
     Trace(machine::TraceArguments),
+    /// Write everything that is known of a system, and of a run of it, on one HTML page.
+    Report(report::ReportArguments),
     /// Run the demonstration: a crash, many attacks, and a controller that notices nothing.
     Demo(demo::DemoArguments),
     /// Measure every promised number and compare it with its ceiling.
@@ -60,16 +67,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Whatever reads a description refuses one whose time does not suffice.
+    bulkhead_description::install_checks(vec![timing::check]);
     // clap ends the program itself for `--help` (0) and for wrong usage (2).
     match Arguments::parse().command {
-        Command::Check(arguments) => description::check(&arguments),
+        Command::Check(arguments) => timing::command::check(&arguments),
         Command::Build(arguments) => image::build(&arguments),
         Command::Inspect(arguments) => image::inspect(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Simulate(arguments) => simulate::simulate(&arguments),
         Command::Run(arguments) => machine::run(&arguments),
         Command::Attach(arguments) => machine::attach(&arguments),
         Command::Stats(arguments) => machine::stats(&arguments),
         Command::Trace(arguments) => machine::trace(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),

@@ -1,8 +1,8 @@
 //! [`Machine`] on real registers.
 
-use crate::{ExitRegisters, FirmwareError, Machine};
+use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::plan::CorePlan;
+use bulkhead_abi::plan::{CPTR, VcpuPlan};
 use core::sync::atomic::AtomicU64;
 
 /// The machine this monitor runs on. Holds nothing: state is in registers.
@@ -15,6 +15,8 @@ const EOI_MODE_SPLIT: u64 = 1 << 1;
 const ICH_ENABLE: u64 = 1;
 /// ICH_HCR_EL2.UIE.
 const ICH_UNDERFLOW: u64 = 1 << 1;
+/// CPTR_EL2.TFP: the guest's use of floating point traps, and so does EL2's own.
+const CPTR_TFP: u64 = 1 << 10;
 /// PSCI CPU_ON, 64-bit.
 const PSCI_CPU_ON: u64 = 0xc400_0003;
 /// PSCI SYSTEM_OFF.
@@ -175,6 +177,10 @@ impl Machine for Hardware {
         }
     }
 
+    fn ended_list_registers(&self) -> u32 {
+        read_register!("S3_4_C12_C11_3") as u32 & 0xf // ICH_EISR_EL2
+    }
+
     fn set_underflow_interrupt(&self, on: bool) {
         write_register!("S3_4_C12_C11_0", ICH_ENABLE | if on { ICH_UNDERFLOW } else { 0 }); // ICH_HCR_EL2
     }
@@ -236,7 +242,7 @@ impl Machine for Hardware {
         isb();
     }
 
-    fn load_controls(&self, plan: &CorePlan) {
+    fn load_controls(&self, plan: &VcpuPlan) {
         write_register!("hcr_el2", plan.hcr);
         write_register!("vtcr_el2", plan.vtcr);
         write_register!("vttbr_el2", plan.vttbr);
@@ -244,6 +250,42 @@ impl Machine for Hardware {
         write_register!("cptr_el2", plan.cptr);
         write_register!("vmpidr_el2", plan.vmpidr);
         isb();
+    }
+
+    fn save_guest(&self, context: &mut GuestContext) {
+        // SAFETY: writes the context and nothing else, and clobbers only what the C calling convention lets it.
+        unsafe { super::bulkhead_save_guest(context) };
+    }
+
+    fn load_guest(&self, context: &GuestContext, plan: &VcpuPlan) {
+        // SAFETY: reads the context; the registers it writes belong to the guest, and none is used by EL2 code.
+        unsafe { super::bulkhead_load_guest(context) };
+        write_register!("vttbr_el2", plan.vttbr);
+        write_register!("vmpidr_el2", plan.vmpidr);
+    }
+
+    fn save_floating_point(&self, registers: &mut FloatingPoint) {
+        // SAFETY: writes the registers' copy and nothing else; EL2 code is compiled without floating point.
+        unsafe { super::bulkhead_save_floating_point(registers) };
+    }
+
+    fn load_floating_point(&self, registers: &FloatingPoint) {
+        // SAFETY: as above; no Rust value lives in floating-point registers.
+        unsafe { super::bulkhead_load_floating_point(registers) };
+    }
+
+    fn trap_floating_point(&self, on: bool) {
+        write_register!("cptr_el2", if on { CPTR | CPTR_TFP } else { CPTR });
+        isb();
+    }
+
+    fn guest_timer_asserted(&self) -> bool {
+        // ENABLE set, IMASK clear, ISTATUS set.
+        read_register!("cntv_ctl_el0") & 7 == 5 || read_register!("cntp_ctl_el0") & 7 == 5
+    }
+
+    fn interrupt_waits(&self) -> bool {
+        read_register!("isr_el1") != 0
     }
 
     fn invalidate_guest_translations(&self) {
@@ -266,8 +308,8 @@ impl Machine for Hardware {
         }
     }
 
-    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64) -> u32 {
-        let mut crc = u32::MAX;
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
+        let mut crc = !crc;
         let whole = bytes & !63;
         // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
         // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.

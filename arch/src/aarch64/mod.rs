@@ -9,7 +9,7 @@ mod reset;
 
 pub use machine::Hardware;
 
-use crate::CoreHead;
+use crate::{CoreHead, FloatingPoint, GuestContext};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
 use core::mem::offset_of;
 
@@ -50,6 +50,11 @@ core::arch::global_asm!(
     FAST_ENTRIES = const bulkhead_abi::plan::MAX_INTID,
 );
 
+core::arch::global_asm!(include_str!("switch.s"));
+
+const _: () = assert!(offset_of!(GuestContext, registers) == 0 && offset_of!(GuestContext, virtual_interface) == 240);
+const _: () = assert!(size_of::<FloatingPoint>() == 528);
+
 /// What the handler of a call or of a data abort returns to the vectors, in x0 and x1.
 #[derive(Debug)]
 #[repr(C)]
@@ -63,6 +68,10 @@ pub struct HandlerReturn {
 unsafe extern "C" {
     fn bulkhead_enter(head: *mut CoreHead) -> !;
     fn bulkhead_secondary();
+    fn bulkhead_save_guest(context: *mut GuestContext);
+    fn bulkhead_load_guest(context: *const GuestContext);
+    fn bulkhead_save_floating_point(registers: *mut FloatingPoint);
+    fn bulkhead_load_floating_point(registers: *const FloatingPoint);
 }
 
 /// Enters the guest whose registers are in the head's frame and in the EL1/EL2 registers. Exits come back through the
@@ -79,6 +88,14 @@ pub unsafe fn enter(head: *mut CoreHead) -> ! {
 #[must_use]
 pub fn core_head() -> *mut CoreHead {
     read_register!("tpidr_el2") as *mut CoreHead
+}
+
+/// Makes `head` the one that [`core_head`] returns.
+///
+/// # Safety
+/// `head` must be the head of a vCPU of this core, in the core's private data.
+pub unsafe fn set_core_head(head: *mut CoreHead) {
+    write_register!("tpidr_el2", head as u64);
 }
 
 /// States whether DC ZVA writes blocks of 64 bytes and is allowed (DCZID_EL0), which `scrub` is written for.

@@ -1,5 +1,5 @@
 // Vectors of EL2. While a guest runs, SP_EL2 points at the core's head (the guest's register frame is its first field).
-// A handler gets the head in x0, runs on the core's stack, and returns here; then the guest goes on with the frame.
+// A handler gets the head in x0, runs on the core's stack, and returns the head of the vCPU that goes on, whose frame is loaded.
 // The main loop "enter, exit, match, enter" is thus unrolled: the monitor keeps nothing in registers across a guest run.
 
 .macro SAVE_LOW                     // what Rust code may change; x0-x3 are saved already
@@ -23,13 +23,12 @@
     stp     x28, x29, [sp, #224]
 .endm
 
-.macro HANDLE handler               // x1 = argument
+.macro HANDLE handler               // x1 = argument; the handler returns the head to go on with
     mov     x0, sp
-    mov     x19, x0                 // callee-saved: survives the handler
     ldr     x2, [x0, #{HEAD_STACK}]
     mov     sp, x2
     bl      \handler
-    mov     sp, x19
+    mov     sp, x0
     b       bulkhead_restore
 .endm
 

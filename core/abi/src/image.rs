@@ -10,8 +10,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of an image header: `BULKHEAD`.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"BULKHEAD");
 
-/// Bytes of a core's stack; the page below it is not mapped on that core.
-pub const STACK_BYTES: u64 = 4 << 10;
+/// Bytes of a core's stack; the page below it is not mapped on that core. The scheduler of a shared core is made on the
+/// stack at boot and then moved to its place, which takes a larger one.
+#[must_use]
+pub const fn stack_bytes(is_shared: bool) -> u64 {
+    if is_shared { 96 << 10 } else { 4 << 10 }
+}
 
 /// Where one core's boot code finds its stack, tables and plan. All addresses are physical (the EL2 map is identity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -23,14 +27,16 @@ pub struct CoreBoot {
     pub el2_root: PhysicalAddress,
     /// One past the highest byte of the core's stack; the page below the stack is not mapped.
     pub stack_top: PhysicalAddress,
-    /// The core's [`crate::plan::CorePlan`].
+    /// The [`crate::plan::VcpuPlan`] of the core's only vCPU, or of slot 0 of a shared core.
     pub plan: PhysicalAddress,
-    /// The core's private data page(s), zeroed by boot code.
+    /// The core's private data, zeroed by boot code: a page per vCPU, then the scheduler of a shared core.
     pub data: PhysicalAddress,
     /// Bytes of private data.
     pub data_bytes: u64,
-    /// The core's [`crate::observe::CounterPage`].
+    /// The [`crate::observe::CounterPage`] of the vCPU named by `plan`.
     pub counters: PhysicalAddress,
+    /// The core's [`crate::schedule::SchedulePlan`]; zero when one vCPU owns the core.
+    pub schedule: PhysicalAddress,
     /// The core's [`crate::observe::TraceHeader`], followed by its records.
     pub trace: PhysicalAddress,
     /// Bytes of the trace ring, header page included.
@@ -49,6 +55,8 @@ pub struct PartitionEntry {
     pub status: PhysicalAddress,
     /// Root of its stage-2 table (level 1, 39-bit guest addresses).
     pub stage2_root: PhysicalAddress,
+    /// Counters of each vCPU.
+    pub vcpu_counters: [PhysicalAddress; MAX_CORES],
     /// Console rings that the monitor writes, one per vCPU (virtual PL011); zero where absent.
     pub vcpu_console: [PhysicalAddress; MAX_CORES],
     /// Console ring that the guest writes itself (native guests); zero where absent.

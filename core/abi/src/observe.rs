@@ -74,6 +74,10 @@ counters! {
     TraceRecord = 26, "trace records";
     /// Doorbells received (seen by the monitor in `mapped` mode).
     DoorbellReceived = 27, "doorbells received";
+    /// WFI instructions that gave a shared core away.
+    WaitForInterrupt = 28, "WFI exits";
+    /// Floating-point registers fetched at their first use on a shared core.
+    FloatingPoint = 29, "FP switches";
 }
 
 /// Slots in a counter page.
@@ -169,7 +173,7 @@ pub struct TraceRecord {
 pub const TRACE_GUEST_START: u16 = 1;
 /// Synchronous exit that is no call; `first` = ESR_EL2, `second` = ELR_EL2.
 pub const TRACE_EXIT: u16 = 2;
-/// Physical interrupt; `small` = INTID.
+/// Physical interrupt; `small` = INTID; `partition` = its owner; `first` = 1 if the owner does not run and it waits.
 pub const TRACE_INTERRUPT: u16 = 3;
 /// State change; `small` = new state, `first` = reason.
 pub const TRACE_STATE: u16 = 4;
@@ -179,6 +183,16 @@ pub const TRACE_DOORBELL: u16 = 5;
 pub const TRACE_CALL: u16 = 7;
 /// Fault; `small` = reason, `first` = ESR_EL2, `second` = guest address.
 pub const TRACE_FAULT: u16 = 6;
+
+/// A shared core starts to run somebody else; `partition` = who starts, 0xff for nobody (idle); `small` = slot, server << 8,
+/// background << 16; `first` = budget in hand in ticks (all ones: unlimited); `second` = when it is asked again.
+pub const TRACE_SWITCH: u16 = 8;
+/// A vCPU of a shared core becomes ready; `partition` = its partition; `small` = INTID, or 0; `first` = slot.
+pub const TRACE_WAKE: u16 = 9;
+/// A vCPU of a shared core has nothing to do; `small` = slot.
+pub const TRACE_BLOCK: u16 = 10;
+/// The budget of a server ran out (`first` = 1) or came back (`first` = 2); `small` = server, `second` = budget in hand.
+pub const TRACE_BUDGET: u16 = 11;
 
 const _: () = assert!(size_of::<TraceRecord>() == 32);
 const _: () = assert!(size_of::<CounterPage>() <= 4096);

@@ -6,8 +6,8 @@
 use crate::{GuestAddress, MAX_CORES, MAX_PARTITIONS, Name, PhysicalAddress};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// First eight bytes of a core plan.
-pub const CORE_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHCORE01");
+/// First eight bytes of a vCPU plan.
+pub const VCPU_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHVCPU01");
 /// First eight bytes of a partition plan.
 pub const PARTITION_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHPART01");
 
@@ -38,6 +38,8 @@ pub const HCR_MAPPED: u64 =
     (1 << 31) | (1 << 22) | (1 << 21) | (1 << 20) | (1 << 19) | (1 << 5) | (1 << 4) | (1 << 3) | (1 << 1) | 1;
 /// HCR_EL2 for `direct`: as [`HCR_MAPPED`] without FMO and IMO.
 pub const HCR_DIRECT: u64 = HCR_MAPPED & !((1 << 4) | (1 << 3));
+/// HCR_EL2 on a shared core: as [`HCR_MAPPED`], and WFI traps (TWI, bit 13), so that an idle guest gives the core away.
+pub const HCR_SHARED: u64 = HCR_MAPPED | (1 << 13);
 /// VTCR_EL2: 39-bit guest addresses, start at level 1, 4 KiB, write-back inner-shareable walks, 40-bit output
 /// (`platform-facts.md` part 1).
 pub const VTCR: u64 = 0x8002_3559;
@@ -46,15 +48,16 @@ pub const MDCR: u64 = (1 << 11) | (1 << 10) | (1 << 9) | (1 << 6) | (1 << 5) | 6
 /// CPTR_EL2: TTA (trace registers trap), TCPAC clear, TFP clear (guests own FP/SIMD), RES1 bits.
 pub const CPTR: u64 = 0x33ff | (1 << 20);
 
-/// What one core runs and where its monitor finds everything. One page, mapped read-only on that core alone.
+/// A vCPU, the core that runs it, and where that core's monitor finds everything of it. One page, mapped read-only on
+/// that core alone. A core that one vCPU owns has one of these; a shared core has one per vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct CorePlan {
-    /// [`CORE_PLAN_MAGIC`].
+pub struct VcpuPlan {
+    /// [`VCPU_PLAN_MAGIC`].
     pub magic: u64,
     /// Index of this core in [`crate::image::ImageHeader::cores`].
     pub core: u32,
-    /// Index of the partition that owns the core.
+    /// Index of the partition.
     pub partition: u32,
     /// vCPU of the partition that runs here.
     pub vcpu: u32,
@@ -82,7 +85,7 @@ pub struct CorePlan {
     pub shared_bytes: u64,
     /// The partition's [`crate::status::StatusPage`].
     pub status: PhysicalAddress,
-    /// The core's [`crate::observe::CounterPage`].
+    /// The vCPU's [`crate::observe::CounterPage`].
     pub counters: PhysicalAddress,
     /// The core's trace ring.
     pub trace: PhysicalAddress,
@@ -107,6 +110,12 @@ pub struct CorePlan {
     pub uart_interrupt: u32,
     /// 1 on the core that has the focus at boot and sets the UART up.
     pub uart_first: u32,
+    /// The core's [`crate::schedule::SchedulePlan`]; zero when the vCPU owns the core.
+    pub schedule: PhysicalAddress,
+    /// The vCPU's place in that plan.
+    pub slot: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// A piece of RAM of a partition.
@@ -144,6 +153,13 @@ pub const INTERRUPT_DOORBELL: u32 = 2;
 /// The interrupt is a spare one, made pending by this partition's virtual PL011.
 pub const INTERRUPT_CONSOLE: u32 = 3;
 
+/// The owner becomes ready, and its servers' priorities decide when it runs.
+pub const ROUTE_PRIORITY: u32 = 0;
+/// The owner runs at once, by the core's round-robin policy.
+pub const ROUTE_PREEMPT: u32 = 1;
+/// The interrupt waits until the owner runs anyway, or until the core has nothing better to do.
+pub const ROUTE_DEFER: u32 = 2;
+
 /// A shared peripheral interrupt of a partition. The guest sees the physical INTID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -156,6 +172,12 @@ pub struct InterruptPlan {
     pub edge: u32,
     /// For a doorbell of an ivshmem function: function index + 1; otherwise 0.
     pub pci_function: u32,
+    /// What it does when another vCPU runs: one of the `ROUTE_` constants. Only read on shared cores.
+    pub route: u32,
+    /// Most times per window that it may act by its route; beyond that it waits as if deferred (MZ-26).
+    pub limit_events: u32,
+    /// Window of `limit_events` in counter ticks; 0 = no limit.
+    pub limit_period_ticks: u64,
 }
 
 /// Distributor, 64 KiB.
@@ -322,9 +344,10 @@ pub struct PartitionPlan {
     pub ports: [crate::guest::PortInformation; MAX_PCI_FUNCTIONS],
     /// Entries used in `channel_clear`.
     pub channel_clear_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Bit set of the vCPUs that run on shared cores. Their software-generated interrupts go through
+    /// the monitors, because a physical one cannot say which vCPU of the core it is for.
+    pub shared_vcpus: u32,
 }
 
-const _: () = assert!(size_of::<CorePlan>() <= 4096, "a core plan is one page");
+const _: () = assert!(size_of::<VcpuPlan>() <= 4096, "a vCPU plan is one page");
 const _: () = assert!(size_of::<PartitionPlan>() <= 4096, "a partition plan is one page");

@@ -4,19 +4,21 @@ use crate::checksum::crc32c;
 use crate::error::PlanError;
 use crate::information;
 use crate::interrupts;
-use crate::layout::{AreaKind, CONSOLE_BYTES, CORE_DATA_BYTES, Layout, SHARED_BYTES};
-use crate::maps::{self, CoreUse};
+use crate::layout::{AreaKind, CONSOLE_BYTES, Layout, SHARED_BYTES, VCPU_DATA_BYTES, data_bytes};
+use crate::maps::{self, CoreUse, VcpuUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
 use crate::narrow;
 use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
+use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, STACK_BYTES};
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, stack_bytes};
 use bulkhead_abi::plan::{
-    CORE_PLAN_MAGIC, CPTR, CorePlan, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HealthPlan,
-    MAX_DOORBELLS, MDCR, MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP,
-    PartitionPlan, RamRegion, Segment, VTCR,
+    CPTR, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, HealthPlan, MAX_DOORBELLS,
+    MDCR, MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
+    RamRegion, Segment, VCPU_PLAN_MAGIC, VTCR, VcpuPlan,
 };
+use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_from};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -39,8 +41,10 @@ pub(crate) fn image(
     settled: Settled,
 ) -> Result<Plan, PlanError> {
     let layout = &settled.layout;
-    let cores: Vec<CorePlan> =
-        uses.iter().enumerate().map(|(core, core_use)| core_plan(system, &settled, core, core_use)).collect();
+    let vcpus: Vec<Vec<VcpuPlan>> =
+        uses.iter().enumerate().map(|(core, core_use)| vcpu_plans(system, &settled, core, core_use)).collect();
+    let schedules: Vec<Option<SchedulePlan>> =
+        uses.iter().enumerate().map(|(core, core_use)| schedule_plan(system, layout, core, core_use)).collect();
     let mut partitions = Vec::new();
     for (index, (partition, draft)) in system.partitions.iter().zip(drafts).enumerate() {
         let information = match partition.is_native() {
@@ -58,9 +62,7 @@ pub(crate) fn image(
     let mut file = File::new(layout);
     file.put(AreaKind::Text, &monitor.text);
     file.put(AreaKind::Rodata, &monitor.rodata);
-    for (core, plan) in cores.iter().enumerate() {
-        file.put(AreaKind::CorePlan(core), plan.as_bytes());
-    }
+    put_cores(&mut file, uses, &vcpus, &schedules);
     for (index, (planned, draft)) in partitions.iter().zip(drafts).enumerate() {
         file.put(AreaKind::PartitionPlan(index), planned.plan.as_bytes());
         if let Some(information) = &planned.information {
@@ -80,11 +82,24 @@ pub(crate) fn image(
         bytes: file.bytes,
         header,
         core_uses: uses.to_vec(),
-        cores,
+        vcpus,
+        schedules,
         el2: settled.el2.into_iter().map(|(mappings, _)| mappings).collect(),
         partitions,
         layout: settled.layout,
     })
+}
+
+/// Writes the plans of vCPUs and the schedules.
+fn put_cores(file: &mut File<'_>, uses: &[CoreUse], vcpus: &[Vec<VcpuPlan>], schedules: &[Option<SchedulePlan>]) {
+    for (core, (core_use, plans)) in uses.iter().zip(vcpus).enumerate() {
+        for (vcpu, plan) in core_use.vcpus.iter().zip(plans) {
+            file.put(AreaKind::VcpuPlan(vcpu.partition, vcpu.vcpu), plan.as_bytes());
+        }
+        if let Some(plan) = schedules.get(core).and_then(Option::as_ref) {
+            file.put(AreaKind::Schedule(core), plan.as_bytes());
+        }
+    }
 }
 
 /// The file under construction.
@@ -133,22 +148,33 @@ fn stage2_root(settled: &Settled, partition: usize) -> PhysicalAddress {
     settled.stage2.get(partition).map_or(PhysicalAddress(0), |(_, tables)| tables.root())
 }
 
-fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> CorePlan {
+fn vcpu_plans(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> Vec<VcpuPlan> {
+    let plan = |(slot, vcpu): (usize, &VcpuUse)| vcpu_plan(system, settled, (core, core_use), slot, *vcpu);
+    core_use.vcpus.iter().enumerate().map(plan).collect()
+}
+
+fn vcpu_plan(
+    system: &System,
+    settled: &Settled,
+    (core, core_use): (usize, &CoreUse),
+    slot: usize,
+    vcpu_use: VcpuUse,
+) -> VcpuPlan {
     let layout = &settled.layout;
-    let own = core_use.partition;
+    let VcpuUse { partition: own, vcpu } = vcpu_use;
     let (mode, hcr) = mode(system.partitions.get(own).map_or(InterruptMode::Mapped, |partition| partition.mode));
-    let console = layout.area(AreaKind::VcpuConsole(own, core_use.vcpu));
+    let console = layout.area(AreaKind::VcpuConsole(own, vcpu));
     let trace = layout.area(AreaKind::Trace(core));
-    let input = maps::console_input(system, core_use);
-    CorePlan {
-        magic: CORE_PLAN_MAGIC,
+    let input = maps::console_input(system, core_use.board_core).filter(|input| input.receiver == vcpu_use);
+    VcpuPlan {
+        magic: VCPU_PLAN_MAGIC,
         core: narrow(core),
         partition: narrow(own),
-        vcpu: narrow(core_use.vcpu),
+        vcpu: narrow(vcpu),
         mode,
         mpidr: mpidr(system, core_use.board_core),
-        vmpidr: MPIDR_RES1 | core_use.vcpu as u64,
-        hcr,
+        vmpidr: MPIDR_RES1 | vcpu as u64,
+        hcr: if core_use.is_shared() { HCR_SHARED } else { hcr },
         vtcr: VTCR,
         vttbr: (own as u64 + 1) << 48 | stage2_root(settled, own).0,
         mdcr: MDCR,
@@ -157,11 +183,11 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
         shared: layout.address(AreaKind::Shared(own)),
         shared_bytes: SHARED_BYTES,
         status: layout.address(AreaKind::Status(own)),
-        counters: layout.address(AreaKind::Counters(core)),
+        counters: layout.address(AreaKind::Counters(own, vcpu)),
         trace: layout.address(AreaKind::Trace(core)),
         trace_bytes: trace.map_or(0, |area| area.bytes),
         trace_enabled: u64::from(system.trace_enabled),
-        console: layout.address(AreaKind::VcpuConsole(own, core_use.vcpu)),
+        console: layout.address(AreaKind::VcpuConsole(own, vcpu)),
         console_bytes: console.map_or(0, |area| area.bytes),
         gicd: system.board.gicd,
         gicr: maps::redistributor(system, core_use.board_core),
@@ -169,7 +195,24 @@ fn core_plan(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
         uart_next_mpidr: input.map_or(0, |input| mpidr(system, input.next_board_core)),
         uart_interrupt: input.map_or(0, |_| system.board.uart_interrupt),
         uart_first: u32::from(input.is_some_and(|input| input.is_first)),
+        schedule: layout.address(AreaKind::Schedule(core)),
+        slot: narrow(slot),
+        reserved: 0,
     }
+}
+
+/// Fills in the places of a shared core's schedule.
+fn schedule_plan(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) -> Option<SchedulePlan> {
+    let mut plan = schedule::schedule_plan(system, core_use)?;
+    let data = layout.address(AreaKind::Data(core)).0;
+    let places = core_use.vcpus.iter().enumerate();
+    for (slot, (place, vcpu)) in plan.slots.iter_mut().zip(places) {
+        slot.plan = layout.address(AreaKind::VcpuPlan(vcpu.partition, vcpu.vcpu));
+        slot.data = PhysicalAddress(data + place as u64 * VCPU_DATA_BYTES);
+    }
+    plan.scheduler = PhysicalAddress(data + core_use.vcpus.len() as u64 * VCPU_DATA_BYTES);
+    plan.usage = layout.address(AreaKind::Usage(core));
+    Some(plan)
 }
 
 fn partition_plan(
@@ -192,6 +235,9 @@ fn partition_plan(
     let core_index =
         |board_core: &usize| narrow(uses.iter().position(|core_use| core_use.board_core == *board_core).unwrap_or(0));
     fill(&mut plan.vcpu_core, partition.cores.iter().map(core_index));
+    let is_shared = |board_core: &usize| system.schedules.iter().any(|schedule| schedule.board_core == *board_core);
+    let shared = partition.cores.iter().enumerate().filter(|(_, board_core)| is_shared(board_core));
+    plan.shared_vcpus = shared.fold(0, |bits, (vcpu, _)| bits | 1 << vcpu);
     plan.entry = draft.placement.entry;
     plan.device_tree = draft.placement.device_tree;
     plan.health = health(system, partition);
@@ -279,7 +325,7 @@ fn doorbells(system: &System, layout: &Layout, draft: &Draft) -> Vec<DoorbellPla
             intid: end.interrupt,
             peer: narrow(end.peer),
             words: layout.address(AreaKind::Doorbell(end.channel)),
-            period_ticks: limiter.map_or(0, |limiter| ticks(limiter.period_ns, system.board.counter_hz)),
+            period_ticks: limiter.map_or(0, |limiter| ticks::round_up(limiter.period_ns, system.board.counter_hz)),
             events: limiter.map_or(0, |limiter| limiter.events),
             channel: narrow(end.channel),
         })
@@ -287,14 +333,8 @@ fn doorbells(system: &System, layout: &Layout, draft: &Draft) -> Vec<DoorbellPla
     .collect()
 }
 
-/// Converts nanoseconds to counter ticks, rounded up: a limiter must not let more through, a pause must not be shorter.
-fn ticks(time_ns: u64, counter_hz: u64) -> u64 {
-    let exact = (u128::from(time_ns) * u128::from(counter_hz)).div_ceil(1_000_000_000);
-    u64::try_from(exact).unwrap_or(u64::MAX)
-}
-
 fn health(system: &System, partition: &Partition) -> HealthPlan {
-    let to_ticks = |time_ns| ticks(time_ns, system.board.counter_hz);
+    let to_ticks = |time_ns| ticks::round_up(time_ns, system.board.counter_hz);
     let mut plan = HealthPlan { watchdog_ticks: partition.watchdog_ns.map_or(0, to_ticks), ..HealthPlan::default() };
     match partition.health {
         HealthPolicy::Stop => plan.policy = POLICY_STOP,
@@ -311,14 +351,18 @@ fn health(system: &System, partition: &Partition) -> HealthPlan {
 
 fn core_boot(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> CoreBoot {
     let layout = &settled.layout;
+    let first = |kind: fn(usize, usize) -> AreaKind| {
+        core_use.vcpus.first().map_or(PhysicalAddress(0), |vcpu| layout.address(kind(vcpu.partition, vcpu.vcpu)))
+    };
     CoreBoot {
         mpidr: mpidr(system, core_use.board_core),
         el2_root: settled.el2.get(core).map_or(PhysicalAddress(0), |(_, tables)| tables.root()),
-        stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + STACK_BYTES),
-        plan: layout.address(AreaKind::CorePlan(core)),
+        stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + stack_bytes(core_use.is_shared())),
+        plan: first(AreaKind::VcpuPlan),
         data: layout.address(AreaKind::Data(core)),
-        data_bytes: CORE_DATA_BYTES,
-        counters: layout.address(AreaKind::Counters(core)),
+        data_bytes: data_bytes(core_use),
+        counters: first(AreaKind::Counters),
+        schedule: layout.address(AreaKind::Schedule(core)),
         trace: layout.address(AreaKind::Trace(core)),
         trace_bytes: layout.area(AreaKind::Trace(core)).map_or(0, |area| area.bytes),
     }
@@ -328,11 +372,14 @@ fn partition_entry(settled: &Settled, index: usize, partition: &Partition) -> Pa
     let layout = &settled.layout;
     let mut vcpu_console = [PhysicalAddress(0); MAX_CORES];
     fill(&mut vcpu_console, (0..partition.cores.len()).map(|vcpu| layout.address(AreaKind::VcpuConsole(index, vcpu))));
+    let mut vcpu_counters = [PhysicalAddress(0); MAX_CORES];
+    fill(&mut vcpu_counters, (0..partition.cores.len()).map(|vcpu| layout.address(AreaKind::Counters(index, vcpu))));
     PartitionEntry {
         name: name_from(&partition.name),
         plan: layout.address(AreaKind::PartitionPlan(index)),
         status: layout.address(AreaKind::Status(index)),
         stage2_root: stage2_root(settled, index),
+        vcpu_counters,
         vcpu_console,
         guest_console: layout.address(AreaKind::GuestConsole(index)),
         console_bytes: if partition.virtual_uart || partition.own_console { CONSOLE_BYTES } else { 0 },

@@ -27,10 +27,17 @@ pub enum PlanError {
     },
     /// No partition uses board core 0, which starts the machine.
     BootCoreUnused,
-    /// A core is used twice.
+    /// A core without a schedule is used twice.
     CoreUsedTwice {
         /// Board core index.
         core: usize,
+    },
+    /// A schedule, or what partitions say about their time on a shared core, contradicts itself.
+    Schedule {
+        /// Where, e.g. `server 1 of partition "control"`.
+        place: String,
+        /// What is wrong and what to do.
+        reason: String,
     },
     /// The machine's RAM does not hold what is asked for.
     OutOfMemory {
@@ -105,6 +112,9 @@ pub enum PlanError {
     Unsettled,
 }
 
+const UNSETTLED: &str =
+    "memory layout and tables do not settle; this is a fault of the planner, please report the description";
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +127,11 @@ impl fmt::Display for PlanError {
             Self::BootCoreUnused => {
                 write!(f, "no partition uses core 0, which starts the machine; give core 0 to one of the partitions")
             }
-            Self::CoreUsedTwice { core } => write!(f, "core {core} is given to two vCPUs; each core runs exactly one"),
+            Self::CoreUsedTwice { core } => write!(
+                f,
+                "core {core} is given to several vCPUs and has no schedule; give it one, or each vCPU its own core"
+            ),
+            Self::Schedule { place, reason } => write!(f, "{place}: {reason}"),
             Self::OutOfMemory { what, bytes, memory_bytes } => write!(
                 f,
                 "{what} needs {bytes:#x} bytes that are not free in the machine's {memory_bytes:#x} bytes of RAM; \
@@ -157,10 +171,7 @@ impl fmt::Display for PlanError {
             }
             Self::Monitor { reason } => write!(f, "the monitor cannot be used: {reason}; rebuild it with ./x"),
             Self::Map { place, error } => write!(f, "translation table of {place}: {error}; move what overlaps"),
-            Self::Unsettled => write!(
-                f,
-                "memory layout and tables do not settle; this is a fault of the planner, please report the description"
-            ),
+            Self::Unsettled => f.write_str(UNSETTLED),
         }
     }
 }

@@ -4,10 +4,14 @@
 //! change of one partition's channels does not move the consoles.
 
 use crate::error::PlanError;
-use crate::model::System;
+use crate::model::{Route, RouteRule, System};
+use crate::ticks;
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTERRUPTS};
+use bulkhead_abi::plan::{
+    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTERRUPTS, ROUTE_DEFER, ROUTE_PREEMPT,
+    ROUTE_PRIORITY,
+};
 
 /// First INTID of shared peripheral interrupts.
 pub const FIRST_SPI: u32 = 32;
@@ -68,15 +72,18 @@ impl Routes {
     /// When there are more than a partition plan holds.
     pub fn of_partition(&self, system: &System, index: usize) -> Result<Vec<InterruptPlan>, PlanError> {
         let Some(partition) = system.partitions.get(index) else { return Ok(Vec::new()) };
+        let hz = system.board.counter_hz;
         let mut interrupts = Vec::new();
-        for device in partition.devices.iter().filter_map(|device| system.board.devices.get(*device)) {
+        for (device, route) in partition.devices.iter().zip(&partition.device_routes) {
+            let Some(device) = system.board.devices.get(*device) else { continue };
             interrupts.extend(device.interrupts.iter().map(|interrupt| InterruptPlan {
                 intid: interrupt.intid,
                 kind: INTERRUPT_DEVICE,
                 edge: u32::from(interrupt.edge),
-                pci_function: 0,
+                ..routed(route, hz)
             }));
         }
+        let spare = |intid, kind| InterruptPlan { intid, kind, edge: 1, ..routed(&partition.route, hz) };
         interrupts.extend(self.console(index).map(|intid| spare(intid, INTERRUPT_CONSOLE)));
         for (channel_index, channel) in system.channels.iter().enumerate() {
             if channel.destination.partition == index {
@@ -89,8 +96,25 @@ impl Routes {
     }
 }
 
-fn spare(intid: u32, kind: u32) -> InterruptPlan {
-    InterruptPlan { intid, kind, edge: 1, pci_function: 0 }
+/// Returns an entry that has a route and nothing else yet. The window of a limit is rounded up: it must not let more
+/// through.
+fn routed(route: &Route, hz: u64) -> InterruptPlan {
+    InterruptPlan {
+        route: route_word(route.rule),
+        limit_events: route.limit.map_or(0, |limit| limit.events),
+        limit_period_ticks: route.limit.map_or(0, |limit| ticks::round_up(limit.period_ns, hz)),
+        ..InterruptPlan::default()
+    }
+}
+
+/// Returns the plan's number of a route.
+#[must_use]
+pub fn route_word(rule: RouteRule) -> u32 {
+    match rule {
+        RouteRule::Priority => ROUTE_PRIORITY,
+        RouteRule::Preempt => ROUTE_PREEMPT,
+        RouteRule::Defer => ROUTE_DEFER,
+    }
 }
 
 /// Returns the GICD_ICFGR words that make each owned interrupt edge-triggered or level-sensitive.

@@ -9,6 +9,7 @@
 //! would cost memory and catch nothing more.
 
 use crate::error::PlanError;
+use crate::maps::{CoreUse, VcpuUse};
 use crate::model::System;
 use crate::tables::{BLOCK_BYTES, LEVEL_1_BYTES};
 use alloc::collections::BTreeMap;
@@ -17,12 +18,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bulkhead_abi::channel::writer_bytes;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
-use bulkhead_abi::image::STACK_BYTES;
+use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
+use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 
-/// Private data of one core.
-pub const CORE_DATA_BYTES: u64 = 4 << 10;
+/// Private data of one vCPU. A core that one vCPU owns has no more.
+pub const VCPU_DATA_BYTES: u64 = 4 << 10;
 /// Monitor state shared by the cores of one partition.
 pub const SHARED_BYTES: u64 = 4 << 10;
 /// Entries of a console ring.
@@ -39,8 +41,10 @@ pub enum AreaKind {
     Rodata,
     /// Image header page.
     Header,
-    /// Core plan.
-    CorePlan(usize),
+    /// Plan of a vCPU: partition, vCPU.
+    VcpuPlan(usize, usize),
+    /// Schedule of a shared core.
+    Schedule(usize),
     /// Partition plan.
     PartitionPlan(usize),
     /// Information page of a native guest.
@@ -55,10 +59,12 @@ pub enum AreaKind {
     Guard,
     /// Stack of a core.
     Stack(usize),
-    /// Private data of a core.
+    /// Private data of a core: a page per vCPU, then the scheduler of a shared core.
     Data(usize),
-    /// Counters and crash record of a core.
-    Counters(usize),
+    /// Counters and crash record of a vCPU: partition, vCPU.
+    Counters(usize, usize),
+    /// What a shared core has given to whom.
+    Usage(usize),
     /// Monitor state shared by the cores of a partition.
     Shared(usize),
     /// Status page of a partition.
@@ -82,20 +88,6 @@ pub enum AreaKind {
 }
 
 impl AreaKind {
-    /// Returns the core whose monitor alone uses the area, if there is one.
-    #[must_use]
-    pub fn core(&self) -> Option<usize> {
-        match self {
-            Self::CorePlan(core)
-            | Self::El2Tables(core)
-            | Self::Stack(core)
-            | Self::Data(core)
-            | Self::Counters(core)
-            | Self::Trace(core) => Some(*core),
-            _ => None,
-        }
-    }
-
     /// States whether the area is a ring that people read or a pristine image, both left out of the monitor's own size.
     #[must_use]
     pub fn is_ring_or_pristine(&self) -> bool {
@@ -158,22 +150,22 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out memory for `core_count` cores.
+    /// Lays out memory for these cores.
     ///
     /// # Errors
     /// When RAM is too small or fixed places of partitions overlap.
-    pub fn compute(system: &System, core_count: usize, sizes: &Sizes) -> Result<Self, PlanError> {
+    pub fn compute(system: &System, uses: &[CoreUse], sizes: &Sizes) -> Result<Self, PlanError> {
         let mut cursor = Cursor { next: system.board.load_address.0, areas: BTreeMap::new() };
         cursor.take(AreaKind::Text, sizes.text_bytes);
         cursor.take(AreaKind::Rodata, sizes.rodata_bytes);
         cursor.take(AreaKind::Header, PAGE_BYTES);
         let plan = cursor.next;
-        take_plan(&mut cursor, system, core_count, sizes);
+        take_plan(&mut cursor, system, uses, sizes);
         let plan_end = cursor.next;
         take_pristine(&mut cursor, sizes);
         let file_end = cursor.next;
-        take_state(&mut cursor, system, core_count);
-        take_rings(&mut cursor, system, core_count);
+        take_state(&mut cursor, system, uses);
+        take_rings(&mut cursor, system, uses.len());
         let monitor_end = cursor.next;
         place_ram(&mut cursor, system, monitor_end)?;
         Ok(Self {
@@ -223,8 +215,18 @@ impl Cursor {
     }
 }
 
-fn take_plan(cursor: &mut Cursor, system: &System, core_count: usize, sizes: &Sizes) {
-    (0..core_count).for_each(|core| cursor.take(AreaKind::CorePlan(core), PAGE_BYTES));
+fn vcpus(uses: &[CoreUse]) -> impl Iterator<Item = VcpuUse> {
+    uses.iter().flat_map(|core_use| core_use.vcpus.iter().copied())
+}
+
+fn take_shared(cursor: &mut Cursor, uses: &[CoreUse], kind: impl Fn(usize) -> AreaKind) {
+    let shared = uses.iter().enumerate().filter(|(_, core_use)| core_use.is_shared());
+    shared.for_each(|(core, _)| cursor.take(kind(core), PAGE_BYTES));
+}
+
+fn take_plan(cursor: &mut Cursor, system: &System, uses: &[CoreUse], sizes: &Sizes) {
+    vcpus(uses).for_each(|vcpu| cursor.take(AreaKind::VcpuPlan(vcpu.partition, vcpu.vcpu), PAGE_BYTES));
+    take_shared(cursor, uses, AreaKind::Schedule);
     (0..system.partitions.len()).for_each(|partition| cursor.take(AreaKind::PartitionPlan(partition), PAGE_BYTES));
     for (index, partition) in system.partitions.iter().enumerate() {
         if partition.is_native() {
@@ -251,13 +253,21 @@ fn take_pristine(cursor: &mut Cursor, sizes: &Sizes) {
     }
 }
 
-fn take_state(cursor: &mut Cursor, system: &System, core_count: usize) {
+/// Returns the bytes of a core's private data.
+#[must_use]
+pub fn data_bytes(core_use: &CoreUse) -> u64 {
+    let scheduler = if core_use.is_shared() { SCHEDULER_BYTES } else { 0 };
+    core_use.vcpus.len() as u64 * VCPU_DATA_BYTES + scheduler
+}
+
+fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
     cursor.take(AreaKind::Guard, PAGE_BYTES);
-    for core in 0..core_count {
-        cursor.take(AreaKind::Stack(core), STACK_BYTES);
-        cursor.take(AreaKind::Data(core), CORE_DATA_BYTES);
+    for (core, core_use) in uses.iter().enumerate() {
+        cursor.take(AreaKind::Stack(core), stack_bytes(core_use.is_shared()));
+        cursor.take(AreaKind::Data(core), data_bytes(core_use));
     }
-    (0..core_count).for_each(|core| cursor.take(AreaKind::Counters(core), PAGE_BYTES));
+    vcpus(uses).for_each(|vcpu| cursor.take(AreaKind::Counters(vcpu.partition, vcpu.vcpu), PAGE_BYTES));
+    take_shared(cursor, uses, AreaKind::Usage);
     for (index, partition) in system.partitions.iter().enumerate() {
         cursor.take(AreaKind::Shared(index), SHARED_BYTES);
         cursor.take(AreaKind::Status(index), PAGE_BYTES);

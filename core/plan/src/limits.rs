@@ -6,6 +6,7 @@
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Channel, GuestImage, Partition, PortKind, System};
+use crate::sharing;
 use crate::tables::{BLOCK_BYTES, INPUT_LIMIT};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -42,12 +43,13 @@ impl Partition {
 }
 
 impl System {
-    /// Returns the board cores in use, lowest first; the position in this list is the core's index in the image.
+    /// Returns the board cores in use, lowest first and each once; the position in this list is the core's index in the image.
     #[must_use]
     pub fn used_cores(&self) -> Vec<usize> {
         let mut cores: Vec<usize> =
             self.partitions.iter().flat_map(|partition| partition.cores.iter().copied()).collect();
         cores.sort_unstable();
+        cores.dedup();
         cores
     }
 }
@@ -79,6 +81,7 @@ pub fn check(system: &System) -> Result<(), PlanError> {
     }
     check_board(system)?;
     system.partitions.iter().try_for_each(|partition| check_partition(system, partition))?;
+    sharing::check(system)?;
     system.channels.iter().try_for_each(|channel| check_channel(system, channel))?;
     (0..system.partitions.len()).try_for_each(|index| check_ends(system, index))
 }
@@ -100,9 +103,6 @@ fn check_board(system: &System) -> Result<(), PlanError> {
 fn check_cores(system: &System) -> Result<(), PlanError> {
     let cores = system.used_cores();
     at_most("cores in use", "the system", cores.len(), MAX_CORES)?;
-    if let Some(pair) = cores.windows(2).find(|pair| pair.first() == pair.last()) {
-        return Err(PlanError::CoreUsedTwice { core: pair.first().copied().unwrap_or(0) });
-    }
     if let Some(core) = cores.iter().find(|core| **core >= system.board.core_mpidr.len()) {
         return Err(PlanError::BadReference { place: String::from("a partition"), target: format!("core {core}") });
     }
@@ -119,6 +119,9 @@ fn check_partition(system: &System, partition: &Partition) -> Result<(), PlanErr
     }
     if partition.cores.is_empty() {
         return Err(PlanError::BadReference { place, target: String::from("no core") });
+    }
+    if partition.device_routes.len() != partition.devices.len() {
+        return Err(PlanError::BadReference { place, target: String::from("another number of routes than devices") });
     }
     if let Some(device) = partition.devices.iter().find(|device| **device >= system.board.devices.len()) {
         return Err(PlanError::BadReference { place, target: format!("device {device}") });

@@ -2,7 +2,7 @@
 
 use crate::channels::End;
 use crate::layout::{Area, AreaKind, Layout};
-use crate::model::{InterruptMode, Partition, System};
+use crate::model::{InterruptMode, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
@@ -14,30 +14,64 @@ pub const GICD_BYTES: u64 = 64 << 10;
 /// Bytes of one core's redistributor frames (RD and SGI).
 pub const GICR_BYTES: u64 = 128 << 10;
 
-/// A core and the vCPU that it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CoreUse {
-    /// Index of the core on the board.
-    pub board_core: usize,
+/// A vCPU, by what the description calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VcpuUse {
     /// Partition.
     pub partition: usize,
     /// vCPU of the partition.
     pub vcpu: usize,
 }
 
+/// A core and the vCPUs that it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreUse {
+    /// Index of the core on the board.
+    pub board_core: usize,
+    /// Its vCPUs in the order of the description; the place in this list is the *slot* of a shared core.
+    pub vcpus: Vec<VcpuUse>,
+    /// Place of the core's schedule in [`System::schedules`]; `None` when one vCPU owns the core.
+    pub schedule: Option<usize>,
+}
+
+impl CoreUse {
+    /// States whether the core has a schedule. One vCPU alone under a schedule is a shared core too: it has budgets.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// States whether the core runs a vCPU of the partition.
+    #[must_use]
+    pub fn runs(&self, partition: usize) -> bool {
+        self.vcpus.iter().any(|vcpu| vcpu.partition == partition)
+    }
+
+    /// Returns the partitions of the core in the order of the description, each once.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<usize> {
+        let mut partitions: Vec<usize> = self.vcpus.iter().map(|vcpu| vcpu.partition).collect();
+        partitions.dedup();
+        partitions
+    }
+}
+
 /// Returns what each core in use runs, by core index in the image.
 #[must_use]
 pub fn core_uses(system: &System) -> Vec<CoreUse> {
-    let mut uses: Vec<CoreUse> = Vec::new();
+    system.used_cores().into_iter().map(|board_core| core_use(system, board_core)).collect()
+}
+
+/// Returns what one core runs.
+#[must_use]
+pub fn core_use(system: &System, board_core: usize) -> CoreUse {
+    let mut vcpus = Vec::new();
     for (partition, description) in system.partitions.iter().enumerate() {
-        uses.extend(description.cores.iter().enumerate().map(|(vcpu, board_core)| CoreUse {
-            board_core: *board_core,
-            partition,
-            vcpu,
-        }));
+        let here = description.cores.iter().enumerate().filter(|(_, core)| **core == board_core);
+        vcpus.extend(here.map(|(vcpu, _)| VcpuUse { partition, vcpu }));
     }
-    uses.sort_by_key(|core_use| core_use.board_core);
-    uses
+    let schedule = system.schedules.iter().position(|schedule| schedule.board_core == board_core);
+    CoreUse { board_core, vcpus, schedule }
 }
 
 /// States whether a manager may ask for this partition to be suspended or restarted: it runs `mapped`.
@@ -65,66 +99,70 @@ pub struct ConsoleInput {
     pub is_first: bool,
     /// Board core that has the focus next.
     pub next_board_core: usize,
+    /// The vCPU of this core that gets the input.
+    pub receiver: VcpuUse,
 }
 
 /// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART. The focus
-/// goes round these partitions in the order of the description.
+/// goes round these cores in the order of the description.
+///
+/// A core is in the ring once. Of several partitions with a virtual UART on one shared core, the first of the description
+/// gets the input and the others only write: the hardware names the focus by core, in the route of the UART's interrupt,
+/// and a ring of vCPUs would need a second, private focus in the monitor for a case that `bulkhead check` points out.
 #[must_use]
-pub fn console_input(system: &System, core_use: &CoreUse) -> Option<ConsoleInput> {
-    let has_input = |partition: &&Partition| partition.virtual_uart && partition.mode == InterruptMode::Mapped;
-    let ring: Vec<usize> =
-        system.partitions.iter().filter(has_input).filter_map(|partition| partition.cores.first().copied()).collect();
-    let place = ring.iter().position(|board_core| *board_core == core_use.board_core)?;
-    let next_board_core = ring.get(place + 1).or(ring.first()).copied()?;
-    Some(ConsoleInput { is_first: place == 0, next_board_core })
+pub fn console_input(system: &System, board_core: usize) -> Option<ConsoleInput> {
+    let mut ring: Vec<(usize, VcpuUse)> = Vec::new();
+    for (partition, description) in system.partitions.iter().enumerate() {
+        let has_input = description.virtual_uart && description.mode == InterruptMode::Mapped;
+        let core = description.cores.first().filter(|core| has_input && ring.iter().all(|(one, _)| one != *core));
+        ring.extend(core.map(|core| (*core, VcpuUse { partition, vcpu: 0 })));
+    }
+    let place = ring.iter().position(|(core, _)| *core == board_core)?;
+    let next_board_core = ring.get(place + 1).or(ring.first())?.0;
+    Some(ConsoleInput { is_first: place == 0, next_board_core, receiver: ring.get(place)?.1 })
 }
 
-/// Returns the identity map of one core's monitor.
+/// Areas to map, each once. A core that runs several partitions maps what any of them needs, so an area can be asked for
+/// twice, once to read and once to write it.
+struct Wanted(Vec<(AreaKind, Attributes)>);
+
+impl Wanted {
+    fn add(&mut self, kind: AreaKind, attributes: Attributes) {
+        match self.0.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, known)) => *known = wider(*known, attributes),
+            None => self.0.push((kind, attributes)),
+        }
+    }
+}
+
+/// Returns the attributes that allow what either allows. Both are of one memory type: what is shared with others is
+/// asked for as shared by everyone.
+fn wider(first: Attributes, second: Attributes) -> Attributes {
+    match first {
+        Attributes::EL2_READ | Attributes::EL2_SHARED_READ => second,
+        _ => first,
+    }
+}
+
+/// Returns the identity map of one core's monitor: what its vCPUs need, each area once.
 #[must_use]
 pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) -> Vec<Mapping> {
-    let own = core_use.partition;
-    let mut kinds: Vec<(AreaKind, Attributes)> = Vec::new();
-    kinds.push((AreaKind::Text, Attributes::EL2_TEXT));
-    for kind in [
-        AreaKind::Rodata,
-        AreaKind::Header,
-        AreaKind::CorePlan(core),
-        AreaKind::PartitionPlan(own),
-        AreaKind::Pristine(own),
-    ] {
-        kinds.push((kind, Attributes::EL2_READ));
+    let mut wanted = Wanted(Vec::new());
+    wanted.add(AreaKind::Text, Attributes::EL2_TEXT);
+    for kind in [AreaKind::Rodata, AreaKind::Header, AreaKind::Schedule(core)] {
+        wanted.add(kind, Attributes::EL2_READ);
     }
-    for kind in [
-        AreaKind::Stack(core),
-        AreaKind::Data(core),
-        AreaKind::Counters(core),
-        AreaKind::Trace(core),
-        AreaKind::Shared(own),
-        AreaKind::VcpuConsole(own, core_use.vcpu),
-        AreaKind::Manage(own),
-        AreaKind::Ram(own),
-    ] {
-        kinds.push((kind, Attributes::EL2_WRITE));
+    for kind in [AreaKind::Stack(core), AreaKind::Data(core), AreaKind::Trace(core), AreaKind::Usage(core)] {
+        wanted.add(kind, Attributes::EL2_WRITE);
     }
-    kinds.push((AreaKind::Status(own), Attributes::EL2_SHARED_WRITE));
-    for other in (0..system.partitions.len()).filter(|other| *other != own) {
-        if manages(system, own) {
-            kinds.push((AreaKind::Status(other), Attributes::EL2_SHARED_READ));
-        }
-        if is_manageable(system, own) {
-            kinds.push((AreaKind::Manage(other), Attributes::EL2_READ));
-        }
+    for VcpuUse { partition, vcpu } in &core_use.vcpus {
+        wanted.add(AreaKind::VcpuPlan(*partition, *vcpu), Attributes::EL2_READ);
+        wanted.add(AreaKind::Counters(*partition, *vcpu), Attributes::EL2_WRITE);
+        wanted.add(AreaKind::VcpuConsole(*partition, *vcpu), Attributes::EL2_WRITE);
     }
-    for (index, channel) in system.channels.iter().enumerate() {
-        if channel.source.partition == own {
-            kinds.push((AreaKind::Doorbell(index), Attributes::EL2_WRITE));
-            kinds.push((AreaKind::ChannelWriter(index), Attributes::EL2_SHARED_WRITE));
-        }
-        if channel.destination.partition == own {
-            kinds.push((AreaKind::ChannelReader(index), Attributes::EL2_SHARED_WRITE));
-        }
-    }
-    let mut mappings: Vec<Mapping> = kinds
+    core_use.partitions().into_iter().for_each(|partition| add_partition(&mut wanted, system, partition));
+    let mut mappings: Vec<Mapping> = wanted
+        .0
         .into_iter()
         .filter_map(|(kind, attributes)| layout.area(kind).map(|area| at(area.address.0, area, attributes)))
         .collect();
@@ -136,10 +174,37 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
     };
     mappings.push(device(system.board.gicd, GICD_BYTES));
     mappings.push(device(redistributor(system, core_use.board_core), GICR_BYTES));
-    if console_input(system, core_use).is_some() {
+    if console_input(system, core_use.board_core).is_some() {
         mappings.push(device(system.board.uart, PAGE_BYTES));
     }
     mappings
+}
+
+/// Adds what the monitor of a partition's core needs, whichever vCPU it runs.
+fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
+    wanted.add(AreaKind::PartitionPlan(own), Attributes::EL2_READ);
+    wanted.add(AreaKind::Pristine(own), Attributes::EL2_READ);
+    for kind in [AreaKind::Shared(own), AreaKind::Manage(own), AreaKind::Ram(own)] {
+        wanted.add(kind, Attributes::EL2_WRITE);
+    }
+    wanted.add(AreaKind::Status(own), Attributes::EL2_SHARED_WRITE);
+    for other in (0..system.partitions.len()).filter(|other| *other != own) {
+        if manages(system, own) {
+            wanted.add(AreaKind::Status(other), Attributes::EL2_SHARED_READ);
+        }
+        if is_manageable(system, own) {
+            wanted.add(AreaKind::Manage(other), Attributes::EL2_READ);
+        }
+    }
+    for (index, channel) in system.channels.iter().enumerate() {
+        if channel.source.partition == own {
+            wanted.add(AreaKind::Doorbell(index), Attributes::EL2_WRITE);
+            wanted.add(AreaKind::ChannelWriter(index), Attributes::EL2_SHARED_WRITE);
+        }
+        if channel.destination.partition == own {
+            wanted.add(AreaKind::ChannelReader(index), Attributes::EL2_SHARED_WRITE);
+        }
+    }
 }
 
 /// Returns what a partition's guest can reach.

@@ -180,6 +180,16 @@ pub struct Partition {
     pub mode: InterruptMode,
     /// Indices in [`Board::devices`] of the devices passed through.
     pub devices: Vec<usize>,
+    /// What the interrupts of each entry of `devices` do on a shared core; as long as `devices`.
+    pub device_routes: Vec<Route>,
+    /// What its other interrupts (timer, console, doorbells) do on a shared core.
+    pub route: Route,
+    /// Servers of its vCPUs that run on shared cores.
+    pub servers: Vec<Server>,
+    /// Round robin: interrupts of others may end its turn.
+    pub preemptible: bool,
+    /// What the guest runs, for the analysis only.
+    pub tasks: Vec<Task>,
     /// Has a virtual PL011 at the board's UART address.
     pub virtual_uart: bool,
     /// Has a console ring that it writes itself (native guests: `elf` and `raw`).
@@ -250,6 +260,216 @@ pub struct Channel {
     pub doorbell: Option<Doorbell>,
 }
 
+/// What an interrupt does on a shared core when another vCPU runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The rule.
+    pub rule: RouteRule,
+    /// Beyond this limit it waits as if deferred (MZ-26).
+    pub limit: Option<Limiter>,
+    /// Longest time its handler runs in the guest, for the analysis.
+    pub handler_ns: Option<u64>,
+    /// Latest time for its handler to have run, for the analysis.
+    pub deadline_ns: Option<u64>,
+}
+
+/// Rules of [`Route`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RouteRule {
+    /// The owner becomes ready; priorities decide.
+    #[default]
+    Priority,
+    /// The owner runs at once, by the core's round-robin policy.
+    Preempt,
+    /// It waits until the owner runs anyway or the core has nothing better to do.
+    Defer,
+}
+
+/// How a shared core chooses. A core without one of these belongs to one vCPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Core of the board.
+    pub board_core: usize,
+    /// The schedule.
+    pub kind: ScheduleKind,
+    /// Floating-point registers are switched with all others, rather than at their first use.
+    pub eager_floating_point: bool,
+}
+
+/// Kinds of [`Schedule`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleKind {
+    /// Servers by priority; equals take turns where a quantum is given.
+    FixedPriority {
+        /// Priority and its quantum.
+        quanta: Vec<(u8, u64)>,
+    },
+    /// The published round robin (MZ-10 to MZ-26); partitions take turns in the order of the description.
+    RoundRobin {
+        /// Quantum.
+        quantum_ns: u64,
+        /// What an interrupt of a route `preempt` does.
+        on_interrupt: OnInterrupt,
+        /// When an interrupt acts that came while a guest ran that may not be pre-empted.
+        reading: Reading,
+        /// A reset moves the ring to the interrupt's guest.
+        ring_moves: bool,
+    },
+    /// Windows on an absolute grid; servers inside them by priority.
+    Cyclic {
+        /// Length of the major frame.
+        major_ns: u64,
+        /// Windows in order, disjoint.
+        windows: Vec<TableWindow>,
+    },
+}
+
+/// Interrupt policies of the round robin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnInterrupt {
+    /// It waits for its guest's turn.
+    None,
+    /// Its guest runs for what is left of the quantum.
+    Recycle,
+    /// Its guest gets a whole quantum.
+    Reset,
+    /// As reset, and an interrupt of the running guest starts its quantum anew.
+    ResetExtend,
+}
+
+/// Two readings of the seed for interrupts that met a guest which may not be pre-empted (MZ-15, MZ-16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// They act when the ring starts a guest that may be pre-empted.
+    Masked,
+    /// They act at the end of the current quantum.
+    Latched,
+}
+
+/// A window of a time table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableWindow {
+    /// The partition whose window servers may run. It has one vCPU on the core.
+    pub partition: usize,
+    /// Start within the major frame.
+    pub offset_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+}
+
+/// A claim of a vCPU on the time of a shared core (`real-time.md` section 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// vCPU of the partition.
+    pub vcpu: usize,
+    /// Priority, 0 is the most important, below 64. With PIBS: ignored, its clients decide.
+    pub priority: u8,
+    /// How its time is spent and comes back.
+    pub rule: BudgetRule,
+    /// When it may be used.
+    pub gate: Gate,
+    /// Who pays; `None` = itself.
+    pub payer: Option<ServerReference>,
+    /// What happens when the budget is used up.
+    pub on_empty: OnEmpty,
+}
+
+/// A server of a partition, by its place in [`Partition::servers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerReference {
+    /// Partition.
+    pub partition: usize,
+    /// Place in its list of servers.
+    pub server: usize,
+}
+
+/// Budget rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BudgetRule {
+    /// No limit.
+    Unlimited,
+    /// Sporadic server.
+    Sporadic {
+        /// Budget per period.
+        budget_ns: u64,
+        /// Period.
+        period_ns: u64,
+        /// Smallest usable remainder.
+        minimum_ns: u64,
+        /// Chunks kept, 2 to 16.
+        chunks: u32,
+        /// Chunks are dated when they execute, rather than when they became eligible.
+        dispatch_anchor: bool,
+        /// Starvation gathers no credit.
+        lag_clamp: bool,
+    },
+    /// Deferrable server.
+    Deferrable {
+        /// Budget per period.
+        budget_ns: u64,
+        /// Period.
+        period_ns: u64,
+    },
+    /// Polling server.
+    Polling {
+        /// Budget per period.
+        budget_ns: u64,
+        /// Period.
+        period_ns: u64,
+    },
+    /// Server for work on behalf of others.
+    Pibs {
+        /// Share of the core: numerator and denominator.
+        share: (u64, u64),
+        /// Smallest usable grant.
+        minimum_ns: u64,
+        /// Servers on whose behalf it works: sporadic, deferrable or polling ones of the same core.
+        clients: Vec<ServerReference>,
+        /// The published rule, for experiments.
+        published: bool,
+    },
+}
+
+/// When a server may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Whenever its vCPU is ready.
+    Always,
+    /// While an interrupt of its vCPU is pending or active.
+    Interrupt {
+        /// The gate closes when the guest has ended its interrupt.
+        voluntary_return: bool,
+    },
+    /// While a window of its partition is open.
+    Window,
+    /// Never.
+    Never,
+}
+
+/// What happens when a budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnEmpty {
+    /// The server waits.
+    Stop,
+    /// It goes on at this priority and pays nothing.
+    Background(u8),
+    /// It waits and the event is counted.
+    Notify,
+}
+
+/// A periodic task inside a guest, for the analysis only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Name.
+    pub name: String,
+    /// Longest execution time.
+    pub cost_ns: u64,
+    /// Period or shortest distance of two releases.
+    pub period_ns: u64,
+    /// Deadline relative to the release.
+    pub deadline_ns: u64,
+}
+
 /// A checked system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
@@ -267,6 +487,8 @@ pub struct System {
     pub partitions: Vec<Partition>,
     /// Channels; the index is the channel number.
     pub channels: Vec<Channel>,
+    /// Schedules of shared cores.
+    pub schedules: Vec<Schedule>,
     /// SHA-256 over the description, the board file and all guest files.
     pub source_hash: [u8; 32],
 }

@@ -19,9 +19,10 @@ use alloc::vec::Vec;
 use bulkhead_abi::guest::{GUEST_ECAM, GuestInformation};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{
-    CorePlan, InterruptPlan, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS,
+    InterruptPlan, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS,
     WINDOW_UART, Window,
 };
+use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte.
@@ -59,8 +60,10 @@ pub struct Plan {
     pub header: ImageHeader,
     /// What each core runs, by core index.
     pub core_uses: Vec<CoreUse>,
-    /// Core plans, by core index.
-    pub cores: Vec<CorePlan>,
+    /// Plans of vCPUs, by core index and slot.
+    pub vcpus: Vec<Vec<VcpuPlan>>,
+    /// Schedules, by core index; `None` for a core that one vCPU owns.
+    pub schedules: Vec<Option<SchedulePlan>>,
     /// Each core's EL2 map.
     pub el2: Vec<Vec<Mapping>>,
     /// Partitions.
@@ -182,7 +185,7 @@ fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[Cor
         pristine_bytes: drafts.iter().map(|draft| draft.pristine.len() as u64).collect(),
     };
     for _ in 0..ROUNDS {
-        let layout = Layout::compute(system, uses.len(), &sizes)?;
+        let layout = Layout::compute(system, uses, &sizes)?;
         let el2 = el2_tables(system, &layout, uses)?;
         let stage2 = stage2_tables(system, &layout, drafts)?;
         let pages = |sets: &[(Vec<Mapping>, Tables)]| {

@@ -4,8 +4,9 @@
 //! board file does.
 
 use crate::model::{
-    Board, BoardDevice, BoardInterrupt, Channel, Criticality, Doorbell, ElfSegment, GuestImage, HealthPolicy,
-    InterruptMode, Limiter, Partition, Port, PortKind, System,
+    Board, BoardDevice, BoardInterrupt, BudgetRule, Channel, Criticality, Doorbell, ElfSegment, Gate, GuestImage,
+    HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Port, PortKind, Reading, Route, RouteRule,
+    Schedule, ScheduleKind, Server, ServerReference, System, TableWindow,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -80,6 +81,7 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         trace_enabled: false,
         partitions,
         channels,
+        schedules: Vec::new(),
         source_hash: [7; 32],
     }
 }
@@ -101,6 +103,11 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         arguments: format!("name={name}"),
         mode: InterruptMode::Mapped,
         devices: Vec::new(),
+        device_routes: Vec::new(),
+        route: Route::default(),
+        servers: Vec::new(),
+        preemptible: true,
+        tasks: Vec::new(),
         virtual_uart: false,
         own_console: true,
         pci_channels: false,
@@ -153,6 +160,7 @@ pub fn demo() -> System {
     let mut linux = linux("linux", &[2, 3]);
     linux.manages = true;
     linux.devices = vec![0];
+    linux.device_routes = vec![Route::default()];
     let mut intruder = native("intruder", &[4]);
     intruder.trusted = false;
     intruder.virtual_uart = true;
@@ -166,4 +174,121 @@ pub fn demo() -> System {
         channel("noise", 3, 2, PortKind::Sampling, 8),
     ];
     system(partitions, channels)
+}
+
+/// Returns a sporadic server of vCPU 0 that is always open and stops when its budget is used up.
+#[must_use]
+pub fn sporadic(priority: u8, budget_ns: u64, period_ns: u64) -> Server {
+    let minimum_ns = if budget_ns >= 40_000 { 20_000 } else { budget_ns / 2 };
+    let rule =
+        BudgetRule::Sporadic { budget_ns, period_ns, minimum_ns, chunks: 8, dispatch_anchor: false, lag_clamp: true };
+    Server { vcpu: 0, priority, rule, gate: Gate::Always, payer: None, on_empty: OnEmpty::Stop }
+}
+
+/// Returns a server of vCPU 0 without a limit.
+#[must_use]
+pub fn unlimited(priority: u8) -> Server {
+    let (gate, on_empty) = (Gate::Always, OnEmpty::Stop);
+    Server { vcpu: 0, priority, rule: BudgetRule::Unlimited, gate, payer: None, on_empty }
+}
+
+/// Returns two native partitions on core 0 with fixed priorities: `control` has 2 ms of every 10 ms at priority 1, and
+/// `other` has the rest at priority 9.
+#[must_use]
+pub fn shared() -> System {
+    let mut control = native("control", &[0]);
+    control.servers = vec![sporadic(1, 2_000_000, 10_000_000)];
+    let mut other = native("other", &[0]);
+    other.trusted = false;
+    other.servers = vec![unlimited(9)];
+    let mut shared = system(vec![control, other], Vec::new());
+    shared.schedules = vec![Schedule {
+        board_core: 0,
+        kind: ScheduleKind::FixedPriority { quanta: Vec::new() },
+        eager_floating_point: false,
+    }];
+    shared
+}
+
+/// Returns a system with one shared core of each kind and one that is not shared: core 0 by fixed priorities with every
+/// budget rule, core 1 under a time table, core 2 in turns, core 3 for the second vCPU of `table`.
+#[must_use]
+pub fn shared_cores() -> System {
+    let client = ServerReference { partition: 0, server: 0 };
+    let mut control = native("control", &[0]);
+    control.manages = true;
+    control.devices = vec![0];
+    let limit = Some(Limiter { events: 10, period_ns: 100_000_000 });
+    control.device_routes = vec![Route { rule: RouteRule::Defer, limit, ..Route::default() }];
+    control.servers = vec![sporadic(1, 2_000_000, 10_000_000), interrupts(0, 1_000_000, 20_000_000)];
+    let mut driver = native("driver", &[0]);
+    let clients = vec![client, ServerReference { partition: 2, server: 0 }];
+    let share = BudgetRule::Pibs { share: (1, 20), minimum_ns: 20_000, clients, published: false };
+    driver.servers = vec![Server { rule: share, ..unlimited(0) }];
+    let mut other = native("other", &[0]);
+    other.trusted = false;
+    other.virtual_uart = true;
+    let deferrable = BudgetRule::Deferrable { budget_ns: 6_000_000, period_ns: 30_000_000 };
+    let helper = Gate::Interrupt { voluntary_return: false };
+    other.servers = vec![
+        Server { rule: deferrable, on_empty: OnEmpty::Background(40), ..unlimited(9) },
+        Server { gate: helper, payer: Some(client), ..unlimited(20) },
+    ];
+    let mut table = native("table", &[1, 3]);
+    let polling = BudgetRule::Polling { budget_ns: 1_000_000, period_ns: 50_000_000 };
+    table.servers = vec![
+        Server { gate: Gate::Window, ..unlimited(5) },
+        Server { rule: polling, gate: Gate::Never, ..unlimited(3) },
+    ];
+    let mut plain = native("plain", &[1]);
+    plain.virtual_uart = true;
+    plain.servers =
+        vec![Server { gate: Gate::Window, on_empty: OnEmpty::Notify, ..sporadic(5, 4_000_000, 50_000_000) }];
+    let mut first = native("first", &[2]);
+    first.preemptible = false;
+    first.virtual_uart = true;
+    let mut second = native("second", &[2]);
+    second.virtual_uart = true;
+    second.route = Route { rule: RouteRule::Preempt, ..Route::default() };
+    let partitions = vec![control, driver, other, table, plain, first, second];
+    let channels =
+        vec![channel("report", 0, 2, PortKind::Sampling, 64), channel("orders", 4, 5, PortKind::Sampling, 64)];
+    let mut shared = system(partitions, channels);
+    shared.schedules = one_of_each_kind();
+    shared
+}
+
+fn one_of_each_kind() -> Vec<Schedule> {
+    let windows = vec![
+        TableWindow { partition: 3, offset_ns: 0, length_ns: 20_000_000 },
+        TableWindow { partition: 4, offset_ns: 20_000_000, length_ns: 30_000_000 },
+    ];
+    let schedule = |board_core, kind| Schedule { board_core, kind, eager_floating_point: board_core == 1 };
+    vec![
+        schedule(0, ScheduleKind::FixedPriority { quanta: vec![(9, 10_000_000)] }),
+        schedule(1, ScheduleKind::Cyclic { major_ns: 100_000_000, windows }),
+        schedule(
+            2,
+            ScheduleKind::RoundRobin {
+                quantum_ns: 30_000_000,
+                on_interrupt: OnInterrupt::Recycle,
+                reading: Reading::Latched,
+                ring_moves: true,
+            },
+        ),
+    ]
+}
+
+/// Returns a server of vCPU 0 for its interrupts.
+#[must_use]
+pub fn interrupts(priority: u8, budget_ns: u64, period_ns: u64) -> Server {
+    let rule = BudgetRule::Sporadic {
+        budget_ns,
+        period_ns,
+        minimum_ns: 20_000,
+        chunks: 4,
+        dispatch_anchor: true,
+        lag_clamp: true,
+    };
+    Server { rule, gate: Gate::Interrupt { voluntary_return: true }, ..unlimited(priority) }
 }

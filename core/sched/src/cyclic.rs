@@ -85,6 +85,16 @@ impl CyclicTable {
         Ok(Self { origin_ticks, major_ticks, windows: table, count: windows.len() })
     }
 
+    /// When the major frame of an instant ends: later than the instant, and the only moment at which another table may take over.
+    #[must_use]
+    pub fn frame_end_ticks(&self, now: u64) -> u64 {
+        let Some(since_ticks) = now.checked_sub(self.origin_ticks) else {
+            return self.origin_ticks;
+        };
+        let offset = since_ticks.checked_rem(self.major_ticks).unwrap_or(0);
+        now.saturating_sub(offset).saturating_add(self.major_ticks)
+    }
+
     /// The window of an instant and its end. The answer depends on the instant alone, not on earlier questions.
     ///
     /// One division and a walk over the windows; the scheduler asks once per boundary and keeps the answer until then.

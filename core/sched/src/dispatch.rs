@@ -18,19 +18,31 @@
 //! the caller reads the clock once when it enters and both switches are paid by the side that pre-empts. Background
 //! running is never charged.
 //!
+//! The path that a guest waits for is short by construction: an interrupt makes a vCPU ready, whoever ran is charged, and
+//! the core picks. So sets of servers and vCPUs are words of bits, the sporadic and the unlimited rule are looked at before
+//! the others, and what is rare (an exhausted budget, a donor, a turn that ends) is kept out of line. `guests/schedcost`
+//! counts the instructions.
+//!
 //! Rejected: a queue of vCPUs each with a private choice of servers. A queue of *servers* needs no second decision, and
 //! "a better server of the vCPU that runs became usable" is then an ordinary pre-emption.
 
+mod choose;
 mod events;
+mod place;
 mod setup;
 
 pub use setup::SetupError;
 
-use crate::budget::{Budget, BudgetRule, UNBOUNDED_TICKS};
+use crate::budget::{Budget, BudgetRule};
 use crate::cyclic::{CyclicTable, Slot};
-use crate::dates::{Dates, NEVER};
+use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
-use crate::server::{Gate, OnEmpty, Payer, Server};
+use crate::server::{Gate, Server};
+
+/// Most priorities of a core that have a quantum.
+pub const MAX_QUANTA: usize = 8;
+/// No background priority.
+const NO_LEVEL: u8 = u8::MAX;
 
 /// Who runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,23 +76,47 @@ pub struct Usage {
 #[derive(Clone, Debug)]
 struct Entry {
     server: Server,
-    vcpu: u8,
-    /// The vCPU is ready and the gate is open.
-    asking: bool,
     usage: Usage,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Vcpu {
-    ready: bool,
-    pending: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Running {
-    slot: u8,
+    /// Servers that spend this one's budget; itself, unless somebody else pays for it.
+    spenders: u64,
+    vcpu: u8,
+    /// Whose budget it spends.
+    payer: u8,
+    /// The budget that it spends is spent by others as well, or is not its own.
+    shares: bool,
+    /// Priority at which it competes with budget.
     level: u8,
-    background: bool,
+    /// Priority at which it competes without, or [`NO_LEVEL`].
+    background: u8,
+}
+
+/// Who runs, in one word that is compared at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Running(u32);
+
+impl Running {
+    /// Nobody.
+    const IDLE: Self = Self(u32::MAX);
+
+    #[inline]
+    const fn new(slot: u8, level: u8, background: bool) -> Self {
+        Self(slot as u32 | (level as u32) << 8 | (background as u32) << 16)
+    }
+
+    #[inline]
+    const fn slot(self) -> u8 {
+        self.0 as u8
+    }
+
+    #[inline]
+    const fn level(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline]
+    const fn is_background(self) -> bool {
+        self.0 & 1 << 16 != 0
+    }
 }
 
 /// The quantum of one priority.
@@ -91,56 +127,99 @@ struct Turn {
     owner: u8,
 }
 
-/// One core's servers. `SERVERS` and `VCPUS` are capacities, at most 64 and 255.
+/// One core's servers. `SERVERS` and `VCPUS` are capacities: 1, 4, 16 or 64 servers, and at most 64 vCPUs.
 #[derive(Clone, Debug)]
+// In this order: what every report reads is where one instruction reaches it.
+#[repr(C)]
 pub struct Core<const SERVERS: usize, const VCPUS: usize> {
-    entries: [Option<Entry>; SERVERS],
-    count: usize,
-    vcpus: [Vcpu; VCPUS],
-    /// How many servers can ever be more important than each level; servers are numbered in that order.
-    above: [u8; LEVELS + 1],
-    turns: [Turn; LEVELS],
-    ready: ReadySet<SERVERS>,
-    dates: Dates<SERVERS>,
-    table: Option<CyclicTable>,
-    window: Slot,
-    running: Option<Running>,
     now_ticks: u64,
+    /// Nothing happens by itself before this: no window ends and no budget comes back.
+    quiet_until_ticks: u64,
+    running: Running,
+    count: u8,
+    /// vCPUs that have something to do.
+    awake: u64,
+    /// Servers whose vCPU is ready and whose gate is open.
+    asking: u64,
+    /// Servers without a gate.
+    ungated: u64,
+    /// Servers that pay for themselves alone by the unlimited or the sporadic rule, in priorities without a quantum.
+    simple: u64,
+    /// Servers behind interrupt gates.
+    interrupt_gated: u64,
+    /// Servers behind window gates.
+    window_gated: u64,
+    /// Priorities with a quantum.
+    quanta: u64,
     idle_ticks: u64,
     overruns: u64,
+    exhausted: u64,
+    window: Slot,
+    ready: ReadySet<SERVERS>,
+    /// Servers of each vCPU.
+    servers_of: [u64; VCPUS],
+    pending: [u64; VCPUS],
+    /// How many servers can ever be more important than each level; servers are numbered in that order.
+    above: [u8; LEVELS + 1],
+    dates: Dates<SERVERS>,
+    entries: [Entry; SERVERS],
+    /// Where the turn of each level is.
+    turn_of: [u8; LEVELS],
+    turns: [Turn; MAX_QUANTA],
+    table: Option<CyclicTable>,
+}
+
+/// The numbers in a set.
+struct Members(u64);
+
+impl Iterator for Members {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        if self.0 == 0 {
+            return None;
+        }
+        let number = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        Some(number)
+    }
+}
+
+#[inline]
+const fn bit(number: u8) -> u64 {
+    1u64.wrapping_shl(number as u32)
 }
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
+    #[inline]
     fn entry(&self, slot: u8) -> Option<&Entry> {
-        self.entries.get(usize::from(slot)).and_then(Option::as_ref)
+        self.entries.get(usize::from(slot) % SERVERS)
     }
 
+    #[inline]
     fn entry_mut(&mut self, slot: u8) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::from(slot)).and_then(Option::as_mut)
+        self.entries.get_mut(usize::from(slot) % SERVERS)
     }
 
-    /// The server whose budget this one spends.
-    fn payer(&self, slot: u8) -> u8 {
-        match self.entry(slot).map(|entry| entry.server.payer) {
-            Some(Payer::Donor(donor)) => donor,
-            _ => slot,
-        }
-    }
-
-    fn budget_mut(&mut self, slot: u8) -> Option<&mut Budget> {
-        self.entry_mut(slot).map(|entry| &mut entry.server.budget)
+    /// The budget that a server spends.
+    #[inline]
+    fn budget_of(&mut self, slot: u8) -> Option<&mut Budget> {
+        let entry = self.entries.get(usize::from(slot) % SERVERS)?;
+        let payer = usize::from(if entry.shares { entry.payer } else { slot });
+        self.entries.get_mut(payer % SERVERS).map(|entry| &mut entry.server.budget)
     }
 
     /// The server with this number.
     #[must_use]
     pub fn server(&self, slot: u8) -> Option<&Server> {
-        self.entry(slot).map(|entry| &entry.server)
+        self.entry(slot).filter(|_| slot < self.count).map(|entry| &entry.server)
     }
 
     /// What the server has consumed up to the last report.
     #[must_use]
     pub fn usage(&self, slot: u8) -> Usage {
-        self.entry(slot).map_or(Usage::default(), |entry| entry.usage)
+        self.entry(slot).filter(|_| slot < self.count).map_or(Usage::default(), |entry| entry.usage)
     }
 
     /// Time in which nobody ran, up to the last report.
@@ -149,138 +228,80 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.idle_ticks
     }
 
-    /// The servers with [`OnEmpty::Notify`] that used their budget up since the last call, as a bit set.
+    /// The servers with [`crate::server::OnEmpty::Notify`] that used their budget up since the last call, as a bit set.
     pub fn take_overruns(&mut self) -> u64 {
         core::mem::take(&mut self.overruns)
     }
 
-    fn is_open(&self, entry: &Entry) -> bool {
-        let Some(vcpu) = self.vcpus.get(usize::from(entry.vcpu)).filter(|vcpu| vcpu.ready) else {
-            return false;
+    /// The servers whose budget ran out while they ran, since the last call, as a bit set. Which budget that was does not
+    /// matter: a server that is paid for by another one is named itself.
+    pub fn take_exhausted(&mut self) -> u64 {
+        core::mem::take(&mut self.exhausted)
+    }
+
+    /// The servers that ask and wait for their budgets (in the background or not), as a bit set. Linear; for simulators.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        Members(self.asking).filter(|slot| self.dates.has(*slot)).fold(0, |set, slot| set | bit(slot))
+    }
+
+    /// What a server could use at once if it ran now. For traces.
+    pub fn capacity_ticks(&mut self, slot: u8, now: u64) -> u64 {
+        self.budget_of(slot).map_or(0, |budget| budget.capacity_ticks(now))
+    }
+
+    /// The priority at which somebody runs, since the last [`Self::pick`]; `None` when nobody does.
+    #[must_use]
+    pub fn running_level(&self) -> Option<u8> {
+        (self.running != Running::IDLE).then(|| self.running.level())
+    }
+
+    /// The most important priority at which a vCPU could run if it woke with an interrupt pending, whatever is left of
+    /// its budgets. Windows that are closed do not count: the table's boundary is a deadline of its own. `None` when it
+    /// could not run at all.
+    #[must_use]
+    pub fn best_level(&self, vcpu: u8) -> Option<u8> {
+        let servers = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0);
+        // Servers are numbered in the order of their best priorities.
+        let mut entries = Members(servers).filter_map(|slot| self.entry(slot));
+        let best = entries.find(|entry| match entry.server.gate {
+            Gate::Always | Gate::InterruptPending(_) => true,
+            Gate::Window(names) => self.is_window_open(names),
+            Gate::Never => false,
+        });
+        best.map(|entry| entry.server.best_priority())
+    }
+
+    /// Whether waking this vCPU could change who runs, or until when: the caller arms a timer for a sleeper whose own
+    /// date comes before the deadline only if so. An equal in a priority with a quantum begins to wait for the turn's end.
+    #[must_use]
+    pub fn may_disturb(&self, vcpu: u8) -> bool {
+        let Some(running) = self.running_level() else {
+            return true;
         };
+        self.best_level(vcpu).is_some_and(|level| level < running || level == running && self.takes_turns(level))
+    }
+
+    #[inline]
+    fn takes_turns(&self, level: u8) -> bool {
+        self.quanta & bit(level) != 0
+    }
+
+    #[inline]
+    fn is_window_open(&self, names: u64) -> bool {
+        self.window.window.is_some_and(|name| names & bit(name) != 0)
+    }
+
+    /// The server's gate is open.
+    #[inline]
+    fn is_gate_open(&self, entry: &Entry) -> bool {
         match entry.server.gate {
             Gate::Always => true,
-            Gate::InterruptPending(sources) => vcpu.pending & sources != 0,
-            Gate::Window(names) => {
-                self.window.window.is_some_and(|name| names & 1u64.wrapping_shl(u32::from(name)) != 0)
+            Gate::InterruptPending(sources) => {
+                self.pending.get(usize::from(entry.vcpu) % VCPUS).is_some_and(|pending| pending & sources != 0)
             }
+            Gate::Window(names) => self.is_window_open(names),
             Gate::Never => false,
         }
-    }
-
-    /// Puts a server where it belongs now: into a ready queue, on the list of dates, on both, or nowhere.
-    fn refresh(&mut self, slot: u8, now: u64) {
-        let Some(entry) = self.entry(slot) else {
-            return;
-        };
-        let open = self.is_open(entry);
-        let was_open = entry.asking;
-        let priority = entry.server.current_priority();
-        let on_empty = entry.server.on_empty;
-        let payer = self.payer(slot);
-        if open != was_open {
-            self.note_asking(slot, payer, open, now);
-        }
-        let mut level = None;
-        let mut date_ticks = NEVER;
-        if let Some(budget) = self.budget_mut(payer).filter(|_| open) {
-            if budget.capacity_ticks(now) > 0 {
-                level = Some(priority);
-            } else {
-                date_ticks = budget.next_event_ticks(now).unwrap_or(NEVER);
-                if let OnEmpty::Background(background) = on_empty {
-                    level = Some(background);
-                }
-            }
-        }
-        self.dates.set(slot, date_ticks);
-        if self.ready.level(slot) != level {
-            self.ready.remove(slot);
-            if let Some(level) = level {
-                self.ready.push(slot, level);
-            }
-        }
-    }
-
-    /// Tells the budget that its owner began or ceased to ask. A donor's budget is told of a wake-up in any case, which
-    /// can only forfeit credit, and of a block only when the donor does not ask itself.
-    fn note_asking(&mut self, slot: u8, payer: u8, open: bool, now: u64) {
-        if let Some(entry) = self.entry_mut(slot) {
-            entry.asking = open;
-        }
-        let donor_asks = payer != slot && self.entry(payer).is_some_and(|entry| entry.asking);
-        if let Some(budget) = self.budget_mut(payer) {
-            if open {
-                budget.wake(now);
-            } else if !donor_asks {
-                budget.block(now);
-            }
-        }
-    }
-
-    /// Chooses who runs from `now` on.
-    pub fn pick(&mut self, now: u64) -> Decision {
-        self.advance(now);
-        // A donor's budget may have been spent by somebody else since a server was queued; each such server is met once.
-        for _ in 0..=self.count {
-            let Some((level, slot)) = self.ready.first() else {
-                break;
-            };
-            let background = matches!(
-                self.entry(slot).map(|entry| entry.server.on_empty),
-                Some(OnEmpty::Background(own)) if own == level
-            );
-            let chosen = Running { slot, level, background };
-            let payer = self.payer(slot);
-            let capacity_ticks = match self.budget_mut(payer) {
-                Some(budget) if !background => budget.capacity_ticks(now),
-                _ => UNBOUNDED_TICKS,
-            };
-            if capacity_ticks == 0 {
-                self.refresh(slot, now);
-                continue;
-            }
-            return self.start(chosen, payer, now);
-        }
-        self.running = None;
-        let deadline = self.dates.earliest_of_first(self.count).min(self.boundary_ticks());
-        Decision { choice: None, deadline_ticks: (deadline != NEVER).then_some(deadline) }
-    }
-
-    /// Lets the chosen server run and says until when.
-    fn start(&mut self, chosen: Running, payer: u8, now: u64) -> Decision {
-        let mut deadline = self.boundary_ticks();
-        let fresh = self.running != Some(chosen);
-        if let Some(budget) = self.budget_mut(payer).filter(|_| !chosen.background) {
-            if fresh {
-                budget.dispatch(now);
-            }
-            deadline = deadline.min(now.saturating_add(budget.capacity_ticks(now)));
-        }
-        self.running = Some(chosen);
-        let mut rivals = usize::from(chosen.level);
-        let peers = self.ready.has_peers(chosen.level);
-        if let Some(turn) = self.turns.get_mut(usize::from(chosen.level)).filter(|turn| turn.quantum_ticks > 0) {
-            if turn.owner != chosen.slot {
-                turn.owner = chosen.slot;
-                turn.left_ticks = turn.quantum_ticks;
-            }
-            if peers {
-                deadline = deadline.min(now.saturating_add(turn.left_ticks));
-            }
-            // An equal that becomes usable starts to wait for this turn's end.
-            rivals = rivals.saturating_add(1);
-        }
-        let above = self.above.get(rivals).copied().unwrap_or(0);
-        deadline = deadline.min(self.dates.earliest_of_first(usize::from(above)));
-        let vcpu = self.entry(chosen.slot).map_or(0, |entry| entry.vcpu);
-        Decision {
-            choice: Some(Choice { vcpu, server: chosen.slot, background: chosen.background }),
-            deadline_ticks: (deadline != NEVER).then_some(deadline),
-        }
-    }
-
-    fn boundary_ticks(&self) -> u64 {
-        if self.table.is_some() { self.window.until_ticks } else { NEVER }
     }
 }

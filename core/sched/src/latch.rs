@@ -8,8 +8,30 @@
 //! Who is told to hold back gets the instant at which [`Latch::release`] is to be called. If that call comes before the
 //! latch was set, the sender's own instant has passed and its caller releases at once, so no latch is left behind.
 
-use crate::limiter::{self, Verdict};
+use crate::limiter::{self, Verdict, Word};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The latch's bit. A trait, so that the interleaving tests run the very same code on the model checker's atomics.
+pub trait Flag {
+    /// Sets it, relaxed.
+    fn set(&self);
+
+    /// Clears it and returns whether it was set.
+    fn take(&self) -> bool;
+}
+
+impl Flag for AtomicBool {
+    /// An exchange like its counterpart: of two exchanges of one bit each sees the other or comes first, in every model.
+    #[inline]
+    fn set(&self) {
+        self.swap(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        self.swap(false, Ordering::Relaxed)
+    }
+}
 
 /// What happens to a notification with a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +61,39 @@ impl Latch {
     /// As [`limiter::try_pass`], and a notification that does not pass is latched.
     #[must_use]
     pub fn try_pass(&self, word: &AtomicU64, now_ticks: u64, period_ticks: u64, events: u32) -> Outcome {
-        match limiter::try_pass(word, now_ticks, period_ticks, events) {
-            Verdict::Send => Outcome::Send,
-            Verdict::Limited if events == 0 => Outcome::Limited,
-            Verdict::Limited => {
-                self.0.store(true, Ordering::Relaxed);
-                let into_window = now_ticks.checked_rem(period_ticks).unwrap_or(0);
-                let release_at_ticks = now_ticks.saturating_sub(into_window).saturating_add(period_ticks);
-                Outcome::Latched { release_at_ticks }
-            }
-        }
+        try_pass_on(&self.0, word, now_ticks, period_ticks, events)
     }
 
     /// Releases what is latched, if the window of `now_ticks` has room. `None` when nothing is latched.
     #[must_use]
     pub fn release(&self, word: &AtomicU64, now_ticks: u64, period_ticks: u64, events: u32) -> Option<Outcome> {
-        let latched = self.0.swap(false, Ordering::Relaxed);
-        latched.then(|| self.try_pass(word, now_ticks, period_ticks, events))
+        release_on(&self.0, word, now_ticks, period_ticks, events)
     }
+}
+
+/// As [`Latch::try_pass`], on any [`Flag`] and [`Word`].
+#[must_use]
+pub fn try_pass_on<F: Flag, W: Word>(flag: &F, word: &W, now_ticks: u64, period_ticks: u64, events: u32) -> Outcome {
+    match limiter::try_pass_on(word, now_ticks, period_ticks, events) {
+        Verdict::Send => Outcome::Send,
+        Verdict::Limited if events == 0 => Outcome::Limited,
+        Verdict::Limited => {
+            flag.set();
+            let into_window = now_ticks.checked_rem(period_ticks).unwrap_or(0);
+            let release_at_ticks = now_ticks.saturating_sub(into_window).saturating_add(period_ticks);
+            Outcome::Latched { release_at_ticks }
+        }
+    }
+}
+
+/// As [`Latch::release`], on any [`Flag`] and [`Word`].
+#[must_use]
+pub fn release_on<F: Flag, W: Word>(
+    flag: &F,
+    word: &W,
+    now_ticks: u64,
+    period_ticks: u64,
+    events: u32,
+) -> Option<Outcome> {
+    flag.take().then(|| try_pass_on(flag, word, now_ticks, period_ticks, events))
 }

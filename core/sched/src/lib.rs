@@ -4,6 +4,7 @@
 //! - [`server`]: what competes for a core: `{priority, budget, gate, payer, on_empty}`.
 //! - [`dispatch`]: how one core chooses among servers: dedicated, fixed priority, round robin, under a time table.
 //! - [`cyclic`]: the time table.
+//! - [`plan`]: the host's plan of a core, translated into one of these.
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
@@ -19,6 +20,7 @@ mod dates;
 pub mod dispatch;
 pub mod latch;
 pub mod limiter;
+pub mod plan;
 pub mod quantum;
 mod ready;
 pub mod server;

@@ -11,6 +11,13 @@
 //!
 //! The seed leaves open what happens to several waiting interrupts under the masked reading; here the guest with the
 //! lowest number is served, one for each quantum that the ring starts.
+//!
+//! The seed's guests never sleep. Ours may, and that is our extension: a guest that is not ready is skipped, a guest that
+//! blocks ends its turn (what is left of it is nobody's, as after a pre-emption), and when nobody is ready the core is
+//! idle until somebody wakes, who then starts a whole quantum. A guest that runs alone starts a new quantum whenever one
+//! ends, without a timer. With guests that are always ready none of this happens, and what remains is the published policy.
+
+use crate::dispatch::{Choice, Decision};
 
 /// Most guests: waiting guests are a bit set.
 pub const MAX_GUESTS: usize = 32;
@@ -59,8 +66,13 @@ pub struct RingParameters {
 pub struct QuantumRing {
     parameters: RingParameters,
     pointer: u8,
-    running: u8,
+    running: Option<u8>,
     left_ticks: u64,
+    now_ticks: u64,
+    idle_ticks: u64,
+    /// Guests that have something to do.
+    ready: u32,
+    /// Guests whose interrupt has not acted yet; all of them are ready.
     waiting: u32,
     /// Latched guests in the order of arrival, a guest at most once.
     latched: [u8; MAX_GUESTS],
@@ -70,15 +82,18 @@ pub struct QuantumRing {
 }
 
 impl QuantumRing {
-    /// A ring whose first guest starts its quantum now. `None` when there are no guests, too many, or no quantum.
+    /// A ring at `start_ticks` whose guests all sleep. `None` when there are no guests, too many, or no quantum.
     #[must_use]
-    pub fn new(parameters: RingParameters) -> Option<Self> {
+    pub fn new(start_ticks: u64, parameters: RingParameters) -> Option<Self> {
         let guests = usize::from(parameters.guests);
         (guests > 0 && guests <= MAX_GUESTS && parameters.quantum_ticks > 0).then_some(Self {
             parameters,
             pointer: 0,
-            running: 0,
+            running: None,
             left_ticks: parameters.quantum_ticks,
+            now_ticks: start_ticks,
+            idle_ticks: 0,
+            ready: 0,
             waiting: 0,
             latched: [0; MAX_GUESTS],
             latched_count: 0,
@@ -87,13 +102,13 @@ impl QuantumRing {
         })
     }
 
-    /// The guest that runs.
+    /// The guest that runs; `None` when all of them sleep.
     #[must_use]
-    pub const fn running(&self) -> u8 {
+    pub const fn running(&self) -> Option<u8> {
         self.running
     }
 
-    /// How long it runs if nothing happens.
+    /// What is left of the quantum.
     #[must_use]
     pub const fn left_ticks(&self) -> u64 {
         self.left_ticks
@@ -106,22 +121,54 @@ impl QuantumRing {
         (of(&self.used_ticks), of(&self.stolen_ticks))
     }
 
+    /// Time in which nobody ran, up to the last [`Self::advance`].
+    #[must_use]
+    pub const fn idle_ticks(&self) -> u64 {
+        self.idle_ticks
+    }
+
+    fn is_ready(&self, guest: u8) -> bool {
+        self.ready & bit(guest) != 0
+    }
+
     fn may_be_preempted(&self, guest: u8) -> bool {
         self.parameters.preemptible & bit(guest) != 0
     }
 
-    /// An interrupt for `guest`. Returns true when it is delivered at once, which is when its guest runs afterwards.
-    pub fn interrupt(&mut self, guest: u8) -> bool {
-        if guest >= self.parameters.guests {
-            return false;
+    /// A guest has something to do, or nothing any more, from the instant of the last [`Self::advance`] on. An
+    /// interrupt that has not acted is forgotten when its guest blocks.
+    pub fn set_ready(&mut self, guest: u8, ready: bool) {
+        if guest >= self.parameters.guests || self.is_ready(guest) == ready {
+            return;
         }
-        if guest == self.running {
+        self.ready ^= bit(guest);
+        if ready {
+            if self.running.is_none() {
+                self.left_ticks = self.parameters.quantum_ticks;
+                self.pointer = guest;
+                self.enter(guest);
+            }
+            return;
+        }
+        self.forget(guest);
+        if self.running == Some(guest) {
+            self.end_turn();
+        }
+    }
+
+    /// An interrupt for `guest`, at the instant of the last [`Self::advance`]. Returns true when it is delivered at once,
+    /// which is when its guest runs afterwards. A guest that sleeps has to be made ready first; otherwise nothing happens.
+    pub fn interrupt(&mut self, guest: u8) -> bool {
+        let Some(running) = self.running.filter(|_| guest < self.parameters.guests && self.is_ready(guest)) else {
+            return false;
+        };
+        if guest == running {
             if self.parameters.scheme == Scheme::ResetExtend {
                 self.left_ticks = self.parameters.quantum_ticks;
             }
             return true;
         }
-        if self.parameters.scheme != Scheme::None && self.may_be_preempted(self.running) {
+        if self.parameters.scheme != Scheme::None && self.may_be_preempted(running) {
             self.dispatch(guest);
             return true;
         }
@@ -150,7 +197,15 @@ impl QuantumRing {
 
     /// A guest that runs waits for nothing any more.
     fn enter(&mut self, guest: u8) {
-        self.running = guest;
+        self.running = Some(guest);
+        self.forget(guest);
+    }
+
+    /// A guest's interrupt has acted, or nobody is left on whom it could.
+    fn forget(&mut self, guest: u8) {
+        if self.waiting & bit(guest) == 0 {
+            return;
+        }
         self.waiting &= !bit(guest);
         let mut kept = 0usize;
         for place in 0..self.latched_count {
@@ -165,32 +220,67 @@ impl QuantumRing {
         self.latched_count = kept;
     }
 
-    /// The running guest ran for `used_ticks`, at most [`Self::left_ticks`]; more is counted and ends one quantum only.
-    pub fn advance(&mut self, used_ticks: u64) {
-        let guest = usize::from(self.running);
-        let stolen = self.running != self.pointer;
-        for (list, counts) in [(&mut self.used_ticks, true), (&mut self.stolen_ticks, stolen)] {
-            if let Some(ticks) = list.get_mut(guest).filter(|_| counts) {
-                *ticks = ticks.saturating_add(used_ticks);
+    /// Time has passed until `now`: charges whoever ran. Lateness is counted and ends one quantum only, because the next
+    /// one begins when its guest really starts.
+    pub fn advance(&mut self, now: u64) {
+        let used_ticks = now.saturating_sub(self.now_ticks);
+        self.now_ticks = now;
+        let Some(running) = self.running else {
+            self.idle_ticks = self.idle_ticks.saturating_add(used_ticks);
+            return;
+        };
+        let stolen_ticks = if running == self.pointer { 0 } else { used_ticks };
+        for (list, ticks) in [(&mut self.used_ticks, used_ticks), (&mut self.stolen_ticks, stolen_ticks)] {
+            if let Some(total) = list.get_mut(usize::from(running)) {
+                *total = total.saturating_add(ticks);
             }
         }
-        self.left_ticks = self.left_ticks.saturating_sub(used_ticks);
-        if self.left_ticks == 0 {
-            self.end_quantum();
+        if used_ticks < self.left_ticks {
+            self.left_ticks = self.left_ticks.saturating_sub(used_ticks);
+        } else if self.is_alone() {
+            let late_ticks = used_ticks.saturating_sub(self.left_ticks);
+            let into = late_ticks.checked_rem(self.parameters.quantum_ticks).unwrap_or(0);
+            self.left_ticks = self.parameters.quantum_ticks.saturating_sub(into);
+            self.pointer = running;
+        } else {
+            self.end_turn();
         }
     }
 
-    fn end_quantum(&mut self) {
+    /// Nobody else could take the next turn.
+    const fn is_alone(&self) -> bool {
+        self.ready.count_ones() <= 1
+    }
+
+    /// Says who runs from `now` on, and until when. `server` is the guest's number.
+    pub fn pick(&mut self, now: u64) -> Decision {
+        self.advance(now);
+        let choice = self.running.map(|guest| Choice { vcpu: guest, server: guest, background: false });
+        let turns = choice.is_some() && !self.is_alone();
+        Decision { choice, deadline_ticks: turns.then(|| now.saturating_add(self.left_ticks)) }
+    }
+
+    /// The next ready guest behind the pointer, the pointer's own last.
+    fn next_ready(&self) -> Option<u8> {
+        let behind = self.ready & u32::MAX.wrapping_shl(u32::from(self.pointer)) & !bit(self.pointer);
+        let from = if behind == 0 { self.ready } else { behind };
+        (from != 0).then(|| u8::try_from(from.trailing_zeros()).unwrap_or(0))
+    }
+
+    fn end_turn(&mut self) {
         self.left_ticks = self.parameters.quantum_ticks;
         if let Some(guest) = self.latched.first().copied().filter(|_| self.latched_count > 0) {
             self.enter(guest);
             return;
         }
-        let next = self.pointer.saturating_add(1);
-        self.pointer = if next < self.parameters.guests { next } else { 0 };
-        self.enter(self.pointer);
+        let Some(next) = self.next_ready() else {
+            self.running = None;
+            return;
+        };
+        self.pointer = next;
+        self.enter(next);
         let acts = self.parameters.scheme != Scheme::None && self.parameters.reading == Reading::Masked;
-        if acts && self.waiting != 0 && self.may_be_preempted(self.running) {
+        if acts && self.waiting != 0 && self.may_be_preempted(next) {
             self.dispatch(u8::try_from(self.waiting.trailing_zeros()).unwrap_or(0));
         }
     }

@@ -3,9 +3,10 @@
 //! Two senders are explored completely. Three are explored with at most two preemptions, which keeps the run
 //! short and is what the counterexamples below need.
 
+use bulkhead_sched::latch::{self, Flag, Outcome};
 use bulkhead_sched::limiter::{Verdict, Word, try_pass_on};
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
 /// The limiter's word on the model checker's atomics.
@@ -98,4 +99,46 @@ fn a_boundary_between_two_clock_readings_costs_at_most_one_event_each() {
     let (fewest, most) = packed(&[59, 60], 1);
     assert_eq!((fewest, most), (1, 2), "in order both pass; overtaken, the late one is charged to the new window");
     assert_eq!(packed(&[59, 60, 60], 1).1, 2, "equality of windows alone would let three through here");
+}
+
+/// The latch's bit on the model checker's atomics.
+struct ModelFlag(AtomicBool);
+
+impl Flag for ModelFlag {
+    fn set(&self) {
+        self.0.swap(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// CH-30, CH-34: two senders of one window and the release of an earlier notification, in every interleaving. What one of them
+/// was told to hold back is sent by one release or another, and no window passes more than its one event.
+#[test]
+fn a_latched_notification_is_sent_in_every_interleaving() {
+    const PERIOD: u64 = 10;
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let word = Arc::new(ModelWord(AtomicU64::new(0)));
+        let flag = Arc::new(ModelFlag(AtomicBool::new(false)));
+        let (other_word, other_flag) = (word.clone(), flag.clone());
+        let sender = thread::spawn(move || latch::try_pass_on(&*other_flag, &*other_word, 12, PERIOD, 1));
+        // The timer of the window before comes late, in the middle of this one.
+        let (timer_word, timer_flag) = (word.clone(), flag.clone());
+        let timer = thread::spawn(move || latch::release_on(&*timer_flag, &*timer_word, 13, PERIOD, 1));
+        let own = latch::try_pass_on(&*flag, &*word, 11, PERIOD, 1);
+        let other = sender.join().unwrap();
+        let released = timer.join().unwrap();
+        let sends = [Some(own), Some(other), released].iter().filter(|one| **one == Some(Outcome::Send)).count();
+        assert_eq!(sends, 1, "the window of 10 to 20 passes one event: {own:?} {other:?} {released:?}");
+        // Somebody was held back and was told to release at 20.
+        let told = [Some(own), Some(other), released];
+        assert!(told.contains(&Some(Outcome::Latched { release_at_ticks: 20 })), "{told:?}");
+        let release = latch::release_on(&*flag, &*word, 20, PERIOD, 1);
+        assert_eq!(release, Some(Outcome::Send), "nothing is lost: {told:?}");
+        assert_eq!(latch::release_on(&*flag, &*word, 20, PERIOD, 1), None, "and nothing is sent twice");
+    });
 }

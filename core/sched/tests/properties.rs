@@ -8,56 +8,10 @@ mod support;
 use bulkhead_sched::budget::{
     Anchor, Budget, BudgetRule, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
 };
+use bulkhead_sched::cyclic::{CyclicTable, Window};
 use bulkhead_sched::server::Server;
+use support::random::{Random, check, stair};
 use support::{Event, Pairs, Simulation, most_in, pairs};
-
-const CASES: u64 = 100_000;
-const SEED: u64 = 0x5eed_0000_b0a7_0001;
-
-/// Splitmix64: small, fast, and good enough to choose parameters.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number of `from..=to`.
-    fn within(&mut self, from: u64, to: u64) -> u64 {
-        from + self.next() % (to - from + 1)
-    }
-
-    fn flip(&mut self) -> bool {
-        self.next() & 1 == 0
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
-}
-
-/// Runs a property on many cases, each with a generator of its own, and names the case that fails.
-fn check(name: &str, property: impl Fn(&mut Random)) {
-    struct Case<'a>(&'a str, u64, u64);
-    impl Drop for Case<'_> {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("{} fails with BULKHEAD_SCHED_SEED={} at case {}", self.0, self.1, self.2);
-            }
-        }
-    }
-    let seed = setting("BULKHEAD_SCHED_SEED", SEED);
-    let cases = setting("BULKHEAD_SCHED_CASES", CASES);
-    println!("{name}: {cases} cases, BULKHEAD_SCHED_SEED={seed}");
-    for number in 0..cases {
-        let _case = Case(name, seed, number);
-        property(&mut Random(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)));
-    }
-}
 
 fn any_sporadic(random: &mut Random, anchor: Anchor) -> Sporadic {
     let period_ticks = random.within(2, 40);
@@ -71,11 +25,6 @@ fn any_sporadic(random: &mut Random, anchor: Anchor) -> Sporadic {
 
 fn any_anchor(random: &mut Random) -> Anchor {
     if random.flip() { Anchor::Eligible } else { Anchor::Dispatch }
-}
-
-/// `floor(d / period) * budget + min(budget, d % period)`.
-fn stair(window: u64, budget: u64, period: u64) -> u64 {
-    window / period * budget + budget.min(window % period)
 }
 
 /// Lengths around the period at which a wrong bound shows first.
@@ -369,6 +318,118 @@ fn p9_a_pibs_server_stays_within_its_window_bound() {
             let bound = (up * (window + 1) + grant * (down - up)) / down;
             let most = simulation.most_in(0, window);
             assert!(most <= bound, "{share:?}, grant {grant}, window {window}: {most} > {bound}");
+        }
+    });
+}
+
+/// R3 for the sporadic rule, whose pieces join: whoever runs as soon and as long as it may gets no more, at any time, after
+/// reports than without them.
+#[test]
+fn r3_reports_at_one_instant_bring_a_sporadic_server_nothing() {
+    fn served(rule: &mut Sporadic, from: u64, ticks: u64) -> Vec<u64> {
+        let mut total = 0;
+        let mut curve = Vec::new();
+        for now in from..from + ticks {
+            if rule.capacity_ticks(now) > 0 {
+                rule.charge(now + 1, 1);
+                total += 1;
+            }
+            curve.push(total);
+        }
+        curve
+    }
+    check("R3 sporadic", |random| {
+        let anchor = any_anchor(random);
+        // Enough chunks: in a full ring a part waits for another one, and joining two of them makes room.
+        let parameters = SporadicParameters { chunks: 16, ..*any_sporadic(random, anchor).parameters() };
+        let mut rule = Sporadic::new(parameters, 0).expect("valid");
+        history(&mut rule, random, 8, 60, 3);
+        let now = random.within(200, 1_200);
+        let mut silent = rule.clone();
+        for _ in 0..random.within(1, 4) {
+            match random.within(0, 2) {
+                0 => rule.wake(now),
+                1 => rule.dispatch(now),
+                _ => rule.block(now),
+            }
+        }
+        check_chunks(&rule);
+        let ticks = 2 * rule.parameters().period_ticks;
+        let (without, with) = (served(&mut silent, now, ticks), served(&mut rule, now, ticks));
+        assert!(with.iter().zip(&without).all(|(with, without)| with <= without), "{with:?} {without:?}");
+    });
+}
+
+/// A change of modes (4.6): no window of the shorter period holds more than the larger budget, across the change as well.
+#[test]
+fn a_changed_budget_keeps_the_cap() {
+    check("reconfigure", |random| {
+        let mut rule = any_sporadic(random, Anchor::Dispatch);
+        let old = *rule.parameters();
+        let period_ticks = random.within(2, 40);
+        let budget_ticks = random.within(1, period_ticks);
+        let new = SporadicParameters {
+            budget_ticks,
+            period_ticks,
+            smallest_chunk_ticks: random.within(1, budget_ticks),
+            ..old
+        };
+        let mut runs = Pairs::new();
+        let mut now = 0;
+        let changed_at = random.within(0, 80);
+        let mut changed = false;
+        rule.wake(0);
+        while now < 240 {
+            if !changed && now >= changed_at {
+                rule.reconfigure(new, now).expect("valid");
+                check_chunks(&rule);
+                changed = true;
+            }
+            if rule.capacity_ticks(now) > 0 && !random.next().is_multiple_of(4) {
+                rule.dispatch(now);
+                runs.push((now, now + 1));
+                rule.charge(now + 1, 1);
+            } else if random.next().is_multiple_of(8) {
+                rule.block(now);
+                rule.wake(now);
+            }
+            now += 1;
+        }
+        let window = old.period_ticks.min(new.period_ticks);
+        let bound = old.budget_ticks.max(new.budget_ticks);
+        assert!(most_in(&runs, window) <= bound, "{old:?} to {new:?} at {changed_at}: {runs:?}");
+    });
+}
+
+/// The answer of a time table depends on the instant alone, and its grid on the origin alone (SG-50).
+#[test]
+fn a_table_lookup_depends_on_nothing_but_the_instant() {
+    check("table", |random| {
+        let major = random.within(10, 200);
+        let mut windows = Vec::new();
+        let mut free = 0;
+        while free + 2 < major && windows.len() < 6 {
+            let offset_ticks = random.within(free, (free + 10).min(major - 1));
+            let length_ticks = random.within(1, (major - offset_ticks).min(20));
+            windows.push(Window { offset_ticks, length_ticks, name: random.within(0, 3) as u8 });
+            free = offset_ticks + length_ticks;
+        }
+        let origin = random.within(0, 50);
+        let table = CyclicTable::new(origin, major, &windows).expect("valid");
+        let now = random.within(0, 2_000);
+        let slot = table.slot(now);
+        for _ in 0..4 {
+            let _ = table.slot(random.within(0, 2_000));
+        }
+        assert_eq!(table.slot(now), slot, "whatever was asked before");
+        assert!(slot.until_ticks > now);
+        let inside = random.within(now, slot.until_ticks - 1);
+        assert_eq!(table.slot(inside), slot, "{now} and {inside} lie between the same boundaries");
+        if now >= origin {
+            let later = table.slot(now + 7 * major);
+            assert_eq!((later.window, later.until_ticks), (slot.window, slot.until_ticks + 7 * major));
+            let end = table.frame_end_ticks(now);
+            assert!(end > now && end - now <= major && (end - origin).is_multiple_of(major));
         }
     });
 }

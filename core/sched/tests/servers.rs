@@ -3,7 +3,7 @@
 
 mod support;
 
-use bulkhead_sched::budget::{Budget, BudgetError, BudgetRule, Client, Pibs, PibsRule, Share};
+use bulkhead_sched::budget::{Anchor, Budget, BudgetError, BudgetRule, Client, Pibs, PibsRule, Share};
 use bulkhead_sched::cyclic::{CyclicTable, Slot, TableError, Window};
 use bulkhead_sched::dispatch::{Core, SetupError, Usage};
 use bulkhead_sched::server::{Gate, OnEmpty, Server};
@@ -261,7 +261,7 @@ fn arinc_01_lookups() {
 
 #[test]
 fn arinc_02_late_windows_do_not_move_the_grid() {
-    let mut core = Core::<2, 2>::new(
+    let mut core = Core::<4, 2>::new(
         0,
         [
             (0, Server::new(0, Budget::Unlimited).gated(Gate::Window(1))),
@@ -292,6 +292,47 @@ fn a_window_gates_servers_and_leaves_their_budgets_to_them() {
     simulation.core.set_table(0, table(&[(10, 20, 0), (60, 3, 0)]).expect("valid"));
     simulation.work(0, 0, ALWAYS).work(0, 1, ALWAYS).run(200);
     assert_eq!(simulation.of(0), [(10, 15), (60, 63), (110, 115), (160, 163)]);
+}
+
+#[test]
+fn a_new_table_takes_over_at_the_end_of_a_major_frame() {
+    // SG-50: the change is asked for at 130; the frame that began at 100 goes on to its end.
+    let mut simulation = Simulation::new([
+        (0, Server::new(0, Budget::Unlimited).gated(Gate::Window(1))),
+        (1, Server::new(1, Budget::Unlimited).gated(Gate::Window(2))),
+    ]);
+    let old = table(&[(0, 50, 0), (50, 50, 1)]).expect("valid");
+    let at = old.frame_end_ticks(130);
+    assert_eq!((at, old.frame_end_ticks(200)), (200, 300), "an end belongs to the next frame");
+    simulation.core.set_table(0, old);
+    simulation.work(0, 0, ALWAYS).work(0, 1, ALWAYS).run(at);
+    let windows = [Window { offset_ticks: 0, length_ticks: 10, name: 1 }];
+    simulation.core.set_table(at, CyclicTable::new(at, 40, &windows).expect("valid"));
+    assert_eq!(simulation.of(0), [(0, 50), (100, 150)]);
+    assert_eq!(simulation.of(1), [(50, 100), (150, 200)]);
+    let decision = simulation.core.pick(at);
+    assert_eq!((decision.choice.map(|choice| choice.vcpu), decision.deadline_ticks), (Some(1), Some(210)));
+    assert_eq!(simulation.core.pick(210).deadline_ticks, Some(240));
+}
+
+#[test]
+fn a_budget_is_changed_under_a_running_core() {
+    // 4.6: from 5 in 20 to 2 in 40 after 3 were used. The head keeps its date and 2; nothing else remains of the new budget.
+    let mut core =
+        Core::<4, 2>::new(0, [(0, Server::new(0, dispatched(5, 20))), (1, Server::new(1, Budget::Unlimited))])
+            .expect("valid");
+    core.wake(0, 0);
+    core.wake(0, 1);
+    assert_eq!(core.pick(0).deadline_ticks, Some(5));
+    let parameters = support::parameters(2, 40, Anchor::Dispatch);
+    assert_eq!(core.reconfigure(3, 0, parameters), Some(Ok(())));
+    assert_eq!(core.pick(3).deadline_ticks, Some(5));
+    let decision = core.pick(5);
+    assert_eq!((decision.choice.map(|choice| choice.vcpu), decision.deadline_ticks), (Some(1), Some(43)));
+    assert_eq!(core.reconfigure(5, 1, parameters), None, "an unlimited server has nothing to change");
+    let wrong = support::parameters(50, 40, Anchor::Dispatch);
+    assert_eq!(core.reconfigure(5, 0, wrong), Some(Err(BudgetError::BudgetOutsidePeriod)));
+    assert_eq!(core.pick(5).deadline_ticks, Some(43), "and nothing changed");
 }
 
 #[test]
@@ -326,15 +367,65 @@ fn an_exhausted_server_is_reported_once() {
 }
 
 #[test]
+fn whoever_runs_out_is_named_once_whatever_happens_then() {
+    let mut core = Core::<4, 2>::new(
+        0,
+        [
+            (0, Server::new(0, eligible(3, 10)).on_empty(OnEmpty::Background(9))),
+            (1, Server::new(1, Budget::Unlimited).paid_by(0)),
+        ],
+    )
+    .expect("valid");
+    core.wake(0, 1);
+    assert_eq!(core.pick(0).deadline_ticks, Some(3));
+    assert_eq!(core.take_exhausted(), 0);
+    assert_eq!(core.pick(3).choice, None);
+    assert_eq!((core.take_exhausted(), core.take_exhausted()), (0b10, 0), "the server that ran, not its donor");
+    core.wake(3, 0);
+    assert!(core.pick(3).choice.is_some_and(|choice| choice.background));
+    core.advance(8);
+    assert_eq!((core.take_exhausted(), core.take_overruns()), (0, 0), "the background costs nothing");
+}
+
+#[test]
+fn a_sleeper_that_cannot_disturb_the_runner_needs_no_timer() {
+    let mut core = Core::<4, 4>::new(
+        0,
+        [
+            (0, Server::new(0, dispatched(2, 30)).gated(Gate::InterruptPending(1))),
+            (1, Server::new(3, Budget::Unlimited)),
+            (2, Server::new(3, Budget::Unlimited)),
+            (0, Server::new(9, Budget::Unlimited)),
+        ],
+    )
+    .expect("valid");
+    assert_eq!([0, 1, 2, 3].map(|vcpu| core.best_level(vcpu)), [Some(0), Some(3), Some(3), None]);
+    assert!(core.may_disturb(1), "nobody runs");
+    core.wake(0, 1);
+    core.pick(0);
+    assert_eq!(core.running_level(), Some(3));
+    assert_eq!([0, 2].map(|vcpu| core.may_disturb(vcpu)), [true, false], "an equal waits");
+    core.set_quantum(3, 10);
+    assert!(core.may_disturb(2), "and now for the end of the turn");
+    let gated = [(0, Server::new(3, Budget::Unlimited).gated(Gate::Window(1)))];
+    let mut core = Core::<4, 4>::new(0, gated).expect("valid");
+    core.set_table(0, table(&[(10, 20, 0)]).expect("valid"));
+    assert_eq!(core.best_level(0), None, "the boundary comes first");
+    core.advance(10);
+    assert_eq!(core.best_level(0), Some(3));
+}
+
+#[test]
 fn contradictory_cores_are_refused() {
-    let make = |servers: Vec<(u8, Server)>| Core::<5, 2>::new(0, servers).err();
+    let make = |servers: Vec<(u8, Server)>| Core::<4, 2>::new(0, servers).err();
     let plain = |priority| Server::new(priority, Budget::Unlimited);
     assert_eq!(make(vec![(2, plain(0))]), Some(SetupError::Vcpu(0)));
     assert_eq!(make(vec![(0, plain(64))]), Some(SetupError::Priority(0)));
     assert_eq!(make(vec![(0, plain(5).on_empty(OnEmpty::Background(5)))]), Some(SetupError::Priority(0)));
     assert_eq!(make(vec![(0, plain(5).on_empty(OnEmpty::Background(64)))]), Some(SetupError::Priority(0)));
     assert_eq!(make(vec![(0, plain(5)), (1, plain(4))]), Some(SetupError::Order(1)));
-    assert_eq!(make(vec![(0, plain(0)); 5]), Some(SetupError::TooManyForVcpu(4)));
+    assert_eq!(make(vec![(0, plain(0)); 5]), Some(SetupError::TooManyServers));
+    assert_eq!(Core::<16, 2>::new(0, vec![(0, plain(0)); 5]).err(), Some(SetupError::TooManyForVcpu(4)));
     assert_eq!(make([0, 0, 0, 1, 1, 1].map(|vcpu| (vcpu, plain(0))).to_vec()), Some(SetupError::TooManyServers));
     let gated = plain(0).gated(Gate::InterruptPending(1));
     assert_eq!(make(vec![(0, gated.clone())]), Some(SetupError::UnlimitedBehindInterrupt(0)));

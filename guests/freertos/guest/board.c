@@ -35,6 +35,9 @@
 
 static uint64_t ticks_per_period;
 static uint64_t next_tick;
+/* Compare value of the last tick, and how much later its handler began. */
+static uint64_t last_tick;
+static uint64_t last_lateness;
 
 static uint32_t read32(uintptr_t address) { return *(volatile uint32_t *)address; }
 static void write32(uintptr_t address, uint32_t value) { *(volatile uint32_t *)address = value; }
@@ -123,6 +126,18 @@ void board_initialise(void)
     __asm__ volatile("msr S3_0_C12_C12_7, %0\n\tisb" : : "r"(1UL));    /* ICC_IGRPEN1_EL1 */
 }
 
+uint64_t board_counter(void)
+{
+    uint64_t now;
+
+    __asm__ volatile("isb\n\tmrs %0, CNTVCT_EL0" : "=r"(now));
+    return now;
+}
+
+uint64_t board_tick_compare(void) { return last_tick; }
+
+uint64_t board_tick_lateness(void) { return last_lateness; }
+
 static void set_timer(uint64_t compare)
 {
     __asm__ volatile("msr CNTV_CVAL_EL0, %0\n\tisb" : : "r"(compare));
@@ -130,12 +145,11 @@ static void set_timer(uint64_t compare)
 
 void board_start_tick(void)
 {
-    uint64_t frequency_hz, now;
+    uint64_t frequency_hz;
 
     __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
     ticks_per_period = frequency_hz / configTICK_RATE_HZ;
-    __asm__ volatile("isb\n\tmrs %0, CNTVCT_EL0" : "=r"(now));
-    next_tick = now + ticks_per_period;
+    next_tick = board_counter() + ticks_per_period;
     set_timer(next_tick);
     __asm__ volatile("msr CNTV_CTL_EL0, %0\n\tisb" : : "r"(1UL));
 }
@@ -151,9 +165,11 @@ void vApplicationIRQHandler(uint32_t acknowledged)
 {
     uint32_t interrupt = acknowledged & 0xffffffU;
 
-    if (interrupt == TICK_INTERRUPT)
+    if (interrupt == TICK_INTERRUPT) {
+        last_tick = next_tick;
+        last_lateness = board_counter() - last_tick;
         FreeRTOS_Tick_Handler();
-    else
+    } else
         configASSERT(interrupt >= SPECIAL_INTERRUPTS);
 }
 

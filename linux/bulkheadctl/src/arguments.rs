@@ -27,10 +27,11 @@ Commands:
   partition resume NAME
   partition restart NAME
   heartbeat --every TIME          reset this partition's watchdog until stopped
+  latency --every TIME --count N  sleep to N instants and print how late the kernel woke this program
 
 Options:
   --format text|json|raw  text (default), one JSON value per line, or payload bytes alone (read, watch)
-  --count N               read, watch: end after N messages (read: 1); heartbeat: after N beats
+  --count N               read, watch: end after N messages (read: 1); heartbeat: after N beats; latency: samples
   --timeout TIME          wait at most this long (read, write: 0; watch, wait: for ever), e.g. 500ms, 2s
   --hex                   write: DATA is hexadecimal
   --lines                 write: each line of standard input is a message
@@ -123,6 +124,13 @@ pub enum Command {
         /// `None` = for ever.
         count: Option<u64>,
     },
+    /// `latency`
+    Latency {
+        /// Period.
+        every: Duration,
+        /// Samples, 1 or more.
+        count: u64,
+    },
 }
 
 /// Options of `channel read` and `channel watch`.
@@ -199,6 +207,10 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
         Some("heartbeat") if words.len() == 1 => Command::Heartbeat {
             every: collected.every.ok_or_else(|| usage("heartbeat needs --every TIME, e.g. --every 50ms"))?,
             count: collected.count,
+        },
+        Some("latency") if words.len() == 1 => match (collected.every, collected.count) {
+            (Some(every), Some(count)) if count > 0 && !every.is_zero() => Command::Latency { every, count },
+            _ => return Err(usage("latency needs --every TIME and --count N, e.g. --every 1ms --count 1000")),
         },
         Some(other) => return Err(usage(format!("unknown command {other:?}"))),
         None => return Err(usage("a command is missing")),

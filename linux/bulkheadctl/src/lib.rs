@@ -1,4 +1,4 @@
-//! What runs inside a Linux partition to use Bulkhead: channels, the management device, heartbeats.
+//! What runs inside a Linux partition to use Bulkhead: channels, the management device, heartbeats, wake-up latency.
 //!
 //! The program works on a stock kernel. Channel ends are PCI functions 1af4:1110 (ivshmem, revision 0) and the management
 //! device is 1af4:1111; both are found in sysfs, mapped through their `resource` files, and doorbells are waited for
@@ -18,6 +18,7 @@ pub mod failure;
 pub mod hardware;
 mod interrupt;
 mod json;
+mod latency;
 mod partition;
 mod payload;
 mod port;
@@ -54,5 +55,6 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
         Command::PartitionStatus { name } => partition::status(&machine, &name, format, output),
         Command::PartitionManage { name, action } => partition::manage(&machine, &name, action),
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
+        Command::Latency { every, count } => latency::measure(every, count, format, output),
     }
 }

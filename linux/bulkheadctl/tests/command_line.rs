@@ -26,6 +26,7 @@ fn commands_are_understood() {
     assert_eq!(understood("channel write a x").command, Command::ChannelWrite(write));
     let every = Duration::from_millis(50);
     assert_eq!(understood("heartbeat --every 50ms").command, Command::Heartbeat { every, count: None });
+    assert_eq!(understood("latency --every 50ms --count 9").command, Command::Latency { every, count: 9 });
 }
 
 #[test]
@@ -60,6 +61,8 @@ fn mistakes_say_what_to_write() {
         ("partition", "one of list, status"),
         ("partition restart", "takes one NAME"),
         ("heartbeat", "--every"),
+        ("latency --every 50ms", "--count"),
+        ("latency --count 3", "--every"),
     ] {
         let failure = parse(line.split_whitespace().map(Into::into).collect()).unwrap_err();
         assert_eq!(failure.code, USAGE, "{line}");

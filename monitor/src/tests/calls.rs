@@ -11,7 +11,7 @@ const CPU_ON: u64 = 0xc400_0003;
 const HVC: u64 = 0x16 << 26 | 1 << 25;
 const SMC: u64 = 0x17 << 26 | 1 << 25;
 
-pub(crate) fn call(core: &mut Core<FakeMachine>, function: u64, arguments: [u64; 3]) -> u64 {
+pub(crate) fn call(core: &mut Vcpu<FakeMachine>, function: u64, arguments: [u64; 3]) -> u64 {
     core.head.frame.x[0] = function;
     core.head.frame.x[1..4].copy_from_slice(&arguments);
     core.synchronous(HVC);
@@ -144,7 +144,7 @@ fn a_request_is_served_once_and_suspends_resumes_restarts() {
     let mut plan = partition(1);
     plan.manage[3] = PhysicalAddress(PEER_MANAGE);
     let mut core = running(plan);
-    let post = |core: &mut Core<FakeMachine>, sequence: u64, request: u32| {
+    let post = |core: &mut Vcpu<FakeMachine>, sequence: u64, request: u32| {
         core.machine.store64(PhysicalAddress(PEER_MANAGE), sequence << 8 | u64::from(request));
         core.interrupt(15);
     };

@@ -27,7 +27,7 @@ fn restarting(max: u32, within: u64, backoff: u64) -> PartitionPlan {
     plan
 }
 
-fn data_abort(core: &mut Core<FakeMachine>, guest: u64) {
+fn data_abort(core: &mut Vcpu<FakeMachine>, guest: u64) {
     core.machine.exit.set((0xffff_0000_0000_0000 | guest & 0xfff, (guest >> 12) << 4));
     core.synchronous(0x24 << 26 | 1 << 25 | 1 << 24 | 0b10 << 22 | 3 << 16 | 0b000111);
 }
@@ -64,7 +64,7 @@ fn a_restart_scrubs_reloads_checks_and_counts() {
     let mut plan = restarting(2, 1000, 0);
     let machine_crc = {
         let core = cores(plan).remove(0);
-        core.machine.copy_and_check(PhysicalAddress(RAM), PhysicalAddress(PRISTINE), 16)
+        core.machine.copy_and_check(PhysicalAddress(RAM), PhysicalAddress(PRISTINE), 16, 0)
     };
     plan.segments[0].crc = machine_crc;
     let mut core = running(plan);

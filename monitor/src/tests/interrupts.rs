@@ -5,7 +5,7 @@ use crate::interrupt::MAINTENANCE;
 use bulkhead_arch::fake::Event;
 use std::sync::atomic::Ordering::Relaxed;
 
-fn held(core: &Core<FakeMachine>) -> Vec<u32> {
+fn held(core: &Vcpu<FakeMachine>) -> Vec<u32> {
     core.machine.list.iter().filter(|slot| slot.get() >> 62 != 0).map(|slot| slot.get() as u32).collect()
 }
 
@@ -82,7 +82,7 @@ fn a_shared_interrupt_priority_reaches_every_vcpu_and_a_private_one_only_its_own
 }
 
 /// ICC_SGI1R_EL1: INTID 27:24, target list 15:0, IRM 40.
-fn send(core: &mut Core<FakeMachine>, value: u64) -> Vec<Event> {
+fn send(core: &mut Vcpu<FakeMachine>, value: u64) -> Vec<Event> {
     core.head.frame.set_register(5, value);
     // MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), x5.
     let iss = 3 << 20 | 5 << 17 | 12 << 10 | 5 << 5 | 11 << 1;

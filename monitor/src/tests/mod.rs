@@ -3,8 +3,9 @@
 mod calls;
 mod faults;
 mod interrupts;
+mod shared;
 
-use crate::state::{Core, FAST_ENTRIES, RunState, Shared};
+use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
 use bulkhead_abi::plan::*;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_abi::{PhysicalAddress, name_from};
@@ -35,10 +36,16 @@ pub(crate) fn partition(vcpus: u32) -> PartitionPlan {
         plan.vcpu_core[vcpu] = 2 + vcpu as u32;
     }
     for index in 0..7 {
-        plan.interrupts[index] =
-            InterruptPlan { intid: 40 + index as u32, kind: INTERRUPT_DEVICE, edge: 0, pci_function: 0 };
+        plan.interrupts[index] = InterruptPlan {
+            intid: 40 + index as u32,
+            kind: INTERRUPT_DEVICE,
+            edge: 0,
+            pci_function: 0,
+            ..Default::default()
+        };
     }
-    plan.interrupts[7] = InterruptPlan { intid: 80, kind: INTERRUPT_DOORBELL, edge: 1, pci_function: 0 };
+    plan.interrupts[7] =
+        InterruptPlan { intid: 80, kind: INTERRUPT_DOORBELL, edge: 1, pci_function: 0, ..Default::default() };
     plan.interrupt_count = 8;
     plan.highest_intid = 80;
     plan.ram[0] =
@@ -72,12 +79,12 @@ fn shared() -> &'static Shared {
 }
 
 /// The cores of a partition, all on machines of their own (they share only what the partition shares).
-pub(crate) fn cores(partition: PartitionPlan) -> Vec<Core<FakeMachine>> {
+pub(crate) fn cores(partition: PartitionPlan) -> Vec<Vcpu<FakeMachine>> {
     let partition: &'static PartitionPlan = Box::leak(Box::new(partition));
     let shared = shared();
     (0..partition.vcpu_count)
         .map(|vcpu| {
-            let mut plan = CorePlan::new_zeroed();
+            let mut plan = VcpuPlan::new_zeroed();
             plan.core = 2 + vcpu;
             plan.vcpu = vcpu;
             plan.mode = partition.mode;
@@ -86,14 +93,14 @@ pub(crate) fn cores(partition: PartitionPlan) -> Vec<Core<FakeMachine>> {
             plan.counters = PhysicalAddress(COUNTERS);
             plan.gicd = PhysicalAddress(GICD);
             plan.gicr = PhysicalAddress(0x080a_0000 + 0x2_0000 * u64::from(vcpu));
-            let plan: &'static CorePlan = Box::leak(Box::new(plan));
-            Core::new(FakeMachine::default(), 0, plan, partition, shared)
+            let plan: &'static VcpuPlan = Box::leak(Box::new(plan));
+            Vcpu::new(FakeMachine::default(), 0, plan, partition, shared)
         })
         .collect()
 }
 
 /// A started partition with one vCPU; the events of the start are forgotten.
-pub(crate) fn running(partition: PartitionPlan) -> Core<FakeMachine> {
+pub(crate) fn running(partition: PartitionPlan) -> Vcpu<FakeMachine> {
     let mut core = cores(partition).remove(0);
     core.begin();
     assert_eq!(core.run, RunState::Running);
@@ -101,10 +108,10 @@ pub(crate) fn running(partition: PartitionPlan) -> Core<FakeMachine> {
     core
 }
 
-pub(crate) fn status32(core: &Core<FakeMachine>, offset: usize) -> u32 {
+pub(crate) fn status32(core: &Vcpu<FakeMachine>, offset: usize) -> u32 {
     core.machine.load32(PhysicalAddress(STATUS + offset as u64))
 }
 
-pub(crate) fn state(core: &Core<FakeMachine>) -> (u32, u32) {
+pub(crate) fn state(core: &Vcpu<FakeMachine>) -> (u32, u32) {
     (status32(core, offset_of!(StatusPage, state)), status32(core, offset_of!(StatusPage, reason)))
 }

@@ -7,10 +7,12 @@
 
 pub mod assemble;
 pub mod remote;
+pub mod sharing;
 pub mod slot;
 pub mod system;
 
 pub use remote::Remote;
+pub use sharing::Description;
 pub use system::{Running, System};
 
 use std::time::Duration;

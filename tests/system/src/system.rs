@@ -60,12 +60,21 @@ impl System {
     #[must_use]
     pub fn with_programs(name: &str, replacements: &[(&str, &str)], programs: &[(&str, &Program)]) -> Self {
         let text = replaced(&read(&systems().join(format!("{name}.toml"))), replacements);
+        Self::from_text_with_programs(name, &text, programs)
+    }
+
+    /// Builds the system of a description that a test wrote itself, with its programs as the raw images `NAME.bin`.
+    ///
+    /// # Panics
+    /// When a file cannot be written, or the description is refused.
+    #[must_use]
+    pub fn from_text_with_programs(name: &str, text: &str, programs: &[(&str, &Program)]) -> Self {
         let directory = Scratch::create();
         for (file, program) in programs {
             let path = directory.0.join(format!("{file}.bin"));
             std::fs::write(&path, program.bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
-        Self::build(&directory.0.join(format!("{name}.toml")), &text)
+        Self::build(&directory.0.join(format!("{name}.toml")), text)
     }
 
     /// Builds the system of a description that a test wrote itself.

@@ -1,11 +1,11 @@
 //! Numbers of a finished run, read from the machine's RAM and its consoles.
 
-use crate::{CONTROL, INTRUDER, LINUX};
+use crate::shared::SharedTime;
+use crate::{CONTROL, INTRUDER, LINUX, OFFICE, RTOS};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::STATE_OFF;
 use bulkhead_run::{Machine, RunError};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Verdict of an attack that the intruder did not try here.
 const SKIPPED: &str = "skipped";
@@ -39,6 +39,16 @@ pub struct Facts {
     pub intruder_restarts: u32,
     /// Notifications of the controller that its limiter let through, and held back.
     pub doorbells: (u64, u64),
+    /// Messages that FreeRTOS printed.
+    pub rtos_messages: u64,
+    /// Messages of FreeRTOS that are missing between two that it printed.
+    pub rtos_missing: u64,
+    /// The second Linux said hello.
+    pub office_said_hello: bool,
+    /// The second Linux was off at the end, not stopped.
+    pub office_ended: bool,
+    /// What was measured of the shared core in its own run.
+    pub shared: SharedTime,
     /// Seconds in all.
     pub elapsed_s: f64,
 }
@@ -69,9 +79,9 @@ impl Facts {
     ///
     /// # Errors
     /// When the machine has no monitor.
-    pub fn collect(machine: &Machine, reference: &[u8], elapsed: Duration) -> Result<Self, RunError> {
+    pub fn collect(machine: &Machine, reference: &[u8]) -> Result<Self, RunError> {
         let observer = machine.observer().ok_or_else(|| RunError::Other("the machine has no monitor".to_owned()))?;
-        let mut facts = Self { elapsed_s: elapsed.as_secs_f64(), ..Self::default() };
+        let mut facts = Self::default();
         let index = |name: &str| observer.plan().partition_named(name);
         if let Some(control) = index(CONTROL) {
             facts.control_exits = observer.partition_counter(control, Counter::Exits);
@@ -97,7 +107,25 @@ impl Facts {
         for line in machine.lines(INTRUDER) {
             facts.note_attack(&line.text);
         }
+        facts.note_messages(machine.lines(RTOS).map(|line| line.text.as_str()));
+        facts.office_said_hello = machine.lines(OFFICE).any(|line| line.text.ends_with("says hello"));
+        facts.office_ended = index(OFFICE).is_some_and(|office| observer.status(office).state == STATE_OFF);
         Ok(facts)
+    }
+
+    /// Counts `rtos: tick N message M`. The numbers of the messages have one step; a larger one means that some are missing.
+    fn note_messages<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        let numbers =
+            lines.filter_map(|line| line.strip_prefix("rtos: tick ")?.rsplit(' ').next()?.parse::<u64>().ok());
+        let mut step = None;
+        let mut expected = None;
+        for number in numbers {
+            self.rtos_messages += 1;
+            let step = *step.get_or_insert(number);
+            let found = expected.unwrap_or(step);
+            self.rtos_missing += number.abs_diff(found) / step.max(1);
+            expected = Some(number + step);
+        }
     }
 
     /// Counts `attack N result VERDICT: ...`; an attack that was announced and skipped was not tried.
@@ -162,6 +190,16 @@ mod tests {
             facts.note_attack(line);
         }
         assert_eq!((facts.attacks_tried, facts.attacks_succeeded(), facts.attacks["contained"]), (2, 1, 1));
+    }
+
+    #[test]
+    fn messages_that_are_missing_are_noticed() {
+        let mut facts = Facts::default();
+        let lines = ["rtos: FreeRTOS V11", "rtos: tick 1000 message 100", "rtos: tick 2000 message 200"];
+        facts.note_messages(lines.into_iter());
+        assert_eq!((facts.rtos_messages, facts.rtos_missing), (2, 0));
+        facts.note_messages(["rtos: tick 1000 message 100", "rtos: tick 4000 message 400"].into_iter());
+        assert_eq!((facts.rtos_messages, facts.rtos_missing), (4, 2));
     }
 
     #[test]

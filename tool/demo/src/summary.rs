@@ -1,14 +1,18 @@
 //! What the demonstration says at its end.
 
 use crate::facts::Facts;
-use serde_json::{Value, json};
+use crate::shared::{Compared, SharedTime, VcpuTime};
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// Claims with the numbers behind them.
 #[derive(Clone, Debug)]
 pub struct Summary {
     facts: Facts,
+    /// What was counted with all partitions together.
     claims: Vec<Claim>,
+    /// What was measured of the shared core alone.
+    time_claims: Vec<Claim>,
 }
 
 #[derive(Clone, Debug)]
@@ -21,14 +25,15 @@ impl Summary {
     /// Judges the facts.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
-        let claims = [control_claims(&facts), other_claims(&facts)].concat();
-        Self { facts, claims }
+        let claims = [control_claims(&facts), other_claims(&facts), neighbour_claims(&facts)].concat();
+        let time_claims = shared_claims(&facts.shared);
+        Self { facts, claims, time_claims }
     }
 
     /// States whether everything that was shown was true.
     #[must_use]
     pub fn all_true(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds)
+        self.claims.iter().chain(&self.time_claims).all(|claim| claim.holds)
     }
 
     /// The summary for programs.
@@ -38,7 +43,7 @@ impl Summary {
     #[must_use]
     pub fn json(&self) -> Value {
         let facts = &self.facts;
-        json!({
+        let mut value = json!({
             "control.lost_periods": facts.lost_periods(),
             "control.stolen_instructions": facts.control_exits,
             "control.output_changed_bytes": facts.output_changed_bytes,
@@ -46,16 +51,37 @@ impl Summary {
             "control.own_hypercalls": facts.control_calls,
             "linux.restarts": facts.linux_restarts,
             "linux.telemetry_messages": facts.telemetry_messages,
+            "rtos.messages": facts.rtos_messages,
+            "rtos.missing_messages": facts.rtos_missing,
+            "office.said_hello": facts.office_said_hello,
             "attacks.tried": facts.attacks_tried,
             "attacks.succeeded": facts.attacks_succeeded(),
             "attacks.unexpected": facts.attacks_unexpected(),
             "intruder.restarts": facts.intruder_restarts,
             "doorbells.sent": facts.doorbells.0,
             "doorbells.limited": facts.doorbells.1,
+            "shared.run_ns": facts.shared.run_ns,
+            "shared.switches": facts.shared.switches,
             "elapsed_s": facts.elapsed_s,
             "all_true": self.all_true(),
-        })
+        });
+        if let Some(keys) = value.as_object_mut() {
+            facts.shared.vcpus.iter().for_each(|vcpu| add_times(keys, vcpu));
+        }
+        value
     }
+}
+
+/// Adds what the exact run says of a vCPU: each measurement beside its bound.
+fn add_times(keys: &mut Map<String, Value>, vcpu: &VcpuTime) {
+    let mut add = |key: &str, value: Value| keys.insert(format!("shared.{}.{key}", vcpu.partition), value);
+    for (key, compared) in [("longest_wait", vcpu.wait), ("longest_blackout", vcpu.blackout), ("used", vcpu.used)] {
+        add(&format!("{key}_ns"), json!(compared.measured_ns));
+        add(&format!("{key}_bound_ns"), json!(compared.bound_ns));
+    }
+    add("background_ns", json!(vcpu.background_ns));
+    add("wakes", json!(vcpu.wakes));
+    add("exhaustions", json!(vcpu.exhaustions));
 }
 
 fn claim(holds: bool, text: String) -> Claim {
@@ -111,6 +137,68 @@ fn other_claims(facts: &Facts) -> Vec<Claim> {
     ]
 }
 
+fn neighbour_claims(facts: &Facts) -> Vec<Claim> {
+    vec![
+        claim(
+            facts.rtos_messages > 0 && facts.rtos_missing == 0,
+            format!("rtos printed {} messages; {} are missing between them", facts.rtos_messages, facts.rtos_missing),
+        ),
+        claim(
+            facts.office_said_hello && facts.office_ended,
+            "office, a second Linux on the core of rtos, booted, said hello and ended by itself".to_owned(),
+        ),
+    ]
+}
+
+fn shared_claims(shared: &SharedTime) -> Vec<Claim> {
+    let run = claim(
+        shared.vcpus.len() > 1 && shared.switches > 0,
+        format!(
+            "{} vCPUs shared the core for {}, with {} switches",
+            shared.vcpus.len(),
+            time(shared.run_ns),
+            shared.switches
+        ),
+    );
+    std::iter::once(run).chain(shared.vcpus.iter().flat_map(time_claims)).collect()
+}
+
+fn time_claims(vcpu: &VcpuTime) -> Vec<Claim> {
+    let name = &vcpu.partition;
+    let times = if vcpu.exhaustions == 1 { "time" } else { "times" };
+    vec![
+        claim(
+            vcpu.wakes > 0 && vcpu.wait.holds(),
+            format!("{name} waited at most {} after {} wake-ups", of_allowed(vcpu.wait), vcpu.wakes),
+        ),
+        claim(
+            vcpu.blackout.holds(),
+            format!("{name} was ready without running for at most {}", of_allowed(vcpu.blackout)),
+        ),
+        claim(
+            vcpu.used.measured_ns > 0 && vcpu.used.holds(),
+            format!(
+                "{name} used {} of budget, which ran out {} {times}, and {} that nobody else wanted",
+                of_allowed(vcpu.used),
+                vcpu.exhaustions,
+                time(vcpu.background_ns)
+            ),
+        ),
+    ]
+}
+
+fn of_allowed(compared: Compared) -> String {
+    format!("{} of {} allowed", time(compared.measured_ns), compared.bound_ns.map_or_else(|| "?".to_owned(), time))
+}
+
+/// Microseconds, or milliseconds from one on, with three decimals.
+fn time(time_ns: u64) -> String {
+    if time_ns < 1_000_000 {
+        return format!("{}.{:03} us", time_ns / 1_000, time_ns % 1_000);
+    }
+    format!("{}.{:03} ms", time_ns / 1_000_000, time_ns % 1_000_000 / 1_000)
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat was shown (counts, read from the machine's RAM; no time is judged):")?;
@@ -122,6 +210,13 @@ impl fmt::Display for Summary {
             f,
             "  Doorbells of the controller: {sent} let through, {limited} held back by the limiter; no data was lost."
         )?;
+        writeln!(
+            f,
+            "The shared core in a run of its own (exact: 1 instruction = 1 ns; allowed is what was computed before it):"
+        )?;
+        for claim in &self.time_claims {
+            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
+        }
         writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
         writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
     }
@@ -140,19 +235,37 @@ mod tests {
             linux_ended: true,
             telemetry_messages: 3,
             attacks_tried: 60,
+            rtos_messages: 20,
+            office_said_hello: true,
+            office_ended: true,
+            shared: SharedTime { run_ns: 900, switches: 9, vcpus: vec![vcpu("office"), vcpu("rtos")] },
             ..Facts::default()
         }
+    }
+
+    fn vcpu(partition: &str) -> VcpuTime {
+        let compared = Compared { measured_ns: 5, bound_ns: Some(5) };
+        let (wait, blackout, used) = (compared, compared, compared);
+        VcpuTime { partition: partition.to_owned(), wakes: 3, wait, blackout, used, ..VcpuTime::default() }
     }
 
     #[test]
     fn each_claim_can_fail() {
         assert!(Summary::new(good()).all_true());
-        let spoil: [fn(&mut Facts); 7] = [
+        let spoil: [fn(&mut Facts); 15] = [
             |facts| facts.iterations = 9,
             |facts| facts.control_exits = 1,
             |facts| facts.output_changed_bytes = 1,
             |facts| facts.linux_restarts = 0,
             |facts| facts.telemetry_messages = 0,
+            |facts| facts.rtos_messages = 0,
+            |facts| facts.rtos_missing = 1,
+            |facts| facts.office_said_hello = false,
+            |facts| facts.shared.vcpus.truncate(1),
+            |facts| facts.shared.vcpus[1].wait.measured_ns = 6,
+            |facts| facts.shared.vcpus[1].blackout.measured_ns = 6,
+            |facts| facts.shared.vcpus[0].used.measured_ns = 6,
+            |facts| facts.shared.vcpus[0].wait.bound_ns = None,
             |facts| *facts.attacks.entry("escaped".to_owned()).or_default() = 1,
             |facts| *facts.attacks.entry("unexpected".to_owned()).or_default() = 1,
         ];
@@ -173,6 +286,12 @@ mod tests {
             "linux.restarts",
             "attacks.tried",
             "attacks.succeeded",
+            "rtos.messages",
+            "shared.rtos.longest_wait_ns",
+            "shared.rtos.longest_wait_bound_ns",
+            "shared.office.longest_blackout_ns",
+            "shared.office.longest_blackout_bound_ns",
+            "shared.office.used_bound_ns",
             "elapsed_s",
         ] {
             assert!(value.get(key).is_some_and(Value::is_number), "{key}");

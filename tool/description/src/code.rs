@@ -2,7 +2,7 @@
 //!
 //! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
 //! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
-//! 06 health. Each has a long text in `codes/`, one file per code, which the book includes too.
+//! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures). Each has a long text in `codes/`, one file per code, which the book includes too.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +78,7 @@ codes! {
     KeyDoesNotApply BH0012 Error "key that means nothing here";
     BadBoard BH0013 Error "board file with contradicting facts";
     BadTrace BH0014 Error "bad number of trace records";
+    KeyNeeded BH0015 Error "key that another one asks for is missing";
     MemoryOverlap BH0101 Error "memory of two partitions overlaps";
     MemoryOverlapsMonitor BH0102 Error "memory of a partition overlaps the monitor";
     MemoryOutsideRam BH0103 Error "memory outside the machine's RAM";
@@ -139,6 +140,51 @@ codes! {
     BadWatchdog BH0603 Error "watchdog period out of range";
     LimitNeverReached BH0604 Warning "restart limit that can never be reached";
     LimitTooLarge BH0605 Error "restart limit that the monitor cannot keep";
+    ScheduleTwice BH0701 Error "core with two schedules";
+    UnusedSchedule BH0702 Error "schedule of a core that nobody uses";
+    DirectShared BH0703 Error "direct interrupts on a shared core";
+    NoServer BH0704 Error "vCPU of a shared core without a server";
+    ServerNotHere BH0705 Error "server where there is nothing to share";
+    UnknownVcpu BH0706 Error "server of a vCPU that the partition does not have";
+    TooManyServers BH0707 Error "too many servers";
+    BadPriority BH0708 Error "priority out of range";
+    BadBackground BH0709 Error "background priority that is not behind the server's own";
+    OpenGate BH0710 Error "interrupt gate without a budget";
+    BadBudget BH0711 Error "budget or period out of range";
+    BadChunks BH0712 Error "number of chunks out of range";
+    BadMinimum BH0713 Error "smallest remainder out of range";
+    BadShare BH0714 Error "share of a core that is none";
+    UnknownServer BH0715 Error "payer or client that does not exist";
+    BadPayer BH0716 Error "payer that cannot pay";
+    BadClient BH0717 Error "client that a PIBS server cannot have";
+    RouteNeedsTurns BH0718 Error "rule of the round robin on another core";
+    BadQuantum BH0719 Error "quantum out of range or given twice";
+    WindowCount BH0720 Error "time table without windows, or with too many";
+    WindowOverlap BH0721 Error "windows overlap";
+    WindowOutside BH0722 Error "window outside the major frame";
+    NotWholeTicks BH0723 Error "time of a time table that is no whole number of ticks";
+    UnknownWindow BH0724 Error "window of a partition that is not on the core";
+    WindowGate BH0725 Error "window gate that no window opens";
+    BadTask BH0726 Error "task that cannot be";
+    OneReceiver BH0727 Warning "virtual UART that gets no input";
+    NotSchedulable BH0801 Error "server that does not get its budget in time";
+    Starves BH0802 Error "server without a limit that may keep the core from another guest";
+    TaskLate BH0803 Error "task that misses its deadline";
+    LimitTooWide BH0804 Error "limit whose interrupts may take the whole core";
+    BudgetTooSmall BH0805 Error "budget that switching uses up";
+    InterruptLate BH0806 Error "interrupt that misses its deadline";
+    DrainedLate BH0820 Warning "interrupt that is late when the budget was just used up";
+    MayStarve BH0821 Warning "trusted server without a limit above another guest";
+    DoubleHit BH0822 Warning "deferrable server above others";
+    FewChunks BH0823 Warning "fewer chunks than runs of the guest";
+    CreditUntrusted BH0824 Warning "eligible-dated budget of an untrusted partition";
+    CapGuaranteed BH0825 Warning "dispatch-dated budget of a guest that needs its supply";
+    ClientPeriods BH0826 Warning "clients of one PIBS server with very different periods";
+    WindowGap BH0827 Warning "windows with nothing between them";
+    WindowPeriod BH0828 Warning "period that does not fit the time table";
+    PolicyStorm BH0829 Warning "round-robin policy that does not isolate";
+    PublishedRule BH0830 Warning "published PIBS rule, whose bounds do not hold";
+    SmallRemainder BH0831 Warning "smallest remainder that does not pay for a switch";
 }
 
 impl Code {

@@ -78,12 +78,12 @@ pub fn print_report(report: &Report) {
 }
 
 /// Writes a text to the output stream; a reader that went away is no mistake.
-fn print(text: &str) {
+pub fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// Shown at the end of `bulkhead check --help`.
-const CHECK_HELP: &str = "\
+pub const CHECK_HELP: &str = "\
 Exit codes:
   0  accepted, perhaps with warnings
   1  refused: at least one error, or a warning with --deny-warnings
@@ -142,12 +142,17 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
 }
 
 /// One line about an accepted system.
-fn summary(loaded: &Loaded) -> String {
+#[must_use]
+pub fn summary(loaded: &Loaded) -> String {
     let system = &loaded.system;
-    let cores: usize = system.partitions.iter().map(|partition| partition.cores.len()).sum();
+    let cores = system.used_cores().len();
+    let shared = match system.schedules.len() {
+        0 => String::new(),
+        number => format!(" ({number} of them shared)"),
+    };
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     format!(
-        "{}: accepted: {} on {cores} of {} of {}, {}\n",
+        "{}: accepted: {} on {cores}{shared} of {} of {}, {}\n",
         system.name,
         count(system.partitions.len(), "partition"),
         count(system.board.core_mpidr.len(), "core"),

@@ -4,6 +4,7 @@
 //! their meaning. The doc comments are what editors show, because the JSON Schema is made from these types.
 
 use crate::decode::{Decode, Duration, Located, Reader, Size, Value, table, words};
+use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
 use schemars::JsonSchema;
 use toml::de::DeValue;
 
@@ -29,6 +30,9 @@ table! {
         /// Channels between partitions, each in one direction.
         #[schemars(default)]
         channel: Vec<Located<Channel>>,
+        /// Schedules of the cores that several vCPUs share; a core without one belongs to one vCPU.
+        #[schemars(default)]
+        schedule: Vec<Located<Schedule>>,
     }
 }
 
@@ -186,6 +190,16 @@ table! {
         /// Ends of channels.
         #[schemars(default)]
         ports: Vec<Located<Port>>,
+        /// What its interrupts (timer, console, doorbells) do on a shared core while another vCPU runs; default `priority`.
+        route: Option<Located<Route>>,
+        /// Claims of its vCPUs on the time of shared cores; needed there, unless the core goes round.
+        #[schemars(default)]
+        servers: Vec<Located<Server>>,
+        /// Under `round-robin`: interrupts of others may end its turn; default true.
+        preemptible: Option<Located<bool>>,
+        /// What the guest runs; read by the analysis only.
+        #[schemars(default)]
+        tasks: Vec<Located<Task>>,
     }
 }
 
@@ -243,13 +257,13 @@ pub enum Device {
     /// Name in the board file.
     Name(Located<String>),
     /// Name and promises.
-    Table(DeviceTable),
+    Table(Box<DeviceTable>),
 }
 
 impl Decode for Device {
     fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
         match value.get_ref() {
-            DeValue::Table(_) => DeviceTable::decode(value, key, reader).map(Self::Table),
+            DeValue::Table(_) => DeviceTable::decode(value, key, reader).map(|table| Self::Table(Box::new(table))),
             _ => Located::decode(value, key, reader).map(Self::Name),
         }
     }
@@ -264,6 +278,14 @@ table! {
         dma: Option<Located<Dma>>,
         /// INTIDs of the device that the partition gets; default all.
         interrupts: Option<Located<Vec<Located<u64>>>>,
+        /// What its interrupts do on a shared core while another vCPU runs; default the partition's `route`.
+        route: Option<Located<RouteRule>>,
+        /// Beyond this its interrupts wait as if deferred.
+        limit: Option<Located<Limit>>,
+        /// Longest time that its handler runs in the guest; read by the analysis only.
+        handler: Option<Located<Duration>>,
+        /// Latest time for its handler to have run; read by the analysis only.
+        deadline: Option<Located<Duration>>,
     }
 }
 
@@ -318,13 +340,13 @@ pub enum Doorbell {
     /// `true`: without a limit, which is warned of; `false`: none.
     Plain(bool),
     /// With a limiter.
-    Limited(DoorbellTable),
+    Limited(Limit),
 }
 
 impl Decode for Doorbell {
     fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
         match value.get_ref() {
-            DeValue::Table(_) => DoorbellTable::decode(value, key, reader).map(Self::Limited),
+            DeValue::Table(_) => Limit::decode(value, key, reader).map(Self::Limited),
             DeValue::Boolean(state) => Some(Self::Plain(*state)),
             _ => {
                 reader.wrong_type(value, key, "true, false or a table such as { limit = 10, per = \"100 ms\" }");
@@ -335,9 +357,9 @@ impl Decode for Doorbell {
 }
 
 table! {
-    /// At most `limit` notifications in each window of `per`.
-    pub struct DoorbellTable {
-        /// Notifications per window, 1 or more.
+    /// At most `limit` notifications or interrupts in each window of `per`.
+    pub struct Limit {
+        /// How many per window, 1 or more.
         limit: Located<u64>,
         /// Window.
         per: Located<Duration>,

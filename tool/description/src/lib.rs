@@ -15,14 +15,18 @@ pub mod diagnostic;
 mod guest_file;
 pub mod render;
 mod resolve;
+pub mod scenario;
 pub mod schema;
+pub mod sharing;
 pub mod source;
+pub mod spans;
 pub mod suggest;
 pub mod unit;
 
 pub use code::{Code, Severity};
 pub use decode::{Duration, Located, Size};
 pub use diagnostic::{Diagnostic, Report};
+pub use spans::{Check, Spans, install_checks};
 
 use bulkhead_plan::model::System;
 use source::{FileId, Span};
@@ -63,6 +67,8 @@ pub fn find_above(relative: &str) -> Option<PathBuf> {
 pub struct Loaded {
     /// The system.
     pub system: System,
+    /// Where its parts were written.
+    pub spans: Spans,
     /// Warnings; without errors.
     pub warnings: Report,
 }
@@ -72,9 +78,21 @@ pub struct Loaded {
 /// # Errors
 /// The report holds at least one error; see [`Report::has_environment_errors`] for the exit code.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, Report> {
+    load_file(path, options, true)
+}
+
+/// As [`load`], without the checks that other crates installed: for a command that wants to repair what they refuse.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_unchecked(path: &Path, options: &Options) -> Result<Loaded, Report> {
+    load_file(path, options, false)
+}
+
+fn load_file(path: &Path, options: &Options, with_checks: bool) -> Result<Loaded, Report> {
     let path = if path.is_dir() { path.join("system.toml") } else { path.to_path_buf() };
     match std::fs::read_to_string(&path) {
-        Ok(text) => load_text(&path, &text, options),
+        Ok(text) => resolve_text(&path, &text, options, with_checks),
         Err(error) => {
             let mut report = Report::default();
             let message = format!("system description {} cannot be read: {}", path.display(), reason(&error));
@@ -89,13 +107,23 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Report> {
 /// # Errors
 /// As [`load`].
 pub fn load_text(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
+    resolve_text(path, text, options, true)
+}
+
+fn resolve_text(path: &Path, text: &str, options: &Options, with_checks: bool) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
     let system = read_description(file, text, &mut report)
         .and_then(|description| resolve::system(&description, path, file, options, &mut report));
+    if let Some((system, spans)) = &system
+        && with_checks
+        && !report.has_errors()
+    {
+        spans::run_checks(system, spans).into_iter().for_each(|diagnostic| report.push(diagnostic));
+    }
     report.sort();
     match system {
-        Some(system) if !report.has_errors() => Ok(Loaded { system, warnings: report }),
+        Some((system, spans)) if !report.has_errors() => Ok(Loaded { system, spans, warnings: report }),
         _ => Err(report),
     }
 }

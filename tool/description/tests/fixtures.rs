@@ -70,7 +70,9 @@ fn each_bad_fixture_gives_its_codes_and_text() {
 #[test]
 fn every_code_has_a_fixture() {
     let covered: BTreeSet<String> = fixtures("tests/bad").iter().flat_map(|path| expected_codes(path)).collect();
-    let missing: Vec<_> = Code::ALL.iter().map(|code| code.name()).filter(|code| !covered.contains(*code)).collect();
+    // Group 08 is given by the analysis, whose crate has the fixtures.
+    let own = Code::ALL.iter().map(|code| code.name()).filter(|code| !code.starts_with("BH08"));
+    let missing: Vec<_> = own.filter(|code| !covered.contains(*code)).collect();
     assert!(missing.is_empty(), "codes without a fixture: {missing:?}");
 }
 
@@ -132,6 +134,10 @@ fn suggestions_repair_what_they_are_about() {
         "message-size-mismatch",
         "trace-records-odd",
         "unlimited-doorbell",
+        "budget-without-unit",
+        "share-without-unit",
+        "windows-overlap",
+        "window-not-whole-ticks",
     ];
     for name in repairable {
         let path = PathBuf::from(format!("tests/bad/{name}.toml"));
@@ -210,15 +216,19 @@ fn examples_of_the_repository_lack_nothing_but_their_guests() {
     let nowhere = bulkhead_description::Options { guests: Some(PathBuf::from("no-such-directory")) };
     let mut count = 0;
     for entry in std::fs::read_dir("../../systems").expect("the examples can be read") {
-        let path = entry.expect("an entry").path();
-        let report = match load(&path, &nowhere) {
-            Ok(loaded) => loaded.warnings,
-            Err(report) => report,
-        };
-        let errors = report.diagnostics.iter().filter(|one| one.severity() == bulkhead_description::Severity::Error);
-        let unexpected: Vec<_> = errors.filter(|one| one.code != Code::GuestFileMissing).collect();
-        assert!(unexpected.is_empty(), "{}: {unexpected:?}", path.display());
-        count += 1;
+        // A directory holds one system, or several of one kind under their own names.
+        for path in fixtures(&entry.expect("an entry").path().display().to_string()) {
+            let report = match load(&path, &nowhere) {
+                Ok(loaded) => loaded.warnings,
+                Err(report) => report,
+            };
+            let is_error =
+                |one: &&bulkhead_description::Diagnostic| one.severity() == bulkhead_description::Severity::Error;
+            let errors = report.diagnostics.iter().filter(is_error);
+            let unexpected: Vec<_> = errors.filter(|one| one.code != Code::GuestFileMissing).collect();
+            assert!(unexpected.is_empty(), "{}: {unexpected:?}", path.display());
+            count += 1;
+        }
     }
     assert!(count >= 5, "only {count} examples");
 }

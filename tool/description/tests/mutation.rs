@@ -71,6 +71,17 @@ const PIECES: &[&str] = &[
     "\n[[channel]]\n",
     "\"boards/x.toml\"",
     "\"qemu-virt\"",
+    "\n[[schedule]]\n",
+    "\"control\"",
+    "\"pibs\"",
+    "\"sporadic\"",
+    "\"cyclic\"",
+    "\"round-robin\"",
+    "\"5 %\"",
+    "\"99.9999 %\"",
+    "\"0 ns\"",
+    "\"1 ns\"",
+    "63",
 ];
 
 /// Changes a text at a random place.
@@ -121,10 +132,14 @@ fn char_boundary(line: &str, random: &mut Random) -> usize {
 fn damaged_descriptions_never_panic() {
     let options = support::options();
     let (mut accepted, mut refused) = (0, 0);
-    for (number, name) in
-        ["tests/good/everything.toml", "tests/good/smallest.toml", "tests/bad/page-shared-by-partitions.toml"]
-            .into_iter()
-            .enumerate()
+    for (number, name) in [
+        "tests/good/everything.toml",
+        "tests/good/smallest.toml",
+        "tests/bad/page-shared-by-partitions.toml",
+        "tests/good/shared-cores.toml",
+    ]
+    .into_iter()
+    .enumerate()
     {
         let good = std::fs::read_to_string(name).expect("a fixture can be read");
         for seed in 0..600 {

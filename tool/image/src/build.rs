@@ -78,8 +78,8 @@ pub(crate) struct Planned {
 
 /// Loads a description, prints its diagnostics and plans it.
 pub(crate) fn plan_system(source: &SystemArguments) -> Result<Planned, ExitCode> {
-    let Loaded { system, warnings } =
-        load(&source.system, &Options::from_environment(source.guests.clone())).map_err(|report| {
+    let Loaded { system, warnings, .. } = load(&source.system, &Options::from_environment(source.guests.clone()))
+        .map_err(|report| {
             eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
             ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
         })?;

@@ -5,6 +5,7 @@ use crate::build::{Planned, SystemArguments, fail, plan_system};
 use crate::json;
 use crate::map::{area_text, el2_rights_text, size_text, stage2_rights_text};
 use crate::report::core_memory;
+use crate::schedule;
 use bulkhead_abi::plan::{
     INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
     WINDOW_UART,
@@ -88,6 +89,12 @@ fn text(planned: &Planned) -> String {
     let start = plan.header.image_start;
     line!(out, "system {} on board {}: image {image_bytes}, loaded at {start}", system.name, system.board.name);
     write_memory(&mut out, planned);
+    for (core_use, schedule) in plan.core_uses.iter().zip(&plan.schedules) {
+        if let Some(schedule) = schedule {
+            out.push_str(&schedule::text(system, core_use, schedule));
+            out.push_str(&schedule::waits_text(&schedule::waits(plan, core_use, schedule), system));
+        }
+    }
     for (core_use, mappings) in plan.core_uses.iter().zip(&plan.el2) {
         line!(out, "\nmap of the monitor on core {}", core_use.board_core);
         write_mappings(&mut out, planned, mappings, el2_rights_text);
@@ -111,7 +118,7 @@ fn write_memory(out: &mut String, planned: &Planned) {
     for memory in core_memory(&planned.image) {
         line!(
             out,
-            "  core {}: {:>9} = {} private + {} EL2 tables + {} share of the partition",
+            "  core {}: {:>9} = {} private + {} EL2 tables + {} share of the partitions",
             memory.board_core,
             size_text(memory.total_bytes()),
             size_text(memory.private_bytes),
@@ -128,7 +135,13 @@ fn write_emulation(out: &mut String, plan: &PartitionPlan) {
     }
     for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
         let trigger = if interrupt.edge != 0 { "edge " } else { "level" };
-        line!(out, "  interrupt {:>3} {trigger} {}", interrupt.intid, interrupt_text(interrupt));
+        let (intid, name) = (interrupt.intid, interrupt_text(interrupt));
+        // Without a shared core nobody else can run, and a route means nothing.
+        let route = match plan.shared_vcpus {
+            0 => String::new(),
+            _ => format!(", {}", schedule::route_text(interrupt)),
+        };
+        line!(out, "  interrupt {intid:>3} {trigger} {name}{route}");
     }
 }
 

@@ -4,15 +4,16 @@ use crate::build::Planned;
 use crate::inspect::{RightsText, interrupt_text, target_text, window_text};
 use crate::map::{area_text, el2_rights_text, stage2_rights_text};
 use crate::report::{CoreMemory, core_memory};
+use crate::schedule;
 use bulkhead_plan::PlannedPartition;
 use bulkhead_plan::model::Partition;
 use bulkhead_plan::tables::Mapping;
 use serde_json::{Value, json};
 
 /// Version of the JSON form; it changes only when a field is removed or changes its meaning.
-const JSON_VERSION: u32 = 1;
+const JSON_VERSION: u32 = 2;
 
-/// Returns the whole object: `version`, `system`, `board`, `image`, `memory[]`, `cores[]`, `partitions[]`.
+/// Returns the whole object: `version`, `system`, `board`, `image`, `memory[]`, `cores[]`, `schedules[]`, `partitions[]`.
 pub(crate) fn form(planned: &Planned) -> Value {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let areas = plan.areas();
@@ -21,6 +22,8 @@ pub(crate) fn form(planned: &Planned) -> Value {
     );
     let memories = core_memory(&planned.image);
     let cores = memories.iter().zip(&plan.el2).map(|(memory, map)| core(planned, memory, map));
+    let shared = plan.core_uses.iter().zip(&plan.schedules);
+    let schedules = shared.filter_map(|(core_use, plan)| Some(schedule::form(planned, core_use, plan.as_ref()?)));
     let partitions = system.partitions.iter().zip(&plan.partitions);
     let partitions = partitions.map(|(described, result)| partition(planned, described, result));
     json!({
@@ -34,6 +37,7 @@ pub(crate) fn form(planned: &Planned) -> Value {
         },
         "memory": memory.collect::<Vec<Value>>(),
         "cores": cores.collect::<Vec<Value>>(),
+        "schedules": schedules.collect::<Vec<Value>>(),
         "partitions": partitions.collect::<Vec<Value>>(),
     })
 }
@@ -41,7 +45,7 @@ pub(crate) fn form(planned: &Planned) -> Value {
 fn core(planned: &Planned, memory: &CoreMemory, map: &[Mapping]) -> Value {
     json!({
         "core": memory.board_core,
-        "partition": memory.partition,
+        "partitions": memory.partitions,
         "monitor_bytes": memory.total_bytes(),
         "private_bytes": memory.private_bytes,
         "el2_table_bytes": memory.el2_table_bytes,
@@ -57,9 +61,14 @@ fn partition(planned: &Planned, described: &Partition, result: &PlannedPartition
         .iter()
         .take(plan.window_count as usize)
         .map(|window| json!({"guest": window.guest.0, "bytes": window.bytes, "kind": window_text(window.kind)}));
-    let interrupts = plan.interrupts.iter().take(plan.interrupt_count as usize).map(
-        |interrupt| json!({"intid": interrupt.intid, "edge": interrupt.edge != 0, "use": interrupt_text(interrupt)}),
-    );
+    let interrupts = plan.interrupts.iter().take(plan.interrupt_count as usize).map(|interrupt| {
+        json!({
+            "intid": interrupt.intid,
+            "edge": interrupt.edge != 0,
+            "use": interrupt_text(interrupt),
+            "route": schedule::route_name(interrupt.route),
+        })
+    });
     json!({
         "name": described.name,
         "entry": plan.entry.0,

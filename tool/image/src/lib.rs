@@ -16,6 +16,7 @@ mod json;
 mod map;
 pub mod monitor;
 mod report;
+mod schedule;
 mod write;
 
 pub use build::{BuildArguments, build, read_monitor};

@@ -4,24 +4,25 @@ use crate::Image;
 use crate::map::size_text;
 use bulkhead_abi::{PAGE_BYTES, name_text};
 use bulkhead_plan::AreaKind;
+use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::model::System;
 use std::path::Path;
 
 /// Monitor memory that one core accounts for, without rings and pristine images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreMemory {
     /// Core index in the image.
     pub core: usize,
     /// Index of the core on the board.
     pub board_core: usize,
-    /// Partition that owns the core.
-    pub partition: usize,
-    /// Stack, private data, counters and core plan.
+    /// Partitions that run there, in the order of the description.
+    pub partitions: Vec<usize>,
+    /// Stack, private data, counters and plans of vCPUs; of a shared core its schedule and usage too.
     pub private_bytes: u64,
     /// EL2 stage-1 tables.
     pub el2_table_bytes: u64,
-    /// The partition's stage-2 tables, plan, shared state, status, manage and information page, divided by its cores
-    /// and rounded up.
+    /// The partitions' stage-2 tables, plans, shared state, status, manage and information pages, each divided by the
+    /// cores of its partition and rounded up.
     pub partition_share_bytes: u64,
 }
 
@@ -39,9 +40,8 @@ impl CoreMemory {
 pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
     let plan = &image.plan;
     let bytes = |kind: AreaKind| plan.layout.area(kind).map_or(0, |area| area.page_bytes());
-    let cores_of = |partition: usize| {
-        plan.core_uses.iter().filter(|core_use| core_use.partition == partition).count().max(1) as u64
-    };
+    let cores_of =
+        |partition: usize| plan.core_uses.iter().filter(|core_use| core_use.runs(partition)).count().max(1) as u64;
     let per_partition = |partition: usize| {
         [
             AreaKind::PartitionPlan(partition),
@@ -55,21 +55,21 @@ pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
         .iter()
         .sum::<u64>()
     };
-    let one = |(core, core_use): (usize, &bulkhead_plan::maps::CoreUse)| CoreMemory {
-        core,
-        board_core: core_use.board_core,
-        partition: core_use.partition,
-        private_bytes: [
-            AreaKind::Stack(core),
-            AreaKind::Data(core),
-            AreaKind::Counters(core),
-            AreaKind::CorePlan(core),
-        ]
-        .map(bytes)
-        .iter()
-        .sum(),
-        el2_table_bytes: bytes(AreaKind::El2Tables(core)),
-        partition_share_bytes: per_partition(core_use.partition).div_ceil(cores_of(core_use.partition)),
+    let one = |(core, core_use): (usize, &CoreUse)| {
+        let of_vcpus = core_use.vcpus.iter().flat_map(|vcpu| {
+            let (partition, vcpu) = (vcpu.partition, vcpu.vcpu);
+            [AreaKind::Counters(partition, vcpu), AreaKind::VcpuPlan(partition, vcpu)]
+        });
+        let of_core = [AreaKind::Stack, AreaKind::Data, AreaKind::Schedule, AreaKind::Usage].map(|kind| kind(core));
+        let shares = core_use.partitions().into_iter();
+        CoreMemory {
+            core,
+            board_core: core_use.board_core,
+            partitions: core_use.partitions(),
+            private_bytes: of_core.into_iter().chain(of_vcpus).map(bytes).sum(),
+            el2_table_bytes: bytes(AreaKind::El2Tables(core)),
+            partition_share_bytes: shares.map(|partition| per_partition(partition).div_ceil(cores_of(partition))).sum(),
+        }
     };
     plan.core_uses.iter().enumerate().map(one).collect()
 }

@@ -102,7 +102,7 @@ fn truncated_monitor_is_refused() {
 #[test]
 fn core_memory_is_counted_with_tables() {
     let image = build_image(&solo(), &monitor_elf()).unwrap();
-    let [memory] = core_memory(&image)[..] else { panic!("one core") };
+    let [memory] = &core_memory(&image)[..] else { panic!("one core") };
     assert_eq!(memory.private_bytes, (4 + 4 + 4 + 4) << 10, "data, stack, counters, plan");
     assert_eq!(memory.el2_table_bytes % 4096, 0);
     assert!(memory.el2_table_bytes >= 5 * 4096, "root, two level 2, GIC, monitor");

@@ -2,42 +2,11 @@
 
 use crate::observer::{Observer, Phase};
 use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_PANIC, Counter, CrashRecord};
+use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status;
 use std::fmt;
 
-/// Returns the word for a partition state.
-#[must_use]
-pub fn state_name(state: u32) -> &'static str {
-    match state {
-        status::STATE_INITIAL => "initial",
-        status::STATE_RUNNING => "running",
-        status::STATE_SUSPENDED => "suspended",
-        status::STATE_OFF => "off",
-        status::STATE_RESTARTING => "restarting",
-        status::STATE_STOPPED => "stopped",
-        _ => "unknown",
-    }
-}
-
-/// Returns the words for the reason of a state.
-#[must_use]
-pub fn reason_name(reason: u32) -> &'static str {
-    match reason {
-        status::REASON_NONE => "none",
-        status::REASON_DATA_ABORT => "data access outside its memory",
-        status::REASON_INSTRUCTION_ABORT => "instruction fetch outside its memory",
-        status::REASON_UNKNOWN_EXCEPTION => "exception without an answer",
-        status::REASON_FORBIDDEN_CALL => "forbidden call",
-        status::REASON_WATCHDOG => "watchdog",
-        status::REASON_REQUESTED => "requested by itself",
-        status::REASON_MANAGED => "requested by a manager",
-        status::REASON_SERROR => "SError",
-        status::REASON_IMAGE_DAMAGED => "pristine image damaged",
-        status::REASON_BAD_ACCESS => "bad access to an emulated device",
-        status::REASON_CORE_STUCK => "one of its cores did not stop",
-        _ => "unknown",
-    }
-}
+pub use bulkhead_trace::words::{exception_class_name, reason_name, state_name};
 
 /// Returns the words for what a core's monitor is doing.
 #[must_use]
@@ -56,7 +25,7 @@ pub fn phase_name(phase: Phase) -> String {
 pub struct CrashReport {
     /// Core index.
     pub core: usize,
-    /// Partition of that core.
+    /// Partition of that core, or of a shared core the one in whose counter page the record is.
     pub partition: String,
     /// The record.
     pub record: CrashRecord,
@@ -77,7 +46,10 @@ impl CrashReport {
         let record = observer.crash(core)?;
         let header = &observer.plan().header;
         let offset = record.program_counter.checked_sub(header.text.0).filter(|offset| *offset < header.text_bytes);
-        let partition = observer.plan().cores.get(core).map_or(usize::MAX, |plan| plan.partition as usize);
+        let vcpus = observer.plan().cores.get(core).map_or(&[] as &[VcpuPlan], |plan| &plan.vcpus);
+        let has_record = |plan: &&VcpuPlan| observer.vcpu_crash(plan.partition as usize, plan.vcpu as usize).is_some();
+        let owner = vcpus.iter().find(has_record).or(vcpus.first());
+        let partition = owner.map_or(usize::MAX, |plan| plan.partition as usize);
         let partition = observer.plan().partition_name(partition).to_owned();
         Some(Self { core, partition, record, text_offset: offset })
     }
@@ -110,34 +82,6 @@ impl fmt::Display for CrashReport {
     }
 }
 
-/// Returns the name of the exception class in an ESR value (Arm ARM D17.2.37), as far as EL2 can take it.
-#[must_use]
-pub fn exception_class_name(syndrome: u64) -> &'static str {
-    match (syndrome >> 26) & 0x3f {
-        0x00 => "unknown reason",
-        0x01 => "WFI or WFE",
-        0x07 => "FP or SIMD access",
-        0x0e => "illegal execution state",
-        0x15 => "SVC",
-        0x16 => "HVC",
-        0x17 => "SMC",
-        0x18 => "system register access",
-        0x20 => "instruction abort from a lower level",
-        0x21 => "instruction abort",
-        0x22 => "misaligned PC",
-        0x24 => "data abort from a lower level",
-        0x25 => "data abort",
-        0x26 => "misaligned SP",
-        0x2c => "floating-point exception",
-        0x2f => "SError",
-        0x30 | 0x31 => "breakpoint",
-        0x32 | 0x33 => "software step",
-        0x34 | 0x35 => "watchpoint",
-        0x3c => "BRK",
-        _ => "other",
-    }
-}
-
 /// Describes each core and partition in one line, for the message of a run that got stuck.
 #[must_use]
 pub fn describe_state(observer: &Observer) -> Vec<String> {
@@ -159,9 +103,10 @@ pub fn describe_state(observer: &Observer) -> Vec<String> {
             ));
         }
         lines.push(line);
-        for core in observer.plan().cores_of(partition) {
-            let exits = observer.counter(core, Counter::Exits);
-            lines.push(format!("  core {core}: {}, {exits} exits", phase_name(observer.phase(core))));
+        for (vcpu, core) in observer.plan().cores_of(partition).into_iter().enumerate() {
+            let exits = observer.vcpu_counter(partition, vcpu, Counter::Exits);
+            let phase = phase_name(observer.vcpu_phase(partition, vcpu));
+            lines.push(format!("  core {core}: {phase}, {exits} exits"));
         }
     }
     lines

@@ -14,7 +14,8 @@ pub mod exit_code {
     pub const FAILURE: u8 = 1;
     /// Wrong command line (given by the argument parser).
     pub const USAGE: u8 = 2;
-    /// The host lacks something: QEMU missing or too old, too little space for RAM, no C compiler for the plugin.
+    /// The host lacks something: QEMU missing or too old, too little space for RAM, no C compiler for the plugin,
+    /// a file that cannot be read or written.
     pub const HOST: u8 = 3;
     /// QEMU itself failed.
     pub const QEMU: u8 = 4;
@@ -112,11 +113,12 @@ impl RunError {
             | Self::QemuVersionUnknown { .. }
             | Self::TooLittleSpace { .. }
             | Self::RamFile { .. }
+            | Self::Host { .. }
             | Self::Plugin(_) => exit_code::HOST,
             Self::QemuEnded { .. } | Self::Qmp(_) => exit_code::QEMU,
             Self::MonitorCrashed(_) => exit_code::MONITOR,
             Self::Timeout { .. } => exit_code::TIMEOUT,
-            Self::Image(_) | Self::Host { .. } | Self::EndedEarly { .. } | Self::Other(_) => exit_code::FAILURE,
+            Self::Image(_) | Self::EndedEarly { .. } | Self::Other(_) => exit_code::FAILURE,
         }
     }
 

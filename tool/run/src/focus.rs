@@ -13,7 +13,7 @@ pub const NEXT: u8 = 0x1d;
 #[must_use]
 pub fn ring(plan: &ImagePlan) -> Vec<usize> {
     let has_input =
-        |partition: &usize| plan.cores.iter().any(|core| core.uart.0 != 0 && core.partition as usize == *partition);
+        |partition: &usize| plan.vcpus().any(|(_, vcpu)| vcpu.uart.0 != 0 && vcpu.partition as usize == *partition);
     (0..plan.partitions.len()).filter(has_input).collect()
 }
 

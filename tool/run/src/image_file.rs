@@ -5,18 +5,28 @@
 //! right version and checksum; the tool's own file is trusted beyond that.
 
 use crate::error::RunError;
-use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, IMAGE_MAGIC, ImageHeader};
-use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, PARTITION_PLAN_MAGIC, PartitionPlan};
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader};
+use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
+use bulkhead_abi::schedule::{MAX_CORE_SERVERS, MAX_CORE_VCPUS, SCHEDULE_PLAN_MAGIC, SchedulePlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_text};
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
+
+/// What a core runs.
+#[derive(Clone, Debug)]
+pub struct CorePlan {
+    /// Its vCPUs by slot: one, unless the core is shared.
+    pub vcpus: Vec<VcpuPlan>,
+    /// Its schedule; `None` when one vCPU owns the core.
+    pub schedule: Option<SchedulePlan>,
+}
 
 /// The plan of a system, as its image file holds it.
 #[derive(Clone, Debug)]
 pub struct ImagePlan {
     /// The image header.
     pub header: ImageHeader,
-    /// Plan of each core in use.
+    /// What each core in use runs.
     pub cores: Vec<CorePlan>,
     /// Plan of each partition.
     pub partitions: Vec<PartitionPlan>,
@@ -35,11 +45,12 @@ impl ImagePlan {
         }
         let mut cores = Vec::new();
         for (index, boot) in header.cores.iter().take(core_count).enumerate() {
-            let plan: CorePlan = read(bytes, &header, boot.plan, || format!("plan of core {index}"))?;
-            if plan.magic != CORE_PLAN_MAGIC || plan.partition as usize >= partition_count {
+            let core = read_core(bytes, &header, boot, index)?;
+            let good = |plan: &VcpuPlan| plan.magic == VCPU_PLAN_MAGIC && (plan.partition as usize) < partition_count;
+            if !core.vcpus.iter().all(good) {
                 return Err(bad(format!("the plan of core {index} is damaged")));
             }
-            cores.push(plan);
+            cores.push(core);
         }
         let mut partitions = Vec::new();
         for (index, entry) in header.partitions.iter().take(partition_count).enumerate() {
@@ -76,14 +87,37 @@ impl ImagePlan {
         (0..self.partitions.len()).find(|index| self.partition_name(*index) == name)
     }
 
-    /// Returns the cores (indices in the header) that belong to a partition, in the order of its vCPUs.
+    /// Returns every vCPU with its core (index in the header), by core and slot.
+    pub fn vcpus(&self) -> impl Iterator<Item = (usize, &VcpuPlan)> {
+        self.cores.iter().enumerate().flat_map(|(core, plan)| plan.vcpus.iter().map(move |vcpu| (core, vcpu)))
+    }
+
+    /// Returns the cores (indices in the header) that run a partition's vCPUs, in the order of the vCPUs.
     #[must_use]
     pub fn cores_of(&self, partition: usize) -> Vec<usize> {
-        let mut cores: Vec<_> =
-            (0..self.cores.len()).filter(|core| self.cores[*core].partition as usize == partition).collect();
-        cores.sort_by_key(|core| self.cores[*core].vcpu);
-        cores
+        let mut cores: Vec<_> = self
+            .vcpus()
+            .filter(|(_, plan)| plan.partition as usize == partition)
+            .map(|(core, plan)| (plan.vcpu, core))
+            .collect();
+        cores.sort_unstable();
+        cores.into_iter().map(|(_, core)| core).collect()
     }
+}
+
+fn read_core(bytes: &[u8], header: &ImageHeader, boot: &CoreBoot, index: usize) -> Result<CorePlan, RunError> {
+    let vcpu = |address| read(bytes, header, address, || format!("plan of core {index}"));
+    if boot.schedule.0 == 0 {
+        return Ok(CorePlan { vcpus: vec![vcpu(boot.plan)?], schedule: None });
+    }
+    let schedule: SchedulePlan = read(bytes, header, boot.schedule, || format!("schedule of core {index}"))?;
+    let slots = schedule.slot_count as usize;
+    let fits = (1..=MAX_CORE_VCPUS).contains(&slots) && schedule.server_count as usize <= MAX_CORE_SERVERS;
+    if schedule.magic != SCHEDULE_PLAN_MAGIC || !fits {
+        return Err(bad(format!("the schedule of core {index} is damaged")));
+    }
+    let vcpus = schedule.slots.iter().take(slots).map(|slot| vcpu(slot.plan)).collect::<Result<_, _>>()?;
+    Ok(CorePlan { vcpus, schedule: Some(schedule) })
 }
 
 /// States whether the bytes are an arm64 boot Image.

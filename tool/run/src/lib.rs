@@ -32,7 +32,6 @@ pub mod image_file;
 pub mod line_log;
 pub mod machine;
 pub mod observer;
-pub mod perfetto;
 pub mod plugin;
 pub mod qemu;
 pub mod qmp;

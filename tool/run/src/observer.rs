@@ -6,7 +6,10 @@
 
 use crate::image_file::ImagePlan;
 use crate::ram::Ram;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, CrashRecord, TRACE_MAGIC, TraceHeader};
+use bulkhead_abi::plan::VcpuPlan;
+use bulkhead_abi::schedule::{USAGE_MAGIC, UsagePage};
 use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF, STATE_STOPPED, StatusPage};
 use std::sync::Arc;
 use zerocopy::FromZeros;
@@ -24,6 +27,18 @@ pub enum Phase {
     WaitsForCpuOn,
     /// A number this tool does not know.
     Unknown(u64),
+}
+
+impl Phase {
+    fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::NotStarted,
+            1 => Self::PlanChecked,
+            2 => Self::GuestEntered,
+            3 => Self::WaitsForCpuOn,
+            other => Self::Unknown(other),
+        }
+    }
 }
 
 /// A live view of a system in RAM.
@@ -64,44 +79,97 @@ impl Observer {
         self.plan.cores.len()
     }
 
-    /// Reads a core's counter page; all zero until its monitor has started, and for a core that is not in use.
+    /// Reads the counter page of a core's first vCPU; all zero until its monitor has started, and for a core that is not
+    /// in use.
     #[must_use]
     pub fn counter_page(&self, core: usize) -> CounterPage {
-        let page = self.plan.header.cores.get(core).and_then(|boot| self.ram.read_at::<CounterPage>(boot.counters));
+        self.page_at(self.plan.header.cores.get(core).map(|boot| boot.counters))
+    }
+
+    /// Reads the counter page of a vCPU; all zero until its monitor has started.
+    #[must_use]
+    pub fn vcpu_counter_page(&self, partition: usize, vcpu: usize) -> CounterPage {
+        let entry = self.plan.header.partitions.get(partition);
+        self.page_at(entry.and_then(|entry| entry.vcpu_counters.get(vcpu).copied()))
+    }
+
+    fn page_at(&self, address: Option<PhysicalAddress>) -> CounterPage {
+        let page =
+            address.filter(|address| address.0 != 0).and_then(|address| self.ram.read_at::<CounterPage>(address));
         page.filter(|page| page.magic == COUNTERS_MAGIC).unwrap_or_else(CounterPage::new_zeroed)
     }
 
-    /// Reads one counter of a core.
+    fn vcpus_of(&self, core: usize) -> impl Iterator<Item = (usize, usize)> {
+        let plans = self.plan.cores.get(core).map_or(&[] as &[VcpuPlan], |plan| &plan.vcpus);
+        plans.iter().map(|plan| (plan.partition as usize, plan.vcpu as usize))
+    }
+
+    /// Reads one counter of a core: the sum over its vCPUs.
     #[must_use]
     pub fn counter(&self, core: usize, counter: Counter) -> u64 {
-        self.counter_page(core).values[counter as usize]
+        self.vcpus_of(core)
+            .map(|(partition, vcpu)| self.vcpu_counter(partition, vcpu, counter))
+            .fold(0, u64::wrapping_add)
     }
 
-    /// Reads one counter of a partition: the sum over its cores.
+    /// Reads one counter of a vCPU.
+    #[must_use]
+    pub fn vcpu_counter(&self, partition: usize, vcpu: usize, counter: Counter) -> u64 {
+        self.vcpu_counter_page(partition, vcpu).values[counter as usize]
+    }
+
+    /// Reads one counter of a partition: the sum over its vCPUs.
     #[must_use]
     pub fn partition_counter(&self, partition: usize, counter: Counter) -> u64 {
-        self.plan.cores_of(partition).into_iter().map(|core| self.counter(core, counter)).fold(0, u64::wrapping_add)
+        let vcpus = self.plan.vcpus().filter(|(_, plan)| plan.partition as usize == partition);
+        vcpus.map(|(_, plan)| self.vcpu_counter(partition, plan.vcpu as usize, counter)).fold(0, u64::wrapping_add)
     }
 
-    /// Reads what a core's monitor is doing.
+    /// Reads what a core's monitor is doing with its first vCPU.
     #[must_use]
     pub fn phase(&self, core: usize) -> Phase {
-        match self.counter_page(core).phase {
-            0 => Phase::NotStarted,
-            1 => Phase::PlanChecked,
-            2 => Phase::GuestEntered,
-            3 => Phase::WaitsForCpuOn,
-            other => Phase::Unknown(other),
-        }
+        Phase::from_number(self.counter_page(core).phase)
     }
 
-    /// Reads a core's crash record, if its monitor failed. The record is complete: its magic number is written last.
+    /// Reads what its monitor is doing with a vCPU.
+    #[must_use]
+    pub fn vcpu_phase(&self, partition: usize, vcpu: usize) -> Phase {
+        Phase::from_number(self.vcpu_counter_page(partition, vcpu).phase)
+    }
+
+    /// Reads what a shared core has given to whom; `None` for a core that one vCPU owns, and before its monitor has
+    /// written the page. Each number is whole; they may be of two neighbouring switches.
+    #[must_use]
+    pub fn usage(&self, core: usize) -> Option<UsagePage> {
+        let schedule = self.plan.cores.get(core)?.schedule.as_ref()?;
+        self.ram.read_at::<UsagePage>(schedule.usage).filter(|page| page.magic == USAGE_MAGIC)
+    }
+
+    /// Reads a core's crash record, if its monitor failed. It is in the page of the vCPU that ran or was looked after.
     #[must_use]
     pub fn crash(&self, core: usize) -> Option<CrashRecord> {
-        let boot = self.plan.header.cores.get(core)?;
+        // Boot code fails before it knows the plan, into the page that the boot record names.
+        let boot = self.plan.header.cores.get(core)?.counters;
+        let pages = self.vcpus_of(core).map(|(partition, vcpu)| self.counters_address(partition, vcpu));
+        std::iter::once(boot).chain(pages).find_map(|page| self.crash_at(page))
+    }
+
+    /// Reads the crash record in the page of a vCPU.
+    #[must_use]
+    pub fn vcpu_crash(&self, partition: usize, vcpu: usize) -> Option<CrashRecord> {
+        self.crash_at(self.counters_address(partition, vcpu))
+    }
+
+    fn counters_address(&self, partition: usize, vcpu: usize) -> PhysicalAddress {
+        let entry = self.plan.header.partitions.get(partition);
+        entry.and_then(|entry| entry.vcpu_counters.get(vcpu).copied()).unwrap_or_default()
+    }
+
+    /// The record is complete: its magic number is written last.
+    fn crash_at(&self, page: PhysicalAddress) -> Option<CrashRecord> {
         // The monitor may fail before it writes the page's own magic number, so that one is not asked for.
         let offset = core::mem::offset_of!(CounterPage, crash) as u64;
-        let address = boot.counters.checked_add(offset)?;
+        let address = Some(page).filter(|page| page.0 != 0)?.checked_add(offset)?;
         if self.ram.load_u64(address)? != CRASH_MAGIC {
             return None;
         }

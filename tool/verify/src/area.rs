@@ -6,7 +6,7 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, View, page_end};
 use crate::walk::Map;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_abi::image::STACK_BYTES;
+use bulkhead_abi::image::stack_bytes;
 use std::ops::Range;
 
 /// What a range is for.
@@ -15,7 +15,8 @@ pub(crate) enum Use {
     Text,
     Rodata,
     Header,
-    CorePlan(usize),
+    VcpuPlan(usize, usize),
+    Schedule(usize),
     PartitionPlan(usize),
     Information(usize),
     CoreTables(usize),
@@ -23,7 +24,8 @@ pub(crate) enum Use {
     Pristine(usize),
     Stack(usize),
     Data(usize),
-    Counters(usize),
+    Counters(usize, usize),
+    Usage(usize),
     Trace(usize),
     Shared(usize),
     Status(usize),
@@ -40,9 +42,13 @@ impl Use {
     /// The core whose monitor alone may use it.
     pub(crate) fn core(self) -> Option<usize> {
         match self {
-            Self::CorePlan(core) | Self::Stack(core) | Self::Data(core) | Self::Counters(core) | Self::Trace(core) => {
-                Some(core)
-            }
+            Self::VcpuPlan(core, _)
+            | Self::Schedule(core)
+            | Self::Stack(core)
+            | Self::Data(core)
+            | Self::Counters(core, _)
+            | Self::Usage(core)
+            | Self::Trace(core) => Some(core),
             _ => None,
         }
     }
@@ -145,14 +151,20 @@ impl Areas {
     fn add_cores(&mut self, contents: &Contents) {
         for core in &contents.cores {
             let (boot, index) = (&core.boot, core.index);
-            self.add(boot.plan.0, PAGE, Use::CorePlan(index));
-            self.add(boot.stack_top.0.saturating_sub(STACK_BYTES), STACK_BYTES, Use::Stack(index));
+            let bytes = stack_bytes(boot.schedule.0 != 0);
+            self.add(boot.stack_top.0.saturating_sub(bytes), bytes, Use::Stack(index));
             self.add(boot.data.0, boot.data_bytes, Use::Data(index));
-            self.add(boot.counters.0, PAGE, Use::Counters(index));
+            self.add(boot.schedule.0, PAGE, Use::Schedule(index));
+            self.add(core.schedule.map_or(0, |plan| plan.usage.0), PAGE, Use::Usage(index));
             self.add(boot.trace.0, boot.trace_bytes, Use::Trace(index));
-            let partition = core.plan.partition as usize;
-            // All cores of a partition name one range; `dedup` leaves one.
-            self.add(core.plan.shared.0, core.plan.shared_bytes, Use::Shared(partition));
+            // Boot code writes what went wrong before any plan is read into the page that its record names.
+            self.add(boot.counters.0, PAGE, Use::Counters(index, 0));
+            for vcpu in &core.vcpus {
+                self.add(vcpu.address.0, PAGE, Use::VcpuPlan(index, vcpu.slot));
+                self.add(vcpu.plan.counters.0, PAGE, Use::Counters(index, vcpu.slot));
+                // All vCPUs of a partition name one range; `dedup` leaves one.
+                self.add(vcpu.plan.shared.0, vcpu.plan.shared_bytes, Use::Shared(vcpu.plan.partition as usize));
+            }
         }
     }
 
@@ -219,7 +231,8 @@ impl Areas {
                 Use::Text | Use::Rodata | Use::Header => {
                     (file.start..plan.start, Code::AreaPlace, "the front of the file")
                 }
-                Use::CorePlan(_)
+                Use::VcpuPlan(..)
+                | Use::Schedule(_)
                 | Use::PartitionPlan(_)
                 | Use::Information(_)
                 | Use::CoreTables(_)

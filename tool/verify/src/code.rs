@@ -45,7 +45,7 @@ codes! {
     /// The monitor's memory is not inside RAM.
     MonitorOutsideRam = "V009", "monitor outside RAM";
     /// A core plan cannot be read or names another core.
-    CorePlan = "V010", "core plan";
+    VcpuPlan = "V010", "core plan";
     /// Two cores have one MPIDR, or boot record and plan disagree on it.
     Mpidr = "V011", "core identity";
     /// Boot record and core plan disagree.
@@ -158,6 +158,22 @@ codes! {
     SegmentOverlap = "V083", "segments overlap";
     /// Entry point or device tree is not in the loaded image.
     Entry = "V084", "entry point or device tree";
+    /// A schedule cannot be read, or one of its words has no allowed value.
+    Schedule = "V100", "schedule of a shared core";
+    /// A slot names another core's plan, another partition, or private data that is not its own.
+    Slot = "V101", "slot of a shared core";
+    /// A server contradicts itself, its order or its rule.
+    Server = "V102", "server";
+    /// Behind an interrupt gate there is no budget, so a guest that never ends its interrupt would keep the core.
+    OpenGate = "V103", "interrupt gate without a budget";
+    /// A server is paid for by one that cannot pay.
+    Payer = "V104", "payer";
+    /// Windows overlap, leave the major frame, or belong to no slot.
+    TimeTable = "V105", "time table";
+    /// The vCPUs on shared cores are not those that the partition's plan names.
+    SharedVcpus = "V106", "vCPUs on shared cores";
+    /// The route of an interrupt is unknown, does not fit the core, or has half a limit.
+    InterruptRoute = "V107", "interrupt route";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
 }

@@ -89,6 +89,13 @@ fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
         "  guests can write {} bytes, each by one partition; no guest reaches monitor, tables or another partition",
         extent.guest_writable_bytes,
     );
+    if extent.shared_cores > 0 {
+        let _ = writeln!(
+            text,
+            "  {} core(s) shared by {} vCPU(s) with {} server(s); whatever a guest could keep open has a budget",
+            extent.shared_cores, extent.shared_vcpus, extent.servers,
+        );
+    }
     text
 }
 
@@ -113,6 +120,9 @@ fn to_json(image: &Path, sha256: &str, verdict: &Verdict) -> Value {
             "interrupts": extent.interrupts,
             "table_pages": extent.table_pages,
             "guest_writable_bytes": extent.guest_writable_bytes,
+            "shared_cores": extent.shared_cores,
+            "shared_vcpus": extent.shared_vcpus,
+            "servers": extent.servers,
         },
     })
 }

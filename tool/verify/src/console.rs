@@ -1,32 +1,39 @@
 //! Console input: the board's UART goes round the cores that may receive its characters, one of them at a time.
 //!
-//! Only the monitor of a `mapped` partition with a virtual PL011 maps the UART, on the core of vCPU 0. The cores form one
-//! ring, so that the focus comes back to everyone, and one of them has it at boot.
+//! Only the monitor of a `mapped` partition with a virtual PL011 maps the UART, on the core of vCPU 0. Of
+//! several such partitions on one shared core the first gets the input. The cores form one ring, so that the focus comes back to everyone, and one of them has it at boot.
 
 use crate::code::Code;
 use crate::finding::Findings;
-use crate::image::{Contents, Core};
+use crate::image::{Contents, Vcpu};
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, WINDOW_UART};
 use std::collections::HashSet;
 
-/// Checks which cores have the UART and how they hand it on.
+/// Checks which vCPUs get the UART's input and how their cores hand it on.
 pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
-    let mut ring: Vec<&Core> = Vec::new();
+    let mut ring: Vec<&Vcpu> = Vec::new();
     for core in &contents.cores {
-        let plan = &core.plan;
-        let partition = contents.partitions.get(plan.partition as usize);
-        let has_window = partition.is_some_and(|one| one.plan.windows.iter().any(|window| window.kind == WINDOW_UART));
-        let receives = has_window && plan.mode == MODE_MAPPED && plan.vcpu == 0;
-        findings.require((plan.uart.0 != 0) == receives, Code::ConsoleInput, || {
-            format!("core {}: the UART at {} is given or withheld against the rule", core.index, plan.uart)
-        });
-        if plan.uart.0 != 0 {
-            ring.push(core);
-        } else {
-            let empty = plan.uart_next_mpidr == 0 && plan.uart_interrupt == 0 && plan.uart_first == 0;
-            findings.require(empty, Code::ConsoleInput, || {
-                format!("core {}: it has no UART but entries for one", core.index)
+        let may_receive = |vcpu: &&Vcpu| {
+            let partition = contents.partitions.get(vcpu.plan.partition as usize);
+            let windows = partition.map_or(&[] as &[_], |one| one.plan.windows.as_slice());
+            let has_window = windows.iter().any(|window| window.kind == WINDOW_UART);
+            has_window && vcpu.plan.mode == MODE_MAPPED && vcpu.plan.vcpu == 0
+        };
+        // Slots are in the order of the description, which decides among several.
+        let receiver = core.vcpus.iter().find(may_receive).map(|vcpu| vcpu.slot);
+        for vcpu in &core.vcpus {
+            let plan = &vcpu.plan;
+            findings.require((plan.uart.0 != 0) == (receiver == Some(vcpu.slot)), Code::ConsoleInput, || {
+                format!("core {}: the UART at {} is given or withheld against the rule", core.index, plan.uart)
             });
+            if plan.uart.0 != 0 {
+                ring.push(vcpu);
+            } else {
+                let empty = plan.uart_next_mpidr == 0 && plan.uart_interrupt == 0 && plan.uart_first == 0;
+                findings.require(empty, Code::ConsoleInput, || {
+                    format!("core {}: a vCPU has no UART but entries for one", core.index)
+                });
+            }
         }
     }
     if let Some(first) = ring.first() {
@@ -34,9 +41,9 @@ pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
     }
 }
 
-fn check_ring(contents: &Contents, first: &Core, ring: &[&Core], findings: &mut Findings) {
+fn check_ring(contents: &Contents, first: &Vcpu, ring: &[&Vcpu], findings: &mut Findings) {
     let same =
-        |core: &&Core| core.plan.uart == first.plan.uart && core.plan.uart_interrupt == first.plan.uart_interrupt;
+        |vcpu: &&Vcpu| vcpu.plan.uart == first.plan.uart && vcpu.plan.uart_interrupt == first.plan.uart_interrupt;
     let marked = ring.iter().filter(|core| core.plan.uart_first == 1).count();
     let known = ring.iter().all(|core| core.plan.uart_first <= 1);
     findings.require(ring.iter().all(same) && marked == 1 && known, Code::ConsoleInput, || {
@@ -47,7 +54,7 @@ fn check_ring(contents: &Contents, first: &Core, ring: &[&Core], findings: &mut 
     while let Some(core) = here.filter(|core| seen.insert(core.plan.mpidr)) {
         here = ring.iter().copied().find(|other| other.plan.mpidr == core.plan.uart_next_mpidr);
     }
-    let closed = seen.len() == ring.len() && here.is_some_and(|core| core.index == first.index);
+    let closed = seen.len() == ring.len() && here.is_some_and(|vcpu| vcpu.core == first.core);
     findings.require(closed, Code::ConsoleInput, || {
         String::from("the console focus would not go round all cores that have it")
     });

@@ -117,13 +117,17 @@ fn check_frames(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
     let gicd = view.header.gicd.0..view.header.gicd.0.saturating_add(GICD_BYTES);
     let mut frames: Vec<(Range<u64>, String)> = vec![(gicd.clone(), String::from("the distributor"))];
     for core in &contents.cores {
-        findings.require(core.plan.gicd == view.header.gicd, Code::BootRecord, || {
-            format!("core {}: its distributor is {}, the header's is {}", core.index, core.plan.gicd, view.header.gicd)
-        });
-        frames.push((
-            core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES),
-            format!("the redistributor of core {}", core.index),
-        ));
+        for vcpu in &core.vcpus {
+            let plan = &vcpu.plan;
+            findings.require(plan.gicd == view.header.gicd, Code::BootRecord, || {
+                format!("core {}: its distributor is {}, the header's is {}", core.index, plan.gicd, view.header.gicd)
+            });
+            findings.require(plan.gicr.0 == core.gicr(), Code::BootRecord, || {
+                format!("core {}: its vCPUs name different redistributors", core.index)
+            });
+        }
+        let frame = core.gicr()..core.gicr().saturating_add(GICR_BYTES);
+        frames.push((frame, format!("the redistributor of core {}", core.index)));
     }
     for (index, (frame, name)) in frames.iter().enumerate() {
         let free = frame.start % (64 << 10) == 0 && frame.start != 0 && !overlap(frame, &view.ram_range());

@@ -4,9 +4,9 @@ use crate::area::{Areas, Maps, Use};
 use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
 use crate::finding::Findings;
-use crate::image::{Contents, Core, PAGE, Partition, View};
+use crate::image::{Contents, Core, PAGE, Vcpu, View};
 use crate::walk::{Map, Memory, Rights, Run};
-use bulkhead_abi::image::STACK_BYTES;
+use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES};
 
 /// Bytes of the distributor.
@@ -17,12 +17,11 @@ pub(crate) const GICR_BYTES: u64 = 128 << 10;
 /// Checks the EL2 map of every core.
 pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, areas: &Areas, findings: &mut Findings) {
     for (core, map) in contents.cores.iter().zip(&maps.cores) {
-        let Some(partition) = contents.partitions.get(core.plan.partition as usize) else { continue };
         check_execution(view, core, map, findings);
         check_guard(core, map, findings);
-        let expected = expected(view, contents, core, partition, areas);
+        let expected = expected(view, contents, core, areas);
         for difference in differences(map, &expected) {
-            report(core, partition, areas, &difference, findings);
+            report(core, areas, &difference, findings);
         }
     }
 }
@@ -55,7 +54,7 @@ fn check_execution(view: &View<'_>, core: &Core, map: &Map, findings: &mut Findi
 }
 
 fn check_guard(core: &Core, map: &Map, findings: &mut Findings) {
-    let bottom = core.boot.stack_top.0.saturating_sub(STACK_BYTES);
+    let bottom = core.boot.stack_top.0.saturating_sub(stack_bytes(core.boot.schedule.0 != 0));
     let guard = bottom.saturating_sub(PAGE);
     findings.require(map.find(guard).is_none(), Code::Guard, || {
         format!(
@@ -66,24 +65,18 @@ fn check_guard(core: &Core, map: &Map, findings: &mut Findings) {
 }
 
 /// Returns what the core must map.
-fn expected(
-    view: &View<'_>,
-    contents: &Contents,
-    core: &Core,
-    partition: &Partition,
-    areas: &Areas,
-) -> Vec<Expected<Use>> {
+fn expected(view: &View<'_>, contents: &Contents, core: &Core, areas: &Areas) -> Vec<Expected<Use>> {
     let mut expected: Vec<Expected<Use>> = Vec::new();
     for area in &areas.0 {
-        if let Some((rights, memory)) = rights(contents, core, partition, area.owner) {
+        if let Some((rights, memory)) = rights(contents, core, area.owner) {
             expected.push(identity(area.range.start, area.range.end - area.range.start, rights, memory, area.owner));
         }
     }
-    let own = Use::CorePlan(core.index);
+    let own = Use::VcpuPlan(core.index, 0);
     expected.push(identity(view.header.gicd.0, GICD_BYTES, Rights::READ_WRITE, Memory::Device, own));
-    expected.push(identity(core.plan.gicr.0, GICR_BYTES, Rights::READ_WRITE, Memory::Device, own));
-    if core.plan.uart.0 != 0 {
-        expected.push(identity(core.plan.uart.0, PAGE, Rights::READ_WRITE, Memory::Device, own));
+    expected.push(identity(core.gicr(), GICR_BYTES, Rights::READ_WRITE, Memory::Device, own));
+    if let Some(receiver) = core.receiver() {
+        expected.push(identity(receiver.plan.uart.0, PAGE, Rights::READ_WRITE, Memory::Device, own));
     }
     expected.sort_by_key(|one| one.input);
     expected
@@ -93,47 +86,52 @@ fn identity(address: u64, bytes: u64, rights: Rights, memory: Memory, tag: Use) 
     Expected { input: address, output: address, bytes, rights, memory, tag }
 }
 
-/// Record 0001 as a function: how a core maps an area; `None` = not at all.
-fn rights(contents: &Contents, core: &Core, partition: &Partition, owner: Use) -> Option<(Rights, Memory)> {
-    let (own_core, own) = (core.index, partition.index);
-    let manages = partition.plan.flags & FLAG_MANAGES != 0;
-    let is_manageable = partition.plan.flags & FLAG_MANAGEABLE != 0;
-    let other_manages =
-        |other: usize| contents.partitions.get(other).is_some_and(|other| other.plan.flags & FLAG_MANAGES != 0);
+/// Record 0001 as a function: how a core maps an area; `None` = not at all. A shared core maps what any of its vCPUs
+/// needs, and writes what any of them writes.
+fn rights(contents: &Contents, core: &Core, owner: Use) -> Option<(Rights, Memory)> {
+    let is_own = |partition: usize| core.runs(partition);
+    let has_flag = |partition: usize, flag: u64| {
+        contents.partitions.get(partition).is_some_and(|partition| partition.plan.flags & flag != 0)
+    };
+    let others = |one: usize| {
+        core.vcpus.iter().map(|vcpu| vcpu.plan.partition as usize).filter(move |partition| *partition != one)
+    };
     match owner {
         Use::Text => Some((Rights::READ_EXECUTE, Memory::Normal)),
         Use::Rodata | Use::Header => Some((Rights::READ, Memory::Normal)),
-        Use::CorePlan(index) if index == own_core => Some((Rights::READ, Memory::Normal)),
-        Use::PartitionPlan(index) | Use::Pristine(index) if index == own => Some((Rights::READ, Memory::Normal)),
-        Use::Stack(index) | Use::Data(index) | Use::Counters(index) | Use::Trace(index) if index == own_core => {
+        Use::VcpuPlan(index, _) | Use::Schedule(index) if index == core.index => Some((Rights::READ, Memory::Normal)),
+        Use::PartitionPlan(index) | Use::Pristine(index) if is_own(index) => Some((Rights::READ, Memory::Normal)),
+        Use::Stack(index) | Use::Data(index) | Use::Counters(index, _) | Use::Usage(index) | Use::Trace(index)
+            if index == core.index =>
+        {
             Some((Rights::READ_WRITE, Memory::Normal))
         }
-        Use::VcpuConsole(index, vcpu) if index == own && vcpu == core.plan.vcpu as usize => {
+        Use::VcpuConsole(index, number) => {
+            let runs = |vcpu: &Vcpu| vcpu.plan.partition as usize == index && vcpu.plan.vcpu as usize == number;
+            core.vcpus.iter().any(runs).then_some((Rights::READ_WRITE, Memory::Normal))
+        }
+        Use::Shared(index) | Use::Doorbell(index) | Use::Ram(index) if is_own(index) => {
             Some((Rights::READ_WRITE, Memory::Normal))
         }
-        Use::Shared(index) | Use::Doorbell(index) | Use::Ram(index) if index == own => {
+        Use::Manage(index) if is_own(index) && has_flag(index, FLAG_MANAGES) => {
             Some((Rights::READ_WRITE, Memory::Normal))
         }
-        Use::Manage(index) if index == own && manages => Some((Rights::READ_WRITE, Memory::Normal)),
-        Use::Manage(index) if index != own && is_manageable && other_manages(index) => {
-            Some((Rights::READ, Memory::Normal))
+        Use::Manage(index) if has_flag(index, FLAG_MANAGES) => {
+            let is_managed = others(index).any(|own| has_flag(own, FLAG_MANAGEABLE));
+            is_managed.then_some((Rights::READ, Memory::Normal))
         }
-        Use::Status(index) if index == own => Some((Rights::READ_WRITE, Memory::NonCacheable)),
-        Use::Status(_) if manages => Some((Rights::READ, Memory::NonCacheable)),
-        Use::ChannelReader(index) | Use::ChannelWriter(index) if index == own => {
+        Use::Status(index) if is_own(index) => Some((Rights::READ_WRITE, Memory::NonCacheable)),
+        Use::Status(index) if others(index).any(|own| has_flag(own, FLAG_MANAGES)) => {
+            Some((Rights::READ, Memory::NonCacheable))
+        }
+        Use::ChannelReader(index) | Use::ChannelWriter(index) if is_own(index) => {
             Some((Rights::READ_WRITE, Memory::NonCacheable))
         }
         _ => None,
     }
 }
 
-fn report(
-    core: &Core,
-    partition: &Partition,
-    areas: &Areas,
-    difference: &Difference<'_, Use>,
-    findings: &mut Findings,
-) {
+fn report(core: &Core, areas: &Areas, difference: &Difference<'_, Use>, findings: &mut Findings) {
     match difference {
         Difference::Extra(run) => {
             if run.input != run.output {
@@ -145,7 +143,7 @@ fn report(
                     ),
                 );
             }
-            report_foreign(core, partition, areas, run, findings);
+            report_foreign(core, areas, run, findings);
         }
         Difference::Other(run, one) => {
             if run.output != run.input {
@@ -156,7 +154,7 @@ fn report(
                         core.index, run.input, run.output
                     ),
                 );
-                report_foreign(core, partition, areas, run, findings);
+                report_foreign(core, areas, run, findings);
             }
             // Executable pages were reported by their own rule.
             if run.rights != one.rights && (!run.rights.execute || one.rights.execute) {
@@ -185,7 +183,7 @@ fn report(
 }
 
 /// Says whose memory a core reaches that is not its own.
-fn report_foreign(core: &Core, partition: &Partition, areas: &Areas, run: &Run, findings: &mut Findings) {
+fn report_foreign(core: &Core, areas: &Areas, run: &Run, findings: &mut Findings) {
     let mut known = false;
     for area in areas.touching(run.output..run.output_end()) {
         known = true;
@@ -193,7 +191,7 @@ fn report_foreign(core: &Core, partition: &Partition, areas: &Areas, run: &Run, 
         let code = match (owner.core(), owner.partition()) {
             _ if owner.is_table() => Code::TableMapped,
             (Some(other), _) if other != core.index => Code::ForeignCore,
-            (_, Some(other)) if other != partition.index => Code::ForeignPartition,
+            (_, Some(other)) if !core.runs(other) => Code::ForeignPartition,
             // A sibling's console ring, or an own area that is not for EL2 at all.
             (_, Some(_)) if matches!(owner, Use::VcpuConsole(..)) => Code::ForeignCore,
             _ => Code::UnknownMapped,

@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
 use crate::el2::{GICD_BYTES, GICR_BYTES};
 use crate::finding::Findings;
-use crate::image::{Contents, PAGE, Partition, View, page_end};
+use crate::image::{Contents, Core, PAGE, Partition, View, page_end};
 use crate::walk::{Memory, Rights, Run};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
@@ -241,17 +241,17 @@ fn own_sgi_frame(contents: &Contents, partition: &Partition) -> Option<(u64, u64
         return None;
     }
     let window = partition.plan.windows.iter().find(|window| window.kind == WINDOW_GICR)?;
-    let core = contents.cores_of(partition.index).next()?;
-    Some((window.guest.0.checked_add(SGI_FRAME_OFFSET)?, core.plan.gicr.0.checked_add(SGI_FRAME_OFFSET)?))
+    let vcpu = contents.vcpus_of(partition.index).next()?;
+    Some((window.guest.0.checked_add(SGI_FRAME_OFFSET)?, vcpu.plan.gicr.0.checked_add(SGI_FRAME_OFFSET)?))
 }
 
 /// Returns the frames of the interrupt controller, those of unused cores included.
 fn interrupt_controller(view: &View<'_>, contents: &Contents) -> Vec<Range<u64>> {
-    let first = contents.cores.iter().map(|core| core.plan.gicr.0).min().unwrap_or(0);
+    let first = contents.cores.iter().map(Core::gicr).min().unwrap_or(0);
     let gicd = view.header.gicd.0;
     let mut frames =
         vec![gicd..gicd.saturating_add(GICD_BYTES), first..first.saturating_add(GICR_BYTES * MAX_CORES as u64)];
-    frames.extend(contents.cores.iter().map(|core| core.plan.gicr.0..core.plan.gicr.0.saturating_add(GICR_BYTES)));
+    frames.extend(contents.cores.iter().map(|core| core.gicr()..core.gicr().saturating_add(GICR_BYTES)));
     frames
 }
 
@@ -268,12 +268,12 @@ fn check_devices(contents: &Contents, devices: &[DeviceRange], findings: &mut Fi
             });
         }
     }
-    for core in contents.cores.iter().filter(|core| core.plan.uart.0 != 0) {
-        let uart = core.plan.uart.0..core.plan.uart.0.saturating_add(PAGE);
+    for vcpu in contents.vcpus().filter(|vcpu| vcpu.plan.uart.0 != 0) {
+        let uart = vcpu.plan.uart.0..vcpu.plan.uart.0.saturating_add(PAGE);
         for device in devices.iter().filter(|device| overlap(&device.range, &uart)) {
             findings.add(
                 Code::DeviceMapping,
-                format!("partition {} has the UART that the monitor of core {} uses", device.partition, core.index),
+                format!("partition {} has the UART that the monitor of core {} uses", device.partition, vcpu.core),
             );
         }
     }

@@ -5,7 +5,10 @@ use crate::finding::Findings;
 use bulkhead_abi::image::{
     ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry,
 };
-use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, PARTITION_PLAN_MAGIC, PartitionPlan};
+use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
+use bulkhead_abi::schedule::{
+    MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
+};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress, name_text};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -176,12 +179,39 @@ impl<'a> View<'a> {
     }
 }
 
-/// A core: its boot record and its plan.
+/// A vCPU: its plan and the core and slot where the image says that it runs.
 #[derive(Clone, Copy)]
+pub(crate) struct Vcpu {
+    pub(crate) core: usize,
+    pub(crate) slot: usize,
+    pub(crate) address: PhysicalAddress,
+    pub(crate) plan: VcpuPlan,
+}
+
+/// A core: its boot record, its vCPUs and, if it is shared, its schedule.
+#[derive(Clone)]
 pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) boot: CoreBoot,
-    pub(crate) plan: CorePlan,
+    pub(crate) vcpus: Vec<Vcpu>,
+    pub(crate) schedule: Option<SchedulePlan>,
+}
+
+impl Core {
+    /// States whether the core runs a vCPU of the partition.
+    pub(crate) fn runs(&self, partition: usize) -> bool {
+        self.vcpus.iter().any(|vcpu| vcpu.plan.partition as usize == partition)
+    }
+
+    /// The core's redistributor; that its vCPUs agree on it is a check of its own.
+    pub(crate) fn gicr(&self) -> u64 {
+        self.vcpus.first().map_or(0, |vcpu| vcpu.plan.gicr.0)
+    }
+
+    /// The vCPU that gets console input here, if one does.
+    pub(crate) fn receiver(&self) -> Option<&Vcpu> {
+        self.vcpus.iter().find(|vcpu| vcpu.plan.uart.0 != 0)
+    }
 }
 
 /// A partition: its header entry and its plan.
@@ -211,14 +241,7 @@ impl Contents {
         let header = &view.header;
         let mut cores = Vec::new();
         for (index, boot) in header.cores.iter().take(header.core_count as usize).enumerate() {
-            let plan = view.read::<CorePlan>(boot.plan).filter(|_| in_plan(view, boot.plan));
-            let good = plan.is_some_and(|plan| plan.magic == CORE_PLAN_MAGIC && plan.core as usize == index);
-            if !findings
-                .require(good, Code::CorePlan, || format!("core {index}: at {} is no core plan for it", boot.plan))
-            {
-                return None;
-            }
-            cores.extend(plan.map(|plan| Core { index, boot: *boot, plan }));
+            cores.push(read_core(view, index, boot, findings)?);
         }
         let mut partitions = Vec::new();
         for (index, entry) in header.partitions.iter().take(header.partition_count as usize).enumerate() {
@@ -236,10 +259,50 @@ impl Contents {
         Some(Self { cores, partitions })
     }
 
-    /// Returns the cores of a partition.
-    pub(crate) fn cores_of(&self, partition: usize) -> impl Iterator<Item = &Core> {
-        self.cores.iter().filter(move |core| core.plan.partition as usize == partition)
+    /// Returns all vCPUs.
+    pub(crate) fn vcpus(&self) -> impl Iterator<Item = &Vcpu> {
+        self.cores.iter().flat_map(|core| &core.vcpus)
     }
+
+    /// Returns the vCPUs of a partition.
+    pub(crate) fn vcpus_of(&self, partition: usize) -> impl Iterator<Item = &Vcpu> {
+        self.vcpus().filter(move |vcpu| vcpu.plan.partition as usize == partition)
+    }
+}
+
+fn read_core(view: &View<'_>, index: usize, boot: &CoreBoot, findings: &mut Findings) -> Option<Core> {
+    let schedule = match boot.schedule.0 {
+        0 => None,
+        _ => Some(read_schedule(view, index, boot, findings)?),
+    };
+    let plans: Vec<PhysicalAddress> = match &schedule {
+        None => vec![boot.plan],
+        Some(plan) => plan.slots.iter().take(plan.slot_count as usize).map(|slot| slot.plan).collect(),
+    };
+    let mut vcpus = Vec::new();
+    for (slot, address) in plans.into_iter().enumerate() {
+        let plan = view.read::<VcpuPlan>(address).filter(|_| in_plan(view, address));
+        let good = plan.is_some_and(|plan| plan.magic == VCPU_PLAN_MAGIC && plan.core as usize == index);
+        if !findings.require(good, Code::VcpuPlan, || format!("core {index}: at {address} is no plan of a vCPU for it"))
+        {
+            return None;
+        }
+        vcpus.extend(plan.map(|plan| Vcpu { core: index, slot, address, plan }));
+    }
+    Some(Core { index, boot: *boot, vcpus, schedule })
+}
+
+fn read_schedule(view: &View<'_>, index: usize, boot: &CoreBoot, findings: &mut Findings) -> Option<SchedulePlan> {
+    let plan = view.read::<SchedulePlan>(boot.schedule).filter(|_| in_plan(view, boot.schedule));
+    let good = plan.is_some_and(|plan| {
+        plan.magic == SCHEDULE_PLAN_MAGIC
+            && (1..=MAX_CORE_VCPUS).contains(&(plan.slot_count as usize))
+            && plan.server_count as usize <= MAX_CORE_SERVERS
+            && plan.window_count as usize <= MAX_CORE_WINDOWS
+            && plan.quantum_count as usize <= MAX_CORE_QUANTA
+    });
+    let reason = || format!("core {index}: at {} is no schedule, or one of its counts is too large", boot.schedule);
+    plan.filter(|_| findings.require(good, Code::Schedule, reason))
 }
 
 /// States whether an address is a page of the plan area.

@@ -4,8 +4,10 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
-    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, WINDOW_UART,
+    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, ROUTE_DEFER, ROUTE_PREEMPT,
+    ROUTE_PRIORITY, WINDOW_UART,
 };
+use bulkhead_abi::schedule::SCHEDULE_ROUND_ROBIN;
 use std::collections::{HashMap, HashSet};
 
 const FIRST_SPI: u32 = 32;
@@ -42,6 +44,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
             });
             last = intid;
             check_kind(partition, interrupt, findings);
+            check_route(contents, partition, interrupt, findings);
             if let Some(word) = words.get_mut(intid as usize / 16).filter(|_| interrupt.edge == 1) {
                 *word |= 2 << (intid % 16 * 2);
             }
@@ -99,6 +102,31 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
             interrupt.intid,
             partition.name(),
             interrupt.pci_function
+        )
+    });
+}
+
+/// Routes matter on shared cores alone, so there they must be possible and elsewhere at least known.
+fn check_route(contents: &Contents, partition: &Partition, interrupt: &InterruptPlan, findings: &mut Findings) {
+    let takes_turns = contents
+        .cores
+        .iter()
+        .any(|core| core.runs(partition.index) && core.schedule.is_some_and(|plan| plan.kind == SCHEDULE_ROUND_ROBIN));
+    let known = match interrupt.route {
+        ROUTE_PRIORITY | ROUTE_DEFER => true,
+        ROUTE_PREEMPT => takes_turns,
+        _ => false,
+    };
+    let limited = interrupt.limit_period_ticks > 0 && (1..=MOST_EVENTS).contains(&interrupt.limit_events);
+    let unlimited = interrupt.limit_period_ticks == 0 && interrupt.limit_events == 0;
+    findings.require(known && (limited || unlimited), Code::InterruptRoute, || {
+        format!(
+            "interrupt {} of partition \"{}\" has route {} and lets {} events act per {} ticks",
+            interrupt.intid,
+            partition.name(),
+            interrupt.route,
+            interrupt.limit_events,
+            interrupt.limit_period_ticks
         )
     });
 }

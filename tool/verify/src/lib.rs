@@ -5,7 +5,8 @@
 //! plan, and refuses the image unless each fact that isolation rests on holds: each physical page is writable by at
 //! most one partition, monitor memory is in nobody's map except declared pages with the declared rights, each core's
 //! monitor maps what record 0001 lists and nothing else, nothing is writable and executable at EL2, registers hold
-//! exactly the confining values, every interrupt has one owner.
+//! exactly the confining values, every interrupt has one owner. On a shared core each vCPU has its own slot with its own plan and
+//! data, and every claim on the core's time is well formed and, where a guest could keep it open, bounded.
 //!
 //! The method is comparison with what must be (module `cover`): a mapping that is not expected is refused even if no
 //! rule names it. The rejected alternative, a list of forbidden things, would let through what its author did not think of.
@@ -29,6 +30,8 @@ mod image;
 mod interrupts;
 mod loading;
 mod management;
+mod schedule;
+mod server;
 mod values;
 mod walk;
 
@@ -56,6 +59,12 @@ pub struct Extent {
     pub guest_writable_bytes: u64,
     /// Interrupts with an owner.
     pub interrupts: usize,
+    /// Cores with a schedule.
+    pub shared_cores: usize,
+    /// vCPUs on them.
+    pub shared_vcpus: usize,
+    /// Servers of these vCPUs.
+    pub servers: usize,
 }
 
 /// The outcome for one image.
@@ -118,11 +127,13 @@ fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
     el2::check(&view, &contents, &maps, &areas, findings);
     guest::check(&view, &contents, &maps, &areas, &ends, findings);
     channel::check(&contents, &ends, findings);
+    schedule::check(&contents, findings);
     interrupts::check(&view, &contents, findings);
     devices::check(&view, &contents, findings);
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
+    let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
     Some(Extent {
         cores: contents.cores.len(),
         partitions: contents.partitions.len(),
@@ -135,6 +146,9 @@ fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
             .filter(|run| run.rights.write)
             .map(|run| run.bytes)
             .sum(),
+        shared_cores: shared().count(),
+        shared_vcpus: shared().map(|core| core.vcpus.len()).sum(),
+        servers: shared().filter_map(|core| core.schedule).map(|plan| plan.server_count as usize).sum(),
         interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
     })
 }

@@ -2,24 +2,32 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
-use crate::image::{Contents, Core, PAGE, Partition, View};
+use crate::image::{Contents, Core, PAGE, Partition, Vcpu, View};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::plan::{
-    CPTR, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS,
-    MAX_RAM_REGIONS, MAX_SEGMENTS, MAX_WINDOWS, MDCR, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART,
-    POLICY_STOP, PartitionPlan, VTCR,
+    CPTR, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MAX_DOORBELLS, MAX_INTERRUPTS,
+    MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS, MAX_SEGMENTS, MAX_WINDOWS, MDCR, MODE_DIRECT, MODE_MAPPED, POLICY_HALT,
+    POLICY_RESTART, POLICY_STOP, PartitionPlan, VTCR,
 };
+use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Checks every core's identity and registers and every partition's words.
 pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
     let mut seen = HashSet::new();
+    let mut vcpus = HashSet::new();
     for core in &contents.cores {
-        check_identity(core, &mut seen, findings);
-        check_registers(core, contents, findings);
+        check_core(core, &mut seen, findings);
+        for vcpu in &core.vcpus {
+            check_identity(core, vcpu, findings);
+            check_registers(core, vcpu, contents, findings);
+            findings.require(vcpus.insert((vcpu.plan.partition, vcpu.plan.vcpu)), Code::VcpuCore, || {
+                format!("vCPU {} of partition {} runs in two places", vcpu.plan.vcpu, vcpu.plan.partition)
+            });
+        }
     }
     for partition in &contents.partitions {
         check_counts(partition, findings);
@@ -32,26 +40,41 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
     findings.require(rest, Code::Leftover, || String::from("the header has cores or partitions past its counts"));
 }
 
-fn check_identity(core: &Core, seen: &mut HashSet<u64>, findings: &mut Findings) {
-    let (boot, plan, index) = (&core.boot, &core.plan, core.index);
-    findings.require(boot.mpidr == plan.mpidr, Code::Mpidr, || {
-        format!("core {index}: the boot record says MPIDR {:#x}, the plan {:#x}", boot.mpidr, plan.mpidr)
-    });
+fn check_core(core: &Core, seen: &mut HashSet<u64>, findings: &mut Findings) {
+    let (boot, index) = (&core.boot, core.index);
     findings.require(seen.insert(boot.mpidr), Code::Mpidr, || {
         format!("core {index}: MPIDR {:#x} belongs to two cores", boot.mpidr)
+    });
+    let first = core.vcpus.first();
+    let same = first.is_some_and(|vcpu| boot.plan == vcpu.address && boot.counters == vcpu.plan.counters);
+    findings.require(same, Code::BootRecord, || {
+        format!("core {index}: the boot record does not name plan and counters of its first vCPU")
+    });
+    let scheduler = if core.schedule.is_some() { SCHEDULER_BYTES } else { 0 };
+    findings.require(boot.data_bytes == core.vcpus.len() as u64 * PAGE + scheduler, Code::BootRecord, || {
+        format!("core {index}: {:#x} bytes of private data do not fit its vCPUs", boot.data_bytes)
+    });
+    let bytes = boot.trace_bytes;
+    findings.require(is_ring(bytes, TRACE_HEADER_BYTES, size_of::<TraceRecord>() as u64), Code::PlanValue, || {
+        format!("core {index}: a trace ring of {bytes} bytes does not hold a power of two of records")
+    });
+}
+
+fn check_identity(core: &Core, vcpu: &Vcpu, findings: &mut Findings) {
+    let (boot, plan, index) = (&core.boot, &vcpu.plan, core.index);
+    findings.require(boot.mpidr == plan.mpidr, Code::Mpidr, || {
+        format!("core {index}: the boot record says MPIDR {:#x}, the plan {:#x}", boot.mpidr, plan.mpidr)
     });
     findings.require(plan.vmpidr == 1 << 31 | u64::from(plan.vcpu), Code::VcpuCore, || {
         format!("core {index}: VMPIDR_EL2 {:#x} does not name vCPU {}", plan.vmpidr, plan.vcpu)
     });
-    let same = boot.counters == plan.counters && boot.trace == plan.trace && boot.trace_bytes == plan.trace_bytes;
-    findings.require(same, Code::BootRecord, || {
-        format!("core {index}: boot record and plan name different counters or trace rings")
+    findings.require(boot.trace == plan.trace && boot.trace_bytes == plan.trace_bytes, Code::BootRecord, || {
+        format!("core {index}: boot record and plan name different trace rings")
     });
-    findings.require(
-        is_ring(plan.trace_bytes, TRACE_HEADER_BYTES, size_of::<TraceRecord>() as u64),
-        Code::PlanValue,
-        || format!("core {index}: a trace ring of {} bytes does not hold a power of two of records", plan.trace_bytes),
-    );
+    let placed = plan.schedule == boot.schedule && plan.slot as usize == vcpu.slot && plan.reserved == 0;
+    findings.require(placed, Code::Slot, || {
+        format!("core {index}: the vCPU in slot {} believes in slot {} of {}", vcpu.slot, plan.slot, plan.schedule)
+    });
 }
 
 /// States whether a ring has a header and a power of two of entries.
@@ -61,11 +84,15 @@ fn is_ring(bytes: u64, header_bytes: u64, entry_bytes: u64) -> bool {
         .is_some_and(|rest| rest % entry_bytes == 0 && (rest / entry_bytes).is_power_of_two())
 }
 
-fn check_registers(core: &Core, contents: &Contents, findings: &mut Findings) {
-    let (plan, index) = (&core.plan, core.index);
-    let hcr = if plan.mode == MODE_DIRECT { HCR_DIRECT } else { HCR_MAPPED };
+fn check_registers(core: &Core, vcpu: &Vcpu, contents: &Contents, findings: &mut Findings) {
+    let (plan, index) = (&vcpu.plan, core.index);
+    let hcr = match (core.schedule.is_some(), plan.mode) {
+        (true, _) => HCR_SHARED,
+        (false, MODE_DIRECT) => HCR_DIRECT,
+        (false, _) => HCR_MAPPED,
+    };
     findings.require(plan.hcr == hcr, Code::Hcr, || {
-        format!("core {index}: HCR_EL2 is {:#x}, its mode needs {hcr:#x}", plan.hcr)
+        format!("core {index}: HCR_EL2 is {:#x}, its mode and core need {hcr:#x}", plan.hcr)
     });
     findings.require(plan.vtcr == VTCR, Code::Vtcr, || {
         format!("core {index}: VTCR_EL2 is {:#x}, the tables need {VTCR:#x}", plan.vtcr)
@@ -110,8 +137,17 @@ fn check_registers(core: &Core, contents: &Contents, findings: &mut Findings) {
             partition.name()
         )
     });
+    check_counters(vcpu, partition, findings);
     findings.require(plan.uart.0 % PAGE == 0, Code::PlanValue, || {
         format!("core {index}: the UART at {} is not a page", plan.uart)
+    });
+}
+
+fn check_counters(vcpu: &Vcpu, partition: &Partition, findings: &mut Findings) {
+    let (plan, index) = (&vcpu.plan, vcpu.core);
+    let counters = partition.entry.vcpu_counters.get(plan.vcpu as usize).copied().unwrap_or_default();
+    findings.require(plan.counters == counters && counters.0 != 0, Code::BootRecord, || {
+        format!("core {index}: its counters are not those of vCPU {} of partition \"{}\"", plan.vcpu, partition.name())
     });
 }
 
@@ -160,23 +196,35 @@ fn leftovers(plan: &PartitionPlan) -> bool {
 
 fn check_vcpus(partition: &Partition, contents: &Contents, findings: &mut Findings) {
     let plan = &partition.plan;
-    let cores = contents.cores_of(partition.index).count();
-    findings.require(cores == plan.vcpu_count as usize, Code::VcpuCore, || {
-        format!("partition \"{}\" has {} vCPUs but {cores} cores", partition.name(), plan.vcpu_count)
+    let count = contents.vcpus_of(partition.index).count();
+    findings.require(count == plan.vcpu_count as usize, Code::VcpuCore, || {
+        format!("partition \"{}\" has {} vCPUs but {count} run somewhere", partition.name(), plan.vcpu_count)
     });
+    let mut shared = 0;
     for (vcpu, (mpidr, core)) in plan.vcpu_mpidr.iter().zip(plan.vcpu_core).take(plan.vcpu_count as usize).enumerate() {
-        let runs = contents.cores.get(core as usize).is_some_and(|core| {
-            core.plan.partition as usize == partition.index
-                && core.plan.vcpu as usize == vcpu
-                && core.plan.mpidr == *mpidr
-        });
+        let core_of = contents.cores.get(core as usize);
+        let runs = contents
+            .vcpus_of(partition.index)
+            .any(|one| one.core == core as usize && one.plan.vcpu as usize == vcpu && one.plan.mpidr == *mpidr);
         findings.require(runs, Code::VcpuCore, || {
             format!(
                 "vCPU {vcpu} of partition \"{}\" names core {core} with MPIDR {mpidr:#x}, which does not run it",
                 partition.name()
             )
         });
+        shared |= u32::from(core_of.is_some_and(|core| core.schedule.is_some())) << vcpu;
     }
+    findings.require(plan.shared_vcpus == shared, Code::SharedVcpus, || {
+        format!(
+            "partition \"{}\" says that vCPUs {:#b} are on shared cores, but {shared:#b} are",
+            partition.name(),
+            plan.shared_vcpus
+        )
+    });
+    let rest = partition.entry.vcpu_counters.iter().skip(plan.vcpu_count as usize).all(is_zero);
+    findings.require(rest, Code::Leftover, || {
+        format!("partition \"{}\" has counters of vCPUs that it does not have", partition.name())
+    });
 }
 
 fn check_words(partition: &Partition, findings: &mut Findings) {
@@ -208,5 +256,4 @@ fn check_words(partition: &Partition, findings: &mut Findings) {
     findings.require(console_bytes == 0 || is_ring(console_bytes, CONSOLE_HEADER_BYTES, 8), Code::PlanValue, || {
         format!("partition \"{name}\": a console ring of {console_bytes} bytes does not hold a power of two of entries")
     });
-    findings.require(plan.reserved == 0, Code::PlanValue, || format!("partition \"{name}\" sets a reserved word"));
 }

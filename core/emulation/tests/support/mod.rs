@@ -18,7 +18,7 @@ pub(crate) fn plan(intids: &[u32]) -> PartitionPlan {
     plan.vcpu_mpidr[0] = 0x8000_0002;
     plan.vcpu_mpidr[1] = 0x8000_0101;
     for (slot, intid) in plan.interrupts.iter_mut().zip(intids) {
-        *slot = InterruptPlan { intid: *intid, kind: INTERRUPT_DEVICE, edge: 0, pci_function: 0 };
+        *slot = InterruptPlan { intid: *intid, kind: INTERRUPT_DEVICE, edge: 0, ..InterruptPlan::default() };
     }
     plan.interrupt_count = intids.len() as u32;
     plan.highest_intid = intids.iter().copied().max().unwrap_or(31);

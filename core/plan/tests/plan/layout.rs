@@ -9,7 +9,8 @@ use zerocopy::FromBytes;
 fn one_native_partition_is_planned() {
     let system = samples::system(vec![samples::native("solo", &[0])], vec![]);
     let plan = plan(&system, &samples::monitor()).unwrap();
-    assert_eq!(plan.cores.len(), 1);
+    assert_eq!(plan.vcpus.len(), 1);
+    assert_eq!(plan.schedules, [None], "nobody shares");
     assert_eq!(plan.header.core_count, 1);
     assert_eq!(plan.header.text_bytes, 3 * 4096, "10,000 bytes are three pages");
     let header_at = (plan.header.text_bytes + plan.header.rodata_bytes) as usize;
@@ -30,8 +31,8 @@ fn areas_never_overlap() {
 fn demo_is_planned_with_one_plan_per_core() {
     let plan = plan(&samples::demo(), &samples::monitor()).unwrap();
     assert_eq!(
-        plan.cores.iter().map(|core| (core.partition, core.vcpu)).collect::<Vec<_>>(),
-        [(0, 0), (1, 0), (2, 0), (2, 1), (3, 0)]
+        plan.vcpus.iter().flatten().map(|vcpu| (vcpu.core, vcpu.partition, vcpu.vcpu)).collect::<Vec<_>>(),
+        [(0, 0, 0), (1, 1, 0), (2, 2, 0), (3, 2, 1), (4, 3, 0)]
     );
     let linux = &plan.partitions[2].plan;
     assert_eq!(linux.pci_count, 4, "management, telemetry, orders, noise");

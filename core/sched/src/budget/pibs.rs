@@ -162,6 +162,11 @@ impl Pibs {
         self.clients.get(self.leading).map_or(u8::MAX, |client| client.priority)
     }
 
+    /// Every priority that the server can have.
+    pub(crate) fn priorities(&self) -> impl Iterator<Item = u8> + '_ {
+        self.clients.iter().take(self.client_count).map(|client| client.priority)
+    }
+
     /// The most important priority that the server can ever have.
     #[must_use]
     pub fn best_priority(&self) -> u8 {

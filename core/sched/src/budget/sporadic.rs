@@ -16,7 +16,7 @@
 //! Rejected: the published POSIX rule (one activation time, overrun forgiven), which lets the budget grow without end
 //! (SS-06) and returns budget early (SS-05); a list that drops what does not fit (SS-08), instead of delaying it.
 
-use super::{BudgetError, BudgetRule, check_budget};
+use super::{BudgetError, BudgetRule, END_OF_TIME_TICKS, check_budget};
 
 /// Most chunks of one server. A power of two, so that the ring's index is a mask.
 pub const MAX_CHUNKS: usize = 16;
@@ -95,12 +95,20 @@ pub enum Mutant {
 }
 
 /// A sporadic server's state.
+///
+/// The oldest chunk is kept apart from the ring of the others: nearly every question is about it alone, and a place that
+/// is known when the program is compiled costs no index.
 #[derive(Clone, Debug)]
 pub struct Sporadic {
+    head: Chunk,
+    /// Chunks in the ring, without the head.
+    followers: u8,
+    /// Where the ring begins.
+    first: u8,
+    /// How far in the past the head's date may be when the owner gets the core, before the lag clamp acts.
+    slack_ticks: u64,
     parameters: SporadicParameters,
     ring: [Chunk; MAX_CHUNKS],
-    head: usize,
-    length: usize,
     #[cfg(feature = "mutants")]
     mutant: Mutant,
 }
@@ -130,15 +138,16 @@ impl Sporadic {
         if parameters.smallest_chunk_ticks == 0 || parameters.smallest_chunk_ticks > parameters.budget_ticks {
             return Err(BudgetError::SmallestChunk);
         }
-        let mut ring = [Chunk::default(); MAX_CHUNKS];
-        if let Some(first) = ring.first_mut() {
-            *first = Chunk { date_ticks: start_ticks, amount_ticks: parameters.budget_ticks };
-        }
         Ok(Self {
+            head: Chunk { date_ticks: start_ticks, amount_ticks: parameters.budget_ticks },
+            followers: 0,
+            first: 0,
+            slack_ticks: match (parameters.anchor, parameters.lag_clamp) {
+                (Anchor::Eligible, true) => parameters.period_ticks.saturating_sub(parameters.budget_ticks),
+                _ => END_OF_TIME_TICKS / 2,
+            },
             parameters,
-            ring,
-            head: 0,
-            length: 1,
+            ring: [Chunk::default(); MAX_CHUNKS],
             #[cfg(feature = "mutants")]
             mutant: Mutant::None,
         })
@@ -154,7 +163,7 @@ impl Sporadic {
 
     /// The chunks, oldest first.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
-        (0..self.length).map(|position| self.at(position))
+        core::iter::once(self.head).chain((0..self.followers).map(|position| self.follower(position)))
     }
 
     /// The parameters it was made with.
@@ -163,76 +172,138 @@ impl Sporadic {
         &self.parameters
     }
 
-    #[inline]
-    fn at(&self, position: usize) -> Chunk {
-        self.ring.get(self.head.wrapping_add(position) & INDEX_MASK).copied().unwrap_or_default()
+    /// Gives the server other parameters at `now`, keeping what it has used in mind: a change of criticality modes
+    /// (`real-time.md` 4.6). The head keeps its date and at most the new budget; the rest of the new budget comes one new period
+    /// later, so no window of the shorter period holds more than the larger budget.
+    ///
+    /// # Errors
+    ///
+    /// When the parameters contradict each other ([`BudgetError`]). The server is as before then.
+    pub fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Result<(), BudgetError> {
+        let mut changed = Self::new(parameters, now)?;
+        let amount_ticks = self.head.amount_ticks.min(parameters.budget_ticks);
+        changed.head = Chunk { date_ticks: self.head.date_ticks, amount_ticks };
+        let rest_ticks = parameters.budget_ticks.saturating_sub(amount_ticks);
+        if rest_ticks > 0 {
+            // From the date at which the head can really be used, not from one long ago.
+            let from_ticks = self.head.date_ticks.max(now);
+            changed.give_back(from_ticks.saturating_add(parameters.period_ticks), rest_ticks);
+        }
+        changed.remove_sliver();
+        #[cfg(feature = "mutants")]
+        {
+            changed.mutant = self.mutant;
+        }
+        *self = changed;
+        Ok(())
     }
 
     #[inline]
-    fn put(&mut self, position: usize, chunk: Chunk) {
-        if let Some(place) = self.ring.get_mut(self.head.wrapping_add(position) & INDEX_MASK) {
+    fn place(&self, position: u8) -> usize {
+        usize::from(self.first.wrapping_add(position)) & INDEX_MASK
+    }
+
+    #[inline]
+    fn follower(&self, position: u8) -> Chunk {
+        self.ring.get(self.place(position)).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn put(&mut self, position: u8, chunk: Chunk) {
+        if let Some(place) = self.ring.get_mut(usize::from(self.first.wrapping_add(position)) & INDEX_MASK) {
             *place = chunk;
         }
     }
 
+    /// The next chunk becomes the head.
     #[inline]
     fn pop(&mut self) {
-        self.head = self.head.wrapping_add(1) & INDEX_MASK;
-        self.length = self.length.saturating_sub(1);
+        self.head = self.follower(0);
+        self.first = self.first.wrapping_add(1);
+        self.followers = self.followers.wrapping_sub(1);
     }
 
     #[inline]
-    fn last(&self) -> usize {
-        self.length.saturating_sub(1)
+    fn last(&self) -> Chunk {
+        if self.followers == 0 { self.head } else { self.follower(self.followers.wrapping_sub(1)) }
+    }
+
+    #[inline]
+    fn put_last(&mut self, chunk: Chunk) {
+        if self.followers == 0 {
+            self.head = chunk;
+        } else {
+            self.put(self.followers.wrapping_sub(1), chunk);
+        }
     }
 
     /// Forfeits the credit for time that nobody asked for: a head that is due is dated now.
+    #[inline(always)]
     fn reanchor(&mut self, now: u64) {
-        let mut first = self.at(0);
-        if first.date_ticks > now {
+        if self.head.date_ticks > now {
             return;
         }
-        first.date_ticks = now;
-        while self.length > 1 {
-            let next = self.at(1);
-            if next.date_ticks > first.end_ticks() && !mutated!(self, MergeFutureChunks) {
+        self.head.date_ticks = now;
+        while self.followers > 0 {
+            let next = self.follower(0);
+            if next.date_ticks > self.head.end_ticks() && !mutated!(self, MergeFutureChunks) {
                 break;
             }
-            first.amount_ticks = first.amount_ticks.saturating_add(next.amount_ticks);
+            let head = self.head;
             self.pop();
+            self.head = Chunk { amount_ticks: head.amount_ticks.saturating_add(next.amount_ticks), ..head };
         }
-        self.put(0, first);
     }
 
     /// Dates no chunk earlier than "now + the work up to and including it - the period", so that what replaces it is not
     /// due before it can have run (`real-time.md` 2.1.3).
+    ///
+    /// The chunks are disjoint, so a chunk begins no earlier than the head and all the work in front of it. Nothing has to
+    /// move, then, while the head's date is at most "the period - the budget" ago, which is the case in a system whose
+    /// response times hold (P5b).
+    #[inline]
     fn lag_clamp(&mut self, now: u64) {
-        let mut done_ticks = 0u64;
-        let mut end_ticks = None;
-        for position in 0..self.length {
-            let mut chunk = self.at(position);
-            if end_ticks.is_none() && chunk.date_ticks > now {
-                return;
-            }
+        if self.lags(now) {
+            self.clamp_every_chunk(now);
+        }
+    }
+
+    #[inline(always)]
+    const fn lags(&self, now: u64) -> bool {
+        self.head.date_ticks.wrapping_add(self.slack_ticks) < now
+    }
+
+    #[cold]
+    fn clamp_every_chunk(&mut self, now: u64) {
+        let clamped = |chunk: Chunk, done_ticks: u64, end_ticks: u64, period_ticks: u64| {
+            let earliest = now.saturating_add(done_ticks).saturating_sub(period_ticks);
+            Chunk { date_ticks: chunk.date_ticks.max(earliest).max(end_ticks), ..chunk }
+        };
+        let period_ticks = self.parameters.period_ticks;
+        let mut done_ticks = self.head.amount_ticks;
+        self.head = clamped(self.head, done_ticks, 0, period_ticks);
+        let mut end_ticks = self.head.end_ticks();
+        for position in 0..self.followers {
+            let chunk = self.follower(position);
             done_ticks = done_ticks.saturating_add(chunk.amount_ticks);
-            let earliest = now.saturating_add(done_ticks).saturating_sub(self.parameters.period_ticks);
-            chunk.date_ticks = chunk.date_ticks.max(earliest).max(end_ticks.unwrap_or(0));
-            end_ticks = Some(chunk.end_ticks());
+            let chunk = clamped(chunk, done_ticks, end_ticks, period_ticks);
+            end_ticks = chunk.end_ticks();
             self.put(position, chunk);
         }
     }
 
     /// Lets `amount` be used again from `date` on. Nothing moves earlier: a part joins the last chunk only when it is due
     /// by the time that chunk is used up, and when the ring is full the last chunk is delayed to join the part.
+    #[inline]
     fn give_back(&mut self, date_ticks: u64, amount_ticks: u64) {
         let date_ticks = if mutated!(self, PeriodOneShort) { date_ticks.saturating_sub(1) } else { date_ticks };
-        let mut last = self.at(self.last());
+        let mut last = self.last();
         let touches = last.end_ticks() >= date_ticks;
-        if touches || mutated!(self, WholeBudgetAtOnce) && last.date_ticks > self.at(0).date_ticks {
+        if touches || mutated!(self, WholeBudgetAtOnce) && last.date_ticks > self.head.date_ticks {
             last.amount_ticks = last.amount_ticks.saturating_add(amount_ticks);
-        } else if self.length < usize::from(self.parameters.chunks) {
-            self.put(self.length, Chunk { date_ticks, amount_ticks });
-            self.length = self.length.saturating_add(1);
+        } else if self.followers.wrapping_add(1) < self.parameters.chunks {
+            self.put(self.followers, Chunk { date_ticks, amount_ticks });
+            self.followers = self.followers.wrapping_add(1);
             return;
         } else {
             if mutated!(self, DropWhenFull) {
@@ -243,7 +314,66 @@ impl Sporadic {
             }
             last.amount_ticks = last.amount_ticks.saturating_add(amount_ticks);
         }
-        self.put(self.last(), last);
+        self.put_last(last);
+    }
+
+    /// The usual charge, and the one on the path of an interrupt: less than the head, what remains is no sliver, and the
+    /// part finds room. Returns false, and does nothing, when it is another one.
+    #[inline(always)]
+    pub(crate) fn charge_within_head(&mut self, used_ticks: u64) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.mutant != Mutant::None {
+            return false;
+        }
+        let Chunk { date_ticks, amount_ticks } = self.head;
+        let rest_ticks = amount_ticks.wrapping_sub(used_ticks);
+        if used_ticks >= amount_ticks || rest_ticks < self.parameters.smallest_chunk_ticks {
+            return false;
+        }
+        // Dates stay below the end of time, so that these sums cannot wrap.
+        let head = Chunk { date_ticks: date_ticks.wrapping_add(used_ticks), amount_ticks: rest_ticks };
+        let again =
+            Chunk { date_ticks: date_ticks.wrapping_add(self.parameters.period_ticks), amount_ticks: used_ticks };
+        if self.followers > 0 {
+            let place = self.place(self.followers.wrapping_sub(1));
+            if let Some(last) = self.ring.get_mut(place)
+                && last.date_ticks.wrapping_add(last.amount_ticks) >= again.date_ticks
+            {
+                last.amount_ticks = last.amount_ticks.wrapping_add(used_ticks);
+                self.head = head;
+                return true;
+            }
+        } else if head.date_ticks.wrapping_add(rest_ticks) >= again.date_ticks {
+            // Only when the budget is the period.
+            return false;
+        }
+        if self.followers.wrapping_add(1) >= self.parameters.chunks {
+            return false;
+        }
+        self.head = head;
+        self.put(self.followers, again);
+        self.followers = self.followers.wrapping_add(1);
+        true
+    }
+
+    /// [`BudgetRule::dispatch`], in the usual case. Returns false, and does nothing, when the lag clamp has to act.
+    #[inline(always)]
+    pub(crate) fn dispatch_without_lag(&mut self, now: u64) -> bool {
+        #[cfg(feature = "mutants")]
+        if self.mutant != Mutant::None {
+            return false;
+        }
+        if self.parameters.anchor == Anchor::Dispatch {
+            self.reanchor(now);
+            return true;
+        }
+        !self.lags(now)
+    }
+
+    /// What is usable in one piece, for a caller that knows that it is due.
+    #[inline(always)]
+    pub(crate) const fn due_ticks(&self) -> u64 {
+        self.head.amount_ticks
     }
 
     /// Takes whole rounds of a long overrun in one step: consuming the complete budget once moves every chunk by one
@@ -252,35 +382,30 @@ impl Sporadic {
     /// steps. So the work of one charge is bounded by the ring, however late the caller was.
     fn skip_rounds(&mut self, used_ticks: u64) -> u64 {
         let budget_ticks = self.parameters.budget_ticks;
-        let horizon_ticks = self.at(0).date_ticks.saturating_add(self.parameters.period_ticks);
-        if used_ticks < budget_ticks.saturating_mul(2) || self.at(self.last()).end_ticks() > horizon_ticks {
+        let horizon_ticks = self.head.date_ticks.saturating_add(self.parameters.period_ticks);
+        if used_ticks < budget_ticks.saturating_mul(2) || self.last().end_ticks() > horizon_ticks {
             return used_ticks;
         }
         let rounds = used_ticks.checked_div(budget_ticks).unwrap_or(0).saturating_sub(1);
         let shift = rounds.saturating_mul(self.parameters.period_ticks);
-        for position in 0..self.length {
-            let chunk = self.at(position);
+        self.head.date_ticks = self.head.date_ticks.saturating_add(shift);
+        for position in 0..self.followers {
+            let chunk = self.follower(position);
             self.put(position, Chunk { date_ticks: chunk.date_ticks.saturating_add(shift), ..chunk });
         }
         used_ticks.saturating_sub(rounds.saturating_mul(budget_ticks))
     }
 
     /// Gives a head that is too small to pay for its own kernel passage to the next chunk, earlier by as much.
+    #[inline]
     fn remove_sliver(&mut self) {
-        while self.length > 1 {
-            let sliver = self.at(0);
-            if sliver.amount_ticks >= self.parameters.smallest_chunk_ticks {
-                return;
-            }
-            let next = self.at(1);
+        while self.followers > 0 && self.head.amount_ticks < self.parameters.smallest_chunk_ticks {
+            let sliver_ticks = self.head.amount_ticks;
             self.pop();
-            self.put(
-                0,
-                Chunk {
-                    date_ticks: next.date_ticks.saturating_sub(sliver.amount_ticks),
-                    amount_ticks: next.amount_ticks.saturating_add(sliver.amount_ticks),
-                },
-            );
+            self.head = Chunk {
+                date_ticks: self.head.date_ticks.saturating_sub(sliver_ticks),
+                amount_ticks: self.head.amount_ticks.saturating_add(sliver_ticks),
+            };
         }
     }
 }
@@ -288,13 +413,15 @@ impl Sporadic {
 impl BudgetRule for Sporadic {
     #[inline]
     fn capacity_ticks(&mut self, now: u64) -> u64 {
-        let head = self.at(0);
-        if head.date_ticks <= now { head.amount_ticks } else { 0 }
+        if self.head.date_ticks <= now { self.head.amount_ticks } else { 0 }
     }
 
     #[inline]
     fn next_event_ticks(&mut self, now: u64) -> Option<u64> {
-        self.chunks().map(|chunk| chunk.date_ticks).find(|date| *date > now)
+        if self.head.date_ticks > now {
+            return Some(self.head.date_ticks);
+        }
+        (0..self.followers).map(|position| self.follower(position).date_ticks).find(|date| *date > now)
     }
 
     #[inline]
@@ -320,27 +447,29 @@ impl BudgetRule for Sporadic {
 
     #[cfg_attr(not(feature = "mutants"), allow(unused_variables))]
     fn charge(&mut self, now: u64, used_ticks: u64) {
+        if self.charge_within_head(used_ticks) {
+            return;
+        }
         let period_ticks = self.parameters.period_ticks;
         let clamp = mutated!(self, ClampOverrun);
-        let mut left_ticks = if clamp { used_ticks.min(self.at(0).amount_ticks) } else { used_ticks };
+        let mut left_ticks = if clamp { used_ticks.min(self.head.amount_ticks) } else { used_ticks };
         while left_ticks > 0 {
             left_ticks = self.skip_rounds(left_ticks);
-            let head = self.at(0);
+            let head = self.head;
             let date_ticks = if mutated!(self, DateAtEndOfRun) { now } else { head.date_ticks };
             let again_ticks = date_ticks.saturating_add(period_ticks);
             if left_ticks < head.amount_ticks {
-                let rest = Chunk {
+                self.head = Chunk {
                     date_ticks: head.date_ticks.saturating_add(left_ticks),
                     amount_ticks: head.amount_ticks.saturating_sub(left_ticks),
                 };
-                self.put(0, rest);
                 self.give_back(again_ticks, left_ticks);
                 break;
             }
             left_ticks = left_ticks.saturating_sub(head.amount_ticks);
-            if self.length == 1 {
+            if self.followers == 0 {
                 let early = u64::from(mutated!(self, PeriodOneShort));
-                self.put(0, Chunk { date_ticks: again_ticks.saturating_sub(early), ..head });
+                self.head = Chunk { date_ticks: again_ticks.saturating_sub(early), ..head };
             } else {
                 self.pop();
                 self.give_back(again_ticks, head.amount_ticks);

@@ -1,59 +1,161 @@
 //! What is reported to a core: time passes, vCPUs wake and block, interrupts become pending.
 
-use super::{Core, Usage};
+use super::{Core, Members, Running, bit};
 use crate::budget::{Budget, BudgetRule};
-use crate::server::{Gate, OnEmpty};
+use crate::server::OnEmpty;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Time has passed until `now`: charges whoever ran, opens and closes windows, brings back what is due.
     ///
     /// Every other report does this first, so a caller needs it only to bring the accounts up to date.
+    #[inline]
     pub fn advance(&mut self, now: u64) {
+        if !self.advance_within_budget(now) {
+            self.advance_otherwise(now);
+        }
+    }
+
+    /// As [`Self::advance`], when [`Self::advance_within_budget`] has just refused: because something falls due, or because of
+    /// the charge.
+    #[inline(always)]
+    pub(super) fn advance_otherwise(&mut self, now: u64) {
+        if now >= self.quiet_until_ticks {
+            self.advance_to_dates(now);
+        } else {
+            self.advance_charging(now);
+        }
+    }
+
+    #[inline(never)]
+    fn advance_charging(&mut self, now: u64) {
+        let used_ticks = now.wrapping_sub(self.now_ticks);
+        self.now_ticks = now;
+        self.charge_running(now, used_ticks);
+    }
+
+    /// Budgets come back to servers of the usual kind, and the budget of whoever ran lasts. Anything else is left for
+    /// [`Self::advance_in_full`]; so this has no calls either.
+    #[inline(never)]
+    fn advance_to_dates(&mut self, now: u64) {
+        if now < self.window.until_ticks && self.charge_simple(now.wrapping_sub(self.now_ticks)) {
+            self.now_ticks = now;
+            loop {
+                let Some(slot) = self.dates.due(now) else {
+                    self.note_dates();
+                    return;
+                };
+                if self.simple & bit(slot) == 0 {
+                    break;
+                }
+                self.replenish(slot);
+            }
+        }
+        self.advance_in_full(now);
+    }
+
+    /// As [`Self::advance`], in the usual case: nothing falls due and the budget lasts. Returns false, and does nothing,
+    /// in any other. It has no calls, so that the path of an interrupt saves no registers for one.
+    #[inline(always)]
+    pub(super) fn advance_within_budget(&mut self, now: u64) -> bool {
+        // Within an instant nothing more can fall due: dates and boundaries are later than the instant they were set at.
+        if now <= self.now_ticks {
+            return true;
+        }
+        let used_ticks = now.wrapping_sub(self.now_ticks);
+        if now >= self.quiet_until_ticks {
+            return false;
+        }
+        let charged = self.charge_simple(used_ticks);
+        if charged {
+            self.now_ticks = now;
+        }
+        charged
+    }
+
+    /// Charges whoever runs, if that is the usual case. Returns false, and does nothing, in any other.
+    #[inline(always)]
+    fn charge_simple(&mut self, used_ticks: u64) -> bool {
+        let running = self.running;
+        if running == Running::IDLE {
+            self.idle_ticks = self.idle_ticks.wrapping_add(used_ticks);
+            return true;
+        }
+        if self.simple & bit(running.slot()) == 0 {
+            return false;
+        }
+        let Some(entry) = self.entries.get_mut(usize::from(running.slot()) % SERVERS) else {
+            return false;
+        };
+        if running.is_background() {
+            entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
+            return true;
+        }
+        let charged = match &mut entry.server.budget {
+            Budget::Sporadic(rule) => rule.charge_within_head(used_ticks),
+            Budget::Unlimited => true,
+            _ => false,
+        };
+        if charged {
+            entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
+        }
+        charged
+    }
+
+    #[inline(never)]
+    fn advance_in_full(&mut self, now: u64) {
         let used_ticks = now.saturating_sub(self.now_ticks);
         self.now_ticks = now;
-        if used_ticks > 0 {
+        if used_ticks > 0 && !self.charge_simple(used_ticks) {
             self.charge_running(now, used_ticks);
         }
-        if self.table.is_some() && now >= self.window.until_ticks {
+        if now >= self.window.until_ticks {
             self.enter_window(now);
         }
         while let Some(slot) = self.dates.due(now) {
-            self.refresh(slot, now);
+            self.place(slot, now);
         }
     }
 
     fn charge_running(&mut self, now: u64, used_ticks: u64) {
-        let Some(running) = self.running else {
-            self.idle_ticks = self.idle_ticks.saturating_add(used_ticks);
+        let running = self.running;
+        if self.takes_turns(running.level()) {
+            self.end_turn(running.level(), running.slot(), used_ticks);
+        }
+        let Some(entry) = self.entry_mut(running.slot()) else {
             return;
         };
-        if let Some(entry) = self.entry_mut(running.slot) {
-            let Usage { budgeted_ticks, background_ticks } = &mut entry.usage;
-            let account = if running.background { background_ticks } else { budgeted_ticks };
-            *account = account.saturating_add(used_ticks);
+        if running.is_background() {
+            entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
+        } else {
+            entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
+            self.charge_budget(running.slot(), now, used_ticks);
         }
-        self.end_turn(running.level, running.slot, used_ticks);
-        if running.background {
-            return;
-        }
-        let payer = self.payer(running.slot);
+    }
+
+    /// The charge that may leave the budget empty, or that others feel.
+    #[inline]
+    fn charge_budget(&mut self, slot: u8, now: u64, used_ticks: u64) {
         let mut empty = false;
-        if let Some(budget) = self.budget_mut(payer) {
+        if let Some(budget) = self.budget_of(slot) {
             budget.charge(now, used_ticks);
             empty = budget.capacity_ticks(now) == 0;
         }
-        if empty && self.entry(running.slot).is_some_and(|entry| entry.server.on_empty == OnEmpty::Notify) {
-            self.overruns |= 1u64.wrapping_shl(u32::from(running.slot));
+        if empty {
+            self.exhausted |= bit(slot);
+            if self.entry(slot).is_some_and(|entry| entry.server.on_empty == OnEmpty::Notify) {
+                self.overruns |= bit(slot);
+            }
         }
-        self.refresh(running.slot, now);
-        if payer != running.slot {
-            self.refresh(payer, now);
+        if self.entry(slot).is_some_and(|entry| entry.shares) {
+            self.place_spenders(slot, now);
+        } else {
+            self.place(slot, now);
         }
     }
 
     /// Uses up the turn of a priority with a quantum. At its end the server goes to the back of its queue.
     fn end_turn(&mut self, level: u8, slot: u8, used_ticks: u64) {
-        let Some(turn) = self.turns.get_mut(usize::from(level)).filter(|turn| turn.quantum_ticks > 0) else {
+        let Some(turn) = self.turn_mut(level) else {
             return;
         };
         turn.left_ticks = turn.left_ticks.saturating_sub(used_ticks);
@@ -66,56 +168,88 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn enter_window(&mut self, now: u64) {
         if let Some(table) = &self.table {
             self.window = table.slot(now);
         }
-        for slot in self.slots() {
-            if self.entry(slot).is_some_and(|entry| matches!(entry.server.gate, Gate::Window(_))) {
-                self.refresh(slot, now);
-            }
-        }
+        self.note_dates();
+        let ready = Members(self.window_gated).filter(|slot| self.is_awake(*slot)).fold(0, |set, slot| set | bit(slot));
+        self.refresh(ready, now);
     }
 
-    fn slots(&self) -> core::ops::Range<u8> {
-        0..u8::try_from(self.count).unwrap_or(0)
-    }
-
-    fn refresh_vcpu(&mut self, vcpu: u8, now: u64) {
-        for slot in self.slots() {
-            if self.entry(slot).is_some_and(|entry| entry.vcpu == vcpu) {
-                self.refresh(slot, now);
-            }
-        }
-    }
-
-    fn set_ready(&mut self, now: u64, vcpu: u8, ready: bool) {
-        self.advance(now);
-        let changed = self.vcpus.get_mut(usize::from(vcpu)).filter(|state| state.ready != ready);
-        if let Some(state) = changed {
-            state.ready = ready;
-            self.refresh_vcpu(vcpu, now);
-        }
+    fn is_awake(&self, slot: u8) -> bool {
+        self.entry(slot).is_some_and(|entry| self.awake & bit(entry.vcpu) != 0)
     }
 
     /// The vCPU has something to do.
+    #[inline]
     pub fn wake(&mut self, now: u64, vcpu: u8) {
-        self.set_ready(now, vcpu, true);
+        if self.advance_within_budget(now) {
+            self.rouse(now, vcpu);
+        } else {
+            self.wake_in_full(now, vcpu);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_in_full(&mut self, now: u64, vcpu: u8) {
+        self.advance_otherwise(now);
+        self.rouse(now, vcpu);
+    }
+
+    #[inline(always)]
+    fn rouse(&mut self, now: u64, vcpu: u8) {
+        let Some(servers) = self.servers_of.get(usize::from(vcpu)).copied() else {
+            return;
+        };
+        if self.awake & bit(vcpu) == 0 {
+            self.awake |= bit(vcpu);
+            self.open_all(servers, now);
+        }
     }
 
     /// The vCPU has nothing to do.
+    #[inline]
     pub fn block(&mut self, now: u64, vcpu: u8) {
-        self.set_ready(now, vcpu, false);
+        self.advance(now);
+        let Some(servers) = self.servers_of.get(usize::from(vcpu)).copied() else {
+            return;
+        };
+        self.awake &= !bit(vcpu);
+        self.close(servers & self.asking, now);
     }
 
     /// The interrupt sources that are pending or active at the vCPU are now these. Opens and closes
-    /// [`Gate::InterruptPending`]. It does not wake the vCPU.
+    /// [`crate::server::Gate::InterruptPending`]. It does not wake the vCPU.
+    #[inline]
     pub fn set_pending(&mut self, now: u64, vcpu: u8, sources: u64) {
-        self.advance(now);
-        let changed = self.vcpus.get_mut(usize::from(vcpu)).filter(|state| state.pending != sources);
-        if let Some(state) = changed {
-            state.pending = sources;
-            self.refresh_vcpu(vcpu, now);
+        if self.advance_within_budget(now) {
+            self.note_pending(now, vcpu, sources);
+        } else {
+            self.set_pending_in_full(now, vcpu, sources);
+        }
+    }
+
+    #[inline(never)]
+    fn set_pending_in_full(&mut self, now: u64, vcpu: u8, sources: u64) {
+        self.advance_otherwise(now);
+        self.note_pending(now, vcpu, sources);
+    }
+
+    #[inline(always)]
+    fn note_pending(&mut self, now: u64, vcpu: u8, sources: u64) {
+        let (Some(pending), Some(servers)) =
+            (self.pending.get_mut(usize::from(vcpu)), self.servers_of.get(usize::from(vcpu)))
+        else {
+            return;
+        };
+        let gated = servers & self.interrupt_gated;
+        if *pending != sources {
+            *pending = sources;
+            if self.awake & bit(vcpu) != 0 {
+                self.refresh(gated, now);
+            }
         }
     }
 
@@ -123,33 +257,43 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// no such client.
     pub fn request(&mut self, now: u64, slot: u8, client: usize) -> bool {
         self.advance(now);
-        let Some(Budget::Pibs(rule)) = self.budget_mut(slot) else {
+        let Some(Budget::Pibs(rule)) = self.entry_mut(slot).map(|entry| &mut entry.server.budget) else {
             return false;
         };
-        let accepted = rule.request(now, client);
-        if accepted {
-            self.refresh(slot, now);
-            let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
-            self.wake(now, vcpu);
+        if !rule.request(now, client) {
+            return false;
         }
-        accepted
+        self.follow_clients(slot, now);
+        let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
+        self.wake(now, vcpu);
+        true
     }
 
     /// A request of a client is done; blocks the vCPU when it was the last one. Returns false when none waited.
     pub fn complete(&mut self, now: u64, slot: u8, client: usize) -> bool {
         self.advance(now);
-        let Some(Budget::Pibs(rule)) = self.budget_mut(slot) else {
+        let Some(Budget::Pibs(rule)) = self.entry_mut(slot).map(|entry| &mut entry.server.budget) else {
             return false;
         };
-        let known = rule.complete(client);
-        if known {
-            let idle = rule.next_client().is_none();
-            self.refresh(slot, now);
-            let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
-            if idle {
-                self.block(now, vcpu);
-            }
+        if !rule.complete(client) {
+            return false;
         }
-        known
+        let idle = rule.next_client().is_none();
+        self.follow_clients(slot, now);
+        let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
+        if idle {
+            self.block(now, vcpu);
+        }
+        true
+    }
+
+    /// A PIBS server's priority, grant and date may have changed with its clients.
+    fn follow_clients(&mut self, slot: u8, now: u64) {
+        if let Some(entry) = self.entry_mut(slot) {
+            entry.level = entry.server.current_priority();
+        }
+        if self.asking & bit(slot) != 0 {
+            self.place(slot, now);
+        }
     }
 }

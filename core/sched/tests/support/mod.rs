@@ -4,6 +4,8 @@
 //! instant of a completion is not a block (`real-time.md` 1.1).
 #![allow(dead_code)] // Each test program uses a part of it.
 
+pub(crate) mod random;
+
 use bulkhead_sched::budget::{Anchor, Budget, Chunk, Deferrable, Mutant, Polling, Sporadic, SporadicParameters};
 use bulkhead_sched::dispatch::Core;
 use bulkhead_sched::server::Server;
@@ -52,7 +54,7 @@ struct Job {
 }
 
 pub(crate) struct Simulation {
-    pub(crate) core: Core<8, 8>,
+    pub(crate) core: Core<16, 8>,
     pub(crate) runs: Vec<Run>,
     pub(crate) done: Vec<Done>,
     /// Every deadline of a running server is noticed so much late.

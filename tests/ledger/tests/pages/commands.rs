@@ -19,6 +19,8 @@ fn with_arguments(name: &str) -> Option<Command> {
         "inspect" => bulkhead_image::InspectArguments::augment_args(command),
         "verify" => bulkhead_verify::VerifyArguments::augment_args(command),
         "run" => machine::RunArguments::augment_args(command),
+        "simulate" => bulkhead_simulate::SimulateArguments::augment_args(command),
+        "report" => bulkhead_report::ReportArguments::augment_args(command),
         "attach" => machine::AttachArguments::augment_args(command),
         "stats" => machine::StatsArguments::augment_args(command),
         "bench" => bulkhead_bench::BenchArguments::augment_args(command),

@@ -49,7 +49,7 @@ fn a_damaged_plan_is_refused() {
     let system = system();
     let start = |kind| system.area(kind).address.0;
     for (address, what) in [
-        (start(AreaKind::CorePlan(1)) + 64, "another core's plan"),
+        (start(AreaKind::VcpuPlan(1, 0)) + 64, "another core's plan"),
         (start(AreaKind::PartitionPlan(0)) + 8, "the first partition's plan"),
         (start(AreaKind::PartitionPlan(1)) + PAGE_BYTES - 1, "the last byte of the second partition's plan"),
         (start(AreaKind::Information(0)), "a guest's information page"),

@@ -16,7 +16,9 @@ fn its_owner_gets_registers_and_interrupt() {
         let mut expected = vec!["rtc start"];
         expected.extend((0..alarms).map(|_| "rtc alarm"));
         expected.push("rtc done");
-        assert_eq!(running.texts("clock"), expected);
+        let texts = running.texts("clock");
+        let said: Vec<_> = texts.into_iter().filter(|text| !text.starts_with("bench ")).collect();
+        assert_eq!(said, expected);
         COUNTER_NAMES.iter().map(|(counter, _)| running.counter("clock", *counter)).collect::<Vec<_>>()
     };
     let (short, long) = (run(1), run(11));

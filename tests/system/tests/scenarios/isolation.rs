@@ -21,9 +21,8 @@ fn quiet() -> Program {
 /// Everything that belongs to the quiet partition and its core, with the monitor's data about it.
 fn quiet_areas(system: &System) -> Vec<Area> {
     let own = |kind: AreaKind| match kind {
-        AreaKind::Stack(core) | AreaKind::Data(core) | AreaKind::Counters(core) | AreaKind::Trace(core) => {
-            core == QUIET
-        }
+        AreaKind::Stack(core) | AreaKind::Data(core) | AreaKind::Trace(core) => core == QUIET,
+        AreaKind::Counters(partition, _) => partition == QUIET,
         AreaKind::Shared(partition) | AreaKind::Status(partition) | AreaKind::Manage(partition) => partition == QUIET,
         AreaKind::Ram(partition) | AreaKind::GuestConsole(partition) => partition == QUIET,
         AreaKind::Guard => true,

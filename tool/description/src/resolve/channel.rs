@@ -307,13 +307,17 @@ impl<'r> Resolver<'r> {
             }
             Doorbell::Limited(table) => table,
         };
+        let limiter = self.limiter(table, "leave `doorbell` out for a channel that is only polled")?;
+        Some(Some(model::Doorbell { limiter: Some(limiter) }))
+    }
+
+    /// Resolves a limit.
+    pub(super) fn limiter(&mut self, table: &description::Limit, help: &str) -> Option<model::Limiter> {
         let period_ns = self.duration(&table.per);
         if !LIMITER_EVENTS.contains(&table.limit.value) {
             let message = format!("a limiter cannot let {} notifications through", table.limit.value);
             self.push(
-                Diagnostic::new(Code::BadLimiter, message)
-                    .at(table.limit.span, "expected 1 to 16777215")
-                    .help("leave `doorbell` out for a channel that is only polled"),
+                Diagnostic::new(Code::BadLimiter, message).at(table.limit.span, "expected 1 to 16777215").help(help),
             );
         }
         let period_ns = period_ns?;
@@ -321,9 +325,7 @@ impl<'r> Resolver<'r> {
             let message = format!("a limiter cannot have windows of {}", format_duration(period_ns));
             self.push(Diagnostic::new(Code::BadLimiter, message).at(table.per.span, "expected 1 us to 60 min"));
         }
-        Some(Some(model::Doorbell {
-            limiter: Some(model::Limiter { events: u32::try_from(table.limit.value).ok()?, period_ns }),
-        }))
+        Some(model::Limiter { events: u32::try_from(table.limit.value).ok()?, period_ns })
     }
 
     /// Checks how many doorbells each partition can ring.

@@ -358,7 +358,7 @@ fn promise(device: &Located<Device>) -> Option<&Located<Dma>> {
 }
 
 /// States whether the partition has a virtual UART, without reporting anything.
-fn has_virtual_uart(partition: &Partition) -> bool {
+pub(super) fn has_virtual_uart(partition: &Partition) -> bool {
     match &partition.console {
         Some(console) => console.value == Console::Pl011,
         None => partition.image.kind.value == ImageKind::Linux,

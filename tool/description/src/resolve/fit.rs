@@ -14,7 +14,7 @@ use bulkhead_plan::model::System;
 use bulkhead_plan::{AreaKind, MonitorImage, Plan, PlanError};
 
 /// Most bytes of monitor text and read-only data: the ceiling that its size test keeps.
-const MONITOR_BYTES: usize = 48 << 10;
+const MONITOR_BYTES: usize = 64 << 10;
 
 impl Resolver<'_> {
     /// Lays the system out and reports what does not fit.

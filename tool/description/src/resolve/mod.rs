@@ -4,12 +4,20 @@
 //! cannot be resolved becomes `None`, and checks between parts skip it, so that one mistake is not reported twice.
 
 mod channel;
+mod console;
 mod device;
 mod fit;
 mod health;
 mod image;
 mod memory;
 mod partition;
+mod reference;
+mod route;
+mod rule;
+pub(crate) mod scenario;
+mod schedule;
+mod server;
+mod spans;
 
 use crate::Options;
 use crate::board::{self, ResolvedBoard};
@@ -19,6 +27,7 @@ use crate::description::{DESCRIPTION_VERSION, Description};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::guest_file::GuestFiles;
 use crate::source::{FileId, Span};
+use crate::spans::Spans;
 use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_abi::{MAX_PARTITIONS, NAME_BYTES};
@@ -49,16 +58,8 @@ pub(crate) fn system(
     file: FileId,
     options: &Options,
     report: &mut Report,
-) -> Option<System> {
-    if description.version.value != DESCRIPTION_VERSION {
-        let message = format!("version {} of the system description is not supported", description.version.value);
-        let diagnostic = Diagnostic::new(Code::UnsupportedVersion, message)
-            .at(description.version.span, format!("this tool reads version {DESCRIPTION_VERSION}"));
-        report.push(diagnostic.suggest(
-            description.version.span,
-            DESCRIPTION_VERSION.to_string(),
-            "write the version that this tool reads",
-        ));
+) -> Option<(System, Spans)> {
+    if !supported(description, report) {
         return None;
     }
     let mut files = GuestFiles::new(path, options);
@@ -75,6 +76,11 @@ pub(crate) fn system(
     let partitions = resolver.partitions();
     resolver.cores();
     let devices = resolver.devices();
+    let schedules = resolver.schedules();
+    let servers = resolver.servers();
+    let routes = resolver.routes();
+    let tasks = resolver.tasks();
+    resolver.console_receivers();
     resolver.memory(memory_bytes, &partitions);
     let channels = resolver.channels();
     resolver.interrupts(&devices, &channels);
@@ -86,6 +92,12 @@ pub(crate) fn system(
     for (partition, devices) in partitions.iter_mut().zip(devices) {
         partition.devices = devices.into_iter().map(|device| device.index).collect();
     }
+    for (index, partition) in partitions.iter_mut().enumerate() {
+        let (route, device_routes) = routes.get(index)?.clone()?;
+        (partition.route, partition.device_routes) = (route, device_routes);
+        partition.servers = servers.get(index)?.clone()?;
+        partition.tasks = tasks.get(index)?.clone()?;
+    }
     let mut system = System {
         name: description.name.value.clone(),
         board,
@@ -94,11 +106,29 @@ pub(crate) fn system(
         trace_enabled,
         partitions,
         channels: channels.into_iter().collect::<Option<_>>()?,
+        schedules: schedules.into_iter().collect::<Option<_>>()?,
         source_hash: [0; 32],
     };
     resolver.fit(&mut system);
     system.source_hash = resolver.files.finish();
-    Some(system)
+    let spans = spans::of(description);
+    Some((system, spans))
+}
+
+/// Checks the version of the format.
+fn supported(description: &Description, report: &mut Report) -> bool {
+    if description.version.value != DESCRIPTION_VERSION {
+        let message = format!("version {} of the system description is not supported", description.version.value);
+        let diagnostic = Diagnostic::new(Code::UnsupportedVersion, message)
+            .at(description.version.span, format!("this tool reads version {DESCRIPTION_VERSION}"));
+        report.push(diagnostic.suggest(
+            description.version.span,
+            DESCRIPTION_VERSION.to_string(),
+            "write the version that this tool reads",
+        ));
+        return false;
+    }
+    true
 }
 
 /// Finds the board file that a description names.
@@ -201,6 +231,8 @@ fn names(description: &Description, report: &mut Report) {
     unique_names(description.channel.iter().map(|channel| &channel.name), "channel", report);
     for partition in &description.partition {
         unique_names(partition.ports.iter().map(|port| &port.name), "port", report);
+        unique_names(partition.servers.iter().filter_map(|server| server.name.as_ref()), "server", report);
+        unique_names(partition.tasks.iter().map(|task| &task.name), "task", report);
     }
     if description.partition.is_empty() {
         report.push(

@@ -38,6 +38,11 @@ impl Resolver<'_> {
             arguments: arguments?,
             mode: if is_direct(partition) { model::InterruptMode::Direct } else { model::InterruptMode::Mapped },
             devices: Vec::new(),
+            device_routes: Vec::new(),
+            route: model::Route::default(),
+            servers: Vec::new(),
+            preemptible: partition.preemptible.as_ref().is_none_or(|state| state.value),
+            tasks: Vec::new(),
             virtual_uart: console == Console::Pl011,
             own_console: console == Console::Ring,
             pci_channels: partition.image.kind.value == ImageKind::Linux,
@@ -96,6 +101,7 @@ impl Resolver<'_> {
                 .note(why);
             self.push(diagnostic);
         }
+        self.direct_shared(partition, interrupts.span);
         if is_trusted(partition) {
             let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
             let why = "it could send any SGI to any core, and block the interrupts of its own core";
@@ -104,6 +110,20 @@ impl Resolver<'_> {
                     .at(interrupts.span, "accepted because the partition is trusted")
                     .note(why),
             );
+        }
+    }
+
+    /// Refuses `interrupts = "direct"` on a core with a schedule.
+    fn direct_shared(&mut self, partition: &Partition, interrupts: Span) {
+        let name = partition.name.value.as_str();
+        if let Some(schedule) = partition.cores.iter().find_map(|core| self.schedule_of(core.value)) {
+            let message = format!("partition `{name}` has direct interrupts on a core with a schedule");
+            let why = "the monitor takes the core away by an interrupt, which the guest could block";
+            let diagnostic = Diagnostic::new(Code::DirectShared, message)
+                .at(interrupts, "the guest owns the interrupts of its core")
+                .at(schedule.core.span, "this core is shared")
+                .note(why);
+            self.push(diagnostic.suggest(interrupts, "\"mapped\"", "let its interrupts go through the monitor"));
         }
     }
 
@@ -144,12 +164,23 @@ impl Resolver<'_> {
                     let message = format!("the board has no core {}", core.value);
                     let label = format!("board `{}` has cores 0 to {}", self.board.board.name, count.saturating_sub(1));
                     self.push(Diagnostic::new(Code::UnknownCore, message).at(core.span, label));
-                } else if let Some((first, owner)) = seen.iter().find(|(other, _)| other.value == core.value) {
+                } else if let Some((first, owner)) = seen.iter().find(|(other, owner)| {
+                    let is_shared = self.schedule_of(core.value).is_some() && *owner != partition.name.as_str();
+                    other.value == core.value && !is_shared
+                }) {
+                    let owner = *owner;
                     let message = format!("core {} is given twice", core.value);
                     let diagnostic = Diagnostic::new(Code::CoreTwice, message)
                         .at(core.span, format!("to `{}`", partition.name.value))
                         .at(first.span, format!("and to `{owner}`"));
-                    self.push(diagnostic);
+                    self.push(match owner == partition.name.as_str() {
+                        true => diagnostic
+                            .note("vCPUs of one partition wait for each other, so they need cores of their own"),
+                        false => diagnostic.help(format!(
+                            "partitions share a core that has a schedule: add a table `[[schedule]]` with `core = {}`",
+                            core.value
+                        )),
+                    });
                 } else {
                     seen.push((core, partition.name.as_str()));
                 }
@@ -181,7 +212,7 @@ pub(super) fn is_trusted(partition: &Partition) -> bool {
 }
 
 /// States whether the partition owns its CPU interface.
-fn is_direct(partition: &Partition) -> bool {
+pub(super) fn is_direct(partition: &Partition) -> bool {
     partition.interrupts.as_ref().is_some_and(|mode| mode.value == Interrupts::Direct)
 }
 

@@ -7,11 +7,12 @@ mod run;
 pub mod show;
 mod stats;
 mod trace;
+mod usage;
 
 pub use attach::{AttachArguments, attach};
 pub use run::{RunArguments, run};
 pub use stats::{StatsArguments, stats, stats_json, stats_text};
-pub use trace::{TraceArguments, TraceFormat, trace};
+pub use trace::{TraceArguments, read_timeline, trace};
 
 use crate::control::Visit;
 use crate::error::{RunError, exit_code};

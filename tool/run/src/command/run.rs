@@ -1,7 +1,8 @@
 //! `bulkhead run`: starts a system on QEMU and shows its consoles until it ends.
 
 use super::show::{Show, partitions_json, wants_colour};
-use super::{Format, TraceFormat, parse_duration};
+use super::trace::write_trace;
+use super::{Format, parse_duration};
 use crate::control::ControlServer;
 use crate::diagnosis::{reason_name, state_name};
 use crate::error::{RunError, exit_code};
@@ -63,12 +64,9 @@ pub struct RunArguments {
     /// Load a QEMU plugin (argument of QEMU's `-plugin`; may be repeated).
     #[arg(long, value_name = "PLUGIN")]
     pub plugin: Vec<String>,
-    /// Write all trace records of the run to this file.
-    #[arg(long, value_name = "FILE")]
+    /// Write all trace records of the run to this file, for the Perfetto UI and for `bulkhead report`.
+    #[arg(long, value_name = "FILE.perfetto-trace")]
     pub trace: Option<PathBuf>,
-    /// Form of the trace file.
-    #[arg(long, value_enum, default_value_t = TraceFormat::Perfetto)]
-    pub trace_format: TraceFormat,
     /// Further arguments for QEMU.
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     pub extra: Vec<String>,
@@ -153,7 +151,8 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
         eprintln!("waiting for a debugger: target remote 127.0.0.1:{port}");
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
-    let mut run = Run { machine, control, show, input: Vec::new(), limit: arguments.timeout, until_off, trace };
+    let input = Vec::new();
+    let mut run = Run { name, machine, control, show, input, limit: arguments.timeout, until_off, trace };
     run.machine.flush_lines_after(PROMPT_PAUSE);
     let outcome = run.until_end();
     run.finish(outcome, arguments).map_err(SourceError::from)
@@ -161,6 +160,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
 
 /// A run that is shown.
 struct Run {
+    name: String,
     machine: Machine,
     control: ControlServer,
     show: Show<Stdout>,
@@ -248,9 +248,7 @@ impl Run {
         if let (Some(path), Some(trace), Some(observer)) =
             (&arguments.trace, self.trace.take(), self.machine.observer())
         {
-            let text = arguments.trace_format.write(&trace.finish(observer), observer);
-            std::fs::write(path, text)
-                .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
+            write_trace(path, &trace.finish(observer), observer, &self.name, arguments.icount)?;
         }
         let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
         let code = match &outcome {

@@ -1,10 +1,11 @@
-//! `bulkhead stats`: counters per core and state per partition of a running machine.
+//! `bulkhead stats`: counters per vCPU, use of shared cores and state per partition of a running machine.
 
 use super::show::partitions_json;
-use super::{Format, RunChoice, finish, parse_duration};
+use super::{Format, RunChoice, finish, parse_duration, usage};
 use crate::diagnosis::{phase_name, reason_name, state_name};
 use crate::observer::Observer;
 use bulkhead_abi::observe::COUNTER_NAMES;
+use bulkhead_abi::plan::VcpuPlan;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,18 +49,19 @@ pub fn stats(arguments: &StatsArguments) -> ExitCode {
     }))
 }
 
-/// Counters per core, in the order of [`COUNTER_NAMES`].
+/// Counters per vCPU, by core and slot, in the order of [`COUNTER_NAMES`].
 type Table = Vec<Vec<u64>>;
 
 fn counters(observer: &Observer) -> Table {
-    let of_core = |core| {
-        let page = observer.counter_page(core);
+    let of_vcpu = |(_, plan): (usize, &VcpuPlan)| {
+        let page = observer.vcpu_counter_page(plan.partition as usize, plan.vcpu as usize);
         COUNTER_NAMES.iter().map(|(counter, _)| page.values[*counter as usize]).collect()
     };
-    (0..observer.core_count()).map(of_core).collect()
+    observer.plan().vcpus().map(of_vcpu).collect()
 }
 
-/// Returns the table for people: partitions, then counters that are not zero everywhere, one column per core.
+/// Returns the table for people: partitions, then counters that are not zero everywhere, one column per vCPU, then
+/// what shared cores gave to whom.
 #[must_use]
 pub fn stats_text(observer: &Observer) -> String {
     text_of(observer, &counters(observer), None)
@@ -84,6 +86,7 @@ fn text_of(observer: &Observer, now: &Table, before: Option<&Table>) -> String {
     let mut text = aligned(&rows);
     text.push('\n');
     text.push_str(&aligned(&counter_rows(observer, now, before)));
+    text.push_str(&usage::text(observer));
     for core in 0..observer.core_count() {
         if let Some(report) = crate::CrashReport::of_core(observer, core) {
             text.push_str(&format!("{report}\n"));
@@ -95,10 +98,9 @@ fn text_of(observer: &Observer, now: &Table, before: Option<&Table>) -> String {
 fn counter_rows(observer: &Observer, now: &Table, before: Option<&Table>) -> Vec<Vec<String>> {
     let mut head = vec!["core".to_owned()];
     let mut owners = vec!["partition".to_owned()];
-    for core in 0..observer.core_count() {
+    for (core, plan) in observer.plan().vcpus() {
         head.push(core.to_string());
-        let partition = observer.plan().cores[core].partition as usize;
-        owners.push(observer.plan().partition_name(partition).to_owned());
+        owners.push(observer.plan().partition_name(plan.partition as usize).to_owned());
     }
     let mut rows = vec![head, owners];
     for (index, (_, name)) in COUNTER_NAMES.iter().enumerate() {
@@ -106,8 +108,8 @@ fn counter_rows(observer: &Observer, now: &Table, before: Option<&Table>) -> Vec
             continue;
         }
         let mut row = vec![(*name).to_owned()];
-        for (core, values) in now.iter().enumerate() {
-            let change = before.map(|before| values[index].wrapping_sub(before[core][index]));
+        for (column, values) in now.iter().enumerate() {
+            let change = before.map(|before| values[index].wrapping_sub(before[column][index]));
             row.push(match change {
                 Some(change) => format!("{} (+{change})", values[index]),
                 None => values[index].to_string(),
@@ -119,7 +121,7 @@ fn counter_rows(observer: &Observer, now: &Table, before: Option<&Table>) -> Vec
 }
 
 /// Aligns columns: the first to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -142,24 +144,28 @@ fn aligned(rows: &[Vec<String>]) -> String {
 /// Returns everything as JSON.
 #[must_use]
 pub fn stats_json(observer: &Observer) -> Value {
-    let cores = (0..observer.core_count()).map(|core| {
-        let page = observer.counter_page(core);
-        let plan = &observer.plan().cores[core];
+    let vcpus = observer.plan().vcpus().map(|(core, plan)| {
+        let (partition, vcpu) = (plan.partition as usize, plan.vcpu as usize);
+        let page = observer.vcpu_counter_page(partition, vcpu);
         let counters: serde_json::Map<String, Value> = COUNTER_NAMES
             .iter()
             .map(|(counter, name)| (json_key(name), json!(page.values[*counter as usize])))
             .collect();
         json!({
             "core": core,
-            "partition": observer.plan().partition_name(plan.partition as usize),
-            "vcpu": plan.vcpu,
-            "phase": phase_name(observer.phase(core)),
+            "partition": observer.plan().partition_name(partition),
+            "vcpu": vcpu,
+            "phase": phase_name(observer.vcpu_phase(partition, vcpu)),
             "entered_ticks": page.entered_ticks,
             "crash": crate::CrashReport::of_core(observer, core).map(|report| report.to_string()),
             "counters": counters,
         })
     });
-    json!({ "partitions": partitions_json(observer), "cores": cores.collect::<Vec<_>>() })
+    json!({
+        "partitions": partitions_json(observer),
+        "cores": vcpus.collect::<Vec<_>>(),
+        "shared_cores": usage::json(observer),
+    })
 }
 
 /// Returns a counter's name as a JSON key: small letters and underscores.

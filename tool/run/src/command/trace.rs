@@ -1,64 +1,106 @@
-//! `bulkhead trace`: prints the trace records that are in the rings of a running machine.
+//! `bulkhead trace`: the trace records that are in the rings of a running machine, as a Perfetto trace or as text.
 
 use super::{RunChoice, finish};
+use crate::control::Visit;
+use crate::error::RunError;
 use crate::observer::Observer;
-use crate::perfetto::perfetto_json;
 use crate::trace::Trace;
+use bulkhead_trace::{Timeline, perfetto, text};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Form of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum TraceFormat {
-    /// One line per record.
-    Text,
-    /// All fields of all records.
-    Json,
-    /// What the Perfetto UI opens.
-    Perfetto,
-}
-
-impl TraceFormat {
-    /// Returns the trace in this form.
-    #[must_use]
-    pub fn write(self, trace: &Trace, observer: &Observer) -> String {
-        match self {
-            Self::Text => trace.text(observer),
-            Self::Json => format!("{}\n", trace.json(observer)),
-            Self::Perfetto => format!("{}\n", perfetto_json(trace, observer)),
-        }
-    }
-}
 
 /// Arguments of `bulkhead trace`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArguments {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: TraceAction,
-}
-
-/// Actions of `bulkhead trace`.
-#[derive(Clone, Debug, clap::Subcommand)]
-pub enum TraceAction {
-    /// Print the records in the rings now, merged by time.
-    Dump {
-        /// The machine.
-        #[command(flatten)]
-        choice: RunChoice,
-        /// Form of the output.
-        #[arg(long, value_enum, default_value_t = TraceFormat::Text)]
-        format: TraceFormat,
-    },
+    /// The machine.
+    #[command(flatten)]
+    pub choice: RunChoice,
+    /// Look at this trace file instead of a running machine.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "ram"], requires = "text")]
+    pub file: Option<PathBuf>,
+    /// Print one line per event instead of writing a file.
+    #[arg(long)]
+    pub text: bool,
+    /// Where the trace goes, for the Perfetto UI and for `bulkhead report` [default: SYSTEM.perfetto-trace]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
+    pub output: Option<PathBuf>,
 }
 
 /// Runs `bulkhead trace`.
 #[must_use]
 pub fn trace(arguments: &TraceArguments) -> ExitCode {
-    let TraceAction::Dump { choice, format } = &arguments.action;
-    finish(choice.observe().map(|observer| {
-        let text = format.write(&Trace::read(&observer), &observer);
-        // A reader that went away is no mistake.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    finish(timeline(arguments).and_then(|timeline| {
+        if arguments.text {
+            // A reader that went away is no mistake.
+            let _ = std::io::stdout().lock().write_all(text::lines(&timeline).as_bytes());
+            return Ok(());
+        }
+        let default = || PathBuf::from(format!("{}.{}", timeline.layout.system, perfetto::FILE_EXTENSION));
+        let path = arguments.output.clone().unwrap_or_else(default);
+        write_timeline(&path, &timeline)
     }))
+}
+
+fn timeline(arguments: &TraceArguments) -> Result<Timeline, RunError> {
+    if let Some(path) = &arguments.file {
+        return read_timeline(path);
+    }
+    let (system, observer) = if arguments.choice.ram.is_some() {
+        ("system".to_owned(), arguments.choice.observe()?)
+    } else {
+        let visit = Visit::connect(arguments.choice.run.as_deref())?;
+        (visit.system, visit.observer)
+    };
+    let mut timeline = Trace::read(&observer).timeline(&observer, CLOCK_UNKNOWN);
+    timeline.layout.system = system;
+    Ok(timeline)
+}
+
+/// What the times of a machine are whose start is not known.
+const CLOCK_UNKNOWN: &str = "exact only if the run counts instructions (--icount)";
+/// What the times of a machine without instruction counting are.
+const CLOCK_HOST: &str = "the host's clock: order and counts mean something, times do not";
+
+/// Returns what the times of a machine are.
+pub(super) fn clock_text(icount: Option<u8>) -> String {
+    icount.map_or_else(
+        || CLOCK_HOST.to_owned(),
+        |shift| format!("instructions, not cycles: each takes {} ns", 1_u64 << shift),
+    )
+}
+
+/// Reads a trace file; what is wrong with it becomes a warning of the timeline, unless nothing can be read.
+///
+/// # Errors
+/// When it cannot be read or is no trace of Bulkhead.
+pub fn read_timeline(path: &Path) -> Result<Timeline, RunError> {
+    let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the trace {}", path.display())))?;
+    perfetto::read(&bytes).map_err(|error| RunError::Other(format!("{}: {error}", path.display())))
+}
+
+/// Writes a trace file, and says on the error stream what is missing in it.
+pub(super) fn write_trace(
+    path: &Path,
+    trace: &Trace,
+    observer: &Observer,
+    system: &str,
+    icount: Option<u8>,
+) -> Result<(), RunError> {
+    let mut timeline = trace.timeline(observer, &clock_text(icount));
+    timeline.layout.system = system.to_owned();
+    write_timeline(path, &timeline)
+}
+
+fn write_timeline(path: &Path, timeline: &Timeline) -> Result<(), RunError> {
+    for warning in &timeline.warnings {
+        eprintln!("warning: {warning}");
+    }
+    for (core, lost) in timeline.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
+        eprintln!("warning: core {core}: {lost} older records were overwritten before they could be read");
+    }
+    std::fs::write(path, perfetto::write(timeline))
+        .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
+    eprintln!("{} events in {}; open it in the Perfetto UI", timeline.events.len(), path.display());
+    Ok(())
 }

@@ -6,7 +6,7 @@
 
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::image::{ARM64_IMAGE_MAGIC, CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
-use bulkhead_abi::plan::{CORE_PLAN_MAGIC, CorePlan, MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan};
+use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress, name_from};
 use bulkhead_run::{ImagePlan, Ram, image_file::header_crc};
 use std::sync::Arc;
@@ -102,6 +102,7 @@ fn add_partition(bytes: &mut [u8], header: &mut ImageHeader, index: usize, parti
         let core = header.core_count as usize;
         header.core_count += 1;
         plan.vcpu_core[vcpu] = core as u32;
+        entry.vcpu_counters[vcpu] = counters(core);
         entry.vcpu_console[vcpu] = vcpu_console(index, vcpu);
         let core_plan_address = CORE_PLANS + core as u64 * 0x1000;
         header.cores[core] = CoreBoot {
@@ -112,8 +113,8 @@ fn add_partition(bytes: &mut [u8], header: &mut ImageHeader, index: usize, parti
             trace_bytes: TRACE_BYTES,
             ..CoreBoot::new_zeroed()
         };
-        let mut core_plan = CorePlan::new_zeroed();
-        core_plan.magic = CORE_PLAN_MAGIC;
+        let mut core_plan = VcpuPlan::new_zeroed();
+        core_plan.magic = VCPU_PLAN_MAGIC;
         core_plan.core = core as u32;
         core_plan.partition = index as u32;
         core_plan.vcpu = vcpu as u32;

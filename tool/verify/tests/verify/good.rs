@@ -29,6 +29,16 @@ fn demo_is_accepted() {
 }
 
 #[test]
+fn shared_cores_are_accepted() {
+    accepted("two on one core", &samples::shared());
+    accepted("one core of each kind", &samples::shared_cores());
+    let mut alone = samples::system(vec![samples::native("alone", &[0])], vec![]);
+    alone.partitions[0].servers = vec![samples::sporadic(3, 1_000_000, 10_000_000)];
+    alone.schedules = samples::shared().schedules;
+    accepted("one vCPU with a budget", &alone);
+}
+
+#[test]
 fn large_ram_and_eight_cores_are_accepted() {
     let mut big = samples::native("big", &[0]);
     big.memory_bytes = 1 << 30;
@@ -41,5 +51,6 @@ fn direct_partition_with_devices_is_accepted() {
     let mut direct = samples::native("direct", &[0]);
     direct.mode = InterruptMode::Direct;
     direct.devices = vec![0, 1, 2];
+    direct.device_routes = vec![bulkhead_plan::model::Route::default(); 3];
     accepted("direct", &samples::system(vec![direct], vec![]));
 }

@@ -3,4 +3,5 @@
 mod good;
 mod mutants;
 mod random;
+mod shared;
 mod support;

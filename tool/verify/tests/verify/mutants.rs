@@ -3,6 +3,7 @@
 //! Checksums are made right again after each change, so that it is the rule that catches it and not the checksum. Partitions of the sample: 0
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
 
+use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::guest::GUEST_CHANNELS;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 type FileMutant = (&'static str, Code, fn(&mut Vec<u8>));
 
 /// What is broken, the code that must be reported, how.
-type Mutant = (&'static str, Code, fn(&mut Editor));
+pub(crate) type Mutant = (&'static str, Code, fn(&mut Editor));
 
 const GUEST_RAM: u64 = 0x4000_0000;
 const PAGE: u64 = 4096;
@@ -37,7 +38,7 @@ const PLAN_MUTANTS: &[Mutant] = &[
     ("too many segments", Code::Count, |image| image.partition(1, |plan| plan.segment_count = 13)),
     ("text shorter than it is", Code::HeaderLayout, |image| image.header.text_bytes -= PAGE),
     ("monitor memory beyond RAM", Code::MonitorOutsideRam, |image| image.header.memory_bytes = 4 << 30),
-    ("core plan of another core", Code::CorePlan, |image| image.header.cores[1].plan = image.header.cores[0].plan),
+    ("core plan of another core", Code::VcpuPlan, |image| image.header.cores[1].plan = image.header.cores[0].plan),
     ("one MPIDR for two cores", Code::Mpidr, |image| {
         image.header.cores[1].mpidr = 0;
         image.core(1, |plan| plan.mpidr = 0);
@@ -132,7 +133,7 @@ const EL2_MUTANTS: &[Mutant] = &[
         image.add_el2_page(2, data + PAGE, EL2_DATA_PAGE);
     }),
     ("another core's plan, even read-only", Code::ForeignCore, |image| {
-        let plan = image.at(AreaKind::CorePlan(0));
+        let plan = image.at(AreaKind::VcpuPlan(0, 0));
         image.add_el2_page(2, plan, EL2_DATA_PAGE | READ_ONLY);
     }),
     ("another partition's RAM", Code::ForeignPartition, |image| {
@@ -153,7 +154,7 @@ const EL2_MUTANTS: &[Mutant] = &[
         image.change(root, status, |entry| entry & !READ_ONLY);
     }),
     ("counters not mapped", Code::El2Missing, |image| {
-        let (root, counters) = (image.el2_root(3), image.at(AreaKind::Counters(3)));
+        let (root, counters) = (image.el2_root(3), image.at(AreaKind::Counters(2, 1)));
         image.set(root, counters, 3, 0);
     }),
     ("status page cacheable", Code::MemoryType, |image| {
@@ -347,7 +348,7 @@ fn all() -> impl Iterator<Item = &'static Mutant> {
 }
 
 /// Says what is wrong with the verdict on a mutant, if anything is.
-fn complaint(what: &str, code: Code, bytes: &[u8]) -> Option<String> {
+pub(crate) fn complaint(what: &str, code: Code, bytes: &[u8]) -> Option<String> {
     let verdict = verify_bytes(bytes);
     let reported: BTreeSet<&str> = verdict.findings.iter().map(|finding| finding.code.name()).collect();
     (!verdict.has(code)).then(|| format!("{what}: expected {} ({}), reported {reported:?}", code.name(), code.title()))
@@ -382,8 +383,8 @@ fn every_damaged_file_is_refused_with_its_code() {
 
 #[test]
 fn every_code_has_a_mutant() {
-    let covered: BTreeSet<Code> =
-        all().map(|(_, code, _)| *code).chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
+    let codes = all().chain(SHARED_MUTANTS).map(|(_, code, _)| *code);
+    let covered: BTreeSet<Code> = codes.chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
     let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());
     assert!(all().count() + FILE_MUTANTS.len() >= 25, "issue 2 asks for at least 25");

@@ -3,7 +3,10 @@
 use crate::support::Editor;
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 use bulkhead_image::assemble;
-use bulkhead_plan::model::{Channel, HealthPolicy, InterruptMode, Partition, PortKind, System};
+use bulkhead_plan::model::{
+    BudgetRule, Channel, HealthPolicy, InterruptMode, OnEmpty, Partition, PortKind, Schedule, ScheduleKind, Server,
+    System,
+};
 use bulkhead_plan::samples;
 use bulkhead_verify::verify_bytes;
 use proptest::prelude::*;
@@ -73,6 +76,55 @@ fn partition(index: usize, shape: &Shape, next_core: &mut usize) -> Partition {
     partition
 }
 
+/// Makes one server from random numbers: priority, budget, periods in budgets, kind.
+fn server(&(priority, budget_us, periods, kind): &(u8, u64, u64, u8)) -> Server {
+    let (budget_ns, period_ns) = (budget_us * 1_000, budget_us * 1_000 * periods);
+    match kind {
+        0 => samples::unlimited(priority),
+        1 => samples::interrupts(priority, budget_ns + 20_000, period_ns + 20_000),
+        2 => Server { on_empty: OnEmpty::Background(63), ..samples::sporadic(priority, budget_ns, period_ns) },
+        _ => Server { rule: BudgetRule::Deferrable { budget_ns, period_ns }, ..samples::unlimited(priority) },
+    }
+}
+
+/// Partitions on cores 0 to 2, all of them shared, each with two servers at most.
+fn shared(partitions: &[(usize, bool, bool)], servers: &[(u8, u64, u64, u8)], links: &[Link], eager: bool) -> System {
+    let mut supply = servers.iter().cycle();
+    let mut list: Vec<Partition> = Vec::new();
+    for (index, (core, manages, uart)) in partitions.iter().enumerate() {
+        // Core 0 must be used: it starts the machine.
+        let core = if index == 0 { 0 } else { *core };
+        let mut partition = samples::native(&format!("partition{index}"), &[core]);
+        (partition.manages, partition.virtual_uart) = (*manages, *uart);
+        let count = 1 + usize::from(*manages);
+        partition.servers = supply.by_ref().take(count).map(server).collect();
+        list.push(partition);
+    }
+    let mut shared = samples::system(list, channels(partitions.len(), links));
+    let cores = shared.used_cores();
+    shared.schedules = cores
+        .into_iter()
+        .map(|board_core| Schedule {
+            board_core,
+            kind: ScheduleKind::FixedPriority { quanta: vec![(5, 1_000_000)] },
+            eager_floating_point: eager,
+        })
+        .collect();
+    shared
+}
+
+fn channels(count: usize, links: &[Link]) -> Vec<Channel> {
+    let link = |(index, (source, step, slots, bytes, rings)): (usize, &Link)| {
+        let source = source % count;
+        let destination = (source + 1 + step % (count - 1)) % count;
+        let kind = if *slots < 2 { PortKind::Sampling } else { PortKind::Queuing { depth: *slots } };
+        let mut channel = samples::channel(&format!("channel{index}"), source, destination, kind, *bytes);
+        channel.doorbell = channel.doorbell.filter(|_| *rings);
+        channel
+    };
+    links.iter().filter(|_| count > 1).enumerate().map(link).collect()
+}
+
 fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
     let mut next_core = 0;
     let mut partitions: Vec<Partition> = Vec::new();
@@ -81,20 +133,7 @@ fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
             partitions.push(partition(index, shape, &mut next_core));
         }
     }
-    let count = partitions.len();
-    let channels: Vec<Channel> = links
-        .iter()
-        .filter(|_| count > 1)
-        .enumerate()
-        .map(|(index, (source, step, slots, bytes, rings))| {
-            let source = source % count;
-            let destination = (source + 1 + step % (count - 1)) % count;
-            let kind = if *slots < 2 { PortKind::Sampling } else { PortKind::Queuing { depth: *slots } };
-            let mut channel = samples::channel(&format!("channel{index}"), source, destination, kind, *bytes);
-            channel.doorbell = channel.doorbell.filter(|_| *rings);
-            channel
-        })
-        .collect();
+    let channels = channels(partitions.len(), links);
     if fixed && let Some(last) = partitions.last_mut() {
         last.physical_ram = Some(PhysicalAddress(0xb000_1000));
     }
@@ -134,6 +173,36 @@ proptest! {
         let bytes = if repaired { image.finish() } else { image.bytes };
         let verdict = verify_bytes(&bytes);
         prop_assert!(verdict.findings.len() < 1_000_000);
+    }
+
+    /// The same in an image with shared cores: damaged schedules, slots and servers.
+    #[test]
+    fn random_damage_of_schedules_is_answered(
+        damage in prop::collection::vec((0..40_usize, 0..4096_usize, any::<u8>()), 1..12),
+    ) {
+        let mut image = Editor::shared();
+        let first = (image.header.plan.0 - image.header.image_start.0) as usize;
+        for (page, offset, value) in damage {
+            if let Some(byte) = image.bytes.get_mut(first + page * 4096 + offset) {
+                *byte = value;
+            }
+        }
+        let verdict = verify_bytes(&image.finish());
+        prop_assert!(verdict.findings.len() < 1_000_000);
+    }
+
+    /// QV-22, SG-40 for systems nobody wrote by hand: cores shared by one to four partitions with one to three servers.
+    #[test]
+    fn random_shared_systems_are_accepted(
+        partitions in prop::collection::vec((0..3_usize, any::<bool>(), any::<bool>()), 1..=8),
+        servers in prop::collection::vec((0..60_u8, 1..1_000_u64, 1..10_u64, 0..4_u8), 3..=24),
+        links in links(),
+        eager in any::<bool>(),
+    ) {
+        let system = shared(&partitions, &servers, &links, eager);
+        let image = assemble(&system, &samples::monitor()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let verdict = verify_bytes(&image.bytes);
+        prop_assert!(verdict.is_accepted(), "{:#?}", verdict.findings);
     }
 
     /// As above, in the header, with the checksum made right.

@@ -3,9 +3,11 @@
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_abi::image::ImageHeader;
-use bulkhead_abi::plan::{CorePlan, PartitionPlan};
+use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
+use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_image::assemble;
 use bulkhead_plan::layout::Layout;
+use bulkhead_plan::model::System;
 use bulkhead_plan::{AreaKind, samples};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -43,7 +45,16 @@ pub(crate) struct Editor {
 impl Editor {
     /// Starts from the image of the demo sample.
     pub(crate) fn demo() -> Self {
-        let image = assemble(&samples::demo(), &samples::monitor()).unwrap();
+        Self::of(&samples::demo())
+    }
+
+    /// Starts from the image of the sample with shared cores.
+    pub(crate) fn shared() -> Self {
+        Self::of(&samples::shared_cores())
+    }
+
+    fn of(system: &System) -> Self {
+        let image = assemble(system, &samples::monitor()).unwrap();
         let header = image.plan.header;
         let header_offset = (header.text_bytes + header.rodata_bytes) as usize;
         Self { bytes: image.bytes, header, layout: image.plan.layout, header_offset }
@@ -91,8 +102,17 @@ impl Editor {
         slot.copy_from_slice(value.as_bytes());
     }
 
-    pub(crate) fn core(&mut self, core: usize, change: impl FnOnce(&mut CorePlan)) {
+    pub(crate) fn core(&mut self, core: usize, change: impl FnOnce(&mut VcpuPlan)) {
         self.edit(self.header.cores[core].plan.0, change);
+    }
+
+    pub(crate) fn schedule(&mut self, core: usize, change: impl FnOnce(&mut SchedulePlan)) {
+        self.edit(self.header.cores[core].schedule.0, change);
+    }
+
+    /// Changes the plan of a vCPU of any core.
+    pub(crate) fn vcpu(&mut self, partition: usize, vcpu: usize, change: impl FnOnce(&mut VcpuPlan)) {
+        self.edit(self.at(AreaKind::VcpuPlan(partition, vcpu)), change);
     }
 
     pub(crate) fn partition(&mut self, partition: usize, change: impl FnOnce(&mut PartitionPlan)) {

@@ -1,0 +1,216 @@
+//! The SPUMONE seed at EL2: an RTOS above a general-purpose guest on one core.
+
+use super::guests::{TICK_NS, printed, served};
+use super::{Cell, Findings, Length, Series};
+use crate::Failure;
+use crate::lab::{Lab, Variant, partition_lines};
+use crate::linux::stamp;
+use crate::model::spumone::{Delays, Tick};
+use crate::model::statistics::{Served, Summary, histogram};
+use crate::paths::ONE_TICK_SHIFT;
+use std::time::Duration;
+
+const NAME: &str = "experiments/spumone-dispatch";
+/// Linux boots and works at 62.5 million instructions a second of virtual time.
+const LIMIT: Duration = Duration::from_secs(900);
+/// Longest time in which the monitor takes no interrupt while the other guest computes, in instructions.
+const LONGEST_PATH: f64 = 300.0;
+
+/// Delays of a wire's interrupts, in ticks of the counter, which are instructions.
+fn delays(served: &[Served]) -> Vec<f64> {
+    served.iter().map(|one| (one.entered_ns - one.request_ns) as f64 / TICK_NS as f64).collect()
+}
+
+/// A load of the general-purpose guest.
+struct Load {
+    label: &'static str,
+    arguments: &'static str,
+}
+
+const LOADS: &[Load] = &[
+    Load { label: "L0, idle", arguments: "role=wire requests=1 background=sleep start_us=3000000000" },
+    Load { label: "L1, computing", arguments: "role=hog log=0" },
+    Load {
+        label: "L2, interrupt every 0.1 ms with 5 us masked",
+        arguments: "role=wire requests=100000000 spacing_us=100 handler_ns=5000 background=compute",
+    },
+    Load { label: "L3, 50 us masked", arguments: "role=load section_us=50" },
+    Load { label: "L3, 200 us masked", arguments: "role=load section_us=200" },
+    Load { label: "L3, 1000 us masked", arguments: "role=load section_us=1000" },
+];
+
+fn rtos(lab: &Lab, changes: &[(&str, &str)]) -> Result<Vec<f64>, Failure> {
+    let mut machine =
+        lab.start(Variant { name: NAME, changes }, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+    machine.wait_for_line("rtos", "experiment done", LIMIT)?;
+    let found = delays(&served(&machine, "rtos")?);
+    machine.quit();
+    Ok(found)
+}
+
+fn cell(label: &str, samples: &Summary, value: f64) -> Cell {
+    let range = format!(
+        "{label} (min {:.0}, mean {:.1}, max {:.0}, n {})",
+        samples.minimum, samples.mean, samples.maximum, samples.count
+    );
+    Cell { label: range, unit: "instructions", ours: Some(value), ..Cell::default() }
+}
+
+/// SP-E2, SP-E4 and SP-E5 (1).
+pub(super) fn dispatch(lab: &Lab, length: Length) -> Result<Findings, Failure> {
+    let mut findings = Findings::default();
+    let count = format!("requests={} ", length.choose(2_000, 20_000));
+    let requests = ("requests=20000 ", count.as_str());
+    // As a partition of its own in `direct` mode, where the interrupt takes the hardware's way: the native figure.
+    let alone = [
+        (
+            "requests=10000 spacing_us=50000 dither_us=500 handler_ns=350000",
+            "requests=20000 spacing_us=1000 dither_us=100 handler_ns=0",
+        ),
+        requests,
+        ("memory = \"16 MiB\"", "memory = \"16 MiB\"\ninterrupts = \"direct\""),
+    ];
+    let machine = lab.run(Variant { name: "experiments/wire-alone", changes: &alone }, |options| {
+        options.icount_shift = Some(ONE_TICK_SHIFT);
+    })?;
+    let native = Summary::of(&delays(&served(&machine, "owner")?));
+    findings.cells.push(cell("native", &native, native.maximum));
+    let own = Summary::of(&rtos(
+        lab,
+        &[requests, ("background=sleep", "background=compute"), ("role=hog log=0", LOADS[1].arguments)],
+    )?);
+    findings.cells.push(cell("the RTOS runs", &own, own.maximum));
+    let mut switched = Vec::new();
+    for load in LOADS {
+        let samples = rtos(lab, &[requests, ("role=hog log=0", load.arguments)])?;
+        let summary = Summary::of(&samples);
+        findings.cells.push(cell(&format!("the other guest runs, {}", load.label), &summary, summary.maximum));
+        let points = histogram(&samples, 10.0);
+        findings.series.push(Series { name: load.label.to_owned(), x: "delay, instructions", y: "interrupts", points });
+        switched.push((load.label, summary));
+    }
+    judge(&mut findings, &native, &own, &switched);
+    Ok(findings)
+}
+
+fn judge(findings: &mut Findings, native: &Summary, own: &Summary, switched: &[(&str, Summary)]) {
+    let Some((_, computing)) = switched.get(1) else { return };
+    let delays = Delays { native: native.median, own: own.median, switched: computing.median };
+    findings.claim(
+        delays.are_ordered(),
+        format!("c0 = {:.0} < c1 = {:.0} < c2 = {:.0} instructions", delays.native, delays.own, delays.switched),
+    );
+    findings.claim(
+        native.minimum == native.maximum && own.minimum == own.maximum,
+        format!(
+            "native and own are constants: {:.0}..{:.0} and {:.0}..{:.0}",
+            native.minimum, native.maximum, own.minimum, own.maximum
+        ),
+    );
+    findings.claim(
+        computing.minimum == computing.maximum,
+        format!("and so is the switch: {:.0}..{:.0}", computing.minimum, computing.maximum),
+    );
+    // SP-E4 (i): what the other guest masks does not count, only a path of the monitor that is on its way.
+    let masked = switched.iter().filter(|(label, _)| label.starts_with("L2") || label.starts_with("L3"));
+    let most = masked.map(|(_, summary)| summary.maximum).fold(0.0, f64::max);
+    let bound = delays.bound(LONGEST_PATH);
+    findings.claim(
+        most <= bound,
+        format!("masked sections of 5 to 1000 us (62,500 instructions) add nothing: worst {most:.0}, at most c2 and a path of the monitor, {bound:.0}"),
+    );
+    let means = (switched.first().map_or(0.0, |load| load.1.mean), computing.mean);
+    findings.notes.push(format!("idle {:.1}, computing {:.1} instructions in the mean", means.0, means.1));
+}
+
+/// SP-E4 with stock guests: FreeRTOS and Linux.
+pub(super) fn freertos(lab: &Lab, length: Length) -> Result<Findings, Failure> {
+    let count = format!("dispatch={}", length.choose(2_000, 20_000));
+    // The short form does not wait for Linux to have booted.
+    let from = length.choose("from=500", "from=40000");
+    let changes = [("dispatch=20000", count.as_str()), ("from=40000", from)];
+    let mut findings = Findings::default();
+    let rtos_alone = Variant {
+        name: "rtos",
+        changes: &[
+            ("rounds=1 every=1000", count.as_str()),
+            ("cores = [0]", "trust = \"trusted\"\ninterrupts = \"direct\"\ncores = [0]"),
+        ],
+    };
+    let alone = lab.run(rtos_alone, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+    let mut beside = lab.start(Variant { name: "experiments/spumone-freertos", changes: &changes }, |options| {
+        options.icount_shift = Some(ONE_TICK_SHIFT);
+    })?;
+    beside.wait_for_line("rtos", "rtos: end", LIMIT)?;
+    let mut worst = [0.0; 2];
+    for (place, (label, start)) in [("tick handler", "rtos: tick handler"), ("task", "rtos: task")].iter().enumerate() {
+        for (setting, machine) in [("alone", &alone), ("with Linux at work", &beside)] {
+            let get = |key: &str| printed(machine, "rtos", start, key).map(|ticks| ticks as f64);
+            let (least, mean, most) = (get("min")?, get("mean")?, get("max")?);
+            findings.cells.push(Cell {
+                label: format!("{label}, {setting} (min {least:.0}, mean {mean:.0})"),
+                unit: "instructions at worst",
+                ours: Some(most),
+                ..Cell::default()
+            });
+            if setting != "alone" {
+                worst[place] = most;
+            } else {
+                worst[place] -= most;
+            }
+        }
+    }
+    let booted = partition_lines(&beside, "linux").iter().any(|line| line.contains("linux: work"));
+    findings
+        .claim(booted || length == Length::Short, "Linux computed, started programs and switched processes meanwhile");
+    findings.claim(
+        worst[0] <= 1_500.0,
+        format!("the tick's handler begins at worst {:.0} instructions after its compare value", worst[0]),
+    );
+    findings.claim(worst[1] <= 5_000.0, format!("the task begins at worst {:.0} instructions after it", worst[1]));
+    beside.quit();
+    Ok(findings)
+}
+
+const HELLO: &str = "bulkhead.mode=hello";
+const WORK: &str = "bulkhead.mode=hello,work";
+
+/// Microseconds of the kernel's clock at the end of a run.
+fn elapsed_us(lab: &Lab, name: &'static str, mode: &str) -> Result<f64, Failure> {
+    let mut machine =
+        lab.start(Variant { name, changes: &[(HELLO, mode)] }, |options| options.icount_shift = Some(0))?;
+    machine.wait_for_line("linux", "linux: end: poweroff", LIMIT)?;
+    let lines = partition_lines(&machine, "linux");
+    machine.quit();
+    lines.iter().find_map(|line| stamp(line)).ok_or_else(|| {
+        let last = lines.last().map_or("nothing", String::as_str);
+        Failure::wrong(format!("Linux printed no time stamp; it printed last: {last}"))
+    })
+}
+
+/// SP-E3. The short form takes the boot for the work.
+pub(super) fn throughput(lab: &Lab, length: Length) -> Result<Findings, Failure> {
+    const SHARED: &str = "experiments/spumone-throughput";
+    let work = |name| -> Result<f64, Failure> {
+        let boot = elapsed_us(lab, name, HELLO)?;
+        Ok(if length == Length::Short { boot } else { elapsed_us(lab, name, WORK)? - boot })
+    };
+    let (alone, shared) = (work("linux")?, work(SHARED)?);
+    let loss = 100.0 * (shared - alone) / alone;
+    // The terms: the ceiling of a switch each way, and FreeRTOS's own tick.
+    let tick = Tick { forced_switch: 410.0, work: 300.0, voluntary_switch: 410.0 };
+    let mut findings = Findings::default();
+    findings.cells.push(Cell {
+        label: "loss of Linux".to_owned(),
+        unit: "%",
+        published: Some(1.4),
+        model: Some(tick.loss_percent(1000.0, 1e9)),
+        ours: Some(loss),
+        ..Cell::default()
+    });
+    findings.claim(loss <= 0.15, format!("Linux loses {loss:.4} % beside a 1 ms tick at 1 GIPS, at most 0.15 %"));
+    let what = length.choose("boot", "work");
+    let text = format!("the same {what} took {:.6} s alone and {:.6} s beside FreeRTOS", alone / 1e6, shared / 1e6);
+    findings.notes.push(text);
+    Ok(findings)
+}

@@ -1,0 +1,45 @@
+//! Shared cores: what it takes from a device's interrupt to the first instruction of its owner's handler, when another
+//! guest runs.
+//!
+//! The device is the board's clock, whose alarm comes exactly a second after the guest set it, so the time of arrival is
+//! known to the instruction. What the same guest needs on the bare board is the guest's own part.
+
+use crate::Failure;
+use crate::lab::{Lab, Variant, partition_lines, serial_lines};
+use crate::outcome::Found;
+use crate::paths::{ONE_TICK_SHIFT, Printed, Range};
+
+const FILE: &str = "rtc.elf";
+
+fn bare(lab: &Lab) -> Result<Range, Failure> {
+    let machine = lab.run_bare(FILE, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+    Printed::parse(&serial_lines(&machine))?.row("rtc")
+}
+
+fn switch(lab: &Lab, floating_point: &str) -> Result<Found, Failure> {
+    let replacement = format!("floating_point = \"{floating_point}\"");
+    let variant = Variant { name: "shared", changes: &[("floating_point = \"lazy\"", &replacement)] };
+    let machine = lab.run(variant, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+    let ours = Printed::parse(&partition_lines(&machine, "woken"))?.row("rtc")?;
+    let board = bare(lab)?;
+    let details = [
+        format!("bare board {}..{} instructions after the alarm", board.minimum, board.maximum),
+        format!("shared core, another guest running {}..{}", ours.minimum, ours.maximum),
+    ];
+    Ok(Found::new(ours.maximum.saturating_sub(board.minimum) as f64, details))
+}
+
+pub(crate) fn switch_lazy(lab: &Lab) -> Result<Found, Failure> {
+    switch(lab, "lazy")
+}
+
+/// The analysis counts this for each switch, so a build that takes longer than it counts has no bounds.
+pub(crate) fn switch_eager(lab: &Lab) -> Result<Found, Failure> {
+    let found = switch(lab, "eager")?;
+    let recorded = bulkhead_timing::Assumptions::default().costs.switch;
+    if found.value > recorded as f64 {
+        let message = format!("a switch takes {} instructions, and `bulkhead check` counts {recorded}", found.value);
+        return Err(Failure::wrong(message));
+    }
+    Ok(found)
+}

@@ -1,0 +1,284 @@
+//! How a shared core chooses who runs: the host's decisions as bytes, and what the core has given to whom.
+//!
+//! A core that one vCPU owns has no [`SchedulePlan`]; its monitor has nothing to decide and sets no timer. A shared core
+//! has one, which names the core's vCPUs by *slot* and its servers by number, the most important first. The rules
+//! behind the numbers are those of `core/sched`, which the monitor, the simulator and the analysis share.
+
+use crate::PhysicalAddress;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First eight bytes of a schedule plan.
+pub const SCHEDULE_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHSCHED1");
+/// First eight bytes of a usage page.
+pub const USAGE_MAGIC: u64 = u64::from_le_bytes(*b"BHUSAGE1");
+
+/// Most vCPUs of a shared core.
+pub const MAX_CORE_VCPUS: usize = 8;
+/// Most servers of a shared core.
+pub const MAX_CORE_SERVERS: usize = 16;
+/// Most windows of a core's time table.
+pub const MAX_CORE_WINDOWS: usize = 32;
+/// Most priorities of a core that have a quantum.
+pub const MAX_CORE_QUANTA: usize = 8;
+/// Most clients of a PIBS server.
+pub const MAX_SERVER_CLIENTS: usize = 4;
+/// Bytes of a shared core's scheduler, after the pages of its vCPUs in the core's private data.
+pub const SCHEDULER_BYTES: u64 = 20 << 10;
+
+/// Servers by priority, with quanta where priorities have one.
+pub const SCHEDULE_FIXED_PRIORITY: u32 = 1;
+/// The published round robin with quantum and interrupt policy (MZ-10 to MZ-26); there are no servers.
+pub const SCHEDULE_ROUND_ROBIN: u32 = 2;
+/// Servers by priority under a time table of windows.
+pub const SCHEDULE_CYCLIC: u32 = 3;
+
+/// Round robin: an interrupt waits for its guest's turn (MZ-20).
+pub const ON_INTERRUPT_NONE: u32 = 0;
+/// Round robin: its guest runs for what is left of the quantum (MZ-21).
+pub const ON_INTERRUPT_RECYCLE: u32 = 1;
+/// Round robin: its guest gets a whole quantum (MZ-22).
+pub const ON_INTERRUPT_RESET: u32 = 2;
+/// Round robin: as reset, and an interrupt of the running guest starts its quantum anew.
+pub const ON_INTERRUPT_RESET_EXTEND: u32 = 3;
+
+/// Round robin: a waiting interrupt acts when the ring starts a guest that may be pre-empted.
+pub const READING_MASKED: u32 = 0;
+/// Round robin: a waiting interrupt acts at the end of the current quantum.
+pub const READING_LATCHED: u32 = 1;
+
+/// Always usable.
+pub const RULE_UNLIMITED: u32 = 0;
+/// Sporadic server.
+pub const RULE_SPORADIC: u32 = 1;
+/// Deferrable server.
+pub const RULE_DEFERRABLE: u32 = 2;
+/// Polling server.
+pub const RULE_POLLING: u32 = 3;
+/// Server for work on behalf of others, at a share of the core.
+pub const RULE_PIBS: u32 = 4;
+
+/// Usable whenever its vCPU is ready.
+pub const GATE_ALWAYS: u32 = 0;
+/// Usable while an interrupt of its vCPU is pending or active.
+pub const GATE_INTERRUPT: u32 = 1;
+/// Usable while one of the windows in [`ServerPlan::windows`] is open.
+pub const GATE_WINDOW: u32 = 2;
+/// Never usable.
+pub const GATE_NEVER: u32 = 3;
+
+/// An empty server waits.
+pub const ON_EMPTY_STOP: u32 = 0;
+/// It goes on at [`ServerPlan::background_priority`] and pays nothing.
+pub const ON_EMPTY_BACKGROUND: u32 = 1;
+/// It waits, and the exhaustion is counted and handed to the health policy's record.
+pub const ON_EMPTY_NOTIFY: u32 = 2;
+
+/// Sporadic: a chunk is dated when it executes rather than when it became eligible.
+pub const SERVER_DISPATCH_ANCHOR: u32 = 1;
+/// Sporadic: starvation does not gather credit.
+pub const SERVER_LAG_CLAMP: u32 = 2;
+/// Interrupt gate: the gate closes when the guest has ended its interrupt, not only when the budget is used up (SG-45).
+pub const SERVER_VOLUNTARY_RETURN: u32 = 4;
+/// PIBS: the published rule, for experiments.
+pub const SERVER_PUBLISHED_PIBS: u32 = 8;
+
+/// A vCPU gets its floating-point registers when it first uses them after another one did.
+pub const FLOATING_POINT_LAZY: u32 = 0;
+/// Floating-point registers are switched with all others.
+pub const FLOATING_POINT_EAGER: u32 = 1;
+
+/// No donor, no background.
+pub const NO_SERVER: u32 = u32::MAX;
+
+/// A vCPU of a shared core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SlotPlan {
+    /// Its [`crate::plan::VcpuPlan`].
+    pub plan: PhysicalAddress,
+    /// Its page of the core's private data.
+    pub data: PhysicalAddress,
+    /// Its partition.
+    pub partition: u32,
+    /// 0: interrupts of others do not end its turn (round robin).
+    pub preemptible: u32,
+    /// What its timer's interrupts do when another vCPU runs: one of the `ROUTE_` constants of [`crate::plan`].
+    pub timer_route: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A client of a PIBS server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ClientPlan {
+    /// The client's period.
+    pub period_ticks: u64,
+    /// The client's priority.
+    pub priority: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A server. Durations of budgets are rounded down, periods up (`real-time.md` 1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ServerPlan {
+    /// Slot of its vCPU.
+    pub slot: u32,
+    /// Priority, 0 is the most important.
+    pub priority: u32,
+    /// One of the `RULE_` constants.
+    pub rule: u32,
+    /// One of the `GATE_` constants.
+    pub gate: u32,
+    /// One of the `ON_EMPTY_` constants.
+    pub on_empty: u32,
+    /// Priority when empty, with [`ON_EMPTY_BACKGROUND`].
+    pub background_priority: u32,
+    /// Number of the server that pays, or [`NO_SERVER`] for itself.
+    pub payer: u32,
+    /// `SERVER_` bits.
+    pub flags: u32,
+    /// Budget per period.
+    pub budget_ticks: u64,
+    /// Period.
+    pub period_ticks: u64,
+    /// Smallest usable remainder.
+    pub minimum_ticks: u64,
+    /// Sporadic: chunks kept, 2 or more.
+    pub chunks: u32,
+    /// Entries used in `clients`.
+    pub client_count: u32,
+    /// PIBS: share of the core, numerator.
+    pub share_numerator: u64,
+    /// PIBS: share of the core, denominator.
+    pub share_denominator: u64,
+    /// Window gate: bit set of window names.
+    pub windows: u64,
+    /// PIBS: clients, shortest period first.
+    pub clients: [ClientPlan; MAX_SERVER_CLIENTS],
+}
+
+/// A window of the core's time table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct WindowPlan {
+    /// Start within the major frame.
+    pub offset_ticks: u64,
+    /// Length.
+    pub length_ticks: u64,
+    /// Name: the bit that opens gates.
+    pub name: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// The quantum of a priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct QuantumPlan {
+    /// Priority.
+    pub priority: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Quantum.
+    pub quantum_ticks: u64,
+}
+
+/// The schedule of one shared core. One page, mapped read-only on that core alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SchedulePlan {
+    /// [`SCHEDULE_PLAN_MAGIC`].
+    pub magic: u64,
+    /// One of the `SCHEDULE_` constants.
+    pub kind: u32,
+    /// Entries used in `slots`, 1 or more.
+    pub slot_count: u32,
+    /// Entries used in `servers`.
+    pub server_count: u32,
+    /// Entries used in `windows`.
+    pub window_count: u32,
+    /// Entries used in `quanta`.
+    pub quantum_count: u32,
+    /// Round robin: one of the `ON_INTERRUPT_` constants.
+    pub on_interrupt: u32,
+    /// Round robin: one of the `READING_` constants.
+    pub reading: u32,
+    /// Round robin: 1 if a reset moves the ring to the interrupt's guest (MZ-23).
+    pub ring_moves: u32,
+    /// One of the `FLOATING_POINT_` constants.
+    pub floating_point: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Round robin: quantum.
+    pub quantum_ticks: u64,
+    /// Cyclic: major frame. The first one begins when the core's monitor starts.
+    pub major_ticks: u64,
+    /// Where the scheduler's state is, in the core's private data.
+    pub scheduler: PhysicalAddress,
+    /// The core's [`UsagePage`].
+    pub usage: PhysicalAddress,
+    /// vCPUs.
+    pub slots: [SlotPlan; MAX_CORE_VCPUS],
+    /// Servers, the most important first.
+    pub servers: [ServerPlan; MAX_CORE_SERVERS],
+    /// Windows in order, disjoint.
+    pub windows: [WindowPlan; MAX_CORE_WINDOWS],
+    /// Priorities that take turns.
+    pub quanta: [QuantumPlan; MAX_CORE_QUANTA],
+}
+
+/// What a server has used (QV-41).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ServerUsage {
+    /// Time charged to its budget.
+    pub budgeted_ticks: u64,
+    /// Time in the background.
+    pub background_ticks: u64,
+    /// Times that it started to run.
+    pub starts: u64,
+    /// Times that its budget ran out while it ran.
+    pub exhaustions: u64,
+}
+
+/// What a vCPU has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SlotUsage {
+    /// Times that it became ready.
+    pub wakes: u64,
+    /// Longest time from becoming ready to running.
+    pub longest_wait_ticks: u64,
+    /// Longest time that it was ready and did not run.
+    pub longest_blackout_ticks: u64,
+    /// Interrupts that waited for it at EL2.
+    pub interrupts_held: u64,
+    /// Round robin: time used in turns of others (MZ-26).
+    pub stolen_ticks: u64,
+    /// Interrupts that its rate limit held back (MZ-26).
+    pub interrupts_limited: u64,
+}
+
+/// What one shared core has given to whom. Written by its monitor at each switch, read by the host.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct UsagePage {
+    /// [`USAGE_MAGIC`].
+    pub magic: u64,
+    /// Time in which nobody ran.
+    pub idle_ticks: u64,
+    /// Switches from one vCPU to another.
+    pub switches: u64,
+    /// CNTPCT_EL0 of the latest update.
+    pub time_ticks: u64,
+    /// By server number.
+    pub servers: [ServerUsage; MAX_CORE_SERVERS],
+    /// By slot.
+    pub slots: [SlotUsage; MAX_CORE_VCPUS],
+}
+
+const _: () = assert!(size_of::<SchedulePlan>() <= 4096, "a schedule plan is one page");
+const _: () = assert!(size_of::<UsagePage>() <= 4096, "a usage page is one page");

@@ -1,0 +1,461 @@
+//! Bounds of one shared core: for every server the worst response, the most it takes and the least it gives; for every vCPU
+//! what its servers give together (`real-time.md` 4.2 to 4.4; CFG-01 is the golden example).
+
+use crate::contention::{self, Obstacle};
+use crate::core_model::{CoreModel, Gate, Pibs, Rule, Server};
+use crate::envelope::Envelope;
+use crate::interrupt::{Delivery, HandlerServer};
+use crate::response::Contention;
+use crate::supply::Supply;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// How far beyond its period a response is searched for, so that a refusal can say how late it is.
+const LATE_PERIODS: u64 = 64;
+
+/// What the analysis says about a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole budget is certain in every period, this long after it is due.
+    Fits {
+        /// Worst response of the budget.
+        response_ticks: u64,
+    },
+    /// The budget is not certain in every period.
+    Late {
+        /// Worst response of the first budget of a busy window; `None` when it is never done.
+        response_ticks: Option<u64>,
+    },
+    /// A server of another vCPU may keep the core for ever.
+    NoBound {
+        /// That server.
+        culprit: usize,
+        /// It does so in its background, with its budget used up.
+        background: bool,
+    },
+    /// The server has no budget; what it gets is what is left ([`ServerBounds::supply`]).
+    Unlimited,
+    /// The server has no budget, and a server of another vCPU may keep the core for ever.
+    Starved {
+        /// That server.
+        culprit: usize,
+        /// It does so in its background, with its budget used up.
+        background: bool,
+    },
+    /// An unlimited server of the same vCPU is more important, so this one adds nothing.
+    Shadowed {
+        /// That server.
+        by: usize,
+    },
+    /// The server is switched off.
+    Off,
+}
+
+/// Bounds of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBounds {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Least that its owner gets through it when it always wants it.
+    pub supply: Supply,
+    /// The same for an owner that sleeps between its jobs. Each sleep splits the budget of a sporadic server, and with too few
+    /// chunks for the pieces the last one is delayed again and again.
+    pub sleeper_supply: Supply,
+    /// Longest time without any of that; `None` without a promise.
+    pub blackout_ticks: Option<u64>,
+    /// Most that runs through it, foreground only.
+    pub envelope: Envelope,
+    /// What it waits for, for questions about parts of its budget; `None` without a bound.
+    pub contention: Option<Contention>,
+}
+
+impl ServerBounds {
+    /// Worst response of the whole budget.
+    #[must_use]
+    pub const fn response_ticks(&self) -> Option<u64> {
+        match self.verdict {
+            Verdict::Fits { response_ticks } => Some(response_ticks),
+            Verdict::Late { response_ticks } => response_ticks,
+            _ => None,
+        }
+    }
+}
+
+/// Bounds of a vCPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VcpuBounds {
+    /// The vCPU, as numbered in the model.
+    pub vcpu: usize,
+    /// What its servers give together when it always wants to run.
+    pub supply: Supply,
+    /// The same when it sleeps between its jobs.
+    pub sleeper_supply: Supply,
+    /// Longest time that it is ready and does not run: the bound for any wait, also right after a wake-up with all budgets
+    /// used up.
+    pub blackout_ticks: Option<u64>,
+    /// Longest time from a wake-up to its first instruction while one of its budgets is in hand.
+    pub conforming_wait_ticks: Option<u64>,
+    /// The same with every budget just used up. A polling server forgets its budget when its guest sleeps, so that this can
+    /// be longer than the blackout.
+    pub drained_wait_ticks: Option<u64>,
+}
+
+/// Bounds of a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreBounds {
+    /// In the order of the model.
+    pub servers: Vec<ServerBounds>,
+    /// In ascending order of their numbers.
+    pub vcpus: Vec<VcpuBounds>,
+}
+
+impl CoreBounds {
+    /// Computes all bounds of a core.
+    #[must_use]
+    pub fn of(model: &CoreModel) -> Self {
+        let servers: Vec<_> =
+            model.servers.iter().enumerate().map(|(number, server)| server_bounds(model, number, server)).collect();
+        let mut numbers: Vec<usize> = model.servers.iter().map(|server| server.vcpu).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let vcpus = numbers.into_iter().map(|vcpu| vcpu_bounds(model, &servers, vcpu)).collect();
+        Self { servers, vcpus }
+    }
+
+    /// States whether every server with a budget gets it in every period, and nobody can keep the core from it.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.servers.iter().all(|server| !matches!(server.verdict, Verdict::Late { .. } | Verdict::NoBound { .. }))
+    }
+
+    /// Bounds of a vCPU.
+    #[must_use]
+    pub fn vcpu(&self, vcpu: usize) -> Option<&VcpuBounds> {
+        self.vcpus.iter().find(|bounds| bounds.vcpu == vcpu)
+    }
+}
+
+fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBounds {
+    let contention = match contention::of_server(model, number) {
+        Ok(contention) => contention,
+        Err(obstacle) => return without_bound(model, server, obstacle),
+    };
+    if server.gate == Gate::Never {
+        return ServerBounds { verdict: Verdict::Off, ..nothing(model, server, None) };
+    }
+    let Some((budget, period)) = server.budget() else {
+        let supply = Supply::Rest(Box::new(contention.clone()));
+        return ServerBounds {
+            verdict: Verdict::Unlimited,
+            blackout_ticks: supply.blackout(),
+            sleeper_supply: supply.clone(),
+            supply,
+            envelope: Envelope::Unlimited,
+            contention: Some(contention),
+        };
+    };
+    let response = contention.response(budget, period.saturating_mul(LATE_PERIODS));
+    let in_time = match &server.rule {
+        Rule::Pibs(pibs) => clients_in_time(model, number, pibs),
+        _ => response.is_some_and(|response| response <= period),
+    };
+    let verdict = match response {
+        Some(response_ticks) if in_time => Verdict::Fits { response_ticks },
+        response_ticks => Verdict::Late { response_ticks },
+    };
+    let (supply, sleeper_supply) = match verdict {
+        Verdict::Fits { response_ticks } => supplies(model, number, server, &contention, response_ticks),
+        _ => (Supply::Nothing, Supply::Nothing),
+    };
+    ServerBounds {
+        verdict,
+        blackout_ticks: supply.blackout(),
+        supply,
+        sleeper_supply,
+        envelope: envelope(model, number, server, response),
+        contention: Some(contention),
+    }
+}
+
+/// A grant is done within the period of each client, at that client's priority.
+fn clients_in_time(model: &CoreModel, number: usize, pibs: &Pibs) -> bool {
+    pibs.clients.iter().all(|client| {
+        let contention = contention::of_server_at(model, number, client.priority);
+        contention.is_ok_and(|contention| contention.response(pibs.grant_ticks(), client.period_ticks).is_some())
+    })
+}
+
+fn without_bound(model: &CoreModel, server: &Server, obstacle: Obstacle) -> ServerBounds {
+    let verdict = match obstacle {
+        _ if server.gate == Gate::Never => Verdict::Off,
+        Obstacle::Sibling(by) => Verdict::Shadowed { by },
+        // Nobody promised anything to a server without a budget.
+        Obstacle::Unlimited(culprit) if server.budget().is_none() => Verdict::Starved { culprit, background: false },
+        Obstacle::Background(culprit) if server.budget().is_none() => Verdict::Starved { culprit, background: true },
+        Obstacle::Unlimited(culprit) => Verdict::NoBound { culprit, background: false },
+        Obstacle::Background(culprit) => Verdict::NoBound { culprit, background: true },
+    };
+    ServerBounds { verdict, ..nothing(model, server, None) }
+}
+
+fn nothing(model: &CoreModel, server: &Server, response: Option<u64>) -> ServerBounds {
+    ServerBounds {
+        verdict: Verdict::Off,
+        supply: Supply::Nothing,
+        sleeper_supply: Supply::Nothing,
+        blackout_ticks: None,
+        envelope: envelope(model, usize::MAX, server, response),
+        contention: None,
+    }
+}
+
+/// Others spend this server's budget, too.
+fn is_donor(model: &CoreModel, number: usize) -> bool {
+    model.servers.iter().any(|server| server.payer == Some(number))
+}
+
+/// Another vCPU spends this server's budget.
+fn is_foreign_donor(model: &CoreModel, number: usize, server: &Server) -> bool {
+    model.servers.iter().any(|other| other.payer == Some(number) && other.vcpu != server.vcpu)
+}
+
+/// Something else may stop this server before its budget is used up: a server above, an equal, the end of a window.
+fn is_disturbed(server: &Server, contention: &Contention) -> bool {
+    contention.servers_above > 0 || contention.turns.is_some() || matches!(server.gate, Gate::Window(_))
+}
+
+/// What of a budget is certain in each period.
+///
+/// A sporadic server that is charged with less than its smallest chunk left keeps that sliver for the next period, and any
+/// event on the core may charge it. So only `budget - (minimum - 1)` is certain. The second number is the period.
+#[must_use]
+pub fn certain(server: &Server) -> Option<(u64, u64)> {
+    let (budget, period) = server.budget()?;
+    let sliver = match server.rule {
+        Rule::Sporadic { minimum_ticks, .. } => minimum_ticks.saturating_sub(1),
+        _ => 0,
+    };
+    Some((budget.saturating_sub(sliver), period))
+}
+
+/// Supply to an owner that always wants it, and to one that sleeps.
+fn supplies(
+    model: &CoreModel,
+    number: usize,
+    server: &Server,
+    contention: &Contention,
+    response_ticks: u64,
+) -> (Supply, Supply) {
+    let nothing = (Supply::Nothing, Supply::Nothing);
+    // A budget that another vCPU may spend is promised to nobody, and what somebody else pays is counted there.
+    if server.payer.is_some() || is_foreign_donor(model, number, server) {
+        return nothing;
+    }
+    let Some((certain_ticks, period_ticks)) = certain(server) else {
+        return nothing;
+    };
+    let usable = |ticks: u64| ticks.saturating_sub(server.overhead_ticks);
+    let explicit = Supply::Explicit { budget_ticks: usable(certain_ticks), period_ticks, response_ticks };
+    let dispatched = |late_ticks: u64, split: bool| Supply::Dispatched {
+        budget_ticks: usable(certain_ticks),
+        period_ticks,
+        jitter_ticks: late_ticks.saturating_sub(usable(certain_ticks)),
+        split,
+    };
+    // The opening of a window counts as a wake-up, which dates the budget anew.
+    let redated = matches!(server.gate, Gate::Window(_) | Gate::Interrupt);
+    let both = |supply: Supply| (supply.clone(), supply);
+    match &server.rule {
+        Rule::Unlimited | Rule::Promised(_) => nothing,
+        Rule::Sporadic { dispatch_anchor, minimum_ticks, chunks, .. } => {
+            let split = dispatched(response_ticks, true);
+            if let Some(supply) = once_in_a_frame(server, contention, usable(certain_ticks)) {
+                return (supply, dispatched(response_ticks, true));
+            }
+            let enough = u64::from(chunks.saturating_sub(1)).saturating_mul(*minimum_ticks) >= certain_ticks;
+            match *dispatch_anchor || redated {
+                true => (dispatched(response_ticks, is_disturbed(server, contention)), split),
+                false if enough => both(explicit),
+                false => (explicit, split),
+            }
+        }
+        // Closing the gate forgets the budget, and so does sleeping.
+        Rule::Polling { .. } if redated => nothing,
+        Rule::Polling { .. } => (explicit, Supply::Nothing),
+        Rule::Deferrable { .. } => both(explicit),
+        Rule::Pibs(pibs) if pibs.published => nothing,
+        // Grants follow each other by what was used, so that lateness adds up within a request.
+        Rule::Pibs(_) => both(dispatched(response_ticks.saturating_add(certain_ticks), false)),
+    }
+}
+
+/// The opening of a window dates the budget of an eligible-dated server anew. With one window in a frame and a period that is
+/// not longer, the whole budget is there at each opening, as long as its owner does not sleep: a wake-up late in a window dates it
+/// late in the next ones, too.
+fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64) -> Option<Supply> {
+    let (Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor: false, .. }, Supply::Table(table)) =
+        (&server.rule, &contention.offered)
+    else {
+        return None;
+    };
+    let window = table.only_window()?;
+    let from_opening = Contention { offered: Supply::Whole, ..contention.clone() };
+    let response_ticks = from_opening.response(*budget_ticks, window)?;
+    (*period_ticks <= table.major_ticks()).then(|| Supply::Explicit {
+        budget_ticks: usable_ticks,
+        period_ticks: table.major_ticks(),
+        response_ticks,
+    })
+}
+
+fn envelope(model: &CoreModel, number: usize, server: &Server, response: Option<u64>) -> Envelope {
+    let lateness_ticks = model.lateness_ticks;
+    let late = |budget: u64, period: u64| response.unwrap_or(period).min(period).saturating_sub(budget);
+    let stair = |budget_ticks: u64, period_ticks: u64, jitter_ticks: u64| Envelope::Stair {
+        budget_ticks,
+        period_ticks,
+        jitter_ticks,
+        lateness_ticks,
+    };
+    match &server.rule {
+        Rule::Unlimited | Rule::Promised(_) => Envelope::Unlimited,
+        Rule::Sporadic { budget_ticks, period_ticks, .. } if is_donor(model, number) => {
+            stair(*budget_ticks, *period_ticks, period_ticks.saturating_sub(*budget_ticks))
+        }
+        Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor: true, .. } => {
+            stair(*budget_ticks, *period_ticks, 0)
+        }
+        // Without the clamp a starved server may burst without a bound (SS-07).
+        Rule::Sporadic { lag_clamp: false, period_ticks, .. } if response.is_none_or(|ticks| ticks > *period_ticks) => {
+            Envelope::Unlimited
+        }
+        Rule::Sporadic { budget_ticks, period_ticks, .. } | Rule::Polling { budget_ticks, period_ticks } => {
+            stair(*budget_ticks, *period_ticks, late(*budget_ticks, *period_ticks))
+        }
+        Rule::Deferrable { budget_ticks, period_ticks } => {
+            stair(*budget_ticks, *period_ticks, period_ticks.saturating_sub(*budget_ticks))
+        }
+        Rule::Pibs(pibs) => Envelope::Pibs {
+            grant_ticks: pibs.grant_ticks(),
+            numerator: pibs.numerator,
+            denominator: pibs.denominator,
+            // One tick more: the date of a grant is rounded up, so that a grant is up to a tick late.
+            jitter_ticks: response.unwrap_or(u64::MAX).saturating_sub(pibs.grant_ticks()).saturating_add(1),
+            lateness_ticks,
+        },
+    }
+}
+
+/// The server through which a handler runs, as [`HandlerServer`]; `None` when nothing bounds it.
+#[must_use]
+pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize) -> Option<HandlerServer> {
+    let server = model.servers.get(number)?;
+    let contention = bounds.servers.get(number)?.contention.clone()?;
+    let payer = server.payer.map_or(Some(server), |payer| model.servers.get(payer))?;
+    let Some((budget_ticks, period_ticks)) = payer.budget() else {
+        return Some(HandlerServer {
+            budget_ticks: u64::MAX,
+            chunks: None,
+            split: false,
+            return_ticks: 0,
+            refill_ticks: 0,
+            contention,
+        });
+    };
+    let response = contention.response(budget_ticks, period_ticks.saturating_mul(LATE_PERIODS))?;
+    let (certain_ticks, _) = certain(payer)?;
+    let cycle = period_ticks.saturating_add(response.saturating_sub(certain_ticks));
+    let wait = period_ticks.saturating_sub(certain_ticks);
+    let (return_ticks, refill_ticks) = match payer.rule {
+        Rule::Sporadic { dispatch_anchor: true, .. } | Rule::Pibs(_) => (cycle, wait),
+        Rule::Polling { .. } => (period_ticks, period_ticks),
+        _ => (period_ticks, wait),
+    };
+    let (chunks, split) = match payer.rule {
+        Rule::Sporadic { chunks, dispatch_anchor, .. } => {
+            (Some(u64::from(chunks)), dispatch_anchor && is_disturbed(payer, &contention))
+        }
+        _ => (None, false),
+    };
+    Some(HandlerServer { budget_ticks: certain_ticks, chunks, split, return_ticks, refill_ticks, contention })
+}
+
+fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuBounds {
+    let mine = || {
+        let pairs = model.servers.iter().zip(bounds);
+        pairs.filter(move |(server, _)| server.vcpu == vcpu)
+    };
+    let steady = || mine().filter(|(server, _)| matches!(server.gate, Gate::Always | Gate::Window(_)));
+    let supply = together(steady().map(|(_, bounds)| &bounds.supply));
+    let sleeper_supply = together(steady().map(|(_, bounds)| &bounds.sleeper_supply));
+    let first_tick = |bounds: &ServerBounds| {
+        let response = bounds.contention.as_ref()?.response(1, crate::supply::MAX_WINDOW_TICKS)?;
+        Some(response.saturating_sub(1))
+    };
+    let drained = |(server, bounds): (&Server, &ServerBounds)| match &server.rule {
+        // The opening of a window counts as a wake-up, after which a polling server waits for its grid.
+        Rule::Polling { .. } if server.gate != Gate::Always => None,
+        Rule::Polling { period_ticks, .. } => Some(first_tick(bounds)?.saturating_add(*period_ticks)),
+        _ => bounds.sleeper_supply.blackout(),
+    };
+    VcpuBounds {
+        vcpu,
+        blackout_ticks: supply.blackout(),
+        supply,
+        sleeper_supply,
+        conforming_wait_ticks: steady().filter_map(|(_, bounds)| first_tick(bounds)).min(),
+        drained_wait_ticks: steady().filter_map(drained).min(),
+    }
+}
+
+/// Several supplies as one.
+fn together<'a>(supplies: impl Iterator<Item = &'a Supply>) -> Supply {
+    let mut parts: Vec<Supply> = supplies.filter(|supply| **supply != Supply::Nothing).cloned().collect();
+    match (parts.pop(), parts.is_empty()) {
+        (None, _) => Supply::Nothing,
+        (Some(only), true) => only,
+        (Some(last), false) => {
+            parts.push(last);
+            Supply::Sum(parts)
+        }
+    }
+}
+
+/// Delivery of an interrupt through the best of a vCPU's servers that it can count on: each alone is a bound, so the least
+/// counts. `gated` chooses servers behind an interrupt gate, too.
+#[must_use]
+pub fn delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_ticks: u64) -> Delivery {
+    let mine = model
+        .servers
+        .iter()
+        .enumerate()
+        .filter(|(_, server)| server.vcpu == vcpu && matches!(server.gate, Gate::Always | Gate::Interrupt));
+    let each = mine.filter_map(|(number, _)| handler_server(model, bounds, number));
+    let mut best = Delivery::default();
+    for one in each.map(|server| server.delivery(handler_ticks)) {
+        best.conforming_ticks = least_of(best.conforming_ticks, one.conforming_ticks);
+        best.drained_ticks = least_of(best.drained_ticks, one.drained_ticks);
+    }
+    if let Some(supplied) = bounds.vcpu(vcpu).and_then(|vcpu| vcpu.sleeper_supply.least_window(handler_ticks)) {
+        best.conforming_ticks = least_of(best.conforming_ticks, Some(supplied));
+        best.drained_ticks = least_of(best.drained_ticks, Some(supplied));
+    }
+    best
+}
+
+fn least_of(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    }
+}
+
+/// Delivery of an interrupt with the route `defer`: its owner runs anyway or the core has nothing better to do, so the
+/// bound is that of work less important than everything else on the core.
+#[must_use]
+pub fn deferred_delivery(model: &CoreModel, vcpu: usize, handler_ticks: u64) -> Delivery {
+    match contention::below_everything(model, vcpu) {
+        Ok(others) => crate::interrupt::when_idle(&others, handler_ticks),
+        Err(_) => Delivery::default(),
+    }
+}

@@ -1,0 +1,186 @@
+//! One shared core as the analysis sees it: servers, interrupts, time table, and what the monitor itself takes.
+//!
+//! It is neutral: no names, no places in a file, one unit of time. `bulkhead-timing` makes it from a checked system, tests
+//! make it by hand.
+
+use crate::demand::Demand;
+use crate::guest::Task;
+use crate::table::Window;
+use alloc::vec::Vec;
+
+/// A shared core under fixed priorities, with or without a time table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreModel {
+    /// Servers, in any order.
+    pub servers: Vec<Server>,
+    /// Work above every server: entries of interrupts for vCPUs that do not run.
+    pub events: Vec<Demand>,
+    /// Time table.
+    pub table: Option<TimeTable>,
+    /// Priorities whose servers take turns, and the quantum.
+    pub quanta: Vec<(u8, u64)>,
+    /// Longest passage of the monitor, or of a guest that may not be pre-empted.
+    pub blocking_ticks: u64,
+    /// How late the end of a budget, a quantum or a window is noticed.
+    pub lateness_ticks: u64,
+}
+
+/// Windows of a cyclic core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeTable {
+    /// Major frame.
+    pub major_ticks: u64,
+    /// Windows in order.
+    pub windows: Vec<Window>,
+    /// A switch with the longest passage: what a window loses when the one in front of it ends where it begins.
+    pub passage_ticks: u64,
+}
+
+/// A claim of a vCPU on the core's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Whose; any numbering.
+    pub vcpu: usize,
+    /// Priority, 0 is the most important. With [`Rule::Pibs`], its clients decide.
+    pub priority: u8,
+    /// How its time is spent and comes back.
+    pub rule: Rule,
+    /// When it may be used.
+    pub gate: Gate,
+    /// Number of the server whose budget it spends; `None` for its own.
+    pub payer: Option<usize>,
+    /// Priority at which it goes on when the budget is used up.
+    pub background: Option<u8>,
+    /// What of each budget is spent on switching: the side that pre-empts pays both switches.
+    pub overhead_ticks: u64,
+}
+
+impl Server {
+    /// A server that is always open, pays for itself and stops when its budget is used up.
+    #[must_use]
+    pub const fn new(vcpu: usize, priority: u8, rule: Rule) -> Self {
+        Self { vcpu, priority, rule, gate: Gate::Always, payer: None, background: None, overhead_ticks: 0 }
+    }
+
+    /// The most important priority at which it ever competes with a budget.
+    #[must_use]
+    pub fn best_priority(&self) -> u8 {
+        match &self.rule {
+            Rule::Pibs(pibs) => pibs.clients.iter().map(|client| client.priority).min().unwrap_or(self.priority),
+            _ => self.priority,
+        }
+    }
+
+    /// The least important priority at which it competes with a budget.
+    #[must_use]
+    pub fn lowest_priority(&self) -> u8 {
+        match &self.rule {
+            Rule::Pibs(pibs) => pibs.clients.iter().map(|client| client.priority).max().unwrap_or(self.priority),
+            _ => self.priority,
+        }
+    }
+
+    /// Budget and period, where it has them; grant and shortest client period of a PIBS server.
+    #[must_use]
+    pub fn budget(&self) -> Option<(u64, u64)> {
+        match &self.rule {
+            Rule::Unlimited | Rule::Promised(_) => None,
+            Rule::Sporadic { budget_ticks, period_ticks, .. }
+            | Rule::Deferrable { budget_ticks, period_ticks }
+            | Rule::Polling { budget_ticks, period_ticks } => Some((*budget_ticks, *period_ticks)),
+            Rule::Pibs(pibs) => Some((pibs.grant_ticks(), pibs.floor_ticks())),
+        }
+    }
+}
+
+/// When a server may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Whenever its vCPU is ready.
+    Always,
+    /// While an interrupt waits for it.
+    Interrupt,
+    /// In the windows of this owner.
+    Window(usize),
+    /// Never.
+    Never,
+}
+
+/// How time is spent and comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// No limit.
+    Unlimited,
+    /// No limit that is enforced, but the guest is trusted to run these tasks and nothing else.
+    Promised(Vec<Task>),
+    /// Sporadic server.
+    Sporadic {
+        /// Budget.
+        budget_ticks: u64,
+        /// Period.
+        period_ticks: u64,
+        /// Chunks are dated when they execute.
+        dispatch_anchor: bool,
+        /// Starvation gathers no credit.
+        lag_clamp: bool,
+        /// Chunks kept.
+        chunks: u32,
+        /// Smallest chunk that is offered.
+        minimum_ticks: u64,
+    },
+    /// Deferrable server.
+    Deferrable {
+        /// Budget.
+        budget_ticks: u64,
+        /// Period.
+        period_ticks: u64,
+    },
+    /// Polling server.
+    Polling {
+        /// Budget.
+        budget_ticks: u64,
+        /// Period.
+        period_ticks: u64,
+    },
+    /// Server for work on behalf of others.
+    Pibs(Pibs),
+}
+
+/// A PIBS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pibs {
+    /// Share of the core, numerator.
+    pub numerator: u64,
+    /// Share of the core, denominator.
+    pub denominator: u64,
+    /// Its clients.
+    pub clients: Vec<Client>,
+    /// The published rule: the grant grows with the client's period and survives a raise of the priority (PIBS-03).
+    pub published: bool,
+}
+
+impl Pibs {
+    /// Shortest period of its clients.
+    #[must_use]
+    pub fn floor_ticks(&self) -> u64 {
+        self.clients.iter().map(|client| client.period_ticks).min().unwrap_or(0)
+    }
+
+    /// Grant of the corrected rule: the share of the shortest client period, rounded down. Of the published one: of the
+    /// longest, because a grant in hand is kept when a shorter client raises the priority.
+    #[must_use]
+    pub fn grant_ticks(&self) -> u64 {
+        let longest = self.clients.iter().map(|client| client.period_ticks).max().unwrap_or(0);
+        let period = if self.published { longest } else { self.floor_ticks() };
+        crate::arithmetic::scale_down(period, self.numerator, self.denominator)
+    }
+}
+
+/// A client of a PIBS server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Period of the client's own server.
+    pub period_ticks: u64,
+    /// Priority at which work for it is done.
+    pub priority: u8,
+}

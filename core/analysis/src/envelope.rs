@@ -1,0 +1,63 @@
+//! Most that a server runs in any window of a length (`real-time.md` 2.1.1, 2.2, 2.3, and P14 for the lateness).
+
+use crate::arithmetic::{divide_down, remainder, scale_up};
+
+/// `floor(window / period) * budget + min(budget, window mod period)`.
+#[must_use]
+pub fn stair(window_ticks: u64, budget_ticks: u64, period_ticks: u64) -> u64 {
+    let whole = divide_down(window_ticks, period_ticks).saturating_mul(budget_ticks);
+    whole.saturating_add(remainder(window_ticks, period_ticks).min(budget_ticks))
+}
+
+/// Shape of a server's consumption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Envelope {
+    /// `stair(window + jitter)`: sporadic servers (jitter R - C eligible-dated, 0 dispatch-dated), polling servers (R - C),
+    /// deferrable servers (T - C).
+    Stair {
+        /// Budget.
+        budget_ticks: u64,
+        /// Period.
+        period_ticks: u64,
+        /// Jitter.
+        jitter_ticks: u64,
+        /// How late the end of the budget is noticed.
+        lateness_ticks: u64,
+    },
+    /// Corrected PIBS: `U * (window + jitter) + grant * (1 - U)`.
+    Pibs {
+        /// Grant.
+        grant_ticks: u64,
+        /// Share, numerator.
+        numerator: u64,
+        /// Share, denominator.
+        denominator: u64,
+        /// How late a grant can be used.
+        jitter_ticks: u64,
+        /// How late the end of the grant is noticed.
+        lateness_ticks: u64,
+    },
+    /// No bound but the window itself.
+    Unlimited,
+}
+
+impl Envelope {
+    /// Most that runs in any window of `window_ticks`.
+    #[must_use]
+    pub fn in_window(&self, window_ticks: u64) -> u64 {
+        let most = match *self {
+            Self::Stair { budget_ticks, period_ticks, jitter_ticks, lateness_ticks } => {
+                let window_ticks = window_ticks.saturating_add(jitter_ticks);
+                stair(window_ticks, budget_ticks, period_ticks).saturating_add(lateness_ticks)
+            }
+            Self::Pibs { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
+                // U * (window + jitter) + grant - U * grant, with one rounding.
+                let late_ticks = window_ticks.saturating_add(jitter_ticks);
+                let running = scale_up(late_ticks.saturating_sub(grant_ticks), numerator, denominator);
+                grant_ticks.saturating_add(running).saturating_add(lateness_ticks)
+            }
+            Self::Unlimited => window_ticks,
+        };
+        most.min(window_ticks)
+    }
+}

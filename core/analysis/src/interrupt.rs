@@ -1,0 +1,67 @@
+//! From a device's interrupt to the end of its handler in the guest (`real-time.md` 4.3, 3.2; SG-47).
+
+use crate::arithmetic::divide_up;
+use crate::response::Contention;
+use crate::supply::{MAX_WINDOW_TICKS, Supply};
+
+/// Worst time from the interrupt to the end of its handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// The budget is in hand (and a smallest chunk more, so that no sliver is put off); `None` without a bound.
+    pub conforming_ticks: Option<u64>,
+    /// The budget was just used up; `None` without a bound.
+    pub drained_ticks: Option<u64>,
+}
+
+/// The server through which the handler runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerServer {
+    /// Budget of the one who pays.
+    pub budget_ticks: u64,
+    /// Chunks of a sporadic server; `None` for the others, whose budget never comes back in pieces.
+    pub chunks: Option<u64>,
+    /// Servers above split the budget of a server dated by dispatch, into any number of pieces.
+    pub split: bool,
+    /// From one use of a tick of the budget to the next: the period, and with dispatch dating its jitter.
+    pub return_ticks: u64,
+    /// Longest wait for a budget that was just used up: period - budget; a polling server waits a whole period.
+    pub refill_ticks: u64,
+    /// What is more important.
+    pub contention: Contention,
+}
+
+impl HandlerServer {
+    /// Bounds for a handler of `handler_ticks`. One that needs several budgets waits for each further one.
+    #[must_use]
+    pub fn delivery(&self, handler_ticks: u64) -> Delivery {
+        let further = divide_up(handler_ticks.max(1), self.budget_ticks).saturating_sub(1);
+        let last = handler_ticks.saturating_sub(further.saturating_mul(self.budget_ticks));
+        // With fewer chunks than runs, the last piece is delayed to join another, and what needs it waits a cycle more.
+        let enough = self
+            .chunks
+            .is_none_or(|chunks| chunks.saturating_sub(1).saturating_mul(handler_ticks.max(1)) >= self.budget_ticks);
+        let in_pieces = (self.split && handler_ticks > 1) || !enough;
+        let round = self.return_ticks.saturating_mul(if in_pieces { 2 } else { 1 });
+        let later = further.saturating_mul(round);
+        let response = self.contention.response(last, MAX_WINDOW_TICKS);
+        let conforming = response.map(|ticks| ticks.saturating_add(later));
+        let drained = conforming.map(|ticks| ticks.saturating_add(self.refill_ticks));
+        let all_back = if in_pieces { later.saturating_add(round) } else { 0 };
+        Delivery { conforming_ticks: conforming, drained_ticks: drained.map(|ticks| ticks.max(all_back)) }
+    }
+}
+
+/// Bounds for a handler that runs in whatever time its vCPU gets: route `defer` under a server, window of a table, no server
+/// of its own.
+#[must_use]
+pub fn by_supply(supply: &Supply, handler_ticks: u64) -> Delivery {
+    let ticks = supply.least_window(handler_ticks);
+    Delivery { conforming_ticks: ticks, drained_ticks: ticks }
+}
+
+/// Bounds for the idle approach: the handler runs when nothing else wants the core. `others` is everything else.
+#[must_use]
+pub fn when_idle(others: &Contention, handler_ticks: u64) -> Delivery {
+    let ticks = others.response(handler_ticks, MAX_WINDOW_TICKS);
+    Delivery { conforming_ticks: ticks, drained_ticks: ticks }
+}

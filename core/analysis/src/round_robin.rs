@@ -1,0 +1,126 @@
+//! Latency of an interrupt under the published round robin (`real-time.md` 3.1; MZ-10 to MZ-26).
+//!
+//! The bounds are for guests that always want to run and for one interrupt that comes alone. Under a storm of another
+//! guest's interrupts `recycle` and `reset` bound nothing (RR-03), which is why the checker says so beside them.
+
+use crate::arithmetic::divide_up;
+use alloc::vec::Vec;
+
+/// What an interrupt does when another guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It waits for its guest's turn (MZ-20).
+    None,
+    /// Its guest runs for what is left of the quantum (MZ-21).
+    Recycle,
+    /// Its guest gets a whole quantum (MZ-22).
+    Reset,
+    /// As reset, and an interrupt of the running guest starts its quantum anew.
+    ResetExtend,
+}
+
+/// When an interrupt acts that met a guest which may not be pre-empted (MZ-15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// When the ring starts a guest that may be pre-empted.
+    Masked,
+    /// At the end of the current quantum.
+    Latched,
+}
+
+/// A ring of guests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// For each guest in ring order: interrupts of others may end its turn.
+    pub preemptible: Vec<bool>,
+    /// Guests whose interrupts have the route `preempt`; they may be served first under [`Reading::Latched`].
+    pub interrupting: usize,
+    /// Longest turn: the quantum, how late its end is noticed, and the switch.
+    pub turn_ticks: u64,
+    /// Quantum: what of a turn the guest itself gets for certain.
+    pub quantum_ticks: u64,
+    /// Policy.
+    pub policy: Policy,
+    /// Reading.
+    pub reading: Reading,
+}
+
+/// Worst latency of one interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingBound {
+    /// Until the first instruction of the handler.
+    pub start_ticks: u64,
+    /// Until its last one.
+    pub completion_ticks: u64,
+}
+
+impl Ring {
+    /// Turns of others between two turns of a guest.
+    fn others(&self) -> u64 {
+        u64::try_from(self.preemptible.len()).unwrap_or(u64::MAX).saturating_sub(1)
+    }
+
+    /// Most consecutive turns of guests that may not be pre-empted and are not `guest` itself.
+    fn longest_closed_run(&self, guest: usize) -> u64 {
+        let count = self.preemptible.len();
+        let following = self.preemptible.iter().cycle().skip(guest.saturating_add(1)).take(count.saturating_sub(1));
+        let mut longest = 0u64;
+        let mut run = 0u64;
+        for open in following {
+            run = if *open { 0 } else { run.saturating_add(1) };
+            longest = longest.max(run);
+        }
+        longest
+    }
+
+    /// Turns that pass before a route `preempt` acts for `guest`.
+    fn waits(&self, guest: usize) -> u64 {
+        let closed = self.longest_closed_run(guest);
+        if self.policy == Policy::None {
+            return self.others();
+        }
+        match self.reading {
+            Reading::Masked => closed,
+            // The turn that runs, and others that were latched before.
+            Reading::Latched if closed > 0 => {
+                let rivals = u64::try_from(self.interrupting).unwrap_or(u64::MAX).saturating_sub(1);
+                rivals.saturating_add(1).min(self.others())
+            }
+            Reading::Latched => 0,
+        }
+    }
+
+    /// Bound for an interrupt of `guest` whose handler runs `handler_ticks`; `blocking_ticks` is the longest passage of the
+    /// monitor. With the route `preempt` the policy applies, with every other route it is as if there were none.
+    #[must_use]
+    pub fn bound(&self, guest: usize, preempts: bool, handler_ticks: u64, blocking_ticks: u64) -> RingBound {
+        let policy = if preempts { self.policy } else { Policy::None };
+        let round = self.others().saturating_mul(self.turn_ticks);
+        let start = if preempts { self.waits(guest).saturating_mul(self.turn_ticks) } else { round };
+        // A handler longer than a quantum waits a round for each further one.
+        let further = divide_up(handler_ticks, self.quantum_ticks).saturating_sub(1).saturating_mul(round);
+        let completion = match policy {
+            Policy::ResetExtend => start,
+            // The interrupt comes in the last ticks of its own guest's turn: nothing acts, and the handler is cut off.
+            Policy::None | Policy::Recycle | Policy::Reset => start.max(round),
+        };
+        RingBound {
+            start_ticks: start.saturating_add(blocking_ticks),
+            completion_ticks: completion
+                .saturating_add(handler_ticks)
+                .saturating_add(further)
+                .saturating_add(blocking_ticks),
+        }
+    }
+
+    /// Least service to a guest: a quantum in each round, as long as no interrupt of another guest takes its turn.
+    #[must_use]
+    pub fn supply(&self) -> crate::supply::Supply {
+        let round = self.others().saturating_add(1).saturating_mul(self.turn_ticks);
+        crate::supply::Supply::Explicit {
+            budget_ticks: self.quantum_ticks,
+            period_ticks: round,
+            response_ticks: self.quantum_ticks,
+        }
+    }
+}

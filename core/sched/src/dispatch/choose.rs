@@ -1,0 +1,130 @@
+//! The choice: who runs from now on, and until when.
+
+use super::{Choice, Core, Decision, Running, Turn, bit};
+use crate::budget::{Budget, BudgetRule};
+use crate::dates::NEVER;
+
+impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
+    /// Chooses who runs from `now` on.
+    #[inline]
+    pub fn pick(&mut self, now: u64) -> Decision {
+        if self.advance_within_budget(now) { self.choose(now) } else { self.pick_later(now) }
+    }
+
+    #[inline(never)]
+    fn pick_later(&mut self, now: u64) -> Decision {
+        self.advance_otherwise(now);
+        self.choose(now)
+    }
+
+    /// The choice in the usual case, without calls; the accounts are up to date.
+    #[inline(always)]
+    fn choose(&mut self, now: u64) -> Decision {
+        if let Some((level, slot)) = self.ready.first()
+            && self.simple & bit(slot) != 0
+            && let Some(entry) = self.entries.get_mut(usize::from(slot) % SERVERS)
+        {
+            let vcpu = entry.vcpu;
+            let background = entry.background == level;
+            let running = Running::new(slot, level, background);
+            let fresh = self.running != running;
+            let mut deadline = NEVER;
+            let usable = background
+                || match &mut entry.server.budget {
+                    Budget::Sporadic(rule) => {
+                        // It is in the queue, so it has something that is due.
+                        let dispatched = !fresh || rule.dispatch_without_lag(now);
+                        deadline = now.wrapping_add(rule.due_ticks());
+                        dispatched
+                    }
+                    Budget::Unlimited => true,
+                    _ => false,
+                };
+            if usable {
+                self.running = running;
+                if self.quiet_until_ticks < deadline {
+                    deadline = deadline.min(self.window.until_ticks).min(self.rival_date_ticks(level));
+                }
+                let choice = Choice { vcpu, server: slot, background };
+                return Decision { choice: Some(choice), deadline_ticks: (deadline != NEVER).then_some(deadline) };
+            }
+        }
+        self.choose_in_full(now)
+    }
+
+    /// When somebody gets budget who can ever be more important than a level.
+    #[inline]
+    fn rival_date_ticks(&self, level: u8) -> u64 {
+        let above = self.above.get(usize::from(level)).copied().unwrap_or(0);
+        self.dates.earliest_of_first(usize::from(above))
+    }
+
+    #[inline(never)]
+    fn choose_in_full(&mut self, now: u64) -> Decision {
+        // Whoever is first has budget. Should a rule ever contradict itself, each server is met once and no deadline of
+        // the past comes out.
+        for _ in 0..=self.count {
+            let Some((level, slot)) = self.ready.first() else {
+                break;
+            };
+            if let Some(decision) = self.start(slot, level, now) {
+                return decision;
+            }
+            self.place(slot, now);
+        }
+        self.running = Running::IDLE;
+        let deadline = self.quiet_until_ticks;
+        Decision { choice: None, deadline_ticks: (deadline != NEVER).then_some(deadline) }
+    }
+
+    /// Lets a server run and says until when; `None` when it has no budget.
+    fn start(&mut self, slot: u8, level: u8, now: u64) -> Option<Decision> {
+        let entry = self.entry(slot)?;
+        let vcpu = entry.vcpu;
+        let background = entry.background == level;
+        let running = Running::new(slot, level, background);
+        let mut deadline = self.window.until_ticks;
+        if !background {
+            let fresh = self.running != running;
+            let budget = self.budget_of(slot)?;
+            if fresh {
+                budget.dispatch(now);
+            }
+            let capacity_ticks = budget.capacity_ticks(now);
+            if capacity_ticks == 0 {
+                return None;
+            }
+            deadline = deadline.min(now.saturating_add(capacity_ticks));
+        }
+        self.running = running;
+        let mut rivals = level;
+        if self.takes_turns(level) {
+            deadline = deadline.min(self.turn_end_ticks(slot, level, now));
+            // An equal that becomes usable starts to wait for this turn's end.
+            rivals = rivals.wrapping_add(1);
+        }
+        deadline = deadline.min(self.rival_date_ticks(rivals));
+        Some(Decision {
+            choice: Some(Choice { vcpu, server: slot, background }),
+            deadline_ticks: (deadline != NEVER).then_some(deadline),
+        })
+    }
+
+    pub(super) fn turn_mut(&mut self, level: u8) -> Option<&mut Turn> {
+        let place = self.turn_of.get(usize::from(level)).copied()?;
+        self.turns.get_mut(usize::from(place))
+    }
+
+    /// When the turn of a server ends that runs from `now` on; a turn that others interrupt goes on later.
+    fn turn_end_ticks(&mut self, slot: u8, level: u8, now: u64) -> u64 {
+        let peers = self.ready.has_peers(level);
+        let Some(turn) = self.turn_mut(level) else {
+            return NEVER;
+        };
+        if turn.owner != slot {
+            turn.owner = slot;
+            turn.left_ticks = turn.quantum_ticks;
+        }
+        if peers { now.saturating_add(turn.left_ticks) } else { NEVER }
+    }
+}

@@ -1,0 +1,59 @@
+//! Random cases with a seed that is printed. `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace the seed and the number of cases.
+
+const CASES: u64 = 100_000;
+const SEED: u64 = 0x5eed_0000_b0a7_0001;
+
+/// Splitmix64: small, fast, and good enough to choose parameters.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number of `from..=to`.
+    pub(crate) fn within(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next() % (to - from + 1)
+    }
+
+    pub(crate) fn flip(&mut self) -> bool {
+        self.next() & 1 == 0
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Runs a property on many cases, each with a generator of its own, and names the case that fails.
+pub(crate) fn check(name: &str, property: impl Fn(&mut Random)) {
+    struct Case<'a>(&'a str, u64, u64);
+    impl Drop for Case<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("{} fails with BULKHEAD_SCHED_SEED={} at case {}", self.0, self.1, self.2);
+            }
+        }
+    }
+    let seed = setting("BULKHEAD_SCHED_SEED", SEED);
+    let cases = setting("BULKHEAD_SCHED_CASES", CASES);
+    println!("{name}: {cases} cases, BULKHEAD_SCHED_SEED={seed}");
+    for number in 0..cases {
+        let _case = Case(name, seed, number);
+        property(&mut Random(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)));
+    }
+}
+
+/// Fewer cases than usual were asked for.
+pub(crate) fn is_short() -> bool {
+    setting("BULKHEAD_SCHED_CASES", CASES) < CASES
+}
+
+/// `floor(d / period) * budget + min(budget, d % period)`.
+pub(crate) fn stair(window: u64, budget: u64, period: u64) -> u64 {
+    window / period * budget + budget.min(window % period)
+}

@@ -1,0 +1,274 @@
+//! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
+
+use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler, Stint};
+use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
+use bulkhead_abi::schedule::GATE_INTERRUPT;
+use bulkhead_sched::dispatch::Decision;
+use bulkhead_sched::limiter::{self, Verdict};
+
+impl Scheduler {
+    /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
+    #[inline(always)]
+    pub fn route_now(&mut self, intid: u32, slot: u8, now: u64) -> u32 {
+        let route = self.routes.get(intid as usize).copied().map_or(ROUTE_DEFER, u32::from);
+        if route & LIMITED == 0 { route } else { self.limited_route(route & !LIMITED, intid, slot, now) }
+    }
+
+    #[cold]
+    fn limited_route(&mut self, route: u32, intid: u32, slot: u8, now: u64) -> u32 {
+        let Some(limit) = self.limits.iter_mut().find(|limit| limit.intid == intid) else {
+            return route;
+        };
+        if limiter::try_pass(&limit.word, now, limit.period_ticks, limit.events) == Verdict::Send {
+            return route;
+        }
+        if let Some(state) = self.slot_mut(slot) {
+            state.usage.interrupts_limited = state.usage.interrupts_limited.wrapping_add(1);
+        }
+        ROUTE_DEFER
+    }
+
+    /// An interrupt (or a timer) of a slot that is not loaded, or that sleeps, has become pending.
+    #[inline(always)]
+    pub fn arrived(&mut self, slot: u8, route: u32, now: u64) {
+        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
+        if route == ROUTE_DEFER {
+            state.deferred |= state.asleep;
+            return;
+        }
+        let watches_pending = state.watches_pending;
+        if state.asleep {
+            state.asleep = false;
+            self.instant = now;
+            self.wake(slot, now);
+        }
+        if watches_pending {
+            self.note_pending(slot, true, now);
+        }
+        if let Policy::Ring(ring) = &mut self.policy
+            && route == ROUTE_PREEMPT
+        {
+            ring.advance(now);
+            ring.interrupt(slot);
+            self.decide = true;
+        }
+    }
+
+    /// Gives a slot something to do at EL2.
+    pub fn ask(&mut self, slot: u8, now: u64) {
+        if let Some(state) = self.slot_mut(slot) {
+            state.request = true;
+            self.wake(slot, now);
+        }
+    }
+
+    /// Tells the policy that a slot has something to do.
+    pub fn wake(&mut self, slot: u8, now: u64) {
+        self.decide = true;
+        let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| !state.ready) else { return };
+        state.ready = true;
+        state.deferred = false;
+        self.woken |= 1 << (slot & 31);
+        state.woken = true;
+        state.idle_since = now;
+        state.usage.wakes = state.usage.wakes.wrapping_add(1);
+        match &mut self.policy {
+            Policy::Servers(servers) => servers.wake(now, slot),
+            Policy::Ring(ring) => {
+                ring.advance(now);
+                ring.set_ready(slot, true);
+            }
+        }
+    }
+
+    /// The guest of the loaded slot sleeps.
+    pub(crate) fn sleep(&mut self, slot: u8, now: u64) {
+        if let Some(state) = self.slot_mut(slot) {
+            state.asleep = true;
+        }
+        self.block(slot, now);
+        self.instant = now;
+        self.decide = true;
+    }
+
+    /// Tells the policy that a slot has nothing to do.
+    pub fn block(&mut self, slot: u8, now: u64) {
+        let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| state.ready) else { return };
+        state.ready = false;
+        state.idle_since = NEVER;
+        match &mut self.policy {
+            Policy::Servers(servers) => servers.block(now, slot),
+            Policy::Ring(ring) => {
+                ring.advance(now);
+                ring.set_ready(slot, false);
+            }
+        }
+    }
+
+    /// Opens and closes what depends on pending interrupts of a slot: interrupt gates and PIBS requests.
+    pub fn note_pending(&mut self, slot: u8, pending: bool, now: u64) {
+        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
+        if state.pending == pending || !state.watches_pending {
+            return;
+        }
+        // Without voluntary return an opening lasts until its budget is used up or the guest sleeps (SG-45).
+        if !pending && state.gated && !state.voluntary && !state.spent && state.ready {
+            return;
+        }
+        // A request to a PIBS server is done when its guest sleeps, which may be long after it ended the interrupt.
+        if !pending && state.pibs.is_some() && state.ready {
+            return;
+        }
+        state.pending = pending;
+        state.spent = false;
+        self.decide = true;
+        let Policy::Servers(servers) = &mut self.policy else { return };
+        if state.gated {
+            servers.set_pending(now, slot, u64::from(pending));
+        }
+        if let Some(server) = state.pibs {
+            if pending {
+                servers.request(now, server, 0);
+            } else {
+                servers.complete(now, server, 0);
+            }
+        }
+    }
+
+    /// Lets those wake whose interrupts were deferred; the core has nothing else to do. Returns whether there were any.
+    pub(crate) fn release_deferred(&mut self, now: u64) -> bool {
+        let mut any = false;
+        for slot in 0..self.plan.slot_count as u8 {
+            let Some(state) = self.slot_mut(slot).filter(|state| state.deferred) else { continue };
+            state.asleep = false;
+            any = true;
+            self.wake(slot, now);
+        }
+        any
+    }
+
+    /// Keeps an interrupt for a slot that is not loaded.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, slot: u8, intid: u32) {
+        let Some(state) = self.slot_mut(slot) else { return };
+        state.usage.interrupts_held = state.usage.interrupts_held.wrapping_add(1);
+        state.held = match state.held {
+            Held::Nothing => return state.held = Held::One(intid),
+            Held::One(first) => {
+                state.note_waiting(first);
+                Held::Several
+            }
+            Held::Several => Held::Several,
+        };
+        state.note_waiting(intid);
+    }
+
+    /// Sets the date at which the monitor has something to do for the loaded slot.
+    pub(crate) fn set_own_date(&mut self, ticks: u64) {
+        if let Some(slot) = self.own() {
+            slot.monitor_ticks = ticks;
+        }
+        self.find_next_date();
+    }
+
+    /// Finds the earliest date again, after one of them went away.
+    #[inline(never)]
+    pub(crate) fn find_next_date(&mut self) {
+        let loaded = usize::from(self.loaded);
+        let mut next = NEVER;
+        for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
+            next = next.min(slot.monitor_ticks);
+            if number != loaded && slot.watches_timer {
+                next = next.min(slot.timer_ticks);
+            }
+        }
+        self.next_date_ticks = next;
+        self.date_is_stale = false;
+    }
+
+    /// Acts on dates that have passed. Returns whether one of them was the loaded slot's.
+    #[inline(never)]
+    pub(crate) fn expire(&mut self, now: u64) -> bool {
+        let mut own = false;
+        for number in 0..self.plan.slot_count as u8 {
+            let loaded = number == self.loaded;
+            let Some(slot) = self.slots.get_mut(usize::from(number)) else { continue };
+            if slot.monitor_ticks <= now {
+                slot.monitor_ticks = NEVER;
+                slot.request = true;
+                own |= loaded;
+                self.wake(number, now);
+            } else if slot.timer_ticks <= now && !loaded {
+                slot.timer_ticks = NEVER;
+                let route = slot.timer_route;
+                self.arrived(number, route, now);
+            }
+        }
+        self.find_next_date();
+        own
+    }
+
+    /// States whether the usage page is old enough to be written again.
+    pub(crate) fn is_publication_due(&self, now: u64) -> bool {
+        now.wrapping_sub(self.published_ticks) > PUBLISH_TICKS
+    }
+
+    /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.
+    #[inline(always)]
+    pub(crate) fn account(&mut self, stint: Option<Stint>, now: u64) -> bool {
+        let before = core::mem::replace(&mut self.stint, stint);
+        if let Some(ended) = before
+            && let Some(slot) = self.slots.get_mut(usize::from(ended.slot))
+            && slot.ready
+        {
+            slot.idle_since = now;
+        }
+        let Some(starts) = stint else { return false };
+        if let Some(counts) = self.counts.get_mut(usize::from(starts.server)) {
+            counts.starts = counts.starts.wrapping_add(1);
+        }
+        let Some(slot) = self.slots.get_mut(usize::from(starts.slot)) else { return false };
+        let waited = now.saturating_sub(slot.idle_since);
+        slot.idle_since = NEVER;
+        let usage = &mut slot.usage;
+        usage.longest_blackout_ticks = usage.longest_blackout_ticks.max(waited);
+        let woken = core::mem::take(&mut slot.woken);
+        if woken {
+            usage.longest_wait_ticks = usage.longest_wait_ticks.max(waited);
+        }
+        woken
+    }
+
+    #[cold]
+    fn note_exhausted(&mut self, servers: u64) {
+        self.exhausted |= servers;
+        for (number, (counts, planned)) in self.counts.iter_mut().zip(&self.plan.servers).enumerate() {
+            if servers >> number & 1 == 0 {
+                continue;
+            }
+            counts.exhaustions = counts.exhaustions.wrapping_add(1);
+            if planned.gate == GATE_INTERRUPT
+                && let Some(slot) = self.slots.get_mut(planned.slot as usize)
+            {
+                slot.spent = true;
+                self.decide = true;
+            }
+        }
+    }
+
+    /// Chooses.
+    #[inline(always)]
+    pub(crate) fn pick(&mut self, now: u64) -> Decision {
+        match &mut self.policy {
+            Policy::Servers(servers) => {
+                let decision = servers.pick(now);
+                let exhausted = servers.take_exhausted();
+                if exhausted != 0 {
+                    self.note_exhausted(exhausted);
+                }
+                decision
+            }
+            Policy::Ring(ring) => ring.pick(now),
+        }
+    }
+}

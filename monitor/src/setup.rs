@@ -1,0 +1,82 @@
+//! A shared core's scheduler, made from its plan at boot. The plan's servers become those of `core/sched` there, by the code that
+//! the simulator uses too.
+
+use crate::scheduler::{NEVER, Policy, Scheduler, Servers, Slot};
+use crate::state::FAST_ENTRIES;
+use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
+use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SCHEDULER_BYTES, SchedulePlan};
+use bulkhead_sched::plan::{self, BadPlan};
+
+impl Scheduler {
+    /// Makes the scheduler of a core, without servers until [`Self::configure`]. Two steps, because a scheduler is larger than
+    /// what a stack should hold of it twice. No vCPU is loaded but slot 0, whose registers the machine has from boot.
+    ///
+    /// # Errors
+    /// When the plan contradicts itself.
+    #[inline(never)]
+    pub fn new(plan: &'static SchedulePlan, now: u64) -> Result<Self, BadPlan> {
+        let policy = if plan.kind == SCHEDULE_ROUND_ROBIN {
+            Policy::Ring(plan::ring(plan, now)?)
+        } else {
+            Policy::Servers(Servers::idle(now))
+        };
+        Ok(Self {
+            plan,
+            policy,
+            slots: core::array::from_fn(|_| Slot::new()),
+            owners: [0; FAST_ENTRIES],
+            routes: [0; FAST_ENTRIES],
+            limits: Default::default(),
+            console_intid: 0,
+            console: 0,
+            console_waits: false,
+            loaded: 0,
+            stint: None,
+            decide: true,
+            armed_ticks: NEVER,
+            floating_point_owner: 0,
+            list_used: false,
+            private_enabled: 0,
+            switches: 0,
+            exhausted: 0,
+            counts: Default::default(),
+            next_date_ticks: NEVER,
+            date_is_stale: false,
+            instant: 0,
+            published_ticks: 0,
+            woken: 0,
+        })
+    }
+
+    /// Makes the core's servers, unless it is a ring.
+    ///
+    /// # Errors
+    /// When the plan contradicts itself.
+    #[inline(never)]
+    pub fn configure(&mut self, now: u64) -> Result<(), BadPlan> {
+        match &mut self.policy {
+            Policy::Servers(servers) => plan::configure(servers, self.plan, now),
+            Policy::Ring(_) => Ok(()),
+        }
+    }
+
+    /// Lets every vCPU compete from now on. Not the instant of [`Self::configure`], which takes longer than the waits that the
+    /// analysis allows.
+    pub fn begin(&mut self, now: u64) {
+        for slot in 0..self.plan.slot_count as u8 {
+            self.wake(slot, now);
+        }
+    }
+
+    /// Takes a vCPU in.
+    pub fn add(&mut self, vcpu: &VcpuPlan, partition: &'static PartitionPlan) {
+        let slot = vcpu.slot as u8;
+        self.adopt(slot, partition);
+        if vcpu.uart.0 != 0 {
+            self.console = slot;
+            self.console_intid = vcpu.uart_interrupt;
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Scheduler>() <= SCHEDULER_BYTES as usize, "the scheduler fits where the plan puts it");

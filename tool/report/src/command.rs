@@ -1,0 +1,163 @@
+//! `bulkhead report`: gathers what a page is written from and writes it.
+
+use crate::experiment::Experiment;
+use crate::page::{Evidence, Input, write};
+use crate::timing::{CoreTiming, ServerNames, Timing};
+use bulkhead_description::{Options, load};
+use bulkhead_image::{build_image, read_monitor};
+use bulkhead_plan::model::System;
+use bulkhead_run::command::read_timeline;
+use bulkhead_trace::{ChannelLayout, Layout, Timeline};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit code for a description or an image that is refused.
+const REFUSED: u8 = 1;
+/// Exit code for a file that is missing or cannot be written.
+const ENVIRONMENT: u8 = 3;
+
+/// Arguments of `bulkhead report`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArguments {
+    /// System description, or the directory that holds `system.toml`.
+    pub system: PathBuf,
+    /// Directory of built guests, for paths that begin with `guest:`.
+    #[arg(long, value_name = "DIR")]
+    pub guests: Option<PathBuf>,
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    #[arg(long, value_name = "ELF")]
+    pub monitor: Option<PathBuf>,
+    /// Trace of a run of this system (`bulkhead run --trace`), to be shown and measured.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Directory with results of `bulkhead bench`, to be shown as tables and plots.
+    #[arg(long, value_name = "DIR")]
+    pub bench: Option<PathBuf>,
+    /// Page to write [default: NAME.html]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Why there is no page; everything was said already if the message is empty.
+struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    fn environment(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: ENVIRONMENT }
+    }
+}
+
+/// Runs `bulkhead report`.
+///
+/// Exit codes: 0 the page was written, 1 the description or the image is refused, 3 a file is missing or cannot be written.
+#[must_use]
+pub fn report(arguments: &ReportArguments) -> ExitCode {
+    match gather_and_write(arguments) {
+        Ok(code) => code,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("error: {}", failure.message);
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn gather_and_write(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
+    let loaded = load(&arguments.system, &Options::from_environment(arguments.guests.clone())).map_err(|report| {
+        bulkhead_description::command::print_report(&report);
+        Failure { message: String::new(), code: if report.has_environment_errors() { ENVIRONMENT } else { REFUSED } }
+    })?;
+    let system = loaded.system;
+    let image = read_monitor(arguments.monitor.as_deref()).and_then(|monitor| build_image(&system, &monitor)).map_err(
+        |error| Failure {
+            message: error.to_string(),
+            code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
+        },
+    )?;
+    let timing = Timing::of_system(&system, &server_names(&arguments.system));
+    let timeline = arguments.trace.as_deref().map(|path| timeline(path, &system, &timing.cores)).transpose()?;
+    let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;
+    let evidence = Evidence {
+        warnings: loaded.warnings,
+        verdict: bulkhead_verify::verify_bytes(&image.bytes),
+        image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
+        image_bytes: image.bytes.len() as u64,
+    };
+    let page = write(Input {
+        system: &system,
+        plan: &image.plan,
+        evidence: &evidence,
+        timing: &timing,
+        timeline: timeline.as_ref(),
+        experiments: experiments.as_deref().unwrap_or_default(),
+    });
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", system.name)));
+    std::fs::write(&output, page)
+        .map_err(|cause| Failure::environment(format!("cannot write the report to {}: {cause}", output.display())))?;
+    println!("report of {} in {}", system.name, output.display());
+    Ok(if evidence.verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+/// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.
+fn server_names(system: &Path) -> ServerNames {
+    let path = if system.is_dir() { system.join("system.toml") } else { system.to_path_buf() };
+    ServerNames::of_description(&std::fs::read_to_string(path).unwrap_or_default())
+}
+
+/// Reads the trace and gives it the names of the description, which knows more of them than an image does.
+fn timeline(path: &Path, system: &System, cores: &[CoreTiming]) -> Result<Timeline, Failure> {
+    let mut timeline =
+        read_timeline(path).map_err(|error| Failure { message: error.to_string(), code: error.exit_code() })?;
+    let described = layout(system, cores, &timeline.layout);
+    if described.partitions != timeline.layout.partitions || !same_shape(&described, &timeline.layout) {
+        let message = format!(
+            "{} is a trace of another system: it has the partitions {} on {} cores, {} has {} on {}",
+            path.display(),
+            timeline.layout.partitions.join(", "),
+            timeline.layout.cores.len(),
+            system.name,
+            described.partitions.join(", "),
+            described.cores.len(),
+        );
+        return Err(Failure { message, code: REFUSED });
+    }
+    timeline.layout = described;
+    Ok(timeline)
+}
+
+fn layout(system: &System, cores: &[CoreTiming], traced: &Layout) -> Layout {
+    let doorbell = |index: usize| traced.channels.get(index).and_then(|channel| channel.doorbell_interrupt);
+    let channels = system.channels.iter().enumerate().map(|(index, channel)| ChannelLayout {
+        name: channel.name.clone(),
+        source: channel.source.partition,
+        destination: channel.destination.partition,
+        doorbell_interrupt: doorbell(index),
+    });
+    Layout {
+        system: system.name.clone(),
+        clock: traced.clock.clone(),
+        partitions: system.partitions.iter().map(|partition| partition.name.clone()).collect(),
+        cores: cores.iter().map(CoreTiming::layout).collect(),
+        channels: channels.collect(),
+    }
+}
+
+/// States whether both have the same vCPUs and numbers of servers on the same cores.
+fn same_shape(one: &Layout, other: &Layout) -> bool {
+    let shape = |layout: &Layout| -> Vec<_> {
+        layout.cores.iter().map(|core| (core.is_shared, core.slots.clone(), core.servers.len())).collect()
+    };
+    shape(one) == shape(other)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,32 @@
+//! `bulkhead report`: everything that is known of a system on one page, before and after a run.
+//!
+//! The page is one HTML file without a script, without a font, without anything from a network: it can be mailed, archived
+//! beside an image and read in ten years. Figures are SVG inside it. It is written from a checked system, its image, the
+//! verdict on the image's bytes, the computed bounds, and where they exist a trace and results of experiments; the same
+//! input gives the same bytes.
+//!
+//! The rejected alternative, an interactive page, needs a script to be read at all, and a reader of evidence must be able
+//! to see that nothing in it moves.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod bounds;
+mod command;
+mod evidence;
+pub mod experiment;
+mod experiments;
+mod figure;
+mod gantt;
+mod html;
+mod memory;
+mod overview;
+mod page;
+mod plot;
+mod table;
+mod time;
+pub mod timing;
+mod traffic;
+mod words;
+
+pub use command::{ReportArguments, report};
+pub use page::{Evidence, Input, write};

@@ -1,0 +1,92 @@
+//! What the system is made of: partitions, cores, memory.
+
+use crate::html::Html;
+use crate::page::Context;
+use crate::table::{Cell, Table};
+use crate::words::{grouped, size};
+use bulkhead_plan::model::{Criticality, GuestImage, HealthPolicy, InterruptMode, Partition};
+use bulkhead_trace::words::duration;
+
+pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
+    let (system, cores) = (context.input.system, &context.input.timing.cores);
+    let shared = cores.iter().filter(|core| core.is_shared).count();
+    let facts = [
+        ("board", system.board.name.clone()),
+        ("memory", size(system.memory_bytes)),
+        ("partitions", grouped(system.partitions.len() as u64)),
+        ("cores in use", grouped(cores.len() as u64)),
+        ("of them shared", grouped(shared as u64)),
+        ("channels", grouped(system.channels.len() as u64)),
+    ];
+    html.element("dl", &[("class", &"facts")], |html| {
+        for (name, value) in facts {
+            html.element("div", &[], |html| {
+                html.leaf("dt", &[], name);
+                html.leaf("dd", &[], value);
+            });
+        }
+    });
+    let mut table = Table::new(&[
+        "partition",
+        "criticality",
+        "trust",
+        "cores",
+        "memory",
+        "guest",
+        "interrupts",
+        "on fault",
+        "watchdog",
+    ]);
+    for (index, partition) in system.partitions.iter().enumerate() {
+        table.row(row(index, partition));
+    }
+    table.write(html);
+}
+
+fn row(index: usize, partition: &Partition) -> Vec<Cell> {
+    let cores: Vec<_> = partition.cores.iter().map(usize::to_string).collect();
+    let mode = match partition.mode {
+        InterruptMode::Mapped => "mapped",
+        InterruptMode::Direct => "direct",
+    };
+    let trust = if partition.trusted { "trusted" } else { "untrusted" };
+    let manages = if partition.manages { ", manages" } else { "" };
+    vec![
+        Cell::Partition(index, partition.name.clone()),
+        Cell::text(criticality(partition.criticality)),
+        Cell::text(format!("{trust}{manages}")),
+        Cell::text(cores.join(", ")),
+        Cell::Number(size(partition.memory_bytes)),
+        Cell::text(image(&partition.image)),
+        Cell::text(mode),
+        Cell::text(health(&partition.health)),
+        partition.watchdog_ns.map_or(Cell::Dash, |ns| Cell::Number(duration(ns))),
+    ]
+}
+
+fn criticality(criticality: Criticality) -> &'static str {
+    match criticality {
+        Criticality::High => "high",
+        Criticality::Medium => "medium",
+        Criticality::Low => "low",
+        Criticality::BestEffort => "best effort",
+    }
+}
+
+fn image(image: &GuestImage) -> &'static str {
+    match image {
+        GuestImage::Linux { .. } => "Linux",
+        GuestImage::Elf { .. } => "ELF",
+        GuestImage::Raw { .. } => "raw",
+    }
+}
+
+fn health(policy: &HealthPolicy) -> String {
+    match policy {
+        HealthPolicy::Stop => "stop".to_owned(),
+        HealthPolicy::Halt => "halt the machine".to_owned(),
+        HealthPolicy::Restart { max, within_ns, .. } => {
+            format!("restart, {max} times in {}", duration(*within_ns))
+        }
+    }
+}

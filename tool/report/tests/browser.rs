@@ -1,0 +1,80 @@
+//! The page in a browser: Debian's Chromium without a screen.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Runs the browser on a page; what it complains about is in its error stream.
+fn browse(name: &str, page: &str, options: &[&str]) -> (Output, String) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let path = folder.join("report.html");
+    std::fs::write(&path, page).expect("the page is written");
+    let log = folder.join("net.json");
+    // A browser that hangs must not hang the tests; it takes a second.
+    let output = Command::new("timeout")
+        .args(["60", "chromium-headless-shell"])
+        // Tests run as root, where the sandbox cannot; the page is our own and may load nothing.
+        .args(["--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        .arg(format!("--log-net-log={}", log.display()))
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(options)
+        .arg(format!("file://{}", path.display()))
+        .current_dir(&folder)
+        .output()
+        .expect("the browser runs; ./x test installs it (Debian package chromium-headless-shell)");
+    (output, std::fs::read_to_string(log).expect("the browser keeps a log of requests"))
+}
+
+#[test]
+fn the_page_loads_without_a_complaint_and_asks_for_nothing() {
+    let page = support::page();
+    let (output, log) = browse("dom", &page, &["--dump-dom"]);
+    assert!(output.status.success());
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(!complaints.contains("CONSOLE"), "{complaints}");
+    let shown = String::from_utf8(output.stdout).expect("text");
+    for text in ["Bulkhead report", "control", "gateway", "Bounds against measurements", "mips-rtt"] {
+        assert!(shown.contains(text), "{text}");
+    }
+    assert_eq!(foreign_requests(&log), Vec::<String>::new());
+    // The same look finds what a page asks for, when it may ask.
+    let asking = page.replace("Content-Security-Policy", "no-policy");
+    let asking = asking.replace("<main>", "<main><img src=\"http://example.invalid/x.png\" alt=\"\">");
+    let (_, log) = browse("asking", &asking, &["--dump-dom"]);
+    assert_eq!(foreign_requests(&log), ["http://example.invalid/x.png"]);
+}
+
+/// Returns what was asked for besides files of this machine.
+fn foreign_requests(log: &str) -> Vec<String> {
+    let urls = log.match_indices("\"url\":\"").filter_map(|(at, key)| log[at + key.len()..].split('"').next());
+    let mut urls: Vec<_> =
+        urls.filter(|url| !url.starts_with("file:") && !url.starts_with("data:")).map(str::to_owned).collect();
+    urls.sort();
+    urls.dedup();
+    urls
+}
+
+/// On a telephone the page is as wide as the screen: tables and figures scroll by themselves.
+#[test]
+fn nothing_is_wider_than_a_telephone() {
+    // The page has no script and may run none; this one measures it.
+    let measure = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></html>";
+    let page = support::page().replace("Content-Security-Policy", "no-policy").replace("</html>", measure);
+    let (output, _) = browse("telephone", &page, &["--dump-dom", "--hide-scrollbars", "--window-size=390,844"]);
+    let shown = String::from_utf8(output.stdout).expect("text");
+    assert!(shown.contains("<title>wide 390</title>"), "{}", &shown[..shown.len().min(600)]);
+}
+
+#[test]
+fn the_page_prints() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("printed.pdf");
+    let option = format!("--print-to-pdf={}", path.display());
+    let (output, _) = browse("print", &support::page(), &[&option, "--no-pdf-header-footer"]);
+    assert!(output.status.success());
+    let printed = std::fs::read(path).expect("a document");
+    assert!(printed.starts_with(b"%PDF-"));
+    let pages = printed.windows(11).filter(|window| window == b"/Type /Page").count();
+    assert!((4..=9).contains(&pages), "{pages} pages and their list");
+}

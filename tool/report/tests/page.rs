@@ -1,0 +1,175 @@
+//! What is on the page, and that it is one: well formed, without a script, the same twice.
+
+mod support;
+
+use bulkhead_plan::samples;
+use bulkhead_report::experiment::Experiment;
+use bulkhead_report::timing::{CoreTiming, ServerNames, Timing};
+use support::{experiments, page, page_of, system, timeline, timing};
+
+/// Checks that every element ends where it must, and returns the names of all elements.
+fn elements(page: &str) -> Vec<String> {
+    let (mut open, mut names): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    // The style sheet is no markup.
+    let (head, rest) = page.split_once("<style>").expect("a style sheet");
+    let (_, body) = rest.split_once("</style>").expect("it ends");
+    for tag in [head, body].iter().flat_map(|part| part.split('<').skip(1)) {
+        let tag = tag.split('>').next().expect("a tag ends");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+        } else if !tag.starts_with('!') {
+            let name = tag.split([' ', '/']).next().unwrap_or_default().to_owned();
+            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+            if !tag.ends_with('/') {
+                open.push(name.clone());
+            }
+            names.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<String>::new());
+    names
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_nothing_else() {
+    let page = page();
+    let names = elements(&page);
+    assert!(names.iter().all(|name| !matches!(name.as_str(), "script" | "img" | "iframe" | "object" | "embed")));
+    assert!(names.iter().filter(|name| *name == "svg").count() >= 4);
+    for forbidden in ["http:", "https:", "url(", "@import", "src=", "onload", "onclick"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    for (at, _) in page.match_indices("href=\"") {
+        let target = &page[at + 6..];
+        assert!(target.starts_with('#') || target.starts_with("data:,"), "{}", &target[..20]);
+    }
+    assert_eq!(page, support::page(), "the same input gives the same page");
+}
+
+#[test]
+fn every_section_is_reached_from_the_top() {
+    let page = page();
+    for anchor in ["overview", "evidence", "time", "interrupts", "channels", "memory", "experiments"] {
+        assert!(page.contains(&format!("href=\"#{anchor}\"")), "{anchor}");
+        assert!(page.contains(&format!("<section id=\"{anchor}\">")), "{anchor}");
+    }
+}
+
+#[test]
+fn bounds_stand_beside_measurements() {
+    let page = page();
+    let row = page.lines().find(|line| line.contains("linux, vCPU 0: longest dark")).expect("a row");
+    // Bound, measured, tightness: 5.25 / 7.04 rounded up.
+    for text in ["7.040", "5.250", "0.75", "within the bound"] {
+        assert!(row.contains(text), "{text} in {row}");
+    }
+    assert!(page.contains("measured within bounds"));
+    let floor = page.lines().find(|line| line.contains("linux, vCPU 0: least in 100")).expect("a row");
+    assert!(floor.contains("at least the bound"), "{floor}");
+    assert!(page.contains("instructions, not cycles: each takes 16 ns"));
+}
+
+#[test]
+fn a_broken_bound_is_seen_at_the_top() {
+    let system = system();
+    let mut timing = timing(&system);
+    timing.cores[0].slots[2].bound.blackout_ns = Some(5_000_000);
+    timing.cores[0].servers[0].bound.verdict = Some((false, "late by 12 ms".to_owned()));
+    let page = page_of(&system, &timing, Some(&timeline(&system)), &[]);
+    let top = page.split("<main>").next().expect("a head");
+    // The wait for the first instruction was never seen (linux is always ready), so one bound is broken.
+    assert!(top.contains("1 bound exceeded"), "{}", &top[top.len() - 900..]);
+    assert!(top.contains("1 budget not certain"));
+    assert!(page.contains("bound broken") && page.contains("late by 12 ms"));
+}
+
+#[test]
+fn without_a_trace_nothing_is_measured() {
+    let system = system();
+    let page = page_of(&system, &timing(&system), None, &[]);
+    elements(&page);
+    for absent in ["What ran", "Bounds against", "Measurement", "id=\"experiments\""] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+    assert!(page.contains("2.010"), "bounds need no trace");
+}
+
+#[test]
+fn systems_of_all_kinds_have_a_page() {
+    for system in [samples::demo(), samples::shared(), samples::shared_cores()] {
+        let timing = Timing::of_system(&system, &ServerNames::default());
+        let page = page_of(&system, &timing, None, &[]);
+        elements(&page);
+        assert!(page.contains("image verified"), "{}", system.name);
+    }
+    let system = samples::shared_cores();
+    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    for text in [
+        "fixed priority, turns of 10 ms at priority 9",
+        "time table of 2 windows in 100 ms",
+        "round robin with quantum 30 ms; an interrupt recycles what is left of the quantum",
+        "PIBS",
+        "background, priority 40",
+        "until its interrupt is ended",
+        "There are no servers: guests take turns.",
+        "10 in 100 ms",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+/// CH-37: a doorbell without a limit is dangerous and must be seen. MZ-13: the designer must see how long an interrupt that
+/// waits for its guest's turn may wait, to judge the device's buffer.
+#[test]
+fn what_a_designer_must_judge_is_shown() {
+    let mut system = samples::shared_cores();
+    system.channels[0].doorbell = Some(bulkhead_plan::model::Doorbell { limiter: None });
+    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    assert!(page.contains("<span class=\"chip warn\">! unlimited</span>"));
+    // `first` does not pre-empt: its console waits for the turn of `second`, 30 ms and what the monitor takes.
+    let row = page.lines().find(|line| line.contains(">first<") && line.contains("console")).expect("its console");
+    assert!(row.contains(">priority<") && row.contains(">30."), "{row}");
+}
+
+#[test]
+fn no_name_becomes_markup() {
+    let mut system = system();
+    system.name = "<script>alert(1)</script>".to_owned();
+    system.partitions[0].name = "a\"><img src=x>".to_owned();
+    system.channels[0].name = "</table>&".to_owned();
+    let page = page_of(&system, &timing(&system), Some(&timeline(&system)), &experiments());
+    let names = elements(&page);
+    assert!(names.iter().all(|name| name != "script" && name != "img"));
+    assert!(page.contains("&lt;script&gt;alert(1)") && page.contains("&lt;/table&gt;&amp;"));
+}
+
+#[test]
+fn servers_have_the_names_of_the_description() {
+    let text = "[[partition]]\nname = \"control\"\nservers = [{ name = \"loop\" }, { priority = 3 }]\n[[partition]]\n";
+    let cores = CoreTiming::of_system(&system(), &ServerNames::of_description(text));
+    let names: Vec<_> = cores[0].servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["control.loop", "gateway", "linux, vCPU 0"]);
+    assert_eq!(ServerNames::of_description("no = = toml"), ServerNames::default());
+}
+
+#[test]
+fn results_of_experiments_are_read_leniently_and_never_silently() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bench");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    write("b.json", r#"{"name":"b","unit":"ms","published":1.5,"model":1.4,"ours":1.41,"verdict":"met"}"#);
+    write("a.json", r#"{"name":"a","verdict":"MISSED","error":"no guest","series":[{"points":[[1,null],[2,3]]}]}"#);
+    write("other.txt", "not read");
+    let all = Experiment::read_all(&folder).expect("both are results");
+    assert_eq!(all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!((all[1].cells[0].ours, all[0].series[0].points.as_slice()), (Some(1.41), [(2.0, 3.0)].as_slice()));
+    let page = page_of(&system(), &timing(&system()), None, &all);
+    assert!(page.contains("It failed: no guest") && page.contains("1 of 2 experiments met"));
+    write("bad.json", "{");
+    let error = Experiment::read_all(&folder).expect_err("a damaged result");
+    assert!(error.contains("bad.json") && error.contains("run its experiment again"), "{error}");
+    write("bad.json", "{}");
+    let error = Experiment::read_all(&folder).expect_err("no result");
+    assert!(error.contains("no result of `bulkhead bench`"), "{error}");
+    std::fs::remove_file(folder.join("bad.json")).expect("removed");
+}

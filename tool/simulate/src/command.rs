@@ -1,0 +1,166 @@
+//! The command `bulkhead simulate`.
+
+use crate::event::{Nowhere, Sink};
+use crate::json::JsonWriter;
+use crate::simulation::{Counts, Limits, Simulation};
+use crate::text::TextSink;
+use crate::timeline::TimelineSink;
+use bulkhead_description::Options;
+use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, exit_code, print_report};
+use bulkhead_description::scenario::load_scenario;
+use bulkhead_description::unit::parse_duration;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How long to simulate when nobody says.
+const DEFAULT_UNTIL_NS: u64 = 1_000_000_000;
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SimulateFormat {
+    /// A chart, a table and the first events, for people.
+    #[default]
+    Text,
+    /// Every event, as one JSON object.
+    Json,
+    /// A trace for the Perfetto UI.
+    Perfetto,
+    /// Nothing: with --rate, to measure.
+    None,
+}
+
+/// Run the scheduler of shared cores on a scenario.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct SimulateArguments {
+    /// Scenario (TOML): a schedule, or the name of a system description, and what arrives.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// How long to simulate, such as "100 ms" [default: what the scenario says, else "1 s"]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub until: Option<u64>,
+    /// End after so many events.
+    #[arg(long, value_name = "NUMBER")]
+    pub events: Option<u64>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = SimulateFormat::Text)]
+    pub format: SimulateFormat,
+    /// File to write instead of the output stream; `perfetto` needs one.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Directory of built guests, for a system description whose paths begin with `guest:`.
+    #[arg(long, value_name = "DIR")]
+    pub guests: Option<PathBuf>,
+    /// Say on the error stream how many events there were each second of real time.
+    #[arg(long)]
+    pub rate: bool,
+}
+
+const AFTER_HELP: &str = "\
+The scheduler is the monitor's own code; the time of switches is left out.
+
+Examples:
+  bulkhead simulate docs/scenarios/quest-figure-4.toml
+  bulkhead simulate scenario.toml --until \"50 ms\" --format json
+  bulkhead simulate scenario.toml --format perfetto -o scenario.perfetto-trace
+
+Exit codes:
+  0  simulated
+  1  the scenario or its system description is refused
+  2  wrong usage
+  3  a file cannot be read or written";
+
+fn duration(text: &str) -> Result<u64, String> {
+    parse_duration(text).map_err(|bad| match bad.replacement {
+        Some(meant) => format!("{}; did you mean \"{meant}\"?", bad.problem),
+        None => bad.problem,
+    })
+}
+
+/// Runs `bulkhead simulate`.
+#[must_use]
+pub fn simulate(arguments: &SimulateArguments) -> ExitCode {
+    let scenario = match load_scenario(&arguments.scenario, &Options::from_environment(arguments.guests.clone())) {
+        Ok(scenario) => scenario,
+        Err(report) => {
+            print_report(&report);
+            return exit_code(&report);
+        }
+    };
+    print_report(&scenario.warnings);
+    let until_ns = arguments.until.or(scenario.until_ns).unwrap_or(DEFAULT_UNTIL_NS);
+    let limits = Limits { until_ns, events: arguments.events.unwrap_or(u64::MAX) };
+    let mut simulation = match Simulation::new(scenario, limits) {
+        Ok(simulation) => simulation,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(EXIT_REFUSED);
+        }
+    };
+    if arguments.format == SimulateFormat::Perfetto && arguments.output.is_none() {
+        eprintln!("error: `--format perfetto` writes a binary file: name it with `-o FILE`");
+        return ExitCode::from(EXIT_USAGE);
+    }
+    let start = Instant::now();
+    match write(arguments, &mut simulation, until_ns) {
+        Ok(counts) => {
+            if arguments.rate {
+                let seconds = start.elapsed().as_secs_f64();
+                let rate = counts.events as f64 / seconds.max(f64::MIN_POSITIVE);
+                let (events, choices) = (counts.events, counts.choices);
+                eprintln!("{events} events and {choices} choices in {seconds:.2} s: {rate:.0} events per second");
+            }
+            ExitCode::SUCCESS
+        }
+        // A reader that went away is no mistake.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let place = arguments
+                .output
+                .as_ref()
+                .map_or_else(|| String::from("the output stream"), |path| path.display().to_string());
+            eprintln!("error: cannot write to {place}: {error}");
+            ExitCode::from(EXIT_ENVIRONMENT)
+        }
+    }
+}
+
+fn open(path: Option<&Path>) -> io::Result<Box<dyn Write>> {
+    Ok(match path {
+        Some(path) => Box::new(BufWriter::new(File::create(path)?)),
+        None => Box::new(BufWriter::new(io::stdout().lock())),
+    })
+}
+
+fn write(arguments: &SimulateArguments, simulation: &mut Simulation, until_ns: u64) -> io::Result<Counts> {
+    let path = arguments.output.as_deref();
+    match arguments.format {
+        SimulateFormat::None => simulation.run(&mut Nowhere),
+        SimulateFormat::Text => {
+            let mut sink = TextSink::new(simulation, until_ns);
+            let counts = simulation.run(&mut sink)?;
+            let mut output = open(path)?;
+            output.write_all(sink.text(simulation, counts).as_bytes())?;
+            output.flush()?;
+            Ok(counts)
+        }
+        SimulateFormat::Json => {
+            let mut sink = JsonWriter::new(open(path)?, simulation)?;
+            let counts = simulation.run(&mut sink as &mut dyn Sink)?;
+            sink.finish()?;
+            Ok(counts)
+        }
+        SimulateFormat::Perfetto => {
+            let mut sink = TimelineSink::new(simulation);
+            let counts = simulation.run(&mut sink)?;
+            let timeline = sink.finish(counts.cut_ns.unwrap_or(until_ns));
+            let mut output = open(path)?;
+            output.write_all(&bulkhead_trace::perfetto::write(&timeline))?;
+            output.flush()?;
+            Ok(counts)
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `bulkhead simulate`: the scheduler of shared cores, run on a scenario.
+//!
+//! A scenario says which cores are shared and what arrives at their vCPUs ([`bulkhead_description::scenario`]). The cores are
+//! planned as for an image and translated by `bulkhead_sched::plan`, as in the monitor; then [`core_run`] plays the guests: it
+//! reports arrivals, completions and deadlines to the policy and follows its choices. Nothing here decides who runs.
+//!
+//! What a simulation leaves out: the time of switches and of the monitor. It shows what the rules give; what a machine gives is
+//! shown by a run, and what is guaranteed by the analysis.
+//!
+//! Time is in ticks of the board's counter, as in the monitor, so that roundings are the product's. Events leave as a stream
+//! ([`event::Sink`]), so that long simulations need no memory.
+#![forbid(unsafe_code)]
+
+pub mod arrivals;
+pub mod command;
+pub mod core_run;
+pub mod event;
+pub mod json;
+pub mod simulation;
+pub mod text;
+pub mod timeline;
+
+pub use command::{SimulateArguments, simulate};
+pub use event::{Event, EventKind, Sink};
+pub use simulation::{Limits, Simulation};

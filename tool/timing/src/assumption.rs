@@ -1,0 +1,48 @@
+//! What a bound rests on besides the description: the monitor's costs and the time of an instruction.
+
+use bulkhead_analysis::costs::{Costs, PROVENANCE, RECORDED};
+use std::sync::OnceLock;
+
+/// Time of an instruction unless the user says otherwise: QEMU with `-icount shift=4`, which the exact runs use. It is
+/// sixteen times the pessimism of a core with 1,000 million instructions a second.
+pub const DEFAULT_INSTRUCTION_PS: u64 = 16_000;
+
+/// The assumptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumptions {
+    /// Picoseconds of an instruction.
+    pub instruction_ps: u64,
+    /// Costs of the monitor, in instructions.
+    pub costs: Costs,
+    /// Where the costs come from.
+    pub provenance: &'static str,
+}
+
+impl Default for Assumptions {
+    fn default() -> Self {
+        Self { instruction_ps: DEFAULT_INSTRUCTION_PS, costs: RECORDED, provenance: PROVENANCE }
+    }
+}
+
+impl Assumptions {
+    /// Nanoseconds of some instructions, rounded up.
+    #[must_use]
+    pub fn instructions_ns(&self, instructions: u64) -> u64 {
+        let picoseconds = u128::from(instructions) * u128::from(self.instruction_ps);
+        u64::try_from(picoseconds.div_ceil(1_000)).unwrap_or(u64::MAX)
+    }
+}
+
+static CHOSEN: OnceLock<Assumptions> = OnceLock::new();
+
+/// Chooses the assumptions of this process. The command line does it before anything is checked; only the first call counts.
+/// Returns whether this was the first call.
+pub fn choose(assumptions: Assumptions) -> bool {
+    CHOSEN.set(assumptions).is_ok()
+}
+
+/// The assumptions of this process.
+#[must_use]
+pub fn current() -> Assumptions {
+    CHOSEN.get().copied().unwrap_or_default()
+}

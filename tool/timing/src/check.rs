@@ -1,0 +1,102 @@
+//! What is refused and what is doubtful about the time of a system (`real-time.md` 4.5).
+//!
+//! What can be said without bounds (too few chunks for the ring, a remainder above its budget, windows that overlap, a payer that
+//! cannot pay) was refused when the description was read. Here every shared core has a model, and so a bound or a reason
+//! why there is none.
+
+pub(crate) mod interrupts;
+pub(crate) mod servers;
+mod tables;
+mod tasks;
+
+use crate::bounds::{Bounds, CoreTiming, bounds_with};
+use crate::{assumption, cores::TickCosts};
+use bulkhead_description::source::Span;
+use bulkhead_description::spans::{PartitionSpans, ServerSpans, Spans};
+use bulkhead_description::{Code, Diagnostic};
+use bulkhead_plan::model::{Partition, Server, ServerReference, System};
+
+/// Checks the time of every shared core, with the assumptions of this process.
+#[must_use]
+pub fn check(system: &System, spans: &Spans) -> Vec<Diagnostic> {
+    let assumptions = assumption::current();
+    let bounds = bounds_with(system, &assumptions);
+    let scope = Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, &assumptions) };
+    let mut found = Vec::new();
+    interrupts::check_doorbells(&scope, &mut found);
+    for core in &bounds.cores {
+        // A limit that takes the whole core makes everybody late, which nobody needs to be told server by server.
+        interrupts::check_limits(&scope, core, &mut found);
+        if found.iter().any(|one| one.code == Code::LimitTooWide) {
+            continue;
+        }
+        servers::check(&scope, core, &mut found);
+        tasks::check(&scope, core, &mut found);
+        interrupts::check(&scope, core, &mut found);
+        tables::check(&scope, core, &mut found);
+    }
+    found
+}
+
+/// What every check looks at.
+pub(crate) struct Scope<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) spans: &'a Spans,
+    pub(crate) bounds: &'a Bounds,
+    pub(crate) costs: TickCosts,
+}
+
+impl Scope<'_> {
+    pub(crate) fn hz(&self) -> u64 {
+        self.system.board.counter_hz
+    }
+
+    pub(crate) fn partition(&self, reference: ServerReference) -> Option<&Partition> {
+        self.system.partitions.get(reference.partition)
+    }
+
+    pub(crate) fn partition_name(&self, partition: usize) -> &str {
+        self.system.partitions.get(partition).map_or("", |partition| &partition.name)
+    }
+
+    pub(crate) fn partition_spans(&self, partition: usize) -> Option<&PartitionSpans> {
+        self.spans.partitions.get(partition)
+    }
+
+    pub(crate) fn server(&self, reference: ServerReference) -> Option<&Server> {
+        bulkhead_plan::schedule::server(self.system, reference)
+    }
+
+    pub(crate) fn server_spans(&self, reference: ServerReference) -> Option<&ServerSpans> {
+        self.spans.partitions.get(reference.partition)?.servers.get(reference.server)
+    }
+
+    /// A server as messages name it: the one of its partition, by its name, or by its place where there are several.
+    pub(crate) fn server_name(&self, reference: ServerReference) -> String {
+        let partition = self.partition_name(reference.partition);
+        let named = self.server_spans(reference).and_then(|spans| spans.name.clone());
+        let alone = self.partition(reference).is_none_or(|partition| partition.servers.len() == 1);
+        match named {
+            Some(name) => format!("server `{partition}.{name}`"),
+            None if alone => format!("the server of `{partition}`"),
+            None => format!("server {} of `{partition}`", reference.server + 1),
+        }
+    }
+
+    /// The place of a server, or of something in it.
+    pub(crate) fn place(&self, reference: ServerReference, of: fn(&ServerSpans) -> Option<Span>) -> Option<Span> {
+        self.server_spans(reference).map(|spans| spans.or_whole(of(spans)))
+    }
+
+    pub(crate) fn reference(&self, core: &CoreTiming, number: usize) -> Option<ServerReference> {
+        core.servers.get(number).map(|server| server.reference)
+    }
+}
+
+/// Adds a place if there is one.
+pub(crate) fn at(diagnostic: Diagnostic, place: Option<Span>, text: impl Into<String>) -> Diagnostic {
+    match place {
+        Some(span) => diagnostic.at(span, text),
+        None => diagnostic,
+    }
+}

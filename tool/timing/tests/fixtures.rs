@@ -1,0 +1,137 @@
+//! Descriptions whose time does not suffice or is doubtful, one for each code, and good ones with all their bounds.
+//!
+//! `tests/bad/NAME.toml` says in its first line which codes it must give; `NAME.txt` is the whole text, `tests/good/NAME.txt` are the
+//! tables. After a wanted change run `BULKHEAD_UPDATE_SNAPSHOTS=1 cargo test -p bulkhead-timing` and read the diff.
+//! (QV-37, QV-38, QV-39, SG-47, CH-38, MZ-13, MZ-25)
+
+mod support;
+
+use bulkhead_description::{Code, Severity, load_unchecked};
+use bulkhead_timing::command::suggestions;
+use bulkhead_timing::{bounds, json, text};
+use std::collections::BTreeSet;
+use std::path::Path;
+use support::{check, compare, fixtures, options};
+
+fn expected_codes(path: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(path).expect("a fixture can be read");
+    let line = text.lines().next().and_then(|line| line.strip_prefix("# expect: "));
+    let line = line.unwrap_or_else(|| panic!("{}: the first line must be `# expect: CODES`", path.display()));
+    line.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn each_bad_fixture_gives_its_codes_and_text() {
+    let mut failures = Vec::new();
+    for path in fixtures("tests/bad") {
+        let (system, report) = check(&path);
+        let expected = expected_codes(&path);
+        let found: BTreeSet<_> = report.diagnostics.iter().map(|one| one.code.name().to_owned()).collect();
+        if expected != found {
+            failures.push(format!("{}: {expected:?}, not {found:?}:\n{}", path.display(), report.to_text(false)));
+        }
+        assert_eq!(system.is_none(), report.has_errors(), "{}", path.display());
+        let mut text = report.to_text(false);
+        for suggestion in suggestions(&path, &options()).expect("mistakes of time only") {
+            text.push_str(&suggestion.to_text());
+        }
+        compare(&path.with_extension("txt"), &text, &mut failures);
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_code_of_the_analysis_has_a_fixture() {
+    let covered: BTreeSet<String> = fixtures("tests/bad").iter().flat_map(|path| expected_codes(path)).collect();
+    let own = Code::ALL.iter().map(|code| code.name()).filter(|code| code.starts_with("BH08"));
+    let missing: Vec<_> = own.filter(|code| !covered.contains(*code)).collect();
+    assert!(missing.is_empty(), "codes without a fixture: {missing:?}");
+}
+
+#[test]
+fn every_diagnostic_has_a_place_and_advice() {
+    for path in fixtures("tests/bad") {
+        for diagnostic in check(&path).1.diagnostics {
+            let code = diagnostic.code.name();
+            assert!(!diagnostic.labels.is_empty(), "{}: {code} has no place", path.display());
+            let advice = diagnostic.helps.len() + diagnostic.suggestions.len();
+            assert!(advice > 0, "{}: {code} says nothing about what to do", path.display());
+        }
+    }
+}
+
+/// `--suggest`: what is suggested passes when it is written into the description, and changes nothing but budgets.
+#[test]
+fn suggested_budgets_pass() {
+    let mut repaired = 0;
+    for path in fixtures("tests/bad") {
+        let (_, report) = check(&path);
+        let misses =
+            |one: &&bulkhead_description::Diagnostic| matches!(one.code, Code::NotSchedulable | Code::TaskLate);
+        if report.diagnostics.iter().filter(misses).count() == 0 {
+            // A limit that takes the whole core makes servers late, too, and no budget helps.
+            let too_wide = report.diagnostics.iter().any(|one| one.code == Code::LimitTooWide);
+            let found = suggestions(&path, &options()).expect("no other mistake");
+            assert_eq!(found.is_empty(), !too_wide, "{}", path.display());
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a fixture can be read");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let found = suggestions(&path, &options()).expect("no other mistake");
+        assert!(!found.is_empty(), "{}", path.display());
+        let mut changed = false;
+        for patch in found.iter().map(|suggestion| suggestion.to_text()) {
+            for group in patch.split("--- ").skip(1) {
+                let mut parts = group.lines();
+                let place = parts.next().expect("a place");
+                let number: usize = place.rsplit(':').next().expect("a line").parse().expect("a number");
+                let old = parts.next().and_then(|line| line.strip_prefix('-')).expect("the old line");
+                let new = parts.next().and_then(|line| line.strip_prefix('+')).expect("the new line");
+                assert_eq!(lines[number - 1], old, "{place}");
+                lines[number - 1] = new.to_owned();
+                changed = true;
+            }
+        }
+        if !changed {
+            continue;
+        }
+        repaired += 1;
+        let again = bulkhead_description::load_text(&path, &lines.join("\n"), &options());
+        let left: Vec<_> = match &again {
+            Ok(_) => continue,
+            Err(report) => report.diagnostics.iter().filter(|one| one.severity() == Severity::Error).collect(),
+        };
+        assert!(!left.iter().any(misses), "{}: {left:?}", path.display());
+    }
+    assert!(repaired >= 3, "only {repaired} fixtures were repaired");
+}
+
+#[test]
+fn good_fixtures_show_their_bounds() {
+    let mut failures = Vec::new();
+    for path in fixtures("tests/good") {
+        let (system, report) = check(&path);
+        assert!(system.is_some() && report.diagnostics.is_empty(), "{}:\n{}", path.display(), report.to_text(false));
+        let loaded = load_unchecked(&path, &options()).expect("accepted");
+        let all = bounds(&loaded.system);
+        compare(&path.with_extension("txt"), &text::text(&loaded.system, &loaded.spans, &all), &mut failures);
+        let value = json::json(&loaded.system, &loaded.spans, &all);
+        assert_eq!(value["cores"].as_array().map(Vec::len), Some(all.cores.len()));
+        for (core, written) in all.cores.iter().zip(value["cores"].as_array().expect("an array")) {
+            assert_eq!(written["servers"].as_array().map(Vec::len), Some(core.servers.len()));
+            assert_eq!(written["vcpus"].as_array().map(Vec::len), Some(core.core.core_use.vcpus.len()));
+            for (server, written) in core.servers.iter().zip(written["servers"].as_array().expect("an array")) {
+                assert_eq!(written["response_ns"].as_u64(), server.response_ns);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn texts_hold_no_paths_of_this_machine() {
+    for path in fixtures("tests/bad") {
+        let text = check(&path).1.to_text(false);
+        assert!(!text.contains(env!("CARGO_MANIFEST_DIR")) && !text.contains(env!("CARGO_TARGET_TMPDIR")));
+    }
+}

@@ -1,0 +1,122 @@
+//! Descriptions with random times: whatever they say, the analysis ends, does not panic, and agrees with itself.
+//!
+//! The seed is printed; `BULKHEAD_TIMING_SEED` and `BULKHEAD_TIMING_CASES` replace it and the number of cases.
+
+mod support;
+
+use bulkhead_analysis::core_bounds::Verdict;
+use bulkhead_description::{Code, install_checks, load_text};
+use bulkhead_timing::suggest::{Answer, suggest};
+use bulkhead_timing::{assumption, bounds, json, text};
+use support::{assume, fixtures, options};
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Replaces some of the times of a text. Most stay reasonable, a few are as small or as large as they can be written.
+fn with_random_times(text: &str, random: &mut Random) -> String {
+    let mut parts: Vec<String> = text.split('"').map(str::to_owned).collect();
+    for part in parts.iter_mut().skip(1).step_by(2) {
+        let is_time = part
+            .split_once(' ')
+            .is_some_and(|(number, unit)| number.parse::<u64>().is_ok() && ["ns", "us", "ms", "s"].contains(&unit));
+        if is_time && random.below(3) == 0 {
+            *part = match random.below(12) {
+                0 => format!("{} ns", random.below(100)),
+                1 => format!("{} s", 1 + random.below(100_000_000)),
+                2 => format!("{} us", 1 + random.below(100)),
+                3 => format!("{} min", random.below(1_000_000)),
+                _ => format!("{} us", 1 + random.below(200_000)),
+            };
+        }
+    }
+    parts.join("\"")
+}
+
+#[test]
+fn random_times_are_judged_without_a_panic() {
+    assume();
+    install_checks(vec![bulkhead_timing::check]);
+    let seed = setting("BULKHEAD_TIMING_SEED", 0x7161_0000_5eed_0001);
+    let cases = setting("BULKHEAD_TIMING_CASES", 3_000);
+    println!("{cases} cases, BULKHEAD_TIMING_SEED={seed}");
+    let paths: Vec<_> = fixtures("tests/bad").into_iter().chain(fixtures("tests/good")).collect();
+    let texts: Vec<_> =
+        paths.iter().map(|path| std::fs::read_to_string(path).expect("a fixture can be read")).collect();
+    let (mut accepted, mut refused, mut repaired) = (0, 0, 0);
+    for case in 0..cases {
+        let mut random = Random(seed ^ case.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let number = random.below(paths.len() as u64) as usize;
+        let text = with_random_times(&texts[number], &mut random);
+        let loaded = match load_text(&paths[number], &text, &options()) {
+            Ok(loaded) => loaded,
+            Err(report) => {
+                assert!(report.has_errors() && !report.to_text(false).is_empty(), "case {case}");
+                refused += 1;
+                continue;
+            }
+        };
+        accepted += 1;
+        let all = bounds(&loaded.system);
+        assert!(!text::text(&loaded.system, &loaded.spans, &all).is_empty());
+        assert!(json::json(&loaded.system, &loaded.spans, &all)["cores"].is_array());
+        for core in &all.cores {
+            for server in &core.servers {
+                let is_bad = matches!(server.verdict, Verdict::Late { .. } | Verdict::NoBound { .. });
+                assert!(!is_bad, "case {case}: accepted with {:?}", server.verdict);
+                if let (Some(response), Some((_, period)), true) =
+                    (server.response_ns, server.budget_and_period_ns, server.rule != "pibs")
+                {
+                    assert!(response <= period, "case {case}: {response} > {period}");
+                }
+            }
+            for vcpu in &core.vcpus {
+                let windows = [1_000_000, 10_000_000, 100_000_000].map(|window| vcpu.supplied_ns(window));
+                assert!(windows.is_sorted() && windows[2] <= 100_000_000, "case {case}: {windows:?}");
+            }
+        }
+        assert!(
+            suggest(&loaded.system, &assumption::current()).is_empty(),
+            "case {case}: a suggestion for what passes"
+        );
+        // The same system with less time per period than it asked for, or with more, is judged again by the search.
+        if let Some(found) = suggestion_for_more(&text, number, &paths) {
+            repaired += u64::from(found);
+        }
+    }
+    println!("{accepted} accepted, {refused} refused, {repaired} repaired");
+    assert!(accepted > cases / 20 && refused > cases / 20, "{accepted} accepted, {refused} refused");
+}
+
+/// Makes every budget four times as large and asks for budgets that fit.
+fn suggestion_for_more(text: &str, number: usize, paths: &[std::path::PathBuf]) -> Option<bool> {
+    let more = text.replace("budget = \"", "budget = \"4");
+    let report = load_text(&paths[number], &more, &options()).err()?;
+    let late = |one: &bulkhead_description::Diagnostic| one.code == Code::NotSchedulable;
+    if !report.diagnostics.iter().all(late) {
+        return None;
+    }
+    let name = format!("more-{}.toml", std::process::id());
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, more).expect("a file can be written");
+    let loaded = bulkhead_description::load_unchecked(&path, &options()).expect("only time is wrong");
+    let answers = suggest(&loaded.system, &assumption::current());
+    Some(answers.iter().any(|answer| matches!(answer, Answer::Budgets { .. })))
+}

@@ -1,0 +1,110 @@
+//! Words for the numbers in records: states, reasons, exception classes, calls.
+
+use bulkhead_abi::hypercall;
+use bulkhead_abi::status;
+
+/// Returns the word for a partition state.
+#[must_use]
+pub fn state_name(state: u32) -> &'static str {
+    match state {
+        status::STATE_INITIAL => "initial",
+        status::STATE_RUNNING => "running",
+        status::STATE_SUSPENDED => "suspended",
+        status::STATE_OFF => "off",
+        status::STATE_RESTARTING => "restarting",
+        status::STATE_STOPPED => "stopped",
+        _ => "unknown",
+    }
+}
+
+/// Returns the words for the reason of a state.
+#[must_use]
+pub fn reason_name(reason: u32) -> &'static str {
+    match reason {
+        status::REASON_NONE => "none",
+        status::REASON_DATA_ABORT => "data access outside its memory",
+        status::REASON_INSTRUCTION_ABORT => "instruction fetch outside its memory",
+        status::REASON_UNKNOWN_EXCEPTION => "exception without an answer",
+        status::REASON_FORBIDDEN_CALL => "forbidden call",
+        status::REASON_WATCHDOG => "watchdog",
+        status::REASON_REQUESTED => "requested by itself",
+        status::REASON_MANAGED => "requested by a manager",
+        status::REASON_SERROR => "SError",
+        status::REASON_IMAGE_DAMAGED => "pristine image damaged",
+        status::REASON_BAD_ACCESS => "bad access to an emulated device",
+        status::REASON_CORE_STUCK => "one of its cores did not stop",
+        _ => "unknown",
+    }
+}
+
+/// Where the exception class is in a syndrome (Arm ARM D17.2.37).
+pub const CLASS_SHIFT: u32 = 26;
+
+/// Returns the name of the exception class in an ESR value (Arm ARM D17.2.37), as far as EL2 can take it.
+#[must_use]
+pub fn exception_class_name(syndrome: u64) -> &'static str {
+    match (syndrome >> CLASS_SHIFT) & 0x3f {
+        0x00 => "unknown reason",
+        0x01 => "WFI or WFE",
+        0x07 => "FP or SIMD access",
+        0x0e => "illegal execution state",
+        0x15 => "SVC",
+        0x16 => "HVC",
+        0x17 => "SMC",
+        0x18 => "system register access",
+        0x20 => "instruction abort from a lower level",
+        0x21 => "instruction abort",
+        0x22 => "misaligned PC",
+        0x24 => "data abort from a lower level",
+        0x25 => "data abort",
+        0x26 => "misaligned SP",
+        0x2c => "floating-point exception",
+        0x2f => "SError",
+        0x30 | 0x31 => "breakpoint",
+        0x32 | 0x33 => "software step",
+        0x34 | 0x35 => "watchpoint",
+        0x3c => "BRK",
+        _ => "other",
+    }
+}
+
+/// Returns the name of a call, or its number (Arm DEN 0022 for PSCI, [`bulkhead_abi::hypercall`] for ours).
+#[must_use]
+pub fn call_name(function: u64) -> String {
+    let name = match function {
+        hypercall::CALL_VERSION => "version",
+        hypercall::CALL_HEARTBEAT => "heartbeat",
+        hypercall::CALL_DOORBELL => "doorbell",
+        hypercall::CALL_PARTITION_STATUS => "partition status",
+        hypercall::CALL_PARTITION_SUSPEND => "partition suspend",
+        hypercall::CALL_PARTITION_RESUME => "partition resume",
+        hypercall::CALL_PARTITION_RESTART => "partition restart",
+        0x8400_0000 => "PSCI_VERSION",
+        0x8400_0001 | 0xc400_0001 => "CPU_SUSPEND",
+        0x8400_0002 => "CPU_OFF",
+        0x8400_0003 | 0xc400_0003 => "CPU_ON",
+        0x8400_0004 | 0xc400_0004 => "AFFINITY_INFO",
+        0x8400_0006 => "MIGRATE_INFO_TYPE",
+        0x8400_0008 => "SYSTEM_OFF",
+        0x8400_0009 => "SYSTEM_RESET",
+        0x8400_000a => "PSCI_FEATURES",
+        0x8000_0000 => "SMCCC_VERSION",
+        other => return format!("{other:#x}"),
+    };
+    name.to_owned()
+}
+
+/// Writes a time or duration with the unit that suits it, without losing a digit: `1.25 ms`, `16 ns`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let (size, unit) = units.into_iter().find(|(size, _)| ns >= *size).unwrap_or((1, "ns"));
+    let digits = size.ilog10() as usize;
+    let fraction = format!("{:0digits$}", ns % size);
+    let fraction = fraction.trim_end_matches('0');
+    if digits == 0 || fraction.is_empty() {
+        format!("{} {unit}", ns / size)
+    } else {
+        format!("{}.{fraction} {unit}", ns / size)
+    }
+}

@@ -1,0 +1,96 @@
+//! Measured worst cases against hand-made schedules, and sliding windows against the plain definition.
+
+mod support;
+
+use bulkhead_trace::{Intervals, Measurements};
+use support::{DEVICE, DOORBELL, Random, timeline};
+
+/// A tick of the hand-made schedule.
+const TICK: u64 = 16;
+
+#[test]
+fn worst_cases_of_the_hand_made_schedule() {
+    let measured = Measurements::of(&timeline());
+    let core = &measured.cores[0];
+    let control = &core.slots[0];
+    assert_eq!((control.wakes, control.responses), (2, 2));
+    assert_eq!(control.longest_response_ns, Some(1020 * TICK), "woken at 2000, done at 3020");
+    assert_eq!(control.mean_response_ns(), Some((55 + 1020) * TICK / 2));
+    assert_eq!(control.longest_wait_ns, Some(10 * TICK));
+    assert_eq!(control.longest_blackout_ns(), Some(900 * TICK), "between its exhaustion and the replenishment");
+    assert_eq!(control.running.total_ns(), 160 * TICK);
+    let linux = &core.slots[1];
+    assert_eq!((linux.wakes, linux.longest_response_ns), (1, Some(3500 * TICK)));
+    assert_eq!(linux.longest_blackout_ns(), Some(100 * TICK), "while control used its whole budget");
+    // Control takes at most 100 of any 1000 ticks, so linux always gets 900.
+    assert_eq!(linux.least_supply_ns(1000 * TICK), Some(900 * TICK));
+    assert_eq!(linux.least_supply_ns(100 * TICK), Some(0));
+    assert_eq!(linux.least_supply_ns(3501 * TICK), None, "it was never ready that long");
+    let server = &core.servers[0];
+    assert_eq!((server.starts, server.exhaustions, server.replenishments), (3, 1, 1));
+    assert_eq!(server.most_in_period_ns, Some(100 * TICK));
+    assert_eq!(server.budgeted.most_in(1010 * TICK), 110 * TICK, "both turns of its second job");
+    assert_eq!((core.switches, core.busy_ns), (7, 3490 * TICK));
+}
+
+#[test]
+fn interrupts_are_counted_by_owner_and_their_wait_is_measured() {
+    let measured = Measurements::of(&timeline());
+    let device = measured.cores[0].interrupts[&(Some(0), DEVICE)];
+    assert_eq!((device.count, device.held, device.longest_delivery_ns), (2, 1, Some(5 * TICK)));
+    let doorbell = measured.cores[0].interrupts[&(Some(0), DOORBELL)];
+    assert_eq!((doorbell.count, doorbell.held, doorbell.longest_delivery_ns), (1, 1, Some(10 * TICK)));
+}
+
+#[test]
+fn one_who_starves_until_the_end_is_seen() {
+    let mut timeline = timeline();
+    timeline.push(3600 * TICK, 0, bulkhead_trace::EventKind::Wake { slot: 0, interrupt: None });
+    timeline.finish(9600 * TICK);
+    let control = Measurements::of(&timeline).cores[0].slots[0].clone();
+    assert_eq!(control.longest_wait_ns, Some(6000 * TICK));
+    assert_eq!(control.longest_blackout_ns(), Some(6000 * TICK));
+    assert_eq!(control.responses, 2, "what did not end is no response");
+}
+
+/// Random stretches between 0 and 400, and the same as one flag per unit of time.
+fn random_set(random: &mut Random) -> (Intervals, [bool; 400]) {
+    let (mut set, mut flags, mut at) = (Intervals::default(), [false; 400], 0);
+    while at < 380 {
+        let from = at + random.below(12);
+        let to = (from + random.below(20)).min(400);
+        set.push(from, to);
+        (from..to).for_each(|time| flags[time as usize] = true);
+        at = to;
+    }
+    (set, flags)
+}
+
+fn amount(flags: &[bool]) -> u64 {
+    flags.iter().filter(|flag| **flag).count() as u64
+}
+
+#[test]
+fn sliding_windows_agree_with_their_definition() {
+    let mut random = Random(0x5eed_0002);
+    for case in 0..300 {
+        let (ours, flags) = random_set(&mut random);
+        let (ready, ready_flags) = random_set(&mut random);
+        assert_eq!(ours.total_ns(), amount(&flags), "case {case}");
+        for window in [1, 3, 10, 50, 200] {
+            let windows = || flags.windows(window).zip(ready_flags.windows(window));
+            let most = windows().map(|(flags, _)| amount(flags)).max();
+            let padded: Vec<_> = flags.iter().copied().chain(vec![false; window]).collect();
+            let most = most.max(padded.windows(window).map(amount).max());
+            assert_eq!(Some(ours.most_in(window as u64)), most, "case {case}, window {window}");
+            let inside = windows().filter(|(_, ready)| ready.iter().all(|flag| *flag));
+            let least = inside.map(|(flags, _)| amount(flags)).min();
+            assert_eq!(ours.least_in(window as u64, &ready), least, "case {case}, window {window}");
+        }
+        let rest = ours.without(&ready);
+        let rest_flags: Vec<_> = flags.iter().zip(&ready_flags).map(|(ours, ready)| *ours && !*ready).collect();
+        assert_eq!(rest.total_ns(), amount(&rest_flags), "case {case}");
+        let starts = rest.as_slice().iter().filter(|piece| !rest_flags[piece.from_ns as usize]).count();
+        assert_eq!(starts, 0, "case {case}: every piece begins in the rest");
+    }
+}

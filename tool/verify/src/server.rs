@@ -1,0 +1,153 @@
+//! Servers of a shared core: every claim on its time is well formed and, where a guest could keep it open, bounded.
+
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::Core;
+use crate::schedule::{MOST_TICKS, PRIORITIES};
+use bulkhead_abi::schedule::{
+    ClientPlan, GATE_ALWAYS, GATE_INTERRUPT, GATE_NEVER, GATE_WINDOW, MAX_SERVER_CLIENTS, NO_SERVER,
+    ON_EMPTY_BACKGROUND, ON_EMPTY_NOTIFY, ON_EMPTY_STOP, RULE_DEFERRABLE, RULE_PIBS, RULE_POLLING, RULE_SPORADIC,
+    RULE_UNLIMITED, SCHEDULE_CYCLIC, SCHEDULE_ROUND_ROBIN, SERVER_DISPATCH_ANCHOR, SERVER_LAG_CLAMP,
+    SERVER_PUBLISHED_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerPlan,
+};
+
+/// Most servers of one vCPU (`core/sched`).
+const MOST_OF_A_VCPU: usize = 4;
+/// Most chunks of a sporadic server (`core/sched`).
+const MOST_CHUNKS: u32 = 16;
+
+/// Checks the servers of a core.
+pub(crate) fn check(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
+    let servers: Vec<&ServerPlan> = plan.servers.iter().take(plan.server_count as usize).collect();
+    check_counts(core, plan, &servers, findings);
+    let mut best = 0;
+    for (number, server) in servers.iter().enumerate() {
+        let ordered = server.priority >= best && server.priority < PRIORITIES;
+        findings.require(ordered && server.slot < plan.slot_count, Code::Server, || {
+            format!(
+                "core {}: server {number} has priority {} and slot {}: it is out of order or out of range",
+                core.index, server.priority, server.slot
+            )
+        });
+        best = best.max(server.priority);
+        findings.require(rule(server), Code::Server, || {
+            format!("core {}: server {number} has rule {} with words that it does not have", core.index, server.rule)
+        });
+        findings.require(gate(plan, server), Code::Server, || {
+            format!("core {}: server {number} has gate {} with other windows or flags", core.index, server.gate)
+        });
+        findings.require(on_empty(server), Code::Server, || {
+            format!(
+                "core {}: server {number} goes to background priority {} from {}",
+                core.index, server.background_priority, server.priority
+            )
+        });
+        check_payer(core, number, server, &servers, findings);
+    }
+}
+
+fn check_counts(core: &Core, plan: &SchedulePlan, servers: &[&ServerPlan], findings: &mut Findings) {
+    for slot in 0..plan.slot_count {
+        let count = servers.iter().filter(|server| server.slot == slot).count();
+        let good = match plan.kind {
+            SCHEDULE_ROUND_ROBIN => count == 0,
+            _ => (1..=MOST_OF_A_VCPU).contains(&count),
+        };
+        findings.require(good, Code::Server, || {
+            format!("core {}: slot {slot} has {count} servers under a schedule of kind {}", core.index, plan.kind)
+        });
+    }
+}
+
+/// States whether budget, period and the words of a rule fit each other.
+fn rule(server: &ServerPlan) -> bool {
+    let budget =
+        server.budget_ticks > 0 && server.budget_ticks <= server.period_ticks && server.period_ticks <= MOST_TICKS;
+    let no_budget = server.budget_ticks == 0 && server.period_ticks == 0;
+    let no_chunks = server.chunks == 0;
+    let no_minimum = server.minimum_ticks == 0;
+    let clients = server.clients.iter().take(server.client_count as usize);
+    let no_clients = server.client_count == 0
+        && server.share_numerator == 0
+        && server.share_denominator == 0
+        && server.clients.iter().all(|client| *client == ClientPlan::default());
+    let minimum = (1..=server.budget_ticks).contains(&server.minimum_ticks);
+    match server.rule {
+        RULE_UNLIMITED => no_budget && no_chunks && no_minimum && no_clients,
+        RULE_SPORADIC => budget && minimum && no_clients && (2..=MOST_CHUNKS).contains(&server.chunks),
+        RULE_DEFERRABLE | RULE_POLLING => budget && no_chunks && no_minimum && no_clients,
+        RULE_PIBS => {
+            let count = (1..=MAX_SERVER_CLIENTS).contains(&(server.client_count as usize));
+            let unused = server.clients.iter().skip(server.client_count as usize);
+            let empty = unused.into_iter().all(|client| *client == ClientPlan::default());
+            count && empty && no_budget && no_chunks && pibs(server, &clients.copied().collect::<Vec<_>>())
+        }
+        _ => false,
+    }
+}
+
+/// A share below one, clients by period with priorities in the same order, and a grant that is worth a switch.
+fn pibs(server: &ServerPlan, clients: &[ClientPlan]) -> bool {
+    let (numerator, denominator) = (server.share_numerator, server.share_denominator);
+    let share = 0 < numerator && numerator < denominator && denominator <= u64::from(u32::MAX);
+    let sorted =
+        clients.is_sorted_by(|one, next| one.period_ticks < next.period_ticks && one.priority <= next.priority);
+    let known = clients.iter().all(|client| {
+        (1..=MOST_TICKS).contains(&client.period_ticks) && client.priority < PRIORITIES && client.reserved == 0
+    });
+    let shortest = clients.first().map_or(0, |client| client.period_ticks);
+    let grant = u128::from(shortest) * u128::from(numerator) / u128::from(denominator.max(1));
+    let minimum = server.minimum_ticks > 0 && u128::from(server.minimum_ticks) <= grant;
+    let leads = clients.first().is_some_and(|client| client.priority == server.priority);
+    share && sorted && known && minimum && leads
+}
+
+/// A window gate opens with the windows of its own slot and exists under a time table alone.
+fn gate(plan: &SchedulePlan, server: &ServerPlan) -> bool {
+    let flags = match server.rule {
+        RULE_SPORADIC => SERVER_DISPATCH_ANCHOR | SERVER_LAG_CLAMP,
+        RULE_PIBS => SERVER_PUBLISHED_PIBS,
+        _ => 0,
+    };
+    let flags = flags | if server.gate == GATE_INTERRUPT { SERVER_VOLUNTARY_RETURN } else { 0 };
+    let windows = match server.gate {
+        GATE_ALWAYS | GATE_INTERRUPT | GATE_NEVER => server.windows == 0,
+        GATE_WINDOW => {
+            plan.kind == SCHEDULE_CYCLIC && 1_u64.checked_shl(server.slot).is_some_and(|bit| bit == server.windows)
+        }
+        _ => false,
+    };
+    windows && server.flags & !flags == 0
+}
+
+/// A background priority is less important than every priority that the server has with budget.
+fn on_empty(server: &ServerPlan) -> bool {
+    let clients = server.clients.iter().take(server.client_count as usize);
+    let lowest = clients.map(|client| client.priority).max().unwrap_or(server.priority);
+    match server.on_empty {
+        ON_EMPTY_STOP | ON_EMPTY_NOTIFY => server.background_priority == 0,
+        ON_EMPTY_BACKGROUND => server.background_priority > lowest && server.background_priority < PRIORITIES,
+        _ => false,
+    }
+}
+
+/// Somebody else who pays does so himself and not for clients; whoever pays behind an interrupt gate has a budget.
+fn check_payer(core: &Core, number: usize, server: &ServerPlan, servers: &[&ServerPlan], findings: &mut Findings) {
+    let payer = match server.payer {
+        NO_SERVER => Some(server),
+        donor => servers
+            .get(donor as usize)
+            .copied()
+            .filter(|payer| donor as usize != number && payer.payer == NO_SERVER && payer.rule != RULE_PIBS),
+    };
+    let Some(payer) = payer else {
+        findings.add(
+            Code::Payer,
+            format!("core {}: server {number} is paid for by {}, who cannot pay", core.index, server.payer),
+        );
+        return;
+    };
+    findings.require(server.gate != GATE_INTERRUPT || payer.rule != RULE_UNLIMITED, Code::OpenGate, || {
+        format!("core {}: server {number} is behind an interrupt gate and nothing bounds it", core.index)
+    });
+}
