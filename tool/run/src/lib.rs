@@ -36,6 +36,7 @@ pub mod plugin;
 pub mod qemu;
 pub mod qmp;
 pub mod ram;
+mod serial;
 pub mod source;
 pub mod trace;
 

@@ -14,10 +14,11 @@ use crate::plugin::{self, Counts, CountsFile};
 use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
+use crate::serial::SerialLine;
 use bulkhead_abi::status::STATE_RUNNING;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -85,7 +86,7 @@ pub struct Machine {
     // Dropped first, so that QEMU is gone before anything it uses.
     qemu: QemuProcess,
     qmp: Qmp,
-    serial: UnixStream,
+    serial: SerialLine,
     serial_text: Vec<u8>,
     ram: Arc<Ram>,
     image: File,
@@ -110,7 +111,7 @@ impl Machine {
         let counts = count_instructions(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
         let (serial, serial_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
-        serial.set_nonblocking(true).map_err(RunError::host("cannot set up a socket"))?;
+        let serial = SerialLine::start(serial)?;
         let endpoints = Endpoints {
             ram: descriptor_path(ram.file().as_raw_fd()),
             image: descriptor_path(image.as_raw_fd()),
@@ -234,10 +235,10 @@ impl Machine {
     }
 
     fn poll_serial(&mut self, events: &mut Vec<Event>) {
-        let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = self.serial.read(&mut buffer) {
-            self.serial_text.extend_from_slice(&buffer[..count]);
-            events.push(Event::Serial(buffer[..count].to_vec()));
+        let bytes = self.serial.take();
+        if !bytes.is_empty() {
+            self.serial_text.extend_from_slice(&bytes);
+            events.push(Event::Serial(bytes));
         }
     }
 
@@ -422,11 +423,7 @@ impl Machine {
 
     /// Sends bytes to the machine's serial line; returns how many were taken (its buffer may be full).
     pub fn send_serial(&mut self, bytes: &[u8]) -> Result<usize, RunError> {
-        match self.serial.write(bytes) {
-            Ok(count) => Ok(count),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            Err(cause) => Err(RunError::Host { doing: "cannot write to the machine's serial line".to_owned(), cause }),
-        }
+        self.serial.send(bytes)
     }
 
     /// Asks QEMU to quit, kills it if it does not, and returns what was still unread.
