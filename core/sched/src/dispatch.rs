@@ -64,6 +64,15 @@ pub struct Decision {
     pub deadline_ticks: Option<u64>,
 }
 
+/// What a blocked vCPU will run with when it wakes ([`Core::prospect`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prospect {
+    /// Priority.
+    pub level: u8,
+    /// Time that it can use at least.
+    pub capacity_ticks: u64,
+}
+
 /// What a server has consumed (QV-41).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

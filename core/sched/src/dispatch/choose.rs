@@ -1,6 +1,6 @@
 //! The choice: who runs from now on, and until when.
 
-use super::{Choice, Core, Decision, Running, Turn, bit};
+use super::{Choice, Core, Decision, Prospect, Running, Turn, bit};
 use crate::budget::{Budget, BudgetRule};
 use crate::dates::NEVER;
 
@@ -15,6 +15,41 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     fn pick_later(&mut self, now: u64) -> Decision {
         self.advance_otherwise(now);
         self.choose(now)
+    }
+
+    /// What `vcpu`, which is blocked, will run with when it wakes: at once, if its priority is better than that of whoever runs.
+    /// It holds until the vCPU is reported to be awake, however late, since a budget at rest only grows. `None` when only
+    /// [`Self::pick`] can tell: its best server has no budget now, or is not of the usual kind.
+    #[must_use]
+    pub fn prospect(&mut self, vcpu: u8) -> Option<Prospect> {
+        let servers = self.servers_of.get(usize::from(vcpu)).copied().filter(|_| self.awake & bit(vcpu) == 0)?;
+        // Servers are numbered in the order of their best priorities.
+        let slot = servers.trailing_zeros() as u8;
+        if servers & self.simple & self.ungated & bit(slot) == 0 {
+            return None;
+        }
+        let now = self.now_ticks;
+        let entry = self.entry_mut(slot)?;
+        let capacity_ticks = entry.server.budget.capacity_ticks(now);
+        (capacity_ticks > 0).then_some(Prospect { level: entry.level, capacity_ticks })
+    }
+
+    /// Whether a vCPU with this prospect runs at once when it wakes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_outranked_by(&self, level: u8) -> bool {
+        level < self.running.level()
+    }
+
+    /// The latest instant at which [`Self::pick`] must be asked when a vCPU with this prospect runs from `now` on.
+    #[inline(always)]
+    #[must_use]
+    pub fn deadline_of(&self, prospect: Prospect, now: u64) -> u64 {
+        let deadline = now.saturating_add(prospect.capacity_ticks);
+        if self.quiet_until_ticks >= deadline {
+            return deadline;
+        }
+        deadline.min(self.window.until_ticks).min(self.rival_date_ticks(prospect.level))
     }
 
     /// The choice in the usual case, without calls; the accounts are up to date.
