@@ -104,14 +104,19 @@ impl Core {
         core
     }
 
-    /// What the connection to the vectors does after each handler.
+    /// What the connection to the vectors does when another vCPU is to be loaded.
+    fn hand_over(&mut self, slot: u8) {
+        let next = usize::from(slot);
+        assert_ne!(next, self.loaded, "a vCPU is never exchanged for itself");
+        self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
+        self.loaded = next;
+        self.vcpus[next].load(slot);
+    }
+
+    /// And after each handler.
     fn go_on(&mut self) {
         while let Some(slot) = self.vcpus[self.loaded].settle() {
-            let next = usize::from(slot);
-            assert_ne!(next, self.loaded, "a vCPU is never exchanged for itself");
-            self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
-            self.loaded = next;
-            self.vcpus[next].load();
+            self.hand_over(slot);
         }
         let vcpu = &self.vcpus[self.loaded];
         assert_eq!(vcpu.run, RunState::Running);
@@ -122,11 +127,17 @@ impl Core {
         &mut self.vcpus[self.loaded]
     }
 
-    fn scheduler(&self) -> &Scheduler {
-        self.vcpus[self.loaded].scheduler.as_deref().expect("the loaded vCPU has the scheduler")
+    /// The scheduler, with its books up to date.
+    fn scheduler(&mut self) -> &Scheduler {
+        let scheduler = self.vcpus[self.loaded].scheduler.as_deref_mut().expect("the loaded vCPU has the scheduler");
+        scheduler.catch_up();
+        scheduler
     }
 
     fn interrupt(&mut self, intid: u32) {
+        if let Some(slot) = self.own().jump(intid) {
+            return self.hand_over(slot);
+        }
         self.own().interrupt(intid);
         self.go_on();
     }
@@ -160,7 +171,7 @@ impl Core {
     }
 
     /// Date for which the EL2 timer is armed.
-    fn armed(&self) -> Option<u64> {
+    fn armed(&mut self) -> Option<u64> {
         Some(self.scheduler().armed_ticks).filter(|ticks| *ticks != NEVER)
     }
 }
