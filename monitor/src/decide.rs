@@ -63,12 +63,12 @@ impl<M: Machine> Vcpu<M> {
             }
             scheduler.decide = false;
             scheduler.instant = 0;
-            let decision = scheduler.pick(now);
+            let next = scheduler.pick(now);
             if scheduler.decide {
                 // The budget behind an interrupt gate ran out; whether the gate closes now, the guest's list registers say.
                 continue;
             }
-            let stint = decision.choice.map(Stint::from);
+            let stint = next.stint;
             let same = stint == scheduler.stint;
             let own = scheduler.loaded;
             // Publishing never delays a handler: not when somebody starts who was just woken.
@@ -79,22 +79,22 @@ impl<M: Machine> Vcpu<M> {
             if self.trace_enabled {
                 self.trace_decision(same);
             }
-            if let Some(chosen) = stint.filter(|stint| stint.slot != own) {
+            if stint != Stint::IDLE && stint.vcpu() != own {
                 if self.leaves_with_interrupt(now) && !core::mem::replace(&mut examined, true) {
                     continue;
                 }
                 // Its timers stop here, so their date counts for what the EL2 timer is armed for.
                 self.step_aside();
-                self.arm(decision.deadline_ticks);
-                return Some(chosen.slot);
+                self.arm(next.deadline_ticks);
+                return Some(stint.vcpu());
             }
-            self.arm(decision.deadline_ticks);
-            match stint {
-                Some(_) if self.run == RunState::Running => return None,
-                Some(_) if self.run == RunState::Restoring => self.restore_until_interrupted(),
+            self.arm(next.deadline_ticks);
+            match self.run {
+                _ if stint == Stint::IDLE => self.wait_idle(now),
+                RunState::Running => return None,
+                RunState::Restoring => self.restore_until_interrupted(),
                 // Told to the policy at the next turn of the loop.
-                Some(_) => {}
-                None => self.wait_idle(now),
+                RunState::Off | RunState::Parked | RunState::BackOff => {}
             }
         }
     }
@@ -255,9 +255,9 @@ impl<M: Machine> Vcpu<M> {
 
     /// Arms the EL2 timer for the policy's deadline or the earliest date that the policy does not know of.
     #[inline(always)]
-    fn arm(&mut self, deadline_ticks: Option<u64>) {
+    fn arm(&mut self, deadline_ticks: u64) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.deadline_ticks = deadline_ticks.unwrap_or(NEVER);
+        scheduler.deadline_ticks = deadline_ticks;
         self.arm_earliest();
     }
 
@@ -293,15 +293,17 @@ impl<M: Machine> Vcpu<M> {
         let slots = &scheduler.plan.slots;
         let partition = |slot: u8| slots.get(usize::from(slot)).map_or(NOBODY, |slot| u64::from(slot.partition));
         let stint = scheduler.stint;
-        let starts = stint.map_or(NOBODY, |stint| partition(stint.slot));
-        let small = stint.map_or(0xff, |stint| {
-            u32::from(stint.slot) | u32::from(stint.server) << 8 | u32::from(stint.background) << 16
-        });
+        let runs = stint != Stint::IDLE;
+        let starts = if runs { partition(stint.vcpu()) } else { NOBODY };
+        let background = u32::from(stint.is_background()) << 16;
+        let small = if runs { u32::from(stint.vcpu()) | u32::from(stint.server()) << 8 | background } else { 0xff };
         let armed = scheduler.armed_ticks;
         let (mut exhausted, mut budget) = (0, u64::MAX);
         if let Policy::Servers(servers) = &mut scheduler.policy {
             exhausted = core::mem::take(&mut scheduler.exhausted);
-            if let Some(server) = stint.filter(|stint| !stint.background).and_then(|stint| servers.server(stint.server))
+            if runs
+                && !stint.is_background()
+                && let Some(server) = servers.server(stint.server())
             {
                 budget = server.budget.clone().capacity_ticks(now);
             }

@@ -353,8 +353,8 @@ impl<M: Machine> Vcpu<M> {
 
     /// States whether an interrupt only waits for a free list register.
     pub(crate) fn waits_for_list_register(&self) -> bool {
-        let [private, shared @ ..] = self.waiting;
-        private & self.deliverable_private() != 0 || shared.iter().any(|word| *word != 0)
+        let [private, second, third, fourth] = self.waiting;
+        private & self.deliverable_private() | second | third | fourth != 0
     }
 
     fn most_urgent_waiting(&self) -> Option<u32> {

@@ -2,7 +2,8 @@
 
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_arch::{FloatingPoint, GuestContext};
-pub use bulkhead_sched::shared::{Held, NEVER, Policy, Stint};
+pub use bulkhead_sched::dispatch::Stint;
+pub use bulkhead_sched::shared::{Held, NEVER, Policy};
 
 /// Registers of a vCPU while they are not in the machine.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 //!
 //! The choice itself is [`crate::dispatch`] or [`crate::quantum`].
 
-use crate::dispatch::{self, Choice, Prospect};
+use crate::dispatch::{self, Prospect, Stint};
 use crate::quantum::QuantumRing;
 use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, PartitionPlan, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::{
@@ -112,8 +112,8 @@ pub struct Slot<Registers> {
     pub usage: SlotUsage,
     /// Its partition.
     pub partition: Option<&'static PartitionPlan>,
-    /// What it runs with when an interrupt wakes it, if that is known and nothing else has to be done then.
-    pub prospect: Option<Prospect>,
+    /// What it runs with when an interrupt wakes it; unknown also when something else has to be done then.
+    pub prospect: Prospect,
     /// Sum of the managers' requests to it that it was asked to serve.
     pub requests_seen: u64,
 }
@@ -143,7 +143,7 @@ impl<Registers: Default> Slot<Registers> {
             woken: false,
             usage: SlotUsage::default(),
             partition: None,
-            prospect: None,
+            prospect: Prospect::UNKNOWN,
             requests_seen: 0,
         }
     }
@@ -154,23 +154,6 @@ impl<Registers> Slot<Registers> {
         if let Some(word) = self.waiting.get_mut((intid >> 6) as usize) {
             *word |= 1u64 << (intid & 63);
         }
-    }
-}
-
-/// Who runs, for the accounts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stint {
-    /// Slot.
-    pub slot: u8,
-    /// Server (the slot again under round robin).
-    pub server: u8,
-    /// In the background.
-    pub background: bool,
-}
-
-impl From<Choice> for Stint {
-    fn from(choice: Choice) -> Self {
-        Self { slot: choice.vcpu, server: choice.server, background: choice.background }
     }
 }
 
@@ -218,8 +201,8 @@ pub struct Scheduler<Registers> {
     pub list_used: bool,
     /// [`Self::next_date_ticks`] may be of the loaded slot, which needs none.
     pub date_is_stale: bool,
-    /// Somebody ran last through this.
-    pub stint: Option<Stint>,
+    /// Who ran last, through what (the slot again under round robin).
+    pub stint: Stint,
     /// Slot + 1 of the owner of each interrupt; 0 = nobody's.
     pub owners: [u8; INTIDS],
     /// Route of each interrupt.

@@ -1,7 +1,7 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
-use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler, Stint};
-use crate::dispatch::Decision;
+use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler};
+use crate::dispatch::{Next, Prospect, Stint};
 use crate::limiter::{self, Verdict};
 use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::GATE_INTERRUPT;
@@ -69,7 +69,7 @@ impl<Registers> Scheduler<Registers> {
         let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| !state.ready) else { return };
         state.ready = true;
         state.deferred = false;
-        state.prospect = None;
+        state.prospect = Prospect::UNKNOWN;
         self.woken |= 1 << (slot & 31);
         state.woken = true;
         state.idle_since = now;
@@ -155,7 +155,7 @@ impl<Registers> Scheduler<Registers> {
     #[inline(always)]
     pub fn hold(&mut self, slot: u8, intid: u32) {
         let Some(state) = self.slot_mut(slot) else { return };
-        state.prospect = None;
+        state.prospect = Prospect::UNKNOWN;
         state.usage.interrupts_held = state.usage.interrupts_held.wrapping_add(1);
         state.held = match state.held {
             Held::Nothing => return state.held = Held::One(intid),
@@ -220,19 +220,21 @@ impl<Registers> Scheduler<Registers> {
 
     /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.
     #[inline(always)]
-    pub fn account(&mut self, stint: Option<Stint>, now: u64) -> bool {
+    pub fn account(&mut self, stint: Stint, now: u64) -> bool {
         let before = core::mem::replace(&mut self.stint, stint);
-        if let Some(ended) = before
-            && let Some(slot) = self.slots.get_mut(usize::from(ended.slot))
+        if before != Stint::IDLE
+            && let Some(slot) = self.slots.get_mut(usize::from(before.vcpu()))
             && slot.ready
         {
             slot.idle_since = now;
         }
-        let Some(starts) = stint else { return false };
-        if let Some(counts) = self.counts.get_mut(usize::from(starts.server)) {
+        if stint == Stint::IDLE {
+            return false;
+        }
+        if let Some(counts) = self.counts.get_mut(usize::from(stint.server())) {
             counts.starts = counts.starts.wrapping_add(1);
         }
-        let Some(slot) = self.slots.get_mut(usize::from(starts.slot)) else { return false };
+        let Some(slot) = self.slots.get_mut(usize::from(stint.vcpu())) else { return false };
         let waited = now.saturating_sub(slot.idle_since);
         slot.idle_since = NEVER;
         let usage = &mut slot.usage;
@@ -245,7 +247,7 @@ impl<Registers> Scheduler<Registers> {
     }
 
     #[cold]
-    fn note_exhausted(&mut self, servers: u64) {
+    pub(super) fn note_exhausted(&mut self, servers: u64) {
         self.exhausted |= servers;
         for (number, (counts, planned)) in self.counts.iter_mut().zip(&self.plan.servers).enumerate() {
             if servers >> number & 1 == 0 {
@@ -263,18 +265,18 @@ impl<Registers> Scheduler<Registers> {
 
     /// Chooses.
     #[inline(always)]
-    pub fn pick(&mut self, now: u64) -> Decision {
+    pub fn pick(&mut self, now: u64) -> Next {
         self.catch_up();
         match &mut self.policy {
             Policy::Servers(servers) => {
-                let decision = servers.pick(now);
+                let next = servers.next(now);
                 let exhausted = servers.take_exhausted();
                 if exhausted != 0 {
                     self.note_exhausted(exhausted);
                 }
-                decision
+                next
             }
-            Policy::Ring(ring) => ring.pick(now),
+            Policy::Ring(ring) => ring.pick(now).into(),
         }
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! [`Core::prospect`]: crate::dispatch::Core::prospect
 
-use super::{Held, NEVER, Policy, Scheduler, Stint};
+use super::{Held, NEVER, Policy, Scheduler};
 use crate::dispatch::Prospect;
 use bulkhead_abi::plan::{ROUTE_PREEMPT, ROUTE_PRIORITY};
 
@@ -21,7 +21,7 @@ impl<Registers> Scheduler<Registers> {
         let Policy::Servers(servers) = &mut self.policy else { return };
         if let Some(state) = self.slots.get_mut(usize::from(slot)) {
             let plain = state.asleep && !state.request && !state.watches_pending && state.held == Held::Nothing;
-            state.prospect = if plain { servers.prospect(slot) } else { None };
+            state.prospect = if plain { servers.prospect(slot) } else { Prospect::UNKNOWN };
         }
     }
 
@@ -74,15 +74,15 @@ impl<Registers> Scheduler<Registers> {
     #[inline(always)]
     fn claim(&self, slot: u8) -> Option<Prospect> {
         let Policy::Servers(servers) = &self.policy else { return None };
-        let prospect = self.slots.get(usize::from(slot))?.prospect?;
-        let certain = !self.decide && self.owed_ticks == 0 && servers.is_outranked_by(prospect.level);
+        let prospect = self.slots.get(usize::from(slot))?.prospect;
+        let certain = !self.decide && self.owed_ticks == 0 && servers.is_outranked_by(prospect);
         certain.then_some(prospect)
     }
 
     #[inline(always)]
     fn owe(&mut self, slot: u8, prospect: Prospect, now: u64) {
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
-        state.prospect = None;
+        state.prospect = Prospect::UNKNOWN;
         state.asleep = false;
         self.owed_ticks = now;
         if let Policy::Servers(servers) = &self.policy {
@@ -98,20 +98,34 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
+    /// What [`Self::wake`], [`Self::pick`] and [`Self::account`] do, for a slot that has not waited.
     #[inline(never)]
     fn report_owed(&mut self) {
         let at = core::mem::take(&mut self.owed_ticks);
         let own = self.loaded;
+        let (Policy::Servers(servers), Some(slot)) = (&mut self.policy, self.slots.get_mut(usize::from(own))) else {
+            return;
+        };
+        servers.wake(at, own);
+        let next = servers.next(at);
+        let exhausted = servers.take_exhausted();
+        slot.ready = true;
+        slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
+        let before = core::mem::replace(&mut self.stint, next.stint);
+        if let Some(left) = self.slots.get_mut(usize::from(before.vcpu())).filter(|left| left.ready) {
+            left.idle_since = at;
+        }
+        if let Some(counts) = self.counts.get_mut(usize::from(next.stint.server())) {
+            counts.starts = counts.starts.wrapping_add(1);
+        }
         self.switches = self.switches.wrapping_add(1);
-        self.wake(own, at);
-        self.decide = false;
-        let decision = self.pick(at);
-        let stint = decision.choice.map(Stint::from);
-        self.account(stint, at);
         // It was certain, so this only guards against a mistake: the policy would be asked again at once.
-        let as_foreseen = stint.is_some_and(|stint| stint.slot == own);
-        let in_time = decision.deadline_ticks.is_none_or(|deadline| deadline >= self.deadline_ticks);
-        self.decide |= !(as_foreseen && in_time);
+        if next.stint.vcpu() != own || next.deadline_ticks < self.deadline_ticks {
+            self.decide = true;
+        }
+        if exhausted != 0 {
+            self.note_exhausted(exhausted);
+        }
     }
 }
 

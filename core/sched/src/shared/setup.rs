@@ -1,6 +1,7 @@
 //! A shared core's scheduler, made from its plan at boot.
 
 use super::{INTIDS, NEVER, Policy, Scheduler, Servers, Slot};
+use crate::dispatch::Stint;
 use crate::plan::{self, BadPlan};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SchedulePlan};
@@ -29,7 +30,7 @@ impl<Registers: Default> Scheduler<Registers> {
             console: 0,
             console_waits: false,
             loaded: 0,
-            stint: None,
+            stint: Stint::IDLE,
             decide: true,
             owed_ticks: 0,
             deadline_ticks: NEVER,
