@@ -1,4 +1,4 @@
-//! Shared cores: who runs next, and the exchange of vCPUs.
+//! Shared cores: who runs next.
 //!
 //! Every handler ends in [`Vcpu::settle`]. On a core that one vCPU owns it waits until the guest can go on. On a shared
 //! core it does nothing unless something happened that may change who runs; then it asks the policy, arms the EL2 timer
@@ -13,20 +13,16 @@
 //! Rejected: a run queue of threads with stacks of their own. The monitor keeps nothing across a guest run, so there is
 //! nothing to keep on a stack, and one stack per core is enough.
 
-use crate::interrupt::{HYPERVISOR_TIMER, list_value};
 use crate::observe::at;
-use crate::scheduler::{Held, NEVER, Policy, Scheduler, Slot, Stint};
+use crate::scheduler::{NEVER, Policy, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::observe::{Counter, TRACE_BLOCK, TRACE_BUDGET, TRACE_SWITCH, TRACE_WAKE};
+use bulkhead_abi::observe::TRACE_BLOCK;
 use bulkhead_abi::plan::ROUTE_PREEMPT;
-use bulkhead_abi::schedule::{FLOATING_POINT_EAGER, ServerUsage, SlotUsage, UsagePage};
+use bulkhead_abi::schedule::{ServerUsage, SlotUsage, UsagePage};
 use bulkhead_arch::Machine;
-use bulkhead_sched::budget::BudgetRule;
 use core::mem::offset_of;
 
-/// Partition number of nobody in a trace record.
-const NOBODY: u64 = 0xff;
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
 pub(crate) const GUEST_TIMERS: u32 = 1 << 27 | 1 << 30;
 /// Bytes that a restart scrubs or copies before it looks whether somebody else is to run.
@@ -133,18 +129,6 @@ impl<M: Machine> Vcpu<M> {
         now
     }
 
-    #[cold]
-    fn trace_decision(&mut self, same: bool) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let (woken, plan) = (core::mem::take(&mut scheduler.woken), scheduler.plan);
-        for (number, slot) in (0u64..).zip(&plan.slots).filter(|(number, _)| woken >> number & 1 != 0) {
-            self.trace_for(u64::from(slot.partition), TRACE_WAKE, 0, number, 0);
-        }
-        if !same {
-            self.trace_change();
-        }
-    }
-
     /// Does what waits at EL2 for this vCPU; returns whether it can use time.
     fn serve_own_work(&mut self) -> bool {
         let now = self.machine.counter_ticks();
@@ -196,7 +180,8 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Round robin: an interrupt that its guest has not taken acts again when the turn of another one starts, as the policies
-    /// were published (`real-time.md` 3.1). Returns whether one does.
+    /// were published (`real-time.md` 3.1); so does a timer whose date passed before its guest took it. Returns whether one
+    /// does.
     #[inline(always)]
     fn leaves_with_interrupt(&mut self, now: u64) -> bool {
         self.own_slot().is_some_and(|slot| slot.preempts) && self.examine_again(now)
@@ -206,7 +191,8 @@ impl<M: Machine> Vcpu<M> {
     fn examine_again(&mut self, now: u64) -> bool {
         let free = self.machine.free_list_registers();
         let pending = |index| self.machine.list_register(index) >> 62 & 1 != 0;
-        let acts = (0..4).any(|index| free & (1 << index) == 0 && pending(index));
+        let listed = (0..4).any(|index| free & (1 << index) == 0 && pending(index));
+        let acts = listed || self.machine.guest_timer_asserted();
         if let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| acts) {
             let own = scheduler.loaded;
             scheduler.arrived(own, ROUTE_PREEMPT, now);
@@ -214,7 +200,7 @@ impl<M: Machine> Vcpu<M> {
         acts
     }
 
-    fn own_slot(&mut self) -> Option<&mut Slot> {
+    pub(crate) fn own_slot(&mut self) -> Option<&mut Slot> {
         self.scheduler.as_deref_mut().and_then(Scheduler::own)
     }
 
@@ -262,7 +248,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     #[inline(always)]
-    fn arm_earliest(&mut self) {
+    pub(crate) fn arm_earliest(&mut self) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         let date_ticks = scheduler.deadline_ticks.min(scheduler.next_date_ticks);
         if scheduler.armed_ticks == date_ticks {
@@ -285,222 +271,6 @@ impl<M: Machine> Vcpu<M> {
         if intid < 1020 {
             self.interrupt(intid);
         }
-    }
-
-    fn trace_change(&mut self) {
-        let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let slots = &scheduler.plan.slots;
-        let partition = |slot: u8| slots.get(usize::from(slot)).map_or(NOBODY, |slot| u64::from(slot.partition));
-        let stint = scheduler.stint;
-        let runs = stint != Stint::IDLE;
-        let starts = if runs { partition(stint.vcpu()) } else { NOBODY };
-        let background = u32::from(stint.is_background()) << 16;
-        let small = if runs { u32::from(stint.vcpu()) | u32::from(stint.server()) << 8 | background } else { 0xff };
-        let armed = scheduler.armed_ticks;
-        let (mut exhausted, mut budget) = (0, u64::MAX);
-        if let Policy::Servers(servers) = &mut scheduler.policy {
-            exhausted = core::mem::take(&mut scheduler.exhausted);
-            if runs
-                && !stint.is_background()
-                && let Some(server) = servers.server(stint.server())
-            {
-                budget = server.budget.clone().capacity_ticks(now);
-            }
-        }
-        let plan = scheduler.plan;
-        for (number, server) in (0u32..).zip(&plan.servers).filter(|(number, _)| exhausted >> number & 1 != 0) {
-            let owner = plan.slots.get(server.slot as usize).map_or(NOBODY, |slot| u64::from(slot.partition));
-            self.trace_for(owner, TRACE_BUDGET, number, 1, 0);
-        }
-        self.trace_for(starts, TRACE_SWITCH, small, budget, armed);
-    }
-
-    /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
-    /// which is to be loaded. `None`, and nothing is done, when it is another interrupt.
-    ///
-    /// The length of this path is asserted (`./x bench`).
-    #[inline(always)]
-    pub fn jump(&mut self, intid: u32) -> Option<u8> {
-        let traced = self.trace_enabled;
-        let scheduler = self.scheduler.as_deref_mut().filter(|_| !traced)?;
-        let now = self.machine.counter_ticks();
-        let slot = if intid == HYPERVISOR_TIMER {
-            scheduler.wake_prepared_by_date(now)?
-        } else {
-            scheduler.wake_prepared(intid, now)?
-        };
-        self.machine.priority_drop(intid);
-        if intid == HYPERVISOR_TIMER {
-            scheduler.armed_ticks = NEVER;
-            self.machine.stop_timer();
-            self.machine.deactivate(intid);
-            self.count(Counter::MonitorInterrupt);
-        }
-        self.count(Counter::Exits);
-        self.count(Counter::Interrupt);
-        // It runs, so it does not sleep.
-        self.unload(false);
-        self.arm_earliest();
-        Some(slot)
-    }
-
-    /// [`Self::unload`], whether it sleeps or not.
-    fn step_aside(&mut self) {
-        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
-        self.unload(asleep);
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
-            scheduler.switches = scheduler.switches.wrapping_add(1);
-        }
-    }
-
-    /// Takes this vCPU out of the machine.
-    #[inline(always)]
-    fn unload(&mut self, asleep: bool) {
-        let used = self.machine.free_list_registers() != 0xf;
-        if used {
-            self.save_list();
-        }
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.list_used = used;
-        if scheduler.date_is_stale {
-            scheduler.find_next_date();
-        }
-        let own = scheduler.loaded;
-        let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
-        slot.registers.context.list_used = used;
-        self.machine.save_guest(&mut slot.registers.context);
-        slot.watches_timer = slot.gated || slot.preempts || asleep;
-        if slot.watches_timer {
-            slot.timer_ticks = slot.registers.context.timer_ticks();
-            scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);
-        }
-        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
-            self.machine.save_floating_point(&mut slot.registers.floating_point);
-        }
-        if asleep && !self.trace_enabled {
-            scheduler.prepare(own);
-        }
-    }
-
-    #[inline(never)]
-    fn save_list(&mut self) {
-        let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
-        for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
-            *place = self.machine.list_register(index);
-            let intid = *place as u32;
-            // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
-            if *place >> 62 != 0 && (16..32).contains(&intid) {
-                self.machine.deactivate(intid);
-            }
-        }
-    }
-
-    /// Puts this vCPU, of slot `own`, into the machine. The scheduler has just been handed to it.
-    #[inline(always)]
-    pub fn load(&mut self, own: u8) {
-        let plan = self.plan;
-        let enabled = self.private_enabled.get() & GUEST_TIMERS;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.loaded = own;
-        let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
-        self.machine.load_guest(&slot.registers.context, plan);
-        let date = core::mem::replace(&mut slot.timer_ticks, NEVER);
-        let held = core::mem::take(&mut slot.held);
-        scheduler.decide |= slot.request;
-        if date != NEVER && date == scheduler.next_date_ticks {
-            scheduler.date_is_stale = true;
-        }
-        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
-            self.machine.load_floating_point(&slot.registers.floating_point);
-            scheduler.floating_point_owner = own;
-        } else {
-            self.machine.trap_floating_point(scheduler.floating_point_owner != own);
-        }
-        let listed = slot.registers.context.list_used;
-        if scheduler.list_used || listed || scheduler.private_enabled != enabled {
-            return self.load_private(listed, enabled, held);
-        }
-        match held {
-            Held::Nothing => {}
-            Held::One(intid) => match self.plain_priority(intid) {
-                Some(priority) => self.machine.set_list_register(0, list_value(intid, priority)),
-                None => self.deliver(intid),
-            },
-            Held::Several => self.deliver_held(),
-        }
-    }
-
-    /// The rest of [`Self::load`] when list registers or private interrupts differ between the two vCPUs.
-    #[inline(never)]
-    fn load_private(&mut self, listed: bool, enabled: u32, held: Held) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let stale = scheduler.list_used;
-        if core::mem::replace(&mut scheduler.private_enabled, enabled) != enabled {
-            self.enable_private(enabled);
-        }
-        if stale || listed {
-            self.load_list(listed);
-        }
-        match held {
-            Held::Nothing => {}
-            Held::One(intid) => self.deliver(intid),
-            Held::Several => self.deliver_held(),
-        }
-    }
-
-    #[cold]
-    fn deliver_held(&mut self) {
-        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
-        let Some(words) = own.map(|slot| core::mem::take(&mut slot.waiting)) else { return };
-        for (index, word) in (0u32..).zip(words) {
-            let mut rest = word;
-            while rest != 0 {
-                self.deliver((index << 6) | rest.trailing_zeros());
-                rest &= rest.wrapping_sub(1);
-            }
-        }
-    }
-
-    /// Loads this vCPU's list registers, or clears what another one left in them.
-    #[inline(never)]
-    fn load_list(&mut self, listed: bool) {
-        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
-        let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
-        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
-        for (index, value) in (0u32..).zip(list) {
-            self.machine.set_list_register(index, value);
-            let intid = value as u32;
-            if value >> 62 != 0 && (16..32).contains(&intid) {
-                self.machine.store32(at(frame, 0x300), 1 << intid); // GICR_ISACTIVER0
-            }
-        }
-        self.machine.set_underflow_interrupt(self.waits_for_list_register());
-    }
-
-    #[cold]
-    fn enable_private(&self, enabled: u32) {
-        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
-        self.machine.store32(at(frame, 0x180), GUEST_TIMERS & !enabled); // GICR_ICENABLER0
-        self.machine.store32(at(frame, 0x100), enabled); // GICR_ISENABLER0
-    }
-
-    /// The guest used floating point while the registers were another vCPU's.
-    pub(crate) fn take_floating_point(&mut self) {
-        self.machine.trap_floating_point(false);
-        let own = self.plan.slot as u8;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let owner = core::mem::replace(&mut scheduler.floating_point_owner, own);
-        if owner == own {
-            return;
-        }
-        if let Some(slot) = scheduler.slot_mut(owner) {
-            self.machine.save_floating_point(&mut slot.registers.floating_point);
-        }
-        if let Some(slot) = scheduler.slot(own) {
-            self.machine.load_floating_point(&slot.registers.floating_point);
-        }
-        self.count(Counter::FloatingPoint);
     }
 
     /// Writes what the core, its servers and its slots have seen where the host reads it: when the core is idle, and else now

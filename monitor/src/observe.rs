@@ -1,11 +1,18 @@
 //! Counters, trace records and console rings: plain stores by their single writer.
 
+use crate::scheduler::{Held, Stint};
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
-use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_MAGIC, TraceHeader};
+use bulkhead_abi::observe::{
+    COUNTERS_MAGIC, Counter, CounterPage, TRACE_BUDGET, TRACE_MAGIC, TRACE_SWITCH, TRACE_WAKE, TraceHeader,
+};
+use bulkhead_abi::schedule::MAX_CORE_SERVERS;
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
+
+/// Partition number of nobody in a trace record.
+const NOBODY: u64 = 0xff;
 
 /// Offset of the first counter in a counter page.
 pub const COUNTER_VALUES_OFFSET: u64 = offset_of!(CounterPage, values) as u64;
@@ -63,6 +70,38 @@ impl<M: Machine> Vcpu<M> {
         self.trace_ring.identity = own & !(0xff << 24) | partition << 24;
         self.write_trace(kind, small, first, second);
         self.trace_ring.identity = own;
+    }
+
+    /// Records a decision of a shared core: who woke and by which interrupt, whose budget ran out or came back, and who runs.
+    #[cold]
+    pub(crate) fn trace_decision(&mut self, same: bool) {
+        let now = self.machine.counter_ticks();
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let plan = scheduler.plan;
+        let partition = |slot: usize| plan.slots.get(slot).map_or(NOBODY, |slot| u64::from(slot.partition));
+        let woken = core::mem::take(&mut scheduler.woken);
+        let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
+        let (exhausted, returned) = scheduler.take_budget_changes(now);
+        let budgets: [u64; MAX_CORE_SERVERS] =
+            core::array::from_fn(|server| scheduler.capacity_ticks(server as u8, now));
+        let (stint, armed) = (scheduler.stint, scheduler.armed_ticks);
+        for (slot, intid) in intids.into_iter().enumerate().filter(|(slot, _)| woken >> slot & 1 != 0) {
+            self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
+        }
+        for ((number, server), budget) in (0u32..).zip(&plan.servers).zip(budgets) {
+            let change = exhausted >> number & 1 | (returned >> number & 1) << 1;
+            if change != 0 {
+                self.trace_for(partition(server.slot as usize), TRACE_BUDGET, number, change, budget);
+            }
+        }
+        if !same {
+            let (slot, server) = (stint.vcpu(), stint.server());
+            let background = u32::from(stint.is_background()) << 16;
+            let small = if stint == Stint::IDLE { 0xff } else { u32::from(slot) | u32::from(server) << 8 | background };
+            let budget = budgets.get(usize::from(server)).filter(|_| background == 0);
+            let budget = budget.copied().unwrap_or(u64::MAX);
+            self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, armed);
+        }
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.

@@ -278,9 +278,11 @@ impl QuantumRing {
             return;
         };
         self.pointer = next;
+        // An interrupt of the next one itself is served by its turn. Taking that turn away would forget it.
+        let served = self.waiting & bit(next) != 0;
         self.enter(next);
         let acts = self.parameters.scheme != Scheme::None && self.parameters.reading == Reading::Masked;
-        if acts && self.waiting != 0 && self.may_be_preempted(next) {
+        if acts && !served && self.waiting != 0 && self.may_be_preempted(next) {
             self.dispatch(u8::try_from(self.waiting.trailing_zeros()).unwrap_or(0));
         }
     }

@@ -217,6 +217,8 @@ pub struct Scheduler<Registers> {
     pub switches: u64,
     /// Servers whose budget ran out since the trace last said so.
     pub exhausted: u64,
+    /// Servers that waited for their budgets when the trace was last told of them.
+    pub waiting: u64,
     /// When the usage page was written last.
     pub published_ticks: u64,
     /// Rate limits.
@@ -277,6 +279,26 @@ impl<Registers> Scheduler<Registers> {
                 word: AtomicU64::new(0),
             };
         }
+    }
+
+    /// What a server could use at once; without a limit under round robin.
+    pub fn capacity_ticks(&mut self, server: u8, now: u64) -> u64 {
+        match &mut self.policy {
+            Policy::Servers(servers) => servers.capacity_ticks(server, now),
+            Policy::Ring(_) => u64::MAX,
+        }
+    }
+
+    /// The servers whose budgets ran out, and those that no longer wait for theirs, since the last call. For traces.
+    pub fn take_budget_changes(&mut self, now: u64) -> (u64, u64) {
+        let exhausted = core::mem::take(&mut self.exhausted);
+        let Policy::Servers(servers) = &mut self.policy else { return (exhausted, 0) };
+        let waiting = servers.waiting();
+        let left = core::mem::replace(&mut self.waiting, waiting) & !waiting;
+        // One that fell asleep ceases to wait without budget.
+        let has_budget = |server: &u8| left >> server & 1 != 0 && servers.capacity_ticks(*server, now) > 0;
+        let returned = (0..MAX_CORE_SERVERS as u8).filter(has_budget).fold(0, |set, server| set | 1 << server);
+        (exhausted, returned)
     }
 
     /// A slot.

@@ -40,6 +40,7 @@ impl<Registers: Default> Scheduler<Registers> {
             private_enabled: 0,
             switches: 0,
             exhausted: 0,
+            waiting: 0,
             counts: Default::default(),
             next_date_ticks: NEVER,
             date_is_stale: false,

@@ -1,0 +1,206 @@
+//! Shared cores: one vCPU leaves the machine, another one enters it.
+//!
+//! [`Vcpu::jump`] is the short way from an interrupt to its owner's handler, for whatever is certain without asking the policy;
+//! every other exchange is decided in [`crate::decide`]. What is the same for all vCPUs of a core stays in the machine.
+
+use crate::decide::GUEST_TIMERS;
+use crate::interrupt::{HYPERVISOR_TIMER, list_value};
+use crate::observe::at;
+use crate::scheduler::{Held, NEVER, Scheduler};
+use crate::state::Vcpu;
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
+use bulkhead_arch::Machine;
+
+impl<M: Machine> Vcpu<M> {
+    /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
+    /// which is to be loaded. `None`, and nothing is done, when it is another interrupt.
+    ///
+    /// The length of this path is asserted (`./x bench`).
+    #[inline(always)]
+    pub fn jump(&mut self, intid: u32) -> Option<u8> {
+        let traced = self.trace_enabled;
+        let scheduler = self.scheduler.as_deref_mut().filter(|_| !traced)?;
+        let now = self.machine.counter_ticks();
+        let slot = if intid == HYPERVISOR_TIMER {
+            scheduler.wake_prepared_by_date(now)?
+        } else {
+            scheduler.wake_prepared(intid, now)?
+        };
+        self.machine.priority_drop(intid);
+        if intid == HYPERVISOR_TIMER {
+            scheduler.armed_ticks = NEVER;
+            self.machine.stop_timer();
+            self.machine.deactivate(intid);
+            self.count(Counter::MonitorInterrupt);
+        }
+        self.count(Counter::Exits);
+        self.count(Counter::Interrupt);
+        // It runs, so it does not sleep.
+        self.unload(false);
+        self.arm_earliest();
+        Some(slot)
+    }
+
+    /// [`Self::unload`], whether it sleeps or not.
+    pub(crate) fn step_aside(&mut self) {
+        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
+        self.unload(asleep);
+        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+            scheduler.switches = scheduler.switches.wrapping_add(1);
+        }
+    }
+
+    /// Takes this vCPU out of the machine.
+    #[inline(always)]
+    fn unload(&mut self, asleep: bool) {
+        let used = self.machine.free_list_registers() != 0xf;
+        if used {
+            self.save_list();
+        }
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        scheduler.list_used = used;
+        if scheduler.date_is_stale {
+            scheduler.find_next_date();
+        }
+        let own = scheduler.loaded;
+        let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
+        slot.registers.context.list_used = used;
+        self.machine.save_guest(&mut slot.registers.context);
+        slot.watches_timer = slot.gated || slot.preempts || asleep;
+        if slot.watches_timer {
+            slot.timer_ticks = slot.registers.context.timer_ticks();
+            // A date that has passed has acted already ([`Self::decide`]). Two that watched theirs would take turns for ever.
+            if slot.preempts && !asleep && slot.timer_ticks <= self.machine.counter_ticks() {
+                slot.timer_ticks = NEVER;
+            }
+            scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);
+        }
+        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
+            self.machine.save_floating_point(&mut slot.registers.floating_point);
+        }
+        if asleep && !self.trace_enabled {
+            scheduler.prepare(own);
+        }
+    }
+
+    #[inline(never)]
+    fn save_list(&mut self) {
+        let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
+        for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
+            *place = self.machine.list_register(index);
+            let intid = *place as u32;
+            // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
+            if *place >> 62 != 0 && (16..32).contains(&intid) {
+                self.machine.deactivate(intid);
+            }
+        }
+    }
+
+    /// Puts this vCPU, of slot `own`, into the machine. The scheduler has just been handed to it.
+    #[inline(always)]
+    pub fn load(&mut self, own: u8) {
+        let plan = self.plan;
+        let enabled = self.private_enabled.get() & GUEST_TIMERS;
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        scheduler.loaded = own;
+        let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
+        self.machine.load_guest(&slot.registers.context, plan);
+        let date = core::mem::replace(&mut slot.timer_ticks, NEVER);
+        let held = core::mem::take(&mut slot.held);
+        scheduler.decide |= slot.request;
+        if date != NEVER && date == scheduler.next_date_ticks {
+            scheduler.date_is_stale = true;
+        }
+        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
+            self.machine.load_floating_point(&slot.registers.floating_point);
+            scheduler.floating_point_owner = own;
+        } else {
+            self.machine.trap_floating_point(scheduler.floating_point_owner != own);
+        }
+        let listed = slot.registers.context.list_used;
+        if scheduler.list_used || listed || scheduler.private_enabled != enabled {
+            return self.load_private(listed, enabled, held);
+        }
+        match held {
+            Held::Nothing => {}
+            Held::One(intid) => match self.plain_priority(intid) {
+                Some(priority) => self.machine.set_list_register(0, list_value(intid, priority)),
+                None => self.deliver(intid),
+            },
+            Held::Several => self.deliver_held(),
+        }
+    }
+
+    /// The rest of [`Self::load`] when list registers or private interrupts differ between the two vCPUs.
+    #[inline(never)]
+    fn load_private(&mut self, listed: bool, enabled: u32, held: Held) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let stale = scheduler.list_used;
+        if core::mem::replace(&mut scheduler.private_enabled, enabled) != enabled {
+            self.enable_private(enabled);
+        }
+        if stale || listed {
+            self.load_list(listed);
+        }
+        match held {
+            Held::Nothing => {}
+            Held::One(intid) => self.deliver(intid),
+            Held::Several => self.deliver_held(),
+        }
+    }
+
+    #[cold]
+    fn deliver_held(&mut self) {
+        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
+        let Some(words) = own.map(|slot| core::mem::take(&mut slot.waiting)) else { return };
+        for (index, word) in (0u32..).zip(words) {
+            let mut rest = word;
+            while rest != 0 {
+                self.deliver((index << 6) | rest.trailing_zeros());
+                rest &= rest.wrapping_sub(1);
+            }
+        }
+    }
+
+    /// Loads this vCPU's list registers, or clears what another one left in them.
+    #[inline(never)]
+    fn load_list(&mut self, listed: bool) {
+        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
+        let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
+        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
+        for (index, value) in (0u32..).zip(list) {
+            self.machine.set_list_register(index, value);
+            let intid = value as u32;
+            if value >> 62 != 0 && (16..32).contains(&intid) {
+                self.machine.store32(at(frame, 0x300), 1 << intid); // GICR_ISACTIVER0
+            }
+        }
+        self.machine.set_underflow_interrupt(self.waits_for_list_register());
+    }
+
+    #[cold]
+    fn enable_private(&self, enabled: u32) {
+        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
+        self.machine.store32(at(frame, 0x180), GUEST_TIMERS & !enabled); // GICR_ICENABLER0
+        self.machine.store32(at(frame, 0x100), enabled); // GICR_ISENABLER0
+    }
+
+    /// The guest used floating point while the registers were another vCPU's.
+    pub(crate) fn take_floating_point(&mut self) {
+        self.machine.trap_floating_point(false);
+        let own = self.plan.slot as u8;
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let owner = core::mem::replace(&mut scheduler.floating_point_owner, own);
+        if owner == own {
+            return;
+        }
+        if let Some(slot) = scheduler.slot_mut(owner) {
+            self.machine.save_floating_point(&mut slot.registers.floating_point);
+        }
+        if let Some(slot) = scheduler.slot(own) {
+            self.machine.load_floating_point(&slot.registers.floating_point);
+        }
+        self.count(Counter::FloatingPoint);
+    }
+}
