@@ -57,11 +57,9 @@ impl<M: Machine> Vcpu<M> {
                 SUCCESS
             }
             Call::PartitionStatus(target) => self.partition_status(target),
-            Call::PartitionSuspend(target) => self.manage(target, MANAGE_SUSPEND),
-            Call::PartitionResume(target) => self.manage(target, MANAGE_RESUME),
-            Call::PartitionRestart(target) => self.manage(target, MANAGE_RESTART),
+            Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
-            Call::AffinityInfo { target } => self.affinity_info(target),
+            Call::AffinityInfo(target) => self.affinity_info(target),
             Call::CpuOff => return self.leave(report::CPU_OFF),
             Call::SystemOff => return self.leave(report::SYSTEM_OFF),
             Call::SystemReset => return self.leave(REASON_REQUESTED),

@@ -3,16 +3,12 @@
 //! [`decode`] is an allow-list: what is not named is [`Call::NotSupported`]. Nothing a guest calls ever reaches the
 //! firmware. Calls whose answer is a constant are answered here, so that the monitor handles only those that do something.
 
-use bulkhead_abi::{ABI_VERSION, hypercall};
+use bulkhead_abi::{ABI_VERSION, hypercall, status};
 
 /// PSCI answer: already on (-4).
 pub const ALREADY_ON: u64 = (-4i64) as u64;
 /// PSCI answer: switching on is under way (-5).
 pub const ON_PENDING: u64 = (-5i64) as u64;
-/// PSCI answer: internal failure (-6).
-pub const INTERNAL_FAILURE: u64 = (-6i64) as u64;
-/// PSCI answer: not present (-7).
-pub const NOT_PRESENT: u64 = (-7i64) as u64;
 /// PSCI answer: the entry point is not in the partition's memory (-9).
 pub const INVALID_ADDRESS: u64 = (-9i64) as u64;
 
@@ -53,11 +49,8 @@ pub enum Call {
         /// Its x0.
         context: u64,
     },
-    /// AFFINITY_INFO at level 0; other levels are answered INVALID_PARAMETERS here.
-    AffinityInfo {
-        /// Affinity of the vCPU.
-        target: u64,
-    },
+    /// AFFINITY_INFO at level 0 of the vCPU with this affinity; other levels are answered INVALID_PARAMETERS here.
+    AffinityInfo(u64),
     /// SYSTEM_OFF.
     SystemOff,
     /// SYSTEM_RESET, or SYSTEM_RESET2 with an architectural warm reset.
@@ -68,12 +61,8 @@ pub enum Call {
     Doorbell(u64),
     /// [`hypercall::CALL_PARTITION_STATUS`] with the partition.
     PartitionStatus(u64),
-    /// [`hypercall::CALL_PARTITION_SUSPEND`] with the partition.
-    PartitionSuspend(u64),
-    /// [`hypercall::CALL_PARTITION_RESUME`] with the partition.
-    PartitionResume(u64),
-    /// [`hypercall::CALL_PARTITION_RESTART`] with the partition.
-    PartitionRestart(u64),
+    /// One of the `MANAGE_` requests for the partition.
+    Manage(u32, u64),
 }
 
 /// Decodes x0-x3 of an SMC #0 or HVC #0.
@@ -90,16 +79,16 @@ pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
         hypercall::CALL_VERSION => Call::Answer(ABI_VERSION as u64),
         hypercall::CALL_HEARTBEAT => Call::Heartbeat,
         hypercall::CALL_PARTITION_STATUS => Call::PartitionStatus(x1),
-        hypercall::CALL_PARTITION_SUSPEND => Call::PartitionSuspend(x1),
-        hypercall::CALL_PARTITION_RESUME => Call::PartitionResume(x1),
-        hypercall::CALL_PARTITION_RESTART => Call::PartitionRestart(x1),
+        hypercall::CALL_PARTITION_SUSPEND => Call::Manage(status::MANAGE_SUSPEND, x1),
+        hypercall::CALL_PARTITION_RESUME => Call::Manage(status::MANAGE_RESUME, x1),
+        hypercall::CALL_PARTITION_RESTART => Call::Manage(status::MANAGE_RESTART, x1),
         0x8400_0000 => Call::Answer(PSCI_VERSION),
         // CPU_SUSPEND: a standby that ended at once (DEN 0022, 5.4: a caller must expect early wake-up). WFI is native,
         // so an idle guest loses nothing by it.
         0x8400_0001 | 0xc400_0001 => Call::Answer(hypercall::SUCCESS),
         0x8400_0002 => Call::CpuOff,
         0x8400_0003 | 0xc400_0003 => Call::CpuOn { target: x1, entry: x2, context: x3 },
-        0x8400_0004 | 0xc400_0004 if x2 == 0 => Call::AffinityInfo { target: x1 },
+        0x8400_0004 | 0xc400_0004 if x2 == 0 => Call::AffinityInfo(x1),
         0x8400_0004 | 0xc400_0004 => Call::Answer(hypercall::INVALID_PARAMETERS),
         0x8400_0006 => Call::Answer(NO_TRUSTED_OS),
         0x8400_0008 => Call::SystemOff,
@@ -219,6 +208,8 @@ mod tests {
             assert_eq!(call == Call::NotSupported, !allowed, "{id:#x}");
         }
         assert_eq!(decode(0xc600_0010, 3, 0, 0), Call::PartitionStatus(3));
+        let manage = [0xc600_0011, 0xc600_0012, 0xc600_0013].map(|id| decode(id, 5, 0, 0));
+        assert_eq!(manage, [1, 2, 3].map(|request| Call::Manage(request, 5)), "suspend, resume, restart");
         assert_eq!(decode(0xc600_0002, u64::MAX, 0, 0), Call::Doorbell(u64::MAX));
     }
 }

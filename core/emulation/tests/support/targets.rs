@@ -10,7 +10,7 @@ use bulkhead_emulation::pci::{self, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
-use bulkhead_emulation::trap::{ExceptionClass, FaultKind, Syndrome};
+use bulkhead_emulation::trap::{ExceptionClass, FaultKind, Syndrome, encoding};
 
 /// A body by name.
 pub(crate) type Target = (&'static str, fn(&[u8]));
@@ -37,10 +37,7 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert!(!wide || abort.loaded(value) & mask == value & mask);
         let access = syndrome.system_access();
         if sysreg::classify(access) == SystemAction::SendSgi1 {
-            assert_eq!(
-                (access.op0, access.op1, access.crn, access.crm, access.op2, access.read),
-                (3, 0, 12, 11, 5, false)
-            );
+            assert_eq!((access.encoding, access.read), (encoding(3, 0, 12, 11, 5), false));
         }
         let (sender, count) = (input.below(8) as u32, 1 + input.below(8) as u32);
         let targets = sysreg::sgi_targets(value, sender, count);
@@ -48,7 +45,7 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert!(targets.vcpus == 0 || targets.intid < 15);
         match psci::decode(value, input.value(), input.value(), input.value()) {
             Call::NotSupported | Call::Answer(_) => {}
-            Call::CpuOn { target, .. } | Call::AffinityInfo { target } => {
+            Call::CpuOn { target, .. } | Call::AffinityInfo(target) => {
                 assert!(psci::vcpu_of(target, count).is_none_or(|vcpu| vcpu < count));
             }
             _ => assert!(matches!(value as u32 >> 24, 0x84 | 0xc4 | 0xc6)),
