@@ -72,8 +72,8 @@ fn shared() -> &'static Shared {
         vcpus: Default::default(),
         heartbeat_ticks: AtomicU64::new(0),
         heartbeats: AtomicU64::new(0),
-        uart: Default::default(),
-        pci: Default::default(),
+        uart: FromZeros::new_zeroed(),
+        pci: FromZeros::new_zeroed(),
         fast: std::array::from_fn(|_| [const { AtomicU8::new(0) }; FAST_ENTRIES]),
     }))
 }

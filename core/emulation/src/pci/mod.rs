@@ -86,24 +86,9 @@ struct FunctionState {
     selected: AtomicU32,
     /// Management: RESULT.
     result: AtomicU32,
-    /// Zero.
-    reserved: AtomicU32,
 }
 
 impl FunctionState {
-    const fn new() -> Self {
-        Self {
-            command: AtomicU32::new(0),
-            sizing: AtomicU32::new(0),
-            line: AtomicU32::new(0),
-            status: AtomicU32::new(0),
-            silent: AtomicU32::new(0),
-            selected: AtomicU32::new(0),
-            result: AtomicU32::new(0),
-            reserved: AtomicU32::new(0),
-        }
-    }
-
     /// The device's interrupt, before Command.InterruptDisable: what Status.Interrupt shows.
     fn is_interrupting(&self) -> bool {
         self.status.load(SeqCst) & !self.silent.load(SeqCst) != 0
@@ -131,23 +116,11 @@ pub struct PciState {
     functions: [FunctionState; MAX_PCI_FUNCTIONS],
 }
 
-impl Default for PciState {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl PciState {
-    /// Makes a bus in its reset state.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { functions: [const { FunctionState::new() }; MAX_PCI_FUNCTIONS] }
-    }
-
     /// Puts every function back into its reset state, for a restart of the partition.
     pub fn reset(&self) {
-        for FunctionState { command, sizing, line, status, silent, selected, result, reserved } in &self.functions {
-            for word in [command, sizing, line, status, silent, selected, result, reserved] {
+        for FunctionState { command, sizing, line, status, silent, selected, result } in &self.functions {
+            for word in [command, sizing, line, status, silent, selected, result] {
                 word.store(0, Relaxed);
             }
         }

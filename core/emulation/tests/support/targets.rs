@@ -11,6 +11,7 @@ use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
 use bulkhead_emulation::trap::{ExceptionClass, FaultKind, Syndrome, encoding};
+use zerocopy::FromZeros;
 
 /// A body by name.
 pub(crate) type Target = (&'static str, fn(&[u8]));
@@ -142,7 +143,7 @@ pub(crate) fn pci(bytes: &[u8]) {
             assert_eq!(pci::config_write(&plan, &state, at(device, register), 4, 0), PciEffect::None);
         }
     }
-    let fresh = PciState::new();
+    let fresh = PciState::new_zeroed();
     for device in 0..4 {
         for register in [0, 8, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x2c, 0x30, 0x34] {
             let seen = |state| pci::config_read(&plan, state, at(device, register), 4);
@@ -155,7 +156,7 @@ pub(crate) fn pci(bytes: &[u8]) {
 /// not zero, and every byte written comes out.
 pub(crate) fn pl011(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let device = Pl011State::new();
+    let device = Pl011State::new_zeroed();
     let mut pending = false;
     while !input.is_empty() {
         let offset = match input.byte() & 7 {
