@@ -11,7 +11,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::{PhysicalAddress, status};
 use bulkhead_arch::Machine;
-use bulkhead_emulation::gic::{self, GicPort, Written};
+use bulkhead_emulation::gic::{Filter, GicPort};
 use bulkhead_emulation::pci::{self, PciEffect};
 use bulkhead_emulation::pl011::LineEffect;
 use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
@@ -155,11 +155,7 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICD => {
                 self.count(Counter::Distributor);
-                let frame = Frame { core: self, base: self.plan.gicd };
-                match gic::distributor_read(&self.owned, self.partition, &frame, offset, abort.bytes) {
-                    Ok(value) => value,
-                    Err(_) => self.ignored_read(),
-                }
+                self.gic(self.plan.gicd).distributor_read(offset, abort.bytes).unwrap_or_else(|| self.ignored_read())
             }
             WINDOW_UART => {
                 self.count(Counter::Console);
@@ -173,6 +169,11 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    #[inline(always)]
+    fn gic(&self, base: PhysicalAddress) -> Filter<'_, Frame<'_, M>> {
+        Filter { owned: &self.owned, plan: self.partition, port: Frame { core: self, base } }
+    }
+
     #[cold]
     fn ignored_read(&self) -> u64 {
         self.count(Counter::GicIgnored);
@@ -184,9 +185,8 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICR => {
                 self.count(Counter::Redistributor);
-                let frame = Frame { core: self, base: self.plan.gicr };
-                gic::redistributor_read(&self.owned, self.partition, self.plan.vcpu, &frame, offset, bytes)
-                    .unwrap_or_else(|_| self.ignored_read())
+                let value = self.gic(self.plan.gicr).redistributor_read(self.plan.vcpu, offset, bytes);
+                value.unwrap_or_else(|| self.ignored_read())
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
@@ -207,9 +207,7 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICD => {
                 self.count(Counter::Distributor);
-                let frame = Frame { core: self, base: self.plan.gicd };
-                let done = gic::distributor_write(&self.owned, self.partition, &frame, offset, abort.bytes, value);
-                self.count_ignored(done == Ok(Written::Done));
+                self.count_ignored(self.gic(self.plan.gicd).distributor_write(offset, abort.bytes, value));
             }
             WINDOW_UART => self.uart_write(offset, value as u32),
             _ => self.rare_write(window, offset, abort.bytes, value),
@@ -221,10 +219,8 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICR => {
                 self.count(Counter::Redistributor);
-                let frame = Frame { core: self, base: self.plan.gicr };
-                let vcpu = self.plan.vcpu;
-                let done = gic::redistributor_write(&self.owned, self.partition, vcpu, &frame, offset, bytes, value);
-                self.count_ignored(done == Ok(Written::Done));
+                let frame = self.gic(self.plan.gicr);
+                self.count_ignored(frame.redistributor_write(self.plan.vcpu, offset, bytes, value));
                 self.private_interrupts_changed();
             }
             WINDOW_ECAM => {

@@ -1,6 +1,6 @@
 //! The registers that the distributor and the SGI frame of a redistributor have in common, at the same offsets.
 
-use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS, Written};
+use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS};
 
 /// A bank: where it lies behind the port, and which of its interrupts are the guest's.
 pub(super) struct Bank<'a, Port> {
@@ -34,6 +34,7 @@ pub(super) const fn is_set_clear(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, SET_CLEAR_FIRST..=SET_CLEAR_LAST)
 }
 
+/// Writes answer whether everything was done that the guest asked for, or was so already.
 impl<Port: GicPort> Bank<'_, Port> {
     /// Reads a 32-bit register at an aligned offset.
     pub(super) fn read(&self, register: u64) -> u32 {
@@ -47,17 +48,14 @@ impl<Port: GicPort> Bank<'_, Port> {
     }
 
     /// Writes a 32-bit register at an aligned offset.
-    pub(super) fn write(&self, register: u64, value: u32) -> Written {
+    pub(super) fn write(&self, register: u64, value: u32) -> bool {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.write_set_clear(register, value),
             PRIORITY_FIRST..=PRIORITY_LAST => {
-                let mut done = true;
-                for (byte, address) in value.to_le_bytes().into_iter().zip(register..) {
-                    done &= self.write_priority(address, byte) == Written::Done;
-                }
-                Written::done_if(done)
+                let bytes = value.to_le_bytes().into_iter().zip(register..);
+                bytes.fold(true, |done, (byte, address)| self.write_priority(address, byte) & done)
             }
-            _ => Written::done_if(value == self.read(register)),
+            _ => value == self.read(register),
         }
     }
 
@@ -69,12 +67,12 @@ impl<Port: GicPort> Bank<'_, Port> {
 
     /// Writes the own bits of a write-one register.
     #[inline(always)]
-    pub(super) fn write_set_clear(&self, register: u64, value: u32) -> Written {
+    pub(super) fn write_set_clear(&self, register: u64, value: u32) -> bool {
         let mask = self.word(register >> 2);
         if value & mask != 0 {
             self.port.write32(self.base | register, value & mask);
         }
-        Written::done_if(value & !mask == 0)
+        value & !mask == 0
     }
 
     /// Reads one byte of IPRIORITYR.
@@ -84,14 +82,14 @@ impl<Port: GicPort> Bank<'_, Port> {
     }
 
     /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
-    pub(super) fn write_priority(&self, register: u64, priority: u8) -> Written {
+    pub(super) fn write_priority(&self, register: u64, priority: u8) -> bool {
         if self.lanes(register) & 1 == 0 {
-            return Written::done_if(priority == 0);
+            return priority == 0;
         }
         let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
         self.port.write8(self.base | register, priority);
         self.port.priority_changed((register & 0x3ff) as u32, priority);
-        Written::Done
+        true
     }
 
     /// Reads the register when any of its bits is the guest's; otherwise the hardware is not touched.

@@ -91,7 +91,7 @@ impl Shadow {
     }
 }
 
-impl GicPort for Shadow {
+impl GicPort for &Shadow {
     fn read32(&self, offset: u64) -> u32 {
         assert_eq!(offset % 4, 0);
         self.count();

@@ -5,7 +5,7 @@ use super::bus::{Monitor, at, bus};
 use super::input::Input;
 use super::plan;
 use super::shadow::{Frame, Shadow};
-use bulkhead_emulation::gic::{self, FRAME_BYTES, OwnedInterrupts};
+use bulkhead_emulation::gic::{FRAME_BYTES, Filter, OwnedInterrupts};
 use bulkhead_emulation::pci::{self, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
@@ -69,20 +69,21 @@ pub(crate) fn gic(bytes: &[u8]) {
     let owned = OwnedInterrupts::from_plan(&plan);
     let distributor = Shadow::filled(Frame::Distributor, &plan, u32::MAX);
     let redistributor = Shadow::filled(Frame::Redistributor, &plan, u32::MAX);
+    let filter = |port| Filter { owned: &owned, plan: &plan, port };
     while !input.is_empty() {
         let (offset, width, value) = (gic_offset(&mut input), input.width(), input.value());
         let vcpu = input.below(u64::from(plan.vcpu_count)) as u32;
         match input.byte() & 3 {
-            0 => drop(gic::distributor_write(&owned, &plan, &distributor, offset, width, value)),
+            0 => _ = filter(&distributor).distributor_write(offset, width, value),
             1 => {
-                if let Ok(seen) = gic::distributor_read(&owned, &plan, &distributor, offset, width) {
+                if let Some(seen) = filter(&distributor).distributor_read(offset, width) {
                     distributor.check_seen(offset, width, seen);
                     assert!(!(0x6000..0x8000).contains(&offset) || seen < u64::from(plan.vcpu_count));
                 }
             }
-            2 => drop(gic::redistributor_write(&owned, &plan, vcpu, &redistributor, offset, width, value)),
+            2 => _ = filter(&redistributor).redistributor_write(vcpu, offset, width, value),
             _ => {
-                if let Ok(seen) = gic::redistributor_read(&owned, &plan, vcpu, &redistributor, offset, width)
+                if let Some(seen) = filter(&redistributor).redistributor_read(vcpu, offset, width)
                     && offset & 0x1_0000 != 0
                 {
                     redistributor.check_seen(offset & 0xffff, width, seen);
