@@ -12,7 +12,7 @@ use bulkhead_abi::plan::{
 use bulkhead_abi::{PhysicalAddress, status};
 use bulkhead_arch::Machine;
 use bulkhead_emulation::gic::{Filter, GicPort};
-use bulkhead_emulation::pci::{self, PciEffect};
+use bulkhead_emulation::pci::{Bus, PciEffect};
 use bulkhead_emulation::pl011::LineEffect;
 use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
 use core::cell::Cell;
@@ -174,6 +174,10 @@ impl<M: Machine> Vcpu<M> {
         Filter { owned: &self.owned, plan: self.partition, port: Frame { core: self, base } }
     }
 
+    fn pci(&self) -> Bus<'_> {
+        Bus { plan: self.partition, state: &self.shared.pci }
+    }
+
     #[cold]
     fn ignored_read(&self) -> u64 {
         self.count(Counter::GicIgnored);
@@ -190,12 +194,12 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
-                pci::config_read(self.partition, &self.shared.pci, offset, bytes)
+                self.pci().config_read(offset, bytes)
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
                 let port = crate::call::Management { core: self };
-                pci::register_read(self.partition, &self.shared.pci, window.index, offset, bytes, &port)
+                self.pci().register_read(window.index, offset, bytes, &port)
             }
             _ => self.ignored_read(),
         }
@@ -225,14 +229,13 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
-                let effect = pci::config_write(self.partition, &self.shared.pci, offset, bytes, value);
+                let effect = self.pci().config_write(offset, bytes, value);
                 self.pci_effect(effect);
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
                 let port = crate::call::Management { core: self };
-                let effect =
-                    pci::register_write(self.partition, &self.shared.pci, window.index, offset, bytes, value, &port);
+                let effect = self.pci().register_write(window.index, offset, bytes, value, &port);
                 self.pci_effect(effect);
             }
             _ => self.count(Counter::GicIgnored),

@@ -206,12 +206,6 @@ pub struct Management<'a, M: Machine> {
     pub core: &'a Vcpu<M>,
 }
 
-impl<M: Machine> Management<'_, M> {
-    fn word(&self, partition: u32, offset: usize) -> u32 {
-        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
-    }
-}
-
 impl<M: Machine> ManagementPort for Management<'_, M> {
     fn count(&self) -> u32 {
         self.core.partition.status.iter().filter(|page| page.0 != 0).count().max(1) as u32
@@ -219,21 +213,8 @@ impl<M: Machine> ManagementPort for Management<'_, M> {
     fn own(&self) -> u32 {
         self.core.partition.index
     }
-    fn state(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, state))
-    }
-    fn reason(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, reason))
-    }
-    fn generation(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, generation))
-    }
-    fn restarts(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, restarts))
-    }
-    fn name_word(&self, partition: u32, word: u32) -> u32 {
-        let offset = offset_of!(StatusPage, name).wrapping_add((word as usize & 7) << 2);
-        self.word(partition, offset)
+    fn status_word(&self, partition: u32, offset: usize) -> u32 {
+        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
     }
     fn port_word(&self, function: u32, word: u32) -> u32 {
         let port = self.core.partition.ports.get(function as usize);

@@ -6,7 +6,7 @@ use super::input::Input;
 use super::plan;
 use super::shadow::{Frame, Shadow};
 use bulkhead_emulation::gic::{FRAME_BYTES, Filter, OwnedInterrupts};
-use bulkhead_emulation::pci::{self, PciEffect, PciState};
+use bulkhead_emulation::pci::{Bus, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
@@ -109,25 +109,26 @@ fn gic_offset(input: &mut Input) -> u64 {
 pub(crate) fn pci(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let monitor = Monitor::new(if input.byte() & 1 == 0 { 1 } else { 5 });
     while !input.is_empty() {
         let (width, index, value) = (input.width(), input.below(4) as u32, input.value());
         let effect = match input.byte() & 7 {
             0 => {
-                let _ = pci::config_read(&plan, &state, input.word(), width);
-                pci::config_write(&plan, &state, input.word(), width, value)
+                let _ = bus.config_read(input.word(), width);
+                bus.config_write(input.word(), width, value)
             }
             1..=3 => {
                 let offset = at(input.below(5), input.below(0x44));
-                let seen = pci::config_read(&plan, &state, offset, width);
+                let seen = bus.config_read(offset, width);
                 assert!(width == 8 || seen >> (8 * u32::from(width)) == 0);
-                pci::config_write(&plan, &state, offset, width, value)
+                bus.config_write(offset, width, value)
             }
             4 => {
-                let _ = pci::register_read(&plan, &state, index, input.below(0x1000), width, &monitor);
+                let _ = bus.register_read(index, input.below(0x1000), width, &monitor);
                 PciEffect::None
             }
-            5 | 6 => pci::register_write(&plan, &state, index, 4 * input.below(20), width, value, &monitor),
+            5 | 6 => bus.register_write(index, 4 * input.below(20), width, value, &monitor),
             _ => {
                 let injected = state.doorbell_arrived(&plan, index);
                 assert!(!injected || index < plan.pci_count);
@@ -141,13 +142,13 @@ pub(crate) fn pci(bytes: &[u8]) {
     }
     for register in [0x10, 0x18, 0x1c] {
         for device in 1..4 {
-            assert_eq!(pci::config_write(&plan, &state, at(device, register), 4, 0), PciEffect::None);
+            assert_eq!(bus.config_write(at(device, register), 4, 0), PciEffect::None);
         }
     }
     let fresh = PciState::new_zeroed();
     for device in 0..4 {
         for register in [0, 8, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x2c, 0x30, 0x34] {
-            let seen = |state| pci::config_read(&plan, state, at(device, register), 4);
+            let seen = |state| Bus { plan: &plan, state }.config_read(at(device, register), 4);
             assert_eq!(seen(&state), seen(&fresh), "device {device}, register {register:#x}");
         }
     }
