@@ -6,9 +6,9 @@ mod interrupts;
 mod shared;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::*;
 use bulkhead_abi::status::StatusPage;
-use bulkhead_abi::{PhysicalAddress, name_from};
 use bulkhead_arch::Machine;
 use bulkhead_arch::fake::FakeMachine;
 use std::mem::offset_of;
@@ -29,7 +29,7 @@ pub(crate) fn partition(vcpus: u32) -> PartitionPlan {
     let mut plan = PartitionPlan::new_zeroed();
     plan.magic = PARTITION_PLAN_MAGIC;
     plan.mode = MODE_MAPPED;
-    plan.name = name_from("tested");
+    plan.name[..6].copy_from_slice(b"tested");
     plan.vcpu_count = vcpus;
     for vcpu in 0..vcpus as usize {
         plan.vcpu_mpidr[vcpu] = 2 + vcpu as u64;

@@ -47,7 +47,7 @@ pub trait ManagementPort {
     fn status_word(&self, partition: u32, offset: usize) -> u32;
     /// Executes a `MANAGE_` command and returns its SMCCC answer.
     fn command(&self, partition: u32, command: u32) -> u64;
-    /// Four bytes of the [`bulkhead_abi::guest::PortInformation`] of a channel function; zero past its end.
+    /// Four bytes of the [`bulkhead_abi::plan::PortInformation`] of a channel function; zero past its end.
     fn port_word(&self, function: u32, word: u32) -> u32;
 }
 

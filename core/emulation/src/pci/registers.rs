@@ -1,8 +1,8 @@
 //! BAR 0 of the functions: ivshmem revision 0 (QEMU `docs/specs/ivshmem-spec.txt`) and the management device.
 
 use super::{Bus, FunctionState, ManagementPort, PciEffect, part};
-use bulkhead_abi::guest::PortInformation;
 use bulkhead_abi::hypercall::{INVALID_PARAMETERS, management};
+use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PciFunction};
 use bulkhead_abi::status::StatusPage;
 use core::mem::offset_of;
