@@ -13,7 +13,7 @@
 //! Rejected: a run queue of threads with stacks of their own. The monitor keeps nothing across a guest run, so there is
 //! nothing to keep on a stack, and one stack per core is enough.
 
-use crate::interrupt::list_value;
+use crate::interrupt::{HYPERVISOR_TIMER, list_value};
 use crate::observe::at;
 use crate::scheduler::{Held, NEVER, Policy, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
@@ -63,12 +63,12 @@ impl<M: Machine> Vcpu<M> {
             }
             scheduler.decide = false;
             scheduler.instant = 0;
-            let decision = scheduler.pick(now);
+            let next = scheduler.pick(now);
             if scheduler.decide {
                 // The budget behind an interrupt gate ran out; whether the gate closes now, the guest's list registers say.
                 continue;
             }
-            let stint = decision.choice.map(Stint::from);
+            let stint = next.stint;
             let same = stint == scheduler.stint;
             let own = scheduler.loaded;
             // Publishing never delays a handler: not when somebody starts who was just woken.
@@ -79,22 +79,22 @@ impl<M: Machine> Vcpu<M> {
             if self.trace_enabled {
                 self.trace_decision(same);
             }
-            if let Some(chosen) = stint.filter(|stint| stint.slot != own) {
+            if stint != Stint::IDLE && stint.vcpu() != own {
                 if self.leaves_with_interrupt(now) && !core::mem::replace(&mut examined, true) {
                     continue;
                 }
                 // Its timers stop here, so their date counts for what the EL2 timer is armed for.
-                self.unload();
-                self.arm(decision.deadline_ticks);
-                return Some(chosen.slot);
+                self.step_aside();
+                self.arm(next.deadline_ticks);
+                return Some(stint.vcpu());
             }
-            self.arm(decision.deadline_ticks);
-            match stint {
-                Some(_) if self.run == RunState::Running => return None,
-                Some(_) if self.run == RunState::Restoring => self.restore_until_interrupted(),
+            self.arm(next.deadline_ticks);
+            match self.run {
+                _ if stint == Stint::IDLE => self.wait_idle(now),
+                RunState::Running => return None,
+                RunState::Restoring => self.restore_until_interrupted(),
                 // Told to the policy at the next turn of the loop.
-                Some(_) => {}
-                None => self.wait_idle(now),
+                RunState::Off | RunState::Parked | RunState::BackOff => {}
             }
         }
     }
@@ -255,9 +255,16 @@ impl<M: Machine> Vcpu<M> {
 
     /// Arms the EL2 timer for the policy's deadline or the earliest date that the policy does not know of.
     #[inline(always)]
-    fn arm(&mut self, deadline_ticks: Option<u64>) {
+    fn arm(&mut self, deadline_ticks: u64) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let date_ticks = deadline_ticks.unwrap_or(NEVER).min(scheduler.next_date_ticks);
+        scheduler.deadline_ticks = deadline_ticks;
+        self.arm_earliest();
+    }
+
+    #[inline(always)]
+    fn arm_earliest(&mut self) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let date_ticks = scheduler.deadline_ticks.min(scheduler.next_date_ticks);
         if scheduler.armed_ticks == date_ticks {
             return;
         }
@@ -286,15 +293,17 @@ impl<M: Machine> Vcpu<M> {
         let slots = &scheduler.plan.slots;
         let partition = |slot: u8| slots.get(usize::from(slot)).map_or(NOBODY, |slot| u64::from(slot.partition));
         let stint = scheduler.stint;
-        let starts = stint.map_or(NOBODY, |stint| partition(stint.slot));
-        let small = stint.map_or(0xff, |stint| {
-            u32::from(stint.slot) | u32::from(stint.server) << 8 | u32::from(stint.background) << 16
-        });
+        let runs = stint != Stint::IDLE;
+        let starts = if runs { partition(stint.vcpu()) } else { NOBODY };
+        let background = u32::from(stint.is_background()) << 16;
+        let small = if runs { u32::from(stint.vcpu()) | u32::from(stint.server()) << 8 | background } else { 0xff };
         let armed = scheduler.armed_ticks;
         let (mut exhausted, mut budget) = (0, u64::MAX);
         if let Policy::Servers(servers) = &mut scheduler.policy {
             exhausted = core::mem::take(&mut scheduler.exhausted);
-            if let Some(server) = stint.filter(|stint| !stint.background).and_then(|stint| servers.server(stint.server))
+            if runs
+                && !stint.is_background()
+                && let Some(server) = servers.server(stint.server())
             {
                 budget = server.budget.clone().capacity_ticks(now);
             }
@@ -307,36 +316,77 @@ impl<M: Machine> Vcpu<M> {
         self.trace_for(starts, TRACE_SWITCH, small, budget, armed);
     }
 
+    /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
+    /// which is to be loaded. `None`, and nothing is done, when it is another interrupt.
+    ///
+    /// The length of this path is asserted (`./x bench`).
+    #[inline(always)]
+    pub fn jump(&mut self, intid: u32) -> Option<u8> {
+        let traced = self.trace_enabled;
+        let scheduler = self.scheduler.as_deref_mut().filter(|_| !traced)?;
+        let now = self.machine.counter_ticks();
+        let slot = if intid == HYPERVISOR_TIMER {
+            scheduler.wake_prepared_by_date(now)?
+        } else {
+            scheduler.wake_prepared(intid, now)?
+        };
+        self.machine.priority_drop(intid);
+        if intid == HYPERVISOR_TIMER {
+            scheduler.armed_ticks = NEVER;
+            self.machine.stop_timer();
+            self.machine.deactivate(intid);
+            self.count(Counter::MonitorInterrupt);
+        }
+        self.count(Counter::Exits);
+        self.count(Counter::Interrupt);
+        // It runs, so it does not sleep.
+        self.unload(false);
+        self.arm_earliest();
+        Some(slot)
+    }
+
+    /// [`Self::unload`], whether it sleeps or not.
+    fn step_aside(&mut self) {
+        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
+        self.unload(asleep);
+        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+            scheduler.switches = scheduler.switches.wrapping_add(1);
+        }
+    }
+
     /// Takes this vCPU out of the machine.
     #[inline(always)]
-    fn unload(&mut self) {
+    fn unload(&mut self, asleep: bool) {
         let used = self.machine.free_list_registers() != 0xf;
         if used {
             self.save_list();
         }
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.switches = scheduler.switches.wrapping_add(1);
         scheduler.list_used = used;
         if scheduler.date_is_stale {
             scheduler.find_next_date();
         }
-        let Some(slot) = scheduler.slots.get_mut(usize::from(scheduler.loaded)) else { return };
-        slot.context.list_used = used;
-        self.machine.save_guest(&mut slot.context);
-        slot.timer_ticks = slot.context.timer_ticks();
-        slot.watches_timer = slot.asleep || slot.gated || slot.preempts;
+        let own = scheduler.loaded;
+        let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
+        slot.registers.context.list_used = used;
+        self.machine.save_guest(&mut slot.registers.context);
+        slot.watches_timer = slot.gated || slot.preempts || asleep;
         if slot.watches_timer {
+            slot.timer_ticks = slot.registers.context.timer_ticks();
             scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);
         }
         if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
-            self.machine.save_floating_point(&mut slot.floating_point);
+            self.machine.save_floating_point(&mut slot.registers.floating_point);
+        }
+        if asleep && !self.trace_enabled {
+            scheduler.prepare(own);
         }
     }
 
     #[inline(never)]
     fn save_list(&mut self) {
         let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
-        for (index, place) in (0u32..).zip(&mut slot.context.list) {
+        for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
             *place = self.machine.list_register(index);
             let intid = *place as u32;
             // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
@@ -346,41 +396,54 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Puts this vCPU into the machine. The scheduler has just been handed to it.
+    /// Puts this vCPU, of slot `own`, into the machine. The scheduler has just been handed to it.
     #[inline(always)]
-    pub fn load(&mut self) {
+    pub fn load(&mut self, own: u8) {
         let plan = self.plan;
-        let own = plan.slot as u8;
         let enabled = self.private_enabled.get() & GUEST_TIMERS;
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.loaded = own;
-        let stale = scheduler.list_used;
         let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
-        self.machine.load_guest(&slot.context, plan);
+        self.machine.load_guest(&slot.registers.context, plan);
         let date = core::mem::replace(&mut slot.timer_ticks, NEVER);
-        let listed = slot.context.list_used;
         let held = core::mem::take(&mut slot.held);
         scheduler.decide |= slot.request;
+        if date != NEVER && date == scheduler.next_date_ticks {
+            scheduler.date_is_stale = true;
+        }
         if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
-            self.machine.load_floating_point(&slot.floating_point);
+            self.machine.load_floating_point(&slot.registers.floating_point);
             scheduler.floating_point_owner = own;
         } else {
             self.machine.trap_floating_point(scheduler.floating_point_owner != own);
         }
-        scheduler.date_is_stale |= date == scheduler.next_date_ticks;
-        let changed = scheduler.private_enabled != enabled;
-        scheduler.private_enabled = enabled;
-        if stale || listed {
-            self.load_list(listed);
-        }
-        if changed {
-            self.enable_private(enabled);
+        let listed = slot.registers.context.list_used;
+        if scheduler.list_used || listed || scheduler.private_enabled != enabled {
+            return self.load_private(listed, enabled, held);
         }
         match held {
             Held::Nothing => {}
-            Held::One(intid) if !listed && self.is_plain(intid) => {
-                self.machine.set_list_register(0, list_value(intid, self.priority_of(intid)));
-            }
+            Held::One(intid) => match self.plain_priority(intid) {
+                Some(priority) => self.machine.set_list_register(0, list_value(intid, priority)),
+                None => self.deliver(intid),
+            },
+            Held::Several => self.deliver_held(),
+        }
+    }
+
+    /// The rest of [`Self::load`] when list registers or private interrupts differ between the two vCPUs.
+    #[inline(never)]
+    fn load_private(&mut self, listed: bool, enabled: u32, held: Held) {
+        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let stale = scheduler.list_used;
+        if core::mem::replace(&mut scheduler.private_enabled, enabled) != enabled {
+            self.enable_private(enabled);
+        }
+        if stale || listed {
+            self.load_list(listed);
+        }
+        match held {
+            Held::Nothing => {}
             Held::One(intid) => self.deliver(intid),
             Held::Several => self.deliver_held(),
         }
@@ -403,7 +466,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(never)]
     fn load_list(&mut self, listed: bool) {
         let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
-        let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.context.list);
+        let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
         let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
         for (index, value) in (0u32..).zip(list) {
             self.machine.set_list_register(index, value);
@@ -432,10 +495,10 @@ impl<M: Machine> Vcpu<M> {
             return;
         }
         if let Some(slot) = scheduler.slot_mut(owner) {
-            self.machine.save_floating_point(&mut slot.floating_point);
+            self.machine.save_floating_point(&mut slot.registers.floating_point);
         }
         if let Some(slot) = scheduler.slot(own) {
-            self.machine.load_floating_point(&slot.floating_point);
+            self.machine.load_floating_point(&slot.registers.floating_point);
         }
         self.count(Counter::FloatingPoint);
     }

@@ -192,12 +192,15 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// States whether the vectors could deliver this interrupt by themselves: it needs nothing but a list register.
+    /// The priority of an interrupt that the vectors could deliver by themselves: it needs nothing but a list register.
     #[inline(always)]
-    pub(crate) fn is_plain(&self, intid: u32) -> bool {
+    pub(crate) fn plain_priority(&self, intid: u32) -> Option<u8> {
         let fast = self.fast_entries();
         let in_use = self.head.fast_table == fast.as_ptr() as usize as u64;
-        in_use && fast.get(intid as usize).is_some_and(|priority| priority.load(Relaxed) != 0)
+        fast.get(intid as usize)
+            .filter(|_| in_use)
+            .map(|priority| priority.load(Relaxed))
+            .filter(|priority| *priority != 0)
     }
 
     fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
@@ -350,8 +353,8 @@ impl<M: Machine> Vcpu<M> {
 
     /// States whether an interrupt only waits for a free list register.
     pub(crate) fn waits_for_list_register(&self) -> bool {
-        let [private, shared @ ..] = self.waiting;
-        private & self.deliverable_private() != 0 || shared.iter().any(|word| *word != 0)
+        let [private, second, third, fourth] = self.waiting;
+        private & self.deliverable_private() | second | third | fourth != 0
     }
 
     fn most_urgent_waiting(&self) -> Option<u32> {

@@ -33,7 +33,6 @@ pub mod interrupt;
 pub mod lifecycle;
 pub mod observe;
 pub mod scheduler;
-pub mod setup;
 pub mod state;
 #[cfg(test)]
 mod tests;

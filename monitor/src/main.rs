@@ -130,29 +130,32 @@ mod target {
         }
     }
 
-    fn exchange(vcpu: &mut ThisVcpu, mut slot: u8) -> *mut CoreHead {
-        let mut before = vcpu;
-        loop {
-            let scheduler = before.scheduler.take();
-            let planned = scheduler.as_ref().and_then(|scheduler| scheduler.plan.slots.get(usize::from(slot)));
-            let Some(next) = planned.map(|planned| planned.data.0 as *mut ThisVcpu) else {
-                crash(before.plan.counters, CRASH_BAD_PLAN, u64::from(slot), None)
-            };
-            // SAFETY: (1) the page holds this slot's vCPU since boot; (2) it is another page than `before`, because a vCPU is never
-            // exchanged for itself; (3) nobody else refers to it: only the loaded vCPU is ever borrowed, and `before`, the
-            // only one until now, is not used after this turn of the loop.
-            let next = unsafe { &mut *next };
-            next.scheduler = scheduler;
-            next.trace_ring.written = before.trace_ring.written;
-            // SAFETY: it is the head of a vCPU of this core.
-            unsafe { aarch64::set_core_head(&raw mut next.head) };
-            next.load();
-            match next.settle() {
-                None => return &raw mut next.head,
-                Some(other) => slot = other,
-            }
-            before = next;
+    fn exchange(vcpu: &mut ThisVcpu, slot: u8) -> *mut CoreHead {
+        let mut loaded = hand_over(vcpu, slot);
+        while let Some(other) = loaded.settle() {
+            loaded = hand_over(loaded, other);
         }
+        &raw mut loaded.head
+    }
+
+    /// Loads the vCPU of a slot. `before`, the loaded one until now, is not used any more.
+    #[inline(always)]
+    fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
+        let scheduler = before.scheduler.take();
+        let planned = scheduler.as_ref().and_then(|scheduler| scheduler.plan.slots.get(usize::from(slot)));
+        let Some(next) = planned.map(|planned| planned.data.0 as *mut ThisVcpu) else {
+            crash(before.plan.counters, CRASH_BAD_PLAN, u64::from(slot), None)
+        };
+        // SAFETY: (1) the page holds this slot's vCPU since boot; (2) it is another page than `before`, because a vCPU is never
+        // exchanged for itself; (3) nobody else refers to it: only the loaded vCPU is ever borrowed, and `before`, the
+        // only one until now, is not used after this turn of the loop.
+        let next = unsafe { &mut *next };
+        next.scheduler = scheduler;
+        next.trace_ring.written = before.trace_ring.written;
+        // SAFETY: it is the head of a vCPU of this core.
+        unsafe { aarch64::set_core_head(&raw mut next.head) };
+        next.load(slot);
+        next
     }
 
     const _: () = assert!(size_of::<ThisVcpu>() <= 4096, "a core's private data is one page");
@@ -193,7 +196,11 @@ mod target {
     /// Interrupt that the vectors did not finish.
     #[unsafe(no_mangle)]
     extern "C" fn bulkhead_handle_interrupt(vcpu: &mut ThisVcpu, intid: u64) -> *mut CoreHead {
-        vcpu.interrupt(intid as u32 & 0xff_ffff);
+        let intid = intid as u32 & 0xff_ffff;
+        if let Some(slot) = vcpu.jump(intid) {
+            return &raw mut hand_over(vcpu, slot).head;
+        }
+        vcpu.interrupt(intid);
         continue_with(vcpu)
     }
 

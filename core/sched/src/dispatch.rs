@@ -35,7 +35,7 @@ pub use setup::SetupError;
 
 use crate::budget::{Budget, BudgetRule};
 use crate::cyclic::{CyclicTable, Slot};
-use crate::dates::Dates;
+use crate::dates::{Dates, NEVER};
 use crate::ready::{LEVELS, ReadySet};
 use crate::server::{Gate, Server};
 
@@ -64,6 +64,30 @@ pub struct Decision {
     pub deadline_ticks: Option<u64>,
 }
 
+impl From<Decision> for Next {
+    fn from(decision: Decision) -> Self {
+        let stint = match decision.choice {
+            Some(Choice { vcpu, server, background }) => Stint::new(vcpu, server, 0, background),
+            None => Stint::IDLE,
+        };
+        Self { stint, deadline_ticks: decision.deadline_ticks.unwrap_or(NEVER) }
+    }
+}
+
+/// What a blocked vCPU will run with when it wakes ([`Core::prospect`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prospect {
+    /// Priority.
+    pub level: u8,
+    /// Time that it can use at least.
+    pub capacity_ticks: u64,
+}
+
+impl Prospect {
+    /// Only [`Core::pick`] can tell.
+    pub const UNKNOWN: Self = Self { level: u8::MAX, capacity_ticks: 0 };
+}
+
 /// What a server has consumed (QV-41).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -90,22 +114,41 @@ struct Entry {
     background: u8,
 }
 
-/// Who runs, in one word that is compared at once.
+/// Who runs through what, in one word that is compared at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Running(u32);
+pub struct Stint(u32);
 
-impl Running {
+impl Stint {
     /// Nobody.
-    const IDLE: Self = Self(u32::MAX);
+    pub const IDLE: Self = Self(u32::MAX);
+    const BACKGROUND: u32 = 1 << 16;
 
+    /// A vCPU that runs through a server at a priority.
     #[inline]
-    const fn new(slot: u8, level: u8, background: bool) -> Self {
-        Self(slot as u32 | (level as u32) << 8 | (background as u32) << 16)
+    #[must_use]
+    pub const fn new(vcpu: u8, server: u8, level: u8, background: bool) -> Self {
+        Self(server as u32 | (level as u32) << 8 | (background as u32) << 16 | (vcpu as u32) << 24)
     }
 
+    /// The server through which it runs, and which is charged unless it is in the background.
     #[inline]
-    const fn slot(self) -> u8 {
+    #[must_use]
+    pub const fn server(self) -> u8 {
         self.0 as u8
+    }
+
+    /// The vCPU.
+    #[inline]
+    #[must_use]
+    pub const fn vcpu(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// The server's budget is used up and it runs on idle time.
+    #[inline]
+    #[must_use]
+    pub const fn is_background(self) -> bool {
+        self.0 & Self::BACKGROUND != 0
     }
 
     #[inline]
@@ -113,9 +156,25 @@ impl Running {
         (self.0 >> 8) as u8
     }
 
-    #[inline]
-    const fn is_background(self) -> bool {
-        self.0 & 1 << 16 != 0
+    fn choice(self) -> Option<Choice> {
+        let choice = Choice { vcpu: self.vcpu(), server: self.server(), background: self.is_background() };
+        (self != Self::IDLE).then_some(choice)
+    }
+}
+
+/// The answer of [`Core::pick`] in two words, as the path of an interrupt wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Who runs.
+    pub stint: Stint,
+    /// When to ask again if nothing is reported before; `u64::MAX` when nothing would change.
+    pub deadline_ticks: u64,
+}
+
+impl From<Next> for Decision {
+    fn from(next: Next) -> Self {
+        let deadline_ticks = (next.deadline_ticks != NEVER).then_some(next.deadline_ticks);
+        Self { choice: next.stint.choice(), deadline_ticks }
     }
 }
 
@@ -135,7 +194,7 @@ pub struct Core<const SERVERS: usize, const VCPUS: usize> {
     now_ticks: u64,
     /// Nothing happens by itself before this: no window ends and no budget comes back.
     quiet_until_ticks: u64,
-    running: Running,
+    running: Stint,
     count: u8,
     /// vCPUs that have something to do.
     awake: u64,
@@ -253,7 +312,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// The priority at which somebody runs, since the last [`Self::pick`]; `None` when nobody does.
     #[must_use]
     pub fn running_level(&self) -> Option<u8> {
-        (self.running != Running::IDLE).then(|| self.running.level())
+        (self.running != Stint::IDLE).then(|| self.running.level())
     }
 
     /// The most important priority at which a vCPU could run if it woke with an interrupt pending, whatever is left of

@@ -5,6 +5,7 @@
 //! - [`dispatch`]: how one core chooses among servers: dedicated, fixed priority, round robin, under a time table.
 //! - [`cyclic`]: the time table.
 //! - [`plan`]: the host's plan of a core, translated into one of these.
+//! - [`shared`]: a shared core as its interrupts see it: who is woken, what waits, until when.
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
@@ -24,4 +25,5 @@ pub mod plan;
 pub mod quantum;
 mod ready;
 pub mod server;
+pub mod shared;
 pub mod sliding;

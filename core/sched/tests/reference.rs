@@ -7,7 +7,7 @@ use bulkhead_sched::budget::{
     Anchor, Budget, BudgetRule, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
 };
 use bulkhead_sched::cyclic::{CyclicTable, Slot, Window};
-use bulkhead_sched::dispatch::{Choice, Core, Decision, Usage};
+use bulkhead_sched::dispatch::{Choice, Core, Decision, Prospect, Usage};
 use bulkhead_sched::server::{Gate, OnEmpty, Payer, Server};
 use support::random::{Random, check};
 
@@ -346,6 +346,23 @@ fn any_table(random: &mut Random) -> CyclicTable {
     CyclicTable::new(0, 60, &windows).expect("valid")
 }
 
+/// What the core said of a sleeper when it fell asleep still holds, however much has happened to the others since: it runs at
+/// once, and not shorter than said.
+fn assert_foreseen(core: &Core<16, 4>, vcpu: u8, prospect: Prospect, now: u64) {
+    if !core.is_outranked_by(prospect) {
+        return;
+    }
+    let foreseen = core.deadline_of(prospect, now);
+    let mut told = core.clone();
+    told.wake(now, vcpu);
+    let decision = told.pick(now);
+    assert_eq!(decision.choice.map(|choice| choice.vcpu), Some(vcpu), "{prospect:?} at {now}");
+    assert_eq!(told.running_level(), Some(prospect.level), "{prospect:?} at {now}");
+    let latest = decision.deadline_ticks.unwrap_or(u64::MAX);
+    assert!(foreseen <= latest, "{prospect:?} at {now}: {foreseen}, and it is {latest}");
+    assert!(foreseen >= latest.min(now.saturating_add(prospect.capacity_ticks)), "{prospect:?} at {now}: {foreseen}");
+}
+
 #[test]
 fn the_core_does_what_the_obvious_model_does() {
     check("reference", |random| {
@@ -370,6 +387,7 @@ fn the_core_does_what_the_obvious_model_does() {
         let mut now = 0;
         let mut deadline = None;
         let mut story = Vec::new();
+        let mut prospects = [Prospect::UNKNOWN; 4];
         for _ in 0..40 {
             // To the deadline, or before it, or too late.
             let latest = deadline.map_or(now + 10, |deadline: u64| deadline.min(now + 30));
@@ -380,6 +398,9 @@ fn the_core_does_what_the_obvious_model_does() {
                 _ => random.within(now, latest),
             };
             let vcpu = random.within(0, 2) as u8;
+            if deadline.is_none_or(|deadline| now < deadline) {
+                (0..4u8).zip(prospects).for_each(|(sleeper, prospect)| assert_foreseen(&core, sleeper, prospect, now));
+            }
             match random.within(0, 7) {
                 0 | 1 => {
                     core.wake(now, vcpu);
@@ -418,6 +439,18 @@ fn the_core_does_what_the_obvious_model_does() {
             let expected = (0..servers.len()).filter(|slot| waiting(*slot)).fold(0, |set, slot| set | 1 << slot);
             assert_eq!(core.waiting(), expected, "at {now}");
             deadline = decision.deadline_ticks;
+            for (sleeper, prospect) in (0..4u8).zip(&mut prospects) {
+                let awake = model.awake[usize::from(sleeper)];
+                // Known once; a later answer may be better.
+                let renew = !awake && (*prospect == Prospect::UNKNOWN || random.within(0, 9) == 0);
+                *prospect = if awake {
+                    Prospect::UNKNOWN
+                } else if renew {
+                    core.prospect(sleeper)
+                } else {
+                    *prospect
+                };
+            }
         }
         assert_eq!(core.idle_ticks(), model.idle);
         for (slot, entry) in model.entries.iter().enumerate() {

@@ -3,6 +3,7 @@
 mod calls;
 mod faults;
 mod interrupts;
+mod prepared;
 mod shared;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};

@@ -12,7 +12,7 @@ const GICR: u64 = 0x080a_0000;
 const SGI_FRAME: u64 = GICR + 0x1_0000;
 const USAGE: u64 = 0x5000_f000;
 /// ESR_EL2 of a trapped WFI, and of a trapped use of floating point.
-const WFI: u64 = 0x01 << 26 | 1 << 25;
+pub(super) const WFI: u64 = 0x01 << 26 | 1 << 25;
 const FLOATING_POINT: u64 = 0x07 << 26 | 1 << 25;
 /// ICC_SGI1R_EL1 := x0, an MSR at EL1.
 const SEND_SGI: u64 = 0x18 << 26 | 1 << 25 | 3 << 20 | 5 << 17 | 12 << 10 | 11 << 1;
@@ -21,13 +21,15 @@ const VIRTUAL_COMPARE: usize = bulkhead_arch::GuestContext::TIMERS;
 const VIRTUAL_CONTROL: usize = VIRTUAL_COMPARE + 1;
 
 /// One shared core.
-struct Core {
-    machine: FakeMachine,
-    vcpus: Vec<Vcpu<FakeMachine>>,
-    loaded: usize,
+pub(super) struct Core {
+    pub(super) machine: FakeMachine,
+    pub(super) vcpus: Vec<Vcpu<FakeMachine>>,
+    pub(super) loaded: usize,
+    /// Interrupts take the general way only.
+    pub(super) is_general: bool,
 }
 
-fn server(slot: u32, priority: u32) -> ServerPlan {
+pub(super) fn server(slot: u32, priority: u32) -> ServerPlan {
     ServerPlan { slot, priority, payer: NO_SERVER, ..Default::default() }
 }
 
@@ -35,7 +37,7 @@ fn budgeted(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> S
     ServerPlan { rule: RULE_POLLING, budget_ticks, period_ticks, ..server(slot, priority) }
 }
 
-fn schedule(servers: &[ServerPlan], slots: u32) -> SchedulePlan {
+pub(super) fn schedule(servers: &[ServerPlan], slots: u32) -> SchedulePlan {
     let mut plan = SchedulePlan::new_zeroed();
     plan.magic = SCHEDULE_PLAN_MAGIC;
     plan.kind = SCHEDULE_FIXED_PRIORITY;
@@ -70,11 +72,11 @@ fn tenant(slot: u32, change: &impl Fn(u32, &mut PartitionPlan)) -> &'static Part
 }
 
 impl Core {
-    fn new(plan: SchedulePlan) -> Self {
+    pub(super) fn new(plan: SchedulePlan) -> Self {
         Self::with(plan, |_, _| ())
     }
 
-    fn with(plan: SchedulePlan, change: impl Fn(u32, &mut PartitionPlan)) -> Self {
+    pub(super) fn with(plan: SchedulePlan, change: impl Fn(u32, &mut PartitionPlan)) -> Self {
         let plan: &'static SchedulePlan = Box::leak(Box::new(plan));
         let machine = FakeMachine::default();
         machine.now.set(1_000_000);
@@ -99,39 +101,50 @@ impl Core {
         scheduler.configure(machine.now.get()).expect("the plan is sound");
         scheduler.begin(machine.now.get());
         vcpus[0].scheduler = Some(scheduler);
-        let mut core = Self { machine, vcpus, loaded: 0 };
+        let mut core = Self { machine, vcpus, loaded: 0, is_general: false };
         core.go_on();
         core
     }
 
-    /// What the connection to the vectors does after each handler.
+    /// What the connection to the vectors does when another vCPU is to be loaded.
+    fn hand_over(&mut self, slot: u8) {
+        let next = usize::from(slot);
+        assert_ne!(next, self.loaded, "a vCPU is never exchanged for itself");
+        self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
+        self.loaded = next;
+        self.vcpus[next].load(slot);
+    }
+
+    /// And after each handler.
     fn go_on(&mut self) {
         while let Some(slot) = self.vcpus[self.loaded].settle() {
-            let next = usize::from(slot);
-            assert_ne!(next, self.loaded, "a vCPU is never exchanged for itself");
-            self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
-            self.loaded = next;
-            self.vcpus[next].load();
+            self.hand_over(slot);
         }
         let vcpu = &self.vcpus[self.loaded];
         assert_eq!(vcpu.run, RunState::Running);
         assert_eq!(self.machine.translation_root.get(), vcpu.plan.vttbr, "the memory of who runs");
     }
 
-    fn own(&mut self) -> &mut Vcpu<FakeMachine> {
+    pub(super) fn own(&mut self) -> &mut Vcpu<FakeMachine> {
         &mut self.vcpus[self.loaded]
     }
 
-    fn scheduler(&self) -> &Scheduler {
-        self.vcpus[self.loaded].scheduler.as_deref().expect("the loaded vCPU has the scheduler")
+    /// The scheduler, with its books up to date.
+    pub(super) fn scheduler(&mut self) -> &Scheduler {
+        let scheduler = self.vcpus[self.loaded].scheduler.as_deref_mut().expect("the loaded vCPU has the scheduler");
+        scheduler.catch_up();
+        scheduler
     }
 
-    fn interrupt(&mut self, intid: u32) {
+    pub(super) fn interrupt(&mut self, intid: u32) {
+        if let Some(slot) = if self.is_general { None } else { self.own().jump(intid) } {
+            return self.hand_over(slot);
+        }
         self.own().interrupt(intid);
         self.go_on();
     }
 
-    fn exit(&mut self, syndrome: u64) {
+    pub(super) fn exit(&mut self, syndrome: u64) {
         self.own().other_exception(syndrome);
         self.go_on();
     }
@@ -145,22 +158,22 @@ impl Core {
         self.go_on();
     }
 
-    fn set_timer(&mut self, compare: u64, control: u64) {
+    pub(super) fn set_timer(&mut self, compare: u64, control: u64) {
         let mut registers = self.machine.registers.get();
         (registers[VIRTUAL_COMPARE], registers[VIRTUAL_CONTROL]) = (compare, control);
         self.machine.registers.set(registers);
     }
 
-    fn pass(&self, ticks: u64) {
+    pub(super) fn pass(&self, ticks: u64) {
         self.machine.now.set(self.machine.now.get() + ticks);
     }
 
-    fn listed(&self) -> Vec<u32> {
+    pub(super) fn listed(&self) -> Vec<u32> {
         self.machine.list.iter().map(Cell::get).filter(|value| value >> 62 != 0).map(|value| value as u32).collect()
     }
 
     /// Date for which the EL2 timer is armed.
-    fn armed(&self) -> Option<u64> {
+    pub(super) fn armed(&mut self) -> Option<u64> {
         Some(self.scheduler().armed_ticks).filter(|ticks| *ticks != NEVER)
     }
 }
@@ -170,7 +183,7 @@ fn two_by_priority() -> Core {
 }
 
 /// Puts the more important guest to sleep.
-fn with_the_first_asleep() -> Core {
+pub(super) fn with_the_first_asleep() -> Core {
     let mut core = two_by_priority();
     assert_eq!(core.loaded, 0);
     core.exit(WFI);

@@ -1,32 +1,71 @@
 //! The choice: who runs from now on, and until when.
 
-use super::{Choice, Core, Decision, Running, Turn, bit};
+use super::{Core, Decision, Next, Prospect, Stint, Turn, bit};
 use crate::budget::{Budget, BudgetRule};
 use crate::dates::NEVER;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Chooses who runs from `now` on.
-    #[inline]
     pub fn pick(&mut self, now: u64) -> Decision {
+        self.next(now).into()
+    }
+
+    /// As [`Self::pick`].
+    #[inline]
+    pub fn next(&mut self, now: u64) -> Next {
         if self.advance_within_budget(now) { self.choose(now) } else { self.pick_later(now) }
     }
 
     #[inline(never)]
-    fn pick_later(&mut self, now: u64) -> Decision {
+    fn pick_later(&mut self, now: u64) -> Next {
         self.advance_otherwise(now);
         self.choose(now)
     }
 
+    /// What `vcpu`, which is blocked, will run with when it wakes: at once, if its priority is better than that of whoever runs.
+    /// It holds until the vCPU is reported to be awake, however late, since a budget at rest only grows. Unknown when its best
+    /// server has no budget now, or is not of the usual kind.
+    #[must_use]
+    pub fn prospect(&mut self, vcpu: u8) -> Prospect {
+        let servers = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0);
+        // Servers are numbered in the order of their best priorities.
+        let slot = servers.trailing_zeros() as u8;
+        let known = servers & self.simple & self.ungated & bit(slot) != 0 && self.awake & bit(vcpu) == 0;
+        let now = self.now_ticks;
+        let Some(entry) = self.entry_mut(slot).filter(|_| known) else { return Prospect::UNKNOWN };
+        let capacity_ticks = entry.server.budget.capacity_ticks(now);
+        let level = if capacity_ticks > 0 { entry.level } else { Prospect::UNKNOWN.level };
+        Prospect { level, capacity_ticks }
+    }
+
+    /// Whether a vCPU with this prospect runs at once when it wakes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_outranked_by(&self, prospect: Prospect) -> bool {
+        prospect.level < self.running.level()
+    }
+
+    /// The latest instant at which [`Self::pick`] must be asked when a vCPU with this prospect runs from `now` on.
+    #[inline(always)]
+    #[must_use]
+    pub fn deadline_of(&self, prospect: Prospect, now: u64) -> u64 {
+        let deadline = now.saturating_add(prospect.capacity_ticks);
+        if self.quiet_until_ticks >= deadline {
+            return deadline;
+        }
+        deadline.min(self.window.until_ticks).min(self.rival_date_ticks(prospect.level))
+    }
+
     /// The choice in the usual case, without calls; the accounts are up to date.
     #[inline(always)]
-    fn choose(&mut self, now: u64) -> Decision {
+    fn choose(&mut self, now: u64) -> Next {
         if let Some((level, slot)) = self.ready.first()
             && self.simple & bit(slot) != 0
             && let Some(entry) = self.entries.get_mut(usize::from(slot) % SERVERS)
         {
             let vcpu = entry.vcpu;
             let background = entry.background == level;
-            let running = Running::new(slot, level, background);
+            let running = Stint::new(vcpu, slot, level, background);
             let fresh = self.running != running;
             let mut deadline = NEVER;
             let usable = background
@@ -45,8 +84,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 if self.quiet_until_ticks < deadline {
                     deadline = deadline.min(self.window.until_ticks).min(self.rival_date_ticks(level));
                 }
-                let choice = Choice { vcpu, server: slot, background };
-                return Decision { choice: Some(choice), deadline_ticks: (deadline != NEVER).then_some(deadline) };
+                return Next { stint: running, deadline_ticks: deadline };
             }
         }
         self.choose_in_full(now)
@@ -60,7 +98,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     }
 
     #[inline(never)]
-    fn choose_in_full(&mut self, now: u64) -> Decision {
+    fn choose_in_full(&mut self, now: u64) -> Next {
         // Whoever is first has budget. Should a rule ever contradict itself, each server is met once and no deadline of
         // the past comes out.
         for _ in 0..=self.count {
@@ -72,17 +110,16 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             }
             self.place(slot, now);
         }
-        self.running = Running::IDLE;
-        let deadline = self.quiet_until_ticks;
-        Decision { choice: None, deadline_ticks: (deadline != NEVER).then_some(deadline) }
+        self.running = Stint::IDLE;
+        Next { stint: Stint::IDLE, deadline_ticks: self.quiet_until_ticks }
     }
 
     /// Lets a server run and says until when; `None` when it has no budget.
-    fn start(&mut self, slot: u8, level: u8, now: u64) -> Option<Decision> {
+    fn start(&mut self, slot: u8, level: u8, now: u64) -> Option<Next> {
         let entry = self.entry(slot)?;
         let vcpu = entry.vcpu;
         let background = entry.background == level;
-        let running = Running::new(slot, level, background);
+        let running = Stint::new(vcpu, slot, level, background);
         let mut deadline = self.window.until_ticks;
         if !background {
             let fresh = self.running != running;
@@ -104,10 +141,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             rivals = rivals.wrapping_add(1);
         }
         deadline = deadline.min(self.rival_date_ticks(rivals));
-        Some(Decision {
-            choice: Some(Choice { vcpu, server: slot, background }),
-            deadline_ticks: (deadline != NEVER).then_some(deadline),
-        })
+        Some(Next { stint: running, deadline_ticks: deadline })
     }
 
     pub(super) fn turn_mut(&mut self, level: u8) -> Option<&mut Turn> {

@@ -1,6 +1,6 @@
 //! What is reported to a core: time passes, vCPUs wake and block, interrupts become pending.
 
-use super::{Core, Members, Running, bit};
+use super::{Core, Members, Stint, bit};
 use crate::budget::{Budget, BudgetRule};
 use crate::server::OnEmpty;
 
@@ -76,14 +76,14 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(always)]
     fn charge_simple(&mut self, used_ticks: u64) -> bool {
         let running = self.running;
-        if running == Running::IDLE {
+        if running == Stint::IDLE {
             self.idle_ticks = self.idle_ticks.wrapping_add(used_ticks);
             return true;
         }
-        if self.simple & bit(running.slot()) == 0 {
+        if self.simple & bit(running.server()) == 0 {
             return false;
         }
-        let Some(entry) = self.entries.get_mut(usize::from(running.slot()) % SERVERS) else {
+        let Some(entry) = self.entries.get_mut(usize::from(running.server()) % SERVERS) else {
             return false;
         };
         if running.is_background() {
@@ -119,16 +119,16 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     fn charge_running(&mut self, now: u64, used_ticks: u64) {
         let running = self.running;
         if self.takes_turns(running.level()) {
-            self.end_turn(running.level(), running.slot(), used_ticks);
+            self.end_turn(running.level(), running.server(), used_ticks);
         }
-        let Some(entry) = self.entry_mut(running.slot()) else {
+        let Some(entry) = self.entry_mut(running.server()) else {
             return;
         };
         if running.is_background() {
             entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
         } else {
             entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
-            self.charge_budget(running.slot(), now, used_ticks);
+            self.charge_budget(running.server(), now, used_ticks);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Building a core. The host decides the order; what contradicts itself is refused and never repaired.
 
-use super::{Core, Entry, MAX_QUANTA, Members, NO_LEVEL, Running, Turn, Usage, bit};
+use super::{Core, Entry, MAX_QUANTA, Members, NO_LEVEL, Stint, Turn, Usage, bit};
 use crate::budget::{Budget, BudgetError, SporadicParameters};
 use crate::cyclic::{CyclicTable, Slot};
 use crate::dates::{Dates, NEVER};
@@ -61,7 +61,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         Self {
             now_ticks: start_ticks,
             quiet_until_ticks: NEVER,
-            running: Running::IDLE,
+            running: Stint::IDLE,
             count: 0,
             awake: 0,
             asking: 0,

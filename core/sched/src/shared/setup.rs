@@ -1,13 +1,12 @@
-//! A shared core's scheduler, made from its plan at boot. The plan's servers become those of `core/sched` there, by the code that
-//! the simulator uses too.
+//! A shared core's scheduler, made from its plan at boot.
 
-use crate::scheduler::{NEVER, Policy, Scheduler, Servers, Slot};
-use crate::state::FAST_ENTRIES;
+use super::{INTIDS, NEVER, Policy, Scheduler, Servers, Slot};
+use crate::dispatch::Stint;
+use crate::plan::{self, BadPlan};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
-use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SCHEDULER_BYTES, SchedulePlan};
-use bulkhead_sched::plan::{self, BadPlan};
+use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SchedulePlan};
 
-impl Scheduler {
+impl<Registers: Default> Scheduler<Registers> {
     /// Makes the scheduler of a core, without servers until [`Self::configure`]. Two steps, because a scheduler is larger than
     /// what a stack should hold of it twice. No vCPU is loaded but slot 0, whose registers the machine has from boot.
     ///
@@ -24,15 +23,17 @@ impl Scheduler {
             plan,
             policy,
             slots: core::array::from_fn(|_| Slot::new()),
-            owners: [0; FAST_ENTRIES],
-            routes: [0; FAST_ENTRIES],
+            owners: [0; INTIDS],
+            routes: [0; INTIDS],
             limits: Default::default(),
             console_intid: 0,
             console: 0,
             console_waits: false,
             loaded: 0,
-            stint: None,
+            stint: Stint::IDLE,
             decide: true,
+            owed_ticks: 0,
+            deadline_ticks: NEVER,
             armed_ticks: NEVER,
             floating_point_owner: 0,
             list_used: false,
@@ -78,5 +79,3 @@ impl Scheduler {
         }
     }
 }
-
-const _: () = assert!(size_of::<Scheduler>() <= SCHEDULER_BYTES as usize, "the scheduler fits where the plan puts it");

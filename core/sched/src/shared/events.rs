@@ -1,12 +1,12 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
-use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler, Stint};
+use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler};
+use crate::dispatch::{Next, Prospect, Stint};
+use crate::limiter::{self, Verdict};
 use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::GATE_INTERRUPT;
-use bulkhead_sched::dispatch::Decision;
-use bulkhead_sched::limiter::{self, Verdict};
 
-impl Scheduler {
+impl<Registers> Scheduler<Registers> {
     /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
     #[inline(always)]
     pub fn route_now(&mut self, intid: u32, slot: u8, now: u64) -> u32 {
@@ -64,10 +64,12 @@ impl Scheduler {
 
     /// Tells the policy that a slot has something to do.
     pub fn wake(&mut self, slot: u8, now: u64) {
+        self.catch_up();
         self.decide = true;
         let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| !state.ready) else { return };
         state.ready = true;
         state.deferred = false;
+        state.prospect = Prospect::UNKNOWN;
         self.woken |= 1 << (slot & 31);
         state.woken = true;
         state.idle_since = now;
@@ -82,7 +84,7 @@ impl Scheduler {
     }
 
     /// The guest of the loaded slot sleeps.
-    pub(crate) fn sleep(&mut self, slot: u8, now: u64) {
+    pub fn sleep(&mut self, slot: u8, now: u64) {
         if let Some(state) = self.slot_mut(slot) {
             state.asleep = true;
         }
@@ -93,6 +95,7 @@ impl Scheduler {
 
     /// Tells the policy that a slot has nothing to do.
     pub fn block(&mut self, slot: u8, now: u64) {
+        self.catch_up();
         let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| state.ready) else { return };
         state.ready = false;
         state.idle_since = NEVER;
@@ -107,6 +110,7 @@ impl Scheduler {
 
     /// Opens and closes what depends on pending interrupts of a slot: interrupt gates and PIBS requests.
     pub fn note_pending(&mut self, slot: u8, pending: bool, now: u64) {
+        self.catch_up();
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
         if state.pending == pending || !state.watches_pending {
             return;
@@ -136,7 +140,7 @@ impl Scheduler {
     }
 
     /// Lets those wake whose interrupts were deferred; the core has nothing else to do. Returns whether there were any.
-    pub(crate) fn release_deferred(&mut self, now: u64) -> bool {
+    pub fn release_deferred(&mut self, now: u64) -> bool {
         let mut any = false;
         for slot in 0..self.plan.slot_count as u8 {
             let Some(state) = self.slot_mut(slot).filter(|state| state.deferred) else { continue };
@@ -149,8 +153,9 @@ impl Scheduler {
 
     /// Keeps an interrupt for a slot that is not loaded.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, slot: u8, intid: u32) {
+    pub fn hold(&mut self, slot: u8, intid: u32) {
         let Some(state) = self.slot_mut(slot) else { return };
+        state.prospect = Prospect::UNKNOWN;
         state.usage.interrupts_held = state.usage.interrupts_held.wrapping_add(1);
         state.held = match state.held {
             Held::Nothing => return state.held = Held::One(intid),
@@ -164,7 +169,7 @@ impl Scheduler {
     }
 
     /// Sets the date at which the monitor has something to do for the loaded slot.
-    pub(crate) fn set_own_date(&mut self, ticks: u64) {
+    pub fn set_own_date(&mut self, ticks: u64) {
         if let Some(slot) = self.own() {
             slot.monitor_ticks = ticks;
         }
@@ -173,7 +178,7 @@ impl Scheduler {
 
     /// Finds the earliest date again, after one of them went away.
     #[inline(never)]
-    pub(crate) fn find_next_date(&mut self) {
+    pub fn find_next_date(&mut self) {
         let loaded = usize::from(self.loaded);
         let mut next = NEVER;
         for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
@@ -188,7 +193,7 @@ impl Scheduler {
 
     /// Acts on dates that have passed. Returns whether one of them was the loaded slot's.
     #[inline(never)]
-    pub(crate) fn expire(&mut self, now: u64) -> bool {
+    pub fn expire(&mut self, now: u64) -> bool {
         let mut own = false;
         for number in 0..self.plan.slot_count as u8 {
             let loaded = number == self.loaded;
@@ -209,25 +214,27 @@ impl Scheduler {
     }
 
     /// States whether the usage page is old enough to be written again.
-    pub(crate) fn is_publication_due(&self, now: u64) -> bool {
+    pub fn is_publication_due(&self, now: u64) -> bool {
         now.wrapping_sub(self.published_ticks) > PUBLISH_TICKS
     }
 
     /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.
     #[inline(always)]
-    pub(crate) fn account(&mut self, stint: Option<Stint>, now: u64) -> bool {
+    pub fn account(&mut self, stint: Stint, now: u64) -> bool {
         let before = core::mem::replace(&mut self.stint, stint);
-        if let Some(ended) = before
-            && let Some(slot) = self.slots.get_mut(usize::from(ended.slot))
+        if before != Stint::IDLE
+            && let Some(slot) = self.slots.get_mut(usize::from(before.vcpu()))
             && slot.ready
         {
             slot.idle_since = now;
         }
-        let Some(starts) = stint else { return false };
-        if let Some(counts) = self.counts.get_mut(usize::from(starts.server)) {
+        if stint == Stint::IDLE {
+            return false;
+        }
+        if let Some(counts) = self.counts.get_mut(usize::from(stint.server())) {
             counts.starts = counts.starts.wrapping_add(1);
         }
-        let Some(slot) = self.slots.get_mut(usize::from(starts.slot)) else { return false };
+        let Some(slot) = self.slots.get_mut(usize::from(stint.vcpu())) else { return false };
         let waited = now.saturating_sub(slot.idle_since);
         slot.idle_since = NEVER;
         let usage = &mut slot.usage;
@@ -240,7 +247,7 @@ impl Scheduler {
     }
 
     #[cold]
-    fn note_exhausted(&mut self, servers: u64) {
+    pub(super) fn note_exhausted(&mut self, servers: u64) {
         self.exhausted |= servers;
         for (number, (counts, planned)) in self.counts.iter_mut().zip(&self.plan.servers).enumerate() {
             if servers >> number & 1 == 0 {
@@ -258,17 +265,18 @@ impl Scheduler {
 
     /// Chooses.
     #[inline(always)]
-    pub(crate) fn pick(&mut self, now: u64) -> Decision {
+    pub fn pick(&mut self, now: u64) -> Next {
+        self.catch_up();
         match &mut self.policy {
             Policy::Servers(servers) => {
-                let decision = servers.pick(now);
+                let next = servers.next(now);
                 let exhausted = servers.take_exhausted();
                 if exhausted != 0 {
                     self.note_exhausted(exhausted);
                 }
-                decision
+                next
             }
-            Policy::Ring(ring) => ring.pick(now),
+            Policy::Ring(ring) => ring.pick(now).into(),
         }
     }
 }

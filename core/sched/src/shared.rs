@@ -1,0 +1,302 @@
+//! What a shared core knows of its vCPUs, and the policy that chooses among them.
+//!
+//! Everything that one vCPU's exit may have to touch of another vCPU is here: interrupts that wait, dates, and what the machine
+//! keeps of a vCPU that is not loaded (a type of the monitor's, to this code a value that it never looks at). The loaded vCPU
+//! holds the only reference to the scheduler and hands it on when another one is loaded, so no lock is needed.
+//!
+//! The choice itself is [`crate::dispatch`] or [`crate::quantum`].
+
+use crate::dispatch::{self, Prospect, Stint};
+use crate::quantum::QuantumRing;
+use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, PartitionPlan, ROUTE_PREEMPT};
+use bulkhead_abi::schedule::{
+    GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, SlotUsage,
+};
+use core::sync::atomic::AtomicU64;
+
+mod events;
+mod prepared;
+mod setup;
+
+/// No date.
+pub const NEVER: u64 = u64::MAX;
+/// Shortest time between two updates of the usage page on a busy core, in counter ticks: 10 ms at 62.5 MHz.
+const PUBLISH_TICKS: u64 = 625_000;
+/// INTIDs that can be a guest's.
+const INTIDS: usize = MAX_INTID as usize;
+/// Interrupts of one core that can have a rate limit.
+pub const LIMITED_INTERRUPTS: usize = 16;
+
+/// Flag of an entry of [`Scheduler::routes`]: the interrupt has a rate limit.
+const LIMITED: u32 = 0x80;
+
+/// The servers of one core.
+pub type Servers = dispatch::Core<MAX_CORE_SERVERS, MAX_CORE_VCPUS>;
+
+/// How the core chooses.
+// One per core, in memory that the plan set aside for the larger of the two.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+pub enum Policy {
+    /// By the servers' priorities and budgets.
+    Servers(Servers),
+    /// By turns, with the published interrupt policies.
+    Ring(QuantumRing),
+}
+
+/// Interrupts that wait at EL2 for a vCPU that is not loaded. One is the usual case, and needs no search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Held {
+    /// None.
+    #[default]
+    Nothing,
+    /// This one.
+    One(u32),
+    /// Those in [`Slot::waiting`].
+    Several,
+}
+
+/// What the core counts of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerCounts {
+    /// Times that it started to run.
+    pub starts: u64,
+    /// Times that its budget ran out while it ran.
+    pub exhaustions: u64,
+}
+
+/// One vCPU of the core.
+#[derive(Debug)]
+pub struct Slot<Registers> {
+    /// Its registers while they are not in the machine.
+    pub registers: Registers,
+    /// Interrupts acknowledged for it while it was not loaded.
+    pub held: Held,
+    /// Their INTIDs as a bitmap, when there are several.
+    pub waiting: [u64; INTIDS / 64],
+    /// Its guest waits for an interrupt.
+    pub asleep: bool,
+    /// What the policy was told last.
+    pub ready: bool,
+    /// It has work at EL2 before its guest goes on: a manager's request, console input, a date that has passed.
+    pub request: bool,
+    /// An interrupt that may not pre-empt waits for a moment when nobody has anything to do.
+    pub deferred: bool,
+    /// When a timer of its guest raises its interrupt; kept while it is not loaded.
+    pub timer_ticks: u64,
+    /// That date matters although the vCPU is not loaded: it sleeps, or the interrupt opens a gate or ends a turn.
+    pub watches_timer: bool,
+    /// When the monitor has something to do for it: watchdog, end of a back-off.
+    pub monitor_ticks: u64,
+    /// A server of it is behind the interrupt gate.
+    pub gated: bool,
+    /// Interrupts of it open a gate or are requests to its PIBS server.
+    pub watches_pending: bool,
+    /// Number of its PIBS server.
+    pub pibs: Option<u8>,
+    /// Its timers' interrupts end the turns of others (round robin).
+    pub preempts: bool,
+    /// Its gate closes when the guest ends its interrupt.
+    pub voluntary: bool,
+    /// What the policy was told last about pending interrupts.
+    pub pending: bool,
+    /// The budget behind the gate was used up since the gate opened.
+    pub spent: bool,
+    /// What its timers do when another vCPU runs.
+    pub timer_route: u32,
+    /// When it became ready, or stopped while ready; [`NEVER`] while it runs or sleeps.
+    pub idle_since: u64,
+    /// It has not run since it became ready.
+    pub woken: bool,
+    /// What it has seen.
+    pub usage: SlotUsage,
+    /// Its partition.
+    pub partition: Option<&'static PartitionPlan>,
+    /// What it runs with when an interrupt wakes it; unknown also when something else has to be done then.
+    pub prospect: Prospect,
+    /// Sum of the managers' requests to it that it was asked to serve.
+    pub requests_seen: u64,
+}
+
+impl<Registers: Default> Slot<Registers> {
+    fn new() -> Self {
+        Self {
+            registers: Registers::default(),
+            held: Held::Nothing,
+            waiting: [0; INTIDS / 64],
+            asleep: false,
+            ready: false,
+            request: false,
+            deferred: false,
+            timer_ticks: NEVER,
+            watches_timer: false,
+            monitor_ticks: NEVER,
+            gated: false,
+            watches_pending: false,
+            pibs: None,
+            preempts: false,
+            voluntary: false,
+            pending: false,
+            spent: false,
+            timer_route: 0,
+            idle_since: NEVER,
+            woken: false,
+            usage: SlotUsage::default(),
+            partition: None,
+            prospect: Prospect::UNKNOWN,
+            requests_seen: 0,
+        }
+    }
+}
+
+impl<Registers> Slot<Registers> {
+    fn note_waiting(&mut self, intid: u32) {
+        if let Some(word) = self.waiting.get_mut((intid >> 6) as usize) {
+            *word |= 1u64 << (intid & 63);
+        }
+    }
+}
+
+/// A rate limit of one interrupt.
+#[derive(Debug, Default)]
+pub struct InterruptLimit {
+    /// INTID; 0 = unused.
+    pub intid: u32,
+    /// Most per window.
+    pub events: u32,
+    /// Window.
+    pub period_ticks: u64,
+    /// The limiter's word.
+    pub word: AtomicU64,
+}
+
+/// A shared core's state, owned by its loaded vCPU.
+#[derive(Debug)]
+// In this order: what every switch reads is where one instruction reaches it.
+#[repr(C)]
+pub struct Scheduler<Registers> {
+    /// The plan.
+    pub plan: &'static SchedulePlan,
+    /// When the loaded slot was woken without the policy being told yet ([`Scheduler::catch_up`]); 0 = the policy knows all.
+    pub owed_ticks: u64,
+    /// When the policy wants to be asked again.
+    pub deadline_ticks: u64,
+    /// What CNTHP is armed for; [`NEVER`] = not armed.
+    pub armed_ticks: u64,
+    /// The earliest date of a slot that the policy does not know of.
+    pub next_date_ticks: u64,
+    /// When the policy was told something in this exit, the instant at which it is to choose; 0 = it was not.
+    pub instant: u64,
+    /// Private interrupts that are enabled in the redistributor, of those that guests own.
+    pub private_enabled: u32,
+    /// Slots that woke since the trace last said so.
+    pub woken: u32,
+    /// The loaded slot.
+    pub loaded: u8,
+    /// Whose floating-point registers are in the machine.
+    pub floating_point_owner: u8,
+    /// Something happened that may change who runs.
+    pub decide: bool,
+    /// List registers were in use when the last vCPU was unloaded, and may hold its values.
+    pub list_used: bool,
+    /// [`Self::next_date_ticks`] may be of the loaded slot, which needs none.
+    pub date_is_stale: bool,
+    /// Who ran last, through what (the slot again under round robin).
+    pub stint: Stint,
+    /// Slot + 1 of the owner of each interrupt; 0 = nobody's.
+    pub owners: [u8; INTIDS],
+    /// Route of each interrupt.
+    pub routes: [u8; INTIDS],
+    /// Its vCPUs.
+    pub slots: [Slot<Registers>; MAX_CORE_VCPUS],
+    /// How it chooses.
+    pub policy: Policy,
+    /// What each server did.
+    pub counts: [ServerCounts; MAX_CORE_SERVERS],
+    /// Switches between vCPUs.
+    pub switches: u64,
+    /// Servers whose budget ran out since the trace last said so.
+    pub exhausted: u64,
+    /// When the usage page was written last.
+    pub published_ticks: u64,
+    /// Rate limits.
+    pub limits: [InterruptLimit; LIMITED_INTERRUPTS],
+    /// INTID of the console's input; 0 = none comes to this core.
+    pub console_intid: u32,
+    /// Slot that receives it.
+    pub console: u8,
+    /// The console's interrupt waits for that slot.
+    pub console_waits: bool,
+}
+
+impl<Registers> Scheduler<Registers> {
+    /// Registers what a partition's plan says about the interrupts of slot `slot`.
+    pub fn adopt(&mut self, slot: u8, partition: &'static PartitionPlan) {
+        for interrupt in partition.interrupts.iter().take(partition.interrupt_count as usize) {
+            let at = interrupt.intid as usize;
+            if let (Some(owner), Some(route)) = (self.owners.get_mut(at), self.routes.get_mut(at)) {
+                *owner = slot.wrapping_add(1);
+                let limited = if interrupt.limit_period_ticks == 0 { 0 } else { LIMITED };
+                *route = (interrupt.route | limited) as u8;
+            }
+            self.limit(interrupt);
+        }
+        let own = self.plan.servers.iter().zip(0u8..).take(self.plan.server_count as usize);
+        let mut gated = false;
+        let mut voluntary = false;
+        let mut pibs = None;
+        for (server, number) in own.filter(|(server, _)| server.slot == u32::from(slot)) {
+            gated |= server.gate == GATE_INTERRUPT;
+            voluntary |= server.gate == GATE_INTERRUPT && server.flags & SERVER_VOLUNTARY_RETURN != 0;
+            if server.rule == RULE_PIBS {
+                pibs = Some(number);
+            }
+        }
+        let route = self.plan.slots.get(usize::from(slot)).map_or(0, |slot| slot.timer_route);
+        let ring = matches!(self.policy, Policy::Ring(_));
+        if let Some(state) = self.slot_mut(slot) {
+            state.gated = gated;
+            state.voluntary = voluntary;
+            state.pibs = pibs;
+            state.watches_pending = gated || pibs.is_some();
+            state.timer_route = route;
+            state.preempts = ring && route == ROUTE_PREEMPT;
+            state.partition = Some(partition);
+        }
+    }
+
+    fn limit(&mut self, interrupt: &InterruptPlan) {
+        if interrupt.limit_period_ticks == 0 {
+            return;
+        }
+        if let Some(free) = self.limits.iter_mut().find(|limit| limit.intid == 0) {
+            *free = InterruptLimit {
+                intid: interrupt.intid,
+                events: interrupt.limit_events,
+                period_ticks: interrupt.limit_period_ticks,
+                word: AtomicU64::new(0),
+            };
+        }
+    }
+
+    /// A slot.
+    pub fn slot(&self, slot: u8) -> Option<&Slot<Registers>> {
+        self.slots.get(usize::from(slot))
+    }
+
+    /// A slot, to change it.
+    pub fn slot_mut(&mut self, slot: u8) -> Option<&mut Slot<Registers>> {
+        self.slots.get_mut(usize::from(slot))
+    }
+
+    /// The loaded slot.
+    pub fn own(&mut self) -> Option<&mut Slot<Registers>> {
+        self.slots.get_mut(usize::from(self.loaded))
+    }
+
+    /// The slot that owns a shared peripheral interrupt.
+    #[inline]
+    pub fn owner(&self, intid: u32) -> Option<u8> {
+        self.owners.get(intid as usize).copied()?.checked_sub(1)
+    }
+}

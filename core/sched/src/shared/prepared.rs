@@ -1,0 +1,136 @@
+//! Waking a more important vCPU without asking the policy first.
+//!
+//! What a sleeping vCPU will run with when an interrupt wakes it is known when it falls asleep ([`Core::prospect`]): nothing that
+//! happens later makes it less. So the path from another vCPU's interrupt to its handler only compares two priorities and looks
+//! up a date; the policy is told of the wake-up at the next occasion ([`Scheduler::catch_up`]), with the instant at which it
+//! happened, and comes to the same choice. Whatever is less simple takes the general way: gates, rates, equals, a second
+//! wake-up before the first was reported, an interrupt that waits already.
+//!
+//! Rejected: a shorter general way. Charging whoever ran and choosing anew is most of it, and no answer of it is needed to know
+//! that the more important one runs.
+//!
+//! [`Core::prospect`]: crate::dispatch::Core::prospect
+
+use super::{Held, NEVER, Policy, Scheduler};
+use crate::dispatch::Prospect;
+use bulkhead_abi::plan::{ROUTE_PREEMPT, ROUTE_PRIORITY};
+
+impl<Registers> Scheduler<Registers> {
+    /// Notes with what a slot will run that falls asleep and is not loaded any longer.
+    pub fn prepare(&mut self, slot: u8) {
+        let Policy::Servers(servers) = &mut self.policy else { return };
+        if let Some(state) = self.slots.get_mut(usize::from(slot)) {
+            let plain = state.asleep && !state.request && !state.watches_pending && state.held == Held::Nothing;
+            state.prospect = if plain { servers.prospect(slot) } else { Prospect::UNKNOWN };
+        }
+    }
+
+    /// An interrupt became pending at `now`: the slot that it wakes and that runs from now on, if that is certain. The caller
+    /// loads it; the policy is told later.
+    #[inline(always)]
+    pub fn wake_prepared(&mut self, intid: u32, now: u64) -> Option<u8> {
+        let slot = self.owner(intid)?;
+        let route = u32::from(self.routes.get(intid as usize).copied()?);
+        if !wakes(route) {
+            return None;
+        }
+        let prospect = self.claim(slot)?;
+        self.owe(slot, prospect, now);
+        self.slots.get_mut(usize::from(slot))?.held = Held::One(intid);
+        Some(slot)
+    }
+
+    /// As [`Self::wake_prepared`], for the date that the timer was armed for: one sleeper's own timer, and nothing else.
+    #[inline(never)]
+    pub fn wake_prepared_by_date(&mut self, now: u64) -> Option<u8> {
+        if now < self.next_date_ticks || now >= self.deadline_ticks {
+            return None;
+        }
+        let loaded = usize::from(self.loaded);
+        let (mut next, mut due) = (NEVER, None);
+        for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
+            let timer_ticks = if number != loaded && slot.watches_timer { slot.timer_ticks } else { NEVER };
+            if timer_ticks > now {
+                next = next.min(timer_ticks).min(slot.monitor_ticks);
+            } else if due.is_none() && wakes(slot.timer_route) {
+                due = Some(number as u8);
+                next = next.min(slot.monitor_ticks);
+            } else {
+                return None;
+            }
+        }
+        let slot = due.filter(|_| next > now)?;
+        let prospect = self.claim(slot)?;
+        self.next_date_ticks = next;
+        self.date_is_stale = false;
+        if let Some(state) = self.slot_mut(slot) {
+            state.timer_ticks = NEVER;
+        }
+        self.owe(slot, prospect, now);
+        Some(slot)
+    }
+
+    /// The prospect of a slot that would run at once.
+    #[inline(always)]
+    fn claim(&self, slot: u8) -> Option<Prospect> {
+        let Policy::Servers(servers) = &self.policy else { return None };
+        let prospect = self.slots.get(usize::from(slot))?.prospect;
+        let certain = !self.decide && self.owed_ticks == 0 && servers.is_outranked_by(prospect);
+        certain.then_some(prospect)
+    }
+
+    #[inline(always)]
+    fn owe(&mut self, slot: u8, prospect: Prospect, now: u64) {
+        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
+        state.prospect = Prospect::UNKNOWN;
+        state.asleep = false;
+        self.owed_ticks = now;
+        if let Policy::Servers(servers) = &self.policy {
+            self.deadline_ticks = servers.deadline_of(prospect, now);
+        }
+    }
+
+    /// Tells the policy of the wake-up that it does not know of yet. Everything that reports to the policy does this first.
+    #[inline(always)]
+    pub fn catch_up(&mut self) {
+        if self.owed_ticks != 0 {
+            self.report_owed();
+        }
+    }
+
+    /// What [`Self::wake`], [`Self::pick`] and [`Self::account`] do, for a slot that has not waited.
+    #[inline(never)]
+    fn report_owed(&mut self) {
+        let at = core::mem::take(&mut self.owed_ticks);
+        let own = self.loaded;
+        let (Policy::Servers(servers), Some(slot)) = (&mut self.policy, self.slots.get_mut(usize::from(own))) else {
+            return;
+        };
+        servers.wake(at, own);
+        let next = servers.next(at);
+        let exhausted = servers.take_exhausted();
+        slot.ready = true;
+        slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
+        let before = core::mem::replace(&mut self.stint, next.stint);
+        if let Some(left) = self.slots.get_mut(usize::from(before.vcpu())).filter(|left| left.ready) {
+            left.idle_since = at;
+        }
+        if let Some(counts) = self.counts.get_mut(usize::from(next.stint.server())) {
+            counts.starts = counts.starts.wrapping_add(1);
+        }
+        self.switches = self.switches.wrapping_add(1);
+        // It was certain, so this only guards against a mistake: the policy would be asked again at once.
+        if next.stint.vcpu() != own || next.deadline_ticks < self.deadline_ticks {
+            self.decide = true;
+        }
+        if exhausted != 0 {
+            self.note_exhausted(exhausted);
+        }
+    }
+}
+
+/// An interrupt of this route wakes its owner, however often it comes.
+#[inline(always)]
+const fn wakes(route: u32) -> bool {
+    matches!(route, ROUTE_PRIORITY | ROUTE_PREEMPT)
+}
