@@ -14,7 +14,7 @@ use bulkhead_arch::Machine;
 use bulkhead_emulation::gic::{Filter, GicPort};
 use bulkhead_emulation::pci::{Bus, PciEffect};
 use bulkhead_emulation::pl011::LineEffect;
-use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
+use bulkhead_emulation::trap::{DataAbort, Syndrome};
 use core::cell::Cell;
 
 /// A GIC frame of the machine, as the filter sees it.
@@ -115,10 +115,7 @@ impl<M: Machine> Vcpu<M> {
         let registers = self.machine.exit_registers();
         let guest = (registers.fault_page & 0xfff_ffff_fff0) << 8 | registers.fault_address & 0xfff;
         let abort = syndrome.data_abort();
-        let window = match abort.kind {
-            FaultKind::Translation if !syndrome.is_table_walk() => self.window_at(guest),
-            _ => None,
-        };
+        let window = if abort.unmapped { self.window_at(guest) } else { None };
         let Some(window) = window else {
             self.fault(Fault::with_guest_address(status::REASON_DATA_ABORT, syndrome.0));
             return;

@@ -24,7 +24,7 @@ impl<M: Machine> Vcpu<M> {
         let [function, x1, ..] = self.head.frame.x;
         self.trace(TRACE_CALL, 0, function, x1);
         // The calls of a running control loop first: their cost is asserted.
-        let answer = match function {
+        let answer = match u64::from(function as u32) {
             CALL_VERSION => u64::from(ABI_VERSION),
             CALL_DOORBELL => self.ring_doorbell(x1),
             CALL_HEARTBEAT => {
@@ -51,11 +51,6 @@ impl<M: Machine> Vcpu<M> {
         let answer = match call {
             Call::Answer(value) => value,
             Call::NotSupported => self.deny(NOT_SUPPORTED),
-            Call::Doorbell(index) => self.ring_doorbell(index),
-            Call::Heartbeat => {
-                self.heartbeat();
-                SUCCESS
-            }
             Call::PartitionStatus(target) => self.partition_status(target),
             Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),

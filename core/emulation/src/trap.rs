@@ -31,16 +31,8 @@ impl ExceptionClass {
     pub const DATA_ABORT: Self = Self(0x24);
 }
 
-/// Kind of a stage-2 fault: the status code without its level (DFSC/IFSC bits 5:2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// No mapping: an emulated window, or a fault.
-    Translation,
-    /// Mapped, but this kind of access is not allowed.
-    Permission,
-    /// Anything else: address size, access flag, external abort, alignment, ...
-    Other,
-}
+/// DFSC without its level (bits 5:2): no mapping.
+const STATUS_TRANSLATION: u64 = 1;
 
 /// A data abort from the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +50,10 @@ pub struct DataAbort {
     pub sign_extend: bool,
     /// The register is an X register rather than a W register.
     pub sixty_four: bool,
-    /// Why stage 2 refused.
-    pub kind: FaultKind,
+    /// Stage 2 has no mapping for the address that the guest's instruction names: an emulated window, or a fault. False when
+    /// the mapping forbids the access (permission), for every other kind of fault, and when the guest's own table walk was
+    /// refused because its tables lie outside its memory.
+    pub unmapped: bool,
 }
 
 impl DataAbort {
@@ -117,25 +111,16 @@ impl Syndrome {
     pub const fn data_abort(self) -> DataAbort {
         let described = self.0 & (1 << 24) != 0;
         let cache_maintenance = self.0 & (1 << 8) != 0;
+        let table_walk = self.0 & (1 << 7) != 0;
         DataAbort {
-            valid: described && !cache_maintenance && !self.is_table_walk(),
+            valid: described && !cache_maintenance && !table_walk,
             write: self.0 & (1 << 6) != 0,
             bytes: 1 << ((self.0 >> 22) & 3),
             register: ((self.0 >> 16) & 31) as u8,
             sign_extend: self.0 & (1 << 21) != 0,
             sixty_four: self.0 & (1 << 15) != 0,
-            kind: match (self.0 >> 2) & 0xf {
-                1 => FaultKind::Translation,
-                3 => FaultKind::Permission,
-                _ => FaultKind::Other,
-            },
+            unmapped: (self.0 >> 2) & 0xf == STATUS_TRANSLATION && !table_walk,
         }
-    }
-
-    /// States whether an abort was taken on the guest's own table walk (S1PTW): its tables lie outside its memory.
-    #[must_use]
-    pub const fn is_table_walk(self) -> bool {
-        self.0 & (1 << 7) != 0
     }
 
     /// Decodes the syndrome of class [`ExceptionClass::SYSTEM_REGISTER`].
@@ -194,7 +179,6 @@ mod tests {
                 ]);
             let syndrome = Syndrome(word);
             assert_eq!(syndrome.exception_class(), ExceptionClass::DATA_ABORT);
-            assert_eq!(syndrome.is_table_walk(), walk == 1);
             let abort = syndrome.data_abort();
             assert_eq!(abort.valid, isv == 1 && cm == 0 && walk == 0);
             assert_eq!(abort.write, write == 1);
@@ -202,12 +186,7 @@ mod tests {
             assert_eq!(u64::from(abort.register), register);
             assert_eq!(abort.sign_extend, sign == 1);
             assert_eq!(abort.sixty_four, wide == 1);
-            let kind = match status {
-                4..=7 => FaultKind::Translation,
-                12..=15 => FaultKind::Permission,
-                _ => FaultKind::Other,
-            };
-            assert_eq!(abort.kind, kind);
+            assert_eq!(abort.unmapped, matches!(status, 4..=7) && walk == 0);
         }
     }
 
@@ -243,7 +222,7 @@ mod tests {
         // `ldr w0, [x1]` from an unmapped page (level 2), and `msr ICC_SGI1R_EL1, x2`.
         let load = Syndrome(0x9380_0006).data_abort();
         assert_eq!((load.valid, load.write, load.bytes, load.register), (true, false, 4, 0));
-        assert_eq!(load.kind, FaultKind::Translation);
+        assert!(load.unmapped);
         let sgi = Syndrome(0x623a_3016 | (2 << 5)).system_access();
         assert_eq!(sgi.encoding, encoding(3, 0, 12, 11, 5));
         assert!(!sgi.read);
@@ -258,7 +237,7 @@ mod tests {
             register: 0,
             sign_extend,
             sixty_four,
-            kind: FaultKind::Translation,
+            unmapped: true,
         };
         let value = 0x8182_8384_8586_8788;
         assert_eq!(load(1, false, false).loaded(value), 0x88); // LDRB W

@@ -10,7 +10,7 @@ use bulkhead_emulation::pci::{Bus, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
-use bulkhead_emulation::trap::{ExceptionClass, FaultKind, Syndrome, encoding};
+use bulkhead_emulation::trap::{ExceptionClass, Syndrome, encoding};
 use zerocopy::FromZeros;
 
 /// A body by name.
@@ -27,8 +27,8 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert_eq!(u64::from(syndrome.exception_class().0), syndrome.0 >> 26 & 0x3f);
         let abort = syndrome.data_abort();
         assert!(abort.register < 32 && matches!(abort.bytes, 1 | 2 | 4 | 8));
-        assert!(!abort.valid || !syndrome.is_table_walk());
-        assert_eq!(abort.kind == FaultKind::Translation, syndrome.0 & 0x3c == 4);
+        assert!(!abort.valid || syndrome.0 & (1 << 7) == 0);
+        assert_eq!(abort.unmapped, syndrome.0 & 0xbc == 4);
         let value = input.value();
         if abort.bytes < 8 {
             assert_eq!(abort.stored(value) >> (8 * u32::from(abort.bytes)), 0);
