@@ -37,21 +37,18 @@ impl<M: Machine> GicPort for Frame<'_, M> {
             self.core.forget_cleared(offset & 0xffff, value);
         }
     }
-    fn write8(&self, offset: u64, value: u8) {
-        if let Some(priority) = self.shared_priority(offset) {
-            priority.set(value);
-            return;
+    fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
+        match self.shared_priority(offset) {
+            Some(own) => own.set(priority),
+            None => self.core.machine.store8(at(self.base, offset), priority),
         }
-        self.core.machine.store8(at(self.base, offset), value);
+        self.core.priority_changed(intid, priority);
     }
     fn read64(&self, offset: u64) -> u64 {
         self.core.machine.load64(at(self.base, offset))
     }
     fn write64(&self, offset: u64, value: u64) {
         self.core.machine.store64(at(self.base, offset), value);
-    }
-    fn priority_changed(&self, intid: u32, priority: u8) {
-        self.core.priority_changed(intid, priority);
     }
 }
 

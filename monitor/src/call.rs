@@ -50,6 +50,7 @@ impl<M: Machine> Vcpu<M> {
         }
         let answer = match call {
             Call::Answer(value) => value,
+            Call::Features(function) => psci::features(function),
             Call::NotSupported => self.deny(NOT_SUPPORTED),
             Call::PartitionStatus(target) => self.partition_status(target),
             Call::Manage(request, target) => self.manage(target, request),

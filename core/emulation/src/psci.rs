@@ -36,6 +36,8 @@ const SIXTY_FOUR: u32 = 1 << 30;
 pub enum Call {
     /// x0 = this value, nothing else to do.
     Answer(u64),
+    /// PSCI_FEATURES of this function: [`features`].
+    Features(u64),
     /// x0 = NOT_SUPPORTED, counted as a denied call.
     NotSupported,
     /// CPU_OFF of the calling vCPU.
@@ -86,7 +88,7 @@ pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
         0x8400_0006 => Call::Answer(NO_TRUSTED_OS),
         0x8400_0008 => Call::SystemOff,
         0x8400_0009 => Call::SystemReset,
-        0x8400_000a => Call::Answer(features(x1)),
+        0x8400_000a => Call::Features(x1),
         // SYSTEM_RESET2: type 0 is the architectural warm reset; bit 31 would be a vendor's.
         0x8400_0012 | 0xc400_0012 if x1 & 0xffff_ffff == 0 => Call::SystemReset,
         0x8400_0012 | 0xc400_0012 => Call::Answer(hypercall::INVALID_PARAMETERS),
@@ -98,21 +100,14 @@ pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
     }
 }
 
-/// Answers PSCI_FEATURES (DEN 0022, 5.16): 0 for what exists, with no optional flags, else NOT_SUPPORTED.
+/// Answers PSCI_FEATURES (DEN 0022, 5.16): 0 for a call of PSCI that exists, with no optional flags, and for SMCCC_VERSION;
+/// else NOT_SUPPORTED.
 #[must_use]
 pub fn features(function_id: u64) -> u64 {
-    match function_id as u32 {
-        0x8400_0000..=0x8400_0004
-        | 0xc400_0001
-        | 0xc400_0003
-        | 0xc400_0004
-        | 0x8400_0006
-        | 0x8400_0008..=0x8400_000a
-        | 0x8400_0012
-        | 0xc400_0012
-        | 0x8000_0000 => hypercall::SUCCESS,
-        _ => hypercall::NOT_SUPPORTED,
-    }
+    let id = function_id as u32;
+    let asked = matches!(id >> 24, 0x84 | 0xc4) || id == 0x8000_0000;
+    let exists = asked && decode(function_id, 0, 0, 0) != Call::NotSupported;
+    if exists { hypercall::SUCCESS } else { hypercall::NOT_SUPPORTED }
 }
 
 /// Returns the vCPU that an affinity value names: affinity 0 is its number, all other bits are zero (QV-16: no value
@@ -152,7 +147,8 @@ mod tests {
         assert_eq!(decode(0x8400_0006, 0, 0, 0), Call::Answer(2));
         assert_eq!(decode(0x8000_0000, 0, 0, 0), Call::Answer(0x1_0001));
         assert_eq!(decode(0x8000_0001, 0x8000_8000, 0, 0), Call::Answer(NOT_SUPPORTED));
-        assert_eq!(decode(0x8400_000a, 0x8000_0000, 0, 0), Call::Answer(SUCCESS));
+        assert_eq!(decode(0x8400_000a, 0x8000_0000, 0, 0), Call::Features(0x8000_0000));
+        assert_eq!([0x8000_0000, 0x8000_0001, 0xc600_0010].map(features), [SUCCESS, NOT_SUPPORTED, NOT_SUPPORTED]);
     }
 
     #[test]

@@ -24,8 +24,8 @@ const PRIORITY_LAST: u64 = 0x780 >> BLOCK_SHIFT;
 const CONFIGURATION_FIRST: u64 = 0xc00 >> BLOCK_SHIFT;
 const CONFIGURATION_LAST: u64 = 0xc80 >> BLOCK_SHIFT;
 
-/// States whether an offset within a bank is in IPRIORITYR, the one register with byte access.
-pub(super) const fn is_priority(register: u64) -> bool {
+/// States whether an offset within a bank is in IPRIORITYR.
+const fn is_priority(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, PRIORITY_FIRST..=PRIORITY_LAST)
 }
 
@@ -36,8 +36,27 @@ pub(super) const fn is_set_clear(register: u64) -> bool {
 
 /// Writes answer whether everything was done that the guest asked for, or was so already.
 impl<Port: GicPort> Bank<'_, Port> {
-    /// Reads a 32-bit register at an aligned offset.
-    pub(super) fn read(&self, register: u64) -> u32 {
+    /// Reads a register: an aligned word, or one byte of IPRIORITYR, which alone has byte access.
+    pub(super) fn read(&self, register: u64, bytes: u8) -> Option<u64> {
+        match bytes {
+            4 if register & 3 == 0 => Some(u64::from(self.read_word(register))),
+            1 if is_priority(register) => {
+                Some(u64::from(self.read_word(register & !3) >> ((register & 3) << 3) & 0xff))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a register; widths as in [`Self::read`].
+    pub(super) fn write(&self, register: u64, bytes: u8, value: u64) -> bool {
+        match bytes {
+            4 if register & 3 == 0 => self.write_word(register, value as u32),
+            1 if is_priority(register) => self.write_priority(register, value as u8),
+            _ => false,
+        }
+    }
+
+    fn read_word(&self, register: u64) -> u32 {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.read_set_clear(register),
             GROUP => self.word(register >> 2),
@@ -47,15 +66,14 @@ impl<Port: GicPort> Bank<'_, Port> {
         }
     }
 
-    /// Writes a 32-bit register at an aligned offset.
-    pub(super) fn write(&self, register: u64, value: u32) -> bool {
+    fn write_word(&self, register: u64, value: u32) -> bool {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.write_set_clear(register, value),
             PRIORITY_FIRST..=PRIORITY_LAST => {
                 let bytes = value.to_le_bytes().into_iter().zip(register..);
                 bytes.fold(true, |done, (byte, address)| self.write_priority(address, byte) & done)
             }
-            _ => value == self.read(register),
+            _ => value == self.read_word(register),
         }
     }
 
@@ -75,20 +93,13 @@ impl<Port: GicPort> Bank<'_, Port> {
         value & !mask == 0
     }
 
-    /// Reads one byte of IPRIORITYR.
-    pub(super) fn read_priority(&self, register: u64) -> u8 {
-        let word = self.read(register & !3);
-        word.to_le_bytes().get((register & 3) as usize).copied().unwrap_or(0)
-    }
-
     /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
-    pub(super) fn write_priority(&self, register: u64, priority: u8) -> bool {
+    fn write_priority(&self, register: u64, priority: u8) -> bool {
         if self.lanes(register) & 1 == 0 {
             return priority == 0;
         }
         let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
-        self.port.write8(self.base | register, priority);
-        self.port.priority_changed((register & 0x3ff) as u32, priority);
+        self.port.write_priority(self.base | register, (register & 0x3ff) as u32, priority);
         true
     }
 

@@ -1,6 +1,6 @@
 //! GICD, 64 KiB (Arm IHI 0069, 12.8 and 12.9).
 
-use super::bank::{Bank, is_priority, is_set_clear};
+use super::bank::{Bank, is_set_clear};
 use super::{DISTRIBUTOR_CONTROL, Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, half};
 
 const CONTROL: u64 = 0x0000;
@@ -16,7 +16,8 @@ const ROUTER_LAST: u64 = 0x7fdf;
 const AFFINITY: u64 = 0xff_00ff_ffff;
 /// GICD_IROUTER.Interrupt_Routing_Mode.
 const ANY_CORE: u64 = 1 << 31;
-/// End of the bit, byte and pair registers.
+/// The bit, byte and pair registers.
+const BANK_FIRST: u64 = 0x080;
 const BANK_END: u64 = 0x1000;
 
 impl<Port: GicPort> Filter<'_, Port> {
@@ -36,14 +37,11 @@ impl<Port: GicPort> Filter<'_, Port> {
 
     #[inline(never)]
     fn other_read(self, offset: u64, bytes: u8) -> Option<u64> {
-        match bytes {
-            4 if offset & 3 == 0 => Some(match offset {
-                0x080..BANK_END => u64::from(self.shared_bank().read(offset)),
-                ROUTER_FIRST..=ROUTER_LAST => half(self.route_read(offset & !7), offset),
-                _ => u64::from(self.identification(offset)),
-            }),
-            8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => Some(self.route_read(offset)),
-            1 if offset < BANK_END && is_priority(offset) => Some(u64::from(self.shared_bank().read_priority(offset))),
+        match (offset, bytes) {
+            (BANK_FIRST..BANK_END, _) => self.shared_bank().read(offset, bytes),
+            (ROUTER_FIRST..=ROUTER_LAST, 8) if offset & 7 == 0 => Some(self.route_read(offset)),
+            (ROUTER_FIRST..=ROUTER_LAST, 4) if offset & 3 == 0 => Some(half(self.route_read(offset & !7), offset)),
+            (_, 4) if offset & 3 == 0 => Some(u64::from(self.identification(offset))),
             _ => None,
         }
     }
@@ -60,16 +58,13 @@ impl<Port: GicPort> Filter<'_, Port> {
 
     #[inline(never)]
     fn other_write(self, offset: u64, bytes: u8, value: u64) -> bool {
-        match bytes {
-            4 if offset & 3 == 0 => match offset {
-                0x080..BANK_END => self.shared_bank().write(offset, value as u32),
-                // The upper half holds Aff3 alone, which is 0 for every vCPU.
-                ROUTER_FIRST..=ROUTER_LAST if offset & 4 != 0 => value as u32 == 0,
-                ROUTER_FIRST..=ROUTER_LAST => self.route_write(offset, value & 0xffff_ffff),
-                _ => value as u32 == self.identification(offset),
-            },
-            8 if offset & 7 == 0 && matches!(offset, ROUTER_FIRST..=ROUTER_LAST) => self.route_write(offset, value),
-            1 if offset < BANK_END && is_priority(offset) => self.shared_bank().write_priority(offset, value as u8),
+        match (offset, bytes) {
+            (BANK_FIRST..BANK_END, _) => self.shared_bank().write(offset, bytes, value),
+            (ROUTER_FIRST..=ROUTER_LAST, 8) if offset & 7 == 0 => self.route_write(offset, value),
+            (ROUTER_FIRST..=ROUTER_LAST, 4) if offset & 7 == 0 => self.route_write(offset, value & 0xffff_ffff),
+            // The upper half of a route holds Aff3 alone, which is 0 for every vCPU.
+            (ROUTER_FIRST..=ROUTER_LAST, 4) if offset & 7 == 4 => value as u32 == 0,
+            (_, 4) if offset & 3 == 0 => value as u32 == self.identification(offset),
             _ => false,
         }
     }

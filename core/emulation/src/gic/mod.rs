@@ -94,15 +94,13 @@ pub trait GicPort {
     fn read32(&self, offset: u64) -> u32;
     /// Writes 32 bits.
     fn write32(&self, offset: u64, value: u32);
-    /// Writes one byte (GICD_IPRIORITYR, GICR_IPRIORITYR).
-    fn write8(&self, offset: u64, value: u8);
+    /// Writes one byte of GICD_IPRIORITYR or GICR_IPRIORITYR, and puts the priority (already clamped) of this own interrupt
+    /// into the monitor's copy, from which it fills list registers.
+    fn write_priority(&self, offset: u64, intid: u32, priority: u8);
     /// Reads 64 bits (GICD_IROUTER).
     fn read64(&self, offset: u64) -> u64;
     /// Writes 64 bits (GICD_IROUTER).
     fn write64(&self, offset: u64, value: u64);
-    /// Tells that the guest gave an own interrupt this priority (already clamped), for the monitor's copy from which it
-    /// fills list registers.
-    fn priority_changed(&self, intid: u32, priority: u8);
 }
 
 /// A frame of the GIC as a partition may use it.

@@ -3,7 +3,7 @@
 //! Frame n is vCPU n's. A vCPU reaches the SGI frame of its own core; of the others it sees the identification alone,
 //! which is what an operating system needs to find its own frame. So no monitor ever touches another core's redistributor.
 
-use super::bank::{Bank, is_priority};
+use super::bank::Bank;
 use super::{Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, PRIVATE_WORDS, half};
 
 /// Bytes of a redistributor: RD frame and SGI frame.
@@ -15,7 +15,7 @@ const TYPER: u64 = 0x0008;
 const TYPER_HIGH: u64 = 0x000c;
 /// The SGI frame within the pair.
 const SGI_FRAME: u64 = 0x1_0000;
-/// End of its bit, byte and pair registers.
+/// Its bit, byte and pair registers.
 const SGI_BANK_FIRST: u64 = SGI_FRAME | 0x080;
 const SGI_BANK_END: u64 = SGI_FRAME | 0x1000;
 
@@ -31,16 +31,11 @@ impl<Port: GicPort> Filter<'_, Port> {
     pub fn redistributor_read(&self, vcpu: u32, offset: u64, bytes: u8) -> Option<u64> {
         let (frame, register) = self.locate(offset)?;
         let own = frame == u64::from(vcpu);
-        match bytes {
-            4 if register & 3 == 0 => match register {
-                SGI_BANK_FIRST..SGI_BANK_END if own => Some(u64::from(self.private_bank().read(register & 0xffff))),
-                // GICR_WAKER reads "awake", everything about LPIs zero.
-                _ => self.frame_identification(frame, register).or(own.then_some(0)),
-            },
-            8 if register == TYPER => Some(self.frame_type(frame)),
-            1 if own && is_private_priority(register) => {
-                Some(u64::from(self.private_bank().read_priority(register & 0xffff)))
-            }
+        match (register, bytes) {
+            (SGI_BANK_FIRST..SGI_BANK_END, _) if own => self.private_bank().read(register & 0xffff, bytes),
+            (TYPER, 8) => Some(self.frame_type(frame)),
+            // GICR_WAKER reads "awake", everything about LPIs zero.
+            (_, 4) if register & 3 == 0 => self.frame_identification(frame, register).or(own.then_some(0)),
             _ => None,
         }
     }
@@ -52,12 +47,11 @@ impl<Port: GicPort> Filter<'_, Port> {
         let Some((frame, register)) = self.locate(offset).filter(|(frame, _)| *frame == u64::from(vcpu)) else {
             return false;
         };
-        match bytes {
-            4 if register & 3 == 0 => match register {
-                SGI_BANK_FIRST..SGI_BANK_END => self.private_bank().write(register & 0xffff, value as u32),
-                _ => value & 0xffff_ffff == self.frame_identification(frame, register).unwrap_or(0),
-            },
-            1 if is_private_priority(register) => self.private_bank().write_priority(register & 0xffff, value as u8),
+        match (register, bytes) {
+            (SGI_BANK_FIRST..SGI_BANK_END, _) => self.private_bank().write(register & 0xffff, bytes, value),
+            (_, 4) if register & 3 == 0 => {
+                value & 0xffff_ffff == self.frame_identification(frame, register).unwrap_or(0)
+            }
             _ => false,
         }
     }
@@ -85,8 +79,4 @@ impl<Port: GicPort> Filter<'_, Port> {
         let is_last = frame.wrapping_add(1) == u64::from(self.plan.vcpu_count);
         frame << 32 | frame << 8 | u64::from(is_last) << 4
     }
-}
-
-fn is_private_priority(register: u64) -> bool {
-    matches!(register, SGI_BANK_FIRST..SGI_BANK_END) && is_priority(register & 0xffff)
 }

@@ -45,7 +45,7 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert!(u64::from(targets.vcpus) < 1 << count && targets.intid < 16);
         assert!(targets.vcpus == 0 || targets.intid < 15);
         match psci::decode(value, input.value(), input.value(), input.value()) {
-            Call::NotSupported | Call::Answer(_) => {}
+            Call::NotSupported | Call::Answer(_) | Call::Features(_) => {}
             Call::CpuOn { target, .. } | Call::AffinityInfo(target) => {
                 assert!(psci::vcpu_of(target, count).is_none_or(|vcpu| vcpu < count));
             }
