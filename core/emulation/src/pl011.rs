@@ -123,10 +123,12 @@ impl Pl011State {
     #[must_use]
     #[inline]
     pub fn read(&self, offset: u64) -> Pl011Read {
-        if offset == UARTDR {
-            return self.read_data();
-        }
         let value = match offset {
+            UARTDR => {
+                let before = self.masked();
+                let value = self.pop_input().map_or(0, u32::from);
+                return Pl011Read { value, interrupt: self.line_after(before) };
+            }
             UARTFR => self.flags(),
             UARTRSR if self.latched.load(Relaxed) & INTERRUPT_OVERRUN != 0 => STATUS_OVERRUN,
             UARTIMSC => self.mask.load(Relaxed),
@@ -196,13 +198,7 @@ impl Pl011State {
         Pl011Effect { output: Some(byte), interrupt }
     }
 
-    /// Takes the oldest byte of input, or zero.
-    fn read_data(&self) -> Pl011Read {
-        let before = self.masked();
-        let value = self.pop_input().unwrap_or(0);
-        Pl011Read { value: u32::from(value), interrupt: self.line_after(before) }
-    }
-
+    /// Takes the oldest byte of input.
     fn pop_input(&self) -> Option<u8> {
         for _ in 0..ATTEMPTS {
             let taken = self.taken.load(SeqCst);

@@ -84,14 +84,13 @@ pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
         0x8400_0002 => Call::CpuOff,
         0x8400_0003 | 0xc400_0003 => Call::CpuOn { target: x1, entry: x2, context: x3 },
         0x8400_0004 | 0xc400_0004 if x2 == 0 => Call::AffinityInfo(x1),
-        0x8400_0004 | 0xc400_0004 => Call::Answer(hypercall::INVALID_PARAMETERS),
         0x8400_0006 => Call::Answer(NO_TRUSTED_OS),
         0x8400_0008 => Call::SystemOff,
         0x8400_0009 => Call::SystemReset,
         0x8400_000a => Call::Features(x1),
         // SYSTEM_RESET2: type 0 is the architectural warm reset; bit 31 would be a vendor's.
         0x8400_0012 | 0xc400_0012 if x1 & 0xffff_ffff == 0 => Call::SystemReset,
-        0x8400_0012 | 0xc400_0012 => Call::Answer(hypercall::INVALID_PARAMETERS),
+        0x8400_0004 | 0xc400_0004 | 0x8400_0012 | 0xc400_0012 => Call::Answer(hypercall::INVALID_PARAMETERS),
         0x8000_0000 => Call::Answer(SMCCC_VERSION),
         // SMCCC_ARCH_FEATURES: itself and the version; no workaround calls, the guest reads the real MIDR.
         0x8000_0001 if matches!(x1 as u32, 0x8000_0000 | 0x8000_0001) => Call::Answer(hypercall::SUCCESS),

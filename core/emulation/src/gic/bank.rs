@@ -24,6 +24,9 @@ const PRIORITY_LAST: u64 = 0x780 >> BLOCK_SHIFT;
 const CONFIGURATION_FIRST: u64 = 0xc00 >> BLOCK_SHIFT;
 const CONFIGURATION_LAST: u64 = 0xc80 >> BLOCK_SHIFT;
 
+/// The bit of each ICFGR pair that says "edge"; the other one is RES0.
+const EDGE: u32 = 0xaaaa_aaaa;
+
 /// States whether an offset within a bank is in IPRIORITYR.
 const fn is_priority(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, PRIORITY_FIRST..=PRIORITY_LAST)
@@ -37,6 +40,7 @@ pub(super) const fn is_set_clear(register: u64) -> bool {
 /// Writes answer whether everything was done that the guest asked for, or was so already.
 impl<Port: GicPort> Bank<'_, Port> {
     /// Reads a register: an aligned word, or one byte of IPRIORITYR, which alone has byte access.
+    #[inline(always)]
     pub(super) fn read(&self, register: u64, bytes: u8) -> Option<u64> {
         match bytes {
             4 if register & 3 == 0 => Some(u64::from(self.read_word(register))),
@@ -60,8 +64,10 @@ impl<Port: GicPort> Bank<'_, Port> {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.read_set_clear(register),
             GROUP => self.word(register >> 2),
-            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, bytes_of(self.lanes(register))),
-            CONFIGURATION_FIRST..=CONFIGURATION_LAST => self.masked(register, self.edge_bits(register)),
+            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, self.fields(register & 0x3fc, 8)),
+            CONFIGURATION_FIRST..=CONFIGURATION_LAST => {
+                self.masked(register, self.fields((register & 0xfc) << 2, 2) & EDGE)
+            }
             _ => 0,
         }
     }
@@ -95,7 +101,7 @@ impl<Port: GicPort> Bank<'_, Port> {
 
     /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
     fn write_priority(&self, register: u64, priority: u8) -> bool {
-        if self.lanes(register) & 1 == 0 {
+        if !self.owns(register & 0x3ff) {
             return priority == 0;
         }
         let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
@@ -115,51 +121,53 @@ impl<Port: GicPort> Bank<'_, Port> {
         self.owned.get((index & 31) as usize).copied().unwrap_or(0)
     }
 
-    /// Ownership of the interrupt of a priority byte (bit 0) and of those behind it.
-    fn lanes(&self, register: u64) -> u32 {
-        self.word((register & 0x3ff) >> 5) >> (register & 31)
+    fn owns(&self, intid: u64) -> bool {
+        self.word(intid >> 5) >> (intid & 31) & 1 != 0
     }
 
-    /// The bits of an ICFGR word that say "edge" for own interrupts. The other bit of each pair is RES0.
-    fn edge_bits(&self, register: u64) -> u32 {
-        let first_intid = (register & 0xfc) << 2;
-        let owned = (self.word(first_intid >> 5) >> (first_intid & 16)) & 0xffff;
-        spread_pairs(owned) << 1
+    /// Makes a mask of the fields of own interrupts in a word that has `width` bits for each, from this one on.
+    fn fields(&self, first_intid: u64, width: u32) -> u32 {
+        let places = (first_intid..).zip((0..u32::BITS).step_by(width as usize));
+        let own = places.filter(|(intid, _)| self.owns(*intid));
+        own.fold(0, |mask, (_, shift)| mask | (1u32 << width).wrapping_sub(1) << shift)
     }
-}
-
-/// Makes a byte mask from the lowest four bits.
-const fn bytes_of(lanes: u32) -> u32 {
-    // Bit i moves to 8i; the sixteen partial products are distinct bits, so nothing carries.
-    ((lanes & 0xf).wrapping_mul(0x0020_4081) & 0x0101_0101).wrapping_mul(0xff)
-}
-
-/// Moves bit i of the lower half to bit 2i.
-const fn spread_pairs(word: u32) -> u32 {
-    let word = (word | (word << 8)) & 0x00ff_00ff;
-    let word = (word | (word << 4)) & 0x0f0f_0f0f;
-    let word = (word | (word << 2)) & 0x3333_3333;
-    (word | (word << 1)) & 0x5555_5555
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
-    #[test]
-    fn byte_masks_are_exact() {
-        for lanes in 0..64u32 {
-            let expected =
-                (0..4).filter(|lane| lanes & (1 << lane) != 0).fold(0, |mask, lane| mask | (0xff << (8 * lane)));
-            assert_eq!(bytes_of(lanes), expected);
+    struct NoPort;
+
+    impl GicPort for NoPort {
+        fn read32(&self, _: u64) -> u32 {
+            unreachable!()
         }
+        fn write32(&self, _: u64, _: u32) {}
+        fn write_priority(&self, _: u64, _: u32, _: u8) {}
+        fn read64(&self, _: u64) -> u64 {
+            unreachable!()
+        }
+        fn write64(&self, _: u64, _: u64) {}
     }
 
     #[test]
-    fn pair_masks_are_exact() {
-        for word in 0..=0xffffu32 {
-            let expected = (0..16).filter(|i| word & (1 << i) != 0).fold(0, |mask, i| mask | (1 << (2 * i)));
-            assert_eq!(spread_pairs(word), expected);
+    fn masks_of_fields_are_exact() {
+        let mut random = Random::new(9);
+        for _ in 0..1000 {
+            let owned = [0; WORDS].map(|_: u32| random.next() as u32);
+            let bank = Bank { port: &NoPort, base: 0, owned: &owned };
+            for (width, count) in [(2u32, 16u64), (8, 4)] {
+                for first in (0..256).step_by(count as usize) {
+                    let mask = bank.fields(first, width);
+                    for bit in 0..32u32 {
+                        let intid = first as u32 + bit / width;
+                        let own = owned[intid as usize / 32] & (1 << (intid % 32)) != 0;
+                        assert_eq!(mask & (1 << bit) != 0, own, "INTID {intid}, bit {bit}");
+                    }
+                }
+            }
         }
     }
 }
