@@ -11,10 +11,10 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::{PhysicalAddress, status};
 use bulkhead_arch::Machine;
-use bulkhead_emulation::gic::{self, GicPort, Written};
-use bulkhead_emulation::pci::{self, PciEffect};
+use bulkhead_emulation::gic::{Filter, GicPort};
+use bulkhead_emulation::pci::{Bus, PciEffect};
 use bulkhead_emulation::pl011::LineEffect;
-use bulkhead_emulation::trap::{DataAbort, FaultKind, Syndrome};
+use bulkhead_emulation::trap::{DataAbort, Syndrome};
 use core::cell::Cell;
 
 /// A GIC frame of the machine, as the filter sees it.
@@ -37,21 +37,18 @@ impl<M: Machine> GicPort for Frame<'_, M> {
             self.core.forget_cleared(offset & 0xffff, value);
         }
     }
-    fn write8(&self, offset: u64, value: u8) {
-        if let Some(priority) = self.shared_priority(offset) {
-            priority.set(value);
-            return;
+    fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
+        match self.shared_priority(offset) {
+            Some(own) => own.set(priority),
+            None => self.core.machine.store8(at(self.base, offset), priority),
         }
-        self.core.machine.store8(at(self.base, offset), value);
+        self.core.priority_changed(intid, priority);
     }
     fn read64(&self, offset: u64) -> u64 {
         self.core.machine.load64(at(self.base, offset))
     }
     fn write64(&self, offset: u64, value: u64) {
         self.core.machine.store64(at(self.base, offset), value);
-    }
-    fn priority_changed(&self, intid: u32, priority: u8) {
-        self.core.priority_changed(intid, priority);
     }
 }
 
@@ -115,10 +112,7 @@ impl<M: Machine> Vcpu<M> {
         let registers = self.machine.exit_registers();
         let guest = (registers.fault_page & 0xfff_ffff_fff0) << 8 | registers.fault_address & 0xfff;
         let abort = syndrome.data_abort();
-        let window = match abort.kind {
-            FaultKind::Translation if !syndrome.is_table_walk() => self.window_at(guest),
-            _ => None,
-        };
+        let window = if abort.unmapped { self.window_at(guest) } else { None };
         let Some(window) = window else {
             self.fault(Fault::with_guest_address(status::REASON_DATA_ABORT, syndrome.0));
             return;
@@ -155,11 +149,7 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICD => {
                 self.count(Counter::Distributor);
-                let frame = Frame { core: self, base: self.plan.gicd };
-                match gic::distributor_read(&self.owned, self.partition, &frame, offset, abort.bytes) {
-                    Ok(value) => value,
-                    Err(_) => self.ignored_read(),
-                }
+                self.gic(self.plan.gicd).distributor_read(offset, abort.bytes).unwrap_or_else(|| self.ignored_read())
             }
             WINDOW_UART => {
                 self.count(Counter::Console);
@@ -173,6 +163,15 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    #[inline(always)]
+    fn gic(&self, base: PhysicalAddress) -> Filter<'_, Frame<'_, M>> {
+        Filter { owned: &self.owned, plan: self.partition, port: Frame { core: self, base } }
+    }
+
+    fn pci(&self) -> Bus<'_> {
+        Bus { plan: self.partition, state: &self.shared.pci }
+    }
+
     #[cold]
     fn ignored_read(&self) -> u64 {
         self.count(Counter::GicIgnored);
@@ -184,18 +183,17 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICR => {
                 self.count(Counter::Redistributor);
-                let frame = Frame { core: self, base: self.plan.gicr };
-                gic::redistributor_read(&self.owned, self.partition, self.plan.vcpu, &frame, offset, bytes)
-                    .unwrap_or_else(|_| self.ignored_read())
+                let value = self.gic(self.plan.gicr).redistributor_read(self.plan.vcpu, offset, bytes);
+                value.unwrap_or_else(|| self.ignored_read())
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
-                pci::config_read(self.partition, &self.shared.pci, offset, bytes)
+                self.pci().config_read(offset, bytes)
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
                 let port = crate::call::Management { core: self };
-                pci::register_read(self.partition, &self.shared.pci, window.index, offset, bytes, &port)
+                self.pci().register_read(window.index, offset, bytes, &port)
             }
             _ => self.ignored_read(),
         }
@@ -207,9 +205,7 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICD => {
                 self.count(Counter::Distributor);
-                let frame = Frame { core: self, base: self.plan.gicd };
-                let done = gic::distributor_write(&self.owned, self.partition, &frame, offset, abort.bytes, value);
-                self.count_ignored(done == Ok(Written::Done));
+                self.count_ignored(self.gic(self.plan.gicd).distributor_write(offset, abort.bytes, value));
             }
             WINDOW_UART => self.uart_write(offset, value as u32),
             _ => self.rare_write(window, offset, abort.bytes, value),
@@ -221,22 +217,19 @@ impl<M: Machine> Vcpu<M> {
         match window.kind {
             WINDOW_GICR => {
                 self.count(Counter::Redistributor);
-                let frame = Frame { core: self, base: self.plan.gicr };
-                let vcpu = self.plan.vcpu;
-                let done = gic::redistributor_write(&self.owned, self.partition, vcpu, &frame, offset, bytes, value);
-                self.count_ignored(done == Ok(Written::Done));
+                let frame = self.gic(self.plan.gicr);
+                self.count_ignored(frame.redistributor_write(self.plan.vcpu, offset, bytes, value));
                 self.private_interrupts_changed();
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
-                let effect = pci::config_write(self.partition, &self.shared.pci, offset, bytes, value);
+                let effect = self.pci().config_write(offset, bytes, value);
                 self.pci_effect(effect);
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
                 let port = crate::call::Management { core: self };
-                let effect =
-                    pci::register_write(self.partition, &self.shared.pci, window.index, offset, bytes, value, &port);
+                let effect = self.pci().register_write(window.index, offset, bytes, value, &port);
                 self.pci_effect(effect);
             }
             _ => self.count(Counter::GicIgnored),

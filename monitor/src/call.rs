@@ -24,7 +24,7 @@ impl<M: Machine> Vcpu<M> {
         let [function, x1, ..] = self.head.frame.x;
         self.trace(TRACE_CALL, 0, function, x1);
         // The calls of a running control loop first: their cost is asserted.
-        let answer = match function {
+        let answer = match u64::from(function as u32) {
             CALL_VERSION => u64::from(ABI_VERSION),
             CALL_DOORBELL => self.ring_doorbell(x1),
             CALL_HEARTBEAT => {
@@ -50,18 +50,12 @@ impl<M: Machine> Vcpu<M> {
         }
         let answer = match call {
             Call::Answer(value) => value,
+            Call::Features(function) => psci::features(function),
             Call::NotSupported => self.deny(NOT_SUPPORTED),
-            Call::Doorbell(index) => self.ring_doorbell(index),
-            Call::Heartbeat => {
-                self.heartbeat();
-                SUCCESS
-            }
             Call::PartitionStatus(target) => self.partition_status(target),
-            Call::PartitionSuspend(target) => self.manage(target, MANAGE_SUSPEND),
-            Call::PartitionResume(target) => self.manage(target, MANAGE_RESUME),
-            Call::PartitionRestart(target) => self.manage(target, MANAGE_RESTART),
+            Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
-            Call::AffinityInfo { target } => self.affinity_info(target),
+            Call::AffinityInfo(target) => self.affinity_info(target),
             Call::CpuOff => return self.leave(report::CPU_OFF),
             Call::SystemOff => return self.leave(report::SYSTEM_OFF),
             Call::SystemReset => return self.leave(REASON_REQUESTED),
@@ -208,12 +202,6 @@ pub struct Management<'a, M: Machine> {
     pub core: &'a Vcpu<M>,
 }
 
-impl<M: Machine> Management<'_, M> {
-    fn word(&self, partition: u32, offset: usize) -> u32 {
-        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
-    }
-}
-
 impl<M: Machine> ManagementPort for Management<'_, M> {
     fn count(&self) -> u32 {
         self.core.partition.status.iter().filter(|page| page.0 != 0).count().max(1) as u32
@@ -221,21 +209,8 @@ impl<M: Machine> ManagementPort for Management<'_, M> {
     fn own(&self) -> u32 {
         self.core.partition.index
     }
-    fn state(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, state))
-    }
-    fn reason(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, reason))
-    }
-    fn generation(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, generation))
-    }
-    fn restarts(&self, partition: u32) -> u32 {
-        self.word(partition, offset_of!(StatusPage, restarts))
-    }
-    fn name_word(&self, partition: u32, word: u32) -> u32 {
-        let offset = offset_of!(StatusPage, name).wrapping_add((word as usize & 7) << 2);
-        self.word(partition, offset)
+    fn status_word(&self, partition: u32, offset: usize) -> u32 {
+        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
     }
     fn port_word(&self, function: u32, word: u32) -> u32 {
         let port = self.core.partition.ports.get(function as usize);

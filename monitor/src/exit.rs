@@ -99,8 +99,7 @@ impl<M: Machine> Vcpu<M> {
         self.count(Counter::SystemRegister);
         match sysreg::classify(access) {
             SystemAction::SendSgi1 => self.send_guest_sgi(self.head.frame.register(access.register)),
-            SystemAction::ReadZero => self.head.frame.set_register(access.register, 0),
-            SystemAction::ReadValue(value) => self.head.frame.set_register(access.register, value),
+            SystemAction::Read(value) => self.head.frame.set_register(access.register, value),
             SystemAction::IgnoreWrite => {}
             SystemAction::SetWay => self.count(Counter::SetWay),
             SystemAction::Undefined => {

@@ -7,11 +7,10 @@
 //! alone, leaves the ELF file started by QEMU with nothing: it gets no tree.
 
 use crate::{device_tree, exception};
-use bulkhead_abi::{
-    ABI_VERSION,
-    guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, PortInformation},
-    name_text,
-};
+use bulkhead_abi::ABI_VERSION;
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_layout::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
+use bulkhead_layout::name_text;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static IS_PRESENT: AtomicBool = AtomicBool::new(false);

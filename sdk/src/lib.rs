@@ -56,3 +56,4 @@ pub mod timer;
 
 pub use bulkhead_abi as abi;
 pub use bulkhead_channel as channel;
+pub use bulkhead_layout as layout;

@@ -4,11 +4,12 @@
 //! Open a port once: two writers of one window would be two sources that number their messages alike.
 
 use crate::{cpu, hypercall, information, interrupt::InterruptId};
-use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
+use bulkhead_abi::plan::PortInformation;
 use bulkhead_channel::{
     Geometry, MappedWindow, Message, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, Sample,
     SampleError, SamplingReader, SamplingWriter, SendError, WriteError,
 };
+use bulkhead_layout::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use core::fmt;
 
 /// Why a port was not opened.

@@ -3,11 +3,12 @@
 //! The host's C compiler judges the layouts; a C program that includes the header is one end of a channel whose other end
 //! is `bulkhead-channel`.
 
-use bulkhead_abi::{channel, console, guest, hypercall, status};
+use bulkhead_abi::{console, hypercall, plan, status};
 use bulkhead_channel::{
     Corruption, Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter,
     SendError, SharedMemory,
 };
+use bulkhead_layout::{channel, guest};
 use std::{
     fmt::Write as _,
     fs,
@@ -65,7 +66,7 @@ fn facts() -> String {
     layout!(
         facts,
         "bulkhead_port_information",
-        guest::PortInformation,
+        plan::PortInformation,
         name,
         window,
         window_bytes,

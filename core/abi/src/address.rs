@@ -13,23 +13,6 @@ macro_rules! address_type {
         #[repr(transparent)]
         pub struct $name(pub u64);
 
-        impl $name {
-            /// Adds a byte offset; `None` when the sum does not fit in 64 bits.
-            #[must_use]
-            pub const fn checked_add(self, offset_bytes: u64) -> Option<Self> {
-                match self.0.checked_add(offset_bytes) {
-                    Some(sum) => Some(Self(sum)),
-                    None => None,
-                }
-            }
-
-            /// States whether the address is a multiple of `alignment` (a power of two).
-            #[must_use]
-            pub const fn is_aligned(self, alignment: u64) -> bool {
-                self.0 & (alignment - 1) == 0
-            }
-        }
-
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:#x}", self.0)
@@ -39,12 +22,6 @@ macro_rules! address_type {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:#x}", self.0)
-            }
-        }
-
-        impl fmt::LowerHex for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::LowerHex::fmt(&self.0, f)
             }
         }
     };

@@ -10,13 +10,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of an image header: `BULKHEAD`.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"BULKHEAD");
 
-/// Bytes of a core's stack; the page below it is not mapped on that core. The scheduler of a shared core is made on the
-/// stack at boot and then moved to its place, which takes a larger one.
-#[must_use]
-pub const fn stack_bytes(is_shared: bool) -> u64 {
-    if is_shared { 96 << 10 } else { 4 << 10 }
-}
-
 /// Where one core's boot code finds its stack, tables and plan. All addresses are physical (the EL2 map is identity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -118,10 +111,5 @@ pub struct ImageHeader {
     /// Observation facts per partition; unused entries are zero.
     pub partitions: [PartitionEntry; MAX_PARTITIONS],
 }
-
-/// Bytes that the arm64 boot protocol puts at the front of an Image (Linux `Documentation/arm64/booting.rst`).
-pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
-/// Magic number at byte 56 of an arm64 Image: `ARM\x64`.
-pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;
 
 const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one page");

@@ -7,13 +7,13 @@
 //! The plan uses fixed-size arrays with a count instead of offsets, so that the monitor needs no parser: it casts, checks
 //! the CRC and the counts once at boot, and never follows an offset. The rejected alternative, a packed variable-length
 //! blob, saves a few kilobytes and costs a bounds argument at each use.
+//!
+//! This crate is linked at EL2. What only the tool, the verifier and guests share is in `bulkhead_layout`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod channel;
 pub mod console;
-pub mod guest;
 pub mod hypercall;
 pub mod image;
 pub mod observe;
@@ -34,20 +34,3 @@ pub const NAME_BYTES: usize = 32;
 
 /// A zero-padded UTF-8 name.
 pub type Name = [u8; NAME_BYTES];
-
-/// Returns the text of a name field up to its first zero byte, or `"?"` when it is not UTF-8.
-#[must_use]
-pub fn name_text(name: &Name) -> &str {
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    core::str::from_utf8(name.split_at(end).0).unwrap_or("?")
-}
-
-/// Makes a name field from text; text longer than 31 bytes is cut (the description checker refuses it before).
-#[must_use]
-pub fn name_from(text: &str) -> Name {
-    let mut name = [0; NAME_BYTES];
-    for (slot, byte) in name.iter_mut().take(NAME_BYTES - 1).zip(text.bytes()) {
-        *slot = byte;
-    }
-    name
-}

@@ -31,20 +31,6 @@ pub const MODE_MAPPED: u32 = 1;
 /// Interrupt mode of a partition: the guest owns the physical CPU interface (HCR_EL2.IMO = FMO = 0).
 pub const MODE_DIRECT: u32 = 2;
 
-/// HCR_EL2 for `mapped`.
-///
-/// Bits (Arm ARM D17.2.48): VM 0, SWIO 1, FMO 3, IMO 4, AMO 5, TSC 19, TIDCP 20, TACR 21, TSW 22, RW 31.
-pub const HCR_MAPPED: u64 =
-    (1 << 31) | (1 << 22) | (1 << 21) | (1 << 20) | (1 << 19) | (1 << 5) | (1 << 4) | (1 << 3) | (1 << 1) | 1;
-/// HCR_EL2 for `direct`: as [`HCR_MAPPED`] without FMO and IMO.
-pub const HCR_DIRECT: u64 = HCR_MAPPED & !((1 << 4) | (1 << 3));
-/// HCR_EL2 on a shared core: as [`HCR_MAPPED`], and WFI traps (TWI, bit 13), so that an idle guest gives the core away.
-pub const HCR_SHARED: u64 = HCR_MAPPED | (1 << 13);
-/// VTCR_EL2: 39-bit guest addresses, start at level 1, 4 KiB, write-back inner-shareable walks, 40-bit output
-/// (`platform-facts.md` part 1).
-pub const VTCR: u64 = 0x8002_3559;
-/// MDCR_EL2: TDRA, TDOSA, TDA, TPM, TPMCR; HPMN = 6.
-pub const MDCR: u64 = (1 << 11) | (1 << 10) | (1 << 9) | (1 << 6) | (1 << 5) | 6;
 /// CPTR_EL2: TTA (trace registers trap), TCPAC clear, TFP clear (guests own FP/SIMD), RES1 bits.
 pub const CPTR: u64 = 0x33ff | (1 << 20);
 
@@ -67,7 +53,7 @@ pub struct VcpuPlan {
     pub mpidr: u64,
     /// VMPIDR_EL2: affinity 0 is the vCPU number, bit 31 set.
     pub vmpidr: u64,
-    /// HCR_EL2 while the guest runs.
+    /// HCR_EL2 while the guest runs (`bulkhead_layout::registers` has the values of this and the next ones).
     pub hcr: u64,
     /// VTCR_EL2.
     pub vtcr: u64,
@@ -238,7 +224,8 @@ pub struct DoorbellPlan {
     pub intid: u32,
     /// Receiving partition.
     pub peer: u32,
-    /// The limiter's word ([`crate::channel::DoorbellWords`]), mapped on the sender's and the receiver's cores.
+    /// The limiter's word: window in bits 63:24, used in bits 23:0 (`real-time.md` 3.4). In a page of its own, mapped on the
+    /// sender's and the receiver's cores: the one word that several cores write.
     pub words: PhysicalAddress,
     /// Limiter window in counter ticks; 0 = no limiter (`check` reports it).
     pub period_ticks: u64,
@@ -246,6 +233,30 @@ pub struct DoorbellPlan {
     pub events: u32,
     /// Index of the channel, for the trace.
     pub channel: u32,
+}
+
+/// What a guest may know of one of its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PortInformation {
+    /// Port name.
+    pub name: Name,
+    /// Guest address of the channel window (its layout is `bulkhead_layout::channel`).
+    pub window: GuestAddress,
+    /// Bytes of the window.
+    pub window_bytes: u64,
+    /// `DIRECTION_SOURCE` or `DIRECTION_DESTINATION` of `bulkhead_layout::guest`.
+    pub direction: u32,
+    /// `PORT_SAMPLING` or `PORT_QUEUING` of `bulkhead_layout::channel`.
+    pub kind: u32,
+    /// Payload bytes of a message.
+    pub message_bytes: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Source: argument of the doorbell hypercall, or `u32::MAX` without a doorbell.
+    pub doorbell: u32,
+    /// Destination: INTID of the doorbell, or 0.
+    pub interrupt: u32,
 }
 
 /// Leave the partition stopped after a fault.
@@ -341,7 +352,7 @@ pub struct PartitionPlan {
     /// Channel memory written by this partition that a restart clears: physical address and bytes.
     pub channel_clear: [RamRegion; MAX_DOORBELLS],
     /// What the guest may know of the port behind each PCI function, by function index (BAR 0 from offset 0x100).
-    pub ports: [crate::guest::PortInformation; MAX_PCI_FUNCTIONS],
+    pub ports: [PortInformation; MAX_PCI_FUNCTIONS],
     /// Entries used in `channel_clear`.
     pub channel_clear_count: u32,
     /// Bit set of the vCPUs that run on shared cores. Their software-generated interrupts go through

@@ -1,11 +1,11 @@
 //! A port's parameters, from the plan, and the places in the window that follow from them.
 
 use crate::OpenError;
-use bulkhead_abi::channel::{
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_layout::channel::{
     CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, SAMPLING_SLOTS, SLOTS_OFFSET, SlotHeader, slot_stride,
     writer_bytes,
 };
-use bulkhead_abi::guest::PortInformation;
 
 /// Most payload bytes of a message: with its head it fills a page less the source's header.
 pub const MAX_MESSAGE_BYTES: u32 = 4032;

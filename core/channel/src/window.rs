@@ -4,11 +4,11 @@ use crate::crc::Crc32c;
 use crate::error::Corruption;
 use crate::geometry::WORD;
 use crate::{Geometry, OpenError, SharedMemory};
-use bulkhead_abi::channel::{
+use bulkhead_abi::status::StatusPage;
+use bulkhead_layout::channel::{
     CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, ReaderPage, SlotHeader,
     WRITER_MAGIC, WriterHeader,
 };
-use bulkhead_abi::status::StatusPage;
 use core::mem::offset_of;
 
 /// Returns the word at a byte offset of an area.

@@ -5,11 +5,11 @@
 //! later store: that a source does not overwrite a slot too early. There the acquire of `read` rests on the argument beside
 //! it.
 
-use bulkhead_abi::channel::slot_stride;
 use bulkhead_channel::{
     Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError,
     SharedMemory,
 };
+use bulkhead_layout::channel::slot_stride;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;

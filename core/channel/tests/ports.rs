@@ -2,11 +2,11 @@
 
 mod support;
 
-use bulkhead_abi::channel::{READER_MAGIC, WRITER_MAGIC};
 use bulkhead_channel::{
     Geometry, MappedWindow, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, SampleError,
     SamplingReader, SamplingWriter, SendError, WriteError,
 };
+use bulkhead_layout::channel::{READER_MAGIC, WRITER_MAGIC};
 use support::{HEAD, READER, WRITER, peek, poke, restart_destination, restart_source, window};
 
 #[test]

@@ -14,47 +14,31 @@
 //! and whoever adds input each look at the other's word afterwards, hence sequentially consistent accesses there: with
 //! weaker ones both could miss the other and the interrupt would be lost.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use zerocopy::FromBytes;
 
-/// Offsets of the registers (DDI 0183, table 3-1).
-mod register {
-    /// Data.
-    pub(super) const DR: u64 = 0x000;
-    /// Receive status (read), error clear (write).
-    pub(super) const RSR: u64 = 0x004;
-    /// Flags.
-    pub(super) const FR: u64 = 0x018;
-    /// IrDA low-power counter.
-    pub(super) const ILPR: u64 = 0x020;
-    /// Integer baud rate divisor.
-    pub(super) const IBRD: u64 = 0x024;
-    /// Fractional baud rate divisor.
-    pub(super) const FBRD: u64 = 0x028;
-    /// Line control.
-    pub(super) const LCR_H: u64 = 0x02c;
-    /// Control.
-    pub(super) const CR: u64 = 0x030;
-    /// Interrupt FIFO levels.
-    pub(super) const IFLS: u64 = 0x034;
-    /// Interrupt mask.
-    pub(super) const IMSC: u64 = 0x038;
-    /// Raw interrupt status.
-    pub(super) const RIS: u64 = 0x03c;
-    /// Masked interrupt status.
-    pub(super) const MIS: u64 = 0x040;
-    /// Interrupt clear.
-    pub(super) const ICR: u64 = 0x044;
-    /// DMA control.
-    pub(super) const DMACR: u64 = 0x048;
-    /// First identification register.
-    pub(super) const IDENTIFICATION: u64 = 0xfe0;
-    /// Last identification register.
-    pub(super) const IDENTIFICATION_LAST: u64 = 0xffc;
-}
+// Offsets of the registers that do something (DDI 0183, table 3-1); UARTRSR is error clear when written.
+const UARTDR: u64 = 0x000;
+const UARTRSR: u64 = 0x004;
+const UARTFR: u64 = 0x018;
+const UARTIMSC: u64 = 0x038;
+const UARTRIS: u64 = 0x03c;
+const UARTMIS: u64 = 0x040;
+const UARTICR: u64 = 0x044;
+const UARTPERIPHID0: u64 = 0xfe0;
+const UARTPCELLID3: u64 = 0xffc;
 
 /// UARTPeriphID0-3 (part 0x011, designer Arm 0x41, revision r1p5 = 3) and UARTPCellID0-3.
 const IDENTIFICATION: [u8; 8] = [0x11, 0x10, 0x34, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
+
+/// Registers that are remembered and have no effect: offset, writable bits and value at reset.
+const SETTINGS: [(u64, u32, u32); 5] = [
+    (0x024, 0xffff, 0),     // UARTIBRD, integer baud rate divisor
+    (0x028, 0x3f, 0),       // UARTFBRD, fractional baud rate divisor
+    (0x02c, 0xff, 0),       // UARTLCR_H, line control
+    (0x030, 0xff87, 0x300), // UARTCR: transmit and receive enabled at reset
+    (0x034, 0x3f, 0x12),    // UARTIFLS: both FIFOs at a half at reset
+];
 
 /// UARTFR: receive FIFO empty.
 const FLAG_RECEIVE_EMPTY: u32 = 1 << 4;
@@ -73,11 +57,6 @@ const INTERRUPT_OVERRUN: u32 = 1 << 10;
 const STATUS_OVERRUN: u32 = 1 << 3;
 /// The eleven interrupts.
 const INTERRUPTS: u32 = 0x7ff;
-
-/// UARTCR at reset: transmit and receive enabled.
-const CONTROL_RESET: u32 = 0x300;
-/// UARTIFLS at reset: both FIFOs at a half.
-const LEVELS_RESET: u32 = 0x12;
 
 /// Bytes of the receive FIFO, as in r1p5.
 const FIFO_BYTES: u32 = 32;
@@ -121,80 +100,44 @@ pub struct Pl011State {
     mask: AtomicU32,
     /// Latched interrupts: transmit and overrun.
     latched: AtomicU32,
-    /// UARTCR, exclusive-or its reset value.
-    control: AtomicU32,
-    /// UARTIFLS, exclusive-or its reset value.
-    levels: AtomicU32,
-    /// UARTLCR_H.
-    line_control: AtomicU32,
-    /// UARTIBRD.
-    integer_divisor: AtomicU32,
-    /// UARTFBRD.
-    fractional_divisor: AtomicU32,
-    /// Bytes ever taken (31:16) and ever added (15:0), modulo 65,536.
-    counts: AtomicU32,
+    /// The registers of [`SETTINGS`], exclusive-or their reset values.
+    settings: [AtomicU32; SETTINGS.len()],
+    /// Bytes of input ever added, modulo 2^32.
+    added: AtomicU32,
+    /// Bytes of input ever taken, modulo 2^32.
+    taken: AtomicU32,
     /// The FIFO; byte n at n modulo 32.
-    bytes: [AtomicU64; (FIFO_BYTES / 8) as usize],
-}
-
-impl Default for Pl011State {
-    fn default() -> Self {
-        Self::new()
-    }
+    bytes: [AtomicU8; FIFO_BYTES as usize],
 }
 
 impl Pl011State {
-    /// Makes a device in its reset state.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            mask: AtomicU32::new(0),
-            latched: AtomicU32::new(0),
-            control: AtomicU32::new(0),
-            levels: AtomicU32::new(0),
-            line_control: AtomicU32::new(0),
-            integer_divisor: AtomicU32::new(0),
-            fractional_divisor: AtomicU32::new(0),
-            counts: AtomicU32::new(0),
-            bytes: [const { AtomicU64::new(0) }; (FIFO_BYTES / 8) as usize],
-        }
-    }
-
-    /// Puts the device back into its reset state, for a restart of the partition.
+    /// Puts the device back into its reset state, for a restart of the partition. Input that waits counts as taken.
     pub fn reset(&self) {
-        let Self { mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts, bytes } =
-            self;
-        for word in [mask, latched, control, levels, line_control, integer_divisor, fractional_divisor, counts] {
+        for word in [&self.mask, &self.latched].into_iter().chain(&self.settings) {
             word.store(0, SeqCst);
         }
-        for word in bytes {
-            word.store(0, Relaxed);
-        }
+        self.taken.store(self.added.load(SeqCst), SeqCst);
     }
 
     /// Reads a register. The width does not matter: drivers use 8, 16 and 32 bits on the same register.
     #[must_use]
     #[inline]
     pub fn read(&self, offset: u64) -> Pl011Read {
-        if offset == register::DR {
-            return self.read_data();
-        }
         let value = match offset {
-            register::FR => self.flags(),
-            register::RSR if self.latched.load(Relaxed) & INTERRUPT_OVERRUN != 0 => STATUS_OVERRUN,
-            register::IBRD => self.integer_divisor.load(Relaxed),
-            register::FBRD => self.fractional_divisor.load(Relaxed),
-            register::LCR_H => self.line_control.load(Relaxed),
-            register::CR => self.control.load(Relaxed) ^ CONTROL_RESET,
-            register::IFLS => self.levels.load(Relaxed) ^ LEVELS_RESET,
-            register::IMSC => self.mask.load(Relaxed),
-            register::RIS => self.raw(),
-            register::MIS => self.masked(),
-            register::IDENTIFICATION..=register::IDENTIFICATION_LAST if offset & 3 == 0 => {
-                let index = ((offset & 0x1f) >> 2) as usize;
-                IDENTIFICATION.get(index).copied().map_or(0, u32::from)
+            UARTDR => {
+                let before = self.masked();
+                let value = self.pop_input().map_or(0, u32::from);
+                return Pl011Read { value, interrupt: self.line_after(before) };
             }
-            _ => 0,
+            UARTFR => self.flags(),
+            UARTRSR if self.latched.load(Relaxed) & INTERRUPT_OVERRUN != 0 => STATUS_OVERRUN,
+            UARTIMSC => self.mask.load(Relaxed),
+            UARTRIS => self.raw(),
+            UARTMIS => self.masked(),
+            UARTPERIPHID0..=UARTPCELLID3 if offset & 3 == 0 => {
+                IDENTIFICATION.get((offset >> 2 & 7) as usize).copied().map_or(0, u32::from)
+            }
+            _ => self.setting(offset).map_or(0, |(word, _, reset)| word.load(Relaxed) ^ reset),
         };
         Pl011Read { value, interrupt: LineEffect::None }
     }
@@ -202,33 +145,31 @@ impl Pl011State {
     /// Writes a register.
     #[inline]
     pub fn write(&self, offset: u64, value: u32) -> Pl011Effect {
-        if offset == register::DR {
+        if offset == UARTDR {
             return self.write_data(value as u8);
         }
         let before = self.masked();
         match offset {
-            register::IMSC => self.mask.store(value & INTERRUPTS, SeqCst),
-            register::ICR => {
-                self.latched.fetch_and(!value, Relaxed);
-            }
-            register::RSR => {
-                self.latched.fetch_and(!INTERRUPT_OVERRUN, Relaxed);
-            }
-            register::IBRD => self.integer_divisor.store(value & 0xffff, Relaxed),
-            register::FBRD => self.fractional_divisor.store(value & 0x3f, Relaxed),
-            register::LCR_H => self.line_control.store(value & 0xff, Relaxed),
-            register::CR => self.control.store((value & 0xff87) ^ CONTROL_RESET, Relaxed),
-            register::IFLS => self.levels.store((value & 0x3f) ^ LEVELS_RESET, Relaxed),
+            UARTIMSC => self.mask.store(value & INTERRUPTS, SeqCst),
+            UARTICR => _ = self.latched.fetch_and(!value, Relaxed),
+            UARTRSR => _ = self.latched.fetch_and(!INTERRUPT_OVERRUN, Relaxed),
             // No IrDA, no DMA; the rest is read-only.
-            register::ILPR | register::DMACR => {}
-            _ => return Pl011Effect { output: None, interrupt: LineEffect::None },
+            _ => {
+                if let Some((word, writable, reset)) = self.setting(offset) {
+                    word.store((value & writable) ^ reset, Relaxed);
+                }
+                return Pl011Effect { output: None, interrupt: LineEffect::None };
+            }
         }
-        let interrupt = if matches!(offset, register::IMSC | register::ICR | register::RSR) {
-            self.line_after(before)
-        } else {
-            LineEffect::None
-        };
-        Pl011Effect { output: None, interrupt }
+        Pl011Effect { output: None, interrupt: self.line_after(before) }
+    }
+
+    /// Finds a remembered register: its word, its writable bits and its value at reset. Not inlined, so that the search takes
+    /// no processor registers from the accesses that a driver makes for each byte.
+    #[inline(never)]
+    fn setting(&self, offset: u64) -> Option<(&AtomicU32, u32, u32)> {
+        let mut registers = self.settings.iter().zip(SETTINGS);
+        registers.find(|(_, (at, ..))| *at == offset).map(|(word, (_, writable, reset))| (word, writable, reset))
     }
 
     /// Adds a byte of console input and tells whether the interrupt must be made pending. A byte that finds the FIFO full is
@@ -236,25 +177,13 @@ impl Pl011State {
     ///
     /// One core at a time receives input, so there is one caller.
     pub fn push_input(&self, byte: u8) -> bool {
-        let counts = self.counts.load(Relaxed);
-        if waiting(counts) >= FIFO_BYTES {
+        let added = self.added.load(Relaxed);
+        if self.waiting() >= FIFO_BYTES {
             self.latched.fetch_or(INTERRUPT_OVERRUN, Relaxed);
-            return self.masked() != 0;
-        }
-        let (slot, shift) = place(counts);
-        if let Some(word) = self.bytes.get(slot) {
-            let others = word.load(Relaxed) & !(0xff << shift);
-            word.store(others | (u64::from(byte) << shift), Relaxed);
-        }
-        // Publishes the byte. Readers change the upper half at the same time, so this is an addition; the carry out of bit 15
-        // must not reach it.
-        let mut current = counts;
-        for _ in 0..ATTEMPTS {
-            let next = (current & 0xffff_0000) | (current.wrapping_add(1) & 0xffff);
-            match self.counts.compare_exchange(current, next, SeqCst, Relaxed) {
-                Ok(_) => break,
-                Err(found) => current = found,
-            }
+        } else if let Some(slot) = self.slot(added) {
+            slot.store(byte, Relaxed);
+            // Publishes the byte.
+            self.added.store(added.wrapping_add(1), SeqCst);
         }
         self.masked() != 0
     }
@@ -269,32 +198,35 @@ impl Pl011State {
         Pl011Effect { output: Some(byte), interrupt }
     }
 
-    /// Takes the oldest byte of input, or zero.
-    fn read_data(&self) -> Pl011Read {
-        let before = self.masked();
-        let value = self.pop_input().unwrap_or(0);
-        Pl011Read { value: u32::from(value), interrupt: self.line_after(before) }
-    }
-
+    /// Takes the oldest byte of input.
     fn pop_input(&self) -> Option<u8> {
-        let mut counts = self.counts.load(SeqCst);
         for _ in 0..ATTEMPTS {
-            if waiting(counts) == 0 {
+            let taken = self.taken.load(SeqCst);
+            if self.added.load(SeqCst) == taken {
                 return None;
             }
-            let (slot, shift) = place(counts >> 16);
-            let byte = (self.bytes.get(slot)?.load(Relaxed) >> shift) as u8;
-            match self.counts.compare_exchange(counts, counts.wrapping_add(1 << 16), SeqCst, SeqCst) {
-                Ok(_) => return Some(byte),
-                Err(found) => counts = found,
+            let byte = self.slot(taken)?.load(Relaxed);
+            if self.taken.compare_exchange(taken, taken.wrapping_add(1), SeqCst, Relaxed).is_ok() {
+                return Some(byte);
             }
         }
         None
     }
 
+    /// Bytes in the FIFO. Those taken are read first, so another vCPU that takes some meanwhile makes it too large at most.
+    fn waiting(&self) -> u32 {
+        let taken = self.taken.load(SeqCst);
+        self.added.load(SeqCst).wrapping_sub(taken)
+    }
+
+    /// Place of the byte with this number.
+    fn slot(&self, number: u32) -> Option<&AtomicU8> {
+        self.bytes.get((number % FIFO_BYTES) as usize)
+    }
+
     /// UARTFR. CTS, DSR, DCD and RI are inactive; BUSY and "transmit FIFO full" never happen.
     fn flags(&self) -> u32 {
-        let receive = match waiting(self.counts.load(Relaxed)) {
+        let receive = match self.waiting() {
             0 => FLAG_RECEIVE_EMPTY,
             FIFO_BYTES.. => FLAG_RECEIVE_FULL,
             _ => 0,
@@ -304,7 +236,7 @@ impl Pl011State {
 
     /// UARTRIS.
     fn raw(&self) -> u32 {
-        let input = if waiting(self.counts.load(SeqCst)) != 0 { INTERRUPT_INPUT } else { 0 };
+        let input = if self.waiting() != 0 { INTERRUPT_INPUT } else { 0 };
         self.latched.load(Relaxed) | input
     }
 
@@ -324,14 +256,4 @@ impl Pl011State {
             _ => LineEffect::Pend,
         }
     }
-}
-
-/// Bytes in the FIFO.
-const fn waiting(counts: u32) -> u32 {
-    counts.wrapping_sub(counts >> 16) & 0xffff
-}
-
-/// Word and bit position of the byte with this number.
-const fn place(count: u32) -> (usize, u32) {
-    (((count % FIFO_BYTES) / 8) as usize, (count % 8).wrapping_mul(8))
 }

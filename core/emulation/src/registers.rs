@@ -38,7 +38,7 @@ pub struct RegisterGroup {
     /// Why that is enough.
     pub reason: &'static str,
     /// Encodings that stand for a trapped group in the test, see [`encoding`].
-    pub samples: &'static [u16],
+    pub samples: &'static [u32],
 }
 
 const fn switched(registers: &'static str, reason: &'static str) -> RegisterGroup {
@@ -59,12 +59,12 @@ const fn trapped(
     read: SystemAction,
     write: SystemAction,
     reason: &'static str,
-    samples: &'static [u16],
+    samples: &'static [u32],
 ) -> RegisterGroup {
     RegisterGroup { registers, treatment: Treatment::Trapped { by, read, write }, reason, samples }
 }
 
-use SystemAction::{IgnoreWrite, ReadValue, ReadZero, SendSgi1, SetWay, Undefined};
+use SystemAction::{IgnoreWrite, Read, SendSgi1, SetWay, Undefined};
 
 /// The list, for a Cortex-A53 (Armv8.0-A with GICv3).
 pub const REGISTER_GROUPS: &[RegisterGroup] = &[
@@ -116,7 +116,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     trapped(
         "ACTLR_EL1",
         "HCR_EL2.TACR",
-        ReadZero,
+        Read(0),
         IgnoreWrite,
         "IMPLEMENTATION DEFINED core control; RES0 on the Cortex-A53.",
         &[encoding(3, 0, 1, 0, 1)],
@@ -146,7 +146,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     trapped(
         "DBGBVR/DBGBCR/DBGWVR/DBGWCR<n>_EL1, MDSCR_EL1, MDCCINT_EL1, OSECCR_EL1, DBGCLAIM*, DBGAUTHSTATUS_EL1, MDCCSR_EL0, DBGDTR*_EL0, OSDTR*_EL1",
         "MDCR_EL2.TDA",
-        ReadZero,
+        Read(0),
         IgnoreWrite,
         "Linux clears breakpoints while it boots and must not stop at that. Hardware breakpoints and single-step of a guest debugger have no effect.",
         &[
@@ -164,7 +164,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     trapped(
         "OSLAR_EL1, OSDLR_EL1, DBGPRCR_EL1",
         "MDCR_EL2.TDOSA",
-        ReadZero,
+        Read(0),
         IgnoreWrite,
         "OS lock: Linux writes it at boot. DBGPRCR could ask for a core power request.",
         &[encoding(2, 0, 1, 0, 4), encoding(2, 0, 1, 3, 4), encoding(2, 0, 1, 4, 4)],
@@ -172,16 +172,16 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     trapped(
         "OSLSR_EL1",
         "MDCR_EL2.TDOSA",
-        ReadValue(8),
+        Read(8),
         IgnoreWrite,
         "OS lock implemented and open.",
         &[encoding(2, 0, 1, 1, 4)],
     ),
-    trapped("MDRAR_EL1", "MDCR_EL2.TDRA", ReadZero, IgnoreWrite, "No debug ROM table.", &[encoding(2, 0, 1, 0, 0)]),
+    trapped("MDRAR_EL1", "MDCR_EL2.TDRA", Read(0), IgnoreWrite, "No debug ROM table.", &[encoding(2, 0, 1, 0, 0)]),
     trapped(
         "PMCR_EL0, PMCNTEN*_EL0, PMOVS*_EL0, PMSWINC_EL0, PMSELR_EL0, PMCEID*_EL0, PMCCNTR_EL0, PMXEV*_EL0, PMUSERENR_EL0, PMINTEN*_EL1, PMEVCNTR/PMEVTYPER<n>_EL0, PMCCFILTR_EL0",
         "MDCR_EL2.TPM and TPMCR",
-        ReadZero,
+        Read(0),
         IgnoreWrite,
         "Counters see the whole core, EL2 included. PMCR_EL0.N reads 0: no event counters. Linux writes PMUSERENR_EL0 while it boots.",
         &[
@@ -239,17 +239,8 @@ mod tests {
     use std::fmt::Write;
     use std::string::String;
 
-    fn access(encoding: u16, read: bool) -> SystemAccess {
-        let field = |shift: u32, mask: u16| ((encoding >> shift) & mask) as u8;
-        SystemAccess {
-            op0: field(14, 3),
-            op1: field(11, 7),
-            crn: field(7, 15),
-            crm: field(3, 15),
-            op2: field(0, 7),
-            register: 0,
-            read,
-        }
+    fn access(encoding: u32, read: bool) -> SystemAccess {
+        SystemAccess { encoding, register: 0, read }
     }
 
     #[test]
@@ -275,8 +266,8 @@ mod tests {
         match action {
             SystemAction::SendSgi1 => "sent to own vCPUs".into(),
             SystemAction::IgnoreWrite => "ignored".into(),
-            SystemAction::ReadZero => "0".into(),
-            SystemAction::ReadValue(value) => std::format!("{value:#x}"),
+            SystemAction::Read(0) => "0".into(),
+            SystemAction::Read(value) => std::format!("{value:#x}"),
             SystemAction::SetWay => "nothing, counted".into(),
             SystemAction::Undefined => "UNDEFINED".into(),
         }

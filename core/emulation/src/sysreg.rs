@@ -16,10 +16,8 @@ pub enum SystemAction {
     SendSgi1,
     /// A write without effect.
     IgnoreWrite,
-    /// A read of zero.
-    ReadZero,
     /// A read of this value.
-    ReadValue(u64),
+    Read(u64),
     /// DC ISW, CSW or CISW: nothing is done and the access is counted. By set/way a guest would reach other partitions'
     /// lines, and no system that keeps caches coherent needs it (Arm ARM B2.8, "not suitable in a coherent system").
     SetWay,
@@ -28,21 +26,21 @@ pub enum SystemAction {
 }
 
 /// ICC_SGI1R_EL1.
-const ICC_SGI1R: u16 = encoding(3, 0, 12, 11, 5);
+const ICC_SGI1R: u32 = encoding(3, 0, 12, 11, 5);
 /// ICC_ASGI1R_EL1.
-const ICC_ASGI1R: u16 = encoding(3, 0, 12, 11, 6);
+const ICC_ASGI1R: u32 = encoding(3, 0, 12, 11, 6);
 /// ICC_SGI0R_EL1.
-const ICC_SGI0R: u16 = encoding(3, 0, 12, 11, 7);
+const ICC_SGI0R: u32 = encoding(3, 0, 12, 11, 7);
 /// ACTLR_EL1.
-const ACTLR: u16 = encoding(3, 0, 1, 0, 1);
+const ACTLR: u32 = encoding(3, 0, 1, 0, 1);
 /// OSLSR_EL1.
-const OSLSR: u16 = encoding(2, 0, 1, 1, 4);
+const OSLSR: u32 = encoding(2, 0, 1, 1, 4);
 /// DC ISW.
-const DC_ISW: u16 = encoding(1, 0, 7, 6, 2);
+const DC_ISW: u32 = encoding(1, 0, 7, 6, 2);
 /// DC CSW.
-const DC_CSW: u16 = encoding(1, 0, 7, 10, 2);
+const DC_CSW: u32 = encoding(1, 0, 7, 10, 2);
 /// DC CISW.
-const DC_CISW: u16 = encoding(1, 0, 7, 14, 2);
+const DC_CISW: u32 = encoding(1, 0, 7, 14, 2);
 
 /// OSLSR_EL1: OS lock implemented (OSLM = 0b10), not locked.
 const OS_LOCK_OPEN: u64 = 0x8;
@@ -51,33 +49,27 @@ const OS_LOCK_OPEN: u64 = 0x8;
 #[must_use]
 #[inline]
 pub fn classify(access: SystemAccess) -> SystemAction {
-    let encoding = access.encoding();
-    match encoding {
-        ICC_SGI1R if !access.read => SystemAction::SendSgi1,
+    match (access.encoding, access.read) {
+        (ICC_SGI1R, false) => SystemAction::SendSgi1,
         // Group 0 and the other security state do not exist for the guest.
-        ICC_SGI0R | ICC_ASGI1R if !access.read => SystemAction::IgnoreWrite,
-        DC_ISW | DC_CSW | DC_CISW if !access.read => SystemAction::SetWay,
-        OSLSR if access.read => SystemAction::ReadValue(OS_LOCK_OPEN),
-        _ if encoding == ACTLR || is_debug(access) || is_performance_monitor(access) => zero(access.read),
+        (ICC_SGI0R | ICC_ASGI1R, false) => SystemAction::IgnoreWrite,
+        (DC_ISW | DC_CSW | DC_CISW, false) => SystemAction::SetWay,
+        (OSLSR, true) => SystemAction::Read(OS_LOCK_OPEN),
+        (encoding, true) if reads_as_zero(encoding) => SystemAction::Read(0),
+        (encoding, false) if reads_as_zero(encoding) => SystemAction::IgnoreWrite,
         _ => SystemAction::Undefined,
     }
 }
 
-/// Read as zero, write ignored.
-const fn zero(read: bool) -> SystemAction {
-    if read { SystemAction::ReadZero } else { SystemAction::IgnoreWrite }
-}
-
-/// Debug registers: op0 = 2 with op1 = 0 (EL1) or 3 (debug communication channel at EL0). op1 = 1 is trace (Arm ARM
-/// D17.1.2, table of debug registers), which is not announced to the guest.
-const fn is_debug(access: SystemAccess) -> bool {
-    access.op0 == 2 && matches!(access.op1, 0 | 3)
-}
-
-/// Performance monitors (Arm ARM D17.5): PMINTEN*, PMMIR at S3_0_C9_C14, the EL0 registers at S3_3_C9_C12..14, the event
-/// counters, types and the cycle filter at S3_3_C14_C8..15.
-const fn is_performance_monitor(access: SystemAccess) -> bool {
-    access.op0 == 3 && matches!((access.op1, access.crn, access.crm), (0, 9, 14) | (3, 9, 12..=14) | (3, 14, 8..=15))
+/// Registers that read as zero and ignore writes: ACTLR_EL1, debug and performance monitors by op0, op1, CRn and CRm.
+///
+/// Debug: op0 = 2 with op1 = 0 (EL1) or 3 (debug communication channel at EL0). op1 = 1 is trace (Arm ARM D17.1.2, table of
+/// debug registers), which is not announced to the guest. Performance monitors (Arm ARM D17.5): PMINTEN*, PMMIR at
+/// S3_0_C9_C14, the EL0 registers at S3_3_C9_C12..14, the event counters, types and the cycle filter at S3_3_C14_C8..15.
+const fn reads_as_zero(encoding: u32) -> bool {
+    let group = (encoding >> 20 & 3, encoding >> 14 & 7, encoding >> 10 & 15, encoding >> 1 & 15);
+    let is_listed = matches!(group, (2, 0 | 3, _, _) | (3, 0, 9, 14) | (3, 3, 9, 12..=14) | (3, 3, 14, 8..=15));
+    encoding == ACTLR || is_listed
 }
 
 /// The SGI that belongs to the monitor (design record 0002).
@@ -117,8 +109,8 @@ mod tests {
     use crate::testing::Random;
     use crate::trap::Syndrome;
 
-    fn access(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8, read: bool) -> SystemAccess {
-        SystemAccess { op0, op1, crn, crm, op2, register: 0, read }
+    fn access(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32, read: bool) -> SystemAccess {
+        SystemAccess { encoding: encoding(op0, op1, crn, crm, op2), register: 0, read }
     }
 
     #[test]
@@ -137,7 +129,7 @@ mod tests {
         ];
         for ((op0, op1, crn, crm, op2), name) in touched {
             assert_eq!(classify(access(op0, op1, crn, crm, op2, false)), SystemAction::IgnoreWrite, "{name}");
-            assert_eq!(classify(access(op0, op1, crn, crm, op2, true)), SystemAction::ReadZero, "{name}");
+            assert_eq!(classify(access(op0, op1, crn, crm, op2, true)), SystemAction::Read(0), "{name}");
         }
     }
 
@@ -150,7 +142,7 @@ mod tests {
         assert_eq!(classify(access(1, 0, 7, 6, 2, false)), SystemAction::SetWay);
         assert_eq!(classify(access(1, 0, 7, 10, 2, false)), SystemAction::SetWay);
         assert_eq!(classify(access(1, 0, 7, 14, 2, false)), SystemAction::SetWay);
-        assert_eq!(classify(access(2, 0, 1, 1, 4, true)), SystemAction::ReadValue(8));
+        assert_eq!(classify(access(2, 0, 1, 1, 4, true)), SystemAction::Read(8));
         assert_eq!(classify(access(3, 1, 15, 2, 0, true)), SystemAction::Undefined); // CPUACTLR_EL1
         assert_eq!(classify(access(2, 1, 0, 0, 2, true)), SystemAction::Undefined); // trace
     }
@@ -171,10 +163,9 @@ mod tests {
                         | read,
                 );
                 let access = syndrome.system_access();
-                assert_eq!(u64::from(access.encoding()), bits);
                 match classify(access) {
                     SystemAction::SendSgi1 => sends += 1,
-                    SystemAction::ReadZero | SystemAction::ReadValue(_) => assert!(access.read),
+                    SystemAction::Read(_) => assert!(access.read),
                     SystemAction::IgnoreWrite | SystemAction::SetWay => assert!(!access.read),
                     SystemAction::Undefined => {}
                 }

@@ -9,58 +9,30 @@
 #[repr(transparent)]
 pub struct Syndrome(pub u64);
 
-/// Exception class, ESR_EL2.EC (D17.2.37). Only the values that a guest at EL1/EL0 can cause at EL2 have names.
+/// Exception class, ESR_EL2.EC (D17.2.37). Only those that the monitor answers have names; a guest gets UNDEFINED for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct ExceptionClass(pub u8);
 
 impl ExceptionClass {
-    /// Unknown reason.
-    pub const UNKNOWN: Self = Self(0x00);
     /// WFI, WFE, WFIT or WFET.
     pub const WAIT: Self = Self(0x01);
-    /// MCR or MRC to coprocessor 15 (AArch32).
-    pub const COPROCESSOR_15: Self = Self(0x03);
-    /// MCRR or MRRC to coprocessor 15 (AArch32).
-    pub const COPROCESSOR_15_PAIR: Self = Self(0x04);
-    /// MCR or MRC to coprocessor 14 (AArch32).
-    pub const COPROCESSOR_14: Self = Self(0x05);
-    /// LDC or STC to coprocessor 14 (AArch32).
-    pub const COPROCESSOR_14_MEMORY: Self = Self(0x06);
     /// Floating point or SIMD.
     pub const FLOATING_POINT: Self = Self(0x07);
-    /// MRRC to coprocessor 14 (AArch32).
-    pub const COPROCESSOR_14_PAIR: Self = Self(0x0c);
-    /// Illegal execution state.
-    pub const ILLEGAL_STATE: Self = Self(0x0e);
-    /// HVC from AArch32.
-    pub const HVC32: Self = Self(0x12);
-    /// SMC from AArch32.
-    pub const SMC32: Self = Self(0x13);
     /// HVC from AArch64; ELR_EL2 points behind the instruction.
     pub const HVC64: Self = Self(0x16);
     /// SMC from AArch64, trapped by HCR_EL2.TSC; ELR_EL2 points at the instruction.
     pub const SMC64: Self = Self(0x17);
     /// MSR, MRS or system instruction; [`Syndrome::system_access`] decodes it.
     pub const SYSTEM_REGISTER: Self = Self(0x18);
-    /// SVE.
-    pub const SVE: Self = Self(0x19);
     /// Instruction abort from a lower level.
     pub const INSTRUCTION_ABORT: Self = Self(0x20);
     /// Data abort from a lower level; [`Syndrome::data_abort`] decodes it.
     pub const DATA_ABORT: Self = Self(0x24);
 }
 
-/// Kind of a stage-2 fault: the status code without its level (DFSC/IFSC bits 5:2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// No mapping: an emulated window, or a fault.
-    Translation,
-    /// Mapped, but this kind of access is not allowed.
-    Permission,
-    /// Anything else: address size, access flag, external abort, alignment, ...
-    Other,
-}
+/// DFSC without its level (bits 5:2): no mapping.
+const STATUS_TRANSLATION: u64 = 1;
 
 /// A data abort from the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,22 +50,21 @@ pub struct DataAbort {
     pub sign_extend: bool,
     /// The register is an X register rather than a W register.
     pub sixty_four: bool,
-    /// Why stage 2 refused.
-    pub kind: FaultKind,
+    /// Stage 2 has no mapping for the address that the guest's instruction names: an emulated window, or a fault. False when
+    /// the mapping forbids the access (permission), for every other kind of fault, and when the guest's own table walk was
+    /// refused because its tables lie outside its memory.
+    pub unmapped: bool,
 }
 
 impl DataAbort {
     /// Returns what a load leaves in its X register when the device answered `value`.
     #[must_use]
     pub const fn loaded(&self, value: u64) -> u64 {
-        let extended = match (self.bytes, self.sign_extend) {
-            (1, false) => value as u8 as u64,
-            (1, true) => value as i8 as i64 as u64,
-            (2, false) => value as u16 as u64,
-            (2, true) => value as i16 as i64 as u64,
-            (4, false) => value as u32 as u64,
-            (4, true) => value as i32 as i64 as u64,
-            _ => value,
+        let extended = match (self.sign_extend, self.bytes) {
+            (true, 1) => value as i8 as u64,
+            (true, 2) => value as i16 as u64,
+            (true, 4) => value as i32 as u64,
+            _ => self.stored(value),
         };
         if self.sixty_four { extended } else { extended as u32 as u64 }
     }
@@ -113,39 +84,19 @@ impl DataAbort {
 /// A trapped MSR, MRS or system instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemAccess {
-    /// Op0.
-    pub op0: u8,
-    /// Op1.
-    pub op1: u8,
-    /// CRn.
-    pub crn: u8,
-    /// CRm.
-    pub crm: u8,
-    /// Op2.
-    pub op2: u8,
+    /// Which register or instruction, as [`encoding`] packs it.
+    pub encoding: u32,
     /// Number of the general register; 31 is the zero register.
     pub register: u8,
     /// MRS rather than MSR.
     pub read: bool,
 }
 
-impl SystemAccess {
-    /// Returns the five encoding fields as one number: op0 15:14, op1 13:11, CRn 10:7, CRm 6:3, op2 2:0, the order of
-    /// bits 20:5 of the MSR instruction itself.
-    #[must_use]
-    pub const fn encoding(&self) -> u16 {
-        encoding(self.op0, self.op1, self.crn, self.crm, self.op2)
-    }
-}
-
-/// Packs an encoding as [`SystemAccess::encoding`] does.
+/// Packs the fields that name a system register as the syndrome has them: op0 21:20, op2 19:17, op1 16:14, CRn 13:10,
+/// CRm 4:1.
 #[must_use]
-pub const fn encoding(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8) -> u16 {
-    ((op0 as u16 & 3) << 14)
-        | ((op1 as u16 & 7) << 11)
-        | ((crn as u16 & 15) << 7)
-        | ((crm as u16 & 15) << 3)
-        | (op2 as u16 & 7)
+pub const fn encoding(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+    op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | crm << 1
 }
 
 impl Syndrome {
@@ -153,12 +104,6 @@ impl Syndrome {
     #[must_use]
     pub const fn exception_class(self) -> ExceptionClass {
         ExceptionClass(((self.0 >> 26) & 0x3f) as u8)
-    }
-
-    /// Returns the length of the trapped instruction in bytes (IL), by which ELR_EL2 is moved to skip it.
-    #[must_use]
-    pub const fn instruction_bytes(self) -> u64 {
-        if self.0 & (1 << 25) != 0 { 4 } else { 2 }
     }
 
     /// Decodes the syndrome of a data abort (ISS encoding for exceptions from a data abort).
@@ -174,35 +119,15 @@ impl Syndrome {
             register: ((self.0 >> 16) & 31) as u8,
             sign_extend: self.0 & (1 << 21) != 0,
             sixty_four: self.0 & (1 << 15) != 0,
-            kind: self.fault_kind(),
+            unmapped: (self.0 >> 2) & 0xf == STATUS_TRANSLATION && !table_walk,
         }
-    }
-
-    /// Decodes the fault status code of a data or instruction abort.
-    #[must_use]
-    pub const fn fault_kind(self) -> FaultKind {
-        match (self.0 >> 2) & 0xf {
-            1 => FaultKind::Translation,
-            3 => FaultKind::Permission,
-            _ => FaultKind::Other,
-        }
-    }
-
-    /// States whether an abort was taken on the guest's own table walk (S1PTW): its tables lie outside its memory.
-    #[must_use]
-    pub const fn is_table_walk(self) -> bool {
-        self.0 & (1 << 7) != 0
     }
 
     /// Decodes the syndrome of class [`ExceptionClass::SYSTEM_REGISTER`].
     #[must_use]
     pub const fn system_access(self) -> SystemAccess {
         SystemAccess {
-            op0: ((self.0 >> 20) & 3) as u8,
-            op1: ((self.0 >> 14) & 7) as u8,
-            crn: ((self.0 >> 10) & 15) as u8,
-            crm: ((self.0 >> 1) & 15) as u8,
-            op2: ((self.0 >> 17) & 7) as u8,
+            encoding: self.0 as u32 & encoding(3, 7, 15, 15, 7),
             register: ((self.0 >> 5) & 31) as u8,
             read: self.0 & 1 != 0,
         }
@@ -254,8 +179,6 @@ mod tests {
                 ]);
             let syndrome = Syndrome(word);
             assert_eq!(syndrome.exception_class(), ExceptionClass::DATA_ABORT);
-            assert_eq!(syndrome.instruction_bytes(), 4);
-            assert_eq!(syndrome.is_table_walk(), walk == 1);
             let abort = syndrome.data_abort();
             assert_eq!(abort.valid, isv == 1 && cm == 0 && walk == 0);
             assert_eq!(abort.write, write == 1);
@@ -263,12 +186,7 @@ mod tests {
             assert_eq!(u64::from(abort.register), register);
             assert_eq!(abort.sign_extend, sign == 1);
             assert_eq!(abort.sixty_four, wide == 1);
-            let kind = match status {
-                4..=7 => FaultKind::Translation,
-                12..=15 => FaultKind::Permission,
-                _ => FaultKind::Other,
-            };
-            assert_eq!(abort.kind, kind);
+            assert_eq!(abort.unmapped, matches!(status, 4..=7) && walk == 0);
         }
     }
 
@@ -294,8 +212,8 @@ mod tests {
             assert_eq!(Syndrome(word).exception_class(), ExceptionClass::SYSTEM_REGISTER);
             assert_eq!(u64::from(access.register), register);
             assert_eq!(access.read, read == 1);
-            // Bits 20:5 of `MSR <reg>, Xt` carry op0..op2 in this order (Arm ARM C6.2.206).
-            assert_eq!(u64::from(access.encoding()), bits(&[(op0, 2), (op1, 3), (crn, 4), (crm, 4), (op2, 3)]));
+            let [op0, op1, crn, crm, op2] = [op0, op1, crn, crm, op2].map(|field| field as u32);
+            assert_eq!(access.encoding, encoding(op0, op1, crn, crm, op2));
         }
     }
 
@@ -304,9 +222,9 @@ mod tests {
         // `ldr w0, [x1]` from an unmapped page (level 2), and `msr ICC_SGI1R_EL1, x2`.
         let load = Syndrome(0x9380_0006).data_abort();
         assert_eq!((load.valid, load.write, load.bytes, load.register), (true, false, 4, 0));
-        assert_eq!(load.kind, FaultKind::Translation);
+        assert!(load.unmapped);
         let sgi = Syndrome(0x623a_3016 | (2 << 5)).system_access();
-        assert_eq!((sgi.op0, sgi.op1, sgi.crn, sgi.crm, sgi.op2), (3, 0, 12, 11, 5));
+        assert_eq!(sgi.encoding, encoding(3, 0, 12, 11, 5));
         assert!(!sgi.read);
     }
 
@@ -319,7 +237,7 @@ mod tests {
             register: 0,
             sign_extend,
             sixty_four,
-            kind: FaultKind::Translation,
+            unmapped: true,
         };
         let value = 0x8182_8384_8586_8788;
         assert_eq!(load(1, false, false).loaded(value), 0x88); // LDRB W

@@ -14,7 +14,8 @@ const DISABLE: u64 = 1 << 10;
 #[test]
 fn linux_finds_the_planned_devices() {
     let (plan, state) = bus();
-    let read = |offset, bytes| config_read(&plan, &state, offset, bytes);
+    let bus = Bus { plan: &plan, state: &state };
+    let read = |offset, bytes| bus.config_read(offset, bytes);
     assert_eq!(read(at(0, 0), 4), 0x0008_1b36);
     assert_eq!(read(at(0, 0x0a), 2), 0x0600);
     assert_eq!(read(at(1, 0), 4), 0x1110_1af4);
@@ -44,8 +45,9 @@ fn linux_finds_the_planned_devices() {
 fn base_addresses_are_fixed_and_sized() {
     // PCI Local Bus 3.0, 6.2.5.1: write all ones, read the mask, write the address back.
     let (plan, state) = bus();
-    let read = |offset| config_read(&plan, &state, offset, 4);
-    let write = |offset, value| assert_eq!(config_write(&plan, &state, offset, 4, value), PciEffect::None);
+    let bus = Bus { plan: &plan, state: &state };
+    let read = |offset| bus.config_read(offset, 4);
+    let write = |offset, value| assert_eq!(bus.config_write(offset, 4, value), PciEffect::None);
     assert_eq!([read(at(1, 0x10)), read(at(1, 0x18)), read(at(1, 0x1c))], [0x1800_0000, 0x2000_000c, 0]);
     assert_eq!([read(at(2, 0x18)), read(at(2, 0x1c))], [0x2100_000c, 0x12], "above 4 GiB");
     for register in [0x10, 0x14, 0x18, 0x1c, 0x20, 0x24, 0x30] {
@@ -66,9 +68,10 @@ fn base_addresses_are_fixed_and_sized() {
 #[test]
 fn uio_pci_generic_can_mask_and_rearm() {
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let monitor = Monitor::new(1);
-    let read = |offset, bytes| config_read(&plan, &state, offset, bytes);
-    let write = |value| config_write(&plan, &state, at(1, COMMAND), 2, value);
+    let read = |offset, bytes| bus.config_read(offset, bytes);
+    let write = |value| bus.config_write(at(1, COMMAND), 2, value);
     // pci_intx_mask_supported(): the bit can be toggled and nothing else changes.
     assert_eq!(write(0x6 | DISABLE), PciEffect::None);
     assert_eq!(read(at(1, COMMAND), 2), 0x6 | DISABLE);
@@ -83,13 +86,13 @@ fn uio_pci_generic_can_mask_and_rearm() {
     assert!(!state.doorbell_arrived(&plan, 0));
     assert!(!state.doorbell_arrived(&plan, 0));
     // User space acknowledges, then one more arrives, then it re-arms: nothing is lost.
-    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 1);
-    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 0, "reading clears");
+    assert_eq!(bus.register_read(0, 4, 4, &monitor), 1);
+    assert_eq!(bus.register_read(0, 4, 4, &monitor), 0, "reading clears");
     assert!(!state.doorbell_arrived(&plan, 0));
     assert_eq!(write(0x6), PciEffect::Pend(40));
     assert!(state.doorbell_arrived(&plan, 0), "the pended interrupt comes back and is delivered");
     // Re-arming without a doorbell pends nothing.
-    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 1);
+    assert_eq!(bus.register_read(0, 4, 4, &monitor), 1);
     assert_eq!(write(0x6 | DISABLE), PciEffect::None);
     assert_eq!(write(0x6), PciEffect::None);
 }
@@ -97,28 +100,30 @@ fn uio_pci_generic_can_mask_and_rearm() {
 #[test]
 fn a_driver_that_writes_the_mask_is_obeyed() {
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let monitor = Monitor::new(1);
-    let mask = |value| register_write(&plan, &state, 0, 0, 4, value, &monitor);
-    assert_eq!(register_read(&plan, &state, 0, 0, 4, &monitor), 0xffff_ffff);
+    let mask = |value| bus.register_write(0, 0, 4, value, &monitor);
+    assert_eq!(bus.register_read(0, 0, 4, &monitor), 0xffff_ffff);
     assert_eq!(mask(0), PciEffect::None);
     assert!(!state.doorbell_arrived(&plan, 0));
-    assert_eq!(config_read(&plan, &state, at(1, 6), 2), 0);
+    assert_eq!(bus.config_read(at(1, 6), 2), 0);
     assert_eq!(mask(1), PciEffect::Pend(40));
     assert_eq!(mask(1), PciEffect::None);
     state.reset();
-    assert_eq!(register_read(&plan, &state, 0, 0, 4, &monitor), 0xffff_ffff);
-    assert_eq!(register_read(&plan, &state, 0, 4, 4, &monitor), 0);
+    assert_eq!(bus.register_read(0, 0, 4, &monitor), 0xffff_ffff);
+    assert_eq!(bus.register_read(0, 4, 4, &monitor), 0);
 }
 
 #[test]
 fn channel_registers() {
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let monitor = Monitor::new(1);
-    let read = |index, offset, bytes| register_read(&plan, &state, index, offset, bytes, &monitor);
+    let read = |index, offset, bytes| bus.register_read(index, offset, bytes, &monitor);
     assert_eq!([read(0, 8, 4), read(1, 8, 4)], [1, 0], "IVPosition");
-    assert_eq!(register_write(&plan, &state, 1, 0xc, 4, 1 << 16, &monitor), PciEffect::Doorbell(0));
-    assert_eq!(register_write(&plan, &state, 0, 0xc, 4, 0, &monitor), PciEffect::None, "the receiver rings nothing");
-    assert_eq!(register_write(&plan, &state, 1, 0xc, 2, 0, &monitor), PciEffect::None);
+    assert_eq!(bus.register_write(1, 0xc, 4, 1 << 16, &monitor), PciEffect::Doorbell(0));
+    assert_eq!(bus.register_write(0, 0xc, 4, 0, &monitor), PciEffect::None, "the receiver rings nothing");
+    assert_eq!(bus.register_write(1, 0xc, 2, 0, &monitor), PciEffect::None);
     assert_eq!(read(0, 0xc, 4), 0);
     // The port's description in pieces; 72 bytes.
     assert_eq!([read(1, 0x100, 4), read(1, 0x104, 4), read(1, 0x144, 4)], [0x1_0000, 0x1_0001, 0x1_0011]);
@@ -132,9 +137,10 @@ fn channel_registers() {
 #[test]
 fn management_shows_others_to_a_manager_only() {
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let (guest, manager) = (Monitor::new(1), Monitor::new(5));
-    let read = |monitor, offset| register_read(&plan, &state, 2, offset, 4, monitor);
-    let write = |monitor, offset, value| register_write(&plan, &state, 2, offset, 4, value, monitor);
+    let read = |monitor, offset| bus.register_read(2, offset, 4, monitor);
+    let write = |monitor, offset, value| bus.register_write(2, offset, 4, value, monitor);
     assert_eq!(read(&guest, management::MAGIC), u64::from(management::MAGIC_VALUE));
     assert_eq!([read(&guest, management::COUNT), read(&guest, management::OWN)], [1, 3]);
     for target in [0, 1, 4, 5, u64::from(u32::MAX)] {
@@ -151,7 +157,7 @@ fn management_shows_others_to_a_manager_only() {
         .map(|at| read(&manager, at));
     assert_eq!(values, [104, 204, 304, 404]);
     assert_eq!(read(&manager, management::NAME + 28), 0x3020_1000 + 0x0707_0707);
-    assert_eq!(register_read(&plan, &state, 2, management::NAME + 5, 1, &manager), 0x11);
+    assert_eq!(bus.register_read(2, management::NAME + 5, 1, &manager), 0x11);
     assert_eq!(write(&manager, management::COMMAND, 3), PciEffect::None);
     assert_eq!(*manager.commands.borrow(), [(4, 3)]);
     assert_eq!(read(&manager, management::RESULT), 0);
@@ -165,6 +171,7 @@ fn no_doorbell_is_lost_between_two_cores() {
     // on x86-64 lost a doorbell within 20,000 rounds when the status was stored relaxed).
     const ROUNDS: u32 = 50_000;
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let (started, finished) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
@@ -179,9 +186,9 @@ fn no_doorbell_is_lost_between_two_cores() {
         let mut pended = Vec::new();
         for round in 1..=ROUNDS {
             state.reset();
-            let _ = config_write(&plan, &state, at(1, COMMAND), 2, DISABLE);
+            let _ = bus.config_write(at(1, COMMAND), 2, DISABLE);
             started.store(round, Release);
-            pended.push(config_write(&plan, &state, at(1, COMMAND), 2, 0) == PciEffect::Pend(40));
+            pended.push(bus.config_write(at(1, COMMAND), 2, 0) == PciEffect::Pend(40));
             spin_until(&finished, round);
         }
         let injected = receiver.join().expect("the receiver");

@@ -1,4 +1,4 @@
-//! Fills the structures of `core/abi` and writes the bytes of the image.
+//! Fills the structures of `core/abi` and `core/layout` and writes the bytes of the image.
 
 use crate::checksum::crc32c;
 use crate::error::PlanError;
@@ -12,14 +12,17 @@ use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
 use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, stack_bytes};
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{
-    CPTR, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, HealthPlan, MAX_DOORBELLS,
-    MDCR, MODE_DIRECT, MODE_MAPPED, PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
-    RamRegion, Segment, VCPU_PLAN_MAGIC, VTCR, VcpuPlan,
+    CPTR, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
+    PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VCPU_PLAN_MAGIC,
+    VcpuPlan,
 };
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress, name_from};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
+use bulkhead_layout::image::stack_bytes;
+use bulkhead_layout::name_from;
+use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bit 31 of MPIDR is RES1.

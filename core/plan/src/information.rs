@@ -6,11 +6,13 @@ use crate::layout::CONSOLE_BYTES;
 use crate::model::{Partition, PortKind, System};
 use crate::narrow;
 use alloc::format;
-use bulkhead_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
-use bulkhead_abi::guest::{
-    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS, PortInformation,
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_abi::{ABI_VERSION, GuestAddress};
+use bulkhead_layout::channel::{PORT_QUEUING, PORT_SAMPLING};
+use bulkhead_layout::guest::{
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS,
 };
-use bulkhead_abi::{ABI_VERSION, GuestAddress, name_from};
+use bulkhead_layout::name_from;
 
 /// Writes the information page of partition `index`.
 ///

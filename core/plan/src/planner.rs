@@ -16,7 +16,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::guest::{GUEST_ECAM, GuestInformation};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{
     InterruptPlan, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS,
@@ -24,6 +23,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
+use bulkhead_layout::guest::{GUEST_ECAM, GuestInformation};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]

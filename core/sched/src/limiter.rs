@@ -1,7 +1,7 @@
 //! Grid limiter: at most `events` notifications in each window of an absolute grid (CH-30..CH-36, `real-time.md` 3.4).
 //!
 //! The state is one 64-bit word, the window's number in bits 63:24 and the notifications it has let through in bits 23:0
-//! ([`bulkhead_abi::channel::DoorbellWords::limiter`]). It is the only word in the system that several cores write, so it
+//! ([`bulkhead_abi::plan::DoorbellPlan::words`]). It is the only word in the system that several cores write, so it
 //! is changed by compare-and-swap alone, and a call makes a bounded number of attempts. The order of memory accesses is
 //! relaxed: the word counts and guards nothing. The sender's data was published with release order before the limiter
 //! was asked, and the interrupt carries its own barrier.

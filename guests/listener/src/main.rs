@@ -9,15 +9,12 @@
 #![no_main]
 
 use bulkhead_sdk::{
-    abi::{
-        channel::PORT_SAMPLING,
-        guest::{DIRECTION_SOURCE, PortInformation},
-        name_text,
-    },
+    abi::plan::PortInformation,
     arguments,
     channel::{ReceiveError, SampleError, SendError},
     cpu, information,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
+    layout::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
     port::{QueuingDestination, QueuingSource, SamplingDestination},
     println, timer,
 };

@@ -3,13 +3,10 @@
 //! What arrives depends on the peer and on time, so none of it is printed; that the victim goes on is the point.
 
 use bulkhead_sdk::{
-    abi::{
-        channel::PORT_SAMPLING,
-        guest::{DIRECTION_SOURCE, PortInformation},
-        name_text,
-    },
+    abi::plan::PortInformation,
     information,
     interrupt::{self, InterruptId},
+    layout::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
     port::{QueuingDestination, QueuingSource, SamplingDestination, SamplingSource},
 };
 

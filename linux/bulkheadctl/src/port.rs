@@ -3,9 +3,11 @@
 use crate::failure::{Failure, MACHINE, NOT_FOUND};
 use crate::hardware::Mapping;
 use crate::sysfs::{DEVICE_CHANNEL, Function, Machine};
-use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
-use bulkhead_abi::{GuestAddress, NAME_BYTES, name_text};
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_abi::{GuestAddress, NAME_BYTES};
 use bulkhead_channel::Geometry;
+use bulkhead_layout::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
+use bulkhead_layout::name_text;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::mem::offset_of;

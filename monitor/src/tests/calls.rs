@@ -31,6 +31,15 @@ fn smc_and_hvc_are_the_same_but_for_the_return_address() {
 }
 
 #[test]
+fn the_function_is_the_lower_half_of_its_register() {
+    let mut core = running(partition(1));
+    let upper = 0xdead_beef << 32;
+    assert_eq!(call(&mut core, upper | CALL_VERSION, [0; 3]), u64::from(bulkhead_abi::ABI_VERSION));
+    assert_eq!(call(&mut core, upper | CALL_HEARTBEAT, [0; 3]), SUCCESS);
+    assert_eq!(call(&mut core, upper | CALL_DOORBELL, [9, 0, 0]), INVALID_PARAMETERS);
+}
+
+#[test]
 fn unknown_functions_are_not_supported_whatever_their_owner() {
     let mut core = running(partition(1));
     for function in [0u64, 1, 0x8200_0001, 0xc200_0000, 0xbf00_ff01, 0x3200_0000, 0x8400_00ff, 0xc600_ffff, u64::MAX] {

@@ -7,9 +7,9 @@ mod prepared;
 mod shared;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::*;
 use bulkhead_abi::status::StatusPage;
-use bulkhead_abi::{PhysicalAddress, name_from};
 use bulkhead_arch::Machine;
 use bulkhead_arch::fake::FakeMachine;
 use std::mem::offset_of;
@@ -30,7 +30,7 @@ pub(crate) fn partition(vcpus: u32) -> PartitionPlan {
     let mut plan = PartitionPlan::new_zeroed();
     plan.magic = PARTITION_PLAN_MAGIC;
     plan.mode = MODE_MAPPED;
-    plan.name = name_from("tested");
+    plan.name[..6].copy_from_slice(b"tested");
     plan.vcpu_count = vcpus;
     for vcpu in 0..vcpus as usize {
         plan.vcpu_mpidr[vcpu] = 2 + vcpu as u64;
@@ -73,8 +73,8 @@ fn shared() -> &'static Shared {
         vcpus: Default::default(),
         heartbeat_ticks: AtomicU64::new(0),
         heartbeats: AtomicU64::new(0),
-        uart: Default::default(),
-        pci: Default::default(),
+        uart: FromZeros::new_zeroed(),
+        pci: FromZeros::new_zeroed(),
         fast: std::array::from_fn(|_| [const { AtomicU8::new(0) }; FAST_ENTRIES]),
     }))
 }

@@ -316,10 +316,10 @@ fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut R
     let Some(ram_end) = board.ram.0.checked_add(board.ram_bytes).filter(|end| *end <= 1 << 39) else {
         return refuse(file.ram.span, String::from("RAM ends above 512 GiB, the most that the monitor's tables reach"));
     };
-    if !board.ram.is_aligned(PAGE_BYTES) || !board.ram_bytes.is_multiple_of(PAGE_BYTES) {
+    if !board.ram.0.is_multiple_of(PAGE_BYTES) || !board.ram_bytes.is_multiple_of(PAGE_BYTES) {
         refuse(file.ram.span, String::from("RAM is not whole pages of 4 KiB"));
     }
-    if !board.load_address.is_aligned(0x20_0000) || !(board.ram.0..ram_end).contains(&board.load_address.0) {
+    if !board.load_address.0.is_multiple_of(0x20_0000) || !(board.ram.0..ram_end).contains(&board.load_address.0) {
         refuse(file.load_address.span, String::from("the load address must be inside RAM and a multiple of 2 MiB"));
     }
     if file.gicr.stride.value != GICR_STRIDE_BYTES {

@@ -112,7 +112,7 @@ fn write_memory(out: &mut String, planned: &Planned) {
     line!(out, "\nphysical memory");
     for area in planned.image.plan.areas() {
         let (size, name) = (size_text(area.page_bytes()), area_text(&planned.system, area.kind));
-        line!(out, "  {:#012x}..{:#012x} {size:>10}  {name}", area.address, area.end());
+        line!(out, "  {:#012x}..{:#012x} {size:>10}  {name}", area.address.0, area.end());
     }
     line!(out, "\nmonitor memory per core, tables included, rings and pristine images not");
     for memory in core_memory(&planned.image) {
@@ -131,7 +131,7 @@ fn write_memory(out: &mut String, planned: &Planned) {
 fn write_emulation(out: &mut String, plan: &PartitionPlan) {
     for window in plan.windows.iter().take(plan.window_count as usize) {
         let end = window.guest.0 + window.bytes;
-        line!(out, "  {:#012x}..{end:#012x} emulated  {}", window.guest, window_text(window.kind));
+        line!(out, "  {:#012x}..{end:#012x} emulated  {}", window.guest.0, window_text(window.kind));
     }
     for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
         let trigger = if interrupt.edge != 0 { "edge " } else { "level" };
@@ -157,7 +157,7 @@ fn write_mappings(out: &mut String, planned: &Planned, mappings: &[Mapping], rig
             "  {:#012x}..{:#012x} -> {:#012x}  {:<18} {}",
             mapping.input,
             mapping.input + mapping.bytes,
-            mapping.output,
+            mapping.output.0,
             rights_text(mapping.attributes),
             target_text(planned, &mapping)
         );

@@ -2,7 +2,8 @@
 
 use crate::Image;
 use crate::map::size_text;
-use bulkhead_abi::{PAGE_BYTES, name_text};
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_layout::name_text;
 use bulkhead_plan::AreaKind;
 use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::model::System;

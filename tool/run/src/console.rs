@@ -10,7 +10,7 @@
 //! cores read one counter, so stamps of different rings can be compared.
 
 use crate::image_file::ImagePlan;
-use crate::ram::Ram;
+use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ impl RingReader {
     }
 
     fn written(&self, ram: &Ram) -> Option<u64> {
-        ram.load_u64(self.address.checked_add(core::mem::offset_of!(ConsoleHeader, written) as u64)?)
+        ram.load_u64(behind(self.address, core::mem::offset_of!(ConsoleHeader, written) as u64)?)
     }
 
     /// Takes what is new in the ring into `pending`; at most one ring's worth.
@@ -98,7 +98,7 @@ impl RingReader {
             let count = (end - index).min(self.capacity - slot);
             let mut bytes = vec![0; usize::try_from(count * 8).unwrap_or(0)];
             let offset = CONSOLE_HEADER_BYTES + slot * 8;
-            if !self.address.checked_add(offset).is_some_and(|address| ram.copy_at(address, &mut bytes)) {
+            if !behind(self.address, offset).is_some_and(|address| ram.copy_at(address, &mut bytes)) {
                 break;
             }
             entries.extend(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())));

@@ -444,7 +444,7 @@ fn is_start(event: &Event) -> bool {
 fn count_instructions(options: &mut MachineOptions) -> Result<Option<CountsFile>, RunError> {
     let Some(counting) = &options.counting else { return Ok(None) };
     let counts = CountsFile::create(counting, options.cores)?;
-    let end = options.ram_start.checked_add(options.ram_bytes);
+    let end = crate::ram::behind(options.ram_start, options.ram_bytes);
     let end = end.ok_or_else(|| RunError::Other("the machine's RAM ends beyond the address space".to_owned()))?;
     let argument = counts.argument(&plugin::library()?, counting, options.ram_start..end);
     options.plugins.push(argument);

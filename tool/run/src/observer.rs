@@ -5,7 +5,7 @@
 //! methods. Addresses come from the image file, never from RAM, so no guest can point the host anywhere.
 
 use crate::image_file::ImagePlan;
-use crate::ram::Ram;
+use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, CrashRecord, TRACE_MAGIC, TraceHeader};
 use bulkhead_abi::plan::VcpuPlan;
@@ -169,7 +169,7 @@ impl Observer {
     fn crash_at(&self, page: PhysicalAddress) -> Option<CrashRecord> {
         // The monitor may fail before it writes the page's own magic number, so that one is not asked for.
         let offset = core::mem::offset_of!(CounterPage, crash) as u64;
-        let address = Some(page).filter(|page| page.0 != 0)?.checked_add(offset)?;
+        let address = behind(Some(page).filter(|page| page.0 != 0)?, offset)?;
         if self.ram.load_u64(address)? != CRASH_MAGIC {
             return None;
         }

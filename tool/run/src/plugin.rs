@@ -90,12 +90,12 @@ impl CountsFile {
     pub(crate) fn argument(&self, library: &Path, options: &CountingOptions, ram: Range<PhysicalAddress>) -> String {
         let mut argument = library.to_string_lossy().replace(',', ",,");
         argument.push_str(&format!(",counts=/proc/self/fd/{}", self.descriptor()));
-        argument.push_str(&format!(",ram_start={:#x},ram_bytes={}", ram.start, ram.end.0 - ram.start.0));
+        argument.push_str(&format!(",ram_start={},ram_bytes={}", ram.start, ram.end.0 - ram.start.0));
         for (_, range) in &options.ranges {
-            argument.push_str(&format!(",range={:#x}-{:#x}", range.start, range.end));
+            argument.push_str(&format!(",range={}-{}", range.start, range.end));
         }
         for range in &options.after {
-            argument.push_str(&format!(",after={:#x}-{:#x}", range.start, range.end));
+            argument.push_str(&format!(",after={}-{}", range.start, range.end));
         }
         if options.exact {
             argument.push_str(",exact=on");

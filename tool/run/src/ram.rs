@@ -27,6 +27,11 @@ pub struct Ram {
     start: PhysicalAddress,
 }
 
+/// Returns the address behind an offset; none when the sum does not fit in 64 bits.
+pub(crate) fn behind(address: PhysicalAddress, offset_bytes: u64) -> Option<PhysicalAddress> {
+    address.0.checked_add(offset_bytes).map(PhysicalAddress)
+}
+
 impl Ram {
     /// Creates zeroed RAM of `bytes` bytes for a board whose RAM begins at `start`.
     pub fn create(start: PhysicalAddress, bytes: u64) -> Result<Self, RunError> {

@@ -3,7 +3,7 @@
 //! What records mean is the business of [`bulkhead_trace`]; here is where they are.
 
 use crate::observer::Observer;
-use crate::ram::Ram;
+use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{TraceHeader, TraceRecord};
 use bulkhead_abi::schedule::{RULE_UNLIMITED, ServerPlan};
@@ -23,11 +23,11 @@ impl RingBytes for LiveRing<'_> {
     }
 
     fn written(&self) -> Option<u64> {
-        self.ram.load_u64(self.address.checked_add(core::mem::offset_of!(TraceHeader, written) as u64)?)
+        self.ram.load_u64(behind(self.address, core::mem::offset_of!(TraceHeader, written) as u64)?)
     }
 
     fn record(&self, offset_bytes: u64) -> Option<TraceRecord> {
-        self.ram.read_at(self.address.checked_add(offset_bytes)?)
+        self.ram.read_at(behind(self.address, offset_bytes)?)
     }
 }
 

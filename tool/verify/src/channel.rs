@@ -5,15 +5,16 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use crate::walk::Map;
-use bulkhead_abi::channel::{
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICR, WINDOW_UART};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
+use bulkhead_layout::channel::{
     CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes,
 };
-use bulkhead_abi::guest::{
-    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation,
-    MAX_PORTS, PortInformation,
+use bulkhead_layout::guest::{
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS,
 };
-use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICR, WINDOW_UART};
-use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress, name_text};
+use bulkhead_layout::name_text;
 use std::ops::Range;
 
 /// One end of a channel as its partition's stage 2 shows it.

@@ -1,6 +1,6 @@
 //! The registers that the distributor and the SGI frame of a redistributor have in common, at the same offsets.
 
-use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS, Written};
+use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS};
 
 /// A bank: where it lies behind the port, and which of its interrupts are the guest's.
 pub(super) struct Bank<'a, Port> {
@@ -24,8 +24,11 @@ const PRIORITY_LAST: u64 = 0x780 >> BLOCK_SHIFT;
 const CONFIGURATION_FIRST: u64 = 0xc00 >> BLOCK_SHIFT;
 const CONFIGURATION_LAST: u64 = 0xc80 >> BLOCK_SHIFT;
 
-/// States whether an offset within a bank is in IPRIORITYR, the one register with byte access.
-pub(super) const fn is_priority(register: u64) -> bool {
+/// The bit of each ICFGR pair that says "edge"; the other one is RES0.
+const EDGE: u32 = 0xaaaa_aaaa;
+
+/// States whether an offset within a bank is in IPRIORITYR.
+const fn is_priority(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, PRIORITY_FIRST..=PRIORITY_LAST)
 }
 
@@ -34,30 +37,49 @@ pub(super) const fn is_set_clear(register: u64) -> bool {
     matches!(register >> BLOCK_SHIFT, SET_CLEAR_FIRST..=SET_CLEAR_LAST)
 }
 
+/// Writes answer whether everything was done that the guest asked for, or was so already.
 impl<Port: GicPort> Bank<'_, Port> {
-    /// Reads a 32-bit register at an aligned offset.
-    pub(super) fn read(&self, register: u64) -> u32 {
+    /// Reads a register: an aligned word, or one byte of IPRIORITYR, which alone has byte access.
+    #[inline(always)]
+    pub(super) fn read(&self, register: u64, bytes: u8) -> Option<u64> {
+        match bytes {
+            4 if register & 3 == 0 => Some(u64::from(self.read_word(register))),
+            1 if is_priority(register) => {
+                Some(u64::from(self.read_word(register & !3) >> ((register & 3) << 3) & 0xff))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a register; widths as in [`Self::read`].
+    pub(super) fn write(&self, register: u64, bytes: u8, value: u64) -> bool {
+        match bytes {
+            4 if register & 3 == 0 => self.write_word(register, value as u32),
+            1 if is_priority(register) => self.write_priority(register, value as u8),
+            _ => false,
+        }
+    }
+
+    fn read_word(&self, register: u64) -> u32 {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.read_set_clear(register),
             GROUP => self.word(register >> 2),
-            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, bytes_of(self.lanes(register))),
-            CONFIGURATION_FIRST..=CONFIGURATION_LAST => self.masked(register, self.edge_bits(register)),
+            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, self.fields(register & 0x3fc, 8)),
+            CONFIGURATION_FIRST..=CONFIGURATION_LAST => {
+                self.masked(register, self.fields((register & 0xfc) << 2, 2) & EDGE)
+            }
             _ => 0,
         }
     }
 
-    /// Writes a 32-bit register at an aligned offset.
-    pub(super) fn write(&self, register: u64, value: u32) -> Written {
+    fn write_word(&self, register: u64, value: u32) -> bool {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.write_set_clear(register, value),
             PRIORITY_FIRST..=PRIORITY_LAST => {
-                let mut done = true;
-                for (byte, address) in value.to_le_bytes().into_iter().zip(register..) {
-                    done &= self.write_priority(address, byte) == Written::Done;
-                }
-                Written::done_if(done)
+                let bytes = value.to_le_bytes().into_iter().zip(register..);
+                bytes.fold(true, |done, (byte, address)| self.write_priority(address, byte) & done)
             }
-            _ => Written::done_if(value == self.read(register)),
+            _ => value == self.read_word(register),
         }
     }
 
@@ -69,29 +91,22 @@ impl<Port: GicPort> Bank<'_, Port> {
 
     /// Writes the own bits of a write-one register.
     #[inline(always)]
-    pub(super) fn write_set_clear(&self, register: u64, value: u32) -> Written {
+    pub(super) fn write_set_clear(&self, register: u64, value: u32) -> bool {
         let mask = self.word(register >> 2);
         if value & mask != 0 {
             self.port.write32(self.base | register, value & mask);
         }
-        Written::done_if(value & !mask == 0)
-    }
-
-    /// Reads one byte of IPRIORITYR.
-    pub(super) fn read_priority(&self, register: u64) -> u8 {
-        let word = self.read(register & !3);
-        word.to_le_bytes().get((register & 3) as usize).copied().unwrap_or(0)
+        value & !mask == 0
     }
 
     /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
-    pub(super) fn write_priority(&self, register: u64, priority: u8) -> Written {
-        if self.lanes(register) & 1 == 0 {
-            return Written::done_if(priority == 0);
+    fn write_priority(&self, register: u64, priority: u8) -> bool {
+        if !self.owns(register & 0x3ff) {
+            return priority == 0;
         }
         let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
-        self.port.write8(self.base | register, priority);
-        self.port.priority_changed((register & 0x3ff) as u32, priority);
-        Written::Done
+        self.port.write_priority(self.base | register, (register & 0x3ff) as u32, priority);
+        true
     }
 
     /// Reads the register when any of its bits is the guest's; otherwise the hardware is not touched.
@@ -106,51 +121,53 @@ impl<Port: GicPort> Bank<'_, Port> {
         self.owned.get((index & 31) as usize).copied().unwrap_or(0)
     }
 
-    /// Ownership of the interrupt of a priority byte (bit 0) and of those behind it.
-    fn lanes(&self, register: u64) -> u32 {
-        self.word((register & 0x3ff) >> 5) >> (register & 31)
+    fn owns(&self, intid: u64) -> bool {
+        self.word(intid >> 5) >> (intid & 31) & 1 != 0
     }
 
-    /// The bits of an ICFGR word that say "edge" for own interrupts. The other bit of each pair is RES0.
-    fn edge_bits(&self, register: u64) -> u32 {
-        let first_intid = (register & 0xfc) << 2;
-        let owned = (self.word(first_intid >> 5) >> (first_intid & 16)) & 0xffff;
-        spread_pairs(owned) << 1
+    /// Makes a mask of the fields of own interrupts in a word that has `width` bits for each, from this one on.
+    fn fields(&self, first_intid: u64, width: u32) -> u32 {
+        let places = (first_intid..).zip((0..u32::BITS).step_by(width as usize));
+        let own = places.filter(|(intid, _)| self.owns(*intid));
+        own.fold(0, |mask, (_, shift)| mask | (1u32 << width).wrapping_sub(1) << shift)
     }
-}
-
-/// Makes a byte mask from the lowest four bits.
-const fn bytes_of(lanes: u32) -> u32 {
-    // Bit i moves to 8i; the sixteen partial products are distinct bits, so nothing carries.
-    ((lanes & 0xf).wrapping_mul(0x0020_4081) & 0x0101_0101).wrapping_mul(0xff)
-}
-
-/// Moves bit i of the lower half to bit 2i.
-const fn spread_pairs(word: u32) -> u32 {
-    let word = (word | (word << 8)) & 0x00ff_00ff;
-    let word = (word | (word << 4)) & 0x0f0f_0f0f;
-    let word = (word | (word << 2)) & 0x3333_3333;
-    (word | (word << 1)) & 0x5555_5555
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
-    #[test]
-    fn byte_masks_are_exact() {
-        for lanes in 0..64u32 {
-            let expected =
-                (0..4).filter(|lane| lanes & (1 << lane) != 0).fold(0, |mask, lane| mask | (0xff << (8 * lane)));
-            assert_eq!(bytes_of(lanes), expected);
+    struct NoPort;
+
+    impl GicPort for NoPort {
+        fn read32(&self, _: u64) -> u32 {
+            unreachable!()
         }
+        fn write32(&self, _: u64, _: u32) {}
+        fn write_priority(&self, _: u64, _: u32, _: u8) {}
+        fn read64(&self, _: u64) -> u64 {
+            unreachable!()
+        }
+        fn write64(&self, _: u64, _: u64) {}
     }
 
     #[test]
-    fn pair_masks_are_exact() {
-        for word in 0..=0xffffu32 {
-            let expected = (0..16).filter(|i| word & (1 << i) != 0).fold(0, |mask, i| mask | (1 << (2 * i)));
-            assert_eq!(spread_pairs(word), expected);
+    fn masks_of_fields_are_exact() {
+        let mut random = Random::new(9);
+        for _ in 0..1000 {
+            let owned = [0; WORDS].map(|_: u32| random.next() as u32);
+            let bank = Bank { port: &NoPort, base: 0, owned: &owned };
+            for (width, count) in [(2u32, 16u64), (8, 4)] {
+                for first in (0..256).step_by(count as usize) {
+                    let mask = bank.fields(first, width);
+                    for bit in 0..32u32 {
+                        let intid = first as u32 + bit / width;
+                        let own = owned[intid as usize / 32] & (1 << (intid % 32)) != 0;
+                        assert_eq!(mask & (1 << bit) != 0, own, "INTID {intid}, bit {bit}");
+                    }
+                }
+            }
         }
     }
 }

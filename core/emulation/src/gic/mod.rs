@@ -16,8 +16,7 @@ mod bank;
 mod distributor;
 mod redistributor;
 
-pub use distributor::{distributor_read, distributor_write};
-pub use redistributor::{FRAME_BYTES, redistributor_read, redistributor_write};
+pub use redistributor::FRAME_BYTES;
 
 use bulkhead_abi::plan::{MAX_INTID, PartitionPlan};
 
@@ -41,15 +40,16 @@ const PERIPHERAL_ID2: u32 = 0x3b;
 /// Offset of PIDR2 in every 64 KiB frame.
 const PERIPHERAL_ID2_OFFSET: u64 = 0xffe8;
 
-/// Which interrupts a partition owns. Built once from its plan; 64 bytes that never change.
+/// [`PRIVATE_INTERRUPTS`] as an ownership table: redistributors have SGIs and PPIs in word 0 and nothing else.
+static PRIVATE_WORDS: [u32; WORDS] = [PRIVATE_INTERRUPTS, 0, 0, 0, 0, 0, 0, 0];
+
+/// Which interrupts a partition owns. Built once from its plan; 32 bytes that never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct OwnedInterrupts {
     /// Bit n of word w: SPI 32w + n is the partition's. Word 0 is empty: with affinity routing the distributor has no
     /// SGIs or PPIs (GICD_ISENABLER0 and its kin are RES0).
     shared: [u32; WORDS],
-    /// The same for its redistributors: SGIs and PPIs in word 0, nothing else.
-    private: [u32; WORDS],
 }
 
 impl OwnedInterrupts {
@@ -57,25 +57,19 @@ impl OwnedInterrupts {
     #[must_use]
     pub fn from_plan(plan: &PartitionPlan) -> Self {
         let mut shared = [0u32; WORDS];
-        for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
-            if interrupt.intid < 32 {
-                continue;
-            }
+        let planned = plan.interrupts.iter().take(plan.interrupt_count as usize);
+        for interrupt in planned.filter(|interrupt| interrupt.intid >= 32) {
             if let Some(word) = shared.get_mut((interrupt.intid >> 5) as usize) {
                 *word |= bit(interrupt.intid);
             }
         }
-        let mut private = [0u32; WORDS];
-        if let Some(word) = private.first_mut() {
-            *word = PRIVATE_INTERRUPTS;
-        }
-        Self { shared, private }
+        Self { shared }
     }
 
     /// States whether the partition owns this interrupt, private ones included.
     #[must_use]
     pub fn owns(&self, intid: u32) -> bool {
-        let words = if intid < 32 { &self.private } else { &self.shared };
+        let words = if intid < 32 { &PRIVATE_WORDS } else { &self.shared };
         words.get((intid >> 5) as usize).is_some_and(|word| word & bit(intid) != 0)
     }
 
@@ -100,43 +94,27 @@ pub trait GicPort {
     fn read32(&self, offset: u64) -> u32;
     /// Writes 32 bits.
     fn write32(&self, offset: u64, value: u32);
-    /// Writes one byte (GICD_IPRIORITYR, GICR_IPRIORITYR).
-    fn write8(&self, offset: u64, value: u8);
+    /// Writes one byte of GICD_IPRIORITYR or GICR_IPRIORITYR, and puts the priority (already clamped) of this own interrupt
+    /// into the monitor's copy, from which it fills list registers.
+    fn write_priority(&self, offset: u64, intid: u32, priority: u8);
     /// Reads 64 bits (GICD_IROUTER).
     fn read64(&self, offset: u64) -> u64;
     /// Writes 64 bits (GICD_IROUTER).
     fn write64(&self, offset: u64, value: u64);
-    /// Tells that the guest gave an own interrupt this priority (already clamped), for the monitor's copy from which it
-    /// fills list registers.
-    fn priority_changed(&self, intid: u32, priority: u8);
 }
 
-/// The access has no meaning; the monitor answers it RAZ/WI, counts it and goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejected {
-    /// Width or alignment that the register does not have (IHI 0069, 12.1, access sizes).
-    Width,
-    /// Register of another vCPU's redistributor frame, other than its identification.
-    OtherFrame,
-    /// Outside the frames of the partition.
-    OutOfRange,
-}
-
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the monitor counts ignored writes"]
-pub enum Written {
-    /// Everything the guest asked for was done, or was so already.
-    Done,
-    /// At least one bit concerned an interrupt that is not its own, or a register that only the plan sets.
-    Ignored,
-}
-
-impl Written {
-    /// `Done` when the condition holds.
-    const fn done_if(done: bool) -> Self {
-        if done { Self::Done } else { Self::Ignored }
-    }
+/// A frame of the GIC as a partition may use it.
+///
+/// A read without an answer has no register of that width behind it (IHI 0069, 12.1, access sizes), or one of another vCPU;
+/// the guest reads zero. A write answers whether everything was done that the guest asked for, or was so already; if not, a bit
+/// concerned an interrupt that is not its own, or a register that only the plan sets. The monitor counts both and goes on.
+pub struct Filter<'a, Port> {
+    /// The partition's interrupts.
+    pub owned: &'a OwnedInterrupts,
+    /// The partition's plan.
+    pub plan: &'a PartitionPlan,
+    /// The frame itself.
+    pub port: Port,
 }
 
 /// Takes the half of a 64-bit register that a 32-bit access at this offset means.

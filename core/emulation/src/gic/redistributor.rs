@@ -3,9 +3,8 @@
 //! Frame n is vCPU n's. A vCPU reaches the SGI frame of its own core; of the others it sees the identification alone,
 //! which is what an operating system needs to find its own frame. So no monitor ever touches another core's redistributor.
 
-use super::bank::{Bank, is_priority};
-use super::{GicPort, IMPLEMENTER, OwnedInterrupts, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, Rejected, Written, half};
-use bulkhead_abi::plan::PartitionPlan;
+use super::bank::Bank;
+use super::{Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, PRIVATE_WORDS, half};
 
 /// Bytes of a redistributor: RD frame and SGI frame.
 pub const FRAME_BYTES: u64 = 0x2_0000;
@@ -16,98 +15,68 @@ const TYPER: u64 = 0x0008;
 const TYPER_HIGH: u64 = 0x000c;
 /// The SGI frame within the pair.
 const SGI_FRAME: u64 = 0x1_0000;
-/// End of its bit, byte and pair registers.
+/// Its bit, byte and pair registers.
 const SGI_BANK_FIRST: u64 = SGI_FRAME | 0x080;
 const SGI_BANK_END: u64 = SGI_FRAME | 0x1000;
 
-/// Reads a redistributor. `offset` is relative to the frame of vCPU 0, `vcpu` is the one that asks, `port` its own core's.
-///
-/// # Errors
-///
-/// [`Rejected`] when the register has no access of this width or is another vCPU's; the guest then reads zero.
-#[inline]
-pub fn redistributor_read(
-    owned: &OwnedInterrupts,
-    plan: &PartitionPlan,
-    vcpu: u32,
-    port: &impl GicPort,
-    offset: u64,
-    bytes: u8,
-) -> Result<u64, Rejected> {
-    let (frame, register) = locate(plan, offset)?;
-    let bank = Bank { port, base: SGI_FRAME, owned: &owned.private };
-    let own = frame == u64::from(vcpu);
-    match bytes {
-        4 if register & 3 == 0 => match register {
-            SGI_BANK_FIRST..SGI_BANK_END if own => Ok(u64::from(bank.read(register & 0xffff))),
-            CONTROL | IIDR | TYPER | TYPER_HIGH | PERIPHERAL_ID2_OFFSET => Ok(identification(plan, frame, register)),
+impl<Port: GicPort> Filter<'_, Port> {
+    fn private_bank(&self) -> Bank<'_, Port> {
+        Bank { port: &self.port, base: SGI_FRAME, owned: &PRIVATE_WORDS }
+    }
+
+    /// Reads a redistributor. `offset` is relative to the frame of vCPU 0, `vcpu` is the one that asks, the port its own
+    /// core's.
+    #[must_use]
+    #[inline]
+    pub fn redistributor_read(&self, vcpu: u32, offset: u64, bytes: u8) -> Option<u64> {
+        let (frame, register) = self.locate(offset)?;
+        let own = frame == u64::from(vcpu);
+        match (register, bytes) {
+            (SGI_BANK_FIRST..SGI_BANK_END, _) if own => self.private_bank().read(register & 0xffff, bytes),
+            (TYPER, 8) => Some(self.frame_type(frame)),
             // GICR_WAKER reads "awake", everything about LPIs zero.
-            _ if own => Ok(0),
-            _ => Err(Rejected::OtherFrame),
-        },
-        8 if register == TYPER => Ok(type_register(plan, frame)),
-        1 if own && is_private_priority(register) => Ok(u64::from(bank.read_priority(register & 0xffff))),
-        _ => Err(if own { Rejected::Width } else { Rejected::OtherFrame }),
+            (_, 4) if register & 3 == 0 => self.frame_identification(frame, register).or(own.then_some(0)),
+            _ => None,
+        }
     }
-}
 
-/// Writes a redistributor; parameters as in [`redistributor_read`].
-///
-/// # Errors
-///
-/// [`Rejected`] when the register has no access of this width or is another vCPU's; nothing was written.
-#[inline]
-pub fn redistributor_write(
-    owned: &OwnedInterrupts,
-    plan: &PartitionPlan,
-    vcpu: u32,
-    port: &impl GicPort,
-    offset: u64,
-    bytes: u8,
-    value: u64,
-) -> Result<Written, Rejected> {
-    let (frame, register) = locate(plan, offset)?;
-    if frame != u64::from(vcpu) {
-        return Err(Rejected::OtherFrame);
+    /// Writes a redistributor; parameters as in [`Self::redistributor_read`].
+    #[must_use = "the monitor counts ignored writes"]
+    #[inline]
+    pub fn redistributor_write(&self, vcpu: u32, offset: u64, bytes: u8, value: u64) -> bool {
+        let Some((frame, register)) = self.locate(offset).filter(|(frame, _)| *frame == u64::from(vcpu)) else {
+            return false;
+        };
+        match (register, bytes) {
+            (SGI_BANK_FIRST..SGI_BANK_END, _) => self.private_bank().write(register & 0xffff, bytes, value),
+            (_, 4) if register & 3 == 0 => {
+                value & 0xffff_ffff == self.frame_identification(frame, register).unwrap_or(0)
+            }
+            _ => false,
+        }
     }
-    let bank = Bank { port, base: SGI_FRAME, owned: &owned.private };
-    match bytes {
-        4 if register & 3 == 0 => Ok(match register {
-            SGI_BANK_FIRST..SGI_BANK_END => bank.write(register & 0xffff, value as u32),
-            _ => Written::done_if(value & 0xffff_ffff == identification(plan, frame, register)),
-        }),
-        1 if is_private_priority(register) => Ok(bank.write_priority(register & 0xffff, value as u8)),
-        _ => Err(Rejected::Width),
+
+    /// Splits an offset into the vCPU's number and the offset within its pair of frames.
+    fn locate(&self, offset: u64) -> Option<(u64, u64)> {
+        let frame = offset / FRAME_BYTES;
+        (frame < u64::from(self.plan.vcpu_count)).then_some((frame, offset % FRAME_BYTES))
     }
-}
 
-/// Splits an offset into the vCPU's number and the offset within its pair of frames.
-fn locate(plan: &PartitionPlan, offset: u64) -> Result<(u64, u64), Rejected> {
-    let frame = offset / FRAME_BYTES;
-    if frame >= u64::from(plan.vcpu_count) {
-        return Err(Rejected::OutOfRange);
+    /// The read-only registers, which every vCPU may read; everything else is RAZ/WI: GICR_WAKER (a guest that cannot set
+    /// ProcessorSleep skips power management), STATUSR, everything about LPIs (GICR_TYPER.PLPIS = 0).
+    fn frame_identification(&self, frame: u64, register: u64) -> Option<u64> {
+        match register {
+            CONTROL => Some(0),
+            IIDR => Some(u64::from(IMPLEMENTER)),
+            TYPER | TYPER_HIGH => Some(half(self.frame_type(frame), register)),
+            PERIPHERAL_ID2_OFFSET => Some(u64::from(PERIPHERAL_ID2)),
+            _ => None,
+        }
     }
-    Ok((frame, offset % FRAME_BYTES))
-}
 
-fn is_private_priority(register: u64) -> bool {
-    matches!(register, SGI_BANK_FIRST..SGI_BANK_END) && is_priority(register & 0xffff)
-}
-
-/// The read-only registers; everything that is not listed is RAZ/WI: GICR_WAKER (a guest that cannot set
-/// ProcessorSleep skips power management), STATUSR, everything about LPIs (GICR_TYPER.PLPIS = 0).
-fn identification(plan: &PartitionPlan, frame: u64, register: u64) -> u64 {
-    match register {
-        IIDR => u64::from(IMPLEMENTER),
-        TYPER | TYPER_HIGH => half(type_register(plan, frame), register),
-        PERIPHERAL_ID2_OFFSET => u64::from(PERIPHERAL_ID2),
-        _ => 0,
+    /// GICR_TYPER: affinity and processor number are the vCPU's number; Last on the final frame.
+    fn frame_type(&self, frame: u64) -> u64 {
+        let is_last = frame.wrapping_add(1) == u64::from(self.plan.vcpu_count);
+        frame << 32 | frame << 8 | u64::from(is_last) << 4
     }
-}
-
-/// GICR_TYPER: affinity and processor number are the vCPU's number; Last on the final frame.
-fn type_register(plan: &PartitionPlan, frame: u64) -> u64 {
-    const LAST: u64 = 1 << 4;
-    let is_last = frame.wrapping_add(1) == u64::from(plan.vcpu_count);
-    (frame << 32) | (frame << 8) | if is_last { LAST } else { 0 }
 }

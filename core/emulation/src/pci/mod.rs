@@ -18,8 +18,7 @@
 mod config;
 mod registers;
 
-pub use config::{config_read, config_write};
-pub use registers::{PORT_INFORMATION, register_read, register_write};
+pub use registers::PORT_INFORMATION;
 
 use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PartitionPlan, PciFunction};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -44,23 +43,12 @@ pub trait ManagementPort {
     fn count(&self) -> u32;
     /// Index of the own partition.
     fn own(&self) -> u32;
-    /// State of a partition.
-    fn state(&self, partition: u32) -> u32;
-    /// Reason of its state.
-    fn reason(&self, partition: u32) -> u32;
-    /// Times it was started.
-    fn generation(&self, partition: u32) -> u32;
-    /// Restarts done.
-    fn restarts(&self, partition: u32) -> u32;
-    /// Four bytes of its name; `word` is 0..8.
-    fn name_word(&self, partition: u32, word: u32) -> u32;
+    /// The word at this offset of the [`bulkhead_abi::status::StatusPage`] of a partition.
+    fn status_word(&self, partition: u32, offset: usize) -> u32;
     /// Executes a `MANAGE_` command and returns its SMCCC answer.
     fn command(&self, partition: u32, command: u32) -> u64;
-    /// Four bytes of the [`bulkhead_abi::guest::PortInformation`] of a channel function; zero past its end.
-    fn port_word(&self, function: u32, word: u32) -> u32 {
-        let (_, _) = (function, word);
-        0
-    }
+    /// Four bytes of the [`bulkhead_abi::plan::PortInformation`] of a channel function; zero past its end.
+    fn port_word(&self, function: u32, word: u32) -> u32;
 }
 
 /// Command: memory space enabled, bus master enabled, both without effect.
@@ -86,24 +74,9 @@ struct FunctionState {
     selected: AtomicU32,
     /// Management: RESULT.
     result: AtomicU32,
-    /// Zero.
-    reserved: AtomicU32,
 }
 
 impl FunctionState {
-    const fn new() -> Self {
-        Self {
-            command: AtomicU32::new(0),
-            sizing: AtomicU32::new(0),
-            line: AtomicU32::new(0),
-            status: AtomicU32::new(0),
-            silent: AtomicU32::new(0),
-            selected: AtomicU32::new(0),
-            result: AtomicU32::new(0),
-            reserved: AtomicU32::new(0),
-        }
-    }
-
     /// The device's interrupt, before Command.InterruptDisable: what Status.Interrupt shows.
     fn is_interrupting(&self) -> bool {
         self.status.load(SeqCst) & !self.silent.load(SeqCst) != 0
@@ -131,23 +104,11 @@ pub struct PciState {
     functions: [FunctionState; MAX_PCI_FUNCTIONS],
 }
 
-impl Default for PciState {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl PciState {
-    /// Makes a bus in its reset state.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { functions: [const { FunctionState::new() }; MAX_PCI_FUNCTIONS] }
-    }
-
     /// Puts every function back into its reset state, for a restart of the partition.
     pub fn reset(&self) {
-        for FunctionState { command, sizing, line, status, silent, selected, result, reserved } in &self.functions {
-            for word in [command, sizing, line, status, silent, selected, result, reserved] {
+        for FunctionState { command, sizing, line, status, silent, selected, result } in &self.functions {
+            for word in [command, sizing, line, status, silent, selected, result] {
                 word.store(0, Relaxed);
             }
         }
@@ -168,6 +129,15 @@ impl PciState {
         }
         plan.pci.get(index as usize).zip(self.functions.get(index as usize))
     }
+}
+
+/// The bus of a partition: what the plan put on it, and what its guest changed.
+#[derive(Clone, Copy)]
+pub struct Bus<'a> {
+    /// The partition's plan.
+    pub plan: &'a PartitionPlan,
+    /// The state of its functions.
+    pub state: &'a PciState,
 }
 
 /// Takes `bytes` bytes from a 32-bit register at the byte offset within it; `None` when they reach past its end.

@@ -3,8 +3,10 @@
 use super::plan;
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, PciFunction};
+use bulkhead_abi::status::StatusPage;
 use bulkhead_emulation::pci::{ManagementPort, PciState};
 use std::cell::RefCell;
+use std::mem::offset_of;
 use zerocopy::FromZeros;
 
 /// Function 0: receiving end; 1: sending end with a doorbell; 2: management.
@@ -56,26 +58,22 @@ impl ManagementPort for Monitor {
     fn own(&self) -> u32 {
         3
     }
-    fn state(&self, partition: u32) -> u32 {
+    fn status_word(&self, partition: u32, offset: usize) -> u32 {
         self.visible(partition);
-        100 + partition
-    }
-    fn reason(&self, partition: u32) -> u32 {
-        self.visible(partition);
-        200 + partition
-    }
-    fn generation(&self, partition: u32) -> u32 {
-        self.visible(partition);
-        300 + partition
-    }
-    fn restarts(&self, partition: u32) -> u32 {
-        self.visible(partition);
-        400 + partition
-    }
-    fn name_word(&self, partition: u32, word: u32) -> u32 {
-        self.visible(partition);
-        assert!(word < 8);
-        0x3020_1000 + 0x0101_0101 * word
+        let words = [
+            offset_of!(StatusPage, state),
+            offset_of!(StatusPage, reason),
+            offset_of!(StatusPage, generation),
+            offset_of!(StatusPage, restarts),
+        ];
+        match words.iter().position(|word| *word == offset) {
+            Some(place) => 100 * (place as u32 + 1) + partition,
+            None => {
+                let byte = offset - offset_of!(StatusPage, name);
+                assert!(byte < 32 && byte.is_multiple_of(4));
+                0x3020_1000 + 0x0101_0101 * (byte as u32 / 4)
+            }
+        }
     }
     fn command(&self, partition: u32, command: u32) -> u64 {
         self.visible(partition);

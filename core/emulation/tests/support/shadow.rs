@@ -91,7 +91,7 @@ impl Shadow {
     }
 }
 
-impl GicPort for Shadow {
+impl GicPort for &Shadow {
     fn read32(&self, offset: u64) -> u32 {
         assert_eq!(offset % 4, 0);
         self.count();
@@ -116,13 +116,15 @@ impl GicPort for Shadow {
         }
     }
 
-    fn write8(&self, offset: u64, value: u8) {
+    fn write_priority(&self, offset: u64, intid: u32, value: u8) {
         self.count();
         let register = self.bank(offset);
         assert!((0x400..0x800).contains(&register), "byte write to {register:#x}");
         assert!(self.owned.contains(&((register - 0x400) as u32)), "priority of {}", register - 0x400);
         // A8: 0 is the monitor's.
         assert!(value >= 8, "priority {value}");
+        assert_eq!(u64::from(intid), register - 0x400);
+        self.priorities.borrow_mut().insert(intid, value);
     }
 
     fn read64(&self, offset: u64) -> u64 {
@@ -141,10 +143,5 @@ impl GicPort for Shadow {
         assert!(self.cores.contains(&value), "routed to {value:#x}");
         self.set(offset, value as u32);
         self.set(offset + 4, (value >> 32) as u32);
-    }
-
-    fn priority_changed(&self, intid: u32, priority: u8) {
-        assert!(self.owned.contains(&intid) && priority >= 8);
-        self.priorities.borrow_mut().insert(intid, priority);
     }
 }

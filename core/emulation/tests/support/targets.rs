@@ -5,12 +5,13 @@ use super::bus::{Monitor, at, bus};
 use super::input::Input;
 use super::plan;
 use super::shadow::{Frame, Shadow};
-use bulkhead_emulation::gic::{self, FRAME_BYTES, OwnedInterrupts};
-use bulkhead_emulation::pci::{self, PciEffect, PciState};
+use bulkhead_emulation::gic::{FRAME_BYTES, Filter, OwnedInterrupts};
+use bulkhead_emulation::pci::{Bus, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
-use bulkhead_emulation::trap::{ExceptionClass, FaultKind, Syndrome};
+use bulkhead_emulation::trap::{ExceptionClass, Syndrome, encoding};
+use zerocopy::FromZeros;
 
 /// A body by name.
 pub(crate) type Target = (&'static str, fn(&[u8]));
@@ -26,8 +27,8 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert_eq!(u64::from(syndrome.exception_class().0), syndrome.0 >> 26 & 0x3f);
         let abort = syndrome.data_abort();
         assert!(abort.register < 32 && matches!(abort.bytes, 1 | 2 | 4 | 8));
-        assert!(!abort.valid || !syndrome.is_table_walk());
-        assert_eq!(abort.kind == FaultKind::Translation, syndrome.0 & 0x3c == 4);
+        assert!(!abort.valid || syndrome.0 & (1 << 7) == 0);
+        assert_eq!(abort.unmapped, syndrome.0 & 0xbc == 4);
         let value = input.value();
         if abort.bytes < 8 {
             assert_eq!(abort.stored(value) >> (8 * u32::from(abort.bytes)), 0);
@@ -37,18 +38,15 @@ pub(crate) fn trap(bytes: &[u8]) {
         assert!(!wide || abort.loaded(value) & mask == value & mask);
         let access = syndrome.system_access();
         if sysreg::classify(access) == SystemAction::SendSgi1 {
-            assert_eq!(
-                (access.op0, access.op1, access.crn, access.crm, access.op2, access.read),
-                (3, 0, 12, 11, 5, false)
-            );
+            assert_eq!((access.encoding, access.read), (encoding(3, 0, 12, 11, 5), false));
         }
         let (sender, count) = (input.below(8) as u32, 1 + input.below(8) as u32);
         let targets = sysreg::sgi_targets(value, sender, count);
         assert!(u64::from(targets.vcpus) < 1 << count && targets.intid < 16);
         assert!(targets.vcpus == 0 || targets.intid < 15);
         match psci::decode(value, input.value(), input.value(), input.value()) {
-            Call::NotSupported | Call::Answer(_) => {}
-            Call::CpuOn { target, .. } | Call::AffinityInfo { target } => {
+            Call::NotSupported | Call::Answer(_) | Call::Features(_) => {}
+            Call::CpuOn { target, .. } | Call::AffinityInfo(target) => {
                 assert!(psci::vcpu_of(target, count).is_none_or(|vcpu| vcpu < count));
             }
             _ => assert!(matches!(value as u32 >> 24, 0x84 | 0xc4 | 0xc6)),
@@ -71,20 +69,21 @@ pub(crate) fn gic(bytes: &[u8]) {
     let owned = OwnedInterrupts::from_plan(&plan);
     let distributor = Shadow::filled(Frame::Distributor, &plan, u32::MAX);
     let redistributor = Shadow::filled(Frame::Redistributor, &plan, u32::MAX);
+    let filter = |port| Filter { owned: &owned, plan: &plan, port };
     while !input.is_empty() {
         let (offset, width, value) = (gic_offset(&mut input), input.width(), input.value());
         let vcpu = input.below(u64::from(plan.vcpu_count)) as u32;
         match input.byte() & 3 {
-            0 => drop(gic::distributor_write(&owned, &plan, &distributor, offset, width, value)),
+            0 => _ = filter(&distributor).distributor_write(offset, width, value),
             1 => {
-                if let Ok(seen) = gic::distributor_read(&owned, &plan, &distributor, offset, width) {
+                if let Some(seen) = filter(&distributor).distributor_read(offset, width) {
                     distributor.check_seen(offset, width, seen);
                     assert!(!(0x6000..0x8000).contains(&offset) || seen < u64::from(plan.vcpu_count));
                 }
             }
-            2 => drop(gic::redistributor_write(&owned, &plan, vcpu, &redistributor, offset, width, value)),
+            2 => _ = filter(&redistributor).redistributor_write(vcpu, offset, width, value),
             _ => {
-                if let Ok(seen) = gic::redistributor_read(&owned, &plan, vcpu, &redistributor, offset, width)
+                if let Some(seen) = filter(&redistributor).redistributor_read(vcpu, offset, width)
                     && offset & 0x1_0000 != 0
                 {
                     redistributor.check_seen(offset & 0xffff, width, seen);
@@ -110,25 +109,26 @@ fn gic_offset(input: &mut Input) -> u64 {
 pub(crate) fn pci(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (plan, state) = bus();
+    let bus = Bus { plan: &plan, state: &state };
     let monitor = Monitor::new(if input.byte() & 1 == 0 { 1 } else { 5 });
     while !input.is_empty() {
         let (width, index, value) = (input.width(), input.below(4) as u32, input.value());
         let effect = match input.byte() & 7 {
             0 => {
-                let _ = pci::config_read(&plan, &state, input.word(), width);
-                pci::config_write(&plan, &state, input.word(), width, value)
+                let _ = bus.config_read(input.word(), width);
+                bus.config_write(input.word(), width, value)
             }
             1..=3 => {
                 let offset = at(input.below(5), input.below(0x44));
-                let seen = pci::config_read(&plan, &state, offset, width);
+                let seen = bus.config_read(offset, width);
                 assert!(width == 8 || seen >> (8 * u32::from(width)) == 0);
-                pci::config_write(&plan, &state, offset, width, value)
+                bus.config_write(offset, width, value)
             }
             4 => {
-                let _ = pci::register_read(&plan, &state, index, input.below(0x1000), width, &monitor);
+                let _ = bus.register_read(index, input.below(0x1000), width, &monitor);
                 PciEffect::None
             }
-            5 | 6 => pci::register_write(&plan, &state, index, 4 * input.below(20), width, value, &monitor),
+            5 | 6 => bus.register_write(index, 4 * input.below(20), width, value, &monitor),
             _ => {
                 let injected = state.doorbell_arrived(&plan, index);
                 assert!(!injected || index < plan.pci_count);
@@ -142,13 +142,13 @@ pub(crate) fn pci(bytes: &[u8]) {
     }
     for register in [0x10, 0x18, 0x1c] {
         for device in 1..4 {
-            assert_eq!(pci::config_write(&plan, &state, at(device, register), 4, 0), PciEffect::None);
+            assert_eq!(bus.config_write(at(device, register), 4, 0), PciEffect::None);
         }
     }
-    let fresh = PciState::new();
+    let fresh = PciState::new_zeroed();
     for device in 0..4 {
         for register in [0, 8, 0x10, 0x14, 0x18, 0x1c, 0x20, 0x2c, 0x30, 0x34] {
-            let seen = |state| pci::config_read(&plan, state, at(device, register), 4);
+            let seen = |state| Bus { plan: &plan, state }.config_read(at(device, register), 4);
             assert_eq!(seen(&state), seen(&fresh), "device {device}, register {register:#x}");
         }
     }
@@ -158,7 +158,7 @@ pub(crate) fn pci(bytes: &[u8]) {
 /// not zero, and every byte written comes out.
 pub(crate) fn pl011(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let device = Pl011State::new();
+    let device = Pl011State::new_zeroed();
     let mut pending = false;
     while !input.is_empty() {
         let offset = match input.byte() & 7 {

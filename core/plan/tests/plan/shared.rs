@@ -1,10 +1,9 @@
 //! Plans of shared cores: slots, private data, numbers, maps, and what is refused.
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::plan::{
-    HCR_DIRECT, HCR_MAPPED, HCR_SHARED, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, ROUTE_DEFER, ROUTE_PREEMPT, ROUTE_PRIORITY,
-};
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, ROUTE_DEFER, ROUTE_PREEMPT, ROUTE_PRIORITY};
 use bulkhead_abi::schedule::*;
+use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED};
 use bulkhead_plan::maps::{console_input, core_use};
 use bulkhead_plan::model::{
     BudgetRule, Gate, InterruptMode, OnEmpty, Route, RouteRule, ScheduleKind, ServerReference, System,

@@ -5,11 +5,11 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    abi::{
+    information, interrupt,
+    layout::{
         channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET},
         guest::{DIRECTION_SOURCE, GUEST_CHANNELS, GUEST_ECAM, GUEST_INFORMATION, GUEST_PCI_REGISTERS},
     },
-    information, interrupt,
 };
 
 /// Written everywhere; a victim that finds it knows who was there.
@@ -75,7 +75,7 @@ fn outside_ram(address: u64, attack: fn(u64) -> Outcome) -> Outcome {
     if address < past_ram() { Outcome::skipped("the address is this guest's own RAM") } else { attack(address) }
 }
 
-fn first_port(attack: fn(&'static bulkhead_sdk::abi::guest::PortInformation) -> Outcome) -> Outcome {
+fn first_port(attack: fn(&'static bulkhead_sdk::abi::plan::PortInformation) -> Outcome) -> Outcome {
     information::ports().first().map_or(Outcome::skipped("no port"), attack)
 }
 

@@ -5,8 +5,9 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    abi::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
-    information, mmio,
+    information,
+    layout::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
+    mmio,
 };
 
 const FUNCTIONS: u64 = 256;

@@ -2,11 +2,12 @@
 
 use crate::attack::{Attack, Expectation, Outcome};
 use bulkhead_sdk::{
-    abi::{
-        channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET, SLOTS_OFFSET, WRITER_MAGIC},
-        guest::{DIRECTION_SOURCE, PortInformation},
-    },
+    abi::plan::PortInformation,
     cpu, hypercall, information,
+    layout::{
+        channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET, SLOTS_OFFSET, WRITER_MAGIC},
+        guest::DIRECTION_SOURCE,
+    },
 };
 
 /// Hostile values of a 64-bit word.

@@ -1,9 +1,11 @@
 //! A machine made of files: PCI functions in a fake sysfs, BARs as ordinary files that both ends map.
 
-use bulkhead_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE, PortInformation};
+use bulkhead_abi::GuestAddress;
 use bulkhead_abi::hypercall::management as register;
-use bulkhead_abi::{GuestAddress, name_from};
+use bulkhead_abi::plan::PortInformation;
 use bulkhead_channel::Geometry;
+use bulkhead_layout::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
+use bulkhead_layout::name_from;
 use bulkheadctl::failure::Failure;
 use bulkheadctl::hardware::Mapping;
 use std::fs::{self, OpenOptions};

@@ -1,11 +1,12 @@
 //! Channels between native guests: order, doorbells, the limiter, and who may write what.
 
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_abi::guest::{GUEST_INFORMATION, GuestInformation, PortInformation};
 use bulkhead_abi::hypercall::{CALL_DOORBELL, INVALID_PARAMETERS, LIMITED, SUCCESS};
 use bulkhead_abi::observe::Counter;
+use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::status::{REASON_DATA_ABORT, STATE_RUNNING, StatusPage};
+use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
+use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_run::End;
 use bulkhead_system_tests::remote;
 use bulkhead_system_tests::{Remote, Running, System};

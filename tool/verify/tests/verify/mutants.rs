@@ -6,8 +6,9 @@
 use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
 use bulkhead_abi::GuestAddress;
-use bulkhead_abi::guest::GUEST_CHANNELS;
-use bulkhead_abi::plan::{HCR_DIRECT, INTERRUPT_DEVICE, POLICY_RESTART};
+use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
+use bulkhead_layout::guest::GUEST_CHANNELS;
+use bulkhead_layout::registers::HCR_DIRECT;
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::{Code, verify_bytes};
 use std::collections::BTreeSet;

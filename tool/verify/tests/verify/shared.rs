@@ -6,11 +6,12 @@
 
 use crate::mutants::{Mutant, complaint};
 use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical};
-use bulkhead_abi::plan::{HCR_MAPPED, HCR_SHARED, MODE_DIRECT};
+use bulkhead_abi::plan::MODE_DIRECT;
 use bulkhead_abi::schedule::{
     GATE_INTERRUPT, GATE_WINDOW, NO_SERVER, RULE_UNLIMITED, SCHEDULE_FIXED_PRIORITY, SERVER_VOLUNTARY_RETURN,
     ServerPlan, WindowPlan,
 };
+use bulkhead_layout::registers::{HCR_MAPPED, HCR_SHARED};
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::{Code, verify_bytes};
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
 //! Changes one thing in a finished image and makes its checksums right again.
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_image::assemble;
+use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_plan::layout::Layout;
 use bulkhead_plan::model::System;
 use bulkhead_plan::{AreaKind, samples};

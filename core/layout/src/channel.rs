@@ -4,7 +4,7 @@
 //!
 //! | offset | writer | content |
 //! | --- | --- | --- |
-//! | 0 | monitor of the *other* end | the peer's [`crate::status::StatusPage`], read-only to the guest |
+//! | 0 | monitor of the *other* end | the peer's [`bulkhead_abi::status::StatusPage`], read-only to the guest |
 //! | 4 KiB | destination guest | [`ReaderPage`]: acknowledgements |
 //! | 8 KiB | source guest | [`WriterHeader`], then slots at +64, whole pages |
 //!
@@ -102,12 +102,4 @@ pub const fn slot_stride(message_bytes: u32) -> u64 {
 #[must_use]
 pub const fn writer_bytes(message_bytes: u32, slots: u32) -> u64 {
     (SLOTS_OFFSET + slot_stride(message_bytes) * slots as u64).next_multiple_of(4096)
-}
-
-/// Monitor words of one doorbell, in their own page (mapped on the sender's cores and on the receiver's).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct DoorbellWords {
-    /// Grid limiter: window in bits 63:24, used in bits 23:0 (`real-time.md` 3.4). The one word that several cores write.
-    pub limiter: u64,
 }

@@ -2,7 +2,8 @@
 //!
 //! The information page spares bare guests a device-tree parser. Linux ignores it and uses its device tree and PCI.
 
-use crate::{GuestAddress, Name};
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_abi::{GuestAddress, Name};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Guest address of the [`GuestInformation`] page, read-only to the guest.
@@ -28,37 +29,13 @@ pub const DIRECTION_SOURCE: u32 = 1;
 /// The port reads.
 pub const DIRECTION_DESTINATION: u32 = 2;
 
-/// One port of a guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct PortInformation {
-    /// Port name.
-    pub name: Name,
-    /// Guest address of the channel window ([`crate::channel`]).
-    pub window: GuestAddress,
-    /// Bytes of the window.
-    pub window_bytes: u64,
-    /// [`DIRECTION_SOURCE`] or [`DIRECTION_DESTINATION`].
-    pub direction: u32,
-    /// [`crate::channel::PORT_SAMPLING`] or [`crate::channel::PORT_QUEUING`].
-    pub kind: u32,
-    /// Payload bytes of a message.
-    pub message_bytes: u32,
-    /// Slots.
-    pub slots: u32,
-    /// Source: argument of the doorbell hypercall, or `u32::MAX` without a doorbell.
-    pub doorbell: u32,
-    /// Destination: INTID of the doorbell, or 0.
-    pub interrupt: u32,
-}
-
 /// The information page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct GuestInformation {
     /// [`GUEST_MAGIC`].
     pub magic: u64,
-    /// [`crate::ABI_VERSION`].
+    /// [`bulkhead_abi::ABI_VERSION`].
     pub abi_version: u32,
     /// Index of the partition.
     pub partition: u32,
@@ -72,7 +49,7 @@ pub struct GuestInformation {
     pub gicr: GuestAddress,
     /// Virtual PL011, or zero.
     pub uart: GuestAddress,
-    /// Own console ring ([`crate::console`]), or zero.
+    /// Own console ring ([`bulkhead_abi::console`]), or zero.
     pub console: GuestAddress,
     /// Bytes of the console ring.
     pub console_bytes: u64,

@@ -1,0 +1,30 @@
+//! Bytes and values that the host tool, the verifier and guests agree on, and that EL2 neither reads nor writes.
+//!
+//! Apart from `bulkhead_abi`, so that a reader of the trusted code reads only what is part of it: the monitor maps channel
+//! memory and information pages as the plan says and never looks inside.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod channel;
+pub mod guest;
+pub mod image;
+pub mod registers;
+
+use bulkhead_abi::{NAME_BYTES, Name};
+
+/// Returns the text of a name field up to its first zero byte, or `"?"` when it is not UTF-8.
+#[must_use]
+pub fn name_text(name: &Name) -> &str {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    core::str::from_utf8(name.split_at(end).0).unwrap_or("?")
+}
+
+/// Makes a name field from text; text longer than 31 bytes is cut (the description checker refuses it before).
+#[must_use]
+pub fn name_from(text: &str) -> Name {
+    let mut name = [0; NAME_BYTES];
+    for (slot, byte) in name.iter_mut().take(NAME_BYTES - 1).zip(text.bytes()) {
+        *slot = byte;
+    }
+    name
+}
