@@ -158,12 +158,9 @@ impl Machine for FakeMachine {
         self.now.get()
     }
     fn set_timer(&self, deadline_ticks: u64) {
-        self.deadline.set(Some(deadline_ticks));
-        self.note(Event::Timer(Some(deadline_ticks)));
-    }
-    fn stop_timer(&self) {
-        self.deadline.set(None);
-        self.note(Event::Timer(None));
+        let deadline = Some(deadline_ticks).filter(|deadline| *deadline != u64::MAX);
+        self.deadline.set(deadline);
+        self.note(Event::Timer(deadline));
     }
     fn wait_for_interrupt(&self) {
         if let Some(deadline) = self.deadline.get() {

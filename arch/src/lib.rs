@@ -154,10 +154,8 @@ pub trait Machine {
 
     /// Reads the physical counter.
     fn counter_ticks(&self) -> u64;
-    /// Arms the EL2 physical timer (one shot) for an absolute counter value.
+    /// Arms the EL2 physical timer (one shot) for an absolute counter value; `u64::MAX` switches it off.
     fn set_timer(&self, deadline_ticks: u64);
-    /// Switches the EL2 physical timer off.
-    fn stop_timer(&self);
     /// Waits for an interrupt with interrupts masked (returns at once when one is pending).
     fn wait_for_interrupt(&self);
     /// Tells the emulator and SMT siblings that this is a wait loop.

@@ -12,36 +12,11 @@ use bulkhead_arch::Machine;
 use core::mem::offset_of;
 use zerocopy::IntoBytes;
 
-/// Why an image is refused at boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadImage {
-    /// The header's CRC is wrong.
-    Header,
-    /// The plan area's CRC is wrong.
-    Plan,
-    /// Another version of the layouts.
-    Version,
-    /// Shared state does not fit its pages.
-    SharedTooSmall,
-}
-
-/// Checks the header and the CRC that the boot code found for the plan area.
-///
-/// # Errors
-/// What is wrong with the image.
-pub fn check_image(header: &ImageHeader, plan_crc: u32) -> Result<(), BadImage> {
-    if header.abi_version != ABI_VERSION {
-        return Err(BadImage::Version);
-    }
-    let mut copy = *header;
-    copy.header_crc = 0;
-    if crc32c(copy.as_bytes()) != header.header_crc {
-        return Err(BadImage::Header);
-    }
-    if plan_crc != header.plan_crc {
-        return Err(BadImage::Plan);
-    }
-    Ok(())
+/// States whether the image has this build's layouts, an intact header, and the plan area that the header says: the boot code
+/// found `plan_crc` for it.
+pub fn is_image_sound(header: &ImageHeader, plan_crc: u32) -> bool {
+    let copy = ImageHeader { header_crc: 0, ..*header };
+    header.abi_version == ABI_VERSION && crc32c(copy.as_bytes()) == header.header_crc && plan_crc == header.plan_crc
 }
 
 /// CRC-32C bit by bit: runs once over one page, so a table would only cost memory.

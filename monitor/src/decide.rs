@@ -14,14 +14,11 @@
 //! nothing to keep on a stack, and one stack per core is enough.
 
 use crate::observe::at;
-use crate::scheduler::{NEVER, Policy, Scheduler, Slot, Stint};
+use crate::scheduler::{NEVER, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
-use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::TRACE_BLOCK;
 use bulkhead_abi::plan::ROUTE_PREEMPT;
-use bulkhead_abi::schedule::{ServerUsage, SlotUsage, UsagePage};
 use bulkhead_arch::Machine;
-use core::mem::offset_of;
 
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
 pub(crate) const GUEST_TIMERS: u32 = 1 << 27 | 1 << 30;
@@ -163,19 +160,12 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Sets the date at which the monitor has something to do for this vCPU; on a dedicated core the EL2 timer.
+    /// Sets the date at which the monitor has something to do for this vCPU ([`NEVER`]: it has none); on a dedicated core the EL2
+    /// timer.
     pub(crate) fn set_own_date(&mut self, ticks: u64) {
         match self.scheduler.as_deref_mut() {
             Some(scheduler) => scheduler.set_own_date(ticks),
             None => self.machine.set_timer(ticks),
-        }
-    }
-
-    /// Forgets that date.
-    pub(crate) fn clear_own_date(&mut self) {
-        match self.scheduler.as_deref_mut() {
-            Some(scheduler) => scheduler.set_own_date(NEVER),
-            None => self.machine.stop_timer(),
         }
     }
 
@@ -229,10 +219,7 @@ impl<M: Machine> Vcpu<M> {
         self.publish_usage(now);
         self.machine.enable_virtual_interface(false);
         self.machine.wait_for_interrupt();
-        let intid = self.machine.acknowledge();
-        if intid < 1020 {
-            self.interrupt(intid);
-        }
+        self.take_interrupt();
         self.machine.enable_virtual_interface(true);
         if self.waits_for_list_register() {
             self.machine.set_underflow_interrupt(true);
@@ -255,11 +242,7 @@ impl<M: Machine> Vcpu<M> {
             return;
         }
         scheduler.armed_ticks = date_ticks;
-        if date_ticks == NEVER {
-            self.machine.stop_timer();
-        } else {
-            self.machine.set_timer(date_ticks);
-        }
+        self.machine.set_timer(date_ticks);
     }
 
     /// Restarts go on in slices, until somebody else may want the core.
@@ -267,6 +250,11 @@ impl<M: Machine> Vcpu<M> {
         while self.run == RunState::Restoring && !self.machine.interrupt_waits() {
             self.restore_step(RESTART_SLICE_BYTES);
         }
+        self.take_interrupt();
+    }
+
+    /// Handles an interrupt that arrived while no guest ran.
+    fn take_interrupt(&mut self) {
         let intid = self.machine.acknowledge();
         if intid < 1020 {
             self.interrupt(intid);
@@ -279,48 +267,7 @@ impl<M: Machine> Vcpu<M> {
     fn publish_usage(&mut self, now: u64) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.published_ticks = now;
-        let Some(scheduler) = self.scheduler.as_deref() else { return };
-        let page = scheduler.plan.usage;
-        let idle = match &scheduler.policy {
-            Policy::Servers(servers) => servers.idle_ticks(),
-            Policy::Ring(ring) => ring.idle_ticks(),
-        };
-        self.store_words(at(page, 8), [idle, scheduler.switches, now]);
-        for number in 0..scheduler.plan.server_count.max(scheduler.plan.slot_count) as u8 {
-            let used = match &scheduler.policy {
-                Policy::Servers(servers) => {
-                    let usage = servers.usage(number);
-                    (usage.budgeted_ticks, usage.background_ticks)
-                }
-                Policy::Ring(ring) => (ring.used_and_stolen_ticks(number).0, 0),
-            };
-            let counts = scheduler.counts.get(usize::from(number)).copied().unwrap_or_default();
-            let place = size_of::<ServerUsage>().wrapping_mul(usize::from(number));
-            let words = [used.0, used.1, counts.starts, counts.exhaustions];
-            self.store_words(at(page, place.wrapping_add(offset_of!(UsagePage, servers)) as u64), words);
-        }
-        for (number, slot) in scheduler.slots.iter().enumerate().take(scheduler.plan.slot_count as usize) {
-            let usage = &slot.usage;
-            let stolen_ticks = match &scheduler.policy {
-                Policy::Servers(_) => 0,
-                Policy::Ring(ring) => ring.used_and_stolen_ticks(number as u8).1,
-            };
-            let words = [
-                usage.wakes,
-                usage.longest_wait_ticks,
-                usage.longest_blackout_ticks,
-                usage.interrupts_held,
-                stolen_ticks,
-                usage.interrupts_limited,
-            ];
-            let place = size_of::<SlotUsage>().wrapping_mul(number);
-            self.store_words(at(page, place.wrapping_add(offset_of!(UsagePage, slots)) as u64), words);
-        }
-    }
-
-    fn store_words<const COUNT: usize>(&self, place: PhysicalAddress, words: [u64; COUNT]) {
-        for (offset, word) in (0u64..).step_by(8).zip(words) {
-            self.machine.store64(at(place, offset), word);
-        }
+        let (machine, page) = (&self.machine, scheduler.plan.usage);
+        scheduler.usage(now, |offset, word| machine.store64(at(page, offset as u64), word));
     }
 }

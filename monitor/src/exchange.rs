@@ -30,7 +30,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.priority_drop(intid);
         if intid == HYPERVISOR_TIMER {
             scheduler.armed_ticks = NEVER;
-            self.machine.stop_timer();
+            self.machine.set_timer(NEVER);
             self.machine.deactivate(intid);
             self.count(Counter::MonitorInterrupt);
         }

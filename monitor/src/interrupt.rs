@@ -63,7 +63,7 @@ impl<M: Machine> Vcpu<M> {
                 }
             }
             HYPERVISOR_TIMER => {
-                self.machine.stop_timer();
+                self.machine.set_timer(NEVER);
                 self.finish_own(intid);
                 match self.scheduler.as_deref_mut() {
                     Some(scheduler) => {
@@ -411,17 +411,7 @@ impl<M: Machine> Vcpu<M> {
             let own = self.is_mapped() && matches!(intid, MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER);
             let priority = if own { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };
             self.machine.store8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))), priority);
-            self.priority_changed(intid, DEFAULT_PRIORITY);
-        }
-        for intid in [MONITOR_SGI, MAINTENANCE, HYPERVISOR_TIMER] {
-            if let Some(entry) = self.fast_entries().get(intid as usize) {
-                entry.store(0, Relaxed);
-            }
-        }
-        for intid in (16..32u32).filter(|intid| !self.owned.owns(*intid)) {
-            if let Some(entry) = self.fast_entries().get(intid as usize) {
-                entry.store(0, Relaxed);
-            }
+            self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
         }
         if self.is_mapped() {
             let own = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;

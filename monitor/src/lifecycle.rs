@@ -6,6 +6,7 @@
 
 use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
+use crate::scheduler::NEVER;
 use crate::state::{EMPTY_FAST_TABLE, Restore, RunState, Vcpu, VcpuShared, command, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};
@@ -161,7 +162,7 @@ impl<M: Machine> Vcpu<M> {
         match request {
             status::MANAGE_SUSPEND if state == status::STATE_RUNNING => {
                 self.stand_siblings();
-                self.clear_own_date();
+                self.set_own_date(NEVER);
                 if self.run == RunState::Running {
                     self.run = RunState::Parked;
                     self.own_vcpu().state.store(vcpu_state::PARKED, Release);
@@ -241,7 +242,7 @@ impl<M: Machine> Vcpu<M> {
             words.state.store(vcpu_state::OFF, Release);
         }
         self.run = RunState::Off;
-        self.clear_own_date();
+        self.set_own_date(NEVER);
         self.reset_shared_interrupts();
         self.reset_private_interrupts();
         all_stand

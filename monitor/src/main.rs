@@ -36,7 +36,7 @@ mod target {
             // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
             let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
             let fits = shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
-            if boot::check_image(header, plan_crc).is_err() || !fits {
+            if !(boot::is_image_sound(header, plan_crc) && fits) {
                 crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
             }
             boot::start_distributor(&machine, header);

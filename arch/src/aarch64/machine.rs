@@ -104,11 +104,7 @@ impl Machine for Hardware {
 
     fn set_timer(&self, deadline_ticks: u64) {
         write_register!("cnthp_cval_el2", deadline_ticks);
-        write_register!("cnthp_ctl_el2", 1);
-    }
-
-    fn stop_timer(&self) {
-        write_register!("cnthp_ctl_el2", 0);
+        write_register!("cnthp_ctl_el2", u64::from(deadline_ticks != u64::MAX));
     }
 
     fn wait_for_interrupt(&self) {

@@ -6,12 +6,14 @@
 //!
 //! The choice itself is [`crate::dispatch`] or [`crate::quantum`].
 
-use crate::dispatch::{self, Prospect, Stint};
+use crate::dispatch::{self, Prospect, Stint, Usage};
 use crate::quantum::QuantumRing;
 use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, PartitionPlan, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::{
-    GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, SlotUsage,
+    GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerUsage,
+    SlotUsage, UsagePage,
 };
+use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 
 mod events;
@@ -299,6 +301,42 @@ impl<Registers> Scheduler<Registers> {
         let has_budget = |server: &u8| left >> server & 1 != 0 && servers.capacity_ticks(*server, now) > 0;
         let returned = (0..MAX_CORE_SERVERS as u8).filter(has_budget).fold(0, |set, server| set | 1 << server);
         (exhausted, returned)
+    }
+
+    /// The words of the core's usage page: each with its offset there.
+    pub fn usage(&self, now: u64, mut store: impl FnMut(usize, u64)) {
+        let mut store_all = |start: usize, words: &[u64]| {
+            for (offset, word) in (start..).step_by(8).zip(words) {
+                store(offset, *word);
+            }
+        };
+        let servers = match &self.policy {
+            Policy::Servers(servers) => Some(servers),
+            Policy::Ring(_) => None,
+        };
+        let ring = |number| match &self.policy {
+            Policy::Servers(_) => (0, 0),
+            Policy::Ring(ring) => ring.used_and_stolen_ticks(number),
+        };
+        let idle = match &self.policy {
+            Policy::Servers(servers) => servers.idle_ticks(),
+            Policy::Ring(ring) => ring.idle_ticks(),
+        };
+        store_all(offset_of!(UsagePage, idle_ticks), &[idle, self.switches, now]);
+        let count = self.plan.server_count.max(self.plan.slot_count) as usize;
+        for (number, counts) in self.counts.iter().enumerate().take(count) {
+            let used = servers.map_or(Usage::default(), |servers| servers.usage(number as u8));
+            let budgeted = used.budgeted_ticks.wrapping_add(ring(number as u8).0);
+            let place = offset_of!(UsagePage, servers).wrapping_add(size_of::<ServerUsage>().wrapping_mul(number));
+            store_all(place, &[budgeted, used.background_ticks, counts.starts, counts.exhaustions]);
+        }
+        for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
+            let SlotUsage { wakes, longest_wait_ticks, longest_blackout_ticks, interrupts_held, .. } = slot.usage;
+            let place = offset_of!(UsagePage, slots).wrapping_add(size_of::<SlotUsage>().wrapping_mul(number));
+            let stolen = ring(number as u8).1;
+            let limited = slot.usage.interrupts_limited;
+            store_all(place, &[wakes, longest_wait_ticks, longest_blackout_ticks, interrupts_held, stolen, limited]);
+        }
     }
 
     /// A slot.
