@@ -221,12 +221,20 @@ impl Running {
         self.wait_for_status(partition, bulkhead_run::diagnosis::state_name(state), |status| status.state == state)
     }
 
-    /// Waits for a line of a partition that contains `pattern`, and returns its text.
+    /// Waits for a whole line of a partition that contains `pattern`, and returns its text.
     ///
     /// # Panics
     /// When that does not happen within [`LIMIT`].
     pub fn line(&mut self, partition: &str, pattern: &str) -> String {
         self.machine.wait_for_line(partition, pattern, LIMIT).unwrap_or_else(|error| panic!("{error}")).text
+    }
+
+    /// As [`Self::line`], for a prompt, which is not a whole line.
+    ///
+    /// # Panics
+    /// When it is not printed within [`LIMIT`].
+    pub fn prompt(&mut self, partition: &str, pattern: &str) {
+        self.machine.wait_for_prompt(partition, pattern, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Waits until every partition is off or stopped, or the machine is powered off.

@@ -13,7 +13,7 @@
 //! # fn main() -> Result<(), bulkhead_run::RunError> {
 //! let options = MachineOptions::for_image_file("system.img".as_ref())?;
 //! let mut machine = Machine::start(options)?;
-//! let line = machine.wait_for_line("linux", "login:", Duration::from_secs(60))?;
+//! let line = machine.wait_for_prompt("linux", "login:", Duration::from_secs(60))?;
 //! println!("{} after {} ticks", line.text, line.time_ticks);
 //! # Ok(())
 //! # }

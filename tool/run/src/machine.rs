@@ -358,11 +358,25 @@ impl Machine {
         }
     }
 
-    /// Waits for a line of a partition that contains `pattern`, and returns it.
+    /// Waits for a whole line of a partition that contains `pattern`, and returns it.
     ///
-    /// Lines are used up: the next call for this partition looks only at later lines. An unfinished line that contains
-    /// the pattern (a prompt) counts too, and is not used up.
+    /// Lines are used up: the next call for this partition looks only at later lines.
     pub fn wait_for_line(&mut self, partition: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
+        self.wait_for_match(partition, pattern, limit, false)
+    }
+
+    /// As [`Self::wait_for_line`], for a prompt: an unfinished line that contains `pattern` counts too, and is not used up.
+    pub fn wait_for_prompt(&mut self, partition: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
+        self.wait_for_match(partition, pattern, limit, true)
+    }
+
+    fn wait_for_match(
+        &mut self,
+        partition: &str,
+        pattern: &str,
+        limit: Duration,
+        unfinished: bool,
+    ) -> Result<Line, RunError> {
         let index = self.partition_index(partition);
         let index = index.ok_or_else(|| RunError::Other(format!("the system has no partition named {partition}")))?;
         let what = format!("{partition} to print {pattern:?}");
@@ -376,7 +390,7 @@ impl Machine {
             }
             let text = view.unfinished(index);
             let bytes = text.clone().into_bytes();
-            text.contains(pattern).then_some(Line {
+            (unfinished && text.contains(pattern)).then_some(Line {
                 partition: index,
                 time_ticks: 0,
                 text,

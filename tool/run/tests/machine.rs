@@ -42,7 +42,9 @@ fn ram_is_read_live_while_the_machine_runs() {
         .expect("appears");
     let line = machine.wait_for_line("linux", "from RAM", LIMIT).expect("the line appears");
     assert_eq!((line.text.as_str(), line.time_ticks, line.complete), ("hello from RAM", 100, true));
-    assert!(!machine.wait_for_line("linux", "login:", LIMIT).expect("a prompt counts").complete);
+    assert!(!machine.wait_for_prompt("linux", "login:", LIMIT).expect("a prompt counts").complete);
+    let error = machine.wait_for_line("linux", "login:", Duration::from_millis(20)).expect_err("it is no line");
+    assert!(error.to_string().contains("waited"), "{error}");
     let observer = machine.observer().expect("the image has a plan");
     assert_eq!(observer.counter(0, Counter::Hypercall), 77);
     assert_eq!(observer.partition_counter(0, Counter::Hypercall), 77);

@@ -17,7 +17,7 @@ fn a_shell_answers_what_is_typed() {
     let mut running = System::example("linux", &[("bulkhead.mode=hello", "bulkhead.mode=shell")]).start();
     running.line("linux", "a shell on the console");
     // The prompt is not the end of a line.
-    running.line("linux", "# ");
+    running.prompt("linux", "# ");
     type_text(&mut running, b"echo $((6 * 7)) is the answer\n");
     running.line("linux", "42 is the answer");
     type_text(&mut running, b"exit\n");
