@@ -2,7 +2,7 @@
 //!
 //! `role=hog` computes and notes when it did not run. `role=wire` gets requests at given times and notes how late it served each.
 //! `role=tasks` is a set of periodic tasks by priority. `role=storm` rings doorbells as fast as it can. `role=load` masks
-//! interrupts again and again. Each role's module says which arguments it has; those of all: `start_us=` and `end_us=`,
+//! interrupts again and again. `role=relay` is woken, works and wakes others. Each role's module says which arguments it has; those of all: `start_us=` and `end_us=`,
 //! in microseconds of the machine's counter, which all partitions share (default 1000000 and never).
 //!
 //! The request of a wire is the guest's own virtual timer: the one interrupt source that can be programmed to the tick, is delivered
@@ -13,6 +13,7 @@
 mod hog;
 mod load;
 mod log;
+mod relay;
 mod storm;
 mod tasks;
 mod wire;
@@ -83,6 +84,7 @@ fn main() {
         "tasks" => tasks::run(&settings),
         "storm" => storm::run(&settings),
         "load" => load::run(&settings),
+        "relay" => relay::run(&settings),
         other => println!("experiment FAILED: no role is called `{other}`"),
     }
     println!("experiment done");

@@ -10,6 +10,7 @@ pub mod remote;
 pub mod sharing;
 pub mod slot;
 pub mod system;
+pub mod wakes;
 
 pub use remote::Remote;
 pub use sharing::Description;

@@ -1,7 +1,8 @@
 //! Places for machines: two at once on this host, whatever number of test threads and test programs want one.
 //!
 //! A machine of several cores keeps more than one host core busy, and a starved emulator makes tests slow rather than
-//! wrong. The locks are files, so that two test programs share them and a killed one leaves nothing locked.
+//! wrong. The locks are files, so that two test programs share them and a killed one leaves nothing locked. A test that keeps a
+//! machine must not start another one: the place for which it waits may be its own.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
