@@ -120,11 +120,11 @@ impl<M: Machine> Vcpu<M> {
         }
         let listed = slot.registers.context.list_used;
         if scheduler.list_used || listed || scheduler.private_enabled != enabled {
-            return self.load_private(listed, enabled, held);
+            self.load_private(listed, enabled);
         }
         match held {
             Held::Nothing => {}
-            Held::One(intid) => match self.plain_priority(intid) {
+            Held::One(intid) => match self.plain_priority(intid).filter(|_| !listed) {
                 Some(priority) => self.machine.set_list_register(0, list_value(intid, priority)),
                 None => self.deliver(intid),
             },
@@ -132,9 +132,9 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// The rest of [`Self::load`] when list registers or private interrupts differ between the two vCPUs.
+    /// A part of [`Self::load`]: list registers were in use, or private interrupts differ between the two vCPUs.
     #[inline(never)]
-    fn load_private(&mut self, listed: bool, enabled: u32, held: Held) {
+    fn load_private(&mut self, listed: bool, enabled: u32) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         let stale = scheduler.list_used;
         if core::mem::replace(&mut scheduler.private_enabled, enabled) != enabled {
@@ -142,11 +142,6 @@ impl<M: Machine> Vcpu<M> {
         }
         if stale || listed {
             self.load_list(listed);
-        }
-        match held {
-            Held::Nothing => {}
-            Held::One(intid) => self.deliver(intid),
-            Held::Several => self.deliver_held(),
         }
     }
 

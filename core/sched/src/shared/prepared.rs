@@ -3,8 +3,8 @@
 //! What a sleeping vCPU will run with when an interrupt wakes it is known when it falls asleep ([`Core::prospect`]): nothing that
 //! happens later makes it less. So the path from another vCPU's interrupt to its handler only compares two priorities and looks
 //! up a date; the policy is told of the wake-up at the next occasion ([`Scheduler::catch_up`]), with the instant at which it
-//! happened, and comes to the same choice. Whatever is less simple takes the general way: gates, rates, equals, a second
-//! wake-up before the first was reported, an interrupt that waits already.
+//! happened, and comes to the same choice. Whatever is less simple takes the general way: gates, rates, equals, an interrupt
+//! that waits already.
 //!
 //! Rejected: a shorter general way. Charging whoever ran and choosing anew is most of it, and no answer of it is needed to know
 //! that the more important one runs.
@@ -72,11 +72,15 @@ impl<Registers> Scheduler<Registers> {
 
     /// The prospect of a slot that would run at once.
     #[inline(always)]
-    fn claim(&self, slot: u8) -> Option<Prospect> {
-        let Policy::Servers(servers) = &self.policy else { return None };
+    fn claim(&mut self, slot: u8) -> Option<Prospect> {
         let prospect = self.slots.get(usize::from(slot))?.prospect;
-        let certain = !self.decide && self.owed_ticks == 0 && servers.is_outranked_by(prospect);
-        certain.then_some(prospect)
+        if prospect == Prospect::UNKNOWN {
+            return None;
+        }
+        // Who runs may itself have been woken so; then the policy has to know it first.
+        self.catch_up();
+        let Policy::Servers(servers) = &self.policy else { return None };
+        (!self.decide && servers.is_outranked_by(prospect)).then_some(prospect)
     }
 
     #[inline(always)]
