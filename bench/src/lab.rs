@@ -18,6 +18,8 @@ const RUN_LIMIT: Duration = Duration::from_secs(900);
 /// The descriptions, by file name below `bench/systems`, or below `systems` those that readers may copy.
 const SYSTEMS: &[(&str, &str)] = &[
     ("control", include_str!("../systems/control.toml")),
+    ("costs-attack", include_str!("../systems/costs-attack.toml")),
+    ("costs-crowd", include_str!("../systems/costs-crowd.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
     ("linux", include_str!("../systems/linux.toml")),
     ("paths", include_str!("../systems/paths.toml")),

@@ -364,7 +364,7 @@ mod tests {
     fn names_are_unique_and_no_names_of_rows() {
         for experiment in EXPERIMENTS {
             assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
-            assert!(crate::rows::ROWS.iter().all(|row| row.name != experiment.name && row.group() != experiment.name));
+            assert!(crate::rows::all().all(|row| row.name != experiment.name && row.group() != experiment.name));
         }
     }
 }

@@ -65,8 +65,7 @@ impl TickCosts {
         let clock = Clock::new(system.board.counter_hz);
         let ticks = |instructions: u64| clock.ticks_up(assumptions.instructions_ns(instructions));
         let costs = &assumptions.costs;
-        // A restart looks for interrupts between its slices only.
-        let passage = costs.longest_passage.max(costs.restart_slice);
+        let passage = costs.longest_passage;
         Self {
             switch: ticks(costs.switch),
             entry: ticks(costs.interrupt_entry),

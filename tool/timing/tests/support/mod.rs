@@ -39,7 +39,8 @@ const COSTS: Costs = Costs {
     longest_passage: 1000,
     timer_latency: 150,
     doorbell: 400,
-    restart_slice: 1000,
+    publication: 0,
+    least_stint: 500,
 };
 
 /// Takes the costs of the tests. Every test program calls it before anything else, through [`check`] or by itself.
