@@ -24,33 +24,56 @@ struct Scenario {
     name: &'static str,
     system: &'static str,
     changes: &'static [(&'static str, &'static str)],
-    /// Many things happen at one instant, each of which the analysis counts for itself: for the longest passage alone.
-    crowded: bool,
+    /// What it says something about.
+    shows: Shows,
+    /// Traces are recorded.
+    traced: bool,
+}
+
+/// What a scenario says something about, besides the longest passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    /// Switches.
+    Switches,
+    /// Interrupts that change nobody's turn: most others of its passages are guests that change their own server.
+    Entries,
+    /// Many things happen at one instant, each of which the analysis counts for itself.
+    Nothing,
 }
 
 const TRACE: (&str, &str) = ("enabled = false", "enabled = true");
 
+const fn scenario(
+    name: &'static str,
+    system: &'static str,
+    changes: &'static [(&'static str, &'static str)],
+    shows: Shows,
+) -> Scenario {
+    Scenario { name, system, changes, shows, traced: false }
+}
+
+const fn traced(name: &'static str, system: &'static str, shows: Shows) -> Scenario {
+    Scenario { name, system, changes: &[TRACE], shows, traced: true }
+}
+
 const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "a device's interrupt",
-        system: "shared",
-        changes: &[("floating_point = \"lazy\"", "floating_point = \"eager\"")],
-        crowded: false,
-    },
-    Scenario { name: "sixteen servers, all dates at once", system: "costs-crowd", changes: &[], crowded: true },
-    Scenario {
-        name: "sixteen servers, all dates at once, traced",
-        system: "costs-crowd",
-        changes: &[TRACE],
-        crowded: true,
-    },
-    Scenario { name: "attacks and restarts", system: "costs-attack", changes: &[], crowded: false },
-    Scenario { name: "attacks and restarts, traced", system: "costs-attack", changes: &[TRACE], crowded: false },
-    Scenario { name: "emulated registers and console", system: "paths", changes: SHARE_CORE, crowded: false },
-    Scenario {
-        name: "turns of four",
-        system: "experiments/mips-4",
-        changes: &[
+    scenario(
+        "a device's interrupt",
+        "shared",
+        &[("floating_point = \"lazy\"", "floating_point = \"eager\"")],
+        Shows::Switches,
+    ),
+    scenario("sixteen servers, all dates at once", "costs-crowd", &[], Shows::Nothing),
+    traced("sixteen servers, all dates at once, traced", "costs-crowd", Shows::Nothing),
+    scenario("attacks and restarts", "costs-attack", &[], Shows::Switches),
+    traced("attacks and restarts, traced", "costs-attack", Shows::Switches),
+    scenario("interrupts of guests that wait", "costs-entries", &[], Shows::Entries),
+    traced("interrupts of guests that wait, traced", "costs-entries", Shows::Entries),
+    scenario("emulated registers and console", "paths", SHARE_CORE, Shows::Nothing),
+    scenario(
+        "turns of four",
+        "experiments/mips-4",
+        &[
             ("on_interrupt = \"none\"", "on_interrupt = \"reset-extend\""),
             (
                 "requests=10000 spacing_us=50000 dither_us=500 handler_ns=350000",
@@ -59,24 +82,23 @@ const SCENARIOS: &[Scenario] = &[
             ("end_us=1000000000", "end_us=2500000"),
             ("quantum = \"30 ms\"", "quantum = \"1 ms\""),
         ],
-        crowded: false,
-    },
-    Scenario {
-        name: "storms of interrupts and doorbells",
-        system: "experiments/isolation-of-time",
-        changes: &[("end_us=5000000", "end_us=2500000")],
-        crowded: false,
-    },
+        Shows::Switches,
+    ),
+    scenario(
+        "storms of interrupts and doorbells",
+        "experiments/isolation-of-time",
+        &[("end_us=5000000", "end_us=2500000")],
+        Shows::Switches,
+    ),
 ];
 
 /// What passages a scenario had.
 struct Counted {
-    name: &'static str,
-    crowded: bool,
+    scenario: &'static Scenario,
     passages: Passages,
 }
 
-fn count(lab: &Lab, scenario: &Scenario) -> Result<Counted, Failure> {
+fn count(lab: &Lab, scenario: &'static Scenario) -> Result<Counted, Failure> {
     let publication = symbols::function(&lab.monitor, PUBLICATION)?;
     let variant = Variant { name: scenario.system, changes: scenario.changes };
     let machine = lab.run(variant, |options| {
@@ -89,57 +111,88 @@ fn count(lab: &Lab, scenario: &Scenario) -> Result<Counted, Failure> {
     let counts = machine.counts()?;
     let core = counts.cores.first().filter(|core| core.entered && counts.ram_found);
     let core = core.ok_or_else(|| Failure::wrong("no core was counted".to_owned()))?;
-    Ok(Counted { name: scenario.name, crowded: scenario.crowded, passages: core.passages })
+    Ok(Counted { scenario, passages: core.passages })
 }
 
 fn counted(lab: &Lab) -> Result<Rc<Vec<Counted>>, Failure> {
     lab.once("passages", || SCENARIOS.iter().map(|scenario| count(lab, scenario)).collect())
 }
 
-/// The largest of something, with the scenario that has it first.
-fn largest(lab: &Lab, crowded: bool, of: impl Fn(&Passages) -> u64) -> Result<Found, Failure> {
+/// The largest of something in some scenarios, with that which has it first.
+fn largest(
+    lab: &Lab,
+    wanted: impl Fn(&Scenario) -> bool,
+    of: impl Fn(&Passages) -> u64,
+) -> Result<(u64, Vec<String>), Failure> {
     let counted = counted(lab)?;
-    let wanted = counted.iter().filter(|one| crowded || !one.crowded);
-    let mut all: Vec<(u64, &str)> = wanted.map(|one| (of(&one.passages), one.name)).collect();
+    let wanted = counted.iter().filter(|one| wanted(one.scenario));
+    let mut all: Vec<(u64, &str)> = wanted.map(|one| (of(&one.passages), one.scenario.name)).collect();
     all.sort_by_key(|(value, _)| std::cmp::Reverse(*value));
     let most = all.first().map_or(0, |(value, _)| *value);
-    Ok(Found::new(most as f64, all.into_iter().map(|(value, name)| format!("{name}: {value}"))))
+    Ok((most, all.into_iter().map(|(value, name)| format!("{name}: {value}")).collect()))
+}
+
+/// The largest without trace recording.
+fn untraced(lab: &Lab, shows: Option<Shows>, of: impl Fn(&Passages) -> u64) -> Result<Found, Failure> {
+    let wanted = |scenario: &Scenario| !scenario.traced && shows.is_none_or(|shows| shows == scenario.shows);
+    let (most, details) = largest(lab, wanted, of)?;
+    Ok(Found::new(most as f64, details))
 }
 
 fn switch(lab: &Lab) -> Result<Found, Failure> {
-    let (mut enter, leave) =
-        (largest(lab, false, |passages| passages.enter.1)?, largest(lab, false, |passages| passages.leave.1)?);
+    let mut leave = untraced(lab, Some(Shows::Switches), |passages| passages.leave.1)?;
+    let enter = untraced(lab, Some(Shows::Switches), |passages| passages.enter.1)?;
     let worst = |found: &Found| found.details.first().cloned().unwrap_or_default();
-    let mut details = vec![format!(
+    leave.details = vec![format!(
         "from its decision to its guest in {}; from its guest to the next decision in {}",
         worst(&leave),
         worst(&enter)
     )];
-    enter.value += leave.value;
-    details.extend(counted(lab)?.iter().map(|one| {
+    leave.value += enter.value;
+    leave.details.extend(counted(lab)?.iter().map(|one| {
         let Passages { switches, longest_switch, enter, leave, .. } = one.passages;
         format!(
             "{}: {switches} switches, longest passage of one {longest_switch}, {}..{} up to the decision, {}..{} from there",
-            one.name, enter.0, enter.1, leave.0, leave.1
+            one.scenario.name, enter.0, enter.1, leave.0, leave.1
         )
     }));
-    Ok(Found::new(enter.value, details))
+    Ok(leave)
 }
 
 fn interrupt_entry(lab: &Lab) -> Result<Found, Failure> {
-    largest(lab, false, |passages| passages.longest_interrupt)
+    untraced(lab, Some(Shows::Entries), |passages| passages.longest_interrupt)
 }
 
 fn longest_passage(lab: &Lab) -> Result<Found, Failure> {
-    largest(lab, true, |passages| passages.longest)
+    untraced(lab, None, |passages| passages.longest)
 }
 
 fn timer_latency(lab: &Lab) -> Result<Found, Failure> {
-    largest(lab, false, |passages| passages.enter.1)
+    untraced(lab, Some(Shows::Switches), |passages| passages.enter.1)
 }
 
 fn publication(lab: &Lab) -> Result<Found, Failure> {
-    largest(lab, true, |passages| passages.longest_apart)
+    untraced(lab, None, |passages| passages.longest_apart)
+}
+
+/// What recording adds to any passage: the largest with it less the largest without it, scenario by scenario.
+fn trace(lab: &Lab) -> Result<Found, Failure> {
+    let counted = counted(lab)?;
+    let mut all = Vec::new();
+    for with in counted.iter().filter(|one| one.scenario.traced) {
+        let without = counted.iter().find(|one| one.scenario.system == with.scenario.system && !one.scenario.traced);
+        let without = without.map_or_else(Passages::default, |one| one.passages);
+        for (what, on, off) in [
+            ("longest passage", with.passages.longest, without.longest),
+            ("longest switch", with.passages.longest_switch, without.longest_switch),
+            ("longest interrupt", with.passages.longest_interrupt, without.longest_interrupt),
+        ] {
+            all.push((on.saturating_sub(off), format!("{}, {what}: {on} instead of {off}", with.scenario.name)));
+        }
+    }
+    all.sort_by_key(|(more, _)| std::cmp::Reverse(*more));
+    let most = all.first().map_or(0, |(more, _)| *more);
+    Ok(Found::new(most as f64, all.into_iter().map(|(_, text)| text)))
 }
 
 fn least_stint(lab: &Lab) -> Result<Found, Failure> {
@@ -151,7 +204,8 @@ fn least_stint(lab: &Lab) -> Result<Found, Failure> {
     Ok(Found::new((enter + leave) as f64, [format!("{leave} to start and {enter} to end")]))
 }
 
-const HOW: &str = "an emulator plugin counts every passage of the monitor over systems that provoke long ones, with trace recording and without; the largest of all";
+const HOW: &str =
+    "an emulator plugin counts every passage of the monitor over systems that provoke long ones; the largest of all";
 
 /// A row whose ceiling is the record: a build that takes longer has bounds that do not hold.
 const fn row(
@@ -210,6 +264,10 @@ pub(crate) const ROWS: &[Row] = &[
         ..row("costs.doorbell", "a doorbell, on both sides", RECORDED.doorbell, doorbell)
     },
     Row {
+        how: "as the others, scenario by scenario with recording less without",
+        ..row("costs.trace", "what trace recording adds to a passage of the monitor", RECORDED.trace, trace)
+    },
+    Row {
         how: "as costs.switch, the least of its parts; the record may not be larger, which `bench/tests/costs.rs` asserts",
         ceiling: None,
         ..row(
@@ -222,8 +280,8 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Measures all costs; with each where it was found.
-fn measured(lab: &Lab) -> Result<(Costs, [String; 7]), Failure> {
-    let mut values = [0; 7];
+fn measured(lab: &Lab) -> Result<(Costs, [String; 8]), Failure> {
+    let mut values = [0; 8];
     let mut found = NAMES.map(str::to_owned);
     for ((row, value), text) in ROWS.iter().zip(&mut values).zip(&mut found) {
         let measured = (row.measure)(lab)?;

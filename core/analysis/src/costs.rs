@@ -27,6 +27,8 @@ pub struct Costs {
     pub publication: u64,
     /// From a doorbell call on one core to the interrupt at the receiver's core.
     pub doorbell: u64,
+    /// What trace recording adds to a switch, an interrupt and a passage.
+    pub trace: u64,
     /// The least that a vCPU is charged each time that it runs: a budget cannot be used more often than it holds this.
     pub least_stint: u64,
 }
@@ -35,8 +37,16 @@ pub struct Costs {
 pub const PUBLICATION_NS: u64 = 1_000_000;
 
 /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
-pub const NAMES: [&str; 7] =
-    ["switch", "interrupt_entry", "longest_passage", "timer_latency", "publication", "doorbell", "least_stint"];
+pub const NAMES: [&str; 8] = [
+    "switch",
+    "interrupt_entry",
+    "longest_passage",
+    "timer_latency",
+    "publication",
+    "doorbell",
+    "trace",
+    "least_stint",
+];
 
 /// Where [`RECORDED`] comes from. The check prints it.
 pub const PROVENANCE: &str = "measured by `bulkhead bench costs`";
@@ -44,7 +54,7 @@ pub const PROVENANCE: &str = "measured by `bulkhead bench costs`";
 impl Costs {
     /// The numbers in the order of [`NAMES`].
     #[must_use]
-    pub const fn values(&self) -> [u64; 7] {
+    pub const fn values(&self) -> [u64; 8] {
         [
             self.switch,
             self.interrupt_entry,
@@ -52,15 +62,28 @@ impl Costs {
             self.timer_latency,
             self.publication,
             self.doorbell,
+            self.trace,
             self.least_stint,
         ]
     }
 
+    /// The costs with trace recording.
+    #[must_use]
+    pub const fn traced(&self) -> Self {
+        Self {
+            switch: self.switch.saturating_add(self.trace),
+            interrupt_entry: self.interrupt_entry.saturating_add(self.trace),
+            longest_passage: self.longest_passage.saturating_add(self.trace),
+            ..*self
+        }
+    }
+
     /// Costs from numbers in the order of [`NAMES`].
     #[must_use]
-    pub const fn from_values(values: [u64; 7]) -> Self {
-        let [switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, least_stint] = values;
-        Self { switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, least_stint }
+    pub const fn from_values(values: [u64; 8]) -> Self {
+        let [switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, trace, least_stint] =
+            values;
+        Self { switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, trace, least_stint }
     }
 
     /// What is recorded for a measurement: a little more, because guests that sleep do not repeat to the instruction; of what
@@ -87,7 +110,7 @@ pub fn is_least(name: &str) -> bool {
 
 /// The file that holds a record: for each number where it was found, in the order of [`NAMES`].
 #[must_use]
-pub fn render(costs: &Costs, found: &[String; 7], emulator: &str) -> String {
+pub fn render(costs: &Costs, found: &[String; 8], emulator: &str) -> String {
     let mut text = format!(
         "//! Written by `bulkhead bench --record-costs` with {emulator}; do not edit.\n\nuse super::Costs;\n\n\
          /// The costs that the analysis uses, in instructions.\npub const RECORDED: Costs = Costs {{\n"
