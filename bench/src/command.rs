@@ -1,6 +1,6 @@
 //! The command `bulkhead bench`.
 
-use crate::experiments::{self, Done, EXPERIMENTS, Experiment, Length};
+use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
@@ -170,6 +170,10 @@ fn experiment_line(done: &[Done]) -> String {
     let mut text = format!("{} of {} experiments met", done.len() - bad.len(), done.len());
     if !bad.is_empty() {
         text.push_str(&format!("; not met: {}", bad.join(", ")));
+    }
+    let findings = done.iter().filter_map(|done| done.findings.as_ref().ok());
+    if let Some(median) = median_tightness(findings.flat_map(|findings| &findings.bounds)) {
+        text.push_str(&format!("; median tightness of all bounds {median:.2}, at least {LEAST_TIGHTNESS}"));
     }
     text
 }

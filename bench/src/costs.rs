@@ -87,7 +87,15 @@ const SCENARIOS: &[Scenario] = &[
     scenario(
         "storms of interrupts and doorbells",
         "experiments/isolation-of-time",
-        &[("end_us=5000000", "end_us=2500000")],
+        &[
+            ("end_us=5000000", "end_us=2500000"),
+            // Attackers with more of the core than the experiment lets them have.
+            ("budget = \"400 us\", period = \"20 ms\"", "budget = \"1 ms\", period = \"20 ms\""),
+            ("budget = \"2 ms\", period = \"60 ms\"", "budget = \"20 ms\", period = \"60 ms\""),
+            ("budget = \"2 ms\", period = \"50 ms\"", "budget = \"10 ms\", period = \"50 ms\""),
+            ("budget = \"2 ms\", period = \"100 ms\"", "budget = \"10 ms\", period = \"100 ms\""),
+            ("budget = \"70 ms\", period = \"100 ms\"", "budget = \"20 ms\", period = \"100 ms\""),
+        ],
         Shows::Switches,
     ),
 ];
