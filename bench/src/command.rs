@@ -1,7 +1,7 @@
 //! The command `bulkhead bench`.
 
-use crate::experiments::{self, Done, EXPERIMENTS, Experiment, Length};
-use crate::{Failure, Outcome, measure, record, report};
+use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
+use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
 use clap::Args;
@@ -31,6 +31,10 @@ pub struct BenchArguments {
     #[arg(long, conflicts_with_all = ["names", "short"])]
     record: bool,
 
+    /// Measure the rows `costs` and write them to core/analysis, from where `bulkhead check` takes them; then build again.
+    #[arg(long, conflicts_with_all = ["names", "short", "record", "list"])]
+    record_costs: bool,
+
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -44,6 +48,7 @@ Examples:
   bulkhead bench timer               measures one group
   bulkhead bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   bulkhead bench --short             leaves out what boots Linux
+  bulkhead bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   bulkhead bench --format json       prints one JSON object
 
 Exit codes:
@@ -74,6 +79,10 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
             let slow = if experiment.slow { " (slow)" } else { "" };
             println!("{:<18} {}{slow}", experiment.name, experiment.what);
         }
+        return Ok(exit_code::SUCCESS);
+    }
+    if arguments.record_costs {
+        println!("written to {}; build again", costs::record()?.display());
         return Ok(exit_code::SUCCESS);
     }
     let is_text = arguments.format == Format::Text;
@@ -161,6 +170,10 @@ fn experiment_line(done: &[Done]) -> String {
     let mut text = format!("{} of {} experiments met", done.len() - bad.len(), done.len());
     if !bad.is_empty() {
         text.push_str(&format!("; not met: {}", bad.join(", ")));
+    }
+    let findings = done.iter().filter_map(|done| done.findings.as_ref().ok());
+    if let Some(median) = median_tightness(findings.flat_map(|findings| &findings.bounds)) {
+        text.push_str(&format!("; median tightness of all bounds {median:.2}, at least {LEAST_TIGHTNESS}"));
     }
     text
 }

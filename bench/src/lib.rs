@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod costs;
 pub mod experiments;
 mod lab;
 mod linux;
@@ -24,6 +25,7 @@ mod scheduler;
 mod shared;
 mod static_size;
 mod steady;
+mod symbols;
 
 pub use command::{BenchArguments, bench};
 pub use outcome::{Outcome, Verdict};

@@ -58,7 +58,7 @@ enum Place {
 }
 
 /// The core gets a schedule, and the guest a server that is never empty.
-const SHARE_CORE: &[(&str, &str)] = &[
+pub(crate) const SHARE_CORE: &[(&str, &str)] = &[
     ("enabled = false", "enabled = false\n[[schedule]]\ncore = 0\nkind = \"fixed-priority\""),
     ("interrupts = \"mapped\"", "servers = [{ priority = 1 }]"),
 ];

@@ -4,7 +4,7 @@ use crate::{Failure, Outcome, report};
 use bulkhead_description::Options;
 use bulkhead_run::qemu;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Writes `docs/measurements.json` and `docs/measurements.md`.
@@ -31,12 +31,17 @@ fn guest_packages() -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Writes a file and renames it, so that a reader finds the old one or the new one.
+/// Writes a file of the documentation.
 fn save(name: &str, text: &str) -> Result<(), Failure> {
-    let folder: PathBuf = bulkhead_ledger::repository().join("docs");
-    let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
+    replace(&bulkhead_ledger::repository().join("docs").join(name), text)
+}
+
+/// Writes a file and renames it, so that a reader finds the old one or the new one.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
     std::fs::write(&new, text)
-        .and_then(|()| std::fs::rename(&new, &path))
+        .and_then(|()| std::fs::rename(&new, path))
         .map_err(|cause| Failure::host(format!("cannot write {}: {cause}", path.display())))
 }
 

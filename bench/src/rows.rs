@@ -76,7 +76,7 @@ impl Row {
     }
 }
 
-/// Every row, in the order of the table.
+/// The rows of the promises, in the order of the table; [`all`] has some more.
 pub const ROWS: &[Row] = &[
     Row {
         name: "timer.direct",
@@ -432,18 +432,23 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
+/// All rows: those of the table, and those that the analysis rests on.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(crate::costs::ROWS)
+}
+
 /// Finds the rows that names or groups mean, in the order of the table; all rows without names.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
     let is_meant = |row: &Row, name: &str| row.name == name || row.group() == name;
     for name in names {
-        if !ROWS.iter().any(|row| is_meant(row, name)) {
-            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        if !all().any(|row| is_meant(row, name)) {
+            let known: Vec<&str> = all().map(|row| row.name).collect();
             let message = format!("there is no row and no group `{name}`; the rows are {}", known.join(", "));
             return Err(Failure { message, exit_code: bulkhead_run::exit_code::USAGE });
         }
     }
     let wanted = |row: &&Row| names.is_empty() || names.iter().any(|name| is_meant(row, name));
-    Ok(ROWS.iter().filter(wanted).collect())
+    Ok(all().filter(wanted).collect())
 }
 
 #[cfg(test)]
@@ -453,9 +458,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_have_a_group() {
-        let names: BTreeSet<_> = ROWS.iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), ROWS.len());
-        assert!(ROWS.iter().all(|row| row.name.split('.').count() == 2));
+        let names: BTreeSet<_> = all().map(|row| row.name).collect();
+        assert_eq!(names.len(), all().count());
+        assert!(all().all(|row| row.name.split('.').count() == 2));
     }
 
     #[test]
@@ -463,7 +468,7 @@ mod tests {
         let count = |name: &str| choose(&[name.to_owned()]).map(|rows| rows.len());
         assert_eq!(count("timer"), Ok(2));
         assert_eq!(count("timer.direct"), Ok(1));
-        assert_eq!(choose(&[]).map(|rows| rows.len()), Ok(ROWS.len()));
+        assert_eq!(choose(&[]).map(|rows| rows.len()), Ok(all().count()));
         assert!(count("time").is_err());
     }
 

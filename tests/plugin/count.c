@@ -9,11 +9,17 @@
  * fault. Everything else is counted per translated block when it is entered, so a block left early by a fault counts in
  * full; `exact=on` counts those one by one too, at several times the cost.
  *
+ * Passages: a run of counted instructions between two looks for interrupts, that is, at most one visit of the monitor. It ends
+ * with an ERET (interrupts are unmasked in the guest), a WFI or a read of ISR_EL1 (the monitor looks by itself), all known by
+ * their encodings. A passage that leaves another guest running than the one that it interrupted, or that executed WFI, is a
+ * switch; starts and ends of guests are none. `apart` ranges belong to passages and not to switches: work that the monitor
+ * does now and then, on the way. Counted from a core's first guest instruction on.
+ *
  * Results live in a file that the host maps too: one line of words per core, written by that core's thread alone. So they
  * can be read at any time, and survive any end of QEMU. Layout: see `struct head` and `struct block`.
  *
  * Arguments: counts=FILE  ram_start=ADDRESS  ram_bytes=N  range=START-END (may repeat)  after=START-END (may repeat)
- *            exact=on
+ *            apart=START-END (may repeat)  exact=on
  * The `after` ranges arm a core: from the first block fetched there on, the words "since" count as well.
  */
 #include "qemu_plugin_api.h"
@@ -25,7 +31,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COUNTS_MAGIC 0x3130544e43494842ull /* "BHICNT01" */
+#define COUNTS_MAGIC 0x3230544e43494842ull /* "BHICNT02" */
 #define MAX_RANGES 8
 #define NO_RANGE MAX_RANGES
 
@@ -40,6 +46,32 @@ struct head {
     uint64_t reserved[3];
 };
 
+/* What passages a core made; 0 where there was none. */
+struct passages {
+    uint64_t count;
+    uint64_t longest;
+    uint64_t longest_start; /* physical address of its first instruction */
+    uint64_t longest_apart; /* most instructions of `apart` ranges in one passage */
+    uint64_t switches;
+    uint64_t longest_switch;
+    uint64_t shortest_enter, longest_enter; /* of switches, up to the first read of the counter */
+    uint64_t shortest_leave, longest_leave; /* and from there on */
+    uint64_t longest_interrupt; /* of those that took an interrupt and went on with the same guest */
+};
+
+/* The passage under way. */
+struct passage {
+    uint64_t instructions;
+    uint64_t apart;
+    uint64_t clock; /* instructions up to the first read of the counter; 0 = not yet */
+    uint64_t start;
+    uint64_t left; /* it ended with an ERET; who goes on is not known yet */
+    uint64_t guest; /* place of the last guest in the arming ranges, plus one; 0 = nobody since the last WFI */
+    uint64_t acknowledged; /* it took an interrupt */
+    uint64_t slept; /* the last block of a guest ended with WFI */
+    uint64_t unused;
+};
+
 /* One per core; whole cache lines, so that cores do not disturb each other. */
 struct block {
     uint64_t all;
@@ -48,7 +80,8 @@ struct block {
     uint64_t reserved;
     uint64_t in_range[MAX_RANGES];
     uint64_t in_range_since[MAX_RANGES];
-    uint64_t padding[4];
+    struct passages passages;
+    struct passage now;
 } __attribute__((aligned(64)));
 
 struct range {
@@ -58,8 +91,8 @@ struct range {
 
 static struct head *head;
 static struct block *blocks;
-static struct range counted[MAX_RANGES], arming[MAX_RANGES];
-static size_t counted_count, arming_count;
+static struct range counted[MAX_RANGES], arming[MAX_RANGES], apart[MAX_RANGES];
+static size_t counted_count, arming_count, apart_count;
 static uint64_t ram_start, ram_bytes;
 static uintptr_t ram_base; /* 0 until found; several threads may look for it at once and find the same */
 static bool exact;
@@ -110,24 +143,127 @@ static inline void count(struct block *block, uint64_t instructions) {
         block->all_since += instructions;
 }
 
-/* Entering a block: `data` holds how many of its instructions are not counted one by one, and bit 32 if it arms. */
+static inline void keep_most(uint64_t *most, uint64_t value) {
+    if (value > *most)
+        *most = value;
+}
+
+static inline void keep_least(uint64_t *least, uint64_t value) {
+    if (*least == 0 || value < *least)
+        *least = value;
+}
+
+/* The passage under way is over and `guest` goes on, or nobody (0). */
+static void end_passage(struct block *block, uint64_t guest) {
+    struct passage *now = &block->now;
+    struct passages *all = &block->passages;
+    if (now->instructions != 0 && block->armed) {
+        all->count++;
+        if (now->instructions > all->longest) {
+            all->longest = now->instructions;
+            all->longest_start = now->start;
+        }
+        keep_most(&all->longest_apart, now->apart);
+        uint64_t ours = now->instructions - now->apart;
+        if (guest != 0 && guest == now->guest && now->acknowledged)
+            keep_most(&all->longest_interrupt, ours);
+        if (guest != 0 && now->guest != 0 && guest != now->guest && (now->acknowledged || now->slept)) {
+            uint64_t enter = now->clock == 0 ? ours : now->clock;
+            all->switches++;
+            keep_most(&all->longest_switch, ours);
+            keep_least(&all->shortest_enter, enter);
+            keep_most(&all->longest_enter, enter);
+            keep_least(&all->shortest_leave, ours - enter);
+            keep_most(&all->longest_leave, ours - enter);
+        }
+    }
+    now->instructions = now->apart = now->clock = now->left = now->acknowledged = 0;
+}
+
+#define GUEST_MASK 0xffu
+#define ENDS_WITH_WFI 0x100u
+
+/* A guest executes. */
+static inline void guest_runs(struct block *block, uint64_t guest) {
+    if (block->now.instructions != 0)
+        end_passage(block, guest & GUEST_MASK);
+    block->now.guest = guest & GUEST_MASK;
+    block->now.slept = guest & ENDS_WITH_WFI;
+}
+
+/* Entering a block: `data` holds how many of its instructions are not counted one by one, and above bit 32 the arming range
+ * they are in, plus one. */
 static void on_block(unsigned int core, void *data) {
-    uint64_t word = (uint64_t)(uintptr_t)data;
-    if (word >> 32)
+    uint64_t word = (uint64_t)(uintptr_t)data, guest = word >> 32;
+    if (guest != 0) {
+        guest_runs(&blocks[core], guest);
         blocks[core].armed = 1;
+    }
     count(&blocks[core], word & 0xffffffff);
 }
 
-/* Beginning an instruction that is counted one by one: `data` holds its range. */
+/* Beginning an instruction that is counted one by one: `data` holds its range, what it does, and its place in RAM. */
+#define READS_CLOCK 0x100u
+#define LEAVES 0x200u
+#define LOOKS 0x400u
+#define APART 0x800u
+#define IN_GUEST 0x1000u
+#define ACKNOWLEDGES 0x2000u
+#define PLACE_SHIFT 16 /* above all of these */
+
 static void on_instruction(unsigned int core, void *data) {
-    size_t index = (size_t)(uintptr_t)data;
+    uint64_t word = (uint64_t)(uintptr_t)data;
+    size_t index = word & 0xff;
     struct block *block = &blocks[core];
+    struct passage *now = &block->now;
     count(block, 1);
-    if (index < MAX_RANGES) {
-        block->in_range[index]++;
-        if (block->armed)
-            block->in_range_since[index]++;
+    if (index >= MAX_RANGES)
+        return;
+    block->in_range[index]++;
+    if (block->armed)
+        block->in_range_since[index]++;
+    if (word & IN_GUEST)
+        return;
+    if (now->left) { /* taken again before the guest began an instruction: who it was is not known */
+        end_passage(block, 0);
+        now->guest = 0;
     }
+    if (now->instructions++ == 0)
+        now->start = ram_start + (word >> PLACE_SHIFT);
+    if (word & APART)
+        now->apart++;
+    if ((word & READS_CLOCK) && now->clock == 0)
+        now->clock = now->instructions - now->apart;
+    if (word & ACKNOWLEDGES)
+        now->acknowledged = 1;
+    if (word & LEAVES)
+        now->left = 1;
+    if (word & LOOKS) {
+        end_passage(block, 0);
+        now->guest = 0;
+    }
+}
+
+#define CODE_WFI 0xd503207fu
+
+static uint32_t code_of(const struct qemu_plugin_insn *instruction) {
+    uint32_t code;
+    memcpy(&code, qemu_plugin_insn_data(instruction), sizeof code);
+    return code;
+}
+
+/* What an instruction of a counted range means for a passage. */
+static uint64_t meaning(const struct qemu_plugin_insn *instruction) {
+    uint32_t code = code_of(instruction);
+    if (code == 0xd69f03e0) /* ERET */
+        return LEAVES;
+    if (code == CODE_WFI || (code & ~0x1fu) == 0xd538c100) /* WFI; MRS Xt, ISR_EL1 */
+        return LOOKS;
+    if ((code & ~0x1fu) == 0xd53be020 || (code & ~0x1fu) == 0xd53be040) /* MRS Xt, CNTPCT_EL0 or CNTVCT_EL0 */
+        return READS_CLOCK;
+    if ((code & ~0x1fu) == 0xd538cc00) /* MRS Xt, ICC_IAR1_EL1 */
+        return ACKNOWLEDGES;
+    return 0;
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
@@ -138,11 +274,19 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, index);
         uint64_t address = physical(instruction);
         size_t range = range_of(counted, counted_count, address);
-        if (range_of(arming, arming_count, address) != NO_RANGE)
-            arms = 1;
+        size_t guest = range_of(arming, arming_count, address);
+        if (guest != NO_RANGE)
+            arms = (guest + 1) | (code_of(instruction) == CODE_WFI ? ENDS_WITH_WFI : 0);
+        uint64_t word = range;
+        if (range != NO_RANGE)
+            word |= meaning(instruction) | (address - ram_start) << PLACE_SHIFT;
+        if (guest != NO_RANGE)
+            word |= IN_GUEST;
+        if (range != NO_RANGE && range_of(apart, apart_count, address) != NO_RANGE)
+            word |= APART;
         if (exact || range != NO_RANGE)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
-                                                   (void *)(uintptr_t)range);
+                                                   (void *)(uintptr_t)word);
         else
             together++;
     }
@@ -208,6 +352,9 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
                 return refuse("not a range, or too many", argv[index]);
         } else if ((value = value_of(argv[index], "after")) != NULL) {
             if (!add_range(arming, &arming_count, value))
+                return refuse("not a range, or too many", argv[index]);
+        } else if ((value = value_of(argv[index], "apart")) != NULL) {
+            if (!add_range(apart, &apart_count, value))
                 return refuse("not a range, or too many", argv[index]);
         } else
             return refuse("unknown argument", argv[index]);

@@ -277,19 +277,17 @@ fn judge_worst(findings: &mut Findings, setting: &Setting, ours: &Summary) {
     let label = setting.label();
     match (setting.policy, setting.half) {
         (Policy::ResetExtend, None) => {
-            findings.claim(worst <= slack, format!("{label}: worst {worst:.2} ms, bound {slack:.2} ms"));
+            findings.at_most(format!("{label}: worst"), "ms", worst, slack);
         }
         (Policy::None, _) => {
             let reaches = worst >= away - 1.0;
-            findings.claim(
-                worst <= away + 2.0 * slack && reaches,
-                format!("{label}: worst {worst:.2} ms, between {:.2} and {:.2} ms", away - 1.0, away + 2.0 * slack),
-            );
+            findings.claim(reaches, format!("{label}: worst {worst:.2} ms, at least {:.2} ms", away - 1.0));
+            findings.at_most(format!("{label}: worst"), "ms", worst, away + 2.0 * slack);
         }
         _ => {
             let block = setting.longest_block() as f64 * quantum;
             let bound = away.max(block) + 2.0 * slack;
-            findings.claim(worst <= bound, format!("{label}: worst {worst:.2} ms, bound (N-1) Q + h = {bound:.2} ms"));
+            findings.at_most(format!("{label}: worst, (N-1) Q + h"), "ms", worst, bound);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! exceed. All of it is written to `target/bench/NAME.json` with the series behind the figures, from which `bulkhead report`
 //! draws its plots. The short form, for `./x test`, takes fewer samples and allows for their number.
 
+mod bound;
 mod guests;
 mod mips;
 mod quest;
@@ -14,6 +15,7 @@ mod text;
 
 use crate::Failure;
 use crate::lab::Lab;
+pub use bound::{Bound, median_tightness};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -112,6 +114,8 @@ pub struct Findings {
     pub cells: Vec<Cell>,
     /// What decides, besides the cells.
     pub claims: Vec<Claim>,
+    /// Worst cases beside their bounds, which decide as well.
+    pub bounds: Vec<Bound>,
     /// Plots.
     pub series: Vec<Series>,
     /// What belongs beside the numbers.
@@ -124,10 +128,18 @@ impl Findings {
         self.claims.push(Claim { text: text.into(), holds });
     }
 
-    /// States whether every claim holds and every judged cell is close to its model.
+    /// Cells, claims and bounds that do not hold.
+    #[must_use]
+    pub fn misses(&self) -> usize {
+        self.cells.iter().filter(|cell| !cell.holds()).count()
+            + self.claims.iter().filter(|claim| !claim.holds).count()
+            + self.bounds.iter().filter(|bound| !bound.holds()).count()
+    }
+
+    /// States whether every claim and bound holds and every judged cell is close to its model.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.cells.iter().all(Cell::holds) && self.claims.iter().all(|claim| claim.holds)
+        self.misses() == 0
     }
 }
 
@@ -232,6 +244,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
+/// What the median tightness of all bounds must reach.
+pub const LEAST_TIGHTNESS: f64 = 0.6;
+
 /// An experiment that was run.
 #[derive(Clone, Debug)]
 pub struct Done {
@@ -280,12 +295,25 @@ impl Done {
             "error": self.findings.as_ref().err().map(|failure| failure.message.clone()),
             "cells": findings.cells.iter().map(cell_json).collect::<Vec<_>>(),
             "claims": findings.claims.iter().map(|claim| json!({ "text": claim.text, "holds": claim.holds })).collect::<Vec<_>>(),
+            "bounds": findings.bounds.iter().map(bound_json).collect::<Vec<_>>(),
             "series": findings.series.iter().map(|series| json!({
                 "name": series.name, "x": series.x, "y": series.y, "points": series.points,
             })).collect::<Vec<_>>(),
             "notes": findings.notes,
         })
     }
+}
+
+fn bound_json(bound: &Bound) -> Value {
+    json!({
+        "label": bound.label,
+        "unit": bound.unit,
+        "measured": bound.measured,
+        "bound": bound.bound,
+        "is_least": bound.is_least,
+        "tightness": bound.tightness(),
+        "holds": bound.holds(),
+    })
 }
 
 fn cell_json(cell: &Cell) -> Value {
@@ -364,7 +392,7 @@ mod tests {
     fn names_are_unique_and_no_names_of_rows() {
         for experiment in EXPERIMENTS {
             assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
-            assert!(crate::rows::ROWS.iter().all(|row| row.name != experiment.name && row.group() != experiment.name));
+            assert!(crate::rows::all().all(|row| row.name != experiment.name && row.group() != experiment.name));
         }
     }
 }

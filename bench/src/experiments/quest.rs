@@ -64,6 +64,7 @@ pub(super) fn figure_4(lab: &Lab, _length: Length) -> Result<Findings, Failure> 
         let points = runs.iter().flat_map(|(from, to)| [(*from, 0.0), (*from, 1.0), (*to, 1.0), (*to, 0.0)]).collect();
         findings.series.push(Series { name: name.to_owned(), x: "time, ms", y: "runs", points });
     }
+    super::bound::servers(&mut findings, "", &machine, &lab.system(variant)?)?;
     findings.notes.push(
         "the figure's caption gives budgets and periods only; the model is the published rules, tick by tick"
             .to_owned(),
@@ -138,104 +139,69 @@ fn least_supply(absences: &[(u64, u64)], start: u64, end: u64, window: u64) -> u
 /// Windows in which supply is compared with its bound, in milliseconds.
 const WINDOWS_MS: &[u64] = &[50, 100, 150, 200, 300, 500, 1000];
 
+/// The hog, and in its place a guest that wakes again when it has just slept: as often as its budget allows.
+const ATTACKERS: [(&str, &str); 2] = [
+    ("a hog", "role=hog log=0"),
+    (
+        "a guest that wakes and sleeps",
+        "role=wire requests=100000000 spacing_us=20 handler_ns=0 closed=1 background=sleep",
+    ),
+];
+
 /// QV-22, QV-39, MZ-26, SG-48: supply of the victim, and what each attacker got.
 pub(super) fn isolation(lab: &Lab, length: Length) -> Result<Findings, Failure> {
     const START_NS: u64 = 2_000_000_000;
     let end_us = length.choose(8_000_000_u64, 122_000_000);
     let end = format!("end_us={end_us}");
-    let variant = Variant { name: "experiments/isolation-of-time", changes: &[("end_us=5000000", &end)] };
-    let system = lab.system(variant)?;
-    let bounds = bulkhead_timing::bounds(&system);
-    let number = system.partitions.iter().position(|partition| partition.name == "victim").unwrap_or(0);
-    let bound = bounds.cores.iter().flat_map(|core| &core.vcpus).find(|vcpu| vcpu.vcpu.partition == number);
-    let bound = bound.ok_or_else(|| Failure::wrong("the analysis knows no victim".to_owned()))?;
-    let machine = lab.run(variant, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
-    let absences = absences(&machine, "victim")?;
     let mut findings = Findings::default();
-    let (from, to) = (START_NS, end_us * 1000);
+    for (what, role) in ATTACKERS {
+        let changes = [("end_us=5000000", end.as_str()), ("role=hog log=0", role)];
+        let variant = Variant { name: "experiments/isolation-of-time", changes: &changes };
+        let system = lab.system(variant)?;
+        let bounds = bulkhead_timing::bounds(&system);
+        let number = system.partitions.iter().position(|partition| partition.name == "victim").unwrap_or(0);
+        let bound = bounds.cores.iter().flat_map(|core| &core.vcpus).find(|vcpu| vcpu.vcpu.partition == number);
+        let bound = bound.ok_or_else(|| Failure::wrong("the analysis knows no victim".to_owned()))?;
+        findings.claim(
+            bound.supply_ppm > 0,
+            format!("{what}: the analysis promises the victim {:.2} % of the core", bound.supply_ppm as f64 / 1e4),
+        );
+        let machine = lab.run(variant, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+        let absences = absences(&machine, "victim")?;
+        supplies(&mut findings, what, bound, &absences, (START_NS, end_us * 1000));
+        super::bound::servers(&mut findings, &format!("{what}: "), &machine, &system)?;
+        let count = |key| printed(&machine, "ringer", "storm rings", key);
+        findings.notes.push(format!(
+            "{what}: {} doorbells rung, {} of them let through",
+            count("rings")?,
+            count("sent")?
+        ));
+    }
+    Ok(findings)
+}
+
+/// The least that a victim got in windows of each length, beside its bound.
+fn supplies(
+    findings: &mut Findings,
+    what: &str,
+    bound: &bulkhead_timing::bounds::VcpuBound,
+    absences: &[(u64, u64)],
+    (from, to): (u64, u64),
+) {
     let mut points = (Vec::new(), Vec::new());
     for window_ms in WINDOWS_MS {
-        let ours = least_supply(&absences, from, to, window_ms * 1_000_000) as f64 / MS;
+        let ours = least_supply(absences, from, to, window_ms * 1_000_000) as f64 / MS;
         let least = bound.supplied_ns(window_ms * 1_000_000) as f64 / MS;
-        findings.cells.push(Cell {
-            label: format!("least supply in any {window_ms} ms"),
-            unit: "ms",
-            model: Some(least),
-            ours: Some(ours),
-            ..Cell::default()
-        });
         if least > 0.0 {
-            let text = format!(
-                "the victim gets {ours:.2} ms in every {window_ms} ms, bound {least:.2} ms, tightness {:.2}",
-                least / ours.max(least)
-            );
-            findings.claim(ours >= least, text);
+            findings.at_least(format!("{what}: the victim's supply in any {window_ms} ms"), "ms", ours, least);
         }
         points.0.push((*window_ms as f64, ours));
         points.1.push((*window_ms as f64, least));
     }
-    findings.series.push(Series {
-        name: "measured".to_owned(),
-        x: "window, ms",
-        y: "least supply, ms",
-        points: points.0,
-    });
-    findings.series.push(Series { name: "bound".to_owned(), x: "window, ms", y: "least supply, ms", points: points.1 });
-    let longest = absences.iter().map(|(left, back)| back - left).max().unwrap_or(0) as f64 / MS;
-    findings.claim(
-        bound.supply_ppm > 0,
-        format!("the analysis promises the victim {:.2} % of the core", bound.supply_ppm as f64 / 1e4),
-    );
-    if let Some(blackout) = bound.longest_wait_ns() {
-        let blackout = blackout as f64 / MS;
-        findings.claim(
-            longest <= blackout,
-            format!(
-                "the victim is away for {longest:.2} ms at most, bound {blackout:.2} ms, tightness {:.2}",
-                longest / blackout
-            ),
-        );
+    for (name, points) in [("measured", points.0), ("bound", points.1)] {
+        let name = format!("{what}: {name}");
+        findings.series.push(Series { name, x: "window, ms", y: "least supply, ms", points });
     }
-    shares(&mut findings, &machine, &system, &bounds)?;
-    let rings = printed(&machine, "ringer", "storm rings", "rings")?;
-    findings.notes.push(format!(
-        "{rings} doorbells rung, {} of them let through",
-        printed(&machine, "ringer", "storm rings", "sent")?
-    ));
-    Ok(findings)
-}
-
-/// No budget is exceeded: what each server used over the whole run is at most its budget per period and one budget.
-fn shares(
-    findings: &mut Findings,
-    machine: &Machine,
-    system: &bulkhead_plan::model::System,
-    bounds: &bulkhead_timing::Bounds,
-) -> Result<(), Failure> {
-    let usage = machine.observer().and_then(|observer| observer.usage(0));
-    let usage = usage.ok_or_else(|| Failure::wrong("core 0 has no page of usage".to_owned()))?;
-    let elapsed_ns = usage.time_ticks * TICK_NS;
-    for server in bounds.cores.iter().flat_map(|core| &core.servers) {
-        let (Some((budget, period)), Some(used)) = (server.budget_and_period_ns, usage.servers.get(server.number))
-        else {
-            continue;
-        };
-        let used_ns = used.budgeted_ticks * TICK_NS;
-        // An eligible-dated server may have spent two budgets within the last period, and lateness is repaid in the next one.
-        let most = (elapsed_ns / period + 2) * budget;
-        let name = system.partitions.get(server.reference.partition).map_or("", |partition| &partition.name);
-        findings.claim(
-            used_ns <= most,
-            format!(
-                "{name}, priority {}: used {:.1} ms of at most {:.1} ms in {:.1} s",
-                server.priority,
-                used_ns as f64 / MS,
-                most as f64 / MS,
-                elapsed_ns as f64 / 1e9
-            ),
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]

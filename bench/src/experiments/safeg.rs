@@ -136,12 +136,20 @@ fn start(lab: &Lab, changes: &[(&str, &str)]) -> Result<Machine, Failure> {
     lab.run(Variant { name: NAME, changes }, |options| options.icount_shift = Some(ONE_TICK_SHIFT))
 }
 
-fn run(lab: &Lab, approach: Approach, pattern: &Pattern, seconds: u64) -> Result<Run, Failure> {
+fn run(
+    lab: &Lab,
+    approach: Approach,
+    pattern: &Pattern,
+    seconds: u64,
+    findings: &mut Findings,
+) -> Result<Run, Failure> {
     let end = format!("end_us={}", seconds * 1_000_000);
     let mut changes = approach.changes();
     changes.push(("end_us=60000000", &end));
     changes.push(("spacing_us=50000 dither_us=0", pattern.arguments));
     let machine = start(lab, &changes)?;
+    let system = lab.system(Variant { name: NAME, changes: &changes })?;
+    super::bound::servers(findings, &format!("{}, {}: ", approach.label(), pattern.label), &machine, &system)?;
     let ours = served(&machine, "gpos")?;
     let core = model_core(approach.servers(grid_ns(&machine)?), 16_000, false);
     let model = replay(&core, &ours);
@@ -189,7 +197,7 @@ pub(super) fn itask(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         }
         let mut idle_mean = 0.0;
         for approach in Approach::ALL {
-            let found = run(lab, approach, pattern, seconds)?;
+            let found = run(lab, approach, pattern, seconds, &mut findings)?;
             let label = format!("{}, {}", approach.label(), pattern.label);
             let published = pattern.closed.then_some(match approach {
                 Approach::Idle => PUBLISHED_IDLE_MS,
@@ -232,20 +240,12 @@ fn judge_bounds(findings: &mut Findings, approach: Approach, label: &str, found:
         Approach::Top | Approach::Voluntary => 28.0,
         Approach::Between => 38.0,
     } + 1.0;
-    let worst = found.ours.maximum;
-    findings.claim(
-        worst <= bound,
-        format!("{label}: worst {worst:.2} ms, bound {bound:.0} ms, tightness {:.2}", worst / bound),
-    );
+    findings.at_most(format!("{label}: delay"), "ms", found.ours.maximum, bound);
     let bounds = if approach == Approach::Idle { [10.0, 130.0] } else { [14.0, 142.0] };
-    let within = found.responses_ms.iter().zip(bounds).all(|(response, bound)| *response <= bound + 0.5);
-    findings.claim(
-        within && found.missed == 0,
-        format!(
-            "{label}: responses of the tasks {:.2} and {:.2} ms, bounds {} and {} ms, {} missed",
-            found.responses_ms[0], found.responses_ms[1], bounds[0], bounds[1], found.missed
-        ),
-    );
+    for (number, (response, bound)) in found.responses_ms.iter().zip(bounds).enumerate() {
+        findings.at_most(format!("{label}: response of task {}", number + 1), "ms", *response, bound + 0.5);
+    }
+    findings.claim(found.missed == 0, format!("{label}: {} missed", found.missed));
 }
 
 fn judge_ratio(findings: &mut Findings, label: &str, idle: f64, mean: f64, wanted: f64) {
@@ -333,10 +333,7 @@ pub(super) fn linux(lab: &Lab, length: Length) -> Result<Findings, Failure> {
                 ..Cell::default()
             });
         }
-        findings.claim(
-            worst <= bound + KERNEL_MS + PATHS_MS,
-            format!("{label}: worst {worst:.2} ms, bound {bound:.0} ms, tightness {:.2}", worst / bound),
-        );
+        findings.at_most(format!("{label}: lateness"), "ms", worst, bound + KERNEL_MS + PATHS_MS);
         if line.is_empty() {
             idle_mean = mean;
         } else {
@@ -354,10 +351,7 @@ fn share(lab: &Lab, findings: &mut Findings, end: &str) -> Result<(), Failure> {
         changes.extend([(WIRE, "role=hog"), ("end_us=60000000", end)]);
         let machine = start(lab, &changes)?;
         let longest = (printed(&machine, "gpos", "hog ", "longest")? * TICK_NS) as f64 / 1e6;
-        findings.claim(
-            longest <= bound + 0.3,
-            format!("{label}: a guest that computes is away for {longest:.2} ms at most, bound {bound:.0} ms, tightness {:.2}", longest / bound),
-        );
+        findings.at_most(format!("{label}: absence of a guest that computes"), "ms", longest, bound + 0.3);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Experiments as text.
 
-use super::{Cell, Done};
+use super::{Cell, Done, median_tightness};
 use std::fmt::Write;
 
 /// Writing to a string cannot fail.
@@ -59,6 +59,12 @@ pub(super) fn text(done: &Done, with_runs: bool) -> String {
             }
             for claim in &findings.claims {
                 line!(out, "  {} {}", if claim.holds { "holds  " } else { "BROKEN " }, claim.text);
+            }
+            for bound in &findings.bounds {
+                line!(out, "  {} {}", if bound.holds() { "bounded" } else { "BROKEN " }, bound.text());
+            }
+            if let Some(median) = median_tightness(findings.bounds.iter()) {
+                line!(out, "  median tightness {median:.2} of {} bounds", findings.bounds.len());
             }
             for note in &findings.notes {
                 line!(out, "  note    {note}");

@@ -5,8 +5,10 @@ use crate::contention::{self, Obstacle};
 use crate::core_model::{CoreModel, Gate, Pibs, Rule, Server};
 use crate::envelope::Envelope;
 use crate::interrupt::{Delivery, HandlerServer};
+use crate::overhead::{Costs, Overhead};
+use crate::preemption;
 use crate::response::Contention;
-use crate::supply::Supply;
+use crate::supply::{MAX_WINDOW_TICKS, Supply};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -56,7 +58,7 @@ pub enum Verdict {
 pub struct ServerBounds {
     /// The verdict.
     pub verdict: Verdict,
-    /// Least that its owner gets through it when it always wants it.
+    /// Least that its owner is charged through it when it always wants it.
     pub supply: Supply,
     /// The same for an owner that sleeps between its jobs. Each sleep splits the budget of a sporadic server, and with too few
     /// chunks for the pieces the last one is delayed again and again.
@@ -86,14 +88,16 @@ impl ServerBounds {
 pub struct VcpuBounds {
     /// The vCPU, as numbered in the model.
     pub vcpu: usize,
-    /// What its servers give together when it always wants to run.
+    /// What its guest executes when it always wants to run: what its servers give together, less what the monitor takes.
     pub supply: Supply,
     /// The same when it sleeps between its jobs.
     pub sleeper_supply: Supply,
-    /// Longest time that it is ready and does not run: the bound for any wait, also right after a wake-up with all budgets
-    /// used up.
+    /// What the monitor takes.
+    pub overhead: Overhead,
+    /// Longest time that it is ready and not chosen: the bound for any wait, also right after a wake-up with all budgets
+    /// used up. Its first instruction is a switch later.
     pub blackout_ticks: Option<u64>,
-    /// Longest time from a wake-up to its first instruction while one of its budgets is in hand.
+    /// Longest time from a wake-up until it is chosen while one of its budgets is in hand.
     pub conforming_wait_ticks: Option<u64>,
     /// The same with every budget just used up. A polling server forgets its budget when its guest sleeps, so that this can
     /// be longer than the blackout.
@@ -254,12 +258,11 @@ fn supplies(
     let Some((certain_ticks, period_ticks)) = certain(server) else {
         return nothing;
     };
-    let usable = |ticks: u64| ticks.saturating_sub(server.overhead_ticks);
-    let explicit = Supply::Explicit { budget_ticks: usable(certain_ticks), period_ticks, response_ticks };
+    let explicit = Supply::Explicit { budget_ticks: certain_ticks, period_ticks, response_ticks };
     let dispatched = |late_ticks: u64, split: bool| Supply::Dispatched {
-        budget_ticks: usable(certain_ticks),
+        budget_ticks: certain_ticks,
         period_ticks,
-        jitter_ticks: late_ticks.saturating_sub(usable(certain_ticks)),
+        jitter_ticks: late_ticks.saturating_sub(certain_ticks),
         split,
     };
     // The opening of a window counts as a wake-up, which dates the budget anew.
@@ -269,7 +272,7 @@ fn supplies(
         Rule::Unlimited | Rule::Promised(_) => nothing,
         Rule::Sporadic { dispatch_anchor, minimum_ticks, chunks, .. } => {
             let split = dispatched(response_ticks, true);
-            if let Some(supply) = once_in_a_frame(server, contention, usable(certain_ticks)) {
+            if let Some(supply) = once_in_a_frame(server, contention, certain_ticks) {
                 return (supply, dispatched(response_ticks, true));
             }
             let enough = u64::from(chunks.saturating_sub(1)).saturating_mul(*minimum_ticks) >= certain_ticks;
@@ -389,7 +392,7 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuB
     let supply = together(steady().map(|(_, bounds)| &bounds.supply));
     let sleeper_supply = together(steady().map(|(_, bounds)| &bounds.sleeper_supply));
     let first_tick = |bounds: &ServerBounds| {
-        let response = bounds.contention.as_ref()?.response(1, crate::supply::MAX_WINDOW_TICKS)?;
+        let response = bounds.contention.as_ref()?.response(1, MAX_WINDOW_TICKS)?;
         Some(response.saturating_sub(1))
     };
     let drained = |(server, bounds): (&Server, &ServerBounds)| match &server.rule {
@@ -398,11 +401,18 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuB
         Rule::Polling { period_ticks, .. } => Some(first_tick(bounds)?.saturating_add(*period_ticks)),
         _ => bounds.sleeper_supply.blackout(),
     };
+    let overhead = preemption::of_vcpu(model, bounds, vcpu);
+    let net = |charged: &Supply| match charged {
+        Supply::Nothing => Supply::Nothing,
+        _ if model.costs == Costs::default() => charged.clone(),
+        _ => Supply::Net { charged: Box::new(charged.clone()), overhead: Box::new(overhead.clone()) },
+    };
     VcpuBounds {
         vcpu,
         blackout_ticks: supply.blackout(),
-        supply,
-        sleeper_supply,
+        supply: net(&supply),
+        sleeper_supply: net(&sleeper_supply),
+        overhead: overhead.clone(),
         conforming_wait_ticks: steady().filter_map(|(_, bounds)| first_tick(bounds)).min(),
         drained_wait_ticks: steady().filter_map(drained).min(),
     }
@@ -430,11 +440,20 @@ pub fn delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_tic
         .iter()
         .enumerate()
         .filter(|(_, server)| server.vcpu == vcpu && matches!(server.gate, Gate::Always | Gate::Interrupt));
-    let each = mine.filter_map(|(number, _)| handler_server(model, bounds, number));
+    let each = mine.filter_map(|(number, server)| Some((handler_server(model, bounds, number)?, server)));
     let mut best = Delivery::default();
-    for one in each.map(|server| server.delivery(handler_ticks)) {
-        best.conforming_ticks = least_of(best.conforming_ticks, one.conforming_ticks);
-        best.drained_ticks = least_of(best.drained_ticks, one.drained_ticks);
+    for (handler, server) in each {
+        let overhead = preemption::at_priority(model, &bounds.servers, vcpu, server.lowest_priority());
+        // Returns of its own budget are counted here: none while it is in hand, and one for each piece of a further budget.
+        let overhead = overhead.in_hand();
+        let within = |drained: u64, of: fn(Delivery) -> Option<u64>| {
+            overhead.least_window(handler_ticks, MAX_WINDOW_TICKS, |amount| {
+                let returns = handler.returns(amount).saturating_add(drained);
+                of(handler.delivery(amount.saturating_add(returns.saturating_mul(overhead.of_return()))))
+            })
+        };
+        best.conforming_ticks = least_of(best.conforming_ticks, within(0, |delivery| delivery.conforming_ticks));
+        best.drained_ticks = least_of(best.drained_ticks, within(1, |delivery| delivery.drained_ticks));
     }
     if let Some(supplied) = bounds.vcpu(vcpu).and_then(|vcpu| vcpu.sleeper_supply.least_window(handler_ticks)) {
         best.conforming_ticks = least_of(best.conforming_ticks, Some(supplied));
@@ -453,9 +472,13 @@ fn least_of(left: Option<u64>, right: Option<u64>) -> Option<u64> {
 /// Delivery of an interrupt with the route `defer`: its owner runs anyway or the core has nothing better to do, so the
 /// bound is that of work less important than everything else on the core.
 #[must_use]
-pub fn deferred_delivery(model: &CoreModel, vcpu: usize, handler_ticks: u64) -> Delivery {
-    match contention::below_everything(model, vcpu) {
-        Ok(others) => crate::interrupt::when_idle(&others, handler_ticks),
-        Err(_) => Delivery::default(),
-    }
+pub fn deferred_delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_ticks: u64) -> Delivery {
+    let Ok(others) = contention::below_everything(model, vcpu) else {
+        return Delivery::default();
+    };
+    let overhead = preemption::at_priority(model, &bounds.servers, vcpu, u8::MAX);
+    let window = overhead.least_window(handler_ticks, MAX_WINDOW_TICKS, |amount| {
+        crate::interrupt::when_idle(&others, amount).conforming_ticks
+    });
+    Delivery { conforming_ticks: window, drained_ticks: window }
 }

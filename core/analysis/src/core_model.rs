@@ -5,6 +5,7 @@
 
 use crate::demand::Demand;
 use crate::guest::Task;
+use crate::overhead::{Costs, Habits};
 use crate::table::Window;
 use alloc::vec::Vec;
 
@@ -23,6 +24,10 @@ pub struct CoreModel {
     pub blocking_ticks: u64,
     /// How late the end of a budget, a quantum or a window is noticed.
     pub lateness_ticks: u64,
+    /// What the monitor takes from whoever runs.
+    pub costs: Costs,
+    /// What is known of each vCPU, by its number; of those that are missing: nothing, and no interrupts.
+    pub habits: Vec<Habits>,
 }
 
 /// Windows of a cyclic core.
@@ -51,7 +56,7 @@ pub struct Server {
     pub payer: Option<usize>,
     /// Priority at which it goes on when the budget is used up.
     pub background: Option<u8>,
-    /// What of each budget is spent on switching: the side that pre-empts pays both switches.
+    /// What of each budget a job spends on switching: to it and back.
     pub overhead_ticks: u64,
 }
 

@@ -31,16 +31,28 @@ pub struct HandlerServer {
 }
 
 impl HandlerServer {
+    /// How often the budget comes back while a handler of `handler_ticks` runs that begins with it in hand.
+    pub(crate) fn returns(&self, handler_ticks: u64) -> u64 {
+        let further = divide_up(handler_ticks.max(1), self.budget_ticks).saturating_sub(1);
+        let pieces = if self.in_pieces(handler_ticks) { self.chunks.unwrap_or(1) } else { 1 };
+        further.saturating_mul(pieces)
+    }
+
+    /// The budget may come back in pieces. With fewer chunks than runs, the last piece is delayed to join another, and what
+    /// needs it waits a cycle more.
+    fn in_pieces(&self, handler_ticks: u64) -> bool {
+        let enough = self
+            .chunks
+            .is_none_or(|chunks| chunks.saturating_sub(1).saturating_mul(handler_ticks.max(1)) >= self.budget_ticks);
+        (self.split && handler_ticks > 1) || !enough
+    }
+
     /// Bounds for a handler of `handler_ticks`. One that needs several budgets waits for each further one.
     #[must_use]
     pub fn delivery(&self, handler_ticks: u64) -> Delivery {
         let further = divide_up(handler_ticks.max(1), self.budget_ticks).saturating_sub(1);
         let last = handler_ticks.saturating_sub(further.saturating_mul(self.budget_ticks));
-        // With fewer chunks than runs, the last piece is delayed to join another, and what needs it waits a cycle more.
-        let enough = self
-            .chunks
-            .is_none_or(|chunks| chunks.saturating_sub(1).saturating_mul(handler_ticks.max(1)) >= self.budget_ticks);
-        let in_pieces = (self.split && handler_ticks > 1) || !enough;
+        let in_pieces = self.in_pieces(handler_ticks);
         let round = self.return_ticks.saturating_mul(if in_pieces { 2 } else { 1 });
         let later = further.saturating_mul(round);
         let response = self.contention.response(last, MAX_WINDOW_TICKS);

@@ -1,6 +1,7 @@
 //! Least service in any window of a length, to somebody who always wants it (`real-time.md` 4.3).
 
 use crate::arithmetic::{divide_down, least, remainder};
+use crate::overhead::Overhead;
 use crate::response::Contention;
 use crate::table::Table;
 use alloc::boxed::Box;
@@ -47,6 +48,13 @@ pub enum Supply {
     Rest(Box<Contention>),
     /// Several at once: servers of one vCPU.
     Sum(Vec<Supply>),
+    /// What of a supply in charged time the guest executes.
+    Net {
+        /// The supply.
+        charged: Box<Supply>,
+        /// What the monitor takes.
+        overhead: Box<Overhead>,
+    },
 }
 
 impl Supply {
@@ -78,6 +86,11 @@ impl Supply {
             }
             Self::Table(table) => table.supply(window_ticks),
             Self::Rest(contention) => rest(contention, window_ticks),
+            Self::Net { charged, overhead } => {
+                let too_much = |amount: u64| net(charged, overhead, amount, window_ticks).is_none();
+                let most = charged.in_window(window_ticks);
+                least(most.saturating_add(1), too_much).map_or(most, |amount| amount.saturating_sub(1))
+            }
             Self::Sum(parts) => parts.iter().fold(0, |sum, part| sum.saturating_add(part.in_window(window_ticks))),
         }
     }
@@ -91,6 +104,7 @@ impl Supply {
             Self::Nothing => None,
             Self::Rest(contention) => contention.response(amount_ticks, MAX_WINDOW_TICKS),
             Self::Table(table) => table.least_window(amount_ticks),
+            Self::Net { charged, overhead } => net(charged, overhead, amount_ticks, MAX_WINDOW_TICKS),
             _ => least(MAX_WINDOW_TICKS, |window_ticks| self.in_window(window_ticks) >= amount_ticks),
         }
     }
@@ -100,6 +114,11 @@ impl Supply {
     pub fn blackout(&self) -> Option<u64> {
         self.least_window(1).map(|window_ticks| window_ticks.saturating_sub(1))
     }
+}
+
+/// The least window in which a guest executes so much.
+fn net(charged: &Supply, overhead: &Overhead, amount_ticks: u64, limit_ticks: u64) -> Option<u64> {
+    overhead.least_window(amount_ticks, limit_ticks, |amount| charged.least_window(amount))
 }
 
 /// The budget right at the start of one period and as late as it may be in the next.

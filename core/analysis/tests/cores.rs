@@ -81,7 +81,7 @@ fn safeg_01_idle_approach_and_itask() {
     let idle = core(vec![rtos(0, 10), rtos(1, 20), background.clone()]);
     let bounds = CoreBounds::of(&idle);
     assert_eq!(bounds.vcpu(1).and_then(|vcpu| vcpu.blackout_ticks), Some(130), "the idle approach");
-    assert_eq!(deferred_delivery(&idle, 1, 1).conforming_ticks, Some(131));
+    assert_eq!(deferred_delivery(&idle, &CoreBounds::of(&idle), 1, 1).conforming_ticks, Some(131));
 
     // The first tick of a handler: the budget was just used up. A bound for the wait is one less than that for a tick.
     let drained = |priority: u8| {

@@ -110,6 +110,14 @@ pub fn load_text(path: &Path, text: &str, options: &Options) -> Result<Loaded, R
     resolve_text(path, text, options, true)
 }
 
+/// As [`load_text`], without the checks that other crates installed: for a benchmark, from whose measurements these checks are made.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text_unchecked(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
+    resolve_text(path, text, options, false)
+}
+
 fn resolve_text(path: &Path, text: &str, options: &Options, with_checks: bool) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);

@@ -47,7 +47,7 @@ pub use image_file::ImagePlan;
 pub use line_log::LineLog;
 pub use machine::{End, Event, Machine, View};
 pub use observer::{Observer, Phase};
-pub use plugin::{CoreCounts, CountingOptions, Counts};
+pub use plugin::{CoreCounts, CountingOptions, Counts, Passages};
 pub use qemu::{MachineOptions, QemuFacts};
 pub use ram::Ram;
 pub use source::Source;

@@ -18,11 +18,13 @@ use std::process::Command;
 const SOURCE: &str = include_str!("../../../tests/plugin/count.c");
 const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
 /// First word of the counts file; see `struct head` in the plugin.
-const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT01");
+const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT02");
 const HEAD_WORDS: usize = 8;
 /// Words per core; see `struct block` in the plugin.
-const BLOCK_WORDS: usize = 24;
+const BLOCK_WORDS: usize = 40;
 const RANGE_WORD: usize = 4;
+/// First word of what passages a core made.
+const PASSAGE_WORD: usize = RANGE_WORD + 2 * MAX_RANGES;
 /// Most ranges of a kind.
 const MAX_RANGES: usize = 8;
 
@@ -36,6 +38,8 @@ pub struct CountingOptions {
     pub ranges: Vec<NamedRange>,
     /// From its first instruction in one of these ranges on, a core's "since" counts run. At most 8.
     pub after: Vec<Range<PhysicalAddress>>,
+    /// Instructions fetched from these ranges belong to passages ([`Passages`]) and not to switches. At most 8.
+    pub apart: Vec<Range<PhysicalAddress>>,
     /// Count everything else exactly too, at several times the cost. Otherwise a block of instructions that a fault
     /// leaves early counts in full.
     pub exact: bool,
@@ -51,7 +55,7 @@ impl CountingOptions {
             plan.partitions.iter().flat_map(|partition| partition.ram.iter().take(partition.ram_count as usize));
         let after =
             regions.map(|ram| ram.physical..PhysicalAddress(ram.physical.0.saturating_add(ram.bytes))).collect();
-        Self { ranges: vec![("monitor".to_owned(), text)], after, exact: false }
+        Self { ranges: vec![("monitor".to_owned(), text)], after, ..Self::default() }
     }
 }
 
@@ -66,7 +70,7 @@ pub(crate) struct CountsFile {
 impl CountsFile {
     /// Makes an empty file for a machine with so many cores.
     pub(crate) fn create(options: &CountingOptions, cores: usize) -> Result<Self, RunError> {
-        if options.ranges.len() > MAX_RANGES || options.after.len() > MAX_RANGES {
+        if [options.ranges.len(), options.after.len(), options.apart.len()].iter().any(|count| *count > MAX_RANGES) {
             return Err(RunError::Plugin(format!("the counting plugin takes at most {MAX_RANGES} ranges of a kind")));
         }
         let bytes = (HEAD_WORDS + cores * BLOCK_WORDS) * 8;
@@ -97,6 +101,9 @@ impl CountsFile {
         for range in &options.after {
             argument.push_str(&format!(",after={}-{}", range.start, range.end));
         }
+        for range in &options.apart {
+            argument.push_str(&format!(",apart={:#x}-{:#x}", range.start, range.end));
+        }
         if options.exact {
             argument.push_str(",exact=on");
         }
@@ -120,7 +127,19 @@ impl CountsFile {
             total: word(RANGE_WORD + index),
             since: word(RANGE_WORD + MAX_RANGES + index),
         });
-        CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect() }
+        let passage = |index: usize| word(PASSAGE_WORD + index);
+        let passages = Passages {
+            count: passage(0),
+            longest: passage(1),
+            longest_start: PhysicalAddress(passage(2)),
+            longest_apart: passage(3),
+            switches: passage(4),
+            longest_switch: passage(5),
+            enter: (passage(6), passage(7)),
+            leave: (passage(8), passage(9)),
+            longest_interrupt: passage(10),
+        };
+        CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
     }
 }
 
@@ -144,6 +163,35 @@ pub struct CoreCounts {
     pub all_since: u64,
     /// Instructions in each named range.
     pub ranges: Vec<RangeCount>,
+    /// How long it was in the counted ranges at a time.
+    pub passages: Passages,
+}
+
+/// How long a core was in the counted ranges (the monitor) at a time, since it entered one of the `after` ranges (a guest).
+///
+/// A passage ends with an ERET, with a WFI and where ISR_EL1 is read: interrupts that arrive meanwhile wait for its end. A
+/// passage after an interrupt or a guest's WFI that goes on with another guest is a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passages {
+    /// How many.
+    pub count: u64,
+    /// Instructions of the longest one.
+    pub longest: u64,
+    /// Where it began: in the vectors, that says why.
+    pub longest_start: PhysicalAddress,
+    /// Most instructions in `apart` ranges within one.
+    pub longest_apart: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Instructions of the longest switch, without those in `apart` ranges.
+    pub longest_switch: u64,
+    /// Least and most instructions of a switch up to its first read of the counter, the instant from which whoever comes is
+    /// charged.
+    pub enter: (u64, u64),
+    /// Least and most instructions from there on.
+    pub leave: (u64, u64),
+    /// Instructions of the longest passage that took an interrupt and went on with the same guest.
+    pub longest_interrupt: u64,
 }
 
 impl CoreCounts {

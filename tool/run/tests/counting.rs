@@ -3,7 +3,7 @@
 mod common;
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_run::{CountingOptions, Counts, Machine, MachineOptions};
+use bulkhead_run::{CountingOptions, Counts, Machine, MachineOptions, Passages};
 use common::*;
 use std::ops::Range;
 use std::time::Duration;
@@ -12,6 +12,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const DONE: u64 = RAM_START.0 + (48 << 20);
 /// Page of the image where the program jumps to: stands for a guest.
 const GUEST: u64 = IMAGE_START + 0x1000;
+/// Another one.
+const OTHER: u64 = IMAGE_START + 0x2800;
+/// A loop that belongs to passages and not to switches.
+const APART: u64 = IMAGE_START + 0x800;
 
 fn addresses(range: Range<u64>) -> Range<PhysicalAddress> {
     PhysicalAddress(range.start)..PhysicalAddress(range.end)
@@ -26,7 +30,8 @@ fn run(program: &[u32], exact: bool, icount: bool) -> Counts {
             ("monitor".to_owned(), addresses(IMAGE_START..IMAGE_START + 0x1000)),
             ("guest".to_owned(), addresses(GUEST..GUEST + 0x1000)),
         ],
-        after: vec![addresses(GUEST..GUEST + 0x1000)],
+        after: vec![addresses(GUEST..GUEST + 0x1000), addresses(OTHER..OTHER + 0x400)],
+        apart: vec![addresses(APART..APART + 12)],
         exact,
     });
     let mut machine = Machine::start(options).expect("QEMU starts with the plugin");
@@ -86,6 +91,50 @@ fn counts_in_ranges_are_exact_and_split_at_the_first_guest_instruction() {
     assert!(!counts.cores[1].entered, "the other cores wait for PSCI");
     assert_eq!(counts.cores[1].all, 0);
     assert_eq!(run(&monitor_and_guest(), false, true), counts, "a second run gives the same counts");
+}
+
+/// Passages end where interrupts are looked for, start-up does not count, and what is apart is in no switch (QV-6, SG-48).
+#[test]
+fn passages_are_as_long_as_their_instructions() {
+    const READ_CLOCK: u32 = 0xd53b_e021; // mrs x1, cntpct_el0
+    const ACKNOWLEDGE: u32 = 0xd538_cc01; // mrs x1, icc_iar1_el1
+    const READ_ISR: u32 = 0xd538_c101; // mrs x1, isr_el1
+    let mut monitor = repeat(1000).to_vec();
+    monitor.push(branch(64 + 12, 0x1000));
+    let guest = vec![branch(0x1000, 0x800)];
+    // A switch, since it acknowledges an interrupt: 61 instructions apart, then 2 up to the clock, then 81 + 1.
+    let mut switch = repeat(30).to_vec();
+    switch.extend([ACKNOWLEDGE, READ_CLOCK]);
+    switch.extend(repeat(40));
+    switch.push(branch(0x800 + 32, 0x2800));
+    let other = vec![branch(0x2800, 0x900)];
+    // 201 + 1 up to the look for interrupts, then 121 + 8 up to the ERET into the same guest.
+    let mut longest = repeat(100).to_vec();
+    longest.push(READ_ISR);
+    longest.extend(repeat(60));
+    longest.extend(&stores(&[(OTHER + 0x100, 0)])[..4]);
+    longest.extend([0xd51c_4020, 0xd280_7920, 0xd51c_4000, 0xd69f_03e0]); // msr elr_el2, x0; spsr_el2 = EL2h, masked; eret
+    let again = vec![branch(0x2900, 0xa00)];
+    let mut end = stores(&[(DONE, 1)]);
+    end.extend(WAIT_FOR_EVER);
+    let pieces = [
+        (64, monitor),
+        (0x800, switch),
+        (0x900, longest),
+        (0xa00, end),
+        (0x1000, guest),
+        (0x2800, other),
+        (0x2900, again),
+    ];
+    let counts = run(&placed(&pieces), false, true);
+    let passages = counts.cores[0].passages;
+    assert_eq!((passages.longest, passages.longest_start), (202, PhysicalAddress(IMAGE_START + 0x900)));
+    assert_eq!(passages.longest_apart, 61);
+    assert_eq!((passages.switches, passages.longest_switch), (1, 84));
+    assert_eq!((passages.enter, passages.leave), ((2, 2), (82, 82)));
+    // The last one is that of the store and the WFI.
+    assert_eq!(passages.count, 4);
+    assert_eq!(counts.cores[1].passages, Passages::default());
 }
 
 #[test]

@@ -31,6 +31,13 @@ impl Assumptions {
         let picoseconds = u128::from(instructions) * u128::from(self.instruction_ps);
         u64::try_from(picoseconds.div_ceil(1_000)).unwrap_or(u64::MAX)
     }
+
+    /// The same rounded down, for least amounts.
+    #[must_use]
+    pub fn instructions_ns_down(&self, instructions: u64) -> u64 {
+        let picoseconds = u128::from(instructions) * u128::from(self.instruction_ps);
+        u64::try_from(picoseconds / 1_000).unwrap_or(u64::MAX)
+    }
 }
 
 static CHOSEN: OnceLock<Assumptions> = OnceLock::new();

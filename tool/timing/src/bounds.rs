@@ -75,13 +75,13 @@ pub struct VcpuBound {
     pub slot: usize,
     /// The vCPU.
     pub vcpu: VcpuUse,
-    /// Longest time from a wake-up to its first instruction while one of its budgets is in hand.
+    /// Longest time from a wake-up until it is chosen while one of its budgets is in hand.
     pub conforming_wait_ns: Option<u64>,
-    /// Longest time from a wake-up to its first instruction, all budgets just used up.
+    /// Longest time from a wake-up until it is chosen, all budgets just used up.
     pub drained_wait_ns: Option<u64>,
-    /// Longest time that it is ready and does not run.
+    /// Longest time that it is ready and not chosen.
     pub blackout_ns: Option<u64>,
-    /// Least that it gets in a long time when it always wants to run, in millionths of the core.
+    /// Least that its guest executes in a long time when it always wants to run, in millionths of the core.
     pub supply_ppm: u64,
     /// What its servers give together, in ticks ([`Supply::in_window`]).
     pub supply: Supply,
@@ -266,7 +266,7 @@ fn long_run_ppm(supply: &Supply) -> u64 {
             share(*budget_ticks, cycle.saturating_mul(if *split { 2 } else { 1 }))
         }
         Supply::Table(table) => share(table.open_in_frame(), table.major_ticks()),
-        Supply::Rest(_) => {
+        Supply::Rest(_) | Supply::Net { .. } => {
             // Long enough for the start of the window not to matter.
             let window = supply.blackout().map_or(0, |blackout| blackout.saturating_add(1).saturating_mul(1_000));
             if window == 0 { 0 } else { share(supply.in_window(window), window) }
@@ -285,16 +285,16 @@ fn vcpu(
     let hz = system.board.counter_hz;
     let clock = Clock::new(hz);
     let used = *core.core_use.vcpus.get(slot)?;
-    let (supply, sleeper, conforming, drained) = match (&core.model, ticks) {
+    let (supply, sleeper, blackout, conforming, drained) = match (&core.model, ticks) {
         (SharedModel::Ring { ring, blocking_ticks }, _) => {
             let supply = ring.supply();
             let wait = ring.bound(slot, false, 0, *blocking_ticks).start_ticks;
-            (supply.clone(), supply, Some(wait), Some(wait))
+            (supply.clone(), supply.clone(), supply.blackout(), Some(wait), Some(wait))
         }
         (SharedModel::Servers(_), Some(ticks)) => {
             let bounds = ticks.vcpu(slot)?;
             let waits = (bounds.conforming_wait_ticks, bounds.drained_wait_ticks);
-            (bounds.supply.clone(), bounds.sleeper_supply.clone(), waits.0, waits.1)
+            (bounds.supply.clone(), bounds.sleeper_supply.clone(), bounds.blackout_ticks, waits.0, waits.1)
         }
         (SharedModel::Servers(_), None) => return None,
     };
@@ -304,7 +304,7 @@ fn vcpu(
         vcpu: used,
         conforming_wait_ns: up(conforming),
         drained_wait_ns: up(drained),
-        blackout_ns: up(supply.blackout()),
+        blackout_ns: up(blackout),
         supply_ppm: long_run_ppm(&supply),
         tasks: tasks(
             system,
@@ -354,8 +354,8 @@ fn delivery(core: &SharedCore, ticks: Option<&CoreBounds>, slot: usize, route: &
             let bound = ring.bound(slot, preempts, handler, *blocking_ticks);
             Delivery { conforming_ticks: Some(bound.start_ticks), drained_ticks: Some(bound.completion_ticks) }
         }
-        (SharedModel::Servers(model), Some(_)) if route.rule == RouteRule::Defer => {
-            let idle = core_bounds::deferred_delivery(model, slot, handler);
+        (SharedModel::Servers(model), Some(ticks)) if route.rule == RouteRule::Defer => {
+            let idle = core_bounds::deferred_delivery(model, ticks, slot, handler);
             // Its owner may run for other reasons, but nobody promises that.
             idle
         }

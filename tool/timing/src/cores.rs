@@ -3,8 +3,8 @@
 //! Amounts are read from the [`SchedulePlan`] that the image will hold, so budgets and periods are rounded as the monitor
 //! rounds them. What the description adds for the analysis alone (tasks, handlers, deadlines) is rounded against itself.
 //!
-//! Interrupts of a vCPU that does not run cost an entry each. With a limit, the limit counts; without one, the source stays
-//! masked from its first interrupt until its owner runs, and one entry per shortest period of the core's servers is counted.
+//! Interrupts of a vCPU that does not run cost an entry each. How many there can be follows from budgets
+//! ([`bulkhead_analysis::overhead`]); their rate limits keep them from waking their owners and not from entering.
 
 use crate::assumption::Assumptions;
 use crate::clock::Clock;
@@ -13,12 +13,13 @@ use bulkhead_abi::schedule::{
     RULE_SPORADIC, SERVER_DISPATCH_ANCHOR, SERVER_LAG_CLAMP, SERVER_PUBLISHED_PIBS, SchedulePlan, ServerPlan,
 };
 use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server, TimeTable};
-use bulkhead_analysis::demand::Demand;
+use bulkhead_analysis::costs::{Costs, PUBLICATION_NS};
 use bulkhead_analysis::guest::Task;
+use bulkhead_analysis::overhead::{self, Habits};
 use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
 use bulkhead_analysis::table::Window;
 use bulkhead_plan::maps::{CoreUse, core_uses};
-use bulkhead_plan::model::{self, Limiter, OnInterrupt, RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{self, OnInterrupt, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 
 /// A shared core.
@@ -58,23 +59,33 @@ pub(crate) struct TickCosts {
     pub(crate) passage: u64,
     pub(crate) lateness: u64,
     pub(crate) doorbell: u64,
+    pub(crate) publication: u64,
+    pub(crate) publication_period: u64,
+    pub(crate) least_stint: u64,
 }
 
 impl TickCosts {
     pub(crate) fn of(system: &System, assumptions: &Assumptions) -> Self {
         let clock = Clock::new(system.board.counter_hz);
         let ticks = |instructions: u64| clock.ticks_up(assumptions.instructions_ns(instructions));
-        let costs = &assumptions.costs;
-        // A restart looks for interrupts between its slices only.
-        let passage = costs.longest_passage.max(costs.restart_slice);
+        let costs = costs_of(system, assumptions);
+        let passage = costs.longest_passage;
         Self {
             switch: ticks(costs.switch),
             entry: ticks(costs.interrupt_entry),
             passage: ticks(passage),
             lateness: ticks(costs.timer_latency.saturating_add(passage)),
             doorbell: ticks(costs.doorbell),
+            publication: ticks(costs.publication),
+            publication_period: clock.ticks_down(PUBLICATION_NS),
+            least_stint: clock.ticks_down(assumptions.instructions_ns_down(costs.least_stint)).max(1),
         }
     }
+}
+
+/// With trace recording, everything takes longer.
+pub(crate) fn costs_of(system: &System, assumptions: &Assumptions) -> Costs {
+    if system.trace_enabled { assumptions.costs.traced() } else { assumptions.costs }
 }
 
 /// The shared cores of a system, in the order of the board.
@@ -118,7 +129,11 @@ fn ring(
         preemptible: partitions().map(|partition| partition.preemptible).collect(),
         interrupting: partitions().filter(preempts).count(),
         turn_ticks: plan.quantum_ticks.saturating_add(overhead),
-        quantum_ticks: plan.quantum_ticks.saturating_sub(costs.switch),
+        quantum_ticks: plan
+            .quantum_ticks
+            .saturating_sub(costs.switch)
+            .saturating_sub(costs.publication)
+            .saturating_sub(ring_entries(system, core_use, costs)),
         policy: match on_interrupt {
             OnInterrupt::None => Policy::None,
             OnInterrupt::Recycle => Policy::Recycle,
@@ -150,27 +165,21 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
     });
     let quanta = plan.quanta.get(..index(plan.quantum_count)).unwrap_or_default();
     CoreModel {
-        events: events(system, core_use, costs, shortest_cycle(&servers, table.as_ref())),
+        events: Vec::new(),
         servers,
         table,
         quanta: quanta.iter().map(|quantum| (narrow(quantum.priority), quantum.quantum_ticks)).collect(),
         blocking_ticks: costs.passage,
         lateness_ticks: costs.lateness,
+        costs: overhead::Costs {
+            switch_ticks: costs.switch,
+            entry_ticks: costs.entry,
+            publication_ticks: costs.publication,
+            publication_period_ticks: costs.publication_period,
+            least_stint_ticks: costs.least_stint,
+        },
+        habits: core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, system.board.counter_hz)).collect(),
     }
-}
-
-/// Shortest time in which vCPUs of the core come and go by design.
-fn shortest_cycle(servers: &[Server], table: Option<&TimeTable>) -> Option<u64> {
-    let budgets = servers.iter().filter_map(Server::budget).map(|(_, period)| period);
-    let tasks = servers.iter().flat_map(|server| match &server.rule {
-        Rule::Promised(tasks) => tasks.as_slice(),
-        _ => &[],
-    });
-    let frame = table.and_then(|table| {
-        let count = u64::try_from(table.windows.len()).ok()?;
-        table.major_ticks.checked_div(count)
-    });
-    budgets.chain(tasks.map(|task| task.period_ticks)).chain(frame).min()
 }
 
 fn index(value: u32) -> usize {
@@ -243,45 +252,36 @@ pub(crate) fn task_model(task: &model::Task, clock: Clock) -> Task {
     }
 }
 
-/// Entries of interrupts, above everything.
-fn events(system: &System, core_use: &CoreUse, costs: &TickCosts, shortest: Option<u64>) -> Vec<Demand> {
-    let clock = Clock::new(system.board.counter_hz);
-    let entry = |limit: Option<Limiter>| {
-        let (events, period_ticks) = match limit {
-            Some(limit) => (u64::from(limit.events), clock.ticks_down(limit.period_ns)),
-            None => (1, shortest?),
-        };
-        Some(Demand::Events { cost_ticks: costs.entry, events, period_ticks })
-    };
-    core_use.partitions().into_iter().flat_map(|partition| limits(system, partition)).filter_map(entry).collect()
-}
-
-/// The limit of each interrupt source of a partition: its devices, its timer, its console, its doorbells.
-fn limits(system: &System, number: usize) -> Vec<Option<Limiter>> {
+/// Interrupt sources of a partition with one vCPU, and what its guest is trusted to do.
+fn habits(system: &System, number: usize, hz: u64) -> Habits {
     let Some(partition) = system.partitions.get(number) else {
-        return Vec::new();
+        return Habits::default();
     };
-    let mut limits = Vec::new();
+    let mut habits = Habits::default();
+    let mut add = |count: usize, rule: RouteRule| {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        habits.sources = habits.sources.saturating_add(count);
+        if rule == RouteRule::Defer {
+            habits.deferred = habits.deferred.saturating_add(count);
+        }
+    };
     for (device, route) in partition.devices.iter().zip(&partition.device_routes) {
-        let interrupts = system.board.devices.get(*device).map_or(0, |device| device.interrupts.len());
-        limits.extend(std::iter::repeat_n(route.limit, interrupts));
+        add(system.board.devices.get(*device).map_or(0, |device| device.interrupts.len()), route.rule);
     }
-    let doorbells = system.channels.iter().filter(|channel| channel.destination.partition == number);
-    let of_channel = |doorbell: model::Doorbell| tighter(doorbell.limiter, partition.route.limit);
-    limits.extend(doorbells.filter_map(|channel| channel.doorbell).map(of_channel));
-    limits.extend(partition.virtual_uart.then_some(partition.route.limit));
-    // The timer.
-    limits.push(partition.route.limit);
-    limits
+    let doorbells =
+        system.channels.iter().filter(|channel| channel.destination.partition == number && channel.doorbell.is_some());
+    // Two timers of the guest and one date of the monitor, for its watchdog or a back-off.
+    add(doorbells.count() + usize::from(partition.virtual_uart) + 3, partition.route.rule);
+    if partition.trusted && !partition.tasks.is_empty() {
+        let clock = Clock::new(hz);
+        habits.tasks = Some(partition.tasks.iter().map(|task| task_model(task, clock)).collect());
+    }
+    habits
 }
 
-/// The limit that lets less through.
-fn tighter(left: Option<Limiter>, right: Option<Limiter>) -> Option<Limiter> {
-    match (left, right) {
-        (Some(one), Some(other)) => {
-            let rate = |limit: Limiter, of: Limiter| u128::from(limit.events) * u128::from(of.period_ns);
-            Some(if rate(one, other) <= rate(other, one) { one } else { other })
-        }
-        (one, other) => one.or(other),
-    }
+/// Every interrupt of a guest in a ring enters once in each turn of another one.
+fn ring_entries(system: &System, core_use: &CoreUse, costs: &TickCosts) -> u64 {
+    let hz = system.board.counter_hz;
+    let sources = core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, hz).sources);
+    sources.fold(0, u64::saturating_add).saturating_mul(costs.entry)
 }

@@ -3,7 +3,7 @@
 use crate::assumption::Assumptions;
 use crate::bounds::TaskBound;
 use crate::clock::Clock;
-use crate::cores::{SharedCore, SharedModel, task_model};
+use crate::cores::{SharedCore, SharedModel, costs_of, task_model};
 use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{Gate, Rule, Server};
 use bulkhead_analysis::guest;
@@ -60,10 +60,16 @@ fn tasks_in_hand(
     }
     let (budget_ticks, period_ticks) = core_bounds::certain(server)?;
     let budget = guest::SporadicBudget { budget_ticks, period_ticks, chunks: u64::from(chunks), dispatch_anchor };
-    let overhead = server.overhead_ticks;
-    let paid = |task: &guest::Task| guest::Task { cost_ticks: task.cost_ticks.saturating_add(overhead), ..*task };
+    // A job that is done within its period pays what the monitor takes in so long a time, its own switches included.
+    let overhead = ticks?.vcpu(slot)?.overhead.in_hand();
+    let paid = |task: &guest::Task| {
+        let taken = overhead.in_window(task.period_ticks).max(server.overhead_ticks);
+        guest::Task { cost_ticks: task.cost_ticks.saturating_add(taken), ..*task }
+    };
     let tasks: Vec<_> = tasks.iter().map(paid).collect();
-    guest::responses_in_hand(bounds.contention.as_ref()?, &budget, &tasks)
+    let responses = guest::responses_in_hand(bounds.contention.as_ref()?, &budget, &tasks)?;
+    let within = |(response, task): (Option<u64>, &guest::Task)| response.filter(|ticks| *ticks <= task.period_ticks);
+    Some(responses.into_iter().zip(&tasks).map(within).collect())
 }
 
 /// Bounds of a guest's tasks: the better of both analyses.
@@ -79,8 +85,9 @@ pub(crate) fn tasks(
         return Vec::new();
     };
     let clock = Clock::new(system.board.counter_hz);
-    let entry = clock.ticks_up(assumptions.instructions_ns(assumptions.costs.interrupt_entry));
-    // Each release is an interrupt of the guest's timer, which passes through EL2.
+    let costs = costs_of(system, assumptions);
+    let entry = clock.ticks_up(assumptions.instructions_ns(costs.interrupt_entry.saturating_add(costs.switch)));
+    // Each release is an interrupt of the guest's timer, which passes through EL2, and may find the guest asleep.
     let models: Vec<_> = partition
         .tasks
         .iter()

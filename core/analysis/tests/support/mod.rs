@@ -155,6 +155,10 @@ pub(crate) struct Machine {
     pub(crate) interrupted: [bool; 8],
     /// Every deadline is noticed so much late.
     pub(crate) late: u64,
+    /// What a vCPU is charged, without working, when it runs after another one.
+    pub(crate) load: u64,
+    loaded: u8,
+    loading: u64,
     arrivals: Vec<(u64, u8, u64)>,
     left: [u64; 8],
     since: [u64; 8],
@@ -175,6 +179,9 @@ impl Machine {
             busy: Vec::new(),
             interrupted: [false; 8],
             late: 0,
+            load: 0,
+            loaded: u8::MAX,
+            loading: 0,
             arrivals: Vec::new(),
             left: [0; 8],
             since: [0; 8],
@@ -274,9 +281,14 @@ impl Machine {
             }
             ran = None;
             if let Some(choice) = decision.choice {
+                if self.loaded != choice.vcpu {
+                    (self.loaded, self.loading) = (choice.vcpu, self.load);
+                }
                 let left = &mut self.left[usize::from(choice.vcpu)];
-                next = next.min(now + *left);
-                *left -= next - now;
+                next = next.min(now + self.loading + *left);
+                let works_from = next.min(now + self.loading);
+                self.loading -= works_from - now;
+                *left -= next - works_from;
                 if self.driver.is_some_and(|(_, driver)| driver == choice.vcpu) {
                     self.waiting.first_mut().expect("only a driver with work is chosen").2 = *left;
                 }
@@ -285,7 +297,7 @@ impl Machine {
                     vcpu: choice.vcpu,
                     server: choice.server,
                     background: choice.background,
-                    from: now,
+                    from: works_from,
                     to: next,
                 });
             }

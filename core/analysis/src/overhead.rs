@@ -1,0 +1,189 @@
+//! What the monitor takes from a vCPU's own time, so that its guest does not get it.
+//!
+//! The monitor charges whoever was chosen, from that decision to the next one (record 0021). So budgets, responses and envelopes
+//! are in *charged* time and need no term for switches. What a guest executes is less: each time that its vCPU runs, its loading
+//! and the way to the next decision are charged to it; so are interrupts of others that change nobody's turn. `real-time.md` 1.2
+//! would let the side that pre-empts pay; here the victim does, and every pre-emption has to be counted.
+//!
+//! How often can others pre-empt? A guest may sleep and wake as fast as it can, and nothing limits that but its budget: each time
+//! that it runs it is charged at least [`Costs::least_stint_ticks`]. So servers above take the core at most as often as their
+//! envelopes hold that, and once for each time that a budget runs out. A guest that is trusted to run certain tasks wakes when
+//! one of them is released.
+//!
+//! How often can an interrupt come? It waits at EL2, active and so silent, until its owner runs. One that wakes its owner is a
+//! pre-emption and counted there. Others enter once while a more important owner is drained, once after each run of an owner
+//! whose route is `defer`, and those of less important owners once for each time that this vCPU left the core to them. A rate
+//! limit changes none of that: it keeps an interrupt from waking its owner, not from entering.
+
+use crate::arithmetic::{divide_down, divide_up};
+use crate::envelope::Envelope;
+use crate::guest::Task;
+use alloc::vec::Vec;
+
+/// Costs of the monitor in ticks. All zero: nothing is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// What a vCPU is charged beside its guest each time that it runs.
+    pub switch_ticks: u64,
+    /// An interrupt that changes nobody's turn.
+    pub entry_ticks: u64,
+    /// Work of the monitor at a switch now and then, and the shortest time in between.
+    pub publication_ticks: u64,
+    /// That time.
+    pub publication_period_ticks: u64,
+    /// The least that a vCPU is charged each time that it runs.
+    pub least_stint_ticks: u64,
+}
+
+/// What is known of a vCPU besides its servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// Interrupt sources.
+    pub sources: u64,
+    /// Those of them that never wake it while others want to run (route `defer`).
+    pub deferred: u64,
+    /// The tasks that its guest is trusted to run and nothing else; `None` when it may do anything.
+    pub tasks: Option<Vec<Task>>,
+}
+
+/// How often something comes back: at most `pieces` times in each period, and in two more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returns {
+    /// Period.
+    pub period_ticks: u64,
+    /// How often in each.
+    pub pieces: u64,
+}
+
+impl Returns {
+    fn in_window(&self, ticks: u64) -> u64 {
+        divide_down(ticks, self.period_ticks).saturating_add(2).saturating_mul(self.pieces)
+    }
+}
+
+/// What the monitor takes from one vCPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overhead {
+    /// Costs.
+    pub costs: Costs,
+    /// Most that each server above runs whose guest may do anything.
+    pub spenders: Vec<Envelope>,
+    /// Periods of releases of trusted guests above.
+    pub releases: Vec<u64>,
+    /// Budgets above that run out and come back, and the interrupt sources of their owners.
+    pub drained: Vec<(Returns, u64)>,
+    /// Sources of vCPUs above whose route is `defer`.
+    pub deferred_above: u64,
+    /// Sources of all vCPUs above, which may wait from before.
+    pub sources_above: u64,
+    /// Sources of the vCPUs that run when this one has nothing to spend.
+    pub sources_below: u64,
+    /// When this vCPU's own budgets run out and come back, its windows open, its turns begin.
+    pub own: Vec<Returns>,
+    /// It was just woken, and the monitor does what it does now and then at other switches.
+    pub woken: bool,
+}
+
+impl Overhead {
+    fn is_nothing(&self) -> bool {
+        self.costs == Costs::default()
+    }
+
+    /// Most pre-emptions by more important vCPUs.
+    #[must_use]
+    pub fn preemptions(&self, ticks: u64) -> u64 {
+        if self.spenders.is_empty() && self.releases.is_empty() {
+            return 0;
+        }
+        let spent = self.spenders.iter().fold(0u64, |sum, envelope| sum.saturating_add(envelope.in_window(ticks)));
+        let whole = if spent == 0 { 0 } else { divide_up(spent, self.costs.least_stint_ticks) };
+        let released = self.releases.iter().map(|period| divide_up(ticks, *period).saturating_add(1));
+        let drained = self.drained.iter().map(|(returns, _)| returns.in_window(ticks));
+        // Those that the window cuts at its ends.
+        released.chain(drained).fold(whole.saturating_add(2), u64::saturating_add)
+    }
+
+    fn returns(&self, ticks: u64) -> u64 {
+        self.own.iter().fold(0, |sum, returns| sum.saturating_add(returns.in_window(ticks)))
+    }
+
+    /// The same for a vCPU that was just woken and whose budget does not run out.
+    #[must_use]
+    pub fn in_hand(&self) -> Self {
+        Self { own: Vec::new(), woken: true, ..self.clone() }
+    }
+
+    /// What one more return of its own budget takes.
+    #[must_use]
+    pub fn of_return(&self) -> u64 {
+        self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.switch_ticks)
+    }
+
+    /// Most that is taken in a window of `ticks`.
+    #[must_use]
+    pub fn in_window(&self, ticks: u64) -> u64 {
+        if self.is_nothing() {
+            return 0;
+        }
+        let preemptions = self.preemptions(ticks);
+        let returns = self.returns(ticks);
+        let runs = preemptions.saturating_add(returns).saturating_add(1);
+        let drained = self.drained.iter().map(|(returns, sources)| returns.in_window(ticks).saturating_mul(*sources));
+        let deferred = preemptions.saturating_mul(self.deferred_above);
+        let below = returns.saturating_add(1).saturating_mul(self.sources_below);
+        let entries = drained.chain([deferred, below, self.sources_above]).fold(0, u64::saturating_add);
+        let costs = &self.costs;
+        let published = divide_up(ticks, costs.publication_period_ticks).saturating_add(1);
+        let published = published.min(runs.saturating_sub(u64::from(self.woken)));
+        runs.saturating_mul(costs.switch_ticks)
+            .saturating_add(entries.saturating_mul(costs.entry_ticks))
+            .saturating_add(published.saturating_mul(costs.publication_ticks))
+    }
+
+    /// The least window in which `charged` finds room for some work and for what is taken meanwhile, if it is at most
+    /// `limit_ticks`; `charged` is the least window for an amount of charged time.
+    #[must_use]
+    pub fn least_window(&self, work_ticks: u64, limit_ticks: u64, charged: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let mut window = 0;
+        for _ in 0..MAX_STEPS {
+            let next = charged(work_ticks.saturating_add(self.in_window(window)))?;
+            if next > limit_ticks {
+                return None;
+            }
+            if next <= window {
+                return Some(window);
+            }
+            window = next;
+        }
+        None
+    }
+}
+
+/// Most steps of a search; one that needs more is for a vCPU that pays nearly all of its time, and no promise.
+const MAX_STEPS: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{Costs, Overhead, Returns};
+    use crate::envelope::Envelope;
+
+    /// QV-39, SG-48: the number of pre-emptions follows from the budgets above.
+    #[test]
+    fn a_budget_holds_as_many_preemptions_as_least_stints() {
+        let envelope = Envelope::Stair { budget_ticks: 100, period_ticks: 1_000, jitter_ticks: 0, lateness_ticks: 0 };
+        let costs = Costs { switch_ticks: 10, least_stint_ticks: 7, ..Costs::default() };
+        let mut overhead = Overhead { costs, spenders: alloc::vec![envelope], ..Overhead::default() };
+        // 200 in 2,000, each at least 7, and two that the window cuts.
+        assert_eq!(overhead.preemptions(2_000), 29 + 2);
+        assert_eq!(overhead.in_window(2_000), (29 + 2 + 1) * 10);
+        overhead.drained = alloc::vec![(Returns { period_ticks: 1_000, pieces: 1 }, 3)];
+        overhead.costs.entry_ticks = 1;
+        assert_eq!(overhead.in_window(2_000), (29 + 2 + 1 + 4) * 10 + 4 * 3);
+        // Without a least stint nothing limits them.
+        overhead.costs.least_stint_ticks = 0;
+        assert_eq!(overhead.preemptions(2_000), u64::MAX);
+        overhead.spenders.clear();
+        overhead.releases = alloc::vec![500];
+        assert_eq!(overhead.preemptions(2_000), 5 + 4 + 2);
+    }
+}

@@ -1,0 +1,92 @@
+//! Who interrupts a vCPU of a shared core, and how often: from its servers and those above to an [`Overhead`].
+
+use crate::arithmetic::divide_up;
+use crate::core_bounds::ServerBounds;
+use crate::core_model::{CoreModel, Gate, Rule, Server};
+use crate::overhead::{Habits, Overhead, Returns};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Of a vCPU that runs through its servers: what is more important than the least of them, or equal to it, interrupts it.
+pub(crate) fn of_vcpu(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> Overhead {
+    let mine = model.servers.iter().filter(|server| server.vcpu == vcpu && server.gate != Gate::Never);
+    let lowest = mine.map(Server::lowest_priority).max().unwrap_or(u8::MAX);
+    at_priority(model, bounds, vcpu, lowest)
+}
+
+/// Of a vCPU that runs at a priority; at the least important one when nobody else wants to.
+pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize, lowest: u8) -> Overhead {
+    let mut overhead = Overhead { costs: model.costs, ..Overhead::default() };
+    let mut above = Vec::new();
+    for (server, bounds) in model.servers.iter().zip(bounds).filter(|(server, _)| server.gate != Gate::Never) {
+        if server.vcpu == vcpu {
+            overhead.own.extend(returns(model, server));
+        } else if server.best_priority() <= lowest && !takes_turns(model, server, lowest) {
+            above.push(server.vcpu);
+            let habits = habits(model, server.vcpu);
+            if !suffices(model, server, &habits) {
+                overhead.drained.extend(returns(model, server).into_iter().map(|returns| (returns, habits.sources)));
+            }
+            match (&server.rule, &habits.tasks) {
+                (Rule::Promised(tasks), _) | (_, Some(tasks)) => {
+                    overhead.releases.extend(tasks.iter().map(|task| task.period_ticks));
+                }
+                (_, None) => overhead.spenders.push(bounds.envelope),
+            }
+        }
+    }
+    above.sort_unstable();
+    above.dedup();
+    overhead.deferred_above = above.iter().map(|vcpu| habits(model, *vcpu).deferred).sum();
+    overhead.sources_above = above.iter().map(|vcpu| habits(model, *vcpu).sources).sum();
+    let below = model.habits.iter().enumerate().filter(|(number, _)| *number != vcpu && !above.contains(number));
+    overhead.sources_below = below.map(|(_, habits)| habits.sources).sum();
+    if let Some((_, quantum_ticks)) = model.quanta.iter().find(|(priority, _)| *priority == lowest) {
+        overhead.own.push(Returns { period_ticks: *quantum_ticks, pieces: 1 });
+    }
+    overhead
+}
+
+/// An unlimited equal under a quantum runs between turns, which are counted as returns.
+fn takes_turns(model: &CoreModel, server: &Server, lowest: u8) -> bool {
+    let unlimited = matches!(server.rule, Rule::Unlimited) && server.payer.is_none();
+    unlimited && server.best_priority() == lowest && model.quanta.iter().any(|(priority, _)| *priority == lowest)
+}
+
+/// A budget that its guest's tasks never use up, which are all that it is trusted to run.
+fn suffices(model: &CoreModel, server: &Server, habits: &Habits) -> bool {
+    let (Some(tasks), Some((budget_ticks, period_ticks))) = (&habits.tasks, crate::core_bounds::certain(server)) else {
+        return false;
+    };
+    // What is used comes back within two periods of its release.
+    let most = tasks.iter().map(|task| {
+        let job = task.cost_ticks.saturating_add(model.costs.switch_ticks.saturating_mul(2));
+        divide_up(period_ticks.saturating_mul(2), task.period_ticks).saturating_mul(job)
+    });
+    server.gate == Gate::Always && most.fold(0, u64::saturating_add) <= budget_ticks
+}
+
+fn habits(model: &CoreModel, vcpu: usize) -> Habits {
+    model.habits.get(vcpu).cloned().unwrap_or_default()
+}
+
+/// How often a server's budget runs out and comes back, and its windows open.
+fn returns(model: &CoreModel, server: &Server) -> Vec<Returns> {
+    let mut all = Vec::new();
+    if let Some((budget_ticks, period_ticks)) = server.budget() {
+        let pieces = match server.rule {
+            Rule::Sporadic { chunks, minimum_ticks, .. } => {
+                let most = budget_ticks.checked_div(minimum_ticks).unwrap_or(u64::MAX).max(1);
+                most.min(u64::from(chunks))
+            }
+            _ => 1,
+        };
+        all = vec![Returns { period_ticks, pieces }];
+    }
+    if let (Gate::Window(owner), Some(table)) = (server.gate, &model.table) {
+        let windows = table.windows.iter().filter(|window| window.owner == owner).count();
+        let pieces = u64::try_from(windows).unwrap_or(u64::MAX);
+        all.push(Returns { period_ticks: table.major_ticks, pieces });
+    }
+    all
+}
