@@ -7,7 +7,6 @@ use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::observe::{
     COUNTERS_MAGIC, Counter, CounterPage, TRACE_BUDGET, TRACE_MAGIC, TRACE_SWITCH, TRACE_WAKE, TraceHeader,
 };
-use bulkhead_abi::schedule::MAX_CORE_SERVERS;
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
 
@@ -82,26 +81,31 @@ impl<M: Machine> Vcpu<M> {
         let woken = core::mem::take(&mut scheduler.woken);
         let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
         let (exhausted, returned) = scheduler.take_budget_changes(now);
-        let budgets: [u64; MAX_CORE_SERVERS] =
-            core::array::from_fn(|server| scheduler.capacity_ticks(server as u8, now));
         let (stint, armed) = (scheduler.stint, scheduler.armed_ticks);
-        for (slot, intid) in intids.into_iter().enumerate().filter(|(slot, _)| woken >> slot & 1 != 0) {
+        for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
+            let intid = intids.get(slot).copied().unwrap_or(0);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
         }
-        for ((number, server), budget) in (0u32..).zip(&plan.servers).zip(budgets) {
+        let mut changed = exhausted | returned;
+        while changed != 0 {
+            let number = changed.trailing_zeros();
+            changed &= changed.wrapping_sub(1);
             let change = exhausted >> number & 1 | (returned >> number & 1) << 1;
-            if change != 0 {
-                self.trace_for(partition(server.slot as usize), TRACE_BUDGET, number, change, budget);
-            }
+            let budget = self.budget_in_hand(number as u8, now);
+            let owner = plan.servers.get(number as usize).map_or(NOBODY, |server| partition(server.slot as usize));
+            self.trace_for(owner, TRACE_BUDGET, number, change, budget);
         }
         if !same {
             let (slot, server) = (stint.vcpu(), stint.server());
             let background = u32::from(stint.is_background()) << 16;
             let small = if stint == Stint::IDLE { 0xff } else { u32::from(slot) | u32::from(server) << 8 | background };
-            let budget = budgets.get(usize::from(server)).filter(|_| background == 0);
-            let budget = budget.copied().unwrap_or(u64::MAX);
+            let budget = if background == 0 { self.budget_in_hand(server, now) } else { u64::MAX };
             self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, armed);
         }
+    }
+
+    fn budget_in_hand(&mut self, server: u8, now: u64) -> u64 {
+        self.scheduler.as_deref_mut().map_or(0, |scheduler| scheduler.capacity_ticks(server, now))
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.

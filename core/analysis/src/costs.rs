@@ -34,7 +34,7 @@ pub struct Costs {
 }
 
 /// Shortest time between two publications.
-pub const PUBLICATION_NS: u64 = 1_000_000;
+pub const PUBLICATION_NS: u64 = 10_000_000;
 
 /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
 pub const NAMES: [&str; 8] = [

@@ -296,10 +296,16 @@ impl<Registers> Scheduler<Registers> {
         let exhausted = core::mem::take(&mut self.exhausted);
         let Policy::Servers(servers) = &mut self.policy else { return (exhausted, 0) };
         let waiting = servers.waiting();
-        let left = core::mem::replace(&mut self.waiting, waiting) & !waiting;
-        // One that fell asleep ceases to wait without budget.
-        let has_budget = |server: &u8| left >> server & 1 != 0 && servers.capacity_ticks(*server, now) > 0;
-        let returned = (0..MAX_CORE_SERVERS as u8).filter(has_budget).fold(0, |set, server| set | 1 << server);
+        let mut left = core::mem::replace(&mut self.waiting, waiting) & !waiting;
+        let mut returned = 0;
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            // One that fell asleep ceases to wait without budget.
+            if servers.capacity_ticks(bit.trailing_zeros() as u8, now) > 0 {
+                returned |= bit;
+            }
+        }
         (exhausted, returned)
     }
 

@@ -102,7 +102,7 @@ impl CountsFile {
             argument.push_str(&format!(",after={}-{}", range.start, range.end));
         }
         for range in &options.apart {
-            argument.push_str(&format!(",apart={:#x}-{:#x}", range.start, range.end));
+            argument.push_str(&format!(",apart={:#x}-{:#x}", range.start.0, range.end.0));
         }
         if options.exact {
             argument.push_str(",exact=on");
