@@ -206,7 +206,9 @@ fn trace(lab: &Lab) -> Result<Found, Failure> {
 fn least_stint(lab: &Lab) -> Result<Found, Failure> {
     let counted = counted(lab)?;
     let least = |of: fn(&Passages) -> u64| {
-        counted.iter().filter(|one| one.passages.switches > 0).map(|one| of(&one.passages)).min().unwrap_or(0)
+        // Records read the clock before the decision does, so only runs without them say where a stint begins.
+        let wanted = counted.iter().filter(|one| one.passages.switches > 0 && !one.scenario.traced);
+        wanted.map(|one| of(&one.passages)).min().unwrap_or(0)
     };
     let (enter, leave) = (least(|passages| passages.enter.0), least(|passages| passages.leave.0));
     Ok(Found::new((enter + leave) as f64, [format!("{leave} to start and {enter} to end")]))
