@@ -80,10 +80,12 @@ pub(super) struct Grid {
 pub(super) fn grid(machine: &Machine, partition: &str, quantum_ns: u64, served: &[Served]) -> Result<Grid, Failure> {
     // Shorter absences are exits in its own turn.
     let away = |gap: &Vec<u64>| Some((gap.first()? * TICK_NS, gap.get(1)? * TICK_NS));
+    // After the last request guests end, and leave the ring smaller.
+    let end_ns = served.last().map_or(0, |last| last.done_ns);
     let resumes: Vec<f64> = records(machine, partition)?
         .iter()
         .filter_map(away)
-        .filter(|(from, to)| to - from >= quantum_ns * 9 / 10)
+        .filter(|(from, to)| to - from >= quantum_ns * 9 / 10 && *to <= end_ns)
         .map(|(_, to)| to as f64)
         .collect();
     // What stands before the first turn is the start of the experiment.
