@@ -132,6 +132,14 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// Its guest goes on after the policy chose it. What its loading took is not charged to it.
+    #[inline(always)]
+    pub fn note_loaded(&mut self) {
+        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+            scheduler.loaded(self.machine.counter_ticks());
+        }
+    }
+
     /// A part of [`Self::load`]: list registers were in use, or private interrupts differ between the two vCPUs.
     #[inline(never)]
     fn load_private(&mut self, listed: bool, enabled: u32) {

@@ -135,6 +135,7 @@ mod target {
         while let Some(other) = loaded.settle() {
             loaded = hand_over(loaded, other);
         }
+        loaded.note_loaded();
         &raw mut loaded.head
     }
 

@@ -14,9 +14,9 @@
 //! Costs: choosing is constant (a bitmap of priorities, a FIFO per priority); a replenishment is logarithmic in the
 //! servers of the core; entering a window is linear in the servers behind window gates.
 //!
-//! Who is charged: the server that was chosen last, from the instant it was chosen to the instant of the next report. So
-//! the caller reads the clock once when it enters and both switches are paid by the side that pre-empts. Background
-//! running is never charged.
+//! Who is charged: the server that was chosen last, from the instant it was chosen to the instant of the next report. So a
+//! server that pre-empts pays for its own loading, and with [`Core::loaded`] one that gives the core away pays for that of its
+//! successor: both switches are paid by the side that pre-empts (`real-time.md` 1.2). Background running is never charged.
 //!
 //! The path that a guest waits for is short by construction: an interrupt makes a vCPU ready, whoever ran is charged, and
 //! the core picks. So sets of servers and vCPUs are words of bits, the sporadic and the unlimited rule are looked at before
@@ -151,8 +151,9 @@ impl Stint {
         self.0 & Self::BACKGROUND != 0
     }
 
+    /// The priority at which it runs.
     #[inline]
-    const fn level(self) -> u8 {
+    pub(crate) const fn level(self) -> u8 {
         (self.0 >> 8) as u8
     }
 

@@ -181,6 +181,8 @@ pub struct Scheduler<Registers> {
     pub plan: &'static SchedulePlan,
     /// When the loaded slot was woken without the policy being told yet ([`Scheduler::catch_up`]); 0 = the policy knows all.
     pub owed_ticks: u64,
+    /// When the loaded slot's guest could go on after `leaver` gave the core away, and the policy was not told yet; 0 = it was.
+    pub loaded_ticks: u64,
     /// When the policy wants to be asked again.
     pub deadline_ticks: u64,
     /// What CNTHP is armed for; [`NEVER`] = not armed.
@@ -205,6 +207,8 @@ pub struct Scheduler<Registers> {
     pub date_is_stale: bool,
     /// Who ran last, through what (the slot again under round robin).
     pub stint: Stint,
+    /// Who pays for the loading of whoever runs: who gave the core away, and nobody else if it was taken.
+    pub leaver: Stint,
     /// Slot + 1 of the owner of each interrupt; 0 = nobody's.
     pub owners: [u8; INTIDS],
     /// Route of each interrupt.

@@ -117,8 +117,13 @@ impl Core {
 
     /// And after each handler.
     fn go_on(&mut self) {
+        let mut is_exchanged = false;
         while let Some(slot) = self.vcpus[self.loaded].settle() {
             self.hand_over(slot);
+            is_exchanged = true;
+        }
+        if is_exchanged {
+            self.own().note_loaded();
         }
         let vcpu = &self.vcpus[self.loaded];
         assert_eq!(vcpu.run, RunState::Running);

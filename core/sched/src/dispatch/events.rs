@@ -153,6 +153,32 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
+    /// Whoever runs has been loaded at `at`: the time since it was chosen is charged to `leaver`, who gave the core away, and not
+    /// to it.
+    pub fn loaded(&mut self, at: u64, leaver: Stint) {
+        let slot = leaver.server();
+        let used_ticks = at.saturating_sub(self.now_ticks);
+        if used_ticks == 0 || slot == self.running.server() || self.running == Stint::IDLE {
+            return;
+        }
+        self.now_ticks = at;
+        let Some(entry) = self.entry_mut(slot) else { return };
+        let shares = entry.shares;
+        if leaver.is_background() {
+            entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
+            return;
+        }
+        entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
+        if let Some(budget) = self.budget_of(slot) {
+            budget.charge(at, used_ticks);
+        }
+        if shares {
+            self.place_spenders(slot, at);
+        } else if self.asking & bit(slot) != 0 {
+            self.place(slot, at);
+        }
+    }
+
     /// Uses up the turn of a priority with a quantum. At its end the server goes to the back of its queue.
     fn end_turn(&mut self, level: u8, slot: u8, used_ticks: u64) {
         let Some(turn) = self.turn_mut(level) else {

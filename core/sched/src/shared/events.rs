@@ -229,8 +229,11 @@ impl<Registers> Scheduler<Registers> {
             slot.idle_since = now;
         }
         if stint == Stint::IDLE {
+            self.leaver = Stint::IDLE;
             return false;
         }
+        // One that is more important has taken the core, and pays for that itself.
+        self.leaver = if stint.level() < before.level() { Stint::IDLE } else { before };
         if let Some(counts) = self.counts.get_mut(usize::from(stint.server())) {
             counts.starts = counts.starts.wrapping_add(1);
         }

@@ -12,7 +12,7 @@
 //! [`Core::prospect`]: crate::dispatch::Core::prospect
 
 use super::{Held, NEVER, Policy, Scheduler};
-use crate::dispatch::Prospect;
+use crate::dispatch::{Prospect, Stint};
 use bulkhead_abi::plan::{ROUTE_PREEMPT, ROUTE_PRIORITY};
 
 impl<Registers> Scheduler<Registers> {
@@ -78,7 +78,9 @@ impl<Registers> Scheduler<Registers> {
             return None;
         }
         // Who runs may itself have been woken so; then the policy has to know it first.
-        self.catch_up();
+        if self.owed_ticks != 0 {
+            self.catch_up();
+        }
         let Policy::Servers(servers) = &self.policy else { return None };
         (!self.decide && servers.is_outranked_by(prospect)).then_some(prospect)
     }
@@ -94,16 +96,39 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
-    /// Tells the policy of the wake-up that it does not know of yet. Everything that reports to the policy does this first.
+    /// The guest of the loaded slot, which was chosen by the policy, goes on now.
+    #[inline(always)]
+    pub fn loaded(&mut self, now: u64) {
+        if self.leaver != Stint::IDLE {
+            self.loaded_ticks = now;
+        }
+    }
+
+    /// Tells the policy what it does not know of yet: a loading, and then a wake-up. Everything that reports to the policy does
+    /// this first.
     #[inline(always)]
     pub fn catch_up(&mut self) {
+        if self.loaded_ticks | self.owed_ticks != 0 {
+            self.report();
+        }
+    }
+
+    #[inline(never)]
+    fn report(&mut self) {
+        let at = core::mem::take(&mut self.loaded_ticks);
+        let leaver = core::mem::replace(&mut self.leaver, Stint::IDLE);
+        if let Policy::Servers(servers) = &mut self.policy
+            && at != 0
+        {
+            servers.loaded(at, leaver);
+        }
         if self.owed_ticks != 0 {
             self.report_owed();
         }
     }
 
     /// What [`Self::wake`], [`Self::pick`] and [`Self::account`] do, for a slot that has not waited.
-    #[inline(never)]
+    #[inline(always)]
     fn report_owed(&mut self) {
         let at = core::mem::take(&mut self.owed_ticks);
         let own = self.loaded;

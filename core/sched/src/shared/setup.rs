@@ -33,6 +33,8 @@ impl<Registers: Default> Scheduler<Registers> {
             stint: Stint::IDLE,
             decide: true,
             owed_ticks: 0,
+            loaded_ticks: 0,
+            leaver: Stint::IDLE,
             deadline_ticks: NEVER,
             armed_ticks: NEVER,
             floating_point_owner: 0,
