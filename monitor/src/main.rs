@@ -130,13 +130,19 @@ mod target {
         }
     }
 
-    fn exchange(vcpu: &mut ThisVcpu, slot: u8) -> *mut CoreHead {
-        let mut loaded = hand_over(vcpu, slot);
-        while let Some(other) = loaded.settle() {
-            loaded = hand_over(loaded, other);
+    fn exchange(vcpu: &mut ThisVcpu, mut slot: u8) -> *mut CoreHead {
+        let mut before = vcpu;
+        loop {
+            let loaded = hand_over(before, slot);
+            match loaded.settle() {
+                None => {
+                    loaded.note_loaded();
+                    return &raw mut loaded.head;
+                }
+                Some(other) => slot = other,
+            }
+            before = loaded;
         }
-        loaded.note_loaded();
-        &raw mut loaded.head
     }
 
     /// Loads the vCPU of a slot. `before`, the loaded one until now, is not used any more.

@@ -1,9 +1,10 @@
 //! What the monitor takes from a vCPU's own time, so that its guest does not get it.
 //!
-//! The monitor charges whoever was chosen, from that decision to the next one (record 0021). So budgets, responses and envelopes
-//! are in *charged* time and need no term for switches. What a guest executes is less: each time that its vCPU runs, its loading
-//! and the way to the next decision are charged to it; so are interrupts of others that change nobody's turn. `real-time.md` 1.2
-//! would let the side that pre-empts pay; here the victim does, and every pre-emption has to be counted.
+//! The monitor charges whoever was chosen, from that decision to the next one, and one that gives the core away until its
+//! successor's guest goes on (record 0021). So budgets, responses and envelopes are in *charged* time and need no term for
+//! switches, and the side that pre-empts pays for both exchanges (`real-time.md` 1.2). What a guest executes is less: the way in to
+//! each decision that pre-empts it is charged to it, and so are interrupts of others that change nobody's turn, and both exchanges
+//! when its own budget runs out and comes back.
 //!
 //! How often can others pre-empt? A guest may sleep and wake as fast as it can, and nothing limits that but its budget: each time
 //! that it runs it is charged at least [`Costs::least_stint_ticks`]. So servers above take the core at most as often as their
@@ -23,8 +24,10 @@ use alloc::vec::Vec;
 /// Costs of the monitor in ticks. All zero: nothing is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// What a vCPU is charged beside its guest each time that it runs.
+    /// One exchange of vCPUs, with the way in to its decision.
     pub switch_ticks: u64,
+    /// What a vCPU is charged when it is pre-empted: the way in to the decision.
+    pub way_in_ticks: u64,
     /// An interrupt that changes nobody's turn.
     pub entry_ticks: u64,
     /// Work of the monitor at a switch now and then, and the shortest time in between.
@@ -33,6 +36,14 @@ pub struct Costs {
     pub publication_period_ticks: u64,
     /// The least that a vCPU is charged each time that it runs.
     pub least_stint_ticks: u64,
+}
+
+impl Costs {
+    /// What a vCPU pays when it gives the core away and takes it back: both exchanges, and the timer's interrupt that finds a
+    /// little left, because a budget is dated from the decision and used from the end of the loading.
+    fn return_ticks(&self) -> u64 {
+        self.switch_ticks.saturating_mul(2).saturating_add(self.entry_ticks)
+    }
 }
 
 /// What is known of a vCPU besides its servers.
@@ -116,7 +127,7 @@ impl Overhead {
     /// What one more return of its own budget takes.
     #[must_use]
     pub fn of_return(&self) -> u64 {
-        self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.switch_ticks)
+        self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.return_ticks())
     }
 
     /// Most that is taken in a window of `ticks`.
@@ -135,7 +146,9 @@ impl Overhead {
         let costs = &self.costs;
         let published = divide_up(ticks, costs.publication_period_ticks).saturating_add(1);
         let published = published.min(runs.saturating_sub(u64::from(self.woken)));
-        runs.saturating_mul(costs.switch_ticks)
+        preemptions
+            .saturating_mul(costs.way_in_ticks)
+            .saturating_add(returns.saturating_add(1).saturating_mul(costs.return_ticks()))
             .saturating_add(entries.saturating_mul(costs.entry_ticks))
             .saturating_add(published.saturating_mul(costs.publication_ticks))
     }
@@ -171,14 +184,14 @@ mod tests {
     #[test]
     fn a_budget_holds_as_many_preemptions_as_least_stints() {
         let envelope = Envelope::Stair { budget_ticks: 100, period_ticks: 1_000, jitter_ticks: 0, lateness_ticks: 0 };
-        let costs = Costs { switch_ticks: 10, least_stint_ticks: 7, ..Costs::default() };
+        let costs = Costs { switch_ticks: 10, way_in_ticks: 2, least_stint_ticks: 7, ..Costs::default() };
         let mut overhead = Overhead { costs, spenders: alloc::vec![envelope], ..Overhead::default() };
         // 200 in 2,000, each at least 7, and two that the window cuts.
         assert_eq!(overhead.preemptions(2_000), 29 + 2);
-        assert_eq!(overhead.in_window(2_000), (29 + 2 + 1) * 10);
+        assert_eq!(overhead.in_window(2_000), (29 + 2) * 2 + 2 * 10);
         overhead.drained = alloc::vec![(Returns { period_ticks: 1_000, pieces: 1 }, 3)];
         overhead.costs.entry_ticks = 1;
-        assert_eq!(overhead.in_window(2_000), (29 + 2 + 1 + 4) * 10 + 4 * 3);
+        assert_eq!(overhead.in_window(2_000), (29 + 2 + 4) * 2 + 2 * 10 + 1 + 4 * 3);
         // Without a least stint nothing limits them.
         overhead.costs.least_stint_ticks = 0;
         assert_eq!(overhead.preemptions(2_000), u64::MAX);

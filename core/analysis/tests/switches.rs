@@ -17,11 +17,11 @@ fn grids(random: &mut Random) -> [u64; 8] {
     core::array::from_fn(|_| random.within(0, 30))
 }
 
-/// QV-22, QV-39, SG-48: as the monitor charges, a victim pays for its loading at each pre-emption. Whoever is above it sleeps and
-/// wakes as fast as budgets allow, and still the victim executes what is computed; what it is charged would be too much.
+/// QV-22, QV-39, SG-48: whoever is above a victim sleeps and wakes as fast as budgets allow and pays for both exchanges, so the
+/// victim executes what is computed.
 #[test]
-fn a_victim_executes_its_supply_though_it_pays_for_being_pre_empted() {
-    let (mut promises, mut broken) = (0, 0);
+fn a_victim_executes_its_supply_because_who_pre_empts_pays() {
+    let mut promises = 0;
     check("switches", 4, |random| {
         let load = random.within(1, 3);
         // Servers of any kind, or one with a large budget and few chunks, which it can use in as many pieces as it likes.
@@ -41,7 +41,7 @@ fn a_victim_executes_its_supply_though_it_pays_for_being_pre_empted() {
         }
         let victim = model.servers.len() - 1;
         let supply = &bounds.vcpu(victim).expect("known").supply;
-        let Supply::Net { charged, .. } = supply else { panic!("costs are counted") };
+        assert!(matches!(supply, Supply::Net { .. }), "costs are counted");
         let mut machine = Machine::new(&model, &grids(random));
         machine.load = load;
         for vcpu in 0..victim as u8 {
@@ -60,15 +60,14 @@ fn a_victim_executes_its_supply_though_it_pays_for_being_pre_empted() {
             };
             assert!(least >= promised, "window {window}: {least} < {promised}: {model:?}");
             promises += u64::from(promised > 0);
-            broken += u64::from(least < charged.in_window(window));
         }
     });
-    println!("{promises} promises, {broken} times less than what was charged");
-    assert!(promises > 100 && broken > 100, "nobody was promised anything, or nobody paid");
+    println!("{promises} promises");
+    assert!(promises > 100, "nobody was promised anything");
 }
 
-/// SG-48: the worst that a guest can do is to wake again when its victim has just been loaded. Then the victim pays as much as the
-/// attacker's budget holds activations, and the computed supply is no more than a tenth below what is left.
+/// SG-48: a guest that wakes again when its victim has just been loaded uses its budget up with that, and the computed supply is no
+/// more than a tenth below what is left.
 #[test]
 fn the_supply_is_near_what_the_worst_attack_leaves() {
     const LOAD: u64 = 3;
@@ -80,7 +79,7 @@ fn the_supply_is_near_what_the_worst_attack_leaves() {
     let mut machine = Machine::new(&model, &[]);
     machine.load = LOAD;
     // As often as each budget holds it, and no more: work that waits for a budget pre-empts nobody.
-    for (start, activation) in (0..16_000).step_by(300).flat_map(|start| (0..15).map(move |number| (start, number))) {
+    for (start, activation) in (0..16_000).step_by(300).flat_map(|start| (0..8).map(move |number| (start, number))) {
         machine.work(start + 30 + activation * (2 * LOAD + 1), 0, 1);
     }
     machine.work(30, 1, ALWAYS).run(16_000);

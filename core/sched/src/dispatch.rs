@@ -153,7 +153,8 @@ impl Stint {
 
     /// The priority at which it runs.
     #[inline]
-    pub(crate) const fn level(self) -> u8 {
+    #[must_use]
+    pub const fn level(self) -> u8 {
         (self.0 >> 8) as u8
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn run<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERV
             }
         }
         picked.add(count(|| pick(core, now)));
-        deadline = core.pick(now).deadline_ticks;
+        deadline = core.next(now).deadline_ticks;
     }
     reported.print("any_report", SERVERS);
     replenished.print("any_date", SERVERS);

@@ -161,5 +161,5 @@ fn advance<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VC
 
 #[inline(never)]
 fn pick<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>, now: u64) -> Decision {
-    core.pick(now)
+    core.next(now)
 }

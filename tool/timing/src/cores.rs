@@ -55,6 +55,7 @@ pub enum SharedModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickCosts {
     pub(crate) switch: u64,
+    pub(crate) way_in: u64,
     pub(crate) entry: u64,
     pub(crate) passage: u64,
     pub(crate) lateness: u64,
@@ -72,6 +73,7 @@ impl TickCosts {
         let passage = costs.longest_passage;
         Self {
             switch: ticks(costs.switch),
+            way_in: ticks(costs.timer_latency),
             entry: ticks(costs.interrupt_entry),
             passage: ticks(passage),
             lateness: ticks(costs.timer_latency.saturating_add(passage)),
@@ -173,6 +175,7 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
         lateness_ticks: costs.lateness,
         costs: overhead::Costs {
             switch_ticks: costs.switch,
+            way_in_ticks: costs.way_in,
             entry_ticks: costs.entry,
             publication_ticks: costs.publication,
             publication_period_ticks: costs.publication_period,

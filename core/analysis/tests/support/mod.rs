@@ -6,7 +6,7 @@ use bulkhead_sched::budget::{
     Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
 };
 use bulkhead_sched::cyclic::{CyclicTable, Window};
-use bulkhead_sched::dispatch::Core;
+use bulkhead_sched::dispatch::{Core, Decision, Stint};
 use bulkhead_sched::server;
 
 /// Work that never ends.
@@ -159,6 +159,7 @@ pub(crate) struct Machine {
     pub(crate) load: u64,
     loaded: u8,
     loading: u64,
+    stint: Stint,
     arrivals: Vec<(u64, u8, u64)>,
     left: [u64; 8],
     since: [u64; 8],
@@ -182,6 +183,7 @@ impl Machine {
             load: 0,
             loaded: u8::MAX,
             loading: 0,
+            stint: Stint::IDLE,
             arrivals: Vec::new(),
             left: [0; 8],
             since: [0; 8],
@@ -273,7 +275,20 @@ impl Machine {
             if let Some(vcpu) = ran {
                 self.finish(now, vcpu);
             }
-            let decision = self.core.pick(now);
+            let answer = self.core.next(now);
+            let decision = Decision::from(answer);
+            let before = core::mem::replace(&mut self.stint, answer.stint);
+            if self.load > 0
+                && ![before, answer.stint].contains(&Stint::IDLE)
+                && self.loaded != answer.stint.vcpu()
+                && answer.stint.level() >= before.level()
+            {
+                // Whoever gives the core away pays for loading its successor, and nothing interrupts that.
+                now += self.load;
+                self.core.loaded(now, before);
+                (self.loaded, self.loading, ran) = (answer.stint.vcpu(), 0, None);
+                continue;
+            }
             let mut next = self.arrivals.get(next_arrival).map_or(until, |(time, ..)| (*time).min(until));
             next = next.min(self.requests.get(next_request).map_or(until, |(time, ..)| *time));
             if let Some(deadline) = decision.deadline_ticks {

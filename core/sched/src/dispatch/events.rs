@@ -108,6 +108,11 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         if used_ticks > 0 && !self.charge_simple(used_ticks) {
             self.charge_running(now, used_ticks);
         }
+        self.fall_due(now);
+    }
+
+    /// Opens and closes windows, and brings back what is due.
+    fn fall_due(&mut self, now: u64) {
         if now >= self.window.until_ticks {
             self.enter_window(now);
         }
@@ -166,17 +171,18 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         let shares = entry.shares;
         if leaver.is_background() {
             entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
-            return;
+        } else {
+            entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
+            if let Some(budget) = self.budget_of(slot) {
+                budget.charge(at, used_ticks);
+            }
+            if shares {
+                self.place_spenders(slot, at);
+            } else if self.asking & bit(slot) != 0 {
+                self.place(slot, at);
+            }
         }
-        entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
-        if let Some(budget) = self.budget_of(slot) {
-            budget.charge(at, used_ticks);
-        }
-        if shares {
-            self.place_spenders(slot, at);
-        } else if self.asking & bit(slot) != 0 {
-            self.place(slot, at);
-        }
+        self.fall_due(at);
     }
 
     /// Uses up the turn of a priority with a quantum. At its end the server goes to the back of its queue.
