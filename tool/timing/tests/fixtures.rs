@@ -20,7 +20,8 @@ fn expected_codes(path: &Path) -> BTreeSet<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// QV-38, SG-47, and MZ-25: that the published policies isolate nobody is said.
+/// QV-38, SG-47; MZ-25: that the published policies isolate nobody is said; SP-19: and that a guest without limit may starve
+/// those below.
 #[test]
 fn each_bad_fixture_gives_its_codes_and_text() {
     let mut failures = Vec::new();
