@@ -37,13 +37,13 @@ fn bounds_hold_and_are_tight() {
     assert!(median >= LEAST_TIGHTNESS, "median tightness {median:.2}");
 }
 
-/// MZ-E1 to MZ-E4, MZ-15, MZ-20 to MZ-22: answer times by policy equal the model's.
+/// MZ-E1, MZ-E2, MZ-E3, MZ-E4, MZ-15, MZ-20, MZ-21, MZ-22: answer times by policy equal the model's.
 #[test]
 fn mips_rtt() {
     assert_holds("mips-rtt");
 }
 
-/// MZ-17, MZ-23, MZ-26: a storm starves the owner's peers under the published policies and not under ours.
+/// RR-03, MZ-17, MZ-23, MZ-26: a storm starves the owner's peers under the published policies and not under ours.
 #[test]
 fn mips_storm() {
     assert_holds("mips-storm");
@@ -73,13 +73,13 @@ fn spumone_dispatch() {
     assert_holds("spumone-dispatch");
 }
 
-/// SP-E4: FreeRTOS beside Linux.
+/// SP-E4, SP-11, SP-13: FreeRTOS beside Linux, both as they are, each with its own scheduler, of which the description says nothing.
 #[test]
 fn spumone_freertos() {
     assert_holds("spumone-freertos");
 }
 
-/// SP-E3: what a tick costs Linux.
+/// SP-E3, SP-13: what a tick costs Linux, which boots and ends beside FreeRTOS as it does alone.
 #[test]
 fn spumone_throughput() {
     assert_holds("spumone-throughput");

@@ -1,4 +1,4 @@
-//! What a second operating system on the core costs, in terms (SP-E2 to SP-E4).
+//! What a second operating system on the core costs, in terms (SP-E2, SP-E3, SP-E4).
 
 /// The terms of one tick of the RTOS, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq)]

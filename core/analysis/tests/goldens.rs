@@ -1,5 +1,4 @@
-//! The golden examples of `real-time.md` that are formulas, under their ids (QV-37, QV-38, QV-39, SG-47, CH-32, CH-38, MZ-20
-//! to MZ-22).
+//! The golden examples of `real-time.md` that are formulas, under their ids.
 
 use bulkhead_analysis::admission::{
     below_a_deferrable_server, equation_one, equation_one_hyperbolic, hyperbolic, io_share, liu_layland,
@@ -24,6 +23,7 @@ fn ds_01_windows_of_a_deferrable_server() {
     assert_eq!([4, 10, 20].map(|window| stair(window + 8, 2, 10)), [4, 4, 6]);
 }
 
+/// SG-47.
 #[test]
 fn ds_02_the_periodic_formula_is_wrong_below_a_deferrable_server() {
     let wrong = below(vec![Demand::periodic(2, 10)], 0);
@@ -31,6 +31,7 @@ fn ds_02_the_periodic_formula_is_wrong_below_a_deferrable_server() {
     assert_eq!((wrong.response(5, 1_000), right.response(5, 1_000)), (Some(7), Some(9)));
 }
 
+/// SG-47.
 #[test]
 fn ds_03_admission_below_a_deferrable_server() {
     let server = Ratio::new(1, 5);
@@ -191,7 +192,7 @@ fn rate_03_events_in_a_window() {
     assert_eq!(events_in_window(2, 10, 10), 4, "twice the limit in one window's length");
 }
 
-/// CH-38.
+/// CH-38: within the limit, beyond it with and without a latch, and without polling.
 #[test]
 fn rate_02_from_message_to_handling() {
     let base = Notification {

@@ -1,5 +1,5 @@
 //! Bounds against runs of the product's own scheduler on random systems: no run breaks a bound, and where the theory says
-//! that a bound is exact it is reached (QV-38, SG-47; P3, P6, P6b, P8, P14 of `real-time.md`).
+//! that a bound is exact it is reached (P3, P6, P6b, P8, P14 of `real-time.md`).
 //!
 //! The seed is printed; `BULKHEAD_ANALYSIS_SEED` and `BULKHEAD_ANALYSIS_CASES` replace it and the number of cases.
 
@@ -88,7 +88,7 @@ fn a_whole_budget_is_done_within_its_response_though_ends_are_noticed_late() {
     });
 }
 
-/// PIBS (QV-32 to QV-35): what a driver takes from the work below it, what it takes in a window, and how long its clients wait.
+/// PIBS (QV-32, QV-33, QV-34, QV-35): what a driver takes from the work below it, what it takes in a window, and how long its clients wait.
 #[test]
 fn a_driver_keeps_its_bounds() {
     check("PIBS", 1, |random| {

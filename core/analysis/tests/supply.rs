@@ -1,5 +1,5 @@
 //! P11: supply functions equal brute force, tick by tick; and so do tables, what is left over, and the bounds of the published
-//! round robin (RR-01, RR-02; MZ-13, MZ-20, MZ-21, MZ-22).
+//! round robin.
 
 mod support;
 
@@ -192,6 +192,7 @@ fn worst(parameters: RingParameters, handler: u64) -> (u64, u64) {
     worst
 }
 
+/// MZ-13, MZ-15, MZ-20, MZ-21, MZ-22.
 #[test]
 fn bounds_of_the_round_robin_hold_in_every_phase() {
     let any_ring = |random: &mut Random| {

@@ -56,7 +56,7 @@ fn packed(times: &'static [u64], events: u32) -> (usize, usize) {
     *seen.lock().unwrap()
 }
 
-/// The public Chaos code's shape: window and count in two words, check and increment apart (CH-35).
+/// The public Chaos code's shape: window and count in two words, check and increment apart.
 fn split(senders: usize, events: u32) -> usize {
     let most = std::sync::Arc::new(std::sync::Mutex::new(0));
     let record = most.clone();
@@ -79,6 +79,7 @@ fn split(senders: usize, events: u32) -> usize {
     *most.lock().unwrap()
 }
 
+/// CH-34, CH-35.
 #[test]
 fn rate_04_packed_word_passes_exactly_the_limit() {
     assert_eq!(packed(&[50, 50], 1), (1, 1), "two senders, one event");
@@ -86,6 +87,7 @@ fn rate_04_packed_word_passes_exactly_the_limit() {
     assert_eq!(packed(&[50, 50, 50], 2), (2, 2), "three senders, two events");
 }
 
+/// CH-35: why it is one word.
 #[test]
 fn rate_04_split_words_let_two_and_three_through() {
     assert_eq!(split(2, 1), 2, "two senders, one event");

@@ -1,4 +1,4 @@
-//! Golden examples and window bounds of the grid limiter (`real-time.md` 3.4, CH-30..CH-35).
+//! Golden examples and window bounds of the grid limiter (`real-time.md` 3.4).
 
 use bulkhead_sched::limiter::{LATE_WINDOWS, MAX_ATTEMPTS, Verdict, Word, bound, try_pass, try_pass_on};
 use proptest::prelude::*;
@@ -11,6 +11,7 @@ fn passed(times: &[u64], period: u64, events: u32) -> Vec<u64> {
     times.iter().copied().filter(|now| try_pass(&word, *now, period, events) == Verdict::Send).collect()
 }
 
+/// CH-30: windows begin at multiples of the period, not at the first sender.
 #[test]
 fn rate_01_the_grid_passes_8_9_10_11_20() {
     assert_eq!(passed(&[8, 9, 9, 10, 11, 11, 18, 20], 10, 2), [8, 9, 10, 11, 20]);
@@ -63,6 +64,7 @@ fn a_fresh_word_counts_window_zero() {
     assert_eq!(passed(&[0, 0, 0], 10, 2), [0, 0]);
 }
 
+/// CH-35.
 #[test]
 fn the_count_cannot_spill_into_the_window() {
     let full = AtomicU64::new((5 << 24) | 0xff_ffff);
@@ -89,7 +91,7 @@ fn the_wrap_of_the_window_number_is_harmless() {
     assert_eq!(try_pass(&word, u64::MAX, 1, 1), Verdict::Limited);
 }
 
-/// A sender that read the clock before a boundary and reaches the word after it must not reopen the new window.
+/// CH-35: a sender that read the clock before a boundary and reaches the word after it must not reopen the new window.
 #[test]
 fn a_late_sender_does_not_reset_the_new_window() {
     let word = AtomicU64::new(0);
@@ -122,6 +124,7 @@ impl Word for Contended {
     }
 }
 
+/// CH-30: constant time, whatever the others do.
 #[test]
 fn attempts_are_bounded_by_events_plus_one_and_by_the_cap() {
     for (events, expected) in [(0, 0), (1, 2), (2, 3), (14, 15), (15, 16), (16, MAX_ATTEMPTS), (u32::MAX, MAX_ATTEMPTS)]
@@ -135,7 +138,7 @@ fn attempts_are_bounded_by_events_plus_one_and_by_the_cap() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// P12: in every half-open window of length d at most e * (ceil(d / p) + 1) pass, and each grid window passes
+    /// CH-30, CH-32, P12: in every half-open window of length d at most e * (ceil(d / p) + 1) pass, and each grid window passes
     /// exactly min(sends in it, e): the limiter is neither too generous nor too strict.
     #[test]
     fn p12_grid_bound_holds_in_every_window(

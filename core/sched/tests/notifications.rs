@@ -1,4 +1,4 @@
-//! The sliding limiter and the latch beside the grid limiter (CH-30, `real-time.md` 3.4).
+//! The sliding limiter and the latch beside the grid limiter (`real-time.md` 3.4).
 
 use bulkhead_sched::latch::{Latch, Outcome};
 use bulkhead_sched::limiter::bound;
@@ -27,6 +27,7 @@ fn rate_01_the_sliding_form_passes_8_9_18_20() {
     assert!(!SlidingLimiter::<0>::new().try_pass(5, 10), "no events means never");
 }
 
+/// CH-30, CH-32.
 #[test]
 fn p12_no_window_exceeds_the_bounds_of_either_form() {
     const SEED: u64 = 0x5eed_1e55_0000_0001;
@@ -62,6 +63,7 @@ fn p12_no_window_exceeds_the_bounds_of_either_form() {
     }
 }
 
+/// CH-30, CH-31: what was held back is one notification in the next window.
 #[test]
 fn a_latch_releases_one_notification_at_the_next_window() {
     let (word, latch) = (AtomicU64::new(0), Latch::new());

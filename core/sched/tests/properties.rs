@@ -1,5 +1,5 @@
 //! Properties of the budget rules on random histories (`real-time.md` section 7): the protocol R1..R4 and the bounds P1,
-//! P2, P3, P4, P5, P7, P8, P9, P13 and P14, which stand for QV-24, QV-29, QV-31 and SG-47.
+//! P2, P3, P4, P5, P7, P8, P9, P13 and P14.
 //!
 //! The seed is printed; `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace it and the number of cases.
 
@@ -69,6 +69,7 @@ fn check_chunks(rule: &Sporadic) {
     assert!(chunks[0].1 >= parameters.smallest_chunk_ticks, "I4: {chunks:?}");
 }
 
+/// QV-24, QV-28, QV-30: the sum is the budget, no two pieces overlap, the list keeps its length, no piece is too small.
 #[test]
 fn p1_the_chunks_keep_their_invariants() {
     check("P1", |random| {
@@ -92,6 +93,7 @@ fn p1_the_chunks_keep_their_invariants() {
     });
 }
 
+/// QV-29, QV-31.
 #[test]
 fn p2_no_window_exceeds_its_envelope() {
     check("P2", |random| {
@@ -110,6 +112,7 @@ fn p2_no_window_exceeds_its_envelope() {
     });
 }
 
+/// QV-31.
 #[test]
 fn p5_a_starved_server_catches_up_with_twice_its_budget_at_most() {
     check("P5", |random| {
@@ -120,6 +123,7 @@ fn p5_a_starved_server_catches_up_with_twice_its_budget_at_most() {
     });
 }
 
+/// SG-42.
 #[test]
 fn p7_a_deferrable_server_keeps_the_grid_and_the_double_hit_is_reached() {
     check("P7", |random| {
@@ -272,6 +276,7 @@ fn p3_and_p4_a_task_below_sporadic_servers_keeps_its_periodic_bound() {
     });
 }
 
+/// SG-47.
 #[test]
 fn p8_below_a_deferrable_server_the_periodic_bound_is_broken_and_the_jittered_one_holds() {
     check("P8", |random| {
@@ -296,6 +301,7 @@ fn p8_below_a_deferrable_server_the_periodic_bound_is_broken_and_the_jittered_on
     });
 }
 
+/// QV-33, QV-34.
 #[test]
 fn p9_a_pibs_server_stays_within_its_window_bound() {
     check("P9", |random| {
@@ -360,7 +366,7 @@ fn r3_reports_at_one_instant_bring_a_sporadic_server_nothing() {
     });
 }
 
-/// A change of modes (4.6): no window of the shorter period holds more than the larger budget, across the change as well.
+/// QV-30, a change of modes (4.6): no window of the shorter period holds more than the larger budget, across the change as well.
 #[test]
 fn a_changed_budget_keeps_the_cap() {
     check("reconfigure", |random| {

@@ -1,5 +1,4 @@
-//! The published interrupt policies: bounds over every phase (MZ-14, MZ-15, MZ-16, MZ-20, MZ-21, MZ-22,
-//! MZ-23, MZ-24), and what storms do to them (MZ-26).
+//! The published interrupt policies: bounds over every phase, and what storms do to them.
 
 use bulkhead_sched::quantum::{QuantumRing, Reading, RingParameters, Scheme};
 
@@ -36,6 +35,7 @@ fn worst(parameters: RingParameters) -> (u64, u64) {
     worst
 }
 
+/// MZ-20, MZ-21, MZ-22.
 #[test]
 fn rr_01_worst_start_and_completion_of_each_policy() {
     assert_eq!(worst(ring(4, Scheme::None, !0)), (90, 92));
@@ -44,6 +44,7 @@ fn rr_01_worst_start_and_completion_of_each_policy() {
     assert_eq!(worst(ring(4, Scheme::ResetExtend, !0)), (0, 2));
 }
 
+/// MZ-14.
 #[test]
 fn rr_02_guests_that_may_not_be_preempted() {
     let adjacent = !0b0110;
@@ -70,6 +71,7 @@ fn storm(scheme: Scheme, ring_moves: bool, gap: u64) -> [u64; 3] {
     [0, 1, 2].map(|guest| ring.used_and_stolen_ticks(guest).0)
 }
 
+/// MZ-23, MZ-26: also with the ring that moves.
 #[test]
 fn rr_03_neither_policy_isolates_under_a_storm() {
     assert_eq!(storm(Scheme::Reset, true, 31), [2_904, 96, 0]);
@@ -79,6 +81,7 @@ fn rr_03_neither_policy_isolates_under_a_storm() {
     assert_eq!(storm(Scheme::None, false, 1), [1_020, 990, 990], "without a policy a storm takes nothing");
 }
 
+/// MZ-15, MZ-16.
 #[test]
 fn latched_guests_run_in_the_order_of_arrival_and_the_ring_stays() {
     let parameters = RingParameters { reading: Reading::Latched, ..ring(4, Scheme::Reset, !1) };
@@ -141,5 +144,19 @@ fn an_interrupt_of_a_guest_that_blocks_is_forgotten() {
         assert!(!ring.interrupt(2), "it sleeps");
         ring.set_ready(2, true);
         assert_eq!(turns(&mut ring, 0, 90), [(0, Some(0)), (30, Some(1)), (60, Some(2))], "{reading:?}");
+    }
+}
+
+/// MZ-24: neither in its own turn nor in one that it took does a guest begin a quantum anew.
+#[test]
+fn an_interrupt_of_who_runs_starts_no_quantum() {
+    for (at, ends) in [(20, 30), (40, 70)] {
+        let mut ring = awake(ring(3, Scheme::Reset, !0));
+        ring.advance(at);
+        ring.interrupt(0);
+        assert_eq!((ring.running(), ring.pick(at).deadline_ticks), (Some(0), Some(ends)), "at {at}");
+        ring.advance(ends - 5);
+        ring.interrupt(0);
+        assert_eq!((ring.running(), ring.pick(ends - 5).deadline_ticks), (Some(0), Some(ends)), "at {at}, again");
     }
 }

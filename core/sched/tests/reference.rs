@@ -1,5 +1,5 @@
 //! The core against a model of it that does everything the obvious way: lists instead of sets, queues and trees, and no usual
-//! case. Whatever happens to both, they choose the same, set the same timer and keep the same accounts (QV-22, QV-23, QV-41).
+//! case. Whatever happens to both, they choose the same, set the same timer and keep the same accounts.
 
 mod support;
 
@@ -363,6 +363,7 @@ fn assert_foreseen(core: &Core<16, 4>, vcpu: u8, prospect: Prospect, now: u64) {
     assert!(foreseen >= latest.min(now.saturating_add(prospect.capacity_ticks)), "{prospect:?} at {now}: {foreseen}");
 }
 
+/// QV-22, QV-23, QV-41.
 #[test]
 fn the_core_does_what_the_obvious_model_does() {
     check("reference", |random| {

@@ -1,5 +1,4 @@
-//! Several servers on one core: golden examples of PIBS (QV-32..QV-34), of time tables (SG-50), of servers with gates
-//! (SG-41, SG-42, SG-46), and what each schedule promises (SP-11, QV-22, QV-23, QV-41).
+//! Several servers on one core: golden examples of PIBS, of time tables, of servers with gates, and what each schedule promises.
 
 mod support;
 
@@ -16,6 +15,7 @@ fn pibs(share: (u32, u32), rule: PibsRule, clients: &[(u64, u8)]) -> Budget {
     Budget::Pibs(Pibs::new(share, rule, &clients, 1, 0).expect("valid"))
 }
 
+/// QV-E10, QV-22, QV-24, QV-32, QV-34: who runs when, and the list of pieces at each step.
 #[test]
 fn ss_03_the_figure_of_quest_with_exact_lists() {
     let run_until = |time| {
@@ -45,6 +45,7 @@ fn ss_03_the_figure_of_quest_with_exact_lists() {
     }
 }
 
+/// QV-34.
 #[test]
 fn pibs_01_eligibility_moves_by_use_over_share() {
     let mut simulation = Simulation::new([(0, Server::new(0, pibs((1, 25), PibsRule::Corrected, &[(50, 0)])))]);
@@ -71,6 +72,7 @@ fn trickle(rule: &mut Pibs, runs: &mut Vec<(u64, u64)>, mut now: u64, end: u64) 
     }
 }
 
+/// QV-33, QV-37.
 #[test]
 fn pibs_02_the_term_of_equation_1_is_reached() {
     let Budget::Pibs(mut rule) = pibs((1, 25), PibsRule::Corrected, &[(5_000, 0)]) else { unreachable!() };
@@ -105,6 +107,7 @@ fn pibs_03(rule: PibsRule) -> u64 {
     simulation.worst_response(1)
 }
 
+/// QV-32, QV-33: the grant is the share of the shortest period, whoever asks.
 #[test]
 fn pibs_03_a_raised_grant_breaks_a_system_that_was_admitted() {
     assert_eq!(pibs_03(PibsRule::Published), 115, "deadline 50");
@@ -118,6 +121,7 @@ fn pibs_04(rule: PibsRule) -> u64 {
     done.finished - done.arrived
 }
 
+/// QV-33.
 #[test]
 fn pibs_04_a_short_client_does_not_wait_for_a_long_one() {
     // 498 counts the one tick of service, as 8 does.
@@ -134,6 +138,7 @@ fn pibs_05(rule: PibsRule) -> u64 {
     simulation.core.usage(0).budgeted_ticks
 }
 
+/// QV-34.
 #[test]
 fn pibs_05_rounding_leaks_and_carrying_does_not() {
     assert_eq!(pibs_05(PibsRule::Published), 700, "half of the core at a share of 3/7");
@@ -156,6 +161,7 @@ fn contradictory_pibs_parameters_are_refused() {
     assert_eq!(make((1, 10), &[(100, 0)], 10), None);
 }
 
+/// SG-41, SG-42, SG-46, QV-22: an ITask above an RTOS task, an RTask and a BTask below it.
 #[test]
 fn uni_01_interrupt_reserved_and_background_servers_of_one_guest() {
     let mut simulation = Simulation::new([
@@ -195,6 +201,7 @@ fn a_polling_server_loses_what_it_does_not_use_at_once() {
     assert_eq!(simulation.of(0), [(0, 1), (10, 12), (20, 22)]);
 }
 
+/// QV-23, QV-41.
 #[test]
 fn a_dedicated_core_never_asks_for_a_timer() {
     let mut core = Core::<1, 1>::new(0, [(0, Server::new(0, Budget::Unlimited))]).expect("valid");
@@ -209,7 +216,7 @@ fn a_dedicated_core_never_asks_for_a_timer() {
 
 #[test]
 fn a_less_important_replenishment_sets_no_timer() {
-    // QV-23. Both are empty at 2 and 4; the unlimited one in the middle is told about the first alone.
+    // QV-23: both are empty at 2 and 4; the unlimited one in the middle is told about the first alone.
     let mut core = Core::<4, 4>::new(
         0,
         [
@@ -228,6 +235,7 @@ fn a_less_important_replenishment_sets_no_timer() {
     assert_eq!(core.pick(4).deadline_ticks, Some(102), "50 belongs to a less important server");
 }
 
+/// SP-11: the more important one runs at once, and the turn goes on behind it.
 #[test]
 fn round_robin_takes_turns_and_a_preemption_does_not_end_a_turn() {
     let mut simulation = Simulation::new([
@@ -251,6 +259,7 @@ fn table(windows: &[(u64, u64, u8)]) -> Result<CyclicTable, TableError> {
     CyclicTable::new(0, 100, &windows)
 }
 
+/// SG-50.
 #[test]
 fn arinc_01_lookups() {
     let table = table(&[(0, 20, 0), (20, 30, 1), (50, 10, 0)]).expect("valid");
@@ -259,6 +268,7 @@ fn arinc_01_lookups() {
     assert_eq!(table.slot(133), Slot { window: Some(1), until_ticks: 150 });
 }
 
+/// SG-50.
 #[test]
 fn arinc_02_late_windows_do_not_move_the_grid() {
     let mut core = Core::<4, 2>::new(
@@ -283,6 +293,7 @@ fn arinc_02_late_windows_do_not_move_the_grid() {
     assert_eq!((core.usage(0).budgeted_ticks, core.usage(1).budgeted_ticks), (51 + 3 * 50, 3 * 50));
 }
 
+/// SG-50.
 #[test]
 fn a_window_gates_servers_and_leaves_their_budgets_to_them() {
     let mut simulation = Simulation::new([
@@ -315,6 +326,7 @@ fn a_new_table_takes_over_at_the_end_of_a_major_frame() {
     assert_eq!(simulation.core.pick(210).deadline_ticks, Some(240));
 }
 
+/// QV-30.
 #[test]
 fn a_budget_is_changed_under_a_running_core() {
     // 4.6: from 5 in 20 to 2 in 40 after 3 were used. The head keeps its date and 2; nothing else remains of the new budget.

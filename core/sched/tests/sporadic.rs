@@ -1,4 +1,4 @@
-//! Golden examples of the sporadic server (QV-22, QV-24, QV-25, QV-26, QV-27, QV-28, QV-29, QV-30, QV-31), and the ten ways to be wrong that they kill.
+//! Golden examples of the sporadic server, and the ten ways to be wrong that they kill.
 //!
 //! Each scenario is a function of the [`Mutant`], so the table at the end runs the same code on broken servers.
 
@@ -25,6 +25,7 @@ fn ss_01(broken: Mutant) -> (Pairs, Pairs) {
     (simulation.of(1), simulation.chunks(1))
 }
 
+/// QV-24, QV-25, QV-26: each part that was used is back a period after its own date, and the parts add up to the budget.
 #[test]
 fn ss_01_two_requests_between_two_tasks() {
     let expected = (vec![(4, 5), (6, 7), (8, 10)], vec![(10, 1), (14, 2), (18, 2)]);
@@ -45,6 +46,7 @@ fn ss_04(anchor: Anchor, broken: Mutant) -> Vec<(u64, u64)> {
     simulation.of(1)
 }
 
+/// QV-31: dated by execution nothing is back within a period; dated by eligibility twice the budget fits into one.
 #[test]
 fn ss_04_the_anchor_decides_between_12_and_6_in_20() {
     let eligible = ss_04(Anchor::Eligible, Mutant::None);
@@ -61,6 +63,7 @@ fn ss_05(anchor: Anchor, broken: Mutant) -> (Vec<(u64, u64)>, u64) {
     (simulation.of(1), simulation.worst_response(2))
 }
 
+/// QV-29: what was used late comes back late.
 #[test]
 fn ss_05_no_premature_replenishment() {
     // POSIX rules would give 83: QV-29 (b).
@@ -76,6 +79,7 @@ fn ss_06(broken: Mutant) -> Vec<(u64, u64)> {
     simulation.of(1).iter().map(|run| (run.0, run.1 - run.0)).collect()
 }
 
+/// QV-25, QV-29: an overrun is taken from the next budget, so what is used does not grow.
 #[test]
 fn ss_06_an_overrun_is_a_debt() {
     // On the rule itself, because only exhaustion is late here; the simulator also notices replenishments late.
@@ -116,6 +120,7 @@ fn ss_08(chunks: u8, broken: Mutant) -> (usize, u64, u64) {
     (simulation.done.len(), simulation.worst_response(1), sum)
 }
 
+/// QV-26, QV-28, QV-29, QV-30: with any length of the list the pieces add up to the budget.
 #[test]
 fn ss_08_a_full_ring_delays_and_never_drops() {
     let expected = [(2, 199, 82), (3, 200, 73), (4, 200, 64), (8, 200, 28), (10, 200, 1)];
@@ -146,6 +151,7 @@ fn ss_09_preempted(anchor: Anchor, broken: Mutant) -> Vec<(u64, u64)> {
     pairs(rule.chunks())
 }
 
+/// QV-27, QV-28, QV-30: a wake-up dates anew, a pre-emption does not; a piece that is too small joins the next one.
 #[test]
 fn ss_09_slivers_idle_time_and_dates() {
     let settings = SporadicParameters { smallest_chunk_ticks: 3, ..parameters(10, 100, Anchor::Eligible) };
@@ -186,6 +192,7 @@ fn a_long_overrun_is_taken_in_rounds_and_loses_nothing() {
     assert!(pairs(whole.chunks()).len() <= MAX_CHUNKS);
 }
 
+/// QV-30: also periods whose dates would not fit into the clock.
 #[test]
 fn contradictory_parameters_are_refused() {
     let refused = |change: fn(&mut SporadicParameters)| {
@@ -200,6 +207,7 @@ fn contradictory_parameters_are_refused() {
     assert_eq!(refused(|p| p.smallest_chunk_ticks = 0), Some(BudgetError::SmallestChunk));
 }
 
+/// SG-42: a budget is kept while it is unused, so the end of one period and the beginning of the next meet.
 #[test]
 fn ds_01_the_double_hit() {
     let mut simulation = between(deferrable(2, 10));
@@ -208,6 +216,7 @@ fn ds_01_the_double_hit() {
     assert_eq!([4, 10, 20].map(|length| simulation.most_in(1, length)), [4, 4, 6]);
 }
 
+/// SG-47.
 #[test]
 fn ds_02_below_a_deferrable_server_the_response_is_9_and_not_7() {
     let mut simulation = between(deferrable(2, 10));

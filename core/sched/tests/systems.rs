@@ -1,5 +1,5 @@
 //! Properties of whole cores on random systems (`real-time.md` section 7): P5b, P6, P6b and P10, gate storms, delegation,
-//! and SAFEG-01 over every phase. QV-31, QV-33, SG-42, SG-45, SG-46, SG-47, MZ-26.
+//! and SAFEG-01 over every phase.
 
 mod support;
 
@@ -133,6 +133,7 @@ fn p6_a_busy_owner_is_supplied_as_computed() {
     });
 }
 
+/// QV-33, QV-34.
 #[test]
 fn p10_a_task_below_a_pibs_server_keeps_its_bound() {
     check("P10", |random| {
@@ -293,11 +294,12 @@ fn longest_itask_delay(priority: u8, itask: u8) -> u64 {
 
 #[test]
 fn safeg_01_an_itask_bounds_the_delay_of_the_other_worlds_interrupts() {
-    // SG-42, SG-47. Above both tasks the delay is the wait for the refill; between them the upper task's cost is added.
+    // SG-42, SG-46, SG-47: above both tasks the delay is the wait for the refill; between them the upper task's cost is added.
     assert_eq!(longest_itask_delay(0, 0), 28);
     assert_eq!(longest_itask_delay(3, 1), 38);
 }
 
+/// SG-40, SG-47.
 #[test]
 fn safeg_01_the_idle_approach_waits_for_the_longest_busy_period() {
     let mut longest = 0;
@@ -311,6 +313,7 @@ fn safeg_01_the_idle_approach_waits_for_the_longest_busy_period() {
     assert_eq!(longest, 130);
 }
 
+/// SG-47.
 #[test]
 fn safeg_01_what_an_itask_costs_the_tasks_below_it() {
     let (mut first, mut second) = (0, 0);

@@ -9,6 +9,7 @@ fn held(core: &Vcpu<FakeMachine>) -> Vec<u32> {
     core.machine.list.iter().filter(|slot| slot.get() >> 62 != 0).map(|slot| slot.get() as u32).collect()
 }
 
+/// MZ-19: the encoding of `mapped`.
 #[test]
 fn an_owned_interrupt_goes_to_a_hardware_mapped_list_register_and_stays_active() {
     let mut core = running(partition(1));
@@ -45,6 +46,7 @@ fn the_fifth_interrupt_waits_and_the_most_urgent_waiting_one_comes_next() {
     assert!(!core.machine.underflow.get(), "nothing waits any more");
 }
 
+/// CH-41: one pending and one active at most.
 #[test]
 fn a_software_generated_interrupt_is_not_hardware_mapped_and_coalesces() {
     let mut core = running(partition(2));

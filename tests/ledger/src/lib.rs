@@ -12,6 +12,7 @@
 pub mod code_lines;
 pub mod items;
 pub mod page;
+pub mod promises;
 pub mod requirements;
 pub mod source;
 pub mod table;

@@ -1,88 +1,20 @@
 //! Which test shows which requirement.
 //!
 //! A test names the requirements that it shows: in its body, in the comment above it, in its name (`qv_9_...`), or in the head of
-//! its file, which stands for all of the file. This module collects the names; it does not judge whether the test is good enough.
+//! its file, which stands for all of the file. An experiment's name has an E before its number (`SP-E2`, `sp_e2_...`). This module
+//! collects the names; it does not judge whether the test is good enough. Ranges are not understood: `QV-1 to QV-3` names two.
 
+use crate::promises::{PARTS, Part, Requirement, WITHOUT_TEST};
 use crate::source::{Source, functions, test_items};
 use crate::table::{cell, head, row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A requirement that this part of the project promises, in short words of its own.
-pub struct Requirement {
-    /// Identifier.
-    pub id: &'static str,
-    /// What it asks for.
-    pub text: &'static str,
-}
-
-const fn requirement(id: &'static str, text: &'static str) -> Requirement {
-    Requirement { id, text }
-}
-
-/// Everything that the foundation covers. Deviations stand in the design records named here.
-pub const COVERED: &[Requirement] = &[
-    requirement(
-        "QV-1",
-        "A partition owns cores, a private range of RAM, devices, and its guest; nothing of a guest is shared.",
-    ),
-    requirement("QV-2", "One monitor per core; it always resumes the same guest and never switches stage-2 roots."),
-    requirement("QV-3", "Size of the monitor and of the tables is small, measured and published."),
-    requirement(
-        "QV-5",
-        "No exit in steady state, by counters (holds in `direct`; `mapped` pays one exit per interrupt, record 0003).",
-    ),
-    requirement("QV-6", "Exits happen for boot, faults, channels and recovery only (with the same deviation)."),
-    requirement("QV-7", "Stage 2 gives read, write and execute per 4 KiB page; everything is private by default."),
-    requirement("QV-8", "Monitor memory and translation tables are in no guest's map."),
-    requirement(
-        "QV-9",
-        "An access outside the map reaches the local monitor with address, kind, program counter and syndrome; others do not notice.",
-    ),
-    requirement("QV-12", "Interrupts of a device go to its partition (one owner per interrupt, record 0004)."),
-    requirement("QV-13", "What a guest may not see or change is denied: reads look like absence, writes are dropped."),
-    requirement(
-        "QV-16",
-        "Interrupt mode is a choice per partition; a `mapped` guest cannot signal cores outside its partition.",
-    ),
-    requirement("QV-50", "Channel pages are mapped into the partitions named and into no other."),
-    requirement("QV-51", "A status word at each end; the receiver may poll; a doorbell is optional."),
-    requirement(
-        "QV-52",
-        "Ends of a channel have rates of their own; what one costs the other is bounded (by a core each, and the limiter).",
-    ),
-    requirement("QV-53", "Damage to a channel harms its two ends at most; messages carry sequence and checksum."),
-    requirement("QV-70", "A fault is detected: stage-2 fault, or a call of the guest."),
-    requirement("QV-74", "A partition restarts without a reboot and others do not change."),
-    requirement("MZ-1", "The same guest binary runs with and without Bulkhead."),
-    requirement(
-        "MZ-2",
-        "An interrupt of the running owner enters the guest without the monitor (in `direct`, record 0003).",
-    ),
-    requirement("MZ-3", "A passed-through device has one user and is accessed without exits."),
-    requirement("MZ-4", "The guest's timer interrupt needs no monitor (in `direct`, record 0003)."),
-    requirement("SG-60", "A managing partition watches, suspends, resumes and restarts another one."),
-    requirement(
-        "SG-61",
-        "Heartbeat, progress without cooperation, and detection of fault, silence, power-off and reset.",
-    ),
-    requirement(
-        "SG-62",
-        "Restart: stop, quiet the interrupts, reload from a protected copy, check it, reset registers, go on.",
-    ),
-];
-
-/// Requirements whose test is not written yet, with the reason. A row that has a test must go from here.
-pub const WITHOUT_TEST: &[(&str, &str)] = &[
-    ("QV-52", "the tests of the limiter show the bound on the machine's side; none cites it yet"),
-    ("MZ-3", "the test of the passed-through clock shows it; it does not cite it yet"),
-];
-
 /// Tests by requirement: identifier to `file: function` (or the file alone).
 pub type Citations = BTreeMap<String, BTreeSet<String>>;
 
 /// Families of identifiers.
-const FAMILIES: &[&str] = &["QV", "MZ", "SG", "CH", "PF", "MR", "RATE"];
+const FAMILIES: &[&str] = &["QV", "MZ", "SP", "SG", "CH", "RR", "PF", "MR", "RATE"];
 
 /// Collects the citations of all tests of the repository.
 #[must_use]
@@ -123,7 +55,7 @@ pub fn cite_file(path: &str, text: &str, found: &mut Citations) {
     }
 }
 
-/// Returns identifiers such as `QV-9` (also `qv_9` in names) with their places.
+/// Returns identifiers such as `QV-9` and `MZ-E1` (also `qv_9` and `mz_e1` in names) with their places.
 fn identifiers(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for family in FAMILIES {
@@ -131,9 +63,11 @@ fn identifiers(text: &str) -> Vec<(usize, String)> {
             for (at, _) in text.match_indices(&spelling) {
                 let joined = |letter: char| letter.is_ascii_alphabetic() || (separator == '-' && letter == '_');
                 let Some(rest) = text[at + spelling.len()..].strip_prefix(separator) else { continue };
+                let experiment = if separator == '-' { 'E' } else { 'e' };
+                let (letter, rest) = rest.strip_prefix(experiment).map_or(("", rest), |rest| ("E", rest));
                 let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
                 if !digits.is_empty() && !text[..at].ends_with(joined) {
-                    found.push((at, format!("{family}-{digits}")));
+                    found.push((at, format!("{family}-{letter}{digits}")));
                 }
             }
         }
@@ -165,17 +99,14 @@ pub fn page(citations: &Citations, measured: &BTreeMap<String, Vec<String>>) -> 
          Generated by `cargo test -p bulkhead-ledger` from the identifiers that tests cite; `BULKHEAD_BLESS=1` writes it. A test that\n\
          cites a requirement is a place to look, not a proof that the requirement is met. The last column is from\n\
          `docs/measurements.json`, where there is one: what the last published run measured. A dash means that no number belongs to the\n\
-         requirement or that none was published.\n\n\
-         ## Covered now\n\n",
+         requirement or that none was published.\n",
     );
-    text += &head(&["id", "requirement", "tests", "last measured"]);
-    for requirement in COVERED {
-        let numbers = measured.get(requirement.id).map_or_else(|| "–".to_owned(), |values| cell(&values.join("; ")));
-        text += &row(&[requirement.id, &cell(requirement.text), &tests_cell(citations.get(requirement.id)), &numbers]);
+    for part in PARTS {
+        write_part(&mut text, part, citations, measured);
     }
     text += "\n## Cited besides\n\nTests also cite these requirements, of which only a part exists so far.\n\n";
     text += &head(&["id", "tests"]);
-    let mut others: Vec<_> = citations.iter().filter(|(id, _)| COVERED.iter().all(|one| one.id != *id)).collect();
+    let mut others: Vec<_> = citations.iter().filter(|(id, _)| promised().all(|one| one.id != *id)).collect();
     others.sort_by_key(|(id, _)| order(id));
     for (id, tests) in others {
         text += &row(&[id, &tests_cell(Some(tests))]);
@@ -189,9 +120,25 @@ pub fn page(citations: &Citations, measured: &BTreeMap<String, Vec<String>>) -> 
     text
 }
 
-fn order(id: &str) -> (String, u32) {
+fn write_part(text: &mut String, part: &Part, citations: &Citations, measured: &BTreeMap<String, Vec<String>>) {
+    writeln!(text, "\n## {}\n", part.title).expect("a String");
+    *text += &head(&["id", "requirement", "tests", "last measured"]);
+    for requirement in part.requirements {
+        let numbers = measured.get(requirement.id).map_or_else(|| "–".to_owned(), |values| cell(&values.join("; ")));
+        *text += &row(&[requirement.id, &cell(requirement.text), &tests_cell(citations.get(requirement.id)), &numbers]);
+    }
+}
+
+/// Every requirement that must have a test.
+pub fn promised() -> impl Iterator<Item = &'static Requirement> {
+    PARTS.iter().flat_map(|part| part.requirements)
+}
+
+/// Family, experiments behind the others, number.
+fn order(id: &str) -> (String, bool, u32) {
     let (family, number) = id.split_once('-').unwrap_or((id, "0"));
-    (family.to_owned(), number.parse().unwrap_or(0))
+    let digits = number.trim_start_matches('E');
+    (family.to_owned(), digits.len() < number.len(), digits.parse().unwrap_or(0))
 }
 
 fn tests_cell(tests: Option<&BTreeSet<String>>) -> String {
@@ -214,6 +161,21 @@ mod tests {
         assert_eq!(place("QV-13"), ["x/tests/y.rs: first"]);
         assert_eq!(place("SG-62"), ["x/tests/y.rs: sg_62_by_name"]);
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn experiments_and_every_family_are_known() {
+        let text = "/// MZ-E1 (iv), SP-10, RR-03, XSP-1, SP-E, SP-EL2.\n#[test]\nfn sp_e4_rr_02_sp_el0() {}\n";
+        let mut found = Citations::new();
+        cite_file("x/tests/y.rs", text, &mut found);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["MZ-E1", "RR-02", "RR-03", "SP-10", "SP-E4"]);
+    }
+
+    #[test]
+    fn experiments_stand_behind_the_others_of_their_family() {
+        let mut ids = ["SP-E10", "SP-12", "SP-E2", "SG-50", "SP-2"];
+        ids.sort_by_key(|id| order(id));
+        assert_eq!(ids, ["SG-50", "SP-2", "SP-12", "SP-E2", "SP-E10"]);
     }
 
     #[test]

@@ -42,6 +42,7 @@ fn expected_codes(path: &Path) -> BTreeSet<String> {
         .collect()
 }
 
+/// MZ-19: `direct` on a shared core is one of them.
 #[test]
 fn each_bad_fixture_gives_its_codes_and_text() {
     let update = std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some();

@@ -2,16 +2,16 @@
 //!
 //! `tests/bad/NAME.toml` says in its first line which codes it must give; `NAME.txt` is the whole text, `tests/good/NAME.txt` are the
 //! tables. After a wanted change run `BULKHEAD_UPDATE_SNAPSHOTS=1 cargo test -p bulkhead-timing` and read the diff.
-//! (QV-37, QV-38, QV-39, SG-47, CH-38, MZ-13, MZ-25)
 
 mod support;
 
-use bulkhead_description::{Code, Severity, load_unchecked};
+use bulkhead_description::{Code, Severity, load_text_unchecked, load_unchecked};
 use bulkhead_timing::command::suggestions;
 use bulkhead_timing::{bounds, json, text};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use support::{check, compare, fixtures, options};
+use support::{assume, check, compare, fixtures, options};
 
 fn expected_codes(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).expect("a fixture can be read");
@@ -20,6 +20,8 @@ fn expected_codes(path: &Path) -> BTreeSet<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
+/// QV-38, SG-47; MZ-25: that the published policies isolate nobody is said; SP-19: and that a guest without limit may starve
+/// those below.
 #[test]
 fn each_bad_fixture_gives_its_codes_and_text() {
     let mut failures = Vec::new();
@@ -104,6 +106,7 @@ fn suggested_budgets_pass() {
     assert!(repaired >= 3, "only {repaired} fixtures were repaired");
 }
 
+/// QV-37, QV-38, CH-38, MZ-13: equation (1), responses, doorbells, and how long an interrupt waits for its turn.
 #[test]
 fn good_fixtures_show_their_bounds() {
     let mut failures = Vec::new();
@@ -132,4 +135,35 @@ fn texts_hold_no_paths_of_this_machine() {
         let text = check(&path).1.to_text(false);
         assert!(!text.contains(env!("CARGO_MANIFEST_DIR")) && !text.contains(env!("CARGO_TARGET_TMPDIR")));
     }
+}
+
+/// QV-40: whether a guest says nothing of its tasks, keeps their deadlines or cannot keep them, everybody's servers have the same
+/// bounds; and so has what everybody executes, unless its author is trusted: then its tasks say how often it pre-empts.
+#[test]
+fn tasks_change_nobodys_bounds() {
+    assume();
+    let path = Path::new("tests/good/mixed.toml");
+    let text = std::fs::read_to_string(path).expect("a fixture can be read");
+    // The first partition that is trusted is the one with tasks.
+    for (trusted, text) in [(true, text.clone()), (false, text.replacen("trust = \"trusted\"\n", "", 1))] {
+        let (before, rest) = text.split_once("tasks = [").expect("it has tasks");
+        let (_, after) = rest.split_once("]\n").expect("the list ends");
+        let late = "tasks = [{ name = \"servo\", cost = \"9 ms\", period = \"10 ms\" }]\n";
+        let [with, without, late] = [text.clone(), format!("{before}{after}"), format!("{before}{late}{after}")]
+            .map(|text| bounds_and_tasks(path, &text));
+        assert_eq!(with.0.as_array().map(Vec::len), Some(5));
+        assert_eq!((&with.0, &with.0), (&without.0, &late.0), "servers, trusted: {trusted}");
+        assert_eq!((with.1 == without.1, with.1 == late.1), (!trusted, !trusted), "vCPUs, trusted: {trusted}");
+        assert_ne!(with.2, late.2, "its own tasks are judged");
+    }
+}
+
+/// Bounds of the first core's servers, of its vCPUs, and of their tasks.
+fn bounds_and_tasks(path: &Path, text: &str) -> (Value, Value, Vec<Value>) {
+    let loaded = load_text_unchecked(path, text, &options()).expect("it can be read");
+    let mut value = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system));
+    let core = &mut value["cores"][0];
+    let vcpus = core["vcpus"].as_array_mut().expect("an array").iter_mut();
+    let tasks = vcpus.filter_map(|vcpu| vcpu.as_object_mut()?.remove("tasks")).collect();
+    (core["servers"].take(), core["vcpus"].take(), tasks)
 }

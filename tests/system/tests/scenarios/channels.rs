@@ -19,7 +19,7 @@ fn doorbells(running: &Running, partition: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{partition} printed {texts:?}"))
 }
 
-/// QV-50, QV-53, CH-30, CH-35: newest values never go back; every write rings, and the limiter lets 10 through in each
+/// QV-50, QV-52, QV-53, CH-30, CH-42: newest values never go back; every write rings, and the limiter lets 10 through in each
 /// window of 100 ms, 10 or 11 of which are in one second.
 #[test]
 fn newest_values_arrive_and_the_limiter_holds() {
@@ -51,7 +51,7 @@ fn messages_arrive_in_order_by_doorbell_alone() {
     assert!((1..=500).contains(&doorbells(&running, "receiver")));
 }
 
-/// CH-35, CH-36: what the limiter holds back is the notification, never the data.
+/// CH-31: what the limiter holds back is the notification, never the data.
 #[test]
 fn limited_doorbells_lose_no_message() {
     let changes = [("doorbell = true", "doorbell = { limit = 1, per = \"1 s\" }"), (" greedy=1", "")];
@@ -132,7 +132,7 @@ fn a_peer_sees_the_restart_and_an_empty_channel() {
     running.assert_no_crash();
 }
 
-/// CH-30, CH-35, CH-37: two notifications in ten minutes are let through; the sender is told. Nobody rings what it has not.
+/// CH-30, CH-31, CH-37, CH-42: two notifications in ten minutes are let through; the sender is told. Nobody rings what it has not.
 #[test]
 fn the_sender_is_told_when_it_is_limited() {
     let (mut running, mut source, mut destination) = start();

@@ -5,7 +5,7 @@ use bulkhead_abi::status::{REASON_DATA_ABORT, STATE_STOPPED};
 use bulkhead_run::End;
 use bulkhead_system_tests::System;
 
-/// QV-12, QV-13: the owner uses the registers without an exit and gets the interrupt; each alarm costs the one exit.
+/// QV-12, QV-13, MZ-3: the owner uses the registers without an exit and gets the interrupt; each alarm costs the one exit.
 #[test]
 fn its_owner_gets_registers_and_interrupt() {
     let run = |alarms: u32| {
@@ -28,7 +28,7 @@ fn its_owner_gets_registers_and_interrupt() {
     }
 }
 
-/// QV-9, QV-12: the same guest without the device faults at its first access to it.
+/// QV-9, QV-12, MZ-3: the same guest without the device faults at its first access to it.
 #[test]
 fn nobody_else_reaches_it() {
     let mut running = System::changed("rtc", &[("devices = [\"rtc\"]", "devices = []")]).start();

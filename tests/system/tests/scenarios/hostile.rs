@@ -199,7 +199,7 @@ fn nobody_else_notices() {
     assert_eq!(distributor, 10, "register accesses to enable the interrupts of two ports");
 }
 
-/// CH-35, CH-37: of more than ten thousand rings no more come through than the limiters of two doorbells allow.
+/// QV-52, CH-30, CH-36, CH-42: of more than ten thousand rings no more come through than the limiters of two doorbells allow.
 #[test]
 fn the_limiter_holds_back_a_storm_of_doorbells() {
     let run = suite();

@@ -106,7 +106,8 @@ fn background_takes_what_nobody_wants() {
     assert!(usage.background_ticks >= 140 * MS, "{} ticks in the background", usage.background_ticks);
 }
 
-/// QV-22, QV-39: a guaranteed guest in the middle gets its supply, whatever those above and below do.
+/// QV-22, QV-39, QV-40: a guaranteed guest in the middle gets its supply, whatever those above and below do. None
+/// of them says anything of tasks or deadlines.
 #[test]
 fn a_guarantee_holds_between_hogs() {
     let description = Description::new("shared-budgets").schedule(0, BY_PRIORITY);

@@ -124,7 +124,7 @@ fn nested_wake_ups_are_charged_to_the_woken() {
     }
 }
 
-/// SP-11, SP-14, SP-17: timers of three sleeping guests have the same date. All of them wake in one exit, while another one
+/// SP-11, SP-12, SP-14, SP-17, SP-E5: timers of three sleeping guests have the same date. All of them wake in one exit, while another one
 /// computes and while the core idles, and run in the order of their priorities, each as soon as the one before sleeps.
 #[test]
 fn three_that_wake_in_one_exit_run_in_order() {
@@ -280,7 +280,7 @@ fn a_ring_at_every_place_of_a_wake_up_is_kept() {
     assert!(middle.all.iter().any(|middle| top.all.iter().any(|top| middle.holds(top))));
 }
 
-/// SP-14, SP-15, SP-18: the board's clock, whose alarm is exact to the tick, wakes its sleeping owner while a less important
+/// SP-14, SP-15, SP-18, SP-E5: the board's clock, whose alarm is exact to the tick, wakes its sleeping owner while a less important
 /// guest that was woken itself is in its handler: always in the same time.
 #[test]
 fn a_device_interrupts_the_handler_of_a_woken_guest() {

@@ -171,7 +171,7 @@ fn limited(limit: &str) -> (Running, Wakes) {
     (running, wakes)
 }
 
-/// MZ-26, MZ-17: of the interrupts beyond a route's limit the first one waits, once in each window and counted, until its guest is
+/// MZ-26, MZ-17, CH-36: of the interrupts beyond a route's limit the first one waits, once in each window and counted, until its guest is
 /// woken by something else, and keeps the others silent; a victim below has what the limit leaves. Without it all of them
 /// come, and the victim has less.
 #[test]

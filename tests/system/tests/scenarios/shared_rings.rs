@@ -146,7 +146,7 @@ fn assert_waits(what: &str, (wake, left, ..): &(Wake, u64, usize, u64), quanta: 
     assert!((least..=most).contains(&waited), "{what}: waited {waited}, expected {least} to {most}: {wake:?}");
 }
 
-/// MZ-14, MZ-15: an interrupt that comes while a guest runs that may not be pre-empted: with `latched` its guest runs at the end of
+/// MZ-14, MZ-15, MZ-E1 (iv): an interrupt that comes while a guest runs that may not be pre-empted: with `latched` its guest runs at the end of
 /// that quantum, with `masked` only behind all such guests that follow on each other.
 #[test]
 fn a_delayed_interrupt_waits_as_its_reading_says() {

@@ -91,7 +91,7 @@ fn turns_have_the_length_of_a_quantum() {
     }
 }
 
-/// Quanta of equal priorities under fixed priorities: equals take turns, a less important one gets nothing.
+/// SP-11, SP-12: quanta of equal priorities under fixed priorities: equals take turns, a less important one gets nothing.
 #[test]
 fn equals_take_turns_and_the_less_important_wait() {
     let schedule = "kind = \"fixed-priority\"\nquanta = [ { priority = 5, quantum = \"2 ms\" } ]";
@@ -213,7 +213,7 @@ fn counters(system: &System, partition: &str) -> Vec<u64> {
     page.values.to_vec()
 }
 
-/// QV-5, MZ-4: a core that one vCPU owns has no exit more beside a shared core: none in `direct` mode, one per interrupt in
+/// QV-5, MZ-4, MZ-19: a core that one vCPU owns has no exit more beside a shared core: none in `direct` mode, one per interrupt in
 /// `mapped` mode.
 #[test]
 fn a_dedicated_core_beside_a_shared_one_keeps_its_exits() {

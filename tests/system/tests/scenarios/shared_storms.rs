@@ -78,7 +78,7 @@ fn a_storm_of_doorbells_takes_its_budgets() {
     }
 }
 
-/// MZ-26, QV-35: the same from another core, where nothing bounds the sender: the receiver's budget does.
+/// MZ-26, QV-35, QV-52, CH-39: the same from another core, where nothing bounds the sender: the receiver's budget does.
 #[test]
 fn a_storm_from_another_core_takes_the_receivers_budget() {
     let description = Description::new("shared-storms").schedule(0, BY_PRIORITY);
@@ -133,7 +133,7 @@ fn a_storm_behind_a_gate_takes_the_gates_budget() {
     assert!(used >= 30 * MS / 2 * 9 / 10, "the gate opened for {used} ticks");
 }
 
-/// MZ-17, MZ-18: of a source that rings again and again while its owner may not run, who runs sees one interrupt per absence,
+/// MZ-17, MZ-18, CH-39: of a source that rings again and again while its owner may not run, who runs sees one interrupt per absence,
 /// by priority and with the route `defer`; the owner gets it afterwards.
 #[test]
 fn an_absent_owner_costs_one_exit_per_source() {

@@ -3,6 +3,7 @@
 use bulkhead_abi::observe::Counter;
 use bulkhead_run::End;
 use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND, field, ticks_of_us};
+use bulkhead_system_tests::wakes::{Relay, Wakes, ports};
 use bulkhead_system_tests::{Running, System};
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
@@ -160,5 +161,25 @@ fn a_device_wakes_its_owner() {
         let texts = running.texts("clock");
         let said: Vec<_> = texts.into_iter().filter(|text| !text.starts_with("bench ")).collect();
         assert_eq!(said, ["rtc start", "rtc alarm", "rtc alarm", "rtc done"], "{route} {until_us}");
+    }
+}
+
+/// CH-41: of the rings that come while their receiver may not run two arrive: one is active, one is pending, and the others join
+/// that one.
+#[test]
+fn rings_of_an_absent_receiver_become_two() {
+    const START: u64 = 120 * TICKS_PER_MILLISECOND;
+    const PERIOD: u64 = 40_000;
+    const COUNT: u64 = 200;
+    for (rings, arrive) in [(1, 1), (2, 2), (7, 2)] {
+        let ringer = Relay::by_timer(START, PERIOD, COUNT).with("rings", rings);
+        // It waits for more than can come, and gives up.
+        let receiver = Relay::by_bells(rings * COUNT + 1, START + (COUNT + 2) * PERIOD);
+        let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+        let description = description.relay("ringer", &ringer, &format!("{}\n{}", priority(1), ports(0..1, 0..0)));
+        let description = description.relay("receiver", &receiver, &format!("{}\n{}", priority(2), ports(0..0, 0..1)));
+        let running = finish(&description.bell(0, "ringer", "receiver").build());
+        let [ringer, receiver] = ["ringer", "receiver"].map(|name| Wakes::of(&running, name));
+        assert_eq!((ringer.sent, receiver.bells), (rings * COUNT, arrive * COUNT), "{rings} rings at once");
     }
 }
