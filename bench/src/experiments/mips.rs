@@ -311,8 +311,8 @@ fn judge_order(findings: &mut Findings, means: &[(usize, Policy, f64)]) {
     }
 }
 
-/// What a switch may take: the promised 350 instructions.
-const SWITCH_NS: u64 = 350 * TICK_NS;
+/// What a switch may take in the mean of the short way to a handler (350 instructions) and of the way back from it (900).
+const SWITCH_NS: u64 = 625 * TICK_NS;
 /// Virtual time of a storm; the guests begin at 1 s.
 const STORM_NS: u64 = 12_000 * MS;
 
@@ -353,7 +353,9 @@ pub(super) fn storm(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         let ours = peers(lab, "experiments/mips-storm", &changes)?.peers;
         let label = format!("{policy}, every 0.1 ms");
         share_cells(&mut findings, &label, Some([0.0, 0.0]), model_shares(policy, false, MS / 10), ours);
-        findings.claim(ours[0] < 1.0 && ours[1] < 1.0, format!("{label}: the published policy starves both peers"));
+        // A peer's share would be a third.
+        let starved = ours[0] < 2.0 && ours[1] < 2.0;
+        findings.claim(starved, format!("{label}: the published policy starves both peers (less than 2 % each)"));
     }
     budgeted(lab, &mut findings)?;
     Ok(findings)

@@ -9,7 +9,7 @@ const STEPS: u64 = 20_000;
 pub(crate) fn run<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>) {
     let mut state = 88_172_645_463_325_252u64;
     let mut now = 0;
-    let mut deadline = None;
+    let mut deadline = u64::MAX;
     let (mut reported, mut picked, mut replenished) = (Range::new(), Range::new(), Range::new());
     for _ in 0..STEPS {
         state ^= state << 13;
@@ -19,7 +19,7 @@ pub(crate) fn run<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERV
         let step = (state >> 8) % 60;
         match deadline {
             // What the timer brings: a budget that is used up or comes back.
-            Some(date) if date <= now + step || state & 128 != 0 => {
+            date if date != u64::MAX && (date <= now + step || state & 128 != 0) => {
                 now = date;
                 // First the accounts, so that what is counted is the dates that are due.
                 replenished.add(count(|| advance(core, now)));

@@ -14,7 +14,7 @@ mod histories;
 mod paths;
 
 use bulkhead_sched::budget::{Anchor, Budget, Sporadic, SporadicParameters};
-use bulkhead_sched::dispatch::{Core, Decision};
+use bulkhead_sched::dispatch::{Core, Next};
 use bulkhead_sched::server::{Gate, OnEmpty, Server};
 use bulkhead_sdk::{cpu, println};
 use core::hint::black_box;
@@ -160,6 +160,6 @@ fn advance<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VC
 }
 
 #[inline(never)]
-fn pick<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>, now: u64) -> Decision {
+fn pick<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>, now: u64) -> Next {
     core.next(now)
 }

@@ -93,7 +93,7 @@ pub(crate) fn exhaustion<const SERVERS: usize, const VCPUS: usize>(core: &mut Co
         let start = start_of(round, SERVERS);
         let vcpu = reserved::<SERVERS, VCPUS>(round as usize % 2);
         wake(core, start, vcpu);
-        if let Some(end) = pick(core, start).deadline_ticks {
+        if let Some(end) = core.pick(start).deadline_ticks {
             spent.add(count(|| pick(core, end)));
         }
         block(core, start + 5_000, vcpu);
@@ -134,13 +134,13 @@ pub(crate) fn replenishment<const SERVERS: usize, const VCPUS: usize>(core: &mut
         for vcpu in reserved.clone() {
             // Alone, so that it takes no budget but its own; its less important servers have none to lose.
             wake(core, now, vcpu);
-            now = pick(core, now).deadline_ticks.unwrap_or(now + 1);
+            now = core.pick(now).deadline_ticks.unwrap_or(now + 1);
             pick(core, now);
             now += 10;
         }
         // Everybody is ready and waits; whoever has budget uses it up. What ends the time of one without is a date.
         for _ in 0..SERVERS {
-            let decision = pick(core, now);
+            let decision = core.pick(now);
             let has_budget = decision.choice.is_some_and(|choice| {
                 !choice.background && (quarter..SERVERS - quarter).contains(&usize::from(choice.server))
             });
