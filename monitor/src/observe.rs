@@ -86,14 +86,12 @@ impl<M: Machine> Vcpu<M> {
             let intid = intids.get(slot).copied().unwrap_or(0);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
         }
-        let mut changed = exhausted | returned;
-        while changed != 0 {
+        for (changed, change) in [(exhausted, 1), (returned, 2)] {
             let number = changed.trailing_zeros();
-            changed &= changed.wrapping_sub(1);
-            let change = exhausted >> number & 1 | (returned >> number & 1) << 1;
-            let budget = self.budget_in_hand(number as u8, now);
-            let owner = plan.servers.get(number as usize).map_or(NOBODY, |server| partition(server.slot as usize));
-            self.trace_for(owner, TRACE_BUDGET, number, change, budget);
+            if let Some(server) = plan.servers.get(number as usize) {
+                let budget = self.budget_in_hand(number as u8, now);
+                self.trace_for(partition(server.slot as usize), TRACE_BUDGET, number, change, budget);
+            }
         }
         if !same {
             let (slot, server) = (stint.vcpu(), stint.server());

@@ -19,7 +19,7 @@ pub struct Costs {
     pub switch: u64,
     /// An interrupt for a vCPU that does not run, which changes nobody's turn: entry, note, return.
     pub interrupt_entry: u64,
-    /// Longest passage of the monitor that cannot be pre-empted.
+    /// Longest passage of the monitor that cannot be pre-empted, with trace recording or without.
     pub longest_passage: u64,
     /// From the moment that a budget is used up to the decision that ends its use, without `longest_passage`.
     pub timer_latency: u64,
@@ -27,7 +27,7 @@ pub struct Costs {
     pub publication: u64,
     /// From a doorbell call on one core to the interrupt at the receiver's core.
     pub doorbell: u64,
-    /// What trace recording adds to a switch, an interrupt and a passage.
+    /// What trace recording adds to a switch and to an interrupt.
     pub trace: u64,
     /// The least that a vCPU is charged each time that it runs: a budget cannot be used more often than it holds this.
     pub least_stint: u64,
@@ -73,7 +73,6 @@ impl Costs {
         Self {
             switch: self.switch.saturating_add(self.trace),
             interrupt_entry: self.interrupt_entry.saturating_add(self.trace),
-            longest_passage: self.longest_passage.saturating_add(self.trace),
             ..*self
         }
     }

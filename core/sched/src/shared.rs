@@ -295,22 +295,19 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
-    /// The servers whose budgets ran out, and those that no longer wait for theirs, since the last call. For traces.
+    /// For traces: a server whose budget ran out, and one that no longer waits for its own, as bits. One of each at a time, so
+    /// that a decision with trace recording is not longer by all servers of the core; the others are for the next calls.
     pub fn take_budget_changes(&mut self, now: u64) -> (u64, u64) {
-        let exhausted = core::mem::take(&mut self.exhausted);
+        let lowest = |set: u64| set & set.wrapping_neg();
+        let exhausted = lowest(self.exhausted);
+        self.exhausted ^= exhausted;
         let Policy::Servers(servers) = &mut self.policy else { return (exhausted, 0) };
         let waiting = servers.waiting();
-        let mut left = core::mem::replace(&mut self.waiting, waiting) & !waiting;
-        let mut returned = 0;
-        while left != 0 {
-            let bit = left & left.wrapping_neg();
-            left ^= bit;
-            // One that fell asleep ceases to wait without budget.
-            if servers.capacity_ticks(bit.trailing_zeros() as u8, now) > 0 {
-                returned |= bit;
-            }
-        }
-        (exhausted, returned)
+        let left = lowest(self.waiting & !waiting);
+        self.waiting = (self.waiting | waiting) & !left;
+        // One that fell asleep ceases to wait without budget.
+        let returns = left != 0 && servers.capacity_ticks(left.trailing_zeros() as u8, now) > 0;
+        (exhausted, if returns { left } else { 0 })
     }
 
     /// The words of the core's usage page: each with its offset there.

@@ -8,16 +8,16 @@ pub const RECORDED: Costs = Costs {
     switch: 2389,
     // `bulkhead bench costs.interrupt_entry`: 878; interrupts of guests that wait: 878
     interrupt_entry: 914,
-    // `bulkhead bench costs.longest_passage`: 6595; sixteen servers, all dates at once: 6595
-    longest_passage: 6859,
+    // `bulkhead bench costs.longest_passage`: 8652; sixteen servers, all dates at once, traced: 8652
+    longest_passage: 8999,
     // `bulkhead bench costs.timer_latency`: 87; a device's interrupt: 87
     timer_latency: 91,
     // `bulkhead bench costs.publication`: 1122; sixteen servers, all dates at once: 1122
     publication: 1167,
     // `bulkhead bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000
     doorbell: 166,
-    // `bulkhead bench costs.trace`: 2795; sixteen servers, all dates at once, traced, longest passage: 9390 instead of 6595
-    trace: 2907,
+    // `bulkhead bench costs.trace`: 781; interrupts of guests that wait, traced, longest switch: 2418 instead of 1637
+    trace: 813,
     // `bulkhead bench costs.least_stint`: 388; 350 to start and 38 to end
     least_stint: 372,
 };
