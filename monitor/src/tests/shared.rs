@@ -27,6 +27,8 @@ pub(super) struct Core {
     pub(super) loaded: usize,
     /// Interrupts take the general way only.
     pub(super) is_general: bool,
+    /// What loading a vCPU takes.
+    pub(super) load_ticks: u64,
 }
 
 pub(super) fn server(slot: u32, priority: u32) -> ServerPlan {
@@ -101,7 +103,7 @@ impl Core {
         scheduler.configure(machine.now.get()).expect("the plan is sound");
         scheduler.begin(machine.now.get());
         vcpus[0].scheduler = Some(scheduler);
-        let mut core = Self { machine, vcpus, loaded: 0, is_general: false };
+        let mut core = Self { machine, vcpus, loaded: 0, is_general: false, load_ticks: 0 };
         core.go_on();
         core
     }
@@ -113,6 +115,7 @@ impl Core {
         self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
         self.loaded = next;
         self.vcpus[next].load(slot);
+        self.pass(self.load_ticks);
     }
 
     /// And after each handler.

@@ -73,7 +73,8 @@ impl TickCosts {
         let passage = costs.longest_passage;
         Self {
             switch: ticks(costs.switch),
-            way_in: ticks(costs.timer_latency),
+            // And what is still to be written down when the victim's loading has been dated.
+            way_in: ticks(costs.timer_latency.saturating_mul(2)),
             entry: ticks(costs.interrupt_entry),
             passage: ticks(passage),
             lateness: ticks(costs.timer_latency.saturating_add(passage)),

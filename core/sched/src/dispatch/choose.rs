@@ -38,6 +38,19 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         Prospect { level, capacity_ticks }
     }
 
+    /// What is left of a prospect when the vCPU, blocked as it is, will be charged for the time until `at`.
+    #[must_use]
+    pub fn prospect_after(&self, prospect: Prospect, vcpu: u8, at: u64) -> Prospect {
+        let slot = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0).trailing_zeros() as u8;
+        let smallest_ticks = match self.entry(slot).map(|entry| &entry.server.budget) {
+            Some(Budget::Sporadic(rule)) => rule.parameters().smallest_chunk_ticks,
+            _ => 1,
+        };
+        let capacity_ticks = prospect.capacity_ticks.saturating_sub(at.saturating_sub(self.now_ticks));
+        // Less than a chunk is given to the next one, and not usable now.
+        if capacity_ticks < smallest_ticks { Prospect::UNKNOWN } else { Prospect { capacity_ticks, ..prospect } }
+    }
+
     /// Whether a vCPU with this prospect runs at once when it wakes.
     #[inline(always)]
     #[must_use]

@@ -96,11 +96,17 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
-    /// The guest of the loaded slot, which was chosen by the policy, goes on now.
-    #[inline(always)]
+    /// The guest of the loaded slot, which was chosen by the policy, goes on now. Who gave the core away pays until now, and has so
+    /// much less when it wakes.
     pub fn loaded(&mut self, now: u64) {
-        if self.leaver != Stint::IDLE {
-            self.loaded_ticks = now;
+        let Policy::Servers(servers) = &self.policy else { return };
+        if self.leaver == Stint::IDLE {
+            return;
+        }
+        self.loaded_ticks = now;
+        let vcpu = self.leaver.vcpu();
+        if let Some(left) = self.slots.get_mut(usize::from(vcpu)) {
+            left.prospect = servers.prospect_after(left.prospect, vcpu, now);
         }
     }
 
