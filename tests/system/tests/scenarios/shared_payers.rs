@@ -7,7 +7,7 @@ use bulkhead_system_tests::wakes::{Relay, Wakes, finish, ports};
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// Longest path of the monitor between two guests, the publication of accounts included.
-const EXCHANGE: u64 = 2400;
+const EXCHANGE: u64 = 3200;
 /// Longest time from the end of a budget to the moment at which it is noticed.
 const OVERRUN: u64 = 400;
 const BLUR: u64 = Supply::BLUR;

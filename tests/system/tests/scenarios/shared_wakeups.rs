@@ -12,7 +12,7 @@ const PORTS: &str = "ports = [\n    \
     { name = \"in\", direction = \"destination\", kind = \"sampling\", message_bytes = 64 },\n]";
 /// From a timer's date to the handler in a vCPU that is more important than who runs. The longest case is a date that comes
 /// while the monitor puts the vCPU to sleep and publishes what the core has used; an exchange alone takes a quarter of it.
-const EXCHANGE: u64 = 2200;
+const EXCHANGE: u64 = 2400;
 /// When all guests of a test have started, so that nobody is delayed by the preparation of another one.
 const STARTED_US: u64 = 20_000;
 const COUNT: u64 = 3000;
