@@ -6,7 +6,7 @@
 //! loads it, because only the caller may reach another vCPU's data.
 //!
 //! A vCPU is charged from the decision that chooses it until the decision that chooses the next one, and one that gives the core
-//! away until its successor's guest goes on. So the side that pre-empts pays for both exchanges (`real-time.md` 1.2), and its
+//! away until its successor's guest goes on, or begins with work of its own here. So the side that pre-empts pays for both exchanges (`real-time.md` 1.2), and its
 //! victim only for the way in to the decision. What the monitor does for a partition (a restart, a manager's request, console
 //! input) happens when that partition's vCPU is chosen, in slices that end when an interrupt waits, and so in its own time.
 //!
@@ -70,7 +70,7 @@ impl<M: Machine> Vcpu<M> {
                 self.publish_usage(now);
             }
             if self.trace_enabled {
-                self.trace_decision(same);
+                self.trace_decision(same, next.deadline_ticks);
             }
             if stint != Stint::IDLE && stint.vcpu() != own {
                 if self.leaves_with_interrupt(now) && !core::mem::replace(&mut examined, true) {
@@ -78,7 +78,9 @@ impl<M: Machine> Vcpu<M> {
                 }
                 // Its timers stop here, so their date counts for what the EL2 timer is armed for.
                 self.step_aside();
-                self.arm(next.deadline_ticks);
+                if let Some(scheduler) = self.scheduler.as_deref_mut() {
+                    scheduler.deadline_ticks = next.deadline_ticks;
+                }
                 return Some(stint.vcpu());
             }
             self.arm(next.deadline_ticks);
@@ -98,24 +100,23 @@ impl<M: Machine> Vcpu<M> {
     fn report_own_state(&mut self) -> u64 {
         let running = self.run == RunState::Running;
         let quiet = |slot: &mut Slot| !(slot.request || slot.watches_pending);
-        if running && self.own_slot().is_some_and(quiet) {
-            // What woke somebody or put its guest to sleep a moment ago is reported and decided at one instant.
-            let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
-            if reported != 0 { reported } else { self.machine.counter_ticks() }
-        } else {
-            self.report_own_change()
-        }
+        if running && self.own_slot().is_some_and(quiet) { self.report_instant() } else { self.report_own_change() }
+    }
+
+    /// What woke somebody or put its guest to sleep a moment ago is reported and decided at one instant, beyond which nothing may be
+    /// charged to it.
+    #[inline(always)]
+    fn report_instant(&mut self) -> u64 {
+        let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
+        if reported != 0 { reported } else { self.machine.counter_ticks() }
     }
 
     #[inline(never)]
     fn report_own_change(&mut self) -> u64 {
         let ready = self.serve_own_work();
-        // A guest that went to sleep was blocked at an instant of its own; nothing may be charged beyond it.
-        let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
-        let now = if reported != 0 { reported } else { self.machine.counter_ticks() };
+        let now = self.report_instant();
         let pending = self.has_own_interrupt();
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return now };
-        scheduler.instant = 0;
         let own = scheduler.loaded;
         if ready {
             scheduler.wake(own, now);

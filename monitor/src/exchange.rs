@@ -7,7 +7,7 @@ use crate::decide::GUEST_TIMERS;
 use crate::interrupt::{HYPERVISOR_TIMER, list_value};
 use crate::observe::at;
 use crate::scheduler::{Held, NEVER, Scheduler};
-use crate::state::Vcpu;
+use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
 use bulkhead_arch::Machine;
@@ -19,8 +19,7 @@ impl<M: Machine> Vcpu<M> {
     /// The length of this path is asserted (`./x bench`).
     #[inline(always)]
     pub fn jump(&mut self, intid: u32) -> Option<u8> {
-        let traced = self.trace_enabled;
-        let scheduler = self.scheduler.as_deref_mut().filter(|_| !traced)?;
+        let scheduler = self.scheduler.as_deref_mut()?;
         let now = self.machine.counter_ticks();
         let slot = if intid == HYPERVISOR_TIMER {
             scheduler.wake_prepared_by_date(now)?
@@ -79,7 +78,8 @@ impl<M: Machine> Vcpu<M> {
         if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
             self.machine.save_floating_point(&mut slot.registers.floating_point);
         }
-        if asleep && !self.trace_enabled {
+        // One that was suspended in its sleep is not to run, whatever arrives.
+        if asleep && self.run == RunState::Running && !self.trace_enabled {
             scheduler.prepare(own);
         }
     }
@@ -138,6 +138,7 @@ impl<M: Machine> Vcpu<M> {
         if let Some(scheduler) = self.scheduler.as_deref_mut() {
             scheduler.loaded(self.machine.counter_ticks());
         }
+        self.arm_earliest();
     }
 
     /// A part of [`Self::load`]: list registers were in use, or private interrupts differ between the two vCPUs.

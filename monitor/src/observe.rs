@@ -73,7 +73,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Records a decision of a shared core: who woke and by which interrupt, whose budget ran out or came back, and who runs.
     #[cold]
-    pub(crate) fn trace_decision(&mut self, same: bool) {
+    pub(crate) fn trace_decision(&mut self, same: bool, deadline_ticks: u64) {
         let now = self.machine.counter_ticks();
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         let plan = scheduler.plan;
@@ -81,7 +81,7 @@ impl<M: Machine> Vcpu<M> {
         let woken = core::mem::take(&mut scheduler.woken);
         let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
         let (exhausted, returned) = scheduler.take_budget_changes(now);
-        let (stint, armed) = (scheduler.stint, scheduler.armed_ticks);
+        let (stint, asked_again) = (scheduler.stint, deadline_ticks.min(scheduler.next_date_ticks));
         for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
             let intid = intids.get(slot).copied().unwrap_or(0);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
@@ -98,7 +98,7 @@ impl<M: Machine> Vcpu<M> {
             let background = u32::from(stint.is_background()) << 16;
             let small = if stint == Stint::IDLE { 0xff } else { u32::from(slot) | u32::from(server) << 8 | background };
             let budget = if background == 0 { self.budget_in_hand(server, now) } else { u64::MAX };
-            self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, armed);
+            self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, asked_again);
         }
     }
 

@@ -70,7 +70,7 @@ pub const GATE_NEVER: u32 = 3;
 pub const ON_EMPTY_STOP: u32 = 0;
 /// It goes on at [`ServerPlan::background_priority`] and pays nothing.
 pub const ON_EMPTY_BACKGROUND: u32 = 1;
-/// It waits, and the exhaustion is counted and handed to the health policy's record.
+/// It waits. For a policy that is to come; today as [`ON_EMPTY_STOP`].
 pub const ON_EMPTY_NOTIFY: u32 = 2;
 
 /// Sporadic: a chunk is dated when it executes rather than when it became eligible.
@@ -262,7 +262,12 @@ pub struct SlotUsage {
     pub interrupts_limited: u64,
 }
 
-/// What one shared core has given to whom. Written by its monitor at each switch, read by the host.
+/// Shortest time between two updates of a busy core's usage page, in counter ticks: 10 ms at 62.5 MHz. An idle core's is always
+/// written. The analysis counts one publication for so much time.
+pub const PUBLICATION_TICKS: u64 = 625_000;
+
+/// What one shared core has given to whom, read by the host. Written by its monitor when the core becomes idle, and at a switch when
+/// [`PUBLICATION_TICKS`] have passed.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UsagePage {

@@ -311,38 +311,6 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.budget_of(slot).map_or(0, |budget| budget.capacity_ticks(now))
     }
 
-    /// The priority at which somebody runs, since the last [`Self::pick`]; `None` when nobody does.
-    #[must_use]
-    pub fn running_level(&self) -> Option<u8> {
-        (self.running != Stint::IDLE).then(|| self.running.level())
-    }
-
-    /// The most important priority at which a vCPU could run if it woke with an interrupt pending, whatever is left of
-    /// its budgets. Windows that are closed do not count: the table's boundary is a deadline of its own. `None` when it
-    /// could not run at all.
-    #[must_use]
-    pub fn best_level(&self, vcpu: u8) -> Option<u8> {
-        let servers = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0);
-        // Servers are numbered in the order of their best priorities.
-        let mut entries = Members(servers).filter_map(|slot| self.entry(slot));
-        let best = entries.find(|entry| match entry.server.gate {
-            Gate::Always | Gate::InterruptPending(_) => true,
-            Gate::Window(names) => self.is_window_open(names),
-            Gate::Never => false,
-        });
-        best.map(|entry| entry.server.best_priority())
-    }
-
-    /// Whether waking this vCPU could change who runs, or until when: the caller arms a timer for a sleeper whose own
-    /// date comes before the deadline only if so. An equal in a priority with a quantum begins to wait for the turn's end.
-    #[must_use]
-    pub fn may_disturb(&self, vcpu: u8) -> bool {
-        let Some(running) = self.running_level() else {
-            return true;
-        };
-        self.best_level(vcpu).is_some_and(|level| level < running || level == running && self.takes_turns(level))
-    }
-
     #[inline]
     fn takes_turns(&self, level: u8) -> bool {
         self.quanta & bit(level) != 0

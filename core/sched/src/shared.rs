@@ -22,8 +22,6 @@ mod setup;
 
 /// No date.
 pub const NEVER: u64 = u64::MAX;
-/// Shortest time between two updates of the usage page on a busy core, in counter ticks: 10 ms at 62.5 MHz.
-const PUBLISH_TICKS: u64 = 625_000;
 /// INTIDs that can be a guest's.
 const INTIDS: usize = MAX_INTID as usize;
 /// Interrupts of one core that can have a rate limit.

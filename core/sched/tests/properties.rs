@@ -1,7 +1,7 @@
 //! Properties of the budget rules on random histories (`real-time.md` section 7): the protocol R1..R4 and the bounds P1,
 //! P2, P3, P4, P5, P7, P8, P9, P13 and P14.
 //!
-//! The seed is printed; `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace it and the number of cases.
+//! The seed is printed; `BULKHEAD_SEED` and `BULKHEAD_CASES` replace it and the number of cases.
 
 mod support;
 

@@ -357,7 +357,7 @@ fn assert_foreseen(core: &Core<16, 4>, vcpu: u8, prospect: Prospect, now: u64) {
     told.wake(now, vcpu);
     let decision = told.pick(now);
     assert_eq!(decision.choice.map(|choice| choice.vcpu), Some(vcpu), "{prospect:?} at {now}");
-    assert_eq!(told.running_level(), Some(prospect.level), "{prospect:?} at {now}");
+    assert_eq!(told.next(now).stint.level(), prospect.level, "{prospect:?} at {now}");
     let latest = decision.deadline_ticks.unwrap_or(u64::MAX);
     assert!(foreseen <= latest, "{prospect:?} at {now}: {foreseen}, and it is {latest}");
     assert!(foreseen >= latest.min(now.saturating_add(prospect.capacity_ticks)), "{prospect:?} at {now}: {foreseen}");

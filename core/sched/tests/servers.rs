@@ -400,34 +400,6 @@ fn whoever_runs_out_is_named_once_whatever_happens_then() {
 }
 
 #[test]
-fn a_sleeper_that_cannot_disturb_the_runner_needs_no_timer() {
-    let mut core = Core::<4, 4>::new(
-        0,
-        [
-            (0, Server::new(0, dispatched(2, 30)).gated(Gate::InterruptPending(1))),
-            (1, Server::new(3, Budget::Unlimited)),
-            (2, Server::new(3, Budget::Unlimited)),
-            (0, Server::new(9, Budget::Unlimited)),
-        ],
-    )
-    .expect("valid");
-    assert_eq!([0, 1, 2, 3].map(|vcpu| core.best_level(vcpu)), [Some(0), Some(3), Some(3), None]);
-    assert!(core.may_disturb(1), "nobody runs");
-    core.wake(0, 1);
-    core.pick(0);
-    assert_eq!(core.running_level(), Some(3));
-    assert_eq!([0, 2].map(|vcpu| core.may_disturb(vcpu)), [true, false], "an equal waits");
-    core.set_quantum(3, 10);
-    assert!(core.may_disturb(2), "and now for the end of the turn");
-    let gated = [(0, Server::new(3, Budget::Unlimited).gated(Gate::Window(1)))];
-    let mut core = Core::<4, 4>::new(0, gated).expect("valid");
-    core.set_table(0, table(&[(10, 20, 0)]).expect("valid"));
-    assert_eq!(core.best_level(0), None, "the boundary comes first");
-    core.advance(10);
-    assert_eq!(core.best_level(0), Some(3));
-}
-
-#[test]
 fn contradictory_cores_are_refused() {
     let make = |servers: Vec<(u8, Server)>| Core::<4, 2>::new(0, servers).err();
     let plain = |priority| Server::new(priority, Budget::Unlimited);

@@ -124,24 +124,16 @@ pub(crate) fn serve(records: &mut [Record], service: &Service) -> usize {
     ((reached - start) / size_of::<Record>() as u64) as usize
 }
 
-/// Computes until all records are served or the time is over; returns the next record's address.
-///
-/// # Safety
-/// Records lie from `start` to `end`, and nobody else uses them. The vectors of this guest are installed (`main`).
-#[inline(never)]
-unsafe fn compute(first_ticks: u64, start: u64, end: u64, service: &Service) -> u64 {
-    let reached: u64;
-    // SAFETY: all registers that the handler changes are declared, and memory is treated as changed. Interrupts are masked
-    // outside.
-    unsafe {
+/// Serves requests in the timer's handler until all are served or the time is over, with these lines in between; returns the next
+/// record's address. The registers are those of the handler (`vectors.s`), and interrupts are masked outside.
+macro_rules! serve_between {
+    ($first_ticks:ident, $start:ident, $end:ident, $service:ident, $($line:literal),+) => {{
+        let reached: u64;
         asm!(
             "msr CNTV_CVAL_EL0, {first}",
             "msr CNTV_CTL_EL0, {one}",
-            "msr DAIFClr, #2",
             "2:",
-            ".rept 2000",
-            "nop",
-            ".endr",
+            $($line,)+
             "cmp x26, x28",
             "b.hs 3f",
             "mrs {now}, CNTVCT_EL0",
@@ -150,22 +142,33 @@ unsafe fn compute(first_ticks: u64, start: u64, end: u64, service: &Service) -> 
             "3:",
             "msr DAIFSet, #2",
             "msr CNTV_CTL_EL0, xzr",
-            first = in(reg) first_ticks,
+            first = in(reg) $first_ticks,
             one = in(reg) 1u64,
             now = out(reg) _,
-            until = in(reg) service.until_ticks,
+            until = in(reg) $service.until_ticks,
             out("x20") _,
             out("x21") _,
             out("x22") _,
             out("x23") _,
-            in("x24") service.handler_blocks,
-            inout("x26") start => reached,
-            in("x27") u64::from(service.closed),
-            in("x28") end,
+            in("x24") $service.handler_blocks,
+            inout("x26") $start => reached,
+            in("x27") u64::from($service.closed),
+            in("x28") $end,
             options(nostack),
         );
-    }
-    reached
+        reached
+    }};
+}
+
+/// Computes until all records are served or the time is over; returns the next record's address.
+///
+/// # Safety
+/// Records lie from `start` to `end`, and nobody else uses them. The vectors of this guest are installed (`main`).
+#[inline(never)]
+unsafe fn compute(first_ticks: u64, start: u64, end: u64, service: &Service) -> u64 {
+    // SAFETY: all registers that the handler changes are declared, and memory is treated as changed. Interrupts are masked
+    // outside.
+    unsafe { serve_between!(first_ticks, start, end, service, "msr DAIFClr, #2", ".rept 2000", "nop", ".endr") }
 }
 
 /// As [`compute`], with the core given away by WFI meanwhile.
@@ -176,39 +179,8 @@ unsafe fn compute(first_ticks: u64, start: u64, end: u64, service: &Service) -> 
 /// As for [`compute`].
 #[inline(never)]
 unsafe fn sleep(first_ticks: u64, start: u64, end: u64, service: &Service) -> u64 {
-    let reached: u64;
     // SAFETY: as in `compute`.
-    unsafe {
-        asm!(
-            "msr CNTV_CVAL_EL0, {first}",
-            "msr CNTV_CTL_EL0, {one}",
-            "2:",
-            "wfi",
-            "msr DAIFClr, #2",
-            "msr DAIFSet, #2",
-            "cmp x26, x28",
-            "b.hs 3f",
-            "mrs {now}, CNTVCT_EL0",
-            "cmp {now}, {until}",
-            "b.lo 2b",
-            "3:",
-            "msr CNTV_CTL_EL0, xzr",
-            first = in(reg) first_ticks,
-            one = in(reg) 1u64,
-            now = out(reg) _,
-            until = in(reg) service.until_ticks,
-            out("x20") _,
-            out("x21") _,
-            out("x22") _,
-            out("x23") _,
-            in("x24") service.handler_blocks,
-            inout("x26") start => reached,
-            in("x27") u64::from(service.closed),
-            in("x28") end,
-            options(nostack),
-        );
-    }
-    reached
+    unsafe { serve_between!(first_ticks, start, end, service, "wfi", "msr DAIFClr, #2", "msr DAIFSet, #2") }
 }
 
 /// Waits for a time; returns the counter at the first instruction of the timer's handler.

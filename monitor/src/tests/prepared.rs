@@ -2,9 +2,10 @@
 
 use super::shared::{Core, WFI, schedule, server, with_the_first_asleep};
 use super::*;
-use crate::interrupt::HYPERVISOR_TIMER;
+use crate::interrupt::{HYPERVISOR_TIMER, MONITOR_SGI};
 use crate::scheduler::{Held, Policy, Scheduler};
 use bulkhead_abi::schedule::*;
+use bulkhead_abi::status;
 
 fn sporadic(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
     ServerPlan {
@@ -80,9 +81,10 @@ fn what_is_not_certain_takes_the_general_way() {
     let limit = |plan: &mut InterruptPlan| (plan.limit_events, plan.limit_period_ticks) = (1, 1000);
     assert_eq!(asleep(&plain, &limit).own().jump(40), None);
     assert_eq!(asleep(&[server(0, 5), server(1, 5)], &|_| ()).own().jump(40), None, "an equal waits");
-    let mut traced = asleep(&plain, &|_| ());
-    traced.own().trace_enabled = true;
-    assert_eq!(traced.own().jump(40), None);
+    let mut traced = Core::new(schedule(&plain, 2));
+    traced.vcpus.iter_mut().for_each(|vcpu| vcpu.trace_enabled = true);
+    traced.exit(WFI);
+    assert_eq!((traced.loaded, traced.own().jump(40)), (1, None), "a trace wants the whole story");
     let mut empty = Core::new(schedule(&[sporadic(0, 1, 1000, 100_000), server(1, 5)], 2));
     empty.pass(1000);
     empty.exit(WFI);
@@ -100,6 +102,46 @@ fn is_active(core: &Core, intid: u32) -> bool {
 /// The scheduler as it is, with wake-ups that are not booked yet.
 fn held(core: &Core) -> &Scheduler {
     core.vcpus[core.loaded].scheduler.as_deref().expect("the loaded vCPU has it")
+}
+
+/// A guest that is suspended in its sleep stays suspended, whatever its device sends.
+#[test]
+fn a_suspended_sleeper_is_not_woken() {
+    let manager = PhysicalAddress(0x5100_0000);
+    let change = |slot: u32, plan: &mut PartitionPlan| {
+        if slot == 0 {
+            plan.manage[3] = manager;
+        }
+    };
+    let mut core = Core::with(schedule(&[server(0, 1), server(1, 5)], 2), change);
+    core.exit(WFI);
+    core.machine.store64(manager, 1 << 8 | u64::from(status::MANAGE_SUSPEND));
+    core.interrupt(MONITOR_SGI);
+    assert_eq!((core.loaded, core.vcpus[0].run), (1, RunState::Parked));
+    core.interrupt(40);
+    assert_eq!(core.loaded, 1, "it is not to run");
+    core.machine.store64(manager, 2 << 8 | u64::from(status::MANAGE_RESUME));
+    core.interrupt(MONITOR_SGI);
+    assert_eq!((core.loaded, core.listed()), (0, vec![40]), "and now it does, with its interrupt");
+}
+
+/// The end of a budget is where its guest has run for all of it, although others paid for its loading.
+#[test]
+fn a_budget_ends_at_its_first_timer_interrupt() {
+    let budget = ServerPlan { rule: RULE_DEFERRABLE, budget_ticks: 1000, period_ticks: 100_000, ..server(1, 5) };
+    let mut core = Core::new(schedule(&[server(0, 1), budget, server(2, 9)], 3));
+    // Its first start is work of its own; by the next one its budget is whole again.
+    core.exit(WFI);
+    core.interrupt(40);
+    core.machine.list[0].set(0);
+    core.pass(150_000);
+    core.load_ticks = 50;
+    core.exit(WFI);
+    let loaded = core.machine.now.get();
+    assert_eq!((core.loaded, core.armed()), (1, Some(loaded + 1000)));
+    core.machine.now.set(loaded + 1000);
+    core.interrupt(HYPERVISOR_TIMER);
+    assert_eq!(core.loaded, 2, "at its first interrupt");
 }
 
 /// What has become of a core, short and general way alike.

@@ -62,11 +62,30 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(always)]
     #[must_use]
     pub fn deadline_of(&self, prospect: Prospect, now: u64) -> u64 {
-        let deadline = now.saturating_add(prospect.capacity_ticks);
-        if self.quiet_until_ticks >= deadline {
-            return deadline;
+        self.bounded(now.saturating_add(prospect.capacity_ticks), prospect.level)
+    }
+
+    /// The deadline of whoever was chosen for `deadline_ticks`, when its loading until `at` is charged to `leaver`: its budget and its
+    /// turn last longer by that, windows and the dates of others stand.
+    #[must_use]
+    pub fn deadline_after_loading(&self, deadline_ticks: u64, leaver: Stint, at: u64) -> u64 {
+        let loading_ticks = at.saturating_sub(self.now_ticks);
+        // A date that has passed meanwhile is looked at now.
+        if loading_ticks == 0 || deadline_ticks <= at || leaver.server() == self.running.server() {
+            return deadline_ticks;
         }
-        deadline.min(self.window.until_ticks).min(self.rival_date_ticks(prospect.level))
+        let level = self.running.level();
+        let rivals = level.wrapping_add(u8::from(self.takes_turns(level)));
+        self.bounded(deadline_ticks.saturating_add(loading_ticks), rivals)
+    }
+
+    /// The earliest of an end, the window's, and the dates of those who can be more important than a level.
+    #[inline(always)]
+    fn bounded(&self, end_ticks: u64, rivals: u8) -> u64 {
+        if self.quiet_until_ticks >= end_ticks {
+            return end_ticks;
+        }
+        end_ticks.min(self.window.until_ticks).min(self.rival_date_ticks(rivals))
     }
 
     /// The choice in the usual case, without calls; the accounts are up to date.
@@ -104,7 +123,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     }
 
     /// When somebody gets budget who can ever be more important than a level.
-    #[inline]
+    #[inline(never)]
     fn rival_date_ticks(&self, level: u8) -> u64 {
         let above = self.above.get(usize::from(level)).copied().unwrap_or(0);
         self.dates.earliest_of_first(usize::from(above))

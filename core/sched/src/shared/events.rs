@@ -1,10 +1,10 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
-use super::{Held, LIMITED, NEVER, PUBLISH_TICKS, Policy, Scheduler};
+use super::{Held, LIMITED, NEVER, Policy, Scheduler};
 use crate::dispatch::{Next, Prospect, Stint};
 use crate::limiter::{self, Verdict};
 use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
-use bulkhead_abi::schedule::GATE_INTERRUPT;
+use bulkhead_abi::schedule::{GATE_INTERRUPT, PUBLICATION_TICKS};
 
 impl<Registers> Scheduler<Registers> {
     /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
@@ -17,7 +17,7 @@ impl<Registers> Scheduler<Registers> {
     #[cold]
     fn limited_route(&mut self, route: u32, intid: u32, slot: u8, now: u64) -> u32 {
         let Some(limit) = self.limits.iter_mut().find(|limit| limit.intid == intid) else {
-            return route;
+            return ROUTE_DEFER;
         };
         if limiter::try_pass(&limit.word, now, limit.period_ticks, limit.events) == Verdict::Send {
             return route;
@@ -200,9 +200,8 @@ impl<Registers> Scheduler<Registers> {
             let Some(slot) = self.slots.get_mut(usize::from(number)) else { continue };
             if slot.monitor_ticks <= now {
                 slot.monitor_ticks = NEVER;
-                slot.request = true;
                 own |= loaded;
-                self.wake(number, now);
+                self.ask(number, now);
             } else if slot.timer_ticks <= now && !loaded {
                 slot.timer_ticks = NEVER;
                 let route = slot.timer_route;
@@ -215,7 +214,7 @@ impl<Registers> Scheduler<Registers> {
 
     /// States whether the usage page is old enough to be written again.
     pub fn is_publication_due(&self, now: u64) -> bool {
-        now.wrapping_sub(self.published_ticks) > PUBLISH_TICKS
+        now.wrapping_sub(self.published_ticks) > PUBLICATION_TICKS
     }
 
     /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.

@@ -1,7 +1,7 @@
 //! Waking a more important vCPU without asking the policy first.
 //!
 //! What a sleeping vCPU will run with when an interrupt wakes it is known when it falls asleep ([`Core::prospect`]): nothing that
-//! happens later makes it less. So the path from another vCPU's interrupt to its handler only compares two priorities and looks
+//! happens later makes it less, once the loading of its successor has been taken from it. So the path from another vCPU's interrupt to its handler only compares two priorities and looks
 //! up a date; the policy is told of the wake-up at the next occasion ([`Scheduler::catch_up`]), with the instant at which it
 //! happened, and comes to the same choice. Whatever is less simple takes the general way: gates, rates, equals, an interrupt
 //! that waits already.
@@ -104,6 +104,7 @@ impl<Registers> Scheduler<Registers> {
             return;
         }
         self.loaded_ticks = now;
+        self.deadline_ticks = servers.deadline_after_loading(self.deadline_ticks, self.leaver, now);
         let vcpu = self.leaver.vcpu();
         if let Some(left) = self.slots.get_mut(usize::from(vcpu)) {
             left.prospect = servers.prospect_after(left.prospect, vcpu, now);
@@ -133,7 +134,7 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
-    /// What [`Self::wake`], [`Self::pick`] and [`Self::account`] do, for a slot that has not waited.
+    /// What [`Self::wake`] and [`Self::pick`] do, for a slot that has not waited.
     #[inline(always)]
     fn report_owed(&mut self) {
         let at = core::mem::take(&mut self.owed_ticks);
@@ -146,13 +147,7 @@ impl<Registers> Scheduler<Registers> {
         let exhausted = servers.take_exhausted();
         slot.ready = true;
         slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
-        let before = core::mem::replace(&mut self.stint, next.stint);
-        if let Some(left) = self.slots.get_mut(usize::from(before.vcpu())).filter(|left| left.ready) {
-            left.idle_since = at;
-        }
-        if let Some(counts) = self.counts.get_mut(usize::from(next.stint.server())) {
-            counts.starts = counts.starts.wrapping_add(1);
-        }
+        self.account(next.stint, at);
         self.switches = self.switches.wrapping_add(1);
         // It was certain, so this only guards against a mistake: the policy would be asked again at once.
         if next.stint.vcpu() != own || next.deadline_ticks < self.deadline_ticks {

@@ -1,4 +1,6 @@
-//! Random cases with a seed that is printed. `BULKHEAD_SCHED_SEED` and `BULKHEAD_SCHED_CASES` replace the seed and the number of cases.
+//! Random cases with a seed that is printed. `BULKHEAD_SEED` and `BULKHEAD_CASES` replace the seed and the number of cases.
+//! Tests of other crates include this file, so that there is one generator and one way to repeat a case.
+#![allow(dead_code)] // Each test program uses a part of it.
 
 const CASES: u64 = 100_000;
 const SEED: u64 = 0x5eed_0000_b0a7_0001;
@@ -15,9 +17,14 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
     /// A number of `from..=to`.
     pub(crate) fn within(&mut self, from: u64, to: u64) -> u64 {
-        from + self.next() % (to - from + 1)
+        from + self.below(to - from + 1)
     }
 
     pub(crate) fn flip(&mut self) -> bool {
@@ -30,27 +37,33 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// Runs a property on many cases, each with a generator of its own, and names the case that fails.
-pub(crate) fn check(name: &str, property: impl Fn(&mut Random)) {
+pub(crate) fn check(name: &str, property: impl FnMut(&mut Random)) {
+    check_some(name, 1, property);
+}
+
+/// As [`check`], on one case in `divisor`: for properties whose every case is a long run or a search. Returns the number of cases.
+pub(crate) fn check_some(name: &str, divisor: u64, mut property: impl FnMut(&mut Random)) -> u64 {
     struct Case<'a>(&'a str, u64, u64);
     impl Drop for Case<'_> {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                eprintln!("{} fails with BULKHEAD_SCHED_SEED={} at case {}", self.0, self.1, self.2);
+                eprintln!("{} fails with BULKHEAD_SEED={} at case {}", self.0, self.1, self.2);
             }
         }
     }
-    let seed = setting("BULKHEAD_SCHED_SEED", SEED);
-    let cases = setting("BULKHEAD_SCHED_CASES", CASES);
-    println!("{name}: {cases} cases, BULKHEAD_SCHED_SEED={seed}");
+    let seed = setting("BULKHEAD_SEED", SEED);
+    let cases = setting("BULKHEAD_CASES", CASES) / divisor;
+    println!("{name}: {cases} cases, BULKHEAD_SEED={seed}");
     for number in 0..cases {
         let _case = Case(name, seed, number);
         property(&mut Random(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)));
     }
+    cases
 }
 
 /// Fewer cases than usual were asked for.
 pub(crate) fn is_short() -> bool {
-    setting("BULKHEAD_SCHED_CASES", CASES) < CASES
+    setting("BULKHEAD_CASES", CASES) < CASES
 }
 
 /// `floor(d / period) * budget + min(budget, d % period)`.
