@@ -15,7 +15,7 @@ use bulkhead_run::{CountingOptions, Passages, qemu};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The function that writes what the host reads of a shared core, at most once a millisecond. Its work belongs to no switch.
+/// The function that writes what the host reads of a shared core, at most once in 10 ms while it is busy. Its work belongs to no switch.
 const PUBLICATION: &str = "publish_usage";
 
 /// A system in which passages are counted.
@@ -185,11 +185,12 @@ fn publication(lab: &Lab) -> Result<Found, Failure> {
     untraced(lab, None, |passages| passages.longest_apart)
 }
 
-/// What recording adds to a switch or to an interrupt: the largest with it less the largest without it, scenario by scenario.
+/// What recording adds to a switch or to an interrupt: the largest with it less the largest without it, scenario by scenario. Where
+/// many wake at one instant, a switch has a record of each; the analysis counts it for each one's interrupt.
 fn trace(lab: &Lab) -> Result<Found, Failure> {
     let counted = counted(lab)?;
     let mut all = Vec::new();
-    for with in counted.iter().filter(|one| one.scenario.traced) {
+    for with in counted.iter().filter(|one| one.scenario.traced && one.scenario.shows != Shows::Nothing) {
         let without = counted.iter().find(|one| one.scenario.system == with.scenario.system && !one.scenario.traced);
         let without = without.map_or_else(Passages::default, |one| one.passages);
         for (what, on, off) in [
@@ -242,7 +243,7 @@ const fn row(
 pub(crate) const ROWS: &[Row] = &[
     row(
         "costs.switch",
-        "what a vCPU of a shared core is charged beside its guest's instructions each time that it runs: its loading, and the way to the next decision",
+        "what a vCPU of a shared core is charged beside its guest's instructions each time that it runs: the loading, and the way to the next decision",
         RECORDED.switch,
         switch,
     ),

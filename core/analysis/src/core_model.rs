@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 pub struct CoreModel {
     /// Servers, in any order.
     pub servers: Vec<Server>,
-    /// Work above every server: entries of interrupts for vCPUs that do not run.
+    /// Work above every server that no budget pays for. Our monitor has none; published systems do (CFG-01).
     pub events: Vec<Demand>,
     /// Time table.
     pub table: Option<TimeTable>,
@@ -22,7 +22,8 @@ pub struct CoreModel {
     pub quanta: Vec<(u8, u64)>,
     /// Longest passage of the monitor, or of a guest that may not be pre-empted.
     pub blocking_ticks: u64,
-    /// How late the end of a budget, a quantum or a window is noticed.
+    /// How much more than its budget a server may be charged, and how much longer a turn lasts: the end is noticed late, and
+    /// who gives the core away is charged until its successor's guest goes on.
     pub lateness_ticks: u64,
     /// What the monitor takes from whoever runs.
     pub costs: Costs,
@@ -56,15 +57,13 @@ pub struct Server {
     pub payer: Option<usize>,
     /// Priority at which it goes on when the budget is used up.
     pub background: Option<u8>,
-    /// What of each budget a job spends on switching: to it and back.
-    pub overhead_ticks: u64,
 }
 
 impl Server {
     /// A server that is always open, pays for itself and stops when its budget is used up.
     #[must_use]
     pub const fn new(vcpu: usize, priority: u8, rule: Rule) -> Self {
-        Self { vcpu, priority, rule, gate: Gate::Always, payer: None, background: None, overhead_ticks: 0 }
+        Self { vcpu, priority, rule, gate: Gate::Always, payer: None, background: None }
     }
 
     /// The most important priority at which it ever competes with a budget.

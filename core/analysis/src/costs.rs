@@ -14,8 +14,8 @@ pub use recorded::RECORDED;
 /// Costs in instructions at EL2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// What a vCPU is charged beside its guest's instructions each time that it runs: from the decision that chooses it to its
-    /// first instruction, with all registers, timers and list registers, and from its last one to the next decision.
+    /// One exchange: from the decision that chooses a vCPU to its guest's first instruction, with all registers, timers and list
+    /// registers, and from a guest's last instruction to the next decision. Who pre-empts or gives the core away pays for it.
     pub switch: u64,
     /// An interrupt for a vCPU that does not run, which changes nobody's turn: entry, note, return.
     pub interrupt_entry: u64,
@@ -23,7 +23,7 @@ pub struct Costs {
     pub longest_passage: u64,
     /// From the moment that a budget is used up to the decision that ends its use, without `longest_passage`.
     pub timer_latency: u64,
-    /// Writing down what the host reads of a shared core, at most once in [`PUBLICATION_NS`].
+    /// Writing down what the host reads of a shared core, at most once in `bulkhead_abi::schedule::PUBLICATION_TICKS` while it is busy.
     pub publication: u64,
     /// From a doorbell call on one core to the interrupt at the receiver's core.
     pub doorbell: u64,
@@ -32,9 +32,6 @@ pub struct Costs {
     /// The least that a vCPU is charged each time that it runs: a budget cannot be used more often than it holds this.
     pub least_stint: u64,
 }
-
-/// Shortest time between two publications.
-pub const PUBLICATION_NS: u64 = 10_000_000;
 
 /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
 pub const NAMES: [&str; 8] = [
@@ -73,6 +70,8 @@ impl Costs {
         Self {
             switch: self.switch.saturating_add(self.trace),
             interrupt_entry: self.interrupt_entry.saturating_add(self.trace),
+            // An interrupt is recorded before the clock is read for the decision.
+            timer_latency: self.timer_latency.saturating_add(self.trace),
             ..*self
         }
     }

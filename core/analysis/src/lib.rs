@@ -5,7 +5,7 @@
 //! - [`response`]: exact response-time analysis, the verdict. [`demand`]: what more important work takes meanwhile.
 //! - [`supply`]: least service in any window of a length; [`table`]: the same for windows of a time table; [`guest`]: tasks
 //!   inside a guest that gets such a supply.
-//! - [`overhead`]: what of its charged time a guest does not get, because it paid for switches.
+//! - [`overhead`]: what of its charged time a guest does not get, because the monitor worked in it.
 //! - [`envelope`]: most service in any window of a length.
 //! - [`interrupt`], [`round_robin`], [`notification`]: latencies from an event to its handler.
 //! - [`admission`]: quick tests, for information only. [`migration`]: what moving a server costs.

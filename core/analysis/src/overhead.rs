@@ -39,10 +39,16 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What a vCPU pays when it gives the core away and takes it back: both exchanges, and the timer's interrupt that finds a
-    /// little left, because a budget is dated from the decision and used from the end of the loading.
-    fn return_ticks(&self) -> u64 {
-        self.switch_ticks.saturating_mul(2).saturating_add(self.entry_ticks)
+    /// What a vCPU pays for taking the core and for giving it away.
+    #[must_use]
+    pub const fn both_exchanges_ticks(&self) -> u64 {
+        self.switch_ticks.saturating_mul(2)
+    }
+
+    /// What a job pays beside its work: both exchanges, its own interrupt, and those of `sources` that wait for others meanwhile.
+    #[must_use]
+    pub const fn job_ticks(&self, sources: u64) -> u64 {
+        self.both_exchanges_ticks().saturating_add(self.entry_ticks.saturating_mul(sources.saturating_add(1)))
     }
 }
 
@@ -127,7 +133,7 @@ impl Overhead {
     /// What one more return of its own budget takes.
     #[must_use]
     pub fn of_return(&self) -> u64 {
-        self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.return_ticks())
+        self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.both_exchanges_ticks())
     }
 
     /// Most that is taken in a window of `ticks`.
@@ -144,11 +150,12 @@ impl Overhead {
         let below = returns.saturating_add(1).saturating_mul(self.sources_below);
         let entries = drained.chain([deferred, below, self.sources_above]).fold(0, u64::saturating_add);
         let costs = &self.costs;
+        // It is written when somebody gives the core away or takes it by a decision, so this is more than it can be.
         let published = divide_up(ticks, costs.publication_period_ticks).saturating_add(1);
         let published = published.min(runs.saturating_sub(u64::from(self.woken)));
         preemptions
             .saturating_mul(costs.way_in_ticks)
-            .saturating_add(returns.saturating_add(1).saturating_mul(costs.return_ticks()))
+            .saturating_add(returns.saturating_add(1).saturating_mul(costs.both_exchanges_ticks()))
             .saturating_add(entries.saturating_mul(costs.entry_ticks))
             .saturating_add(published.saturating_mul(costs.publication_ticks))
     }
@@ -191,7 +198,7 @@ mod tests {
         assert_eq!(overhead.in_window(2_000), (29 + 2) * 2 + 2 * 10);
         overhead.drained = alloc::vec![(Returns { period_ticks: 1_000, pieces: 1 }, 3)];
         overhead.costs.entry_ticks = 1;
-        assert_eq!(overhead.in_window(2_000), (29 + 2 + 4) * 2 + 2 * 10 + 1 + 4 * 3);
+        assert_eq!(overhead.in_window(2_000), (29 + 2 + 4) * 2 + 2 * 10 + 4 * 3);
         // Without a least stint nothing limits them.
         overhead.costs.least_stint_ticks = 0;
         assert_eq!(overhead.preemptions(2_000), u64::MAX);

@@ -58,9 +58,11 @@ fn suffices(model: &CoreModel, server: &Server, habits: &Habits) -> bool {
     let (Some(tasks), Some((budget_ticks, period_ticks))) = (&habits.tasks, crate::core_bounds::certain(server)) else {
         return false;
     };
+    let others = model.habits.iter().enumerate().filter(|(vcpu, _)| *vcpu != server.vcpu);
+    let others = others.fold(0u64, |sum, (_, habits)| sum.saturating_add(habits.sources));
     // What is used comes back within two periods of its release.
     let most = tasks.iter().map(|task| {
-        let job = task.cost_ticks.saturating_add(model.costs.switch_ticks.saturating_mul(2));
+        let job = task.cost_ticks.saturating_add(model.costs.job_ticks(others));
         divide_up(period_ticks.saturating_mul(2), task.period_ticks).saturating_mul(job)
     });
     server.gate == Gate::Always && most.fold(0, u64::saturating_add) <= budget_ticks

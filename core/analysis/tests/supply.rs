@@ -10,7 +10,7 @@ use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::{Table, Window};
 use bulkhead_sched::quantum::{self, QuantumRing, RingParameters, Scheme};
-use support::{Random, check};
+use support::random::{Random, check, check_some};
 
 /// Least service of a pattern of ticks in any window; `most` looks for the most instead.
 fn extreme(pattern: &[bool], window: usize, most: bool) -> u64 {
@@ -34,7 +34,7 @@ fn worst_pattern(budget: u64, period: u64, response: u64, periods: u64) -> Vec<b
 
 #[test]
 fn p11_periodic_supply_equals_brute_force() {
-    check("P11 periodic", 1, |random| {
+    check("P11 periodic", |random| {
         let period = random.within(2, 20);
         let budget = random.within(1, period);
         let response = random.within(budget, period);
@@ -63,7 +63,7 @@ fn p11_periodic_supply_equals_brute_force() {
 
 #[test]
 fn p11_supply_of_a_table_equals_brute_force() {
-    check("P11 table", 4, |random| {
+    check_some("P11 table", 4, |random| {
         let major = random.within(4, 40);
         let mut windows = Vec::new();
         let mut place = 0;
@@ -98,7 +98,7 @@ fn p11_supply_of_a_table_equals_brute_force() {
 /// What more important periodic work leaves is what is idle from its common release on.
 #[test]
 fn p11_what_is_left_over_equals_brute_force() {
-    check("P11 rest", 2, |random| {
+    check_some("P11 rest", 2, |random| {
         let count = random.within(1, 3);
         let above: Vec<(u64, u64)> = (0..count).map(|_| (random.within(1, 4), random.within(5, 25))).collect();
         let contention = Contention {
@@ -122,7 +122,7 @@ fn p11_what_is_left_over_equals_brute_force() {
 
 #[test]
 fn tasks_in_a_guest_equal_a_search() {
-    check("tasks", 4, |random| {
+    check_some("tasks", 4, |random| {
         let period = random.within(3, 12);
         let budget = random.within(1, period);
         let supply = Supply::periodic_resource(budget, period);
@@ -156,7 +156,7 @@ fn tasks_in_a_guest_equal_a_search() {
 /// CH-32: a limiter with windows on a grid, at every phase.
 #[test]
 fn events_of_a_limiter_equal_brute_force() {
-    check("limiter", 1, |random| {
+    check("limiter", |random| {
         let (events, period) = (random.within(1, 5), random.within(2, 20));
         let window = random.within(1, 5 * period);
         // At every instant of a grid window, all of its events may come at once.
@@ -226,7 +226,7 @@ fn bounds_of_the_round_robin_hold_in_every_phase() {
         };
         (ring, parameters)
     };
-    check("round robin", 1, |random| {
+    check("round robin", |random| {
         let (ring, parameters) = any_ring(random);
         let handler = random.within(1, 2 * ring.quantum_ticks);
         let (start, completion) = worst(parameters, handler);

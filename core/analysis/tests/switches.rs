@@ -6,15 +6,11 @@ use bulkhead_analysis::core_bounds::CoreBounds;
 use bulkhead_analysis::core_model::Rule;
 use bulkhead_analysis::overhead::Costs;
 use bulkhead_analysis::supply::Supply;
-use support::{ALWAYS, Machine, Random, any_rule, check, model};
+use support::random::check_some;
+use support::{ALWAYS, Machine, any_rule, grids, model};
 
 fn pieces(budget_ticks: u64, period_ticks: u64, dispatch_anchor: bool, chunks: u32) -> Rule {
     Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor, lag_clamp: true, chunks, minimum_ticks: 1 }
-}
-
-/// Grids of the deferrable and polling servers begin anywhere.
-fn grids(random: &mut Random) -> [u64; 8] {
-    core::array::from_fn(|_| random.within(0, 30))
 }
 
 /// QV-22, QV-39, SG-48: whoever is above a victim sleeps and wakes as fast as budgets allow and pays for both exchanges, so the
@@ -22,7 +18,7 @@ fn grids(random: &mut Random) -> [u64; 8] {
 #[test]
 fn a_victim_executes_its_supply_because_who_pre_empts_pays() {
     let mut promises = 0;
-    check("switches", 4, |random| {
+    check_some("switches", 4, |random| {
         let load = random.within(1, 3);
         // Servers of any kind, or one with a large budget and few chunks, which it can use in as many pieces as it likes.
         let mut rules: Vec<_> = if random.flip() {

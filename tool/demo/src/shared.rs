@@ -5,7 +5,7 @@
 //! exact and the same on every host, and one beyond its bound refutes the bound.
 //!
 //! The measurements are the monitor's own ([`bulkhead_abi::schedule::UsagePage`]), from the start of the core on: the first
-//! start of a guest, which loads its memory in slices, is part of them. The page is written at most once a millisecond or
+//! start of a guest, which loads its memory in slices, is part of them. The page is written at most once in 10 ms or
 //! when the core is idle, so the last moments of a run may be missing from it.
 
 use crate::{Failure, build};

@@ -11,7 +11,7 @@ use bulkhead_analysis::notification::Notification;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::Table;
 use bulkhead_plan::maps::VcpuUse;
-use bulkhead_plan::model::{Limiter, Route, RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{Limiter, Route, RouteRule, ServerReference, System};
 
 /// Bounds of a whole system.
 #[derive(Clone, Debug)]
@@ -401,15 +401,4 @@ fn receiver_response_ns(system: &System, cores: &[CoreTiming], receiver: usize) 
         .flat_map(|core| &core.interrupts)
         .filter(|interrupt| interrupt.vcpu.partition == receiver && interrupt.source == InterruptSource::Others);
     shared.map(|interrupt| interrupt.drained_ns).try_fold(own, |worst, one| Some(worst.max(one?)))
-}
-
-/// Windows of a partition in the time table of its core, for drawings and checks.
-#[must_use]
-pub fn table_of(system: &System, core: &SharedCore, slot: usize) -> Option<Table> {
-    let SharedModel::Servers(model) = &core.model else {
-        return None;
-    };
-    let table = model.table.as_ref()?;
-    matches!(system.schedules.get(core.schedule)?.kind, ScheduleKind::Cyclic { .. })
-        .then(|| Table::of_owner(table.major_ticks, &table.windows, slot, table.passage_ticks))
 }

@@ -14,7 +14,7 @@ use crate::assumption::Assumptions;
 use crate::bounds::{CoreTiming, core_timing};
 use crate::check::servers::largest_below;
 use crate::clock::{Clock, written_down, written_up};
-use crate::cores::{SharedCore, SharedModel, shared_cores};
+use crate::cores::{SharedCore, SharedModel, TickCosts, shared_cores};
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_analysis::core_model::{Gate, Rule, Server};
 use bulkhead_plan::maps::VcpuUse;
@@ -90,9 +90,9 @@ impl<'a> Search<'a> {
     }
 
     /// Smallest budget that is worth its switches.
-    fn worth_ns(&self, number: usize) -> u64 {
-        let overhead = self.models().get(number).map_or(0, |server| server.overhead_ticks);
-        self.clock().ns_up(overhead.saturating_mul(WORTH))
+    fn worth_ns(&self) -> u64 {
+        let exchanges = TickCosts::of(self.system, self.assumptions).overhead().both_exchanges_ticks();
+        self.clock().ns_up(exchanges.saturating_mul(WORTH))
     }
 
     fn clock(&self) -> Clock {
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
     fn largest(&self, number: usize, above_ns: u64) -> Option<u64> {
         let fits = |budget_ns: u64| !self.with(number, budget_ns).is_late(number);
         let largest = written_down(largest_below(above_ns.saturating_add(1), fits));
-        (largest >= self.worth_ns(number) && fits(largest)).then_some(largest)
+        (largest >= self.worth_ns() && fits(largest)).then_some(largest)
     }
 
     fn keeps_tasks(&self, number: usize, budget_ns: u64) -> bool {
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let too_small = |budget_ns: u64| !self.keeps_tasks(number, budget_ns.max(1));
-        let least = written_up(largest_below(most, too_small).saturating_add(1)).max(written_up(self.worth_ns(number)));
+        let least = written_up(largest_below(most, too_small).saturating_add(1)).max(written_up(self.worth_ns()));
         Some(if self.keeps_tasks(number, least) { least.min(most) } else { most })
     }
 
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
                 let budget_ns = search.budget_ns(number);
                 let scaled = u128::from(budget_ns) * u128::from(thousandths) / u128::from(WHOLE);
                 let scaled =
-                    written_down(u64::try_from(scaled).unwrap_or(budget_ns)).max(written_up(search.worth_ns(number)));
+                    written_down(u64::try_from(scaled).unwrap_or(budget_ns)).max(written_up(search.worth_ns()));
                 search = search.with(number, scaled);
             }
         }

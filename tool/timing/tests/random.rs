@@ -1,34 +1,17 @@
 //! Descriptions with random times: whatever they say, the analysis ends, does not panic, and agrees with itself.
 //!
-//! The seed is printed; `BULKHEAD_TIMING_SEED` and `BULKHEAD_TIMING_CASES` replace it and the number of cases.
+//! The seed is printed; `BULKHEAD_SEED` and `BULKHEAD_CASES` replace it and the number of cases.
 
+#[path = "../../../core/sched/tests/support/random.rs"]
+mod random;
 mod support;
 
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_description::{Code, install_checks, load_text};
 use bulkhead_timing::suggest::{Answer, suggest};
 use bulkhead_timing::{assumption, bounds, json, text};
+use random::{Random, check_some};
 use support::{assume, fixtures, options};
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
-}
 
 /// Replaces some of the times of a text. Most stay reasonable, a few are as small or as large as they can be written.
 fn with_random_times(text: &str, random: &mut Random) -> String {
@@ -54,23 +37,19 @@ fn with_random_times(text: &str, random: &mut Random) -> String {
 fn random_times_are_judged_without_a_panic() {
     assume();
     install_checks(vec![bulkhead_timing::check]);
-    let seed = setting("BULKHEAD_TIMING_SEED", 0x7161_0000_5eed_0001);
-    let cases = setting("BULKHEAD_TIMING_CASES", 3_000);
-    println!("{cases} cases, BULKHEAD_TIMING_SEED={seed}");
     let paths: Vec<_> = fixtures("tests/bad").into_iter().chain(fixtures("tests/good")).collect();
     let texts: Vec<_> =
         paths.iter().map(|path| std::fs::read_to_string(path).expect("a fixture can be read")).collect();
     let (mut accepted, mut refused, mut repaired) = (0, 0, 0);
-    for case in 0..cases {
-        let mut random = Random(seed ^ case.wrapping_mul(0xd6e8_feb8_6659_fd93));
+    let cases = check_some("random times", 33, |random| {
         let number = random.below(paths.len() as u64) as usize;
-        let text = with_random_times(&texts[number], &mut random);
+        let text = with_random_times(&texts[number], random);
         let loaded = match load_text(&paths[number], &text, &options()) {
             Ok(loaded) => loaded,
             Err(report) => {
-                assert!(report.has_errors() && !report.to_text(false).is_empty(), "case {case}");
+                assert!(report.has_errors() && !report.to_text(false).is_empty());
                 refused += 1;
-                continue;
+                return;
             }
         };
         accepted += 1;
@@ -80,27 +59,24 @@ fn random_times_are_judged_without_a_panic() {
         for core in &all.cores {
             for server in &core.servers {
                 let is_bad = matches!(server.verdict, Verdict::Late { .. } | Verdict::NoBound { .. });
-                assert!(!is_bad, "case {case}: accepted with {:?}", server.verdict);
+                assert!(!is_bad, "accepted with {:?}", server.verdict);
                 if let (Some(response), Some((_, period)), true) =
                     (server.response_ns, server.budget_and_period_ns, server.rule != "pibs")
                 {
-                    assert!(response <= period, "case {case}: {response} > {period}");
+                    assert!(response <= period, "{response} > {period}");
                 }
             }
             for vcpu in &core.vcpus {
                 let windows = [1_000_000, 10_000_000, 100_000_000].map(|window| vcpu.supplied_ns(window));
-                assert!(windows.is_sorted() && windows[2] <= 100_000_000, "case {case}: {windows:?}");
+                assert!(windows.is_sorted() && windows[2] <= 100_000_000, "{windows:?}");
             }
         }
-        assert!(
-            suggest(&loaded.system, &assumption::current()).is_empty(),
-            "case {case}: a suggestion for what passes"
-        );
+        assert!(suggest(&loaded.system, &assumption::current()).is_empty(), "a suggestion for what passes");
         // The same system with less time per period than it asked for, or with more, is judged again by the search.
         if let Some(found) = suggestion_for_more(&text, number, &paths) {
             repaired += u64::from(found);
         }
-    }
+    });
     println!("{accepted} accepted, {refused} refused, {repaired} repaired");
     assert!(accepted > cases / 20 && refused > cases / 20, "{accepted} accepted, {refused} refused");
 }

@@ -1,6 +1,10 @@
-//! Random cases, and a small machine around the product's own scheduler whose runs are compared with bounds.
+//! A small machine around the product's own scheduler whose runs are compared with bounds.
 #![allow(dead_code)] // Each test program uses a part of it.
 
+#[path = "../../../sched/tests/support/random.rs"]
+pub(crate) mod random;
+
+use bulkhead_analysis::core_bounds::CoreBounds;
 use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server};
 use bulkhead_sched::budget::{
     Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
@@ -8,58 +12,10 @@ use bulkhead_sched::budget::{
 use bulkhead_sched::cyclic::{CyclicTable, Window};
 use bulkhead_sched::dispatch::{Core, Decision, Stint};
 use bulkhead_sched::server;
+use random::Random;
 
 /// Work that never ends.
 pub(crate) const ALWAYS: u64 = u64::MAX / 4;
-const CASES: u64 = 100_000;
-const SEED: u64 = 0xb0a7_0003_5eed_0001;
-
-/// Splitmix64: small, fast, and good enough to choose parameters.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number of `from..=to`.
-    pub(crate) fn within(&mut self, from: u64, to: u64) -> u64 {
-        from + self.next() % (to - from + 1)
-    }
-
-    pub(crate) fn flip(&mut self) -> bool {
-        self.next() & 1 == 0
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
-}
-
-/// Runs a property on many cases, each with a generator of its own, and names the case that fails. `divisor` is for
-/// properties whose every case is a long run or a search.
-pub(crate) fn check(name: &str, divisor: u64, mut property: impl FnMut(&mut Random)) {
-    struct Case<'a>(&'a str, u64, u64);
-    impl Drop for Case<'_> {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("{} fails with BULKHEAD_ANALYSIS_SEED={} at case {}", self.0, self.1, self.2);
-            }
-        }
-    }
-    let seed = setting("BULKHEAD_ANALYSIS_SEED", SEED);
-    let cases = setting("BULKHEAD_ANALYSIS_CASES", CASES) / divisor;
-    println!("{name}: {cases} cases, BULKHEAD_ANALYSIS_SEED={seed}");
-    for number in 0..cases {
-        let _case = Case(name, seed, number);
-        property(&mut Random(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)));
-    }
-}
-
 /// A core of the product with the servers of a model; deferrable and polling servers begin their grid at `grid[number]`.
 pub(crate) fn scheduler(model: &CoreModel, grid: &[u64]) -> Core<16, 8> {
     let servers = model.servers.iter().enumerate().map(|(number, server)| {
@@ -421,4 +377,19 @@ pub(crate) fn bursts(random: &mut Random, machine: &mut Machine, vcpu: u8, until
 pub(crate) fn model(rules: impl IntoIterator<Item = Rule>) -> CoreModel {
     let servers = rules.into_iter().enumerate().map(|(number, rule)| Server::new(number, number as u8, rule));
     CoreModel { servers: servers.collect(), ..CoreModel::default() }
+}
+
+/// Grids of the deferrable and polling servers begin anywhere.
+pub(crate) fn grids(random: &mut Random) -> [u64; 8] {
+    core::array::from_fn(|_| random.within(0, 30))
+}
+
+/// Some servers above a victim, all of them within their periods.
+pub(crate) fn accepted(random: &mut Random, victim: Rule) -> Option<(CoreModel, CoreBounds)> {
+    let above = random.within(1, 3);
+    let mut rules: Vec<_> = (0..above).map(|_| any_rule(random, 8, 50)).collect();
+    rules.push(victim);
+    let model = model(rules);
+    let bounds = CoreBounds::of(&model);
+    bounds.is_accepted().then_some((model, bounds))
 }

@@ -187,12 +187,12 @@ fn too_small(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Option<D
         Rule::Sporadic { minimum_ticks, .. } => minimum_ticks.saturating_sub(1),
         _ => 0,
     };
-    if one.payer.is_some() || budget.saturating_sub(sliver) > one.overhead_ticks {
+    if one.payer.is_some() || budget.saturating_sub(sliver) > model.costs.both_exchanges_ticks() {
         return None;
     }
     let clock = Clock::new(scope.hz());
     let name = scope.server_name(server.reference);
-    let switches = readable(clock.ns_up(one.overhead_ticks));
+    let switches = readable(clock.ns_up(model.costs.both_exchanges_ticks()));
     let message = format!("the budget of {name} is used up by switching");
     let label =
         format!("{} certain, two switches take {switches}", readable(clock.ns_down(budget.saturating_sub(sliver))));
@@ -210,8 +210,8 @@ fn small_remainder(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Op
         return None;
     };
     // A budget that is itself too small is an error already.
-    let needed_ticks = scope.costs.switch.saturating_add(scope.costs.entry);
-    if minimum_ticks >= needed_ticks || budget_ticks <= one.overhead_ticks.saturating_mul(2) {
+    let needed_ticks = model.costs.both_exchanges_ticks().saturating_add(scope.costs.entry);
+    if minimum_ticks >= needed_ticks || budget_ticks <= needed_ticks.saturating_mul(2) {
         return None;
     }
     let clock = Clock::new(scope.hz());

@@ -1,12 +1,16 @@
 //! Rings built by hand: a shared core with two partitions, and a dedicated one.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[path = "../../../../core/sched/tests/support/random.rs"]
+pub(crate) mod random;
+
 use bulkhead_abi::observe::{
     TRACE_BLOCK, TRACE_BUDGET, TRACE_DOORBELL, TRACE_GUEST_START, TRACE_HEADER_BYTES, TRACE_INTERRUPT, TRACE_MAGIC,
     TRACE_STATE, TRACE_SWITCH, TRACE_WAKE, TraceHeader, TraceRecord,
 };
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING};
 use bulkhead_trace::{ChannelLayout, CoreLayout, Layout, ServerLayout, SlotLayout, Timeline, ring};
+pub(crate) use random::Random;
 use zerocopy::IntoBytes;
 
 /// A tick has 16 ns.
@@ -142,16 +146,4 @@ pub(crate) fn ring(capacity: u64, records: &[TraceRecord]) -> Vec<u8> {
 pub(crate) fn timeline() -> Timeline {
     let batches = [ring::decode(&ring(64, &shared_core())), ring::decode(&ring(64, &dedicated_core()))];
     Timeline::from_records(layout(), COUNTER_HZ, &batches)
-}
-
-/// Random numbers that a seed repeats (xorshift64*).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
-    }
 }
