@@ -10,6 +10,17 @@ use std::time::Instant;
 /// Ticks of the board's counter (62.5 MHz) in a microsecond, as a fraction; under `-icount shift=4` a tick is an instruction.
 pub const TICKS_PER_MILLISECOND: u64 = 62_500;
 
+/// The line of a schedule by priorities.
+pub const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
+
+/// The longest path of the monitor between two guests by a decision, in systems of few servers, with an updating of the usage
+/// page, in ticks. Under `-icount shift=4` that is instructions: `bulkhead bench costs.switch costs.publication`.
+pub const EXCHANGE: u64 = 2600;
+
+/// What a guest pays for being pre-empted: the way in to the decision, and from the dating of its own loading to its next
+/// instruction, in ticks. The rest of both exchanges is paid by who pre-empts (`real-time.md` 1.2).
+pub const WAY_IN: u64 = 300;
+
 /// Ticks of so many microseconds.
 #[must_use]
 pub const fn ticks_of_us(us: u64) -> u64 {
@@ -80,6 +91,18 @@ impl Description {
     pub fn build_with(&self, programs: &[(&str, &Program)]) -> System {
         System::from_text_with_programs(&self.name, &self.text, programs)
     }
+}
+
+/// Runs a system to its end, exactly.
+///
+/// # Panics
+/// When it does not end by itself, or the monitor crashed.
+#[must_use]
+pub fn finish(system: &System) -> Running {
+    let mut running = system.start_exact(4);
+    assert_eq!(running.end(), bulkhead_run::End::AllEnded);
+    running.assert_no_crash();
+    running
 }
 
 /// Finds `key=number` in a line.

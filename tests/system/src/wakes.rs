@@ -1,7 +1,7 @@
 //! Wake-ups of guests `experiment role=relay`: how they are asked for, and what the guests saw of each.
 
+use crate::Running;
 use crate::sharing::{Description, field};
-use crate::{Running, System};
 use bulkhead_abi::schedule::UsagePage;
 use std::fmt::Write;
 use std::ops::Range;
@@ -162,16 +162,4 @@ impl Wakes {
 pub fn unaccounted(usage: &UsagePage) -> u64 {
     let used: u64 = usage.servers.iter().map(|server| server.budgeted_ticks + server.background_ticks).sum();
     usage.time_ticks - usage.idle_ticks - used
-}
-
-/// Runs a system to its end, exactly.
-///
-/// # Panics
-/// When it does not end by itself, or the monitor crashed.
-#[must_use]
-pub fn finish(system: &System) -> Running {
-    let mut running = system.start_exact(4);
-    assert_eq!(running.end(), bulkhead_run::End::AllEnded);
-    running.assert_no_crash();
-    running
 }

@@ -4,9 +4,8 @@ use bulkhead_abi::status::STATE_RUNNING;
 use bulkhead_run::End;
 use bulkhead_system_tests::Running;
 use bulkhead_system_tests::assemble::Program;
-use bulkhead_system_tests::sharing::{Description, field};
+use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, field};
 
-const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// The redistributor's frame of private interrupts, as a guest sees it.
 const GICR_SGI: u64 = 0x080b_0000;
 const SETS: [(&str, u64); 6] = [

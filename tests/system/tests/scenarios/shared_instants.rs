@@ -2,19 +2,15 @@
 //! empty is not used.
 
 use bulkhead_system_tests::Running;
-use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND as MS};
-use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, finish, ports};
+use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, EXCHANGE, TICKS_PER_MILLISECOND as MS, finish};
+use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, ports};
 
-const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// When a partition with a fiftieth of the core has been prepared.
 const START: u64 = 1200 * MS;
 const PERIOD: u64 = 10 * MS;
 const BUDGET: u64 = MS / 5;
-/// The longest path of the monitor between two guests.
-const EXCHANGE: u64 = 3200;
-/// What instants that are exact may differ by: a budget is dated from the decision, so the timer may find a little left and is armed
-/// again; and the guest's loop.
-const EXACT: u64 = 700;
+/// What instants that are exact may differ by: the guest's loop.
+const EXACT: u64 = 64;
 
 fn server(priority: u32, rule: &str, budget_us: u32) -> String {
     format!(
@@ -41,9 +37,11 @@ fn same(what: &str, values: impl Iterator<Item = u64>) -> u64 {
     least
 }
 
-/// A guest with a budget, woken by its timer or by somebody's ring, 3 ms after a period of the core began or whenever it is.
+/// A guest with a budget, woken by its timer or by somebody's ring, 3 ms after a period of the core began or whenever it is. The first
+/// of `count + 1` times is left out: before it the guest had work of its own at EL2, so it takes the general way.
 fn woken(rule: &str, count: u64, work: u64, by_bell: bool) -> Vec<(u64, Wake)> {
     const EVERY: u64 = 5 * PERIOD;
+    let count = count + 1;
     let until = START + count * EVERY;
     let timer = Relay::by_timer(START, EVERY, count);
     let description = Description::new("shared-instants").schedule(0, BY_PRIORITY);
@@ -52,7 +50,7 @@ fn woken(rule: &str, count: u64, work: u64, by_bell: bool) -> Vec<(u64, Wake)> {
         let running = above_a_hog(description.relay("woken", &timer.with("work", work), &rest), until);
         let wakes = Wakes::of(&running, "woken");
         wakes.assert_dates("woken", START, EVERY, count);
-        return wakes.all.into_iter().map(|wake| (wake.date, wake)).collect();
+        return wakes.all.into_iter().map(|wake| (wake.date, wake)).skip(1).collect();
     }
     let woken = Relay::by_bells(count, until).with("work", work);
     let rest = format!("{}\n{}", server(1, rule, 200), ports(0..0, 0..1));
@@ -62,7 +60,7 @@ fn woken(rule: &str, count: u64, work: u64, by_bell: bool) -> Vec<(u64, Wake)> {
     let running = above_a_hog(description, until);
     let (woken, ringer) = (Wakes::of(&running, "woken"), Wakes::of(&running, "ringer"));
     assert_eq!((woken.bells, ringer.sent), (count, count), "{rule}");
-    ringer.all.iter().map(|ringer| ringer.rang).zip(woken.all).collect()
+    ringer.all.iter().map(|ringer| ringer.rang).zip(woken.all).skip(1).collect()
 }
 
 /// QV-23, QV-24, QV-25, SP-14: a guest that is woken by its timer or by a ring runs for its budget and stops at the same instant
@@ -81,7 +79,7 @@ fn a_budget_ends_at_its_instant_after_a_wake_up() {
             // The grid's phase is not known; it is the same for all.
             _ => same(&what("on the grid"), seen.iter().map(|(from, wake)| (wake.back - from) % PERIOD)) % PERIOD,
         };
-        assert!(rule != "sporadic" || back <= EXCHANGE, "{}: {back}", what("back after a period"));
+        assert!(rule != "sporadic" || back <= late + EXCHANGE, "{}: {back}", what("back after a period"));
         let away = range(seen.iter().map(|(_, wake)| wake.back - wake.left)).1;
         assert!(away <= PERIOD, "{}: {away}", what("away"));
     }

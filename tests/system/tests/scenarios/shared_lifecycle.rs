@@ -13,10 +13,9 @@ use bulkhead_abi::status::{
 use bulkhead_run::End;
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::remote::{self, GUEST_RAM};
-use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND as MS, field};
+use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, TICKS_PER_MILLISECOND as MS, field};
 use bulkhead_system_tests::{LIMIT, Remote, Running};
 
-const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// The longest that a neighbour's interrupt waits while another partition is prepared: one slice, the decision, an exchange.
 const SLICE: u64 = 5000;
 const SYSTEM_OFF: u64 = 0x8400_0008;

@@ -3,14 +3,13 @@
 
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::{ServerUsage, SlotUsage, UsagePage};
-use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND as MS, field};
-use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, finish, ports, unaccounted};
+use bulkhead_system_tests::sharing::{
+    BY_PRIORITY, Description, EXCHANGE, TICKS_PER_MILLISECOND as MS, WAY_IN, field, finish,
+};
+use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, ports, unaccounted};
 
-const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// When all partitions have been prepared.
 const START: u64 = 120 * MS;
-/// The longest path of the monitor between two guests, the publication of accounts included.
-const EXCHANGE: u64 = 2400;
 /// A date that comes on the longest path waits for its end, and takes its own.
 const LATEST: u64 = 2 * EXCHANGE;
 /// What the monitor takes from a guest for a date of a less important one.
@@ -94,16 +93,14 @@ fn handlers_of_woken_guests_are_interrupted() {
 }
 
 /// The most that a level's wake-ups may be charged: its own work, the path that wakes it and puts it to sleep, and for each
-/// interruption what that costs who is interrupted.
+/// interruption the way in.
 fn most_charged(level: usize, wakes: &[Wakes; 3]) -> u64 {
     /// From the decision that wakes a guest to its work, and from there to the decision that follows on its WFI.
     const PATH: u64 = 1600;
-    /// The way in to the decision and a reloading (record 0021).
-    const RELOAD: u64 = 1100;
     let of_wake = |wake: &Wake| {
         let above: usize = (0..level).map(|other| meeting(wake, &wakes[other]).count()).sum();
         let below: usize = (level + 1..3).map(|other| meeting(wake, &wakes[other]).count()).sum();
-        LEVELS[level].2 + PATH + above as u64 * RELOAD + below as u64 * NOTICE
+        LEVELS[level].2 + PATH + above as u64 * WAY_IN + below as u64 * NOTICE
     };
     wakes[level].all.iter().map(of_wake).sum()
 }

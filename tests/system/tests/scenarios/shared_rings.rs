@@ -4,12 +4,10 @@
 use bulkhead_abi::schedule::UsagePage;
 use bulkhead_run::End;
 use bulkhead_system_tests::Running;
-use bulkhead_system_tests::sharing::{Description, Supply, TICKS_PER_MILLISECOND as MS};
-use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, finish, unaccounted};
+use bulkhead_system_tests::sharing::{Description, EXCHANGE, Supply, TICKS_PER_MILLISECOND as MS, finish};
+use bulkhead_system_tests::wakes::{Relay, Wake, Wakes, unaccounted};
 use std::time::Duration;
 
-/// Longest path of the monitor between two guests, the publication of accounts included.
-const EXCHANGE: u64 = 2400;
 const BLUR: u64 = Supply::BLUR;
 const QUANTUM: u64 = 3 * MS;
 /// When all guests have been prepared in turns.

@@ -2,24 +2,15 @@
 
 use bulkhead_abi::observe::{COUNTER_NAMES, Counter};
 use bulkhead_run::End;
-use bulkhead_system_tests::sharing::{Description, Supply, TICKS_PER_MILLISECOND as MS, field};
-use bulkhead_system_tests::{Running, System};
+use bulkhead_system_tests::System;
+use bulkhead_system_tests::sharing::{Description, EXCHANGE, Supply, TICKS_PER_MILLISECOND as MS, field, finish};
 
-/// Longest path of the monitor between two guests, the publication of accounts included.
-const EXCHANGE: u64 = 2400;
 const BLUR: u64 = Supply::BLUR;
 /// Quantum of the rings here.
 const QUANTUM: u64 = 3 * MS;
 
 fn hog(until_ms: u64) -> String {
     format!("role=hog start_us=30000 end_us={}", until_ms * 1000)
-}
-
-fn finish(system: &System) -> Running {
-    let mut running = system.start_exact(4);
-    assert_eq!(running.end(), End::AllEnded);
-    running.assert_no_crash();
-    running
 }
 
 /// SG-50, ARINC-02: windows open and close on the grid of the major frame: after 80 frames nothing has drifted, nobody runs
