@@ -19,7 +19,7 @@ pub struct BenchArguments {
     #[arg(long, conflicts_with_all = ["names", "record"])]
     list: bool,
 
-    /// Leave out what boots Linux, and take fewer samples in experiments; the rest takes some minutes.
+    /// Leave out what boots Linux unless it is an experiment that is named, and take fewer samples in experiments; the rest takes some minutes.
     #[arg(long)]
     short: bool,
 
@@ -136,9 +136,14 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
     let (experiments, rows): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(|name| experiments::named(name).is_some() || *name == "experiments");
     let wanted = |experiment: &&Experiment| {
-        let named = experiments.iter().any(|name| *name == experiment.name || *name == "experiments");
-        let all = arguments.names.is_empty() && !arguments.record;
-        (named || all) && !(arguments.short && experiment.slow)
+        let named = experiments.iter().any(|name| *name == experiment.name);
+        let all = if arguments.names.is_empty() {
+            !arguments.record
+        } else {
+            experiments.iter().any(|name| *name == "experiments")
+        };
+        // One that is named has a short form as well.
+        named || all && !(arguments.short && experiment.slow)
     };
     let chosen = EXPERIMENTS.iter().filter(wanted).collect();
     if !experiments.is_empty() && rows.is_empty() {

@@ -193,10 +193,10 @@ fn trace(lab: &Lab) -> Result<Found, Failure> {
     for with in counted.iter().filter(|one| one.scenario.traced && one.scenario.shows != Shows::Nothing) {
         let without = counted.iter().find(|one| one.scenario.system == with.scenario.system && !one.scenario.traced);
         let without = without.map_or_else(Passages::default, |one| one.passages);
-        for (what, on, off) in [
-            ("longest switch", with.passages.longest_switch, without.longest_switch),
-            ("longest interrupt", with.passages.longest_interrupt, without.longest_interrupt),
-        ] {
+        let switch = ("longest switch", with.passages.longest_switch, without.longest_switch);
+        let interrupt = ("longest interrupt", with.passages.longest_interrupt, without.longest_interrupt);
+        let entries = (with.scenario.shows == Shows::Entries).then_some(interrupt);
+        for (what, on, off) in [switch].into_iter().chain(entries) {
             all.push((on.saturating_sub(off), format!("{}, {what}: {on} instead of {off}", with.scenario.name)));
         }
     }

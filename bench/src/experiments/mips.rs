@@ -313,6 +313,8 @@ fn judge_order(findings: &mut Findings, means: &[(usize, Policy, f64)]) {
 
 /// What a switch may take in the mean of the short way to a handler (350 instructions) and of the way back from it (900).
 const SWITCH_NS: u64 = 625 * TICK_NS;
+/// Share of the core, in percent, below which somebody whose share is a third is starved.
+const STARVED: f64 = 10.0 / 3.0;
 /// Virtual time of a storm; the guests begin at 1 s.
 const STORM_NS: u64 = 12_000 * MS;
 
@@ -352,10 +354,11 @@ pub(super) fn storm(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         let changes = [("on_interrupt = \"recycle\"", word.as_str()), ("spacing_us=31000", "spacing_us=100")];
         let ours = peers(lab, "experiments/mips-storm", &changes)?.peers;
         let label = format!("{policy}, every 0.1 ms");
-        share_cells(&mut findings, &label, Some([0.0, 0.0]), model_shares(policy, false, MS / 10), ours);
-        // A peer's share would be a third.
-        let starved = ours[0] < 2.0 && ours[1] < 2.0;
-        findings.claim(starved, format!("{label}: the published policy starves both peers (less than 2 % each)"));
+        // Much of each 0.1 ms is the monitor's, of which the model knows nothing, so only the claim is judged.
+        cells_of_shares(&mut findings, &label, Some([0.0, 0.0]), model_shares(policy, false, MS / 10), ours);
+        let starved = ours.iter().all(|share| *share < STARVED);
+        let claim = "the published policy starves both peers: each has less than a tenth of its third";
+        findings.claim(starved, format!("{label}: {claim}"));
     }
     budgeted(lab, &mut findings)?;
     Ok(findings)
@@ -366,8 +369,8 @@ fn share_cells(findings: &mut Findings, label: &str, published: Option<[f64; 2]>
     cells_of_shares(findings, label, published, model, ours);
     for peer in 0..2 {
         // Switches are the peers' loss as well, and the model knows nothing of them.
-        let near = (model[peer] - ours[peer]).abs() <= 2.0;
-        findings.claim(near, format!("{label}: peer {} within 2 % of the core of its model", peer + 1));
+        let near = (model[peer] - ours[peer]).abs() <= 0.5;
+        findings.claim(near, format!("{label}: peer {} within 0.5 % of the core of its model", peer + 1));
     }
 }
 

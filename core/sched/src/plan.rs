@@ -85,7 +85,7 @@ pub fn server(plan: &ServerPlan, start_ticks: u64) -> Result<Server, BadPlan> {
     Ok(server)
 }
 
-/// Gives an idle core ([`Core::idle`]) the servers, quanta and table of a plan.
+/// Gives an empty core ([`Core::empty`]) the servers, quanta and table of a plan.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub fn configure<const SERVERS: usize, const VCPUS: usize>(
         bad |= made.is_err();
         made.ok()
     });
-    core.configure(servers).map_err(|_| BadPlan)?;
+    core.configure(start_ticks, servers).map_err(|_| BadPlan)?;
     for quantum in plan.quanta.iter().take(plan.quantum_count as usize) {
         bad |= !core.set_quantum(small(quantum.priority)?, quantum.quantum_ticks);
     }

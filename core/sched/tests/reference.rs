@@ -363,9 +363,28 @@ fn assert_foreseen(core: &Core<16, 4>, vcpu: u8, prospect: Prospect, now: u64) {
     assert!(foreseen >= latest.min(now.saturating_add(prospect.capacity_ticks)), "{prospect:?} at {now}: {foreseen}");
 }
 
+/// A sleeper that would run at once does until `to`, which the core is told in one piece and the model step by step; where the core
+/// refuses, as a wake-up. Returns whether it did not.
+fn visit(core: &mut Core<16, 4>, model: &mut Model, vcpu: u8, now: u64, to: u64) -> bool {
+    let visited = core.visit(vcpu, now, to);
+    model.set_awake(now, vcpu, true);
+    match visited {
+        None => core.wake(now, vcpu),
+        Some(stint) => {
+            let chosen = model.pick(now);
+            let expected = Choice { vcpu, server: stint.server(), background: false };
+            assert_eq!((chosen.choice, stint.is_background()), (Some(expected), false));
+            assert!(chosen.deadline_ticks.is_none_or(|deadline| to < deadline), "{chosen:?}, told at {to}");
+            model.set_awake(to, vcpu, false);
+        }
+    }
+    visited.is_some()
+}
+
 /// QV-22, QV-23, QV-41.
 #[test]
 fn the_core_does_what_the_obvious_model_does() {
+    let mut visits = 0;
     check("reference", |random| {
         let windows = random.flip();
         let servers = any_servers(random, windows);
@@ -402,7 +421,14 @@ fn the_core_does_what_the_obvious_model_does() {
             if deadline.is_none_or(|deadline| now < deadline) {
                 (0..4u8).zip(prospects).for_each(|(sleeper, prospect)| assert_foreseen(&core, sleeper, prospect, now));
             }
-            match random.within(0, 7) {
+            let at_once = core.is_outranked_by(prospects[usize::from(vcpu)]);
+            match random.within(0, 9) {
+                8 | 9 if at_once && deadline.is_none_or(|deadline| now < deadline) => {
+                    let to = now + random.within(1, 6);
+                    visits += u64::from(visit(&mut core, &mut model, vcpu, now, to));
+                    prospects[usize::from(vcpu)] = Prospect::UNKNOWN;
+                    now = model.now;
+                }
                 0 | 1 => {
                     core.wake(now, vcpu);
                     model.set_awake(now, vcpu, true);
@@ -458,4 +484,5 @@ fn the_core_does_what_the_obvious_model_does() {
             assert_eq!(core.usage(slot as u8), entry.usage, "server {slot}");
         }
     });
+    assert!(visits > 0 || std::env::var_os("BULKHEAD_SEED").is_some(), "no visit was ever told in one piece");
 }

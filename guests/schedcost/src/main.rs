@@ -63,8 +63,8 @@ fn measure<const SERVERS: usize, const VCPUS: usize>(place: &mut Option<Core<SER
 fn renew<const SERVERS: usize, const VCPUS: usize>(
     place: &mut Option<Core<SERVERS, VCPUS>>,
 ) -> &mut Core<SERVERS, VCPUS> {
-    let core = place.insert(Core::idle(0));
-    if let Err(error) = core.configure(servers::<SERVERS, VCPUS>()) {
+    let core = place.insert(Core::empty());
+    if let Err(error) = core.configure(0, servers::<SERVERS, VCPUS>()) {
         panic!("the servers contradict each other: {error:?}");
     }
     core

@@ -101,7 +101,7 @@ impl CoreRun {
         let policy = if plan.kind == SCHEDULE_ROUND_ROBIN {
             Policy::Ring(Box::new(plan::ring(plan, 0)?))
         } else {
-            let mut core = Box::new(Core::idle(0));
+            let mut core = Box::new(Core::empty());
             plan::configure(&mut core, plan, 0)?;
             Policy::Servers(core)
         };

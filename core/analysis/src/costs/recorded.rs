@@ -4,14 +4,14 @@ use super::Costs;
 
 /// The costs that the analysis uses, in instructions.
 pub const RECORDED: Costs = Costs {
-    // `bulkhead bench costs.switch`: 2269; from its decision to its guest in storms of interrupts and doorbells: 2182; from its guest to the next decision in a device's interrupt: 87
-    switch: 2360,
+    // `bulkhead bench costs.switch`: 2271; from its decision to its guest in storms of interrupts and doorbells: 2182; from its guest to the next decision in a device's interrupt: 89
+    switch: 2362,
     // `bulkhead bench costs.interrupt_entry`: 880; interrupts of guests that wait: 880
     interrupt_entry: 916,
-    // `bulkhead bench costs.longest_passage`: 8796; sixteen servers, all dates at once, traced: 8796
-    longest_passage: 9148,
-    // `bulkhead bench costs.timer_latency`: 87; a device's interrupt: 87
-    timer_latency: 91,
+    // `bulkhead bench costs.longest_passage`: 9151; sixteen servers, all dates at once, traced: 9151
+    longest_passage: 9518,
+    // `bulkhead bench costs.timer_latency`: 89; a device's interrupt: 89
+    timer_latency: 93,
     // `bulkhead bench costs.publication`: 1122; sixteen servers, all dates at once: 1122
     publication: 1167,
     // `bulkhead bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000

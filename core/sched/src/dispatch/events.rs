@@ -182,7 +182,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 self.place(slot, at);
             }
         }
-        self.fall_due(at);
+        if at >= self.quiet_until_ticks {
+            self.fall_due(at);
+        }
     }
 
     /// Uses up the turn of a priority with a quantum. At its end the server goes to the back of its queue.
@@ -215,7 +217,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     }
 
     /// The vCPU has something to do.
-    #[inline]
+    #[inline(never)]
     pub fn wake(&mut self, now: u64, vcpu: u8) {
         if self.advance_within_budget(now) {
             self.rouse(now, vcpu);
@@ -227,7 +229,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(never)]
     fn wake_in_full(&mut self, now: u64, vcpu: u8) {
         self.advance_otherwise(now);
-        self.rouse(now, vcpu);
+        // The accounts are up to date now.
+        self.wake(now, vcpu);
     }
 
     #[inline(always)]
@@ -250,6 +253,32 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         };
         self.awake &= !bit(vcpu);
         self.close(servers & self.asking, now);
+    }
+
+    /// A vCPU that is blocked woke at `from`, ran at once as its [prospect](Self::prospect) said, and is blocked again at `to`, and
+    /// nothing else happened: what [`Self::wake`], [`Self::next`] and [`Self::block`] do, without moving anybody. Returns what it ran
+    /// with; `None` when that is not the usual case, and then at most the time until `from` has passed.
+    pub fn visit(&mut self, vcpu: u8, from: u64, to: u64) -> Option<Stint> {
+        let servers = self.servers_of.get(usize::from(vcpu)).copied()?;
+        self.advance(from);
+        let usual = servers & self.simple & self.ungated & !self.asking;
+        if servers != usual || !servers.is_power_of_two() || to >= self.quiet_until_ticks {
+            return None;
+        }
+        let used_ticks = to.wrapping_sub(from);
+        let slot = servers.trailing_zeros() as u8;
+        let entry = self.entries.get_mut(usize::from(slot) % SERVERS)?;
+        if let Budget::Sporadic(rule) = &mut entry.server.budget {
+            // It may be told again, at the same instant. After it no lag is left to clamp.
+            rule.wake(from);
+            if !rule.charge_within_head(used_ticks) {
+                return None;
+            }
+        }
+        entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
+        self.now_ticks = to;
+        self.running = Stint::new(vcpu, slot, entry.level, false);
+        Some(self.running)
     }
 
     /// The interrupt sources that are pending or active at the vCPU are now these. Opens and closes

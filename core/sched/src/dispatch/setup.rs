@@ -43,23 +43,23 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// A core at `start_ticks` whose vCPUs are all blocked. `servers` names each server's vCPU and is sorted by best
     /// priority, the most important first; the place in the list is the server's number from now on.
     ///
-    /// A core is some kilobytes, and this moves it; a caller with a small stack uses [`Self::idle`] and [`Self::configure`].
+    /// A core is some kilobytes, and this moves it; a caller with a small stack uses [`Self::empty`] and [`Self::configure`].
     ///
     /// # Errors
     ///
     /// When the list contradicts itself ([`SetupError`]).
     pub fn new(start_ticks: u64, servers: impl IntoIterator<Item = (u8, Server)>) -> Result<Self, SetupError> {
-        let mut core = Self::idle(start_ticks);
-        core.configure(servers)?;
+        let mut core = Self::empty();
+        core.configure(start_ticks, servers)?;
         Ok(core)
     }
 
-    /// A core at `start_ticks` without servers, to be configured where it lies.
+    /// A core without servers, to be configured where it lies.
     #[must_use]
-    pub const fn idle(start_ticks: u64) -> Self {
+    pub const fn empty() -> Self {
         const { assert!(SERVERS > 0 && SERVERS <= 64 && VCPUS > 0 && VCPUS <= 64, "sets are words of 64 bits") };
         Self {
-            now_ticks: start_ticks,
+            now_ticks: 0,
             quiet_until_ticks: NEVER,
             running: Stint::IDLE,
             count: 0,
@@ -86,12 +86,18 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
-    /// Gives an idle core its servers, as [`Self::new`] does. After an error the core is not to be used.
+    /// Gives an empty core its servers, as [`Self::new`] does; its accounts begin at `start_ticks`. After an error the core is not to
+    /// be used.
     ///
     /// # Errors
     ///
     /// When the list contradicts itself ([`SetupError`]).
-    pub fn configure(&mut self, servers: impl IntoIterator<Item = (u8, Server)>) -> Result<(), SetupError> {
+    pub fn configure(
+        &mut self,
+        start_ticks: u64,
+        servers: impl IntoIterator<Item = (u8, Server)>,
+    ) -> Result<(), SetupError> {
+        self.now_ticks = start_ticks;
         for (vcpu, server) in servers {
             self.add(vcpu, server)?;
         }

@@ -88,7 +88,9 @@ impl<Registers> Scheduler<Registers> {
         if let Some(state) = self.slot_mut(slot) {
             state.asleep = true;
         }
-        self.block(slot, now);
+        if !self.end_visit(now) {
+            self.block(slot, now);
+        }
         self.instant = now;
         self.decide = true;
     }

@@ -122,6 +122,14 @@ impl<Registers> Scheduler<Registers> {
 
     #[inline(never)]
     fn report(&mut self) {
+        self.report_loaded();
+        if self.owed_ticks != 0 {
+            self.report_owed();
+        }
+    }
+
+    #[inline(never)]
+    fn report_loaded(&mut self) {
         let at = core::mem::take(&mut self.loaded_ticks);
         let leaver = core::mem::replace(&mut self.leaver, Stint::IDLE);
         if let Policy::Servers(servers) = &mut self.policy
@@ -129,9 +137,31 @@ impl<Registers> Scheduler<Registers> {
         {
             servers.loaded(at, leaver);
         }
-        if self.owed_ticks != 0 {
-            self.report_owed();
+    }
+
+    /// The loaded slot sleeps again. When the policy does not know that it woke and nothing else has happened, it is told of both
+    /// at once; returns whether it was.
+    #[inline(always)]
+    pub(super) fn end_visit(&mut self, now: u64) -> bool {
+        if self.owed_ticks == 0 || self.decide {
+            return false;
         }
+        self.report_loaded();
+        let at = self.owed_ticks;
+        let Policy::Servers(servers) = &mut self.policy else { return false };
+        let Some(stint) = servers.visit(self.loaded, at, now) else { return false };
+        self.owed_ticks = 0;
+        self.note_owed(stint, at);
+        true
+    }
+
+    #[inline(never)]
+    fn note_owed(&mut self, stint: Stint, at: u64) {
+        if let Some(slot) = self.slots.get_mut(usize::from(self.loaded)) {
+            slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
+        }
+        self.account(stint, at);
+        self.switches = self.switches.wrapping_add(1);
     }
 
     /// What [`Self::wake`] and [`Self::pick`] do, for a slot that has not waited.
@@ -146,9 +176,7 @@ impl<Registers> Scheduler<Registers> {
         let next = servers.next(at);
         let exhausted = servers.take_exhausted();
         slot.ready = true;
-        slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
-        self.account(next.stint, at);
-        self.switches = self.switches.wrapping_add(1);
+        self.note_owed(next.stint, at);
         // It was certain, so this only guards against a mistake: the policy would be asked again at once.
         if next.stint.vcpu() != own || next.deadline_ticks < self.deadline_ticks {
             self.decide = true;

@@ -17,7 +17,7 @@ impl<Registers: Default> Scheduler<Registers> {
         let policy = if plan.kind == SCHEDULE_ROUND_ROBIN {
             Policy::Ring(plan::ring(plan, now)?)
         } else {
-            Policy::Servers(Servers::idle(now))
+            Policy::Servers(Servers::empty())
         };
         Ok(Self {
             plan,
