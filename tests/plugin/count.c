@@ -57,6 +57,7 @@ struct passages {
     uint64_t shortest_enter, longest_enter; /* of switches, up to the first read of the counter */
     uint64_t shortest_leave, longest_leave; /* and from there on */
     uint64_t longest_interrupt; /* of those that took an interrupt and went on with the same guest */
+    uint64_t shortest_chained; /* of those that took one and were followed by another before a guest's instruction */
 };
 
 /* The passage under way. */
@@ -69,7 +70,6 @@ struct passage {
     uint64_t guest; /* place of the last guest in the arming ranges, plus one; 0 = nobody since the last WFI */
     uint64_t acknowledged; /* it took an interrupt */
     uint64_t slept; /* the last block of a guest ended with WFI */
-    uint64_t unused;
 };
 
 /* One per core; whole cache lines, so that cores do not disturb each other. */
@@ -225,6 +225,8 @@ static void on_instruction(unsigned int core, void *data) {
     if (word & IN_GUEST)
         return;
     if (now->left) { /* taken again before the guest began an instruction: who it was is not known */
+        if (now->acknowledged && block->armed)
+            keep_least(&block->passages.shortest_chained, now->instructions - now->apart);
         end_passage(block, 0);
         now->guest = 0;
     }

@@ -8,6 +8,7 @@ use crate::linux::stamp;
 use crate::model::spumone::{Delays, Tick};
 use crate::model::statistics::{Served, Summary, histogram};
 use crate::paths::ONE_TICK_SHIFT;
+use bulkhead_run::{CountingOptions, Passages};
 use std::time::Duration;
 
 const NAME: &str = "experiments/spumone-dispatch";
@@ -27,9 +28,16 @@ struct Load {
     arguments: &'static str,
 }
 
+/// The load beside which the other figures are taken.
+const COMPUTING: &str = "L1, computing";
+
 const LOADS: &[Load] = &[
     Load { label: "L0, idle", arguments: "role=wire requests=1 background=sleep start_us=3000000000" },
-    Load { label: "L1, computing", arguments: "role=hog log=0" },
+    Load { label: COMPUTING, arguments: "role=hog log=0" },
+    Load {
+        label: "L1, computing something else",
+        arguments: "role=wire requests=1 background=compute start_us=3000000000",
+    },
     Load {
         label: "L2, interrupt every 0.1 ms with 5 us masked",
         arguments: "role=wire requests=100000000 spacing_us=100 handler_ns=5000 background=compute",
@@ -39,13 +47,19 @@ const LOADS: &[Load] = &[
     Load { label: "L3, 1000 us masked", arguments: "role=load section_us=1000" },
 ];
 
-fn rtos(lab: &Lab, changes: &[(&str, &str)]) -> Result<Vec<f64>, Failure> {
-    let mut machine =
-        lab.start(Variant { name: NAME, changes }, |options| options.icount_shift = Some(ONE_TICK_SHIFT))?;
+/// Delays of the RTOS's interrupts, and the passages of the monitor meanwhile, counted by a plugin of the emulator.
+fn rtos(lab: &Lab, changes: &[(&str, &str)]) -> Result<(Vec<f64>, Passages), Failure> {
+    let mut machine = lab.start(Variant { name: NAME, changes }, |options| {
+        options.icount_shift = Some(ONE_TICK_SHIFT);
+        options.counting = options.plan.as_ref().map(CountingOptions::for_monitor);
+    })?;
     machine.wait_for_line("rtos", "experiment done", LIMIT)?;
     let found = delays(&served(&machine, "rtos")?);
+    let counts = machine.counts()?;
     machine.quit();
-    Ok(found)
+    let core = counts.cores.first().filter(|core| core.entered && counts.ram_found);
+    let core = core.ok_or_else(|| Failure::wrong("no core was counted".to_owned()))?;
+    Ok((found, core.passages))
 }
 
 fn cell(label: &str, samples: &Summary, value: f64) -> Cell {
@@ -75,14 +89,15 @@ pub(super) fn dispatch(lab: &Lab, length: Length) -> Result<Findings, Failure> {
     })?;
     let native = Summary::of(&delays(&served(&machine, "owner")?));
     findings.cells.push(cell("native", &native, native.maximum));
-    let own = Summary::of(&rtos(
-        lab,
-        &[requests, ("background=sleep", "background=compute"), ("role=hog log=0", LOADS[1].arguments)],
-    )?);
+    let own = Summary::of(&rtos(lab, &[requests, ("background=sleep", "background=compute")])?.0);
     findings.cells.push(cell("the RTOS runs", &own, own.maximum));
     let mut switched = Vec::new();
+    let mut switches = None;
     for load in LOADS {
-        let samples = rtos(lab, &[requests, ("role=hog log=0", load.arguments)])?;
+        let (samples, passages) = rtos(lab, &[requests, ("role=hog log=0", load.arguments)])?;
+        if load.label == COMPUTING {
+            switches = Some(passages);
+        }
         let summary = Summary::of(&samples);
         findings.cells.push(cell(&format!("the other guest runs, {}", load.label), &summary, summary.maximum));
         let points = histogram(&samples, 10.0);
@@ -90,11 +105,41 @@ pub(super) fn dispatch(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         switched.push((load.label, summary));
     }
     judge(&mut findings, &native, &own, &switched);
+    judge_switches(&mut findings, &own, &switched, &switches.unwrap_or_default());
     Ok(findings)
 }
 
+fn named<'s>(switched: &'s [(&str, Summary)], label: &str) -> Option<&'s Summary> {
+    switched.iter().find(|(one, _)| one.starts_with(label)).map(|(_, summary)| summary)
+}
+
+/// SP-E2: what the RTOS waits for longer when the other guest runs is the passage of the monitor that saves and loads. SP-18: a
+/// forced and a voluntary switch apart. SP-E4 (iii): what the other guest computes makes no difference.
+fn judge_switches(findings: &mut Findings, own: &Summary, switched: &[(&str, Summary)], passages: &Passages) {
+    let Some(computing) = named(switched, COMPUTING) else { return };
+    // Beside a guest that always computes there are two kinds: the RTOS's WFI, and its timer, whose own interrupt follows at once.
+    let forced = passages.shortest_chained;
+    let voluntary = passages.enter.0 + passages.leave.0;
+    for (what, length) in [("forced, by the RTOS's interrupt", forced), ("voluntary, by its WFI", voluntary)] {
+        findings.cells.push(Cell {
+            label: format!("switch, {what}, floating point at its first use"),
+            unit: "instructions",
+            ours: Some(length as f64),
+            ..Cell::default()
+        });
+    }
+    let difference = computing.median - own.median;
+    findings.claim(
+        (difference - forced as f64).abs() <= 1.0,
+        format!("c2 - c1 = {difference:.0} instructions: the passage that saves and loads, {forced}, and at most one of the guest"),
+    );
+    let rows = switched.iter().filter(|(label, _)| label.starts_with(COMPUTING));
+    let far = rows.map(|(_, summary)| (summary.mean / computing.mean - 1.0).abs()).fold(0.0, f64::max);
+    findings.claim(far <= 0.01, format!("whatever the other guest computes: rows L1 differ by {:.2} %", far * 100.0));
+}
+
 fn judge(findings: &mut Findings, native: &Summary, own: &Summary, switched: &[(&str, Summary)]) {
-    let Some((_, computing)) = switched.get(1) else { return };
+    let Some(computing) = named(switched, COMPUTING) else { return };
     let delays = Delays { native: native.median, own: own.median, switched: computing.median };
     findings.claim(
         delays.are_ordered(),
@@ -117,8 +162,10 @@ fn judge(findings: &mut Findings, native: &Summary, own: &Summary, switched: &[(
     let bound = delays.bound(LONGEST_PATH);
     // c2 and a path of the monitor: sections of 5 to 1000 us (62,500 instructions) add nothing.
     findings.at_most("delay beside masked sections", "instructions", most, bound);
-    let means = (switched.first().map_or(0.0, |load| load.1.mean), computing.mean);
-    findings.notes.push(format!("idle {:.1}, computing {:.1} instructions in the mean", means.0, means.1));
+    let idle = named(switched, "L0").map_or(0.0, |summary| summary.mean);
+    let text =
+        "instructions in the mean: an idle core is asleep in the monitor, which a dispatch leaves by a longer way";
+    findings.notes.push(format!("idle {idle:.1}, computing {:.1} {text}", computing.mean));
 }
 
 /// SP-E4 with stock guests: FreeRTOS and Linux.

@@ -138,6 +138,7 @@ impl CountsFile {
             enter: (passage(6), passage(7)),
             leave: (passage(8), passage(9)),
             longest_interrupt: passage(10),
+            shortest_chained: passage(11),
         };
         CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
     }
@@ -192,6 +193,9 @@ pub struct Passages {
     pub leave: (u64, u64),
     /// Instructions of the longest passage that took an interrupt and went on with the same guest.
     pub longest_interrupt: u64,
+    /// Instructions of the shortest passage that took an interrupt and was followed by the next one before the guest began an
+    /// instruction, as when a guest is loaded whose own timer has fired; 0 = there was none.
+    pub shortest_chained: u64,
 }
 
 impl CoreCounts {

@@ -115,13 +115,19 @@ fn passages_are_as_long_as_their_instructions() {
     longest.extend(&stores(&[(OTHER + 0x100, 0)])[..4]);
     longest.extend([0xd51c_4020, 0xd280_7920, 0xd51c_4000, 0xd69f_03e0]); // msr elr_el2, x0; spsr_el2 = EL2h, masked; eret
     let again = vec![branch(0x2900, 0xa00)];
+    // Taken again at once: 1 + 41 + 6 up to an ERET that no guest's instruction follows.
+    let mut chained = vec![ACKNOWLEDGE];
+    chained.extend(&repeat(20));
+    chained.extend(&stores(&[(IMAGE_START + 0xb00, 0)])[..4]);
+    chained.extend([0xd51c_4020, 0xd69f_03e0]); // msr elr_el2, x0; eret
     let mut end = stores(&[(DONE, 1)]);
     end.extend(WAIT_FOR_EVER);
     let pieces = [
         (64, monitor),
         (0x800, switch),
         (0x900, longest),
-        (0xa00, end),
+        (0xa00, chained),
+        (0xb00, end),
         (0x1000, guest),
         (0x2800, other),
         (0x2900, again),
@@ -133,7 +139,7 @@ fn passages_are_as_long_as_their_instructions() {
     assert_eq!((passages.switches, passages.longest_switch), (1, 84));
     assert_eq!((passages.enter, passages.leave), ((2, 2), (82, 82)));
     // The last one is that of the store and the WFI.
-    assert_eq!(passages.count, 4);
+    assert_eq!((passages.count, passages.shortest_chained), (5, 48));
     assert_eq!(counts.cores[1].passages, Passages::default());
 }
 
