@@ -3,6 +3,7 @@
 use super::Findings;
 use super::guests::TICK_NS;
 use crate::Failure;
+use bulkhead_analysis::costs::RECORDED;
 use bulkhead_plan::model::System;
 use bulkhead_run::Machine;
 
@@ -94,11 +95,13 @@ pub(super) fn servers(findings: &mut Findings, label: &str, machine: &Machine, s
             // An eligible-dated server may have spent two budgets within the last period; lateness is repaid in the next one.
             let most = (elapsed_ns / period + 2) * budget;
             let used_ns = used.budgeted_ticks * TICK_NS;
-            // Not a worst case that a guest was made to reach, so without a ratio.
+            // An instruction is a tick here.
+            let (overrun, latest) = (used.longest_overrun_ticks, RECORDED.timer_latency + RECORDED.longest_passage);
+            // Not worst cases that a guest was made to reach, so without a ratio.
             findings.claim(
-                used_ns <= most,
+                used_ns <= most && overrun <= latest,
                 format!(
-                    "{label}{}, priority {}: used {:.1} ms of at most {:.1} ms in {:.1} s",
+                    "{label}{}, priority {}: used {:.1} ms of at most {:.1} ms in {:.1} s, overrun {overrun} of at most {latest} instructions",
                     name(server.reference.partition),
                     server.priority,
                     used_ns as f64 / MS,

@@ -187,14 +187,14 @@ fn add(
     replayed: bool,
     length: Length,
 ) {
-    // In the short form the samples are too few for the model's own tolerance. Of a row of its own, three standard errors are
-    // allowed on top; of the same requests on the same grid, three that fell on the edge of a quantum.
+    // Of a row of its own, three standard errors are allowed on top, because few of its requests wait and those wait long. Of the
+    // same requests on the same grid, three that fell on the edge of a quantum, in the short form, which has few.
     let few = if replayed {
-        3.0 * model.maximum / ours.count as f64
+        length.choose(3.0 * model.maximum / ours.count as f64, 0.0)
     } else {
         3.0 * model.deviation / (ours.count as f64).sqrt()
     };
-    let tolerance = length.choose(TOLERANCE_PERCENT + 100.0 * few / model.mean, TOLERANCE_PERCENT);
+    let tolerance = TOLERANCE_PERCENT + 100.0 * few / model.mean;
     let numbers = |summary: &Summary| [summary.mean, summary.deviation, summary.median, summary.percentile_95];
     let names = ["mean", "deviation", "median", "95th percentile"];
     for (place, name) in names.iter().enumerate() {

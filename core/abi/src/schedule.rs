@@ -242,6 +242,8 @@ pub struct ServerUsage {
     pub starts: u64,
     /// Times that its budget ran out while it ran.
     pub exhaustions: u64,
+    /// Most that was charged beyond the budget in hand when it ran out, because the end was noticed late. The next budget pays it.
+    pub longest_overrun_ticks: u64,
 }
 
 /// What a vCPU has seen.

@@ -95,6 +95,8 @@ pub struct Usage {
     pub budgeted_ticks: u64,
     /// Time in the background.
     pub background_ticks: u64,
+    /// Most that was charged beyond the budget in hand when it ran out, because the end was noticed late.
+    pub longest_overrun_ticks: u64,
 }
 
 #[derive(Clone, Debug)]

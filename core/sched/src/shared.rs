@@ -333,7 +333,8 @@ impl<Registers> Scheduler<Registers> {
             let used = servers.map_or(Usage::default(), |servers| servers.usage(number as u8));
             let budgeted = used.budgeted_ticks.wrapping_add(ring(number as u8).0);
             let place = offset_of!(UsagePage, servers).wrapping_add(size_of::<ServerUsage>().wrapping_mul(number));
-            store_all(place, &[budgeted, used.background_ticks, counts.starts, counts.exhaustions]);
+            let overrun = used.longest_overrun_ticks;
+            store_all(place, &[budgeted, used.background_ticks, counts.starts, counts.exhaustions, overrun]);
         }
         for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
             let SlotUsage { wakes, longest_wait_ticks, longest_blackout_ticks, interrupts_held, .. } = slot.usage;

@@ -176,9 +176,12 @@ impl Model {
         self.entries[slot].usage.budgeted_ticks += used;
         let payer = self.payer(slot);
         let budget = &mut self.entries[payer].server.budget;
+        let beyond = used.saturating_sub(budget.capacity_ticks(now));
         budget.charge(now, used);
         if budget.capacity_ticks(now) == 0 {
             self.exhausted |= 1 << slot;
+            let usage = &mut self.entries[slot].usage;
+            usage.longest_overrun_ticks = usage.longest_overrun_ticks.max(beyond);
         }
         self.place_spenders(slot, now);
     }

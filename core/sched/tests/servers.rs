@@ -190,7 +190,7 @@ fn uni_02_a_permanent_storm_takes_its_own_budget_and_no_more() {
         let inside = |run: &(u64, u64)| run.1.min(frame * 30 + 30).saturating_sub(run.0.max(frame * 30));
         assert_eq!(peer.iter().map(inside).sum::<u64>(), 20, "frame {frame}");
     }
-    assert_eq!(simulation.core.usage(0), Usage { budgeted_ticks: 20, background_ticks: 0 });
+    assert_eq!(simulation.core.usage(0), Usage { budgeted_ticks: 20, ..Usage::default() });
     assert_eq!(simulation.most_in(0, 30), 2);
 }
 

@@ -74,8 +74,20 @@ fn stats_show_what_a_shared_core_gave_to_whom() {
     let mut page = UsagePage::new_zeroed();
     // 62.5 MHz: a tick has 16 ns.
     (page.magic, page.idle_ticks, page.switches, page.time_ticks) = (USAGE_MAGIC, 62_500, 42, 62_500_000);
-    page.servers[1] = ServerUsage { budgeted_ticks: 125_000, background_ticks: 0, starts: 3, exhaustions: 1 };
-    page.servers[3] = ServerUsage { budgeted_ticks: 625, background_ticks: 6_250, starts: 2, exhaustions: 2 };
+    page.servers[1] = ServerUsage {
+        budgeted_ticks: 125_000,
+        background_ticks: 0,
+        starts: 3,
+        exhaustions: 1,
+        longest_overrun_ticks: 7,
+    };
+    page.servers[3] = ServerUsage {
+        budgeted_ticks: 625,
+        background_ticks: 6_250,
+        starts: 2,
+        exhaustions: 2,
+        longest_overrun_ticks: 0,
+    };
     page.slots[2] = SlotUsage {
         wakes: 9,
         longest_wait_ticks: 625,
@@ -89,12 +101,12 @@ fn stats_show_what_a_shared_core_gave_to_whom() {
     let text = stats_text(&observer);
     let expected = "\n\
 core 0, fixed-priority: idle 1.000 ms, 42 switches, as of 1.000 s
-server  partition  priority        rule       gate   payer       used  background  starts  exhaustions
-0         control         0    sporadic  interrupt  itself       0 ns        0 ns       0            0
-1         control         1    sporadic     always  itself   2.000 ms        0 ns       3            1
-2          driver         1        pibs     always  itself       0 ns        0 ns       0            0
-3           other         9  deferrable     always  itself  10.000 us  100.000 us       2            2
-4           other        20   unlimited  interrupt       1       0 ns        0 ns       0            0
+server  partition  priority        rule       gate   payer       used  background  starts  exhaustions  overrun
+0         control         0    sporadic  interrupt  itself       0 ns        0 ns       0            0     0 ns
+1         control         1    sporadic     always  itself   2.000 ms        0 ns       3            1   112 ns
+2          driver         1        pibs     always  itself       0 ns        0 ns       0            0     0 ns
+3           other         9  deferrable     always  itself  10.000 us  100.000 us       2            2     0 ns
+4           other        20   unlimited  interrupt       1       0 ns        0 ns       0            0     0 ns
 vCPU             wakes  longest wait  longest blackout  held  limited  stolen
 control, vCPU 0      0          0 ns              0 ns     0        0    0 ns
 driver, vCPU 0       0          0 ns              0 ns     0        0    0 ns
@@ -106,6 +118,7 @@ other, vCPU 0        9     10.000 us         20.000 us     4        6   16 ns
     let core = &json["shared_cores"][0];
     assert_eq!((&core["schedule"], &core["idle_ns"]), (&"fixed-priority".into(), &1_000_000.into()));
     assert_eq!((&core["servers"][3]["background_ns"], &core["servers"][4]["payer"]), (&100_000.into(), &1.into()));
+    assert_eq!(core["servers"][1]["longest_overrun_ns"], 112);
     assert_eq!((&core["vcpus"][2]["stolen_ns"], &core["vcpus"][2]["partition"]), (&16.into(), &"other".into()));
     assert_eq!(json["cores"].as_array().map(Vec::len), Some(8), "one entry for each vCPU");
 }

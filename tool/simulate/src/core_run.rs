@@ -141,7 +141,11 @@ impl CoreRun {
             Policy::Servers(core) => core.usage(server),
             Policy::Ring(ring) => {
                 let (used_ticks, stolen_ticks) = ring.used_and_stolen_ticks(server);
-                Usage { budgeted_ticks: used_ticks - stolen_ticks, background_ticks: stolen_ticks }
+                Usage {
+                    budgeted_ticks: used_ticks - stolen_ticks,
+                    background_ticks: stolen_ticks,
+                    longest_overrun_ticks: 0,
+                }
             }
         }
     }

@@ -140,13 +140,17 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// The charge that may leave the budget empty, or that others feel.
     #[inline]
     fn charge_budget(&mut self, slot: u8, now: u64, used_ticks: u64) {
-        let mut empty = false;
+        let (mut empty, mut overrun_ticks) = (false, 0);
         if let Some(budget) = self.budget_of(slot) {
+            overrun_ticks = used_ticks.saturating_sub(budget.capacity_ticks(now));
             budget.charge(now, used_ticks);
             empty = budget.capacity_ticks(now) == 0;
         }
         if empty {
             self.exhausted |= bit(slot);
+            if let Some(entry) = self.entry_mut(slot) {
+                entry.usage.longest_overrun_ticks = entry.usage.longest_overrun_ticks.max(overrun_ticks);
+            }
             if self.entry(slot).is_some_and(|entry| entry.server.on_empty == OnEmpty::Notify) {
                 self.overruns |= bit(slot);
             }
@@ -295,7 +299,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(never)]
     fn set_pending_in_full(&mut self, now: u64, vcpu: u8, sources: u64) {
         self.advance_otherwise(now);
-        self.note_pending(now, vcpu, sources);
+        // The accounts are up to date now.
+        self.set_pending(now, vcpu, sources);
     }
 
     #[inline(always)]

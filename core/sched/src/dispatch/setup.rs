@@ -30,7 +30,7 @@ const NO_WINDOW: Slot = Slot { window: None, until_ticks: NEVER };
 const NO_TURN: Turn = Turn { quantum_ticks: 0, left_ticks: 0, owner: u8::MAX };
 const NO_ENTRY: Entry = Entry {
     server: Server::new(0, Budget::Unlimited),
-    usage: Usage { budgeted_ticks: 0, background_ticks: 0 },
+    usage: Usage { budgeted_ticks: 0, background_ticks: 0, longest_overrun_ticks: 0 },
     spenders: 0,
     vcpu: 0,
     payer: 0,

@@ -78,10 +78,11 @@ pub(super) fn text(observer: &Observer) -> String {
                 time(used.background_ticks),
                 used.starts.to_string(),
                 used.exhaustions.to_string(),
+                time(used.longest_overrun_ticks),
             ]);
         }
         if !rows.is_empty() {
-            let head = "server partition priority rule gate payer used background starts exhaustions";
+            let head = "server partition priority rule gate payer used background starts exhaustions overrun";
             rows.insert(0, head.split(' ').map(str::to_owned).collect());
             text.push_str(&aligned(&rows));
         }
@@ -138,6 +139,7 @@ pub(super) fn json(observer: &Observer) -> Value {
                 "background_ns": ticks::to_ns(used.background_ticks, hz),
                 "starts": used.starts,
                 "exhaustions": used.exhaustions,
+                "longest_overrun_ns": ticks::to_ns(used.longest_overrun_ticks, hz),
             })
         });
         let vcpus = slots(&shared).map(|(partition, vcpu, usage)| {
