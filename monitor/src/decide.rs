@@ -6,9 +6,10 @@
 //! loads it, because only the caller may reach another vCPU's data.
 //!
 //! A vCPU is charged from the decision that chooses it until the decision that chooses the next one, and one that gives the core
-//! away until its successor's guest goes on, or begins with work of its own here. So the side that pre-empts pays for both exchanges (`real-time.md` 1.2), and its
-//! victim only for the way in to the decision. What the monitor does for a partition (a restart, a manager's request, console
-//! input) happens when that partition's vCPU is chosen, in slices that end when an interrupt waits, and so in its own time.
+//! away until its successor's guest goes on, or begins with work of its own here. So the side that pre-empts pays for both
+//! exchanges (`real-time.md` 1.2), and its victim only for the way in to the decision. What the monitor does for a partition (a
+//! restart, a manager's request, console input) happens when that partition's vCPU is chosen, in slices that end when an interrupt
+//! waits, and so in its own time.
 //!
 //! Rejected: a run queue of threads with stacks of their own. The monitor keeps nothing across a guest run, so there is
 //! nothing to keep on a stack, and one stack per core is enough.

@@ -1,15 +1,17 @@
 //! Waking a more important vCPU without asking the policy first.
 //!
 //! What a sleeping vCPU will run with when an interrupt wakes it is known when it falls asleep ([`Core::prospect`]): nothing that
-//! happens later makes it less, once the loading of its successor has been taken from it. So the path from another vCPU's interrupt to its handler only compares two priorities and looks
-//! up a date; the policy is told of the wake-up at the next occasion ([`Scheduler::catch_up`]), with the instant at which it
-//! happened, and comes to the same choice. Whatever is less simple takes the general way: gates, rates, equals, an interrupt
-//! that waits already.
+//! happens later makes it less, once the loading of its successor has been taken from it. So the path from another vCPU's
+//! interrupt to its handler only compares two priorities and looks up a date; the policy is told of the wake-up at the next
+//! occasion ([`Scheduler::catch_up`]), with the instant at which it happened, and comes to the same choice. When that occasion is
+//! its next sleep, it is told of both at once ([`Core::visit`]). Whatever is less simple takes the general way: gates, rates,
+//! equals, an interrupt that waits already.
 //!
 //! Rejected: a shorter general way. Charging whoever ran and choosing anew is most of it, and no answer of it is needed to know
 //! that the more important one runs.
 //!
 //! [`Core::prospect`]: crate::dispatch::Core::prospect
+//! [`Core::visit`]: crate::dispatch::Core::visit
 
 use super::{Held, NEVER, Policy, Scheduler};
 use crate::dispatch::{Prospect, Stint};
