@@ -379,6 +379,9 @@ fn visit(core: &mut Core<16, 4>, model: &mut Model, vcpu: u8, now: u64, to: u64)
             assert_eq!((chosen.choice, stint.is_background()), (Some(expected), false));
             assert!(chosen.deadline_ticks.is_none_or(|deadline| to < deadline), "{chosen:?}, told at {to}");
             model.set_awake(to, vcpu, false);
+            if let Some(Budget::Sporadic(rule)) = core.server(stint.server()).map(|server| &server.budget) {
+                assert!(rule.chunks().all(|chunk| chunk.amount_ticks > 0), "{rule:?}");
+            }
         }
     }
     visited.is_some()
@@ -427,7 +430,7 @@ fn the_core_does_what_the_obvious_model_does() {
             let at_once = core.is_outranked_by(prospects[usize::from(vcpu)]);
             match random.within(0, 9) {
                 8 | 9 if at_once && deadline.is_none_or(|deadline| now < deadline) => {
-                    let to = now + random.within(1, 6);
+                    let to = now + random.within(0, 6);
                     visits += u64::from(visit(&mut core, &mut model, vcpu, now, to));
                     prospects[usize::from(vcpu)] = Prospect::UNKNOWN;
                     now = model.now;

@@ -275,7 +275,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         if let Budget::Sporadic(rule) = &mut entry.server.budget {
             // It may be told again, at the same instant. After it no lag is left to clamp.
             rule.wake(from);
-            if !rule.charge_within_head(used_ticks) {
+            if used_ticks != 0 && !rule.charge_within_head(used_ticks) {
                 return None;
             }
         }
