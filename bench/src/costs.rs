@@ -181,6 +181,10 @@ fn timer_latency(lab: &Lab) -> Result<Found, Failure> {
     untraced(lab, Some(Shows::Switches), |passages| passages.enter.1)
 }
 
+fn after_loading(lab: &Lab) -> Result<Found, Failure> {
+    untraced(lab, Some(Shows::Switches), |passages| passages.longest_after)
+}
+
 fn publication(lab: &Lab) -> Result<Found, Failure> {
     untraced(lab, None, |passages| passages.longest_apart)
 }
@@ -266,6 +270,12 @@ pub(crate) const ROWS: &[Row] = &[
         timer_latency,
     ),
     row(
+        "costs.after_loading",
+        "from the dating of a vCPU's loading, up to which somebody else pays, to its guest",
+        RECORDED.after_loading,
+        after_loading,
+    ),
+    row(
         "costs.publication",
         "writing down what the host reads of a shared core, at most once in 10 ms, at a switch",
         RECORDED.publication,
@@ -292,8 +302,8 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Measures all costs; with each where it was found.
-fn measured(lab: &Lab) -> Result<(Costs, [String; 8]), Failure> {
-    let mut values = [0; 8];
+fn measured(lab: &Lab) -> Result<(Costs, [String; 9]), Failure> {
+    let mut values = [0; 9];
     let mut found = NAMES.map(str::to_owned);
     for ((row, value), text) in ROWS.iter().zip(&mut values).zip(&mut found) {
         let measured = (row.measure)(lab)?;

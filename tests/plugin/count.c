@@ -58,6 +58,7 @@ struct passages {
     uint64_t shortest_leave, longest_leave; /* and from there on */
     uint64_t longest_interrupt; /* of those that took an interrupt and went on with the same guest */
     uint64_t shortest_chained; /* of those that took one and were followed by another before a guest's instruction */
+    uint64_t longest_after; /* of switches that read the counter more than once, from the last time on */
 };
 
 /* The passage under way. */
@@ -65,6 +66,7 @@ struct passage {
     uint64_t instructions;
     uint64_t apart;
     uint64_t clock; /* instructions up to the first read of the counter; 0 = not yet */
+    uint64_t clock_again; /* instructions up to the last one after it; 0 = there was none */
     uint64_t start;
     uint64_t left; /* it ended with an ERET; who goes on is not known yet */
     uint64_t guest; /* place of the last guest in the arming ranges, plus one; 0 = nobody since the last WFI */
@@ -175,9 +177,11 @@ static void end_passage(struct block *block, uint64_t guest) {
             keep_most(&all->longest_enter, enter);
             keep_least(&all->shortest_leave, ours - enter);
             keep_most(&all->longest_leave, ours - enter);
+            if (now->clock_again != 0)
+                keep_most(&all->longest_after, ours - now->clock_again);
         }
     }
-    now->instructions = now->apart = now->clock = now->left = now->acknowledged = 0;
+    now->instructions = now->apart = now->clock = now->clock_again = now->left = now->acknowledged = 0;
 }
 
 #define GUEST_MASK 0xffu
@@ -234,8 +238,8 @@ static void on_instruction(unsigned int core, void *data) {
         now->start = ram_start + (word >> PLACE_SHIFT);
     if (word & APART)
         now->apart++;
-    if ((word & READS_CLOCK) && now->clock == 0)
-        now->clock = now->instructions - now->apart;
+    if (word & READS_CLOCK)
+        *(now->clock == 0 ? &now->clock : &now->clock_again) = now->instructions - now->apart;
     if (word & ACKNOWLEDGES)
         now->acknowledged = 1;
     if (word & LEAVES)

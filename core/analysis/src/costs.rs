@@ -23,6 +23,8 @@ pub struct Costs {
     pub longest_passage: u64,
     /// From the moment that a budget is used up to the decision that ends its use, without `longest_passage`.
     pub timer_latency: u64,
+    /// From the dating of a vCPU's loading, up to which somebody else pays, to its guest's first instruction.
+    pub after_loading: u64,
     /// Writing down what the host reads of a shared core, at most once in `bulkhead_abi::schedule::PUBLICATION_TICKS` while it is busy.
     pub publication: u64,
     /// From a doorbell call on one core to the interrupt at the receiver's core.
@@ -34,11 +36,12 @@ pub struct Costs {
 }
 
 /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "switch",
     "interrupt_entry",
     "longest_passage",
     "timer_latency",
+    "after_loading",
     "publication",
     "doorbell",
     "trace",
@@ -51,12 +54,13 @@ pub const PROVENANCE: &str = "measured by `bulkhead bench costs`";
 impl Costs {
     /// The numbers in the order of [`NAMES`].
     #[must_use]
-    pub const fn values(&self) -> [u64; 8] {
+    pub const fn values(&self) -> [u64; 9] {
         [
             self.switch,
             self.interrupt_entry,
             self.longest_passage,
             self.timer_latency,
+            self.after_loading,
             self.publication,
             self.doorbell,
             self.trace,
@@ -78,10 +82,29 @@ impl Costs {
 
     /// Costs from numbers in the order of [`NAMES`].
     #[must_use]
-    pub const fn from_values(values: [u64; 8]) -> Self {
-        let [switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, trace, least_stint] =
-            values;
-        Self { switch, interrupt_entry, longest_passage, timer_latency, publication, doorbell, trace, least_stint }
+    pub const fn from_values(values: [u64; 9]) -> Self {
+        let [
+            switch,
+            interrupt_entry,
+            longest_passage,
+            timer_latency,
+            after_loading,
+            publication,
+            doorbell,
+            trace,
+            least_stint,
+        ] = values;
+        Self {
+            switch,
+            interrupt_entry,
+            longest_passage,
+            timer_latency,
+            after_loading,
+            publication,
+            doorbell,
+            trace,
+            least_stint,
+        }
     }
 
     /// What is recorded for a measurement: a little more, because guests that sleep do not repeat to the instruction; of what
@@ -109,7 +132,7 @@ pub fn is_least(name: &str) -> bool {
 
 /// The file that holds a record: for each number where it was found, in the order of [`NAMES`].
 #[must_use]
-pub fn render(costs: &Costs, found: &[String; 8], emulator: &str) -> String {
+pub fn render(costs: &Costs, found: &[String; 9], emulator: &str) -> String {
     let mut text = format!(
         "//! Written by `bulkhead bench --record-costs` with {emulator}; do not edit.\n\nuse super::Costs;\n\n\
          /// The costs that the analysis uses, in instructions.\npub const RECORDED: Costs = Costs {{\n"

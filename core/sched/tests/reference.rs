@@ -176,7 +176,7 @@ impl Model {
         self.entries[slot].usage.budgeted_ticks += used;
         let payer = self.payer(slot);
         let budget = &mut self.entries[payer].server.budget;
-        let beyond = used.saturating_sub(budget.capacity_ticks(now));
+        let beyond = used.saturating_sub(budget.capacity_ticks(now - used));
         budget.charge(now, used);
         if budget.capacity_ticks(now) == 0 {
             self.exhausted |= 1 << slot;

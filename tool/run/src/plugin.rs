@@ -21,7 +21,7 @@ const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
 const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT02");
 const HEAD_WORDS: usize = 8;
 /// Words per core; see `struct block` in the plugin.
-const BLOCK_WORDS: usize = 40;
+const BLOCK_WORDS: usize = 48;
 const RANGE_WORD: usize = 4;
 /// First word of what passages a core made.
 const PASSAGE_WORD: usize = RANGE_WORD + 2 * MAX_RANGES;
@@ -139,6 +139,7 @@ impl CountsFile {
             leave: (passage(8), passage(9)),
             longest_interrupt: passage(10),
             shortest_chained: passage(11),
+            longest_after: passage(12),
         };
         CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
     }
@@ -196,6 +197,8 @@ pub struct Passages {
     /// Instructions of the shortest passage that took an interrupt and was followed by the next one before the guest began an
     /// instruction, as when a guest is loaded whose own timer has fired; 0 = there was none.
     pub shortest_chained: u64,
+    /// Most instructions of a switch that reads the counter more than once, from the last time on.
+    pub longest_after: u64,
 }
 
 impl CoreCounts {

@@ -102,11 +102,13 @@ fn passages_are_as_long_as_their_instructions() {
     let mut monitor = repeat(1000).to_vec();
     monitor.push(branch(64 + 12, 0x1000));
     let guest = vec![branch(0x1000, 0x800)];
-    // A switch, since it acknowledges an interrupt: 61 instructions apart, then 2 up to the clock, then 81 + 1.
+    // A switch, since it acknowledges an interrupt: 61 instructions apart, then 2 up to the clock, 42 up to the clock again, 40.
     let mut switch = repeat(30).to_vec();
     switch.extend([ACKNOWLEDGE, READ_CLOCK]);
-    switch.extend(repeat(40));
-    switch.push(branch(0x800 + 32, 0x2800));
+    switch.extend(repeat(20));
+    switch.push(READ_CLOCK);
+    switch.extend(repeat(19));
+    switch.push(branch(0x800 + 48, 0x2800));
     let other = vec![branch(0x2800, 0x900)];
     // 201 + 1 up to the look for interrupts, then 121 + 8 up to the ERET into the same guest.
     let mut longest = repeat(100).to_vec();
@@ -140,6 +142,7 @@ fn passages_are_as_long_as_their_instructions() {
     assert_eq!((passages.enter, passages.leave), ((2, 2), (82, 82)));
     // The last one is that of the store and the WFI.
     assert_eq!((passages.count, passages.shortest_chained), (5, 48));
+    assert_eq!(passages.longest_after, 40);
     assert_eq!(counts.cores[1].passages, Passages::default());
 }
 

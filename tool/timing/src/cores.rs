@@ -52,10 +52,6 @@ pub enum SharedModel {
     },
 }
 
-/// What follows the dating of a victim's loading, until its guest goes on: the dates of others, the timer, the general registers. 94 in
-/// the plain case; counted by hand from an instruction log, with the longest search for dates on top.
-const AFTER_LOADING_INSTRUCTIONS: u64 = 200;
-
 /// The monitor's costs in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickCosts {
@@ -81,7 +77,7 @@ impl TickCosts {
         let passage = costs.longest_passage;
         Self {
             switch: ticks(costs.switch),
-            way_in: ticks(costs.timer_latency.saturating_add(AFTER_LOADING_INSTRUCTIONS)),
+            way_in: ticks(costs.timer_latency.saturating_add(costs.after_loading)),
             entry: ticks(costs.interrupt_entry),
             passage: ticks(passage),
             noticed: ticks(costs.timer_latency.saturating_add(passage)),

@@ -12,6 +12,8 @@ pub const RECORDED: Costs = Costs {
     longest_passage: 8855,
     // `bulkhead bench costs.timer_latency`: 89; a device's interrupt: 89
     timer_latency: 93,
+    // `bulkhead bench costs.after_loading`: 163; storms of interrupts and doorbells: 163
+    after_loading: 170,
     // `bulkhead bench costs.publication`: 1232; sixteen servers, all dates at once: 1232
     publication: 1282,
     // `bulkhead bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000

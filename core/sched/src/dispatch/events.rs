@@ -142,7 +142,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     fn charge_budget(&mut self, slot: u8, now: u64, used_ticks: u64) {
         let (mut empty, mut overrun_ticks) = (false, 0);
         if let Some(budget) = self.budget_of(slot) {
-            overrun_ticks = used_ticks.saturating_sub(budget.capacity_ticks(now));
+            // Asked for a later instant it would come back first.
+            overrun_ticks = used_ticks.saturating_sub(budget.capacity_ticks(now.wrapping_sub(used_ticks)));
             budget.charge(now, used_ticks);
             empty = budget.capacity_ticks(now) == 0;
         }

@@ -43,6 +43,7 @@ const COSTS: Costs = Costs {
     publication: 0,
     trace: 0,
     least_stint: 4_000,
+    after_loading: 200,
 };
 
 /// Takes the costs of the tests. Every test program calls it before anything else, through [`check`] or by itself.
