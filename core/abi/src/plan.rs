@@ -17,6 +17,8 @@ pub const MAX_RAM_REGIONS: usize = 2;
 pub const MAX_SEGMENTS: usize = 12;
 /// Most shared peripheral interrupts that a partition owns.
 pub const MAX_INTERRUPTS: usize = 32;
+/// Most interrupts with a rate limit on one shared core: what comes beyond them would wait as if each were beyond its limit.
+pub const MAX_LIMITED_INTERRUPTS: usize = 16;
 /// Most emulated windows of a partition.
 pub const MAX_WINDOWS: usize = 16;
 /// Most PCI functions on a partition's virtual bus (functions sit at device 1.. function 0).
@@ -224,8 +226,9 @@ pub struct DoorbellPlan {
     pub intid: u32,
     /// Receiving partition.
     pub peer: u32,
-    /// The limiter's word: window in bits 63:24, used in bits 23:0 (`real-time.md` 3.4). In a page of its own, mapped on the
-    /// sender's and the receiver's cores: the one word that several cores write.
+    /// The limiter's word: window in bits 63:24, used in bits 23:0 (`real-time.md` 3.4): the one word that several cores
+    /// write. In a page of its own, mapped on the sender's cores. Doorbells that are limited together name one page, with one
+    /// period and number of events; they are all those of one receiver (CH-36).
     pub words: PhysicalAddress,
     /// Limiter window in counter ticks; 0 = no limiter (`check` reports it).
     pub period_ticks: u64,

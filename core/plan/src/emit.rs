@@ -4,7 +4,7 @@ use crate::checksum::crc32c;
 use crate::error::PlanError;
 use crate::information;
 use crate::interrupts;
-use crate::layout::{AreaKind, CONSOLE_BYTES, Layout, SHARED_BYTES, VCPU_DATA_BYTES, data_bytes};
+use crate::layout::{AreaKind, CONSOLE_BYTES, Layout, SHARED_BYTES, VCPU_DATA_BYTES, data_bytes, doorbell_area};
 use crate::maps::{self, CoreUse, VcpuUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
 use crate::narrow;
@@ -322,12 +322,11 @@ fn fill_management(plan: &mut PartitionPlan, system: &System, layout: &Layout, o
 fn doorbells(system: &System, layout: &Layout, draft: &Draft) -> Vec<DoorbellPlan> {
     let rung = draft.ends.iter().filter(|end| end.doorbell != crate::channels::NO_DOORBELL);
     rung.filter_map(|end| {
-        let doorbell = system.channels.get(end.channel)?.doorbell?;
-        let limiter = doorbell.limiter;
+        let limiter = system.limiter(system.channels.get(end.channel)?);
         Some(DoorbellPlan {
             intid: end.interrupt,
             peer: narrow(end.peer),
-            words: layout.address(AreaKind::Doorbell(end.channel)),
+            words: layout.address(doorbell_area(system, end.channel)?),
             period_ticks: limiter.map_or(0, |limiter| ticks::round_up(limiter.period_ns, system.board.counter_hz)),
             events: limiter.map_or(0, |limiter| limiter.events),
             channel: narrow(end.channel),

@@ -4,7 +4,7 @@
 //! change of one partition's channels does not move the consoles.
 
 use crate::error::PlanError;
-use crate::model::{Route, RouteRule, System};
+use crate::model::{Channel, Route, RouteRule, System};
 use crate::ticks;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -94,6 +94,21 @@ impl Routes {
         interrupts.sort_by_key(|interrupt| interrupt.intid);
         Ok(interrupts)
     }
+}
+
+/// Returns how many interrupts of a partition have a rate limit, each of which takes a place on a shared core (MZ-26).
+#[must_use]
+pub fn limited_count(system: &System, index: usize) -> usize {
+    let Some(partition) = system.partitions.get(index) else { return 0 };
+    let routes = partition.devices.iter().zip(&partition.device_routes);
+    let limited = routes.filter(|(_, route)| route.limit.is_some());
+    let devices = limited.filter_map(|(device, _)| system.board.devices.get(*device));
+    let of_devices: usize = devices.map(|device| device.interrupts.len()).sum();
+    if partition.route.limit.is_none() {
+        return of_devices;
+    }
+    let rings = |channel: &&Channel| channel.destination.partition == index && channel.doorbell.is_some();
+    of_devices + usize::from(partition.virtual_uart) + system.channels.iter().filter(rings).count()
 }
 
 /// Returns an entry that has a route and nothing else yet. The window of a limit is rounded up: it must not let more

@@ -71,8 +71,10 @@ pub enum AreaKind {
     Status(usize),
     /// Request page of a managing partition.
     Manage(usize),
-    /// Limiter words of a channel's doorbell.
+    /// Limiter words of a channel's doorbell, where it has a limiter of its own.
     Doorbell(usize),
+    /// Limiter words of all doorbells to a partition together.
+    AllDoorbells(usize),
     /// The destination's page of a channel.
     ChannelReader(usize),
     /// The source's pages of a channel.
@@ -260,6 +262,26 @@ pub fn data_bytes(core_use: &CoreUse) -> u64 {
     core_use.vcpus.len() as u64 * VCPU_DATA_BYTES + scheduler
 }
 
+/// Returns where the limiter words of a channel's doorbell are: doorbells that are limited together have one word, and so
+/// they cannot pass more than one of them could, on whatever cores their senders are (CH-35, CH-36).
+#[must_use]
+pub fn doorbell_area(system: &System, index: usize) -> Option<AreaKind> {
+    let channel = system.channels.get(index).filter(|channel| channel.doorbell.is_some())?;
+    let is_aggregate = system.aggregate_limiter(channel).is_some();
+    Some(if is_aggregate { AreaKind::AllDoorbells(channel.destination.partition) } else { AreaKind::Doorbell(index) })
+}
+
+/// Returns the pages of limiter words, each once.
+fn doorbell_words(system: &System) -> Vec<AreaKind> {
+    let mut kinds = Vec::new();
+    for kind in (0..system.channels.len()).filter_map(|index| doorbell_area(system, index)) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
 fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
     cursor.take(AreaKind::Guard, PAGE_BYTES);
     for (core, core_use) in uses.iter().enumerate() {
@@ -275,10 +297,8 @@ fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
             cursor.take(AreaKind::Manage(index), PAGE_BYTES);
         }
     }
-    for (index, channel) in system.channels.iter().enumerate() {
-        if channel.doorbell.is_some() {
-            cursor.take(AreaKind::Doorbell(index), PAGE_BYTES);
-        }
+    for kind in doorbell_words(system) {
+        cursor.take(kind, PAGE_BYTES);
     }
     // All pages that one partition writes lie together, so that a restart clears them as one range.
     for partition in 0..system.partitions.len() {

@@ -5,7 +5,7 @@
 
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
-use crate::model::{Channel, GuestImage, Partition, PortKind, System};
+use crate::model::{Channel, GuestImage, Limiter, Partition, PortKind, System};
 use crate::sharing;
 use crate::tables::{BLOCK_BYTES, INPUT_LIMIT};
 use alloc::format;
@@ -43,6 +43,19 @@ impl Partition {
 }
 
 impl System {
+    /// Returns the limiter of all doorbells to a channel's receiver together, if it has one (CH-36).
+    #[must_use]
+    pub fn aggregate_limiter(&self, channel: &Channel) -> Option<Limiter> {
+        self.partitions.get(channel.destination.partition)?.doorbell_limit
+    }
+
+    /// Returns the limiter that a channel's doorbell is counted in: the receiver's, or its own.
+    #[must_use]
+    pub fn limiter(&self, channel: &Channel) -> Option<Limiter> {
+        let doorbell = channel.doorbell?;
+        self.aggregate_limiter(channel).or(doorbell.limiter)
+    }
+
     /// Returns the board cores in use, lowest first and each once; the position in this list is the core's index in the image.
     #[must_use]
     pub fn used_cores(&self) -> Vec<usize> {
@@ -151,6 +164,9 @@ fn check_channel(system: &System, channel: &Channel) -> Result<(), PlanError> {
             target: format!("partitions {source} and {destination} as two ends"),
         });
     }
+    let own = channel.doorbell.and_then(|doorbell| doorbell.limiter);
+    let limiters = [own, system.aggregate_limiter(channel).filter(|_| channel.doorbell.is_some())];
+    at_most("limiters of its doorbell", &place, limiters.iter().flatten().count(), 1)?;
     let message_bytes = u64::from(channel.message_bytes);
     if message_bytes == 0 || message_bytes > MAX_MESSAGE_BYTES {
         return Err(too_big(format!("a message of {place}"), message_bytes, MAX_MESSAGE_BYTES));

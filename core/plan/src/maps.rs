@@ -1,7 +1,7 @@
 //! Who maps what: the EL2 map of each core and the stage 2 of each partition (record 0001).
 
 use crate::channels::End;
-use crate::layout::{Area, AreaKind, Layout};
+use crate::layout::{self, Area, AreaKind, Layout};
 use crate::model::{InterruptMode, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
@@ -198,7 +198,9 @@ fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
     }
     for (index, channel) in system.channels.iter().enumerate() {
         if channel.source.partition == own {
-            wanted.add(AreaKind::Doorbell(index), Attributes::EL2_WRITE);
+            if let Some(words) = layout::doorbell_area(system, index) {
+                wanted.add(words, Attributes::EL2_WRITE);
+            }
             wanted.add(AreaKind::ChannelWriter(index), Attributes::EL2_SHARED_WRITE);
         }
         if channel.destination.partition == own {

@@ -184,6 +184,8 @@ pub struct Partition {
     pub device_routes: Vec<Route>,
     /// What its other interrupts (timer, console, doorbells) do on a shared core.
     pub route: Route,
+    /// Limiter of all doorbells to it together, whoever rings; their channels then have no limiter of their own (CH-36).
+    pub doorbell_limit: Option<Limiter>,
     /// Servers of its vCPUs that run on shared cores.
     pub servers: Vec<Server>,
     /// Round robin: interrupts of others may end its turn.
@@ -230,7 +232,8 @@ pub struct Port {
 /// Doorbell of a channel, rung by the source, received by the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doorbell {
-    /// Limiter; `None` = unlimited, a warning in the report (CH-37).
+    /// Limiter of this doorbell alone; `None` = the receiver's [`Partition::doorbell_limit`], and without that unlimited, a
+    /// warning in the report (CH-37). [`System::limiter`] tells them apart.
     pub limiter: Option<Limiter>,
 }
 

@@ -105,6 +105,7 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         devices: Vec::new(),
         device_routes: Vec::new(),
         route: Route::default(),
+        doorbell_limit: None,
         servers: Vec::new(),
         preemptible: true,
         tasks: Vec::new(),
@@ -149,6 +150,16 @@ pub fn channel(name: &str, source: usize, destination: usize, kind: PortKind, me
         message_bytes,
         doorbell: Some(Doorbell { limiter: Some(Limiter { events: 10, period_ns: 100_000_000 }) }),
     }
+}
+
+/// Limits all doorbells to a partition together, in the measure of [`channel`], and none of them by itself (CH-36).
+pub fn limit_together(system: &mut System, receiver: usize) {
+    let limiter = Limiter { events: 10, period_ns: 100_000_000 };
+    if let Some(partition) = system.partitions.get_mut(receiver) {
+        partition.doorbell_limit = Some(limiter);
+    }
+    let to_it = system.channels.iter_mut().filter(|channel| channel.destination.partition == receiver);
+    to_it.filter_map(|channel| channel.doorbell.as_mut()).for_each(|doorbell| doorbell.limiter = None);
 }
 
 /// Returns a system like the demo: `direct` control, a mapped native guest, a managing Linux with two cores, an

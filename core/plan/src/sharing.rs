@@ -10,10 +10,11 @@ use crate::model::{
     BudgetRule, Gate, InterruptMode, OnEmpty, Partition, RouteRule, Schedule, ScheduleKind, Server, ServerReference,
     System,
 };
-use crate::{schedule, ticks};
+use crate::{interrupts, schedule, ticks};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use bulkhead_abi::plan::MAX_LIMITED_INTERRUPTS;
 use bulkhead_abi::schedule::{MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, MAX_SERVER_CLIENTS};
 
 /// Priorities of a core (`core/sched`).
@@ -65,6 +66,8 @@ fn check_core(system: &System, core_use: &CoreUse, schedule: &Schedule) -> Resul
     let is_alone = partitions.len() == core_use.vcpus.len();
     require(is_alone, &place, "two vCPUs of one partition wait for each other; give them cores of their own")?;
     at_most("servers", &place, schedule::numbered_servers(system, core_use).len(), MAX_CORE_SERVERS)?;
+    let limited = partitions.iter().map(|partition| interrupts::limited_count(system, *partition)).sum();
+    at_most("interrupts with a limit", &place, limited, MAX_LIMITED_INTERRUPTS)?;
     let has_servers = !matches!(schedule.kind, ScheduleKind::RoundRobin { .. });
     for vcpu in &core_use.vcpus {
         let Some(partition) = system.partitions.get(vcpu.partition) else { continue };

@@ -8,7 +8,7 @@
 
 use crate::dispatch::{self, Prospect, Stint, Usage};
 use crate::quantum::QuantumRing;
-use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, PartitionPlan, ROUTE_PREEMPT};
+use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, MAX_LIMITED_INTERRUPTS, PartitionPlan, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::{
     GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerUsage,
     SlotUsage, UsagePage,
@@ -25,7 +25,7 @@ pub const NEVER: u64 = u64::MAX;
 /// INTIDs that can be a guest's.
 const INTIDS: usize = MAX_INTID as usize;
 /// Interrupts of one core that can have a rate limit.
-pub const LIMITED_INTERRUPTS: usize = 16;
+pub const LIMITED_INTERRUPTS: usize = MAX_LIMITED_INTERRUPTS;
 
 /// Flag of an entry of [`Scheduler::routes`]: the interrupt has a rate limit.
 const LIMITED: u32 = 0x80;

@@ -228,7 +228,7 @@ const TIME: &[Requirement] = &[
     ),
     requirement(
         "CH-36",
-        "A limit belongs to each sending end; on a shared core the receiver can also limit each of its interrupts.",
+        "A limit belongs to each sending end, or to a receiving partition in aggregate; on a shared core the receiver can also limit each of its interrupts.",
     ),
     requirement("CH-37", "Window and limit are parameters of the doorbell; one without a limit is shown as dangerous."),
     requirement(

@@ -135,6 +135,7 @@ codes! {
     SparesExhausted BH0513 Error "more spare interrupts needed than the board has";
     LoopChannel BH0514 Error "channel from a partition to itself";
     UnlimitedDoorbell BH0515 Warning "doorbell without a limiter";
+    LimitedTwice BH0516 Error "doorbell with two limits";
     RestartWithoutLimit BH0601 Error "restart policy without a limit";
     LimitZero BH0602 Error "limit of zero";
     BadWatchdog BH0603 Error "watchdog period out of range";
@@ -167,6 +168,7 @@ codes! {
     WindowGate BH0725 Error "window gate that no window opens";
     BadTask BH0726 Error "task that cannot be";
     OneReceiver BH0727 Warning "virtual UART that gets no input";
+    TooManyLimits BH0728 Error "too many interrupts with a limit on a shared core";
     NotSchedulable BH0801 Error "server that does not get its budget in time";
     Starves BH0802 Error "server without a limit that may keep the core from another guest";
     TaskLate BH0803 Error "task that misses its deadline";

@@ -192,6 +192,8 @@ table! {
         ports: Vec<Located<Port>>,
         /// What its interrupts (timer, console, doorbells) do on a shared core while another vCPU runs; default `priority`.
         route: Option<Located<Route>>,
+        /// At most so many doorbells reach the partition in each window, whoever rings; its channels then have no limit of their own.
+        doorbell_limit: Option<Located<Limit>>,
         /// Claims of its vCPUs on the time of shared cores; needed there, unless the core goes round.
         #[schemars(default)]
         servers: Vec<Located<Server>>,
@@ -337,9 +339,9 @@ table! {
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Doorbell {
-    /// `true`: without a limit, which is warned of; `false`: none.
+    /// `true`: within the receiver's `doorbell_limit`, without one unlimited, which is warned of; `false`: none.
     Plain(bool),
-    /// With a limiter.
+    /// With a limiter of its own.
     Limited(Limit),
 }
 

@@ -32,6 +32,8 @@ pub struct PartitionSpans {
     pub cores: Vec<Span>,
     /// `route`.
     pub route: Option<Span>,
+    /// `doorbell_limit`.
+    pub doorbell_limit: Option<Span>,
     /// Its devices.
     pub devices: Vec<DeviceSpans>,
     /// Its servers.

@@ -135,6 +135,7 @@ fn suggestions_repair_what_they_are_about() {
         "message-size-mismatch",
         "trace-records-odd",
         "unlimited-doorbell",
+        "doorbell-limited-twice",
         "budget-without-unit",
         "share-without-unit",
         "windows-overlap",
@@ -201,7 +202,10 @@ fn every_key_is_resolved() {
         (telemetry.source.partition, telemetry.destination.partition, telemetry.kind),
         (0, 1, PortKind::Sampling)
     );
-    assert_eq!((log.kind, log.doorbell), (PortKind::Queuing { depth: 16 }, None));
+    assert_eq!((log.kind, log.doorbell), (PortKind::Queuing { depth: 16 }, Some(Doorbell { limiter: None })));
+    // CH-36: the receiver's limit is that of the channel, and so nobody is warned of it.
+    let together = Some(Limiter { events: 20, period_ns: 50_000_000 });
+    assert_eq!((logger.doorbell_limit, linux.doorbell_limit, system.limiter(log)), (together, None, together));
 }
 
 #[test]

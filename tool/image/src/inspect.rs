@@ -233,6 +233,19 @@ mod tests {
         assert!(!text.contains('?'), "everything has a name:\n{text}");
     }
 
+    /// CH-36: one page for all senders that are limited together.
+    #[test]
+    fn doorbells_that_are_limited_together_have_one_page() {
+        let mut system = samples::demo();
+        samples::limit_together(&mut system, 2);
+        let image = assemble(&system, &samples::monitor()).unwrap();
+        let text = text(&Planned { system, image, monitor_elf: Vec::new() });
+        let memory = text.split("\nmap of the monitor").next().unwrap();
+        let pages: Vec<&str> =
+            memory.lines().filter_map(|line| line.split_once("doorbell words of ")).map(|line| line.1).collect();
+        assert_eq!(pages, ["all channels to linux", "channel ticks"]);
+    }
+
     #[test]
     fn json_form_has_the_same_maps() {
         let planned = demo();

@@ -43,6 +43,7 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::Status(index) => format!("status of {}", partition(index)),
         AreaKind::Manage(index) => format!("requests of manager {}", partition(index)),
         AreaKind::Doorbell(index) => format!("doorbell words of channel {}", channel(index)),
+        AreaKind::AllDoorbells(index) => format!("doorbell words of all channels to {}", partition(index)),
         AreaKind::ChannelReader(index) => format!("channel {}, destination's page", channel(index)),
         AreaKind::ChannelWriter(index) => format!("channel {}, source's pages", channel(index)),
         AreaKind::Trace(core) => format!("trace ring of core index {core}"),

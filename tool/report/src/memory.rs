@@ -46,7 +46,8 @@ impl Use {
             | AreaKind::Shared(_)
             | AreaKind::Status(_)
             | AreaKind::Manage(_)
-            | AreaKind::Doorbell(_) => Self::State,
+            | AreaKind::Doorbell(_)
+            | AreaKind::AllDoorbells(_) => Self::State,
             AreaKind::ChannelReader(_) | AreaKind::ChannelWriter(_) => Self::Channel,
             AreaKind::Trace(_) | AreaKind::VcpuConsole(..) | AreaKind::GuestConsole(_) => Self::Rings,
             AreaKind::Ram(partition) => Self::Ram(partition),

@@ -166,10 +166,11 @@ pub(crate) fn channels(html: &mut Html, context: &Context<'_>) {
         };
         let doorbell = match &channel.doorbell {
             None => Cell::text("none"),
-            Some(doorbell) => {
-                let limit = doorbell.limiter.as_ref();
-                limit.map_or_else(|| Cell::Warning("unlimited".to_owned()), |limit| Cell::text(limit_text(limit)))
-            }
+            Some(_) => match (system.aggregate_limiter(channel), system.limiter(channel)) {
+                (Some(limit), _) => Cell::text(format!("{}, all senders together", limit_text(&limit))),
+                (None, Some(limit)) => Cell::text(limit_text(&limit)),
+                (None, None) => Cell::Warning("unlimited".to_owned()),
+            },
         };
         let bound = context.input.timing.channels.iter().find(|bound| bound.channel == index);
         let rung = |wanted: bool| {

@@ -126,6 +126,11 @@ fn what_a_designer_must_judge_is_shown() {
     system.channels[0].doorbell = Some(bulkhead_plan::model::Doorbell { limiter: None });
     let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
     assert!(page.contains("<span class=\"chip warn\">! unlimited</span>"));
+    // CH-36: a doorbell that counts with those of other senders has a limit.
+    let receiver = system.channels[0].destination.partition;
+    bulkhead_plan::samples::limit_together(&mut system, receiver);
+    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    assert!(!page.contains("! unlimited") && page.contains("10 in 100 ms, all senders together"));
     // `first` does not pre-empt: its console waits for the turn of `second`, 30 ms and what the monitor takes.
     let row = page.lines().find(|line| line.contains(">first<") && line.contains("console")).expect("its console");
     assert!(row.contains(">priority<") && row.contains(">30."), "{row}");

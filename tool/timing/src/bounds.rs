@@ -369,15 +369,20 @@ fn channels(system: &System, assumptions: &Assumptions, cores: &[CoreTiming]) ->
     let costs = TickCosts::of(system, assumptions);
     let mut list = Vec::new();
     for (number, channel) in system.channels.iter().enumerate() {
-        let Some(doorbell) = channel.doorbell else { continue };
+        if channel.doorbell.is_none() {
+            continue;
+        }
         let receiver = channel.destination.partition;
         let response_ns = receiver_response_ns(system, cores, receiver);
-        let limit = doorbell.limiter;
+        let limit = system.limiter(channel);
+        // Where senders are limited together, others may use up the next window too, and so each one after it: what was held
+        // back has no bound then, unless the receiver looks by itself.
+        let next_is_own = system.aggregate_limiter(channel).is_none();
         let bound = response_ns.map(|response_ns| {
             Notification {
                 delivery_ticks: costs.doorbell.saturating_add(costs.passage).saturating_add(costs.entry),
                 limiter_period_ticks: limit.map(|limit| clock.ticks_up(limit.period_ns)),
-                latched: true,
+                latched: next_is_own,
                 polling_ticks: None,
                 receiver_response_ticks: clock.ticks_up(response_ns),
             }

@@ -129,6 +129,21 @@ fn good_fixtures_show_their_bounds() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// CH-36, CH-38: within a limit that counts others too a doorbell is as fast, but what was held back has no bound: others may
+/// use up each next window.
+#[test]
+fn what_a_common_limit_holds_back_has_no_bound() {
+    let path = Path::new("tests/good/mixed.toml");
+    let mut system = load_unchecked(path, &options()).expect("accepted").system;
+    let alone = bounds(&system).channels;
+    let receiver = system.channels[0].destination.partition;
+    let own = system.channels[0].doorbell.as_mut().and_then(|doorbell| doorbell.limiter.take());
+    system.partitions[receiver].doorbell_limit = own;
+    let together = bounds(&system).channels;
+    assert!(alone[0].held_back_ns.is_some());
+    assert_eq!((together[0].within_limit_ns, together[0].held_back_ns), (alone[0].within_limit_ns, None));
+}
+
 #[test]
 fn texts_hold_no_paths_of_this_machine() {
     for path in fixtures("tests/bad") {

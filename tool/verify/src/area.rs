@@ -32,6 +32,7 @@ pub(crate) enum Use {
     Manage(usize),
     VcpuConsole(usize, usize),
     GuestConsole(usize),
+    /// By its receiver: senders that are limited together have one page.
     Doorbell(usize),
     ChannelReader(usize),
     ChannelWriter(usize),
@@ -178,8 +179,8 @@ impl Areas {
                 self.add(ring.0, entry.console_bytes, Use::VcpuConsole(index, vcpu));
             }
             self.add(entry.guest_console.0, entry.console_bytes, Use::GuestConsole(index));
-            for doorbell in plan.doorbells.iter().take(plan.doorbell_count as usize) {
-                self.add(doorbell.words.0, PAGE, Use::Doorbell(index));
+            for doorbell in partition.doorbells() {
+                self.add(doorbell.words.0, PAGE, Use::Doorbell(doorbell.peer as usize));
             }
             for ram in plan.ram.iter().take(plan.ram_count as usize) {
                 self.add(ram.physical.0, ram.bytes, Use::Ram(index));

@@ -139,8 +139,7 @@ fn end(partition: &Partition, port: &PortInformation, map: &Map, findings: &mut 
         return None;
     };
     let writer = writer..writer.saturating_add(port.window_bytes - CHANNEL_WRITER_OFFSET);
-    let doorbells = partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize);
-    let doorbell = doorbells.clone().nth(port.doorbell as usize);
+    let doorbell = partition.doorbells().nth(port.doorbell as usize);
     let known = port.doorbell == u32::MAX || doorbell.is_some() && is_source;
     findings.require(known, Code::DoorbellTarget, || {
         format!("{} names doorbell {}, which it does not have", place(), port.doorbell)

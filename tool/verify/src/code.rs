@@ -132,7 +132,7 @@ codes! {
     InterruptLimit = "V063", "highest interrupt";
     /// A doorbell would raise an interrupt that its receiver does not own as a doorbell.
     DoorbellTarget = "V064", "doorbell target";
-    /// The limiter's word of a doorbell is not a page of its own.
+    /// The limiter's word of a doorbell is no page of its own, nor one of all doorbells to the same receiver in the same measure.
     DoorbellWords = "V065", "doorbell words";
     /// A limiter lets nothing or everything through by mistake.
     Limiter = "V066", "doorbell limiter";

@@ -1,6 +1,6 @@
 //! The monitor's own maps: each core's holds what record 0001 lists for it and nothing else.
 
-use crate::area::{Areas, Maps, Use};
+use crate::area::{Area, Areas, Maps, Use};
 use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
 use crate::finding::Findings;
@@ -68,7 +68,7 @@ fn check_guard(core: &Core, map: &Map, findings: &mut Findings) {
 fn expected(view: &View<'_>, contents: &Contents, core: &Core, areas: &Areas) -> Vec<Expected<Use>> {
     let mut expected: Vec<Expected<Use>> = Vec::new();
     for area in &areas.0 {
-        if let Some((rights, memory)) = rights(contents, core, area.owner) {
+        if let Some((rights, memory)) = rights(contents, core, area) {
             expected.push(identity(area.range.start, area.range.end - area.range.start, rights, memory, area.owner));
         }
     }
@@ -88,7 +88,7 @@ fn identity(address: u64, bytes: u64, rights: Rights, memory: Memory, tag: Use) 
 
 /// Record 0001 as a function: how a core maps an area; `None` = not at all. A shared core maps what any of its vCPUs
 /// needs, and writes what any of them writes.
-fn rights(contents: &Contents, core: &Core, owner: Use) -> Option<(Rights, Memory)> {
+fn rights(contents: &Contents, core: &Core, area: &Area) -> Option<(Rights, Memory)> {
     let is_own = |partition: usize| core.runs(partition);
     let has_flag = |partition: usize, flag: u64| {
         contents.partitions.get(partition).is_some_and(|partition| partition.plan.flags & flag != 0)
@@ -96,7 +96,7 @@ fn rights(contents: &Contents, core: &Core, owner: Use) -> Option<(Rights, Memor
     let others = |one: usize| {
         core.vcpus.iter().map(|vcpu| vcpu.plan.partition as usize).filter(move |partition| *partition != one)
     };
-    match owner {
+    match area.owner {
         Use::Text => Some((Rights::READ_EXECUTE, Memory::Normal)),
         Use::Rodata | Use::Header => Some((Rights::READ, Memory::Normal)),
         Use::VcpuPlan(index, _) | Use::Schedule(index) if index == core.index => Some((Rights::READ, Memory::Normal)),
@@ -110,8 +110,12 @@ fn rights(contents: &Contents, core: &Core, owner: Use) -> Option<(Rights, Memor
             let runs = |vcpu: &Vcpu| vcpu.plan.partition as usize == index && vcpu.plan.vcpu as usize == number;
             core.vcpus.iter().any(runs).then_some((Rights::READ_WRITE, Memory::Normal))
         }
-        Use::Shared(index) | Use::Doorbell(index) | Use::Ram(index) if is_own(index) => {
-            Some((Rights::READ_WRITE, Memory::Normal))
+        Use::Shared(index) | Use::Ram(index) if is_own(index) => Some((Rights::READ_WRITE, Memory::Normal)),
+        // The monitor counts where it runs the sender; the receiver's core has nothing to do with it.
+        Use::Doorbell(_) => {
+            let mut senders = contents.partitions.iter().filter(|partition| is_own(partition.index));
+            let counts = senders.any(|sender| sender.doorbells().any(|doorbell| doorbell.words.0 == area.range.start));
+            counts.then_some((Rights::READ_WRITE, Memory::Normal))
         }
         Use::Manage(index) if is_own(index) && has_flag(index, FLAG_MANAGES) => {
             Some((Rights::READ_WRITE, Memory::Normal))

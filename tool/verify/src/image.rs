@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
-use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
+use bulkhead_abi::plan::{DoorbellPlan, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{
     MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
 };
@@ -226,6 +226,11 @@ impl Partition {
     /// Returns the name for messages.
     pub(crate) fn name(&self) -> &str {
         name_text(&self.plan.name)
+    }
+
+    /// Returns the doorbells that it rings.
+    pub(crate) fn doorbells(&self) -> impl Iterator<Item = &DoorbellPlan> + Clone {
+        self.plan.doorbells.iter().take(self.plan.doorbell_count as usize)
     }
 }
 

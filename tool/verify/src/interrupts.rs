@@ -4,8 +4,8 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
-    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, ROUTE_DEFER, ROUTE_PREEMPT,
-    ROUTE_PRIORITY, WINDOW_UART,
+    DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, ROUTE_DEFER,
+    ROUTE_PREEMPT, ROUTE_PRIORITY, WINDOW_UART,
 };
 use bulkhead_abi::schedule::SCHEDULE_ROUND_ROBIN;
 use std::collections::{HashMap, HashSet};
@@ -66,6 +66,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
         String::from("the distributor's trigger words do not match the interrupts of the partitions")
     });
     check_doorbells(contents, findings);
+    check_words(contents, findings);
 }
 
 fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut Findings) {
@@ -131,11 +132,39 @@ fn check_route(contents: &Contents, partition: &Partition, interrupt: &Interrupt
     });
 }
 
+/// Doorbells count in one word when their receiver limits them together (CH-36). Then they are all of its doorbells, in the
+/// same measure; otherwise one partition could use up what another may send, or reach the receiver past its limit.
+fn check_words(contents: &Contents, findings: &mut Findings) {
+    let all: Vec<&DoorbellPlan> = contents.partitions.iter().flat_map(Partition::doorbells).collect();
+    for (place, one) in all.iter().enumerate() {
+        let measure = |doorbell: &DoorbellPlan| (doorbell.peer, doorbell.period_ticks, doorbell.events);
+        let mut together = all.iter().skip(place + 1).filter(|other| other.words == one.words);
+        findings.require(together.all(|other| measure(other) == measure(one)), Code::DoorbellWords, || {
+            format!(
+                "doorbell {} to partition {} shares its words at {} with one of another receiver, period or limit",
+                one.intid, one.peer, one.words
+            )
+        });
+    }
+    for receiver in &contents.partitions {
+        let words: Vec<u64> =
+            all.iter().filter(|one| one.peer as usize == receiver.index).map(|one| one.words.0).collect();
+        let pages = words.iter().collect::<HashSet<_>>().len();
+        findings.require(pages <= 1 || pages == words.len(), Code::DoorbellWords, || {
+            format!(
+                "{} doorbells to partition \"{}\" count in {pages} places: all of them in one, or each by itself",
+                words.len(),
+                receiver.name()
+            )
+        });
+    }
+}
+
 fn check_doorbells(contents: &Contents, findings: &mut Findings) {
     let mut rung: HashSet<u32> = HashSet::new();
     for partition in &contents.partitions {
         let name = partition.name();
-        for doorbell in partition.plan.doorbells.iter().take(partition.plan.doorbell_count as usize) {
+        for doorbell in partition.doorbells() {
             let peer = contents.partitions.get(doorbell.peer as usize).filter(|peer| peer.index != partition.index);
             let waits = peer.is_some_and(|peer| {
                 owned(peer).any(|interrupt| interrupt.intid == doorbell.intid && interrupt.kind == INTERRUPT_DOORBELL)
@@ -149,7 +178,7 @@ fn check_doorbells(contents: &Contents, findings: &mut Findings) {
             findings.require(rung.insert(doorbell.intid), Code::DoorbellTarget, || {
                 format!("two doorbells ring interrupt {}", doorbell.intid)
             });
-            // Where the page lies and that it is alone there is checked with all areas.
+            // Where the page lies, and that nothing else lies there, is checked with all areas.
             findings.require(doorbell.words.0 != 0 && doorbell.words.0 % PAGE == 0, Code::DoorbellWords, || {
                 format!("a doorbell of partition \"{name}\" has its words at {}, which is no page", doorbell.words)
             });

@@ -1,7 +1,7 @@
 //! What the planner refuses, with words that help.
 
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
-use bulkhead_plan::model::{PortKind, System};
+use bulkhead_plan::model::{Limiter, PortKind, System};
 use bulkhead_plan::{PlanError, plan, samples};
 
 fn refused(change: impl FnOnce(&mut System)) -> PlanError {
@@ -128,4 +128,35 @@ fn monitor_for_another_address() {
 fn trace_ring_of_no_power_of_two() {
     let error = refused(|system| system.trace_records = 1000);
     assert!(error.to_string().contains("trace.records"), "{error}");
+}
+
+/// CH-36: a doorbell counts in one word.
+#[test]
+fn doorbell_with_a_limiter_of_its_own_beside_the_receivers() {
+    let error = refused(|system| {
+        let own = system.channels[0].doorbell;
+        samples::limit_together(system, 2);
+        system.channels[0].doorbell = own;
+    });
+    assert!(matches!(error, PlanError::TooMany { what: "limiters of its doorbell", .. }), "{error}");
+}
+
+/// MZ-26: a shared core has places for 16 limits, and what is beyond them would always wait.
+#[test]
+fn more_interrupts_with_a_limit_than_a_shared_core_keeps() {
+    let limited = |limited: usize| {
+        let mut system = samples::shared();
+        system.partitions[0].route.limit = Some(Limiter { events: 10, period_ns: 100_000_000 });
+        for core in 1..=3 {
+            system.partitions.push(samples::native(&format!("sender{core}"), &[core]));
+        }
+        for index in 0..limited {
+            let name = format!("c{index}");
+            system.channels.push(samples::channel(&name, 2 + index % 3, 0, PortKind::Sampling, 8));
+        }
+        plan(&system, &samples::monitor())
+    };
+    assert!(limited(16).is_ok(), "16 fit: {:?}", limited(16).err());
+    let error = limited(17).expect_err("must be refused");
+    assert!(matches!(error, PlanError::TooMany { found: 17, limit: 16, .. }), "{error}");
 }

@@ -56,6 +56,26 @@ fn doorbells_name_the_receivers_interrupt_and_limiter() {
     assert_eq!(plan.partitions[2].plan.doorbell_count, 0, "orders are silent");
 }
 
+/// CH-35, CH-36: doorbells that are limited together have one word, which the monitor maps where it runs a sender.
+#[test]
+fn doorbells_to_a_receiver_with_a_limit_count_in_one_word() {
+    let mut system = samples::demo();
+    samples::limit_together(&mut system, 2);
+    let plan = plan(&system, &samples::monitor()).unwrap();
+    let doorbell = |partition: usize| plan.partitions[partition].plan.doorbells[0];
+    let together = plan.layout.address(AreaKind::AllDoorbells(2));
+    assert_ne!(together.0, 0);
+    for sender in [0, 3] {
+        let doorbell = doorbell(sender);
+        assert_eq!((doorbell.words, doorbell.period_ticks, doorbell.events), (together, 6_250_000, 10), "{sender}");
+    }
+    assert_ne!(doorbell(0).intid, doorbell(3).intid, "the receiver still tells them apart");
+    assert_eq!(doorbell(1).words, plan.layout.address(AreaKind::Doorbell(2)), "to another receiver");
+    assert!(plan.layout.area(AreaKind::Doorbell(0)).is_none() && plan.layout.area(AreaKind::Doorbell(3)).is_none());
+    let mapped = |core: usize| plan.el2[core].iter().filter(|mapping| mapping.output == together).count();
+    assert_eq!([0, 1, 2, 3, 4].map(mapped), [1, 0, 0, 0, 1], "control is on core 0, the intruder on core 4");
+}
+
 /// QV-50, QV-51: windows of native guests, one per port.
 #[test]
 fn native_windows_start_at_multiples_of_64_kib() {

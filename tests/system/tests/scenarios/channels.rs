@@ -9,6 +9,7 @@ use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHA
 use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_run::End;
 use bulkhead_system_tests::remote;
+use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND, field};
 use bulkhead_system_tests::{Remote, Running, System};
 use std::mem::offset_of;
 
@@ -146,4 +147,70 @@ fn the_sender_is_told_when_it_is_limited() {
     assert_eq!(running.counter("source", Counter::DoorbellSent), 2);
     assert_eq!(running.counter("source", Counter::DoorbellLimited), 3);
     running.assert_no_crash();
+}
+
+/// When the storms below begin and end.
+const STORM_MS: (u64, u64) = (1000, 2000);
+/// Rings of the bystander, and how many its own limit lets through in one window: it is never reached.
+const RINGS: u64 = 100;
+
+fn ports(ports: &[(&str, &str)]) -> String {
+    let port = |(name, direction): &(&str, &str)| {
+        format!("{{ name = \"{name}\", direction = \"{direction}\", kind = \"sampling\", message_bytes = 64 }}")
+    };
+    format!("ports = [ {} ]", ports.iter().map(port).collect::<Vec<_>>().join(", "))
+}
+
+fn bell(source: &str, destination: &str, limit: &str) -> String {
+    format!(
+        "[[channel]]\nname = \"{source}\"\nsource = \"{source}.out\"\ndestination = \"{destination}\"\ndoorbell = {limit}"
+    )
+}
+
+/// Two stormers on two cores and one receiver, which limits both together; a bystander rings one of the stormers, which
+/// limits that channel by itself.
+fn storms_from_two_cores() -> System {
+    let storm = format!("role=storm start_us={} end_us={}", STORM_MS.0 * 1000, STORM_MS.1 * 1000);
+    let take = format!("role=relay bells=1000000 end={}", (STORM_MS.1 + 100) * TICKS_PER_MILLISECOND);
+    let limit = "doorbell_limit = { limit = 10, per = \"100 ms\" }";
+    let receiver = format!("{limit}\n{}", ports(&[("first", "destination"), ("second", "destination")]));
+    let calm = format!("role=storm start_us={} rings={RINGS} pause_ns=2000000", STORM_MS.0 * 1000);
+    let own_limit = format!("{{ limit = {RINGS}, per = \"100 ms\" }}");
+    Description::new("doorbell-limit")
+        .guest("receiver", 0, "experiment", &take, &receiver)
+        .guest("first", 1, "experiment", &storm, &ports(&[("out", "source"), ("in", "destination")]))
+        .guest("second", 2, "experiment", &storm, &ports(&[("out", "source")]))
+        .guest("bystander", 3, "experiment", &calm, &ports(&[("out", "source")]))
+        .table(&bell("first", "receiver.first", "true"))
+        .table(&bell("second", "receiver.second", "true"))
+        .table(&bell("bystander", "first.in", &own_limit))
+        .build()
+}
+
+/// CH-32, CH-35, CH-36, QV-52: of two storms at the same time on two cores no more comes through together than the receiver's
+/// limit allows, though each of them alone would use it up; who rings somebody else is not counted there.
+#[test]
+fn a_receivers_limit_holds_for_all_senders_together() {
+    let system = storms_from_two_cores();
+    let plan = system.plan();
+    let [first, second, other] = [1, 2, 3].map(|partition| plan.partitions[partition].doorbells[0]);
+    assert_eq!((first.words, first.period_ticks, first.events), (second.words, second.period_ticks, second.events));
+    assert_ne!(other.words, first.words, "the bystander rings another receiver");
+    let mut running = system.start();
+    assert_eq!(running.end(), End::AllEnded);
+    running.assert_no_crash();
+    let sent = ["first", "second"].map(|stormer| running.counter(stormer, Counter::DoorbellSent));
+    let limited = ["first", "second"].map(|stormer| running.counter(stormer, Counter::DoorbellLimited));
+    let windows = (STORM_MS.1 - STORM_MS.0) * TICKS_PER_MILLISECOND / first.period_ticks;
+    let most = (windows + 2) * u64::from(first.events);
+    let through = sent[0] + sent[1];
+    let taken = field(&running.printed("receiver", "relay "), "bells");
+    println!("{sent:?} sent, {limited:?} limited, {taken} taken; at most {most} in {windows} windows");
+    assert!(through <= most, "{through} came through, at most {most}");
+    // A host that stands still for a whole window is the only reason for less than all of it.
+    assert!(through > most / 2 + u64::from(first.events), "{through} came through, {most} are allowed");
+    assert!(limited.iter().all(|count| *count > 1000), "{limited:?} rings beyond the limit make two storms");
+    assert!((1..=through).contains(&taken), "{taken} interrupts taken of {through}");
+    let calm = [Counter::DoorbellSent, Counter::DoorbellLimited].map(|counter| running.counter("bystander", counter));
+    assert_eq!(calm, [RINGS, 0], "the bystander's own limit is never reached");
 }

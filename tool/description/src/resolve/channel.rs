@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{self, Channel, Direction, Doorbell, ImageKind, Port};
+use crate::description::{self, Channel, Direction, Doorbell, ImageKind, Partition, Port};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::suggest;
@@ -229,7 +229,7 @@ impl<'r> Resolver<'r> {
 
     /// Resolves a channel whose ends were found.
     fn channel(&mut self, channel: &Channel, (source, destination): Ends<'r>) -> Option<model::Channel> {
-        let doorbell = self.doorbell(channel);
+        let doorbell = self.doorbell(channel, destination);
         let (source, destination) = (source?, destination?);
         self.agree(channel, source, destination);
         let message_bytes = u32::try_from(source.port.message_bytes.value).ok()?;
@@ -287,13 +287,17 @@ impl<'r> Resolver<'r> {
     }
 
     /// Resolves a doorbell: `None` for a bad one.
-    fn doorbell(&mut self, channel: &Channel) -> Option<Option<model::Doorbell>> {
+    fn doorbell(&mut self, channel: &Channel, destination: Option<End<'r>>) -> Option<Option<model::Doorbell>> {
         let name = channel.name.value.as_str();
+        let description = self.description;
+        let receiver = destination.and_then(|end| description.partition.get(end.partition));
+        let together = receiver.and_then(|receiver| receiver.doorbell_limit.as_ref());
         let Some(doorbell) = &channel.doorbell else {
             return Some(None);
         };
         let table = match &doorbell.value {
             Doorbell::Plain(false) => return Some(None),
+            Doorbell::Plain(true) if together.is_some() => return Some(Some(model::Doorbell { limiter: None })),
             Doorbell::Plain(true) => {
                 let message = format!("the doorbell of channel `{name}` has no limiter");
                 let why = "its source can interrupt the destination as often as it likes: the destination's time is not protected from it (CH-37)";
@@ -308,7 +312,28 @@ impl<'r> Resolver<'r> {
             Doorbell::Limited(table) => table,
         };
         let limiter = self.limiter(table, "leave `doorbell` out for a channel that is only polled")?;
+        if let (Some(together), Some(receiver)) = (together, receiver) {
+            self.limited_twice(name, doorbell.span, receiver, together.span);
+            return None;
+        }
         Some(Some(model::Doorbell { limiter: Some(limiter) }))
+    }
+
+    /// Refuses a limiter of its own for a doorbell that its receiver limits together with others (CH-36).
+    fn limited_twice(&mut self, channel: &str, own: Span, receiver: &Partition, together: Span) {
+        let receiver = receiver.name.value.as_str();
+        let message = format!("the doorbell of channel `{channel}` has two limits");
+        let diagnostic = Diagnostic::new(Code::LimitedTwice, message)
+            .at(own, "its own limit")
+            .at(together, format!("all doorbells to `{receiver}` count here together"))
+            .note(
+                "a doorbell is counted in one limiter: what one sender may do must not depend on which of two is asked",
+            );
+        self.push(
+            diagnostic
+                .suggest(own, "true", format!("let it count with the others to `{receiver}`"))
+                .help("to limit each channel by itself, remove `doorbell_limit`"),
+        );
     }
 
     /// Resolves a limit.

@@ -109,6 +109,10 @@ pub(crate) fn system(
         schedules: schedules.into_iter().collect::<Option<_>>()?,
         source_hash: [0; 32],
     };
+    resolver.limited_interrupts(&system);
+    if resolver.report.has_errors() {
+        return None;
+    }
     resolver.fit(&mut system);
     system.source_hash = resolver.files.finish();
     let spans = spans::of(description);

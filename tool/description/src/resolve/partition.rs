@@ -25,6 +25,10 @@ impl Resolver<'_> {
         let image = memory.and_then(|memory| self.image(partition, memory));
         let arguments = self.arguments(partition);
         let overlay = self.overlay(partition);
+        let doorbell_limit = match &partition.doorbell_limit {
+            None => Some(None),
+            Some(limit) => self.limiter(limit, "leave `doorbell_limit` out to limit each channel by itself").map(Some),
+        };
         let (memory, image, health) = (memory?, image?, health?);
         Some(model::Partition {
             name: partition.name.value.clone(),
@@ -40,6 +44,7 @@ impl Resolver<'_> {
             devices: Vec::new(),
             device_routes: Vec::new(),
             route: model::Route::default(),
+            doorbell_limit: doorbell_limit?,
             servers: Vec::new(),
             preemptible: partition.preemptible.as_ref().is_none_or(|state| state.value),
             tasks: Vec::new(),

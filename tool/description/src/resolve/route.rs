@@ -9,6 +9,9 @@ use crate::diagnostic::Diagnostic;
 use crate::sharing::{Route, RouteRule, ScheduleKind, Task};
 use crate::source::Span;
 use crate::unit::format_duration;
+use bulkhead_abi::plan::MAX_LIMITED_INTERRUPTS;
+use bulkhead_plan::interrupts::limited_count;
+use bulkhead_plan::maps::core_use;
 use bulkhead_plan::model;
 
 /// Without a shared core there is nobody else to run.
@@ -130,6 +133,40 @@ impl Resolver<'_> {
             "for an interrupt that must not wait, give its vCPU a server with `gate = \"interrupt\"`, an important \
              priority and a budget",
         ));
+    }
+
+    /// Counts the interrupts with a limit on each shared core: its scheduler has places for so many, and those beyond
+    /// would always wait.
+    pub(super) fn limited_interrupts(&mut self, system: &model::System) {
+        let description = self.description;
+        for (written, schedule) in description.schedule.iter().zip(&system.schedules) {
+            let here = core_use(system, schedule.board_core).partitions().into_iter();
+            let counts: Vec<(usize, usize)> = here
+                .map(|partition| (partition, limited_count(system, partition)))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            let count: usize = counts.iter().map(|(_, count)| count).sum();
+            if count <= MAX_LIMITED_INTERRUPTS {
+                continue;
+            }
+            let core = schedule.board_core;
+            let message =
+                format!("core {core} has {count} interrupts with a limit and can have {MAX_LIMITED_INTERRUPTS}");
+            let mut diagnostic = Diagnostic::new(Code::TooManyLimits, message).at(written.core.span, "shared core");
+            for (partition, count) in counts {
+                let place = description.partition.get(partition).map(|partition| partition.name.span);
+                diagnostic = place
+                    .into_iter()
+                    .fold(diagnostic, |diagnostic, place| diagnostic.at(place, format!("{count} of them")));
+            }
+            self.push(
+                diagnostic
+                    .note(
+                        "each interrupt of a device, doorbell or console counts; one without a place would always wait",
+                    )
+                    .help("leave `limit` out where the device cannot storm, or give the partition another core"),
+            );
+        }
     }
 
     /// Resolves the tasks of every partition.

@@ -27,6 +27,7 @@ fn partition(partition: &Partition) -> PartitionSpans {
         trust: span(&partition.trust),
         cores: partition.cores.iter().map(|core| core.span).collect(),
         route: span(&partition.route),
+        doorbell_limit: span(&partition.doorbell_limit),
         devices: partition.devices.iter().map(device).collect(),
         servers: partition.servers.iter().map(server).collect(),
         tasks: partition

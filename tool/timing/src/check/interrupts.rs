@@ -56,9 +56,16 @@ fn limit(scope: &Scope, interrupt: &InterruptBound) -> Option<Diagnostic> {
 pub(super) fn check_doorbells(scope: &Scope, found: &mut Vec<Diagnostic>) {
     let shares = |partition: usize| scope.bounds.cores.iter().any(|core| core.core.core_use.runs(partition));
     for (number, channel) in scope.system.channels.iter().enumerate() {
+        // A limit of all senders together is one limit, whose place is the partition.
         let limit = channel.doorbell.and_then(|doorbell| doorbell.limiter);
         if let Some(limit) = limit.filter(|_| shares(channel.destination.partition)) {
             let place = scope.spans.channels.get(number).map(|spans| spans.doorbell.unwrap_or(spans.name));
+            found.extend(too_wide(scope, limit, place));
+        }
+    }
+    for (receiver, partition) in scope.system.partitions.iter().enumerate() {
+        if let Some(limit) = partition.doorbell_limit.filter(|_| shares(receiver)) {
+            let place = scope.partition_spans(receiver).map(|spans| spans.doorbell_limit.unwrap_or(spans.name));
             found.extend(too_wide(scope, limit, place));
         }
     }

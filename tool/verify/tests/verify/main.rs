@@ -1,5 +1,6 @@
 //! Tests of the verifier against images of the real writer.
 
+mod doorbells;
 mod good;
 mod mutants;
 mod random;

@@ -265,9 +265,13 @@ const ROUTE_MUTANTS: &[Mutant] = &[
     ("doorbell raises a device's interrupt", Code::DoorbellTarget, |image| image.partition(3, |plan| plan.doorbells[0].intid = 34)),
     ("limiter word inside another page", Code::DoorbellWords, |image| image.partition(3, |plan| plan.doorbells[0].words.0 += 8)),
     ("limiter that lets nothing through", Code::Limiter, |image| image.partition(3, |plan| plan.doorbells[0].events = 0)),
-    ("limiter word of another channel", Code::AreaOverlap, |image| {
+    ("limiter word of another sender, whom the core does not serve", Code::El2Missing, |image| {
         let other = image.plan_of(0).doorbells[0].words;
         image.partition(3, |plan| plan.doorbells[0].words = other);
+    }),
+    ("limiter word of another receiver's doorbell", Code::AreaOverlap, |image| {
+        let other = image.plan_of(0).doorbells[0].words;
+        image.partition(1, |plan| plan.doorbells[0].words = other);
     }),
     ("console input for a direct partition", Code::ConsoleInput, |image| image.core(0, |plan| plan.uart.0 = 0x0900_0000)),
     ("console focus that never comes back", Code::ConsoleInput, |image| image.core(2, |plan| plan.uart_next_mpidr = 2)),

@@ -143,14 +143,16 @@ fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// QV-1, QV-2, QV-7, QV-50 for systems nobody wrote by hand.
+    /// QV-1, QV-2, QV-7, QV-50, CH-36 for systems nobody wrote by hand.
     #[test]
     fn random_systems_are_accepted(
         shapes in prop::collection::vec(shape(), 1..=5),
         links in links(),
         fixed in any::<bool>(),
+        together in any::<bool>(),
     ) {
-        let system = system(&shapes, &links, fixed);
+        let mut system = system(&shapes, &links, fixed);
+        together.then(|| samples::limit_together(&mut system, 0));
         let image = assemble(&system, &samples::monitor()).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let verdict = verify_bytes(&image.bytes);
         prop_assert!(verdict.is_accepted(), "{:#?}", verdict.findings);
@@ -198,8 +200,10 @@ proptest! {
         servers in prop::collection::vec((0..60_u8, 1..1_000_u64, 1..10_u64, 0..4_u8), 3..=24),
         links in links(),
         eager in any::<bool>(),
+        together in any::<bool>(),
     ) {
-        let system = shared(&partitions, &servers, &links, eager);
+        let mut system = shared(&partitions, &servers, &links, eager);
+        together.then(|| samples::limit_together(&mut system, 0));
         let image = assemble(&system, &samples::monitor()).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let verdict = verify_bytes(&image.bytes);
         prop_assert!(verdict.is_accepted(), "{:#?}", verdict.findings);

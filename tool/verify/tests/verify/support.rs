@@ -53,7 +53,8 @@ impl Editor {
         Self::of(&samples::shared_cores())
     }
 
-    fn of(system: &System) -> Self {
+    /// Starts from the image of a system.
+    pub(crate) fn of(system: &System) -> Self {
         let image = assemble(system, &samples::monitor()).unwrap();
         let header = image.plan.header;
         let header_offset = (header.text_bytes + header.rodata_bytes) as usize;
