@@ -65,6 +65,11 @@ const SCENARIOS: &[Scenario] = &[
     ),
     scenario("sixteen servers, all dates at once", "costs-crowd", &[], Shows::Nothing),
     traced("sixteen servers, all dates at once, traced", "costs-crowd", Shows::Nothing),
+    // What comes together on the longest path depends on where the guests are: of many lengths of their handlers the worst one.
+    Scenario {
+        changes: &[TRACE, ("handler_ns=10000", "handler_ns=14000")],
+        ..traced("sixteen servers in other phases, traced", "costs-crowd", Shows::Nothing)
+    },
     scenario("attacks and restarts", "costs-attack", &[], Shows::Switches),
     traced("attacks and restarts, traced", "costs-attack", Shows::Switches),
     scenario("interrupts of guests that wait", "costs-entries", &[], Shows::Entries),

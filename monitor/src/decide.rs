@@ -78,10 +78,7 @@ impl<M: Machine> Vcpu<M> {
                     continue;
                 }
                 // Its timers stop here, so their date counts for what the EL2 timer is armed for.
-                self.step_aside();
-                if let Some(scheduler) = self.scheduler.as_deref_mut() {
-                    scheduler.deadline_ticks = next.deadline_ticks;
-                }
+                self.step_aside(next.deadline_ticks);
                 return Some(stint.vcpu());
             }
             self.arm(next.deadline_ticks);
