@@ -7,7 +7,8 @@ pub struct Notification {
     pub delivery_ticks: u64,
     /// Window of the limiter; `None` without a limiter.
     pub limiter_period_ticks: Option<u64>,
-    /// A notification that is held back is sent at the next window (the monitor does; the seed drops it).
+    /// A notification that is held back is sent at the next window (`bulkhead_sched::latch`). The monitor drops it and tells the sender, as
+    /// the seed does.
     pub latched: bool,
     /// The receiver polls with this period and this jitter.
     pub polling_ticks: Option<(u64, u64)>,

@@ -375,14 +375,12 @@ fn channels(system: &System, assumptions: &Assumptions, cores: &[CoreTiming]) ->
         let receiver = channel.destination.partition;
         let response_ns = receiver_response_ns(system, cores, receiver);
         let limit = system.limiter(channel);
-        // Where senders are limited together, others may use up the next window too, and so each one after it: what was held
-        // back has no bound then, unless the receiver looks by itself.
-        let next_is_own = system.aggregate_limiter(channel).is_none();
         let bound = response_ns.map(|response_ns| {
             Notification {
                 delivery_ticks: costs.doorbell.saturating_add(costs.passage).saturating_add(costs.entry),
                 limiter_period_ticks: limit.map(|limit| clock.ticks_up(limit.period_ns)),
-                latched: next_is_own,
+                // What is held back is dropped and the sender told so (CH-31): the receiver finds the data when it looks next.
+                latched: false,
                 polling_ticks: None,
                 receiver_response_ticks: clock.ticks_up(response_ns),
             }
