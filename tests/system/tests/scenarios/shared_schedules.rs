@@ -31,7 +31,7 @@ fn windows_stay_on_the_grid() {
     }
     let running = finish(&description.build());
     let supplies = ["one", "two", "three"].map(|partition| (partition, Supply::of(&running, partition)));
-    // The frame's start: the first window follows on a pause, so its start is that of a run of the first partition.
+    // The frame's start, as a log says it that is blurred itself.
     let second_window = supplies[1].1.runs[2].0;
     let origin = (second_window - 3 * MS) % MAJOR;
     for (partition, supply) in &supplies {
@@ -44,7 +44,7 @@ fn windows_stay_on_the_grid() {
             let place = (start + MAJOR + MAJOR / 20 - origin) % MAJOR;
             let fits = own.iter().find(|(_, offset, length)| {
                 let offset = offset * MS + MAJOR / 20;
-                place + BLUR >= offset && place + (end - start) <= offset + length * MS + EXCHANGE + BLUR
+                place + 2 * BLUR >= offset && place + (end - start) <= offset + length * MS + EXCHANGE + 2 * BLUR
             });
             let window = fits.unwrap_or_else(|| panic!("{partition} ran from {place} for {} of {MAJOR}", end - start));
             least = least.min((end - start) * 1000 / (window.2 * MS));
