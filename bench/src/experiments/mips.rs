@@ -177,6 +177,9 @@ fn round_trips_ms(served: &[Served]) -> Vec<f64> {
     served.iter().map(|one| one.answer_ms() + WIRE_MS).collect()
 }
 
+/// Two changes of guests by the general way, before and after the edge of a quantum.
+const EDGE_NS: u64 = 2 * 1_100 * TICK_NS;
+
 /// Adds the four numbers of a setting.
 fn add(
     findings: &mut Findings,
@@ -185,12 +188,13 @@ fn add(
     model: &Summary,
     ours: &Summary,
     replayed: bool,
-    length: Length,
 ) {
     // Of a row of its own, three standard errors are allowed on top, because few of its requests wait and those wait long. Of the
-    // same requests on the same grid, three that fell on the edge of a quantum, in the short form, which has few.
+    // same requests on the same grid, those that come while the monitor passes the edge of a quantum, and three: each may wait for
+    // the other turn.
     let few = if replayed {
-        length.choose(3.0 * model.maximum / ours.count as f64, 0.0)
+        let at_edges = ours.count as f64 * EDGE_NS as f64 / QUANTUM_NS as f64;
+        (at_edges + 3.0) * model.maximum / ours.count as f64
     } else {
         3.0 * model.deviation / (ours.count as f64).sqrt()
     };
@@ -244,7 +248,7 @@ pub(super) fn round_trips(lab: &Lab, length: Length) -> Result<Findings, Failure
     let native = run(lab, "experiments/wire-alone", &[("requests=10000 ", &format!("requests={requests} "))])?;
     let ours = Summary::of(&round_trips_ms(&native));
     let model = Summary { count: requests, mean: 1.073, median: 1.073, percentile_95: 1.073, ..Summary::default() };
-    add(&mut findings, "native", Some(NATIVE), &model, &ours, true, length);
+    add(&mut findings, "native", Some(NATIVE), &model, &ours, true);
     let mut means = Vec::new();
     for setting in settings(length) {
         let (served, grid) = measure(lab, &setting, requests)?;
@@ -253,7 +257,7 @@ pub(super) fn round_trips(lab: &Lab, length: Length) -> Result<Findings, Failure
         let steady = samples.get(grid.map_or(SETTLING, |_| 0)..).unwrap_or(&samples);
         let ours = Summary::of(steady);
         let label = setting.label();
-        add(&mut findings, &label, setting.published, &model, &ours, grid.is_some(), length);
+        add(&mut findings, &label, setting.published, &model, &ours, grid.is_some());
         judge_worst(&mut findings, &setting, &Summary::of(&samples));
         if setting.half.is_none() {
             means.push((setting.guests, setting.policy, ours.mean));
