@@ -19,7 +19,8 @@ pub struct BenchArguments {
     #[arg(long, conflicts_with_all = ["names", "record"])]
     list: bool,
 
-    /// Leave out what boots Linux unless it is an experiment that is named, and take fewer samples in experiments; the rest takes some minutes.
+    /// Leave out what boots Linux, unless it is an experiment that is named, and take fewer samples in experiments; the rest takes
+    /// some minutes.
     #[arg(long)]
     short: bool,
 

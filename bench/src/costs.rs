@@ -10,7 +10,7 @@ use crate::outcome::Found;
 use crate::paths::{ONE_TICK_SHIFT, SHARE_CORE, doorbell};
 use crate::rows::{Row, Unit};
 use crate::symbols;
-use bulkhead_analysis::costs::{Costs, Difference, NAMES, RECORDED, compare, render};
+use bulkhead_analysis::costs::{COUNT, Costs, Difference, NAMES, RECORDED, compare, render};
 use bulkhead_run::{CountingOptions, Passages, qemu};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ const SCENARIOS: &[Scenario] = &[
     ),
     scenario("sixteen servers, all dates at once", "costs-crowd", &[], Shows::Nothing),
     traced("sixteen servers, all dates at once, traced", "costs-crowd", Shows::Nothing),
-    // What comes together on the longest path depends on where the guests are: of many lengths of their handlers the worst one.
+    // What comes together on the longest path depends on where the guests are, so it is provoked in two phases.
     Scenario {
         changes: &[TRACE, ("handler_ns=10000", "handler_ns=14000")],
         ..traced("sixteen servers in other phases, traced", "costs-crowd", Shows::Nothing)
@@ -307,8 +307,8 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Measures all costs; with each where it was found.
-fn measured(lab: &Lab) -> Result<(Costs, [String; 9]), Failure> {
-    let mut values = [0; 9];
+fn measured(lab: &Lab) -> Result<(Costs, [String; COUNT]), Failure> {
+    let mut values = [0; COUNT];
     let mut found = NAMES.map(str::to_owned);
     for ((row, value), text) in ROWS.iter().zip(&mut values).zip(&mut found) {
         let measured = (row.measure)(lab)?;

@@ -101,8 +101,8 @@ impl<M: Machine> Vcpu<M> {
         if running && self.own_slot().is_some_and(quiet) { self.report_instant() } else { self.report_own_change() }
     }
 
-    /// What woke somebody or put its guest to sleep a moment ago is reported and decided at one instant, beyond which nothing may be
-    /// charged to it.
+    /// What woke somebody or put its guest to sleep a moment ago is reported and decided at one instant, beyond which nothing may
+    /// be charged to it.
     #[inline(always)]
     fn report_instant(&mut self) -> u64 {
         let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));

@@ -177,7 +177,7 @@ fn round_trips_ms(served: &[Served]) -> Vec<f64> {
     served.iter().map(|one| one.answer_ms() + WIRE_MS).collect()
 }
 
-/// Two changes of guests by the general way, before and after the edge of a quantum.
+/// Two changes of guests by the general way, which turns always take: before and after the edge of a quantum.
 const EDGE_NS: u64 = 2 * 1_100 * TICK_NS;
 
 /// Adds the four numbers of a setting.
@@ -315,7 +315,7 @@ fn judge_order(findings: &mut Findings, means: &[(usize, Policy, f64)]) {
     }
 }
 
-/// What a switch may take in the mean of the short way to a handler (350 instructions) and of the way back from it (900).
+/// What a change of guests may cost the peers in the mean, besides what the owner's budget pays for it.
 const SWITCH_NS: u64 = 625 * TICK_NS;
 /// Share of the core, in percent, below which somebody whose share is a third is starved.
 const STARVED: f64 = 10.0 / 3.0;
@@ -432,7 +432,7 @@ fn budgeted(lab: &Lab, findings: &mut Findings) -> Result<(), Failure> {
         let ran = ring.run(&Arrivals::open(spacing_ns, 0), STORM_NS, 3).ran_ns;
         let model = [1, 2].map(|peer| 100.0 * ran[peer] as f64 / STORM_NS as f64);
         let label = format!("budgeted, every {} ms", spacing_ns as f64 / 1e6);
-        // The budget bounds what the owner gets; each switch costs the core as much as one may (`SWITCH_NS`) besides.
+        // The budget bounds what the owner gets; each switch costs as much as one may (`SWITCH_NS`) besides.
         let switching = 100.0 * (left.switches * SWITCH_NS) as f64 / STORM_NS as f64;
         let floor = (100.0 * 28.0 / 30.0 - switching) / 3.0;
         cells_of_shares(findings, &label, None, model, ours);

@@ -171,15 +171,15 @@ fn judge(findings: &mut Findings, native: &Summary, own: &Summary, switched: &[(
 /// SP-E4 with stock guests: FreeRTOS and Linux.
 pub(super) fn freertos(lab: &Lab, length: Length) -> Result<Findings, Failure> {
     // Long enough for each part of Linux's work: it computes for half a minute first.
-    let count = format!("dispatch={}", length.choose(2_000, 120_000));
+    let count = length.choose("dispatch=2000", "dispatch=120000");
     // The short form does not wait for Linux to have booted.
     let from = length.choose("from=500", "from=16000");
-    let changes = [("dispatch=20000", count.as_str()), ("from=40000", from)];
+    let changes = [("dispatch=120000", count), ("from=16000", from)];
     let mut findings = Findings::default();
     let rtos_alone = Variant {
         name: "rtos",
         changes: &[
-            ("rounds=1 every=1000", count.as_str()),
+            ("rounds=1 every=1000", count),
             ("cores = [0]", "trust = \"trusted\"\ninterrupts = \"direct\"\ncores = [0]"),
         ],
     };

@@ -11,63 +11,63 @@ use alloc::string::String;
 use alloc::vec::Vec;
 pub use recorded::RECORDED;
 
-/// Costs in instructions at EL2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
-    /// One exchange: from the decision that chooses a vCPU to its guest's first instruction, with all registers, timers and list
-    /// registers, and from a guest's last instruction to the next decision. Who pre-empts or gives the core away pays for it.
-    pub switch: u64,
-    /// An interrupt for a vCPU that does not run, which changes nobody's turn: entry, note, return.
-    pub interrupt_entry: u64,
-    /// Longest passage of the monitor that cannot be pre-empted, with trace recording or without.
-    pub longest_passage: u64,
-    /// From the moment that a budget is used up to the decision that ends its use, without `longest_passage`.
-    pub timer_latency: u64,
-    /// From the dating of a vCPU's loading, up to which somebody else pays, to its guest's first instruction.
-    pub after_loading: u64,
-    /// Writing down what the host reads of a shared core, at most once in `bulkhead_abi::schedule::PUBLICATION_TICKS` while it is busy.
-    pub publication: u64,
-    /// From a doorbell call on one core to the interrupt at the receiver's core.
-    pub doorbell: u64,
-    /// What trace recording adds to a switch and to an interrupt.
-    pub trace: u64,
-    /// The least that a vCPU is charged each time that it runs: a budget cannot be used more often than it holds this.
-    pub least_stint: u64,
+/// One list of the costs: the fields, their names and their order are the same everywhere.
+macro_rules! costs {
+    ($($(#[$documentation:meta])* $name:ident,)+) => {
+        /// Costs in instructions at EL2.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Costs {
+            $($(#[$documentation])* pub $name: u64,)+
+        }
+
+        /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
+        pub const NAMES: [&str; COUNT] = [$(stringify!($name)),+];
+
+        /// How many they are.
+        pub const COUNT: usize = [$(stringify!($name)),+].len();
+
+        impl Costs {
+            /// The numbers in the order of [`NAMES`].
+            #[must_use]
+            pub const fn values(&self) -> [u64; COUNT] {
+                [$(self.$name),+]
+            }
+
+            /// Costs from numbers in the order of [`NAMES`].
+            #[must_use]
+            pub const fn from_values([$($name),+]: [u64; COUNT]) -> Self {
+                Self { $($name),+ }
+            }
+        }
+    };
 }
 
-/// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
-pub const NAMES: [&str; 9] = [
-    "switch",
-    "interrupt_entry",
-    "longest_passage",
-    "timer_latency",
-    "after_loading",
-    "publication",
-    "doorbell",
-    "trace",
-    "least_stint",
-];
+costs! {
+    /// One exchange: from the decision that chooses a vCPU to its guest's first instruction, with all registers, timers and list
+    /// registers, and from a guest's last instruction to the next decision. Who pre-empts or gives the core away pays for it.
+    switch,
+    /// An interrupt for a vCPU that does not run, which changes nobody's turn: entry, note, return.
+    interrupt_entry,
+    /// Longest passage of the monitor that cannot be pre-empted, with trace recording or without.
+    longest_passage,
+    /// From the moment that a budget is used up to the decision that ends its use, without `longest_passage`.
+    timer_latency,
+    /// From the dating of a vCPU's loading, up to which somebody else pays, to its guest's first instruction.
+    after_loading,
+    /// Writing down what the host reads of a shared core, at most once in `bulkhead_abi::schedule::PUBLICATION_TICKS` while it is busy.
+    publication,
+    /// From a doorbell call on one core to the interrupt at the receiver's core.
+    doorbell,
+    /// What trace recording adds to a switch and to an interrupt.
+    trace,
+    /// The least that a vCPU is charged each time that it runs: a budget cannot be used more often than it holds this.
+    least_stint,
+}
 
 /// Where [`RECORDED`] comes from. The check prints it.
 pub const PROVENANCE: &str = "measured by `bulkhead bench costs`";
 
 impl Costs {
-    /// The numbers in the order of [`NAMES`].
-    #[must_use]
-    pub const fn values(&self) -> [u64; 9] {
-        [
-            self.switch,
-            self.interrupt_entry,
-            self.longest_passage,
-            self.timer_latency,
-            self.after_loading,
-            self.publication,
-            self.doorbell,
-            self.trace,
-            self.least_stint,
-        ]
-    }
-
     /// The costs with trace recording.
     #[must_use]
     pub const fn traced(&self) -> Self {
@@ -77,33 +77,6 @@ impl Costs {
             // An interrupt is recorded before the clock is read for the decision.
             timer_latency: self.timer_latency.saturating_add(self.trace),
             ..*self
-        }
-    }
-
-    /// Costs from numbers in the order of [`NAMES`].
-    #[must_use]
-    pub const fn from_values(values: [u64; 9]) -> Self {
-        let [
-            switch,
-            interrupt_entry,
-            longest_passage,
-            timer_latency,
-            after_loading,
-            publication,
-            doorbell,
-            trace,
-            least_stint,
-        ] = values;
-        Self {
-            switch,
-            interrupt_entry,
-            longest_passage,
-            timer_latency,
-            after_loading,
-            publication,
-            doorbell,
-            trace,
-            least_stint,
         }
     }
 
@@ -132,7 +105,7 @@ pub fn is_least(name: &str) -> bool {
 
 /// The file that holds a record: for each number where it was found, in the order of [`NAMES`].
 #[must_use]
-pub fn render(costs: &Costs, found: &[String; 9], emulator: &str) -> String {
+pub fn render(costs: &Costs, found: &[String; COUNT], emulator: &str) -> String {
     let mut text = format!(
         "//! Written by `bulkhead bench --record-costs` with {emulator}; do not edit.\n\nuse super::Costs;\n\n\
          /// The costs that the analysis uses, in instructions.\npub const RECORDED: Costs = Costs {{\n"

@@ -24,8 +24,6 @@ mod setup;
 pub const NEVER: u64 = u64::MAX;
 /// INTIDs that can be a guest's.
 const INTIDS: usize = MAX_INTID as usize;
-/// Interrupts of one core that can have a rate limit.
-pub const LIMITED_INTERRUPTS: usize = MAX_LIMITED_INTERRUPTS;
 
 /// Flag of an entry of [`Scheduler::routes`]: the interrupt has a rate limit.
 const LIMITED: u32 = 0x80;
@@ -226,7 +224,7 @@ pub struct Scheduler<Registers> {
     /// When the usage page was written last.
     pub published_ticks: u64,
     /// Rate limits.
-    pub limits: [InterruptLimit; LIMITED_INTERRUPTS],
+    pub limits: [InterruptLimit; MAX_LIMITED_INTERRUPTS],
     /// INTID of the console's input; 0 = none comes to this core.
     pub console_intid: u32,
     /// Slot that receives it.
