@@ -62,6 +62,7 @@ impl<M: Machine> Vcpu<M> {
                 // The budget behind an interrupt gate ran out; whether the gate closes now, the guest's list registers say.
                 continue;
             }
+            scheduler.deadline_ticks = next.deadline_ticks;
             let stint = next.stint;
             let same = stint == scheduler.stint;
             let own = scheduler.loaded;
@@ -71,17 +72,17 @@ impl<M: Machine> Vcpu<M> {
                 self.publish_usage(now);
             }
             if self.trace_enabled {
-                self.trace_decision(same, next.deadline_ticks);
+                self.trace_decision(same);
             }
             if stint != Stint::IDLE && stint.vcpu() != own {
                 if self.leaves_with_interrupt(now) && !core::mem::replace(&mut examined, true) {
                     continue;
                 }
                 // Its timers stop here, so their date counts for what the EL2 timer is armed for.
-                self.step_aside(next.deadline_ticks);
+                self.step_aside();
                 return Some(stint.vcpu());
             }
-            self.arm(next.deadline_ticks);
+            self.arm_earliest();
             match self.run {
                 _ if stint == Stint::IDLE => self.wait_idle(now),
                 RunState::Running => return None,
@@ -226,13 +227,6 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Arms the EL2 timer for the policy's deadline or the earliest date that the policy does not know of.
-    #[inline(always)]
-    fn arm(&mut self, deadline_ticks: u64) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.deadline_ticks = deadline_ticks;
-        self.arm_earliest();
-    }
-
     #[inline(always)]
     pub(crate) fn arm_earliest(&mut self) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };

@@ -41,13 +41,12 @@ impl<M: Machine> Vcpu<M> {
         Some(slot)
     }
 
-    /// [`Self::unload`], whether it sleeps or not. The policy wants to be asked again at `deadline_ticks`.
-    pub(crate) fn step_aside(&mut self, deadline_ticks: u64) {
+    /// [`Self::unload`], whether it sleeps or not.
+    pub(crate) fn step_aside(&mut self) {
         let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
         self.unload(asleep);
         if let Some(scheduler) = self.scheduler.as_deref_mut() {
             scheduler.switches = scheduler.switches.wrapping_add(1);
-            scheduler.deadline_ticks = deadline_ticks;
         }
     }
 

@@ -73,7 +73,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Records a decision of a shared core: who woke and by which interrupt, whose budget ran out or came back, and who runs.
     #[cold]
-    pub(crate) fn trace_decision(&mut self, same: bool, deadline_ticks: u64) {
+    pub(crate) fn trace_decision(&mut self, same: bool) {
         let now = self.machine.counter_ticks();
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         let plan = scheduler.plan;
@@ -81,7 +81,7 @@ impl<M: Machine> Vcpu<M> {
         let woken = core::mem::take(&mut scheduler.woken);
         let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
         let (exhausted, returned) = scheduler.take_budget_changes(now);
-        let (stint, asked_again) = (scheduler.stint, deadline_ticks.min(scheduler.next_date_ticks));
+        let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
         for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
             let intid = intids.get(slot).copied().unwrap_or(0);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);

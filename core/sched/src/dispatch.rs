@@ -215,7 +215,6 @@ pub struct Core<const SERVERS: usize, const VCPUS: usize> {
     /// Priorities with a quantum.
     quanta: u64,
     idle_ticks: u64,
-    overruns: u64,
     exhausted: u64,
     window: Slot,
     ready: ReadySet<SERVERS>,
@@ -289,11 +288,6 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[must_use]
     pub const fn idle_ticks(&self) -> u64 {
         self.idle_ticks
-    }
-
-    /// The servers with [`crate::server::OnEmpty::Notify`] that used their budget up since the last call, as a bit set.
-    pub fn take_overruns(&mut self) -> u64 {
-        core::mem::take(&mut self.overruns)
     }
 
     /// The servers whose budget ran out while they ran, since the last call, as a bit set. Which budget that was does not

@@ -45,7 +45,7 @@ pub enum OnEmpty {
     Stop,
     /// It goes on at this less important priority and pays nothing, until the replenishment is due.
     Background(u8),
-    /// As `Stop`, and the event is reported once ([`crate::dispatch::Core::take_overruns`]): SG-43's overrun handler.
+    /// As `Stop`; [`crate::dispatch::Core::take_exhausted`] names it, for who has a handler of overruns (SG-43).
     Notify,
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Core, Members, Stint, bit};
 use crate::budget::{Budget, BudgetRule};
-use crate::server::OnEmpty;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Time has passed until `now`: charges whoever ran, opens and closes windows, brings back what is due.
@@ -151,9 +150,6 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             self.exhausted |= bit(slot);
             if let Some(entry) = self.entry_mut(slot) {
                 entry.usage.longest_overrun_ticks = entry.usage.longest_overrun_ticks.max(overrun_ticks);
-            }
-            if self.entry(slot).is_some_and(|entry| entry.server.on_empty == OnEmpty::Notify) {
-                self.overruns |= bit(slot);
             }
         }
         if self.entry(slot).is_some_and(|entry| entry.shares) {

@@ -71,7 +71,6 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             window_gated: 0,
             quanta: 0,
             idle_ticks: 0,
-            overruns: 0,
             exhausted: 0,
             window: NO_WINDOW,
             ready: ReadySet::new(),
