@@ -135,6 +135,8 @@ impl<M: Machine> Vcpu<M> {
         } else {
             self.run = RunState::Off;
             self.set_phase(3);
+            // It may have been told to start already: only now an interrupt reaches it.
+            self.send_sgi_to_vcpu(0, MONITOR_SGI);
         }
     }
 }

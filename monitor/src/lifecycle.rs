@@ -119,6 +119,10 @@ impl<M: Machine> Vcpu<M> {
 
     fn serve_reports(&mut self) {
         for (vcpu, words) in self.siblings() {
+            // Its core was not set up yet when it was told to start, and lost the interrupt.
+            if words.state.load(Acquire) == vcpu_state::ON_PENDING {
+                self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
+            }
             let reported = words.report.swap(report::NONE, Acquire);
             if reported != report::NONE {
                 self.serve_report(vcpu, reported);
@@ -200,17 +204,16 @@ impl<M: Machine> Vcpu<M> {
         let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
         for (vcpu, words) in self.siblings() {
             // A start that is under way ends first: what it sets up is what a resume goes on with.
-            let starting = |words: &VcpuShared| words.state.load(Acquire) == vcpu_state::ON_PENDING;
-            if !self.wait_while(limit, || starting(words)) {
+            if !self.wait_while(limit, || words.state.load(Acquire) == vcpu_state::ON_PENDING) {
                 return false;
             }
-            if words.state.load(Acquire) == vcpu_state::OFF {
+            let stands = || matches!(words.state.load(Acquire), vcpu_state::PARKED | vcpu_state::OFF);
+            if stands() {
                 continue;
             }
             words.command.store(command::PARK, Release);
             self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
-            let stands = |state| matches!(state, vcpu_state::PARKED | vcpu_state::OFF);
-            if !self.wait_while(limit, || !stands(words.state.load(Acquire))) {
+            if !self.wait_while(limit, || !stands()) {
                 return false;
             }
         }

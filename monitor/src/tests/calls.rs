@@ -72,6 +72,24 @@ fn cpu_on_starts_own_vcpus_once() {
     assert_eq!(call(&mut both[0], 0xc400_0004, [1, 0, 0]), 0, "AFFINITY_INFO: on");
 }
 
+/// PSCI: a vCPU whose core was not set up yet when it was told to start lost the interrupt, and starts when its core is.
+#[test]
+fn cpu_on_reaches_a_core_that_comes_later() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    assert_eq!(call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]), SUCCESS);
+    both[0].machine.take_events();
+    both[1].begin_partition();
+    assert!(both[1].machine.take_events().contains(&Event::SendSgi(15 << 24 | 1 << 2)), "it is here");
+    both[0].interrupt(15);
+    assert!(both[0].machine.take_events().contains(&Event::SendSgi(15 << 24 | 1 << 3)), "so it is told again");
+    both[1].interrupt(15);
+    assert_eq!(both[1].run, RunState::Running);
+    both[0].interrupt(15);
+    let again = both[0].machine.take_events();
+    assert!(!again.iter().any(|event| matches!(event, Event::SendSgi(_))), "and not when it runs");
+}
+
 /// CH-30, CH-31, CH-33 (record 0021): the monitor decides, by the index of the doorbell alone.
 #[test]
 fn a_doorbell_passes_its_limit_per_window_and_then_says_limited() {
