@@ -15,6 +15,9 @@ const EOI_MODE_SPLIT: u64 = 1 << 1;
 const ICH_ENABLE: u64 = 1;
 /// ICH_HCR_EL2.UIE.
 const ICH_UNDERFLOW: u64 = 1 << 1;
+/// ICH_HCR_EL2.TALL0: group 0 of the CPU interface traps. Guests have no interrupts of group 0, but with ICC_AP0R0_EL1, which
+/// no exchange would save, one of them could stop the interrupts of every other vCPU of its core. In every value written here.
+const ICH_NO_GROUP_0: u64 = 1 << 11;
 /// CPTR_EL2.TFP: the guest's use of floating point traps, and so does EL2's own.
 const CPTR_TFP: u64 = 1 << 10;
 /// PSCI CPU_ON, 64-bit.
@@ -118,7 +121,8 @@ impl Machine for Hardware {
     }
 
     fn start_interrupts(&self, mapped: bool) {
-        write_register!("S3_4_C12_C9_5", 0xf); // ICC_SRE_EL2
+        // ICC_SRE_EL2. Without Enable (bit 3) a guest cannot switch the system registers off for the next guest of the core.
+        write_register!("S3_4_C12_C9_5", if mapped { 7 } else { 0xf });
         isb();
         write_register!("S3_0_C12_C12_5", 7); // ICC_SRE_EL1
         isb();
@@ -178,11 +182,12 @@ impl Machine for Hardware {
     }
 
     fn set_underflow_interrupt(&self, on: bool) {
-        write_register!("S3_4_C12_C11_0", ICH_ENABLE | if on { ICH_UNDERFLOW } else { 0 }); // ICH_HCR_EL2
+        let underflow = if on { ICH_UNDERFLOW } else { 0 };
+        write_register!("S3_4_C12_C11_0", ICH_NO_GROUP_0 | ICH_ENABLE | underflow); // ICH_HCR_EL2
     }
 
     fn enable_virtual_interface(&self, on: bool) {
-        write_register!("S3_4_C12_C11_0", u64::from(on)); // ICH_HCR_EL2
+        write_register!("S3_4_C12_C11_0", ICH_NO_GROUP_0 | u64::from(on)); // ICH_HCR_EL2
         isb();
     }
 
@@ -193,7 +198,7 @@ impl Machine for Hardware {
         write_register!("S3_4_C12_C9_0", 0); // ICH_AP1R0_EL2
         write_register!("S3_4_C12_C8_0", 0); // ICH_AP0R0_EL2
         write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
-        write_register!("S3_4_C12_C11_0", u64::from(mapped)); // ICH_HCR_EL2
+        write_register!("S3_4_C12_C11_0", if mapped { ICH_NO_GROUP_0 | ICH_ENABLE } else { 0 }); // ICH_HCR_EL2
         write_register!("S3_0_C12_C9_0", 0); // ICC_AP1R0_EL1
         if !mapped {
             write_register!("S3_0_C12_C12_7", 0); // ICC_IGRPEN1_EL1

@@ -90,11 +90,35 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     ),
     switched("CSSELR_EL1", "Selects a cache description."),
     switched(
-        "ICC_PMR_EL1, ICC_BPR0/1_EL1, ICC_CTLR_EL1, ICC_IGRPEN0/1_EL1, ICC_AP0R0/AP1R0_EL1, ICC_IAR/EOIR/HPPIR/DIR/RPR (mapped)",
-        "With HCR_EL2.IMO and FMO these are the virtual interface: attacks A8, A9 and A12 touch list registers only. ICH_VMCR_EL2, ICH_AP0R0/AP1R0_EL2 and the list registers are reset.",
+        "ICC_PMR_EL1, ICC_BPR1_EL1, ICC_CTLR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1, ICC_IAR1/EOIR1/HPPIR1/DIR/RPR (mapped)",
+        "With HCR_EL2.IMO and FMO these are the virtual interface: attacks A8, A9 and A12 touch list registers only. ICH_VMCR_EL2, ICH_AP1R0_EL2 and the list registers are switched and reset.",
+    ),
+    trapped(
+        "ICC_IAR0_EL1, ICC_HPPIR0_EL1",
+        "ICH_HCR_EL2.TALL0 (mapped)",
+        Read(1023),
+        IgnoreWrite,
+        "No Group 0 for guests: there is never an interrupt of it.",
+        &[encoding(3, 0, 12, 8, 0), encoding(3, 0, 12, 8, 2)],
+    ),
+    trapped(
+        "ICC_AP0R0_EL1, ICC_BPR0_EL1, ICC_EOIR0_EL1, ICC_IGRPEN0_EL1",
+        "ICH_HCR_EL2.TALL0 (mapped)",
+        Read(0),
+        IgnoreWrite,
+        "No Group 0 for guests. An active priority of it would stop every virtual interrupt of the core, and no exchange saves it.",
+        &[encoding(3, 0, 12, 8, 4), encoding(3, 0, 12, 8, 3), encoding(3, 0, 12, 8, 1), encoding(3, 0, 12, 12, 6)],
+    ),
+    trapped(
+        "ICC_SRE_EL1",
+        "ICC_SRE_EL2.Enable = 0 (mapped), where the core's interface can be switched off at all; elsewhere it reads 7",
+        Read(7),
+        IgnoreWrite,
+        "Without system registers the next guest of the core would find all of its ICC_* UNDEFINED.",
+        &[encoding(3, 0, 12, 12, 5)],
     ),
     switched(
-        "the same registers (direct)",
+        "all of these ICC_* registers (direct)",
         "The guest owns the core's physical interface; the monitor has no interrupt there. Hazard: A12 can deactivate a foreign SPI, hence trusted partitions only.",
     ),
     trapped(

@@ -31,6 +31,13 @@ const ICC_SGI1R: u32 = encoding(3, 0, 12, 11, 5);
 const ICC_ASGI1R: u32 = encoding(3, 0, 12, 11, 6);
 /// ICC_SGI0R_EL1.
 const ICC_SGI0R: u32 = encoding(3, 0, 12, 11, 7);
+/// ICC_SRE_EL1.
+const ICC_SRE: u32 = encoding(3, 0, 12, 12, 5);
+/// ICC_IGRPEN0_EL1.
+const ICC_IGRPEN0: u32 = encoding(3, 0, 12, 12, 6);
+/// ICC_IAR0_EL1 and ICC_HPPIR0_EL1.
+const ICC_IAR0: u32 = encoding(3, 0, 12, 8, 0);
+const ICC_HPPIR0: u32 = encoding(3, 0, 12, 8, 2);
 /// ACTLR_EL1.
 const ACTLR: u32 = encoding(3, 0, 1, 0, 1);
 /// OSLSR_EL1.
@@ -42,6 +49,10 @@ const DC_CSW: u32 = encoding(1, 0, 7, 10, 2);
 /// DC CISW.
 const DC_CISW: u32 = encoding(1, 0, 7, 14, 2);
 
+/// INTID that says that there is no interrupt.
+const NO_INTERRUPT: u64 = 1023;
+/// ICC_SRE_EL1: system registers on (SRE), no bypass of the interrupt controller (DFB, DIB).
+const SYSTEM_REGISTERS_ON: u64 = 7;
 /// OSLSR_EL1: OS lock implemented (OSLM = 0b10), not locked.
 const OS_LOCK_OPEN: u64 = 0x8;
 
@@ -55,21 +66,25 @@ pub fn classify(access: SystemAccess) -> SystemAction {
         (ICC_SGI0R | ICC_ASGI1R, false) => SystemAction::IgnoreWrite,
         (DC_ISW | DC_CSW | DC_CISW, false) => SystemAction::SetWay,
         (OSLSR, true) => SystemAction::Read(OS_LOCK_OPEN),
+        (ICC_IAR0 | ICC_HPPIR0, true) => SystemAction::Read(NO_INTERRUPT),
+        (ICC_SRE, true) => SystemAction::Read(SYSTEM_REGISTERS_ON),
         (encoding, true) if reads_as_zero(encoding) => SystemAction::Read(0),
         (encoding, false) if reads_as_zero(encoding) => SystemAction::IgnoreWrite,
         _ => SystemAction::Undefined,
     }
 }
 
-/// Registers that read as zero and ignore writes: ACTLR_EL1, debug and performance monitors by op0, op1, CRn and CRm.
+/// Registers that read as zero and ignore writes: ACTLR_EL1, group 0 of the interrupt controller's CPU interface (S3_0_C12_C8
+/// and ICC_IGRPEN0_EL1), debug and performance monitors by op0, op1, CRn and CRm. ICC_SRE_EL1 ignores writes only.
 ///
 /// Debug: op0 = 2 with op1 = 0 (EL1) or 3 (debug communication channel at EL0). op1 = 1 is trace (Arm ARM D17.1.2, table of
 /// debug registers), which is not announced to the guest. Performance monitors (Arm ARM D17.5): PMINTEN*, PMMIR at
 /// S3_0_C9_C14, the EL0 registers at S3_3_C9_C12..14, the event counters, types and the cycle filter at S3_3_C14_C8..15.
 const fn reads_as_zero(encoding: u32) -> bool {
     let group = (encoding >> 20 & 3, encoding >> 14 & 7, encoding >> 10 & 15, encoding >> 1 & 15);
-    let is_listed = matches!(group, (2, 0 | 3, _, _) | (3, 0, 9, 14) | (3, 3, 9, 12..=14) | (3, 3, 14, 8..=15));
-    encoding == ACTLR || is_listed
+    let is_listed =
+        matches!(group, (2, 0 | 3, _, _) | (3, 0, 9, 14) | (3, 0, 12, 8) | (3, 3, 9, 12..=14) | (3, 3, 14, 8..=15));
+    matches!(encoding, ACTLR | ICC_IGRPEN0 | ICC_SRE) || is_listed
 }
 
 /// The SGI that belongs to the monitor (design record 0002).
@@ -126,6 +141,7 @@ mod tests {
             ((2, 0, 0, 3, 7), "DBGWCR3_EL1"),
             ((3, 3, 9, 14, 0), "PMUSERENR_EL0"),
             ((3, 3, 9, 12, 0), "PMCR_EL0"),
+            ((3, 0, 12, 8, 4), "ICC_AP0R0_EL1"),
         ];
         for ((op0, op1, crn, crm, op2), name) in touched {
             assert_eq!(classify(access(op0, op1, crn, crm, op2, false)), SystemAction::IgnoreWrite, "{name}");
@@ -143,6 +159,8 @@ mod tests {
         assert_eq!(classify(access(1, 0, 7, 10, 2, false)), SystemAction::SetWay);
         assert_eq!(classify(access(1, 0, 7, 14, 2, false)), SystemAction::SetWay);
         assert_eq!(classify(access(2, 0, 1, 1, 4, true)), SystemAction::Read(8));
+        assert_eq!(classify(access(3, 0, 12, 8, 0, true)), SystemAction::Read(1023)); // ICC_IAR0_EL1
+        assert_eq!(classify(access(3, 0, 12, 12, 5, true)), SystemAction::Read(7)); // ICC_SRE_EL1
         assert_eq!(classify(access(3, 1, 15, 2, 0, true)), SystemAction::Undefined); // CPUACTLR_EL1
         assert_eq!(classify(access(2, 1, 0, 0, 2, true)), SystemAction::Undefined); // trace
     }

@@ -22,6 +22,7 @@ mod shared_instants;
 mod shared_lifecycle;
 mod shared_nested;
 mod shared_payers;
+mod shared_private;
 mod shared_registers;
 mod shared_rings;
 mod shared_schedules;

@@ -19,7 +19,7 @@ const SETS: [(&str, u64); 6] = [
 const PRIORITIES: u64 = 0x400;
 const CONFIGURATION: u64 = 0xc04;
 /// What a victim with nobody but the attacker beside it may be late by: see `shared_wakeups`.
-const EXCHANGE: u64 = 2500;
+pub(crate) const EXCHANGE: u64 = 2500;
 /// Longest time in which the monitor works for one partition without looking at interrupts: a slice of a restart.
 const SLICE: u64 = 5000;
 const COUNT: u64 = 1000;
@@ -39,7 +39,7 @@ fn writing(registers: &[u64], value: u64) -> Program {
 }
 
 /// A victim that waits for interrupts in every way, above an attacker; returns what it printed at its end.
-fn victim_beside(attacker: &Program, schedule: &str, rest: [&str; 2]) -> String {
+pub(crate) fn victim_beside(attacker: &Program, schedule: &str, rest: [&str; 2]) -> String {
     let description = Description::new("shared-hostile").schedule(0, schedule);
     let argument = format!("role=own count={COUNT} start_us=20000");
     let description = description.guest("victim", 0, "wakeups", &argument, rest[0]);
@@ -53,7 +53,7 @@ fn victim_beside(attacker: &Program, schedule: &str, rest: [&str; 2]) -> String 
     done
 }
 
-fn assert_unharmed(what: &str, done: &str, most_late: u64) {
+pub(crate) fn assert_unharmed(what: &str, done: &str, most_late: u64) {
     println!("{what}: {done}");
     // More than were sent would be interrupts that the attacker made.
     let counts = (field(done, "sent"), field(done, "received"), field(done, "lost"));
