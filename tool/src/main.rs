@@ -68,19 +68,19 @@ enum Command {
 
 fn main() -> ExitCode {
     // Whatever reads a description refuses one whose time does not suffice.
-    bulkhead_description::install_checks(vec![timing::check]);
+    let check = timing::Assumptions::default();
     // clap ends the program itself for `--help` (0) and for wrong usage (2).
     match Arguments::parse().command {
         Command::Check(arguments) => timing::command::check(&arguments),
-        Command::Build(arguments) => image::build(&arguments),
-        Command::Inspect(arguments) => image::inspect(&arguments),
+        Command::Build(arguments) => image::build(&arguments, &check),
+        Command::Inspect(arguments) => image::inspect(&arguments, &check),
         Command::Verify(arguments) => verify::verify(&arguments),
-        Command::Simulate(arguments) => simulate::simulate(&arguments),
-        Command::Run(arguments) => machine::run(&arguments),
+        Command::Simulate(arguments) => simulate::simulate(&arguments, &check),
+        Command::Run(arguments) => machine::run(&arguments, &check),
         Command::Attach(arguments) => machine::attach(&arguments),
         Command::Stats(arguments) => machine::stats(&arguments),
         Command::Trace(arguments) => machine::trace(&arguments),
-        Command::Report(arguments) => report::report(&arguments),
+        Command::Report(arguments) => report::report(&arguments, &check),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),

@@ -6,6 +6,7 @@ use crate::Failure;
 use bulkhead_analysis::costs::RECORDED;
 use bulkhead_plan::model::System;
 use bulkhead_run::Machine;
+use bulkhead_timing::Assumptions;
 
 const MS: f64 = 1e6;
 
@@ -75,7 +76,7 @@ impl Findings {
 
 /// For every server of a system: its owner's longest wait, where it has a bound, and what it used of what it may.
 pub(super) fn servers(findings: &mut Findings, label: &str, machine: &Machine, system: &System) -> Result<(), Failure> {
-    let bounds = bulkhead_timing::bounds(system);
+    let bounds = bulkhead_timing::bounds(system, &Assumptions::default());
     let usage = machine.observer().and_then(|observer| observer.usage(0));
     let usage = usage.ok_or_else(|| Failure::wrong("core 0 has no page of usage".to_owned()))?;
     let elapsed_ns = usage.time_ticks * TICK_NS;

@@ -7,6 +7,7 @@ use crate::lab::{Lab, Variant};
 use crate::model::quest::{FIGURE_4, Runner, intervals, schedule};
 use crate::paths::ONE_TICK_SHIFT;
 use bulkhead_run::Machine;
+use bulkhead_timing::Assumptions;
 
 const MS: f64 = 1e6;
 
@@ -158,7 +159,7 @@ pub(super) fn isolation(lab: &Lab, length: Length) -> Result<Findings, Failure> 
         let changes = [("end_us=5000000", end.as_str()), ("role=hog log=0", role)];
         let variant = Variant { name: "experiments/isolation-of-time", changes: &changes };
         let system = lab.system(variant)?;
-        let bounds = bulkhead_timing::bounds(&system);
+        let bounds = bulkhead_timing::bounds(&system, &Assumptions::default());
         let number = system.partitions.iter().position(|partition| partition.name == "victim").unwrap_or(0);
         let bound = bounds.cores.iter().flat_map(|core| &core.vcpus).find(|vcpu| vcpu.vcpu.partition == number);
         let bound = bound.ok_or_else(|| Failure::wrong("the analysis knows no victim".to_owned()))?;

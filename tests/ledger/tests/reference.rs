@@ -2,7 +2,9 @@
 
 mod pages;
 
+use bulkhead_description::Options;
 use bulkhead_ledger::page;
+use bulkhead_timing::Assumptions;
 
 /// Folder of the reference chapters.
 const FOLDER: &str = "docs/book/src/reference";
@@ -80,7 +82,7 @@ fn descriptions_in_the_guide_are_accepted() {
         let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
         for block in blocks.filter(|block| block.starts_with("version = 1") && block.contains("[[partition]]")) {
             let file = std::path::Path::new(&path);
-            let outcome = bulkhead_description::load_text(file, block, &bulkhead_description::Options::default());
+            let outcome = bulkhead_description::load_text(file, block, &Options::default(), &Assumptions::default());
             let report = outcome.map_or_else(|report| report, |loaded| loaded.warnings);
             // Whether guests were built is not the book's affair.
             let of_the_book = |diagnostic: &&bulkhead_description::Diagnostic| {

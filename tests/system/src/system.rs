@@ -6,9 +6,10 @@ use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
-use bulkhead_description::{Options, load_text};
+use bulkhead_description::{Loaded, Options, Report, load_text, load_text_unchecked};
 use bulkhead_plan::{Area, AreaKind, model};
 use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
+use bulkhead_timing::Assumptions;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
@@ -69,12 +70,19 @@ impl System {
     /// When a file cannot be written, or the description is refused.
     #[must_use]
     pub fn from_text_with_programs(name: &str, text: &str, programs: &[(&str, &Program)]) -> Self {
-        let directory = Scratch::create();
-        for (file, program) in programs {
-            let path = directory.0.join(format!("{file}.bin"));
-            std::fs::write(&path, program.bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        }
+        let directory = Scratch::with(programs);
         Self::build(&directory.0.join(format!("{name}.toml")), text)
+    }
+
+    /// As [`Self::from_text_with_programs`], for a test of what happens where nobody can promise anything about time.
+    ///
+    /// # Panics
+    /// When a file cannot be written, or the description is refused for another reason.
+    #[must_use]
+    pub fn unjudged(name: &str, text: &str, programs: &[(&str, &Program)]) -> Self {
+        let directory = Scratch::with(programs);
+        let path = directory.0.join(format!("{name}.toml"));
+        Self::of_loaded(&path, load_text_unchecked(&path, text, &Options::from_environment(None)))
     }
 
     /// Builds the system of a description that a test wrote itself.
@@ -87,9 +95,16 @@ impl System {
     }
 
     fn build(path: &Path, text: &str) -> Self {
+        Self::of_loaded(path, load_text(path, text, &Options::from_environment(None), &Assumptions::default()))
+    }
+
+    fn of_loaded(path: &Path, loaded: Result<Loaded, Report>) -> Self {
         let monitor = monitor();
-        let loaded = load_text(path, text, &Options::from_environment(None))
-            .unwrap_or_else(|report| panic!("{}\nIf a guest is missing, run `./x build`.", report.to_text(false)));
+        let loaded = loaded.unwrap_or_else(|report| {
+            let advice =
+                "If a guest is missing, run `./x build`. If the test is about time that nobody promises: `unjudged`.";
+            panic!("{}\n{advice}", report.to_text(false))
+        });
         let image = bulkhead_image::build_image(&loaded.system, &monitor)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let areas = image.plan.areas();
@@ -345,6 +360,15 @@ fn replaced(text: &str, replacements: &[(&str, &str)]) -> String {
 struct Scratch(PathBuf);
 
 impl Scratch {
+    fn with(programs: &[(&str, &Program)]) -> Self {
+        let directory = Self::create();
+        for (file, program) in programs {
+            let path = directory.0.join(format!("{file}.bin"));
+            std::fs::write(&path, program.bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        directory
+    }
+
     fn create() -> Self {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -359,5 +383,19 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What stays is a directory of a few bytes among the temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SP-19, QV-38: a system of a test is judged as a user's is; its budgets have to fit.
+    #[test]
+    #[should_panic(expected = "BH0801")]
+    fn a_system_whose_time_does_not_suffice_is_refused() {
+        let text = read(&systems().join("../../../tool/timing/tests/bad/late-server.toml"));
+        let text = text.replace("guest:tiny.bin", "late.bin");
+        let _ = System::from_text_with_programs("late", &text, &[("late", Program::new().barrier())]);
     }
 }

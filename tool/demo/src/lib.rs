@@ -24,6 +24,7 @@ use bulkhead_plan::model::System;
 use bulkhead_run::command::Format;
 use bulkhead_run::command::show::{Show, wants_colour};
 use bulkhead_run::{Event, Machine, MachineOptions, Observer, RunError, exit_code};
+use bulkhead_timing::Assumptions;
 use clap::Args;
 use std::io::{self, Stdout};
 use std::path::PathBuf;
@@ -166,7 +167,7 @@ fn run_interactively(arguments: &DemoArguments) -> Result<bool, Failure> {
 
 fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
     let path = system_path(arguments);
-    let loaded = load(&path, &Options::from_environment(None)).map_err(|report| {
+    let loaded = load(&path, &Options::from_environment(None), &Assumptions::default()).map_err(|report| {
         bulkhead_description::command::print_report(&report);
         let code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
         Failure { message: String::new(), code }

@@ -14,7 +14,7 @@ use bulkhead_plan::model::{BudgetRule, ServerReference, System};
 use bulkhead_plan::ticks;
 use bulkhead_run::{Machine, MachineOptions, Observer, exit_code};
 use bulkhead_timing::Assumptions;
-use bulkhead_timing::bounds::{CoreTiming, VcpuBound, bounds_with};
+use bulkhead_timing::bounds::{CoreTiming, VcpuBound, bounds};
 use std::time::Duration;
 
 /// Time of an instruction with `-icount shift=0`.
@@ -122,7 +122,7 @@ fn one_core(system: &System, member: &str) -> Result<System, Failure> {
 fn compare(system: &System, observer: &Observer) -> Option<SharedTime> {
     let usage = observer.usage(0)?;
     let schedule = observer.plan().cores.first()?.schedule.as_ref()?;
-    let bounds = bounds_with(system, &Assumptions { instruction_ps: INSTRUCTION_PS, ..Assumptions::default() });
+    let bounds = bounds(system, &Assumptions { instruction_ps: INSTRUCTION_PS, ..Assumptions::default() });
     let core = bounds.cores.first()?;
     let run = Run { system, schedule, usage: &usage, core };
     Some(SharedTime {

@@ -5,7 +5,7 @@
 
 use crate::code::{Code, Severity};
 use crate::diagnostic::Report;
-use crate::{Loaded, Options, load, schema, suggest};
+use crate::{Check, Loaded, Options, load, schema, suggest};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,8 +43,8 @@ impl DescriptionArguments {
     ///
     /// # Errors
     /// The exit code, after everything was said.
-    pub fn load(&self) -> Result<Loaded, ExitCode> {
-        match load(&self.system, &Options::from_environment(self.guests.clone())) {
+    pub fn load(&self, check: &dyn Check) -> Result<Loaded, ExitCode> {
+        match load(&self.system, &Options::from_environment(self.guests.clone()), check) {
             Ok(loaded) => {
                 print_report(&loaded.warnings);
                 Ok(loaded)
@@ -115,7 +115,7 @@ pub struct CheckArguments {
 
 /// Runs `bulkhead check`.
 #[must_use]
-pub fn check(arguments: &CheckArguments) -> ExitCode {
+pub fn check(arguments: &CheckArguments, check: &dyn Check) -> ExitCode {
     if arguments.explain.is_some() {
         return explain(&ExplainArguments { code: arguments.explain.clone() });
     }
@@ -123,7 +123,7 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
         eprintln!("error: name a system description, or a code after `--explain`; see `bulkhead check --help`");
         return ExitCode::from(EXIT_USAGE);
     };
-    let result = load(&description.system, &Options::from_environment(description.guests.clone()));
+    let result = load(&description.system, &Options::from_environment(description.guests.clone()), check);
     let (report, accepted) = match &result {
         Ok(loaded) => (&loaded.warnings, true),
         Err(report) => (report, false),

@@ -26,7 +26,7 @@ pub mod unit;
 pub use code::{Code, Severity};
 pub use decode::{Duration, Located, Size};
 pub use diagnostic::{Diagnostic, Report};
-pub use spans::{Check, Spans, install_checks};
+pub use spans::{Check, Spans};
 
 use bulkhead_plan::model::System;
 use source::{FileId, Span};
@@ -73,26 +73,33 @@ pub struct Loaded {
     pub warnings: Report,
 }
 
-/// Reads and checks a description. A directory means the `system.toml` in it.
+/// Reads and checks a description, with the check of another crate. A directory means the `system.toml` in it.
+///
+/// Nobody gets a system without saying which check:
+///
+/// ```compile_fail,E0061
+/// let options = bulkhead_description::Options::default();
+/// let loaded = bulkhead_description::load(std::path::Path::new("system.toml"), &options);
+/// ```
 ///
 /// # Errors
 /// The report holds at least one error; see [`Report::has_environment_errors`] for the exit code.
-pub fn load(path: &Path, options: &Options) -> Result<Loaded, Report> {
-    load_file(path, options, true)
+pub fn load(path: &Path, options: &Options, check: &dyn Check) -> Result<Loaded, Report> {
+    load_file(path, options, Some(check))
 }
 
-/// As [`load`], without the checks that other crates installed: for a command that wants to repair what they refuse.
+/// As [`load`], without the check of another crate: for a command that wants to repair what it refuses.
 ///
 /// # Errors
 /// As [`load`].
 pub fn load_unchecked(path: &Path, options: &Options) -> Result<Loaded, Report> {
-    load_file(path, options, false)
+    load_file(path, options, None)
 }
 
-fn load_file(path: &Path, options: &Options, with_checks: bool) -> Result<Loaded, Report> {
+fn load_file(path: &Path, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let path = if path.is_dir() { path.join("system.toml") } else { path.to_path_buf() };
     match std::fs::read_to_string(&path) {
-        Ok(text) => resolve_text(&path, &text, options, with_checks),
+        Ok(text) => resolve_text(&path, &text, options, check),
         Err(error) => {
             let mut report = Report::default();
             let message = format!("system description {} cannot be read: {}", path.display(), reason(&error));
@@ -106,28 +113,28 @@ fn load_file(path: &Path, options: &Options, with_checks: bool) -> Result<Loaded
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_text(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
-    resolve_text(path, text, options, true)
+pub fn load_text(path: &Path, text: &str, options: &Options, check: &dyn Check) -> Result<Loaded, Report> {
+    resolve_text(path, text, options, Some(check))
 }
 
-/// As [`load_text`], without the checks that other crates installed: for a benchmark, from whose measurements these checks are made.
+/// As [`load_text`], without the check of another crate: for a benchmark, from whose measurements that check is made.
 ///
 /// # Errors
 /// As [`load`].
 pub fn load_text_unchecked(path: &Path, text: &str, options: &Options) -> Result<Loaded, Report> {
-    resolve_text(path, text, options, false)
+    resolve_text(path, text, options, None)
 }
 
-fn resolve_text(path: &Path, text: &str, options: &Options, with_checks: bool) -> Result<Loaded, Report> {
+fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
     let system = read_description(file, text, &mut report)
         .and_then(|description| resolve::system(&description, path, file, options, &mut report));
     if let Some((system, spans)) = &system
-        && with_checks
+        && let Some(check) = check
         && !report.has_errors()
     {
-        spans::run_checks(system, spans).into_iter().for_each(|diagnostic| report.push(diagnostic));
+        check.check(system, spans).into_iter().for_each(|diagnostic| report.push(diagnostic));
     }
     report.sort();
     match system {

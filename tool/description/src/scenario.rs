@@ -9,7 +9,7 @@ use crate::description::Trust;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::sharing::{Schedule, Server};
 use crate::source::Span;
-use crate::{Code, Options, push_syntax_errors, reason, resolve};
+use crate::{Check, Code, Options, push_syntax_errors, reason, resolve};
 use bulkhead_plan::model::System;
 use std::path::Path;
 use toml::de::DeTable;
@@ -153,13 +153,14 @@ pub struct LoadedScenario {
     pub warnings: Report,
 }
 
-/// Reads and checks a scenario.
+/// Reads and checks a scenario. `check` judges the system description that it names; cores of the scenario itself may be anything, so
+/// that what is refused can be looked at.
 ///
 /// # Errors
 /// The report holds at least one error; see [`Report::has_environment_errors`] for the exit code.
-pub fn load_scenario(path: &Path, options: &Options) -> Result<LoadedScenario, Report> {
+pub fn load_scenario(path: &Path, options: &Options, check: &dyn Check) -> Result<LoadedScenario, Report> {
     match std::fs::read_to_string(path) {
-        Ok(text) => load_scenario_text(path, &text, options),
+        Ok(text) => load_scenario_text(path, &text, options, check),
         Err(error) => {
             let mut report = Report::default();
             let message = format!("scenario {} cannot be read: {}", path.display(), reason(&error));
@@ -173,7 +174,12 @@ pub fn load_scenario(path: &Path, options: &Options) -> Result<LoadedScenario, R
 ///
 /// # Errors
 /// As [`load_scenario`].
-pub fn load_scenario_text(path: &Path, text: &str, options: &Options) -> Result<LoadedScenario, Report> {
+pub fn load_scenario_text(
+    path: &Path,
+    text: &str,
+    options: &Options,
+    check: &dyn Check,
+) -> Result<LoadedScenario, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -186,7 +192,7 @@ pub fn load_scenario_text(path: &Path, text: &str, options: &Options) -> Result<
     let complete = !reader.incomplete;
     reader.diagnostics.into_iter().for_each(|diagnostic| report.push(diagnostic));
     let loaded = match scenario.filter(|_| complete) {
-        Some(scenario) => resolve::scenario::load(&scenario, path, file, options, &mut report)?,
+        Some(scenario) => resolve::scenario::load(&scenario, path, file, options, check, &mut report)?,
         None => None,
     };
     report.sort();

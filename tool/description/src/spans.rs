@@ -1,14 +1,13 @@
-//! Where each part of a resolved system was written, and checks that other crates add.
+//! Where each part of a resolved system was written, and the check that another crate adds.
 //!
 //! Whether the time of a shared core suffices is a question for the analysis, which is a crate of its own; its answers must
-//! look and behave like every other diagnostic. So [`crate::load`] calls the checks that were installed, on a system that has no error of
-//! form, and hands them the places. The rejected alternative, a second pass in the command `check` alone, would let `build` and
+//! look and behave like every other diagnostic. So [`crate::load`] calls the check that it is given, on a system that has no error of
+//! form, and hands it the places. The rejected alternative, a second pass in the command `check` alone, would let `build` and
 //! `run` accept what `check` refuses.
 
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use bulkhead_plan::model::System;
-use std::sync::OnceLock;
 
 /// Places of the parts of a [`System`]; each list is in the order and of the length of the system's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,17 +135,12 @@ pub struct ChannelSpans {
 }
 
 /// A check of another crate: it looks at a system without errors and returns what it finds.
-pub type Check = fn(&System, &Spans) -> Vec<Diagnostic>;
-
-static CHECKS: OnceLock<Vec<Check>> = OnceLock::new();
-
-/// Installs the checks that every [`crate::load`] of this process runs. Only the first call counts; the program makes it before
-/// anything else. Returns whether this was the first call.
-pub fn install_checks(checks: Vec<Check>) -> bool {
-    CHECKS.set(checks).is_ok()
-}
-
-/// Runs the installed checks.
-pub(crate) fn run_checks(system: &System, spans: &Spans) -> Vec<Diagnostic> {
-    CHECKS.get().into_iter().flatten().flat_map(|check| check(system, spans)).collect()
+///
+/// Whoever loads a description names one ([`crate::load`]); there is no default, so that nobody can forget it. The check of time is
+/// an implementation whose fields are the assumptions that it rests on.
+///
+/// Rejected: a variable of the process that the program sets at its start. Every other caller got systems that nobody had checked.
+pub trait Check {
+    /// Looks at a system without errors.
+    fn check(&self, system: &System, spans: &Spans) -> Vec<Diagnostic>;
 }

@@ -5,7 +5,7 @@
 
 mod support;
 
-use bulkhead_description::{Code, Report, load};
+use bulkhead_description::{Code, Report, load_unchecked};
 use bulkhead_plan::model::{Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn fixtures(directory: &str) -> Vec<PathBuf> {
 }
 
 fn check(path: &Path) -> (Option<System>, Report) {
-    match load(path, &support::options()) {
+    match load_unchecked(path, &support::options()) {
         Ok(loaded) => (Some(loaded.system), loaded.warnings),
         Err(report) => (None, report),
     }
@@ -152,7 +152,7 @@ fn suggestions_repair_what_they_are_about() {
         for suggestion in suggestions {
             text.replace_range(suggestion.span.range(), &suggestion.replacement);
         }
-        let repaired = bulkhead_description::load_text(&path, &text, &support::options())
+        let repaired = bulkhead_description::load_text_unchecked(&path, &text, &support::options())
             .unwrap_or_else(|report| panic!("{name}:\n{}", report.to_text(false)));
         let first = expected_codes(&path).into_iter().next().expect("a code");
         assert!(!codes(&repaired.warnings).contains(first.as_str()), "{name}: {}", repaired.warnings.to_text(false));
@@ -223,7 +223,7 @@ fn examples_of_the_repository_lack_nothing_but_their_guests() {
     for entry in std::fs::read_dir("../../systems").expect("the examples can be read") {
         // A directory holds one system, or several of one kind under their own names.
         for path in fixtures(&entry.expect("an entry").path().display().to_string()) {
-            let report = match load(&path, &nowhere) {
+            let report = match load_unchecked(&path, &nowhere) {
                 Ok(loaded) => loaded.warnings,
                 Err(report) => report,
             };
@@ -256,7 +256,7 @@ fn the_hash_covers_guest_files() {
     let options = support::options();
     let text = std::fs::read_to_string("tests/good/smallest.toml").expect("a fixture can be read");
     let hash = |text: &str| {
-        bulkhead_description::load_text(Path::new("tests/good/smallest.toml"), text, &options)
+        bulkhead_description::load_text_unchecked(Path::new("tests/good/smallest.toml"), text, &options)
             .expect("accepted")
             .system
             .source_hash

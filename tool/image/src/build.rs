@@ -2,7 +2,7 @@
 
 use crate::write::{read_whole, write_whole};
 use crate::{Error, Image, build_image};
-use bulkhead_description::{Loaded, Options, find_above, load};
+use bulkhead_description::{Check, Loaded, Options, find_above, load};
 use bulkhead_plan::model::System;
 use clap::Args;
 use std::io::{IsTerminal, Write};
@@ -41,12 +41,12 @@ pub struct BuildArguments {
     pub output: Option<PathBuf>,
 }
 
-/// Runs `bulkhead build`: prints what was made, or why not.
+/// Runs `bulkhead build` with the check that a description has to pass: prints what was made, or why not.
 ///
 /// Exit codes: 0 the image was written, 1 the description is refused, 3 a file is missing or cannot be written.
 #[must_use]
-pub fn build(arguments: &BuildArguments) -> ExitCode {
-    match run(arguments) {
+pub fn build(arguments: &BuildArguments, check: &dyn Check) -> ExitCode {
+    match run(arguments, check) {
         Ok(text) => {
             // A reader that went away early is no error.
             let _ = writeln!(std::io::stdout(), "{text}");
@@ -56,8 +56,8 @@ pub fn build(arguments: &BuildArguments) -> ExitCode {
     }
 }
 
-fn run(arguments: &BuildArguments) -> Result<String, ExitCode> {
-    let planned = plan_system(&arguments.source)?;
+fn run(arguments: &BuildArguments, check: &dyn Check) -> Result<String, ExitCode> {
+    let planned = plan_system(&arguments.source, check)?;
     let default_name = PathBuf::from(format!("{}.img", planned.system.name));
     let output = arguments.output.clone().unwrap_or(default_name);
     let symbols = output.with_extension("elf");
@@ -77,12 +77,12 @@ pub(crate) struct Planned {
 }
 
 /// Loads a description, prints its diagnostics and plans it.
-pub(crate) fn plan_system(source: &SystemArguments) -> Result<Planned, ExitCode> {
-    let Loaded { system, warnings, .. } = load(&source.system, &Options::from_environment(source.guests.clone()))
-        .map_err(|report| {
-            eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
-            ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
-        })?;
+pub(crate) fn plan_system(source: &SystemArguments, check: &dyn Check) -> Result<Planned, ExitCode> {
+    let options = Options::from_environment(source.guests.clone());
+    let Loaded { system, warnings, .. } = load(&source.system, &options, check).map_err(|report| {
+        eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
+        ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
+    })?;
     eprint!("{}", warnings.to_text(std::io::stderr().is_terminal()));
     let monitor_elf = read_monitor(source.monitor.as_deref()).map_err(|error| fail(&error))?;
     let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;

@@ -10,6 +10,7 @@ use bulkhead_abi::plan::{
     INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
     WINDOW_UART,
 };
+use bulkhead_description::Check;
 use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
 use dtoolkit::fdt::Fdt;
@@ -45,8 +46,8 @@ pub struct InspectArguments {
 ///
 /// Exit codes: 0 shown, 1 the description is refused, 3 a file is missing.
 #[must_use]
-pub fn inspect(arguments: &InspectArguments) -> ExitCode {
-    let planned = match plan_system(&arguments.source) {
+pub fn inspect(arguments: &InspectArguments, check: &dyn Check) -> ExitCode {
+    let planned = match plan_system(&arguments.source, check) {
         Ok(planned) => planned,
         Err(code) => return code,
     };

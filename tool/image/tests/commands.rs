@@ -26,7 +26,7 @@ fn run(directory: &Path, output: &str) -> ExitCode {
     let at = |name: &str| directory.join(name).display().to_string();
     let words =
         ["bulkhead", &at("system.toml"), "--monitor", &at("monitor"), "--output", &at(output)].map(String::from);
-    build(&CommandLine::try_parse_from(words).unwrap().arguments)
+    build(&CommandLine::try_parse_from(words).unwrap().arguments, &bulkhead_timing::Assumptions::default())
 }
 
 const SYSTEM: &str = r#"

@@ -6,6 +6,7 @@ use crate::timing::{
 use crate::words::rough;
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_plan::model::System;
+use bulkhead_timing::Assumptions;
 use bulkhead_timing::bounds::{self, Bounds, InterruptSource};
 
 /// Window for the supply of vCPUs on a core without periods.
@@ -16,12 +17,12 @@ const LONG_WINDOW: u64 = 5;
 impl Timing {
     /// Describes the schedules of a system and adds all bounds.
     #[must_use]
-    pub fn of_system(system: &System, names: &ServerNames) -> Self {
+    pub fn of_system(system: &System, names: &ServerNames, assumptions: &Assumptions) -> Self {
         let mut cores = CoreTiming::of_system(system, names);
         if system.schedules.is_empty() {
             return Self { cores, ..Self::default() };
         }
-        let bounds = bulkhead_timing::bounds(system);
+        let bounds = bulkhead_timing::bounds(system, assumptions);
         for core in &mut cores {
             if let Some(found) = bounds.cores.iter().find(|found| found.core.board_core == core.board_core) {
                 add_core(core, found);

@@ -7,6 +7,7 @@ use bulkhead_description::{Options, load};
 use bulkhead_image::{build_image, read_monitor};
 use bulkhead_plan::model::System;
 use bulkhead_run::command::read_timeline;
+use bulkhead_timing::Assumptions;
 use bulkhead_trace::{ChannelLayout, Layout, Timeline};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,8 +56,8 @@ impl Failure {
 ///
 /// Exit codes: 0 the page was written, 1 the description or the image is refused, 3 a file is missing or cannot be written.
 #[must_use]
-pub fn report(arguments: &ReportArguments) -> ExitCode {
-    match gather_and_write(arguments) {
+pub fn report(arguments: &ReportArguments, assumptions: &Assumptions) -> ExitCode {
+    match gather_and_write(arguments, assumptions) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -67,8 +68,9 @@ pub fn report(arguments: &ReportArguments) -> ExitCode {
     }
 }
 
-fn gather_and_write(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
-    let loaded = load(&arguments.system, &Options::from_environment(arguments.guests.clone())).map_err(|report| {
+fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> Result<ExitCode, Failure> {
+    let options = Options::from_environment(arguments.guests.clone());
+    let loaded = load(&arguments.system, &options, assumptions).map_err(|report| {
         bulkhead_description::command::print_report(&report);
         Failure { message: String::new(), code: if report.has_environment_errors() { ENVIRONMENT } else { REFUSED } }
     })?;
@@ -79,7 +81,7 @@ fn gather_and_write(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
             code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
         },
     )?;
-    let timing = Timing::of_system(&system, &server_names(&arguments.system));
+    let timing = Timing::of_system(&system, &server_names(&arguments.system), assumptions);
     let timeline = arguments.trace.as_deref().map(|path| timeline(path, &system, &timing.cores)).transpose()?;
     let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;
     let evidence = Evidence {

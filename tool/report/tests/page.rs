@@ -5,6 +5,7 @@ mod support;
 use bulkhead_plan::samples;
 use bulkhead_report::experiment::Experiment;
 use bulkhead_report::timing::{CoreTiming, ServerNames, Timing};
+use bulkhead_timing::Assumptions;
 use support::{experiments, page, page_of, system, timeline, timing};
 
 /// Checks that every element ends where it must, and returns the names of all elements.
@@ -97,13 +98,14 @@ fn without_a_trace_nothing_is_measured() {
 #[test]
 fn systems_of_all_kinds_have_a_page() {
     for system in [samples::demo(), samples::shared(), samples::shared_cores()] {
-        let timing = Timing::of_system(&system, &ServerNames::default());
+        let timing = Timing::of_system(&system, &ServerNames::default(), &Assumptions::default());
         let page = page_of(&system, &timing, None, &[]);
         elements(&page);
         assert!(page.contains("image verified"), "{}", system.name);
     }
     let system = samples::shared_cores();
-    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    let page =
+        page_of(&system, &Timing::of_system(&system, &ServerNames::default(), &Assumptions::default()), None, &[]);
     for text in [
         "fixed priority, turns of 10 ms at priority 9",
         "time table of 2 windows in 100 ms",
@@ -124,12 +126,14 @@ fn systems_of_all_kinds_have_a_page() {
 fn what_a_designer_must_judge_is_shown() {
     let mut system = samples::shared_cores();
     system.channels[0].doorbell = Some(bulkhead_plan::model::Doorbell { limiter: None });
-    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    let page =
+        page_of(&system, &Timing::of_system(&system, &ServerNames::default(), &Assumptions::default()), None, &[]);
     assert!(page.contains("<span class=\"chip warn\">! unlimited</span>"));
     // CH-36: a doorbell that counts with those of other senders has a limit.
     let receiver = system.channels[0].destination.partition;
     bulkhead_plan::samples::limit_together(&mut system, receiver);
-    let page = page_of(&system, &Timing::of_system(&system, &ServerNames::default()), None, &[]);
+    let page =
+        page_of(&system, &Timing::of_system(&system, &ServerNames::default(), &Assumptions::default()), None, &[]);
     assert!(!page.contains("! unlimited") && page.contains("10 in 100 ms, all senders together"));
     // `first` does not pre-empt: its console waits for the turn of `second`, 30 ms and what the monitor takes.
     let row = page.lines().find(|line| line.contains(">first<") && line.contains("console")).expect("its console");

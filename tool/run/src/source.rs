@@ -3,7 +3,7 @@
 use crate::error::{RunError, exit_code};
 use crate::image_file::is_arm64_image;
 use crate::qemu::MachineOptions;
-use bulkhead_description::{Options, load};
+use bulkhead_description::{Check, Options, load};
 use std::path::{Path, PathBuf};
 
 /// Something to run, ready to start.
@@ -39,9 +39,14 @@ impl Source {
     ///
     /// # Errors
     /// When neither can be had.
-    pub fn open(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Self, SourceError> {
+    pub fn open(
+        path: &Path,
+        guests: Option<PathBuf>,
+        monitor: Option<&Path>,
+        check: &dyn Check,
+    ) -> Result<Self, SourceError> {
         let is_description = path.is_dir() || path.extension().is_some_and(|extension| extension == "toml");
-        if is_description { Self::build(path, guests, monitor) } else { Self::read(path) }
+        if is_description { Self::build(path, guests, monitor, check) } else { Self::read(path) }
     }
 
     fn read(path: &Path) -> Result<Self, SourceError> {
@@ -62,8 +67,13 @@ impl Source {
         Ok(Self { name, options: MachineOptions::for_image(bytes)?, image_path: Some(path.to_path_buf()) })
     }
 
-    fn build(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Self, SourceError> {
-        let loaded = load(path, &Options::from_environment(guests)).map_err(|report| {
+    fn build(
+        path: &Path,
+        guests: Option<PathBuf>,
+        monitor: Option<&Path>,
+        check: &dyn Check,
+    ) -> Result<Self, SourceError> {
+        let loaded = load(path, &Options::from_environment(guests), check).map_err(|report| {
             bulkhead_description::command::print_report(&report);
             let exit_code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
             SourceError { message: String::new(), exit_code }

@@ -7,6 +7,7 @@ use bulkhead_abi::status::{REASON_DATA_ABORT, STATE_OFF, STATE_RUNNING, STATE_ST
 use bulkhead_run::command::{RunArguments, run, stats_json, stats_text};
 use bulkhead_run::control::{ControlServer, Visit, find_runs};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
+use bulkhead_timing::Assumptions;
 use clap::Parser;
 use common::*;
 use serde_json::Value;
@@ -31,7 +32,7 @@ fn be_the_command() {
     let Ok(words) = std::env::var(ARGUMENTS) else { return };
     let expected = std::env::var(EXPECTED).expect("set with the arguments").parse::<u8>().expect("a number");
     let line = CommandLine::try_parse_from(std::iter::once("run").chain(words.split('\n'))).expect("valid arguments");
-    assert_eq!(run(&line.run), ExitCode::from(expected));
+    assert_eq!(run(&line.run, &Assumptions::default()), ExitCode::from(expected));
 }
 
 /// Runs the command in a process of its own and checks its exit code.

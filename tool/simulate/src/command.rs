@@ -5,10 +5,10 @@ use crate::json::JsonWriter;
 use crate::simulation::{Counts, Limits, Simulation};
 use crate::text::TextSink;
 use crate::timeline::TimelineSink;
-use bulkhead_description::Options;
 use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, exit_code, print_report};
 use bulkhead_description::scenario::load_scenario;
 use bulkhead_description::unit::parse_duration;
+use bulkhead_description::{Check, Options};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -82,8 +82,9 @@ fn duration(text: &str) -> Result<u64, String> {
 
 /// Runs `bulkhead simulate`.
 #[must_use]
-pub fn simulate(arguments: &SimulateArguments) -> ExitCode {
-    let scenario = match load_scenario(&arguments.scenario, &Options::from_environment(arguments.guests.clone())) {
+pub fn simulate(arguments: &SimulateArguments, check: &dyn Check) -> ExitCode {
+    let options = Options::from_environment(arguments.guests.clone());
+    let scenario = match load_scenario(&arguments.scenario, &options, check) {
         Ok(scenario) => scenario,
         Err(report) => {
             print_report(&report);

@@ -9,6 +9,7 @@ use bulkhead_simulate::json::JsonWriter;
 use bulkhead_simulate::text::TextSink;
 use bulkhead_simulate::timeline::TimelineSink;
 use bulkhead_simulate::{Limits, Simulation};
+use bulkhead_timing::Assumptions;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,8 +17,8 @@ const MILLISECOND_NS: u64 = 1_000_000;
 
 fn example(name: &str, until_ns: u64, events: u64) -> Simulation {
     let path = PathBuf::from(format!("../../docs/scenarios/{name}.toml"));
-    let scenario =
-        load_scenario(&path, &Options::default()).unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let scenario = load_scenario(&path, &Options::default(), &Assumptions::default())
+        .unwrap_or_else(|report| panic!("{}", report.to_text(false)));
     Simulation::new(scenario, Limits { until_ns, events }).expect("it can be planned")
 }
 
@@ -85,7 +86,7 @@ fn rr_03_the_published_reset_starves_a_guest() {
 /// SG-50: a scenario of a system description; its servers run in their windows alone.
 #[test]
 fn a_system_description_gives_the_cores() {
-    let scenario = load_scenario(Path::new("tests/good/scenario.toml"), &Options::default());
+    let scenario = load_scenario(Path::new("tests/good/scenario.toml"), &Options::default(), &Assumptions::default());
     let scenario = scenario.unwrap_or_else(|report| panic!("{}", report.to_text(false)));
     assert_eq!((scenario.system.name.as_str(), scenario.until_ns), ("pair", Some(40 * MILLISECOND_NS)));
     let limits = Limits { until_ns: 40 * MILLISECOND_NS, events: u64::MAX };
@@ -217,8 +218,9 @@ fn refused_scenarios_are_explained() {
     paths.sort();
     assert!(paths.len() >= 7);
     for path in paths {
-        let report =
-            load_scenario(&path, &Options::default()).err().unwrap_or_else(|| panic!("{} is accepted", path.display()));
+        let report = load_scenario(&path, &Options::default(), &Assumptions::default())
+            .err()
+            .unwrap_or_else(|| panic!("{} is accepted", path.display()));
         let text = report.to_text(false);
         let expected = path.with_extension("txt");
         if std::env::var_os("BULKHEAD_BLESS").is_some() {
@@ -231,10 +233,12 @@ fn refused_scenarios_are_explained() {
 
 #[test]
 fn a_missing_scenario_is_a_matter_of_the_environment() {
-    let report = load_scenario(Path::new("tests/no-such.toml"), &Options::default()).expect_err("it is not there");
+    let report = load_scenario(Path::new("tests/no-such.toml"), &Options::default(), &Assumptions::default())
+        .expect_err("it is not there");
     assert!(report.has_environment_errors());
     assert!(report.to_text(false).contains("scenario tests/no-such.toml cannot be read: there is no such file"));
     let text = "system = \"no-such.toml\"\n";
-    let report = load_scenario_text(Path::new("x.toml"), text, &Options::default()).expect_err("no system");
+    let report = load_scenario_text(Path::new("x.toml"), text, &Options::default(), &Assumptions::default())
+        .expect_err("no system");
     assert!(report.has_environment_errors(), "{}", report.to_text(false));
 }

@@ -1,7 +1,9 @@
 //! What a bound rests on besides the description: the monitor's costs and the time of an instruction.
+//!
+//! They are arguments wherever a bound is computed or a description is loaded, and a description can only be loaded with some
+//! ([`bulkhead_description::load`]): [`Assumptions`] is the check of time.
 
 use bulkhead_analysis::costs::{Costs, PROVENANCE, RECORDED};
-use std::sync::OnceLock;
 
 /// Time of an instruction unless the user says otherwise: QEMU with `-icount shift=4`, which the exact runs use. It is
 /// sixteen times the pessimism of a core with 1,000 million instructions a second.
@@ -38,18 +40,4 @@ impl Assumptions {
         let picoseconds = u128::from(instructions) * u128::from(self.instruction_ps);
         u64::try_from(picoseconds / 1_000).unwrap_or(u64::MAX)
     }
-}
-
-static CHOSEN: OnceLock<Assumptions> = OnceLock::new();
-
-/// Chooses the assumptions of this process. The command line does it before anything is checked; only the first call counts.
-/// Returns whether this was the first call.
-pub fn choose(assumptions: Assumptions) -> bool {
-    CHOSEN.set(assumptions).is_ok()
-}
-
-/// The assumptions of this process.
-#[must_use]
-pub fn current() -> Assumptions {
-    CHOSEN.get().copied().unwrap_or_default()
 }

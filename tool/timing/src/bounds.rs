@@ -1,6 +1,6 @@
 //! Every bound of a system, in nanoseconds: what `check` prints, `report` draws and `bench` compares with measurements.
 
-use crate::assumption::{self, Assumptions};
+use crate::assumption::Assumptions;
 use crate::clock::Clock;
 use crate::cores::{SharedCore, SharedModel, TickCosts, shared_cores};
 use crate::guest_tasks::{shortest_run, task_supply, tasks};
@@ -165,15 +165,9 @@ pub struct ChannelBound {
     pub held_back_ns: Option<u64>,
 }
 
-/// Computes every bound of a system with the assumptions of this process.
-#[must_use]
-pub fn bounds(system: &System) -> Bounds {
-    bounds_with(system, &assumption::current())
-}
-
 /// Computes every bound of a system.
 #[must_use]
-pub fn bounds_with(system: &System, assumptions: &Assumptions) -> Bounds {
+pub fn bounds(system: &System, assumptions: &Assumptions) -> Bounds {
     let cores: Vec<CoreTiming> =
         shared_cores(system, assumptions).into_iter().map(|core| core_timing(system, assumptions, core)).collect();
     let channels = channels(system, assumptions, &cores);

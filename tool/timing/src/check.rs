@@ -9,19 +9,24 @@ pub(crate) mod servers;
 mod tables;
 mod tasks;
 
-use crate::bounds::{Bounds, CoreTiming, bounds_with};
-use crate::{assumption, cores::TickCosts};
+use crate::assumption::Assumptions;
+use crate::bounds::{Bounds, CoreTiming, bounds};
+use crate::cores::TickCosts;
 use bulkhead_description::source::Span;
 use bulkhead_description::spans::{PartitionSpans, ServerSpans, Spans};
-use bulkhead_description::{Code, Diagnostic};
+use bulkhead_description::{Check, Code, Diagnostic};
 use bulkhead_plan::model::{Partition, Server, ServerReference, System};
 
-/// Checks the time of every shared core, with the assumptions of this process.
-#[must_use]
-pub fn check(system: &System, spans: &Spans) -> Vec<Diagnostic> {
-    let assumptions = assumption::current();
-    let bounds = bounds_with(system, &assumptions);
-    let scope = Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, &assumptions) };
+impl Check for Assumptions {
+    fn check(&self, system: &System, spans: &Spans) -> Vec<Diagnostic> {
+        check(system, spans, self)
+    }
+}
+
+/// Checks the time of every shared core.
+fn check(system: &System, spans: &Spans, assumptions: &Assumptions) -> Vec<Diagnostic> {
+    let bounds = bounds(system, assumptions);
+    let scope = Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, assumptions) };
     let mut found = Vec::new();
     interrupts::check_doorbells(&scope, &mut found);
     for core in &bounds.cores {

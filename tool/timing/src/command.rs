@@ -1,6 +1,6 @@
 //! The command `check`: the description's own check, with the bounds of shared cores and suggestions.
 
-use crate::assumption::{self, Assumptions};
+use crate::assumption::Assumptions;
 use crate::bounds::bounds;
 use crate::suggest::{Answer, suggest};
 use crate::text::server_name;
@@ -53,30 +53,35 @@ fn instruction_ps(text: &str) -> Result<u64, String> {
     (1..=1_000).contains(&ns).then(|| ns * 1_000).ok_or_else(|| format!("`{text}` is not from 1 ns to 1 us"))
 }
 
-/// Runs `bulkhead check`. [`crate::check()`] has to be installed before.
+/// Runs `bulkhead check`.
 #[must_use]
 pub fn check(arguments: &CheckArguments) -> ExitCode {
-    if let Some(instruction_ps) = arguments.instruction_time {
-        assumption::choose(Assumptions { instruction_ps, ..Assumptions::default() });
-    }
+    let usual = Assumptions::default();
+    let assumptions =
+        Assumptions { instruction_ps: arguments.instruction_time.unwrap_or(usual.instruction_ps), ..usual };
     let Some(description) = arguments.check.description.as_ref().filter(|_| arguments.check.explain.is_none()) else {
-        return bulkhead_description::command::check(&arguments.check);
+        return bulkhead_description::command::check(&arguments.check, &assumptions);
     };
     let options = Options::from_environment(description.guests.clone());
-    let result = load(&description.system, &options);
+    let result = load(&description.system, &options, &assumptions);
     let suggestions = match arguments.suggest {
-        true => suggestions(&description.system, &options),
+        true => suggestions(&description.system, &options, &assumptions),
         false => Ok(Vec::new()),
     };
     let Ok(suggestions) = suggestions else {
         // The report says why: the same mistakes were found by the full check.
-        return finish(arguments, &result, &[]);
+        return finish(arguments, &assumptions, &result, &[]);
     };
-    finish(arguments, &result, &suggestions)
+    finish(arguments, &assumptions, &result, &suggestions)
 }
 
 /// Prints everything and returns the exit code.
-fn finish(arguments: &CheckArguments, result: &Result<Loaded, Report>, suggestions: &[Suggestion]) -> ExitCode {
+fn finish(
+    arguments: &CheckArguments,
+    assumptions: &Assumptions,
+    result: &Result<Loaded, Report>,
+    suggestions: &[Suggestion],
+) -> ExitCode {
     let report = match result {
         Ok(loaded) => &loaded.warnings,
         Err(report) => report,
@@ -85,7 +90,7 @@ fn finish(arguments: &CheckArguments, result: &Result<Loaded, Report>, suggestio
         Format::Json => {
             let mut whole = report.to_json();
             if let Ok(loaded) = result {
-                whole["timing"] = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system));
+                whole["timing"] = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system, assumptions));
             }
             if arguments.suggest {
                 whole["suggestions"] = suggestions.iter().map(Suggestion::to_json).collect();
@@ -96,7 +101,7 @@ fn finish(arguments: &CheckArguments, result: &Result<Loaded, Report>, suggestio
             print_report(report);
             if let Ok(loaded) = result {
                 print(&summary(loaded));
-                print(&text::text(&loaded.system, &loaded.spans, &bounds(&loaded.system)));
+                print(&text::text(&loaded.system, &loaded.spans, &bounds(&loaded.system, assumptions)));
             }
             suggestions.iter().for_each(|suggestion| print(&suggestion.to_text()));
         }
@@ -153,9 +158,9 @@ impl Suggestion {
 ///
 /// # Errors
 /// When the description has mistakes that have nothing to do with time.
-pub fn suggestions(path: &Path, options: &Options) -> Result<Vec<Suggestion>, Report> {
+pub fn suggestions(path: &Path, options: &Options, assumptions: &Assumptions) -> Result<Vec<Suggestion>, Report> {
     let loaded = load_unchecked(path, options)?;
-    let answers = suggest(&loaded.system, &assumption::current());
+    let answers = suggest(&loaded.system, assumptions);
     Ok(answers.into_iter().map(|answer| suggestion(&loaded, answer)).collect())
 }
 

@@ -11,7 +11,7 @@ use bulkhead_timing::{bounds, json, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use support::{assume, check, compare, fixtures, options};
+use support::{ASSUMED, check, compare, fixtures, options};
 
 fn expected_codes(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).expect("a fixture can be read");
@@ -34,7 +34,7 @@ fn each_bad_fixture_gives_its_codes_and_text() {
         }
         assert_eq!(system.is_none(), report.has_errors(), "{}", path.display());
         let mut text = report.to_text(false);
-        for suggestion in suggestions(&path, &options()).expect("mistakes of time only") {
+        for suggestion in suggestions(&path, &options(), &ASSUMED).expect("mistakes of time only") {
             text.push_str(&suggestion.to_text());
         }
         compare(&path.with_extension("txt"), &text, &mut failures);
@@ -71,13 +71,13 @@ fn suggested_budgets_pass() {
         let misses =
             |one: &&bulkhead_description::Diagnostic| matches!(one.code, Code::NotSchedulable | Code::TaskLate);
         if report.diagnostics.iter().filter(misses).count() == 0 {
-            let found = suggestions(&path, &options()).expect("no other mistake");
+            let found = suggestions(&path, &options(), &ASSUMED).expect("no other mistake");
             assert!(found.is_empty(), "{}", path.display());
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a fixture can be read");
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let found = suggestions(&path, &options()).expect("no other mistake");
+        let found = suggestions(&path, &options(), &ASSUMED).expect("no other mistake");
         assert!(!found.is_empty(), "{}", path.display());
         let mut changed = false;
         for patch in found.iter().map(|suggestion| suggestion.to_text()) {
@@ -96,7 +96,7 @@ fn suggested_budgets_pass() {
             continue;
         }
         repaired += 1;
-        let again = bulkhead_description::load_text(&path, &lines.join("\n"), &options());
+        let again = bulkhead_description::load_text(&path, &lines.join("\n"), &options(), &ASSUMED);
         let left: Vec<_> = match &again {
             Ok(_) => continue,
             Err(report) => report.diagnostics.iter().filter(|one| one.severity() == Severity::Error).collect(),
@@ -114,7 +114,7 @@ fn good_fixtures_show_their_bounds() {
         let (system, report) = check(&path);
         assert!(system.is_some() && report.diagnostics.is_empty(), "{}:\n{}", path.display(), report.to_text(false));
         let loaded = load_unchecked(&path, &options()).expect("accepted");
-        let all = bounds(&loaded.system);
+        let all = bounds(&loaded.system, &ASSUMED);
         compare(&path.with_extension("txt"), &text::text(&loaded.system, &loaded.spans, &all), &mut failures);
         let value = json::json(&loaded.system, &loaded.spans, &all);
         assert_eq!(value["cores"].as_array().map(Vec::len), Some(all.cores.len()));
@@ -135,13 +135,13 @@ fn good_fixtures_show_their_bounds() {
 fn what_a_limit_holds_back_has_no_bound() {
     let path = Path::new("tests/good/mixed.toml");
     let mut system = load_unchecked(path, &options()).expect("accepted").system;
-    let alone = bounds(&system).channels;
+    let alone = bounds(&system, &ASSUMED).channels;
     let receiver = system.channels[0].destination.partition;
     let own = system.channels[0].doorbell.as_mut().and_then(|doorbell| doorbell.limiter.take());
     system.partitions[receiver].doorbell_limit = own;
-    let together = bounds(&system).channels;
+    let together = bounds(&system, &ASSUMED).channels;
     system.partitions[receiver].doorbell_limit = None;
-    let free = bounds(&system).channels;
+    let free = bounds(&system, &ASSUMED).channels;
     assert!(free[0].within_limit_ns.is_some() && free[0].held_back_ns == free[0].within_limit_ns);
     for limited in [alone, together] {
         assert_eq!((limited[0].within_limit_ns, limited[0].held_back_ns), (free[0].within_limit_ns, None));
@@ -160,7 +160,6 @@ fn texts_hold_no_paths_of_this_machine() {
 /// bounds; and so has what everybody executes, unless its author is trusted: then its tasks say how often it pre-empts.
 #[test]
 fn tasks_change_nobodys_bounds() {
-    assume();
     let path = Path::new("tests/good/mixed.toml");
     let text = std::fs::read_to_string(path).expect("a fixture can be read");
     // The first partition that is trusted is the one with tasks.
@@ -180,7 +179,7 @@ fn tasks_change_nobodys_bounds() {
 /// Bounds of the first core's servers, of its vCPUs, and of their tasks.
 fn bounds_and_tasks(path: &Path, text: &str) -> (Value, Value, Vec<Value>) {
     let loaded = load_text_unchecked(path, text, &options()).expect("it can be read");
-    let mut value = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system));
+    let mut value = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system, &ASSUMED));
     let core = &mut value["cores"][0];
     let vcpus = core["vcpus"].as_array_mut().expect("an array").iter_mut();
     let tasks = vcpus.filter_map(|vcpu| vcpu.as_object_mut()?.remove("tasks")).collect();

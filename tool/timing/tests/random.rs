@@ -7,11 +7,11 @@ mod random;
 mod support;
 
 use bulkhead_analysis::core_bounds::Verdict;
-use bulkhead_description::{Code, install_checks, load_text};
+use bulkhead_description::{Code, load_text};
 use bulkhead_timing::suggest::{Answer, suggest};
-use bulkhead_timing::{assumption, bounds, json, text};
+use bulkhead_timing::{bounds, json, text};
 use random::{Random, check_some};
-use support::{assume, fixtures, options};
+use support::{ASSUMED, fixtures, options};
 
 /// Replaces some of the times of a text. Most stay reasonable, a few are as small or as large as they can be written.
 fn with_random_times(text: &str, random: &mut Random) -> String {
@@ -35,8 +35,6 @@ fn with_random_times(text: &str, random: &mut Random) -> String {
 
 #[test]
 fn random_times_are_judged_without_a_panic() {
-    assume();
-    install_checks(vec![bulkhead_timing::check]);
     let paths: Vec<_> = fixtures("tests/bad").into_iter().chain(fixtures("tests/good")).collect();
     let texts: Vec<_> =
         paths.iter().map(|path| std::fs::read_to_string(path).expect("a fixture can be read")).collect();
@@ -44,7 +42,7 @@ fn random_times_are_judged_without_a_panic() {
     let cases = check_some("random times", 33, |random| {
         let number = random.below(paths.len() as u64) as usize;
         let text = with_random_times(&texts[number], random);
-        let loaded = match load_text(&paths[number], &text, &options()) {
+        let loaded = match load_text(&paths[number], &text, &options(), &ASSUMED) {
             Ok(loaded) => loaded,
             Err(report) => {
                 assert!(report.has_errors() && !report.to_text(false).is_empty());
@@ -53,7 +51,7 @@ fn random_times_are_judged_without_a_panic() {
             }
         };
         accepted += 1;
-        let all = bounds(&loaded.system);
+        let all = bounds(&loaded.system, &ASSUMED);
         assert!(!text::text(&loaded.system, &loaded.spans, &all).is_empty());
         assert!(json::json(&loaded.system, &loaded.spans, &all)["cores"].is_array());
         for core in &all.cores {
@@ -71,7 +69,7 @@ fn random_times_are_judged_without_a_panic() {
                 assert!(windows.is_sorted() && windows[2] <= 100_000_000, "{windows:?}");
             }
         }
-        assert!(suggest(&loaded.system, &assumption::current()).is_empty(), "a suggestion for what passes");
+        assert!(suggest(&loaded.system, &ASSUMED).is_empty(), "a suggestion for what passes");
         // The same system with less time per period than it asked for, or with more, is judged again by the search.
         if let Some(found) = suggestion_for_more(&text, number, &paths) {
             repaired += u64::from(found);
@@ -84,7 +82,7 @@ fn random_times_are_judged_without_a_panic() {
 /// Makes every budget four times as large and asks for budgets that fit.
 fn suggestion_for_more(text: &str, number: usize, paths: &[std::path::PathBuf]) -> Option<bool> {
     let more = text.replace("budget = \"", "budget = \"4");
-    let report = load_text(&paths[number], &more, &options()).err()?;
+    let report = load_text(&paths[number], &more, &options(), &ASSUMED).err()?;
     let late = |one: &bulkhead_description::Diagnostic| one.code == Code::NotSchedulable;
     if !report.diagnostics.iter().all(late) {
         return None;
@@ -93,6 +91,6 @@ fn suggestion_for_more(text: &str, number: usize, paths: &[std::path::PathBuf]) 
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, more).expect("a file can be written");
     let loaded = bulkhead_description::load_unchecked(&path, &options()).expect("only time is wrong");
-    let answers = suggest(&loaded.system, &assumption::current());
+    let answers = suggest(&loaded.system, &ASSUMED);
     Some(answers.iter().any(|answer| matches!(answer, Answer::Budgets { .. })))
 }

@@ -148,7 +148,7 @@ fn accounted(usage: &UsagePage) -> u64 {
 #[test]
 fn accounts_add_up() {
     let unaccounted = |until_ms: u64, seed: u64| {
-        let description = Description::new("shared-budgets").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-budgets").schedule(0, BY_PRIORITY);
         let sporadic = servers(
             "priority = 3, rule = \"sporadic\", budget = \"1 ms\", period = \"7 ms\", on_empty = \"background\", \
                                 background_priority = 8",

@@ -40,7 +40,7 @@ fn writing(registers: &[u64], value: u64) -> Program {
 
 /// A victim that waits for interrupts in every way, above an attacker; returns what it printed at its end.
 pub(crate) fn victim_beside(attacker: &Program, schedule: &str, rest: [&str; 2]) -> String {
-    let description = Description::new("shared-hostile").schedule(0, schedule);
+    let description = Description::unjudged("shared-hostile").schedule(0, schedule);
     let argument = format!("role=own count={COUNT} start_us=20000");
     let description = description.guest("victim", 0, "wakeups", &argument, rest[0]);
     let description = description.program("attacker", 0, "attacker", rest[1]);
@@ -100,7 +100,7 @@ fn attacks_in_turns_change_nothing() {
 
 /// Every attack of the hostile guest, on the core of a victim that works and of one that waits; without it, a quiet guest.
 fn suite(attacker: &str, arguments: &str) -> Running {
-    let description = Description::new("shared-hostile").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-hostile").schedule(0, BY_PRIORITY);
     let waits = format!("role=own count={SUITE_COUNT} start_us=20000");
     let description = description.guest("waits", 0, "wakeups", &waits, "servers = [ { priority = 1 } ]");
     let work = "servers = [ { priority = 2, rule = \"sporadic\", budget = \"4 ms\", period = \"10 ms\" } ]";

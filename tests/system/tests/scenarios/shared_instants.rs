@@ -44,7 +44,7 @@ fn woken(rule: &str, count: u64, work: u64, by_bell: bool) -> Vec<(u64, Wake)> {
     let count = count + 1;
     let until = START + count * EVERY;
     let timer = Relay::by_timer(START, EVERY, count);
-    let description = Description::new("shared-instants").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-instants").schedule(0, BY_PRIORITY);
     if !by_bell {
         let rest = server(1, rule, 200);
         let running = above_a_hog(description.relay("woken", &timer.with("work", work), &rest), until);
@@ -108,7 +108,7 @@ fn with_a_rest(rule: &str, count: u64) -> Vec<(Wake, u64, Wake)> {
     let woken = Relay::by_timer(START, EVERY, count).with("work", 5000).with("grow", 97);
     let woken = woken.with("bells", count).with("bell_work", 6500).with("end", end);
     let ringer = Relay::by_timer(START + 2 * MS, EVERY, count).with("rings", 1);
-    let description = Description::new("shared-instants").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-instants").schedule(0, BY_PRIORITY);
     let rest = format!("{}\n{}", server(1, rule, 200), ports(0..0, 0..1));
     let description = description.relay("woken", &woken, &rest);
     let rest = format!("servers = [ {{ priority = 8 }} ]\n{}", ports(0..1, 0..0));
@@ -169,7 +169,7 @@ fn a_budget_is_used_in_pieces_between_wake_ups() {
         let count = COUNT * EVERY / ABOVE;
         let above = Relay::by_timer(START, ABOVE, count).with("work", WORK);
         let woken = Relay::by_timer(START, EVERY, COUNT).with("work", MS / 2);
-        let description = Description::new("shared-instants").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-instants").schedule(0, BY_PRIORITY);
         let description = description.relay("above", &above, "servers = [ { priority = 0 } ]");
         let running = above_a_hog(description.relay("woken", &woken, &server(1, rule, 400)), START + COUNT * EVERY);
         let (above, woken) = (Wakes::of(&running, "above"), Wakes::of(&running, "woken"));

@@ -35,7 +35,7 @@ fn ending(after: u64, end: impl FnOnce(&mut Program)) -> Program {
 
 /// A victim that waits in every way, and above or below it a partition of 16 MiB whose runs end again and again.
 fn beside_restarts(program: &Program, server: &str, more: &str, restarts: u32) -> Running {
-    let description = Description::new("shared-lifecycle").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-lifecycle").schedule(0, BY_PRIORITY);
     let arguments = format!("role=own count={WAITS} start_us=20000");
     let description = description.guest("victim", 0, "wakeups", &arguments, "servers = [ { priority = 3 } ]");
     let rest = format!("{server}\nhealth = {{ on_fault = \"restart\", max = {restarts}, within = \"600 s\" }}\n{more}");
@@ -110,7 +110,7 @@ fn a_back_off_leaves_the_core_to_others() {
     let fault = ending(1000, |program| {
         program.constant(0, 0).load(1, 0, 0);
     });
-    let description = Description::new("shared-lifecycle").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-lifecycle").schedule(0, BY_PRIORITY);
     let hog = "role=hog start_us=30000 end_us=400000 log=0";
     let description = description.guest("hog", 0, "experiment", hog, "servers = [ { priority = 9 } ]");
     let rest = format!(
@@ -168,7 +168,7 @@ fn a_watchdog_bites_who_computes_alone() {
     let (mut silent, mut off) = (Program::new(), Program::new());
     silent.spin();
     off.constant(0, SYSTEM_OFF).call().stay();
-    let description = Description::new("shared-lifecycle").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-lifecycle").schedule(0, BY_PRIORITY);
     let description = description.program("off", 0, "off", "servers = [ { priority = 1 } ]");
     let description =
         description.program("silent", 0, "silent", "servers = [ { priority = 2 } ]\nwatchdog = \"20 ms\"");

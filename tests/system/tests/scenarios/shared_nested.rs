@@ -42,7 +42,7 @@ fn wakes_of(level: usize, rounds: u64) -> u64 {
 /// Runs the three over one that computes; returns what each saw and what the core gave to each. The machine is not kept: a test
 /// that keeps one and starts another can wait for itself.
 fn three(rounds: u64) -> ([Wakes; 3], UsagePage, [(ServerUsage, SlotUsage); 3]) {
-    let mut description = Description::new("shared-nested").schedule(0, BY_PRIORITY);
+    let mut description = Description::unjudged("shared-nested").schedule(0, BY_PRIORITY);
     for (level, (name, period, work)) in LEVELS.into_iter().enumerate() {
         let relay = Relay::by_timer(START, period, wakes_of(level, rounds)).with("work", work);
         description = description.relay(name, &relay, &priority(level as u32 + 1));
@@ -128,7 +128,7 @@ fn three_that_wake_in_one_exit_run_in_order() {
     const PERIOD: u64 = 40_009;
     const COUNT: u64 = 200;
     for until in [START, START + PERIOD * COUNT] {
-        let mut description = Description::new("shared-nested").schedule(0, BY_PRIORITY);
+        let mut description = Description::unjudged("shared-nested").schedule(0, BY_PRIORITY);
         // The order of the slots is not that of the priorities.
         for (name, own, work) in [("low", 3, 5000), ("top", 1, 600), ("middle", 2, 3000)] {
             let relay = Relay::by_timer(START, PERIOD, COUNT).with("work", work);
@@ -163,7 +163,7 @@ fn handlers_that_wake_others_are_nested() {
         let top = Relay::by_bells(2 * COUNT, end).with("work", 600).with("float", 1);
         let middle = Relay::by_bells(COUNT, end).with("work", 3000).with("rings", 1).with("after", 1000);
         let low = Relay::by_timer(START, 30_011, COUNT).with("work", 1000).with("rings", 1).with("after", 500);
-        let description = Description::new("shared-nested").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-nested").schedule(0, BY_PRIORITY);
         let description = description.relay("top", &ending(top, first), &with_ports(1, 0..0, 0..2));
         let description = description.relay("middle", &ending(middle, first), &with_ports(2, 0..2, 2..3));
         let description = description.relay("low", &ending(low.computing(), first), &with_ports(3, 2..3, 0..0));
@@ -196,7 +196,7 @@ fn more_interrupts_than_list_registers_survive_nesting() {
     let above = Relay::by_timer(START, ABOVE, COUNT * PERIOD / ABOVE).with("work", 400);
     let ringing = Relay::by_timer(START, PERIOD, COUNT).with("work", 400).with("rings", 1).with("after", 300);
     let woken = Relay::by_bells(all, START + (COUNT + 10) * PERIOD).with("work", 1500);
-    let description = Description::new("shared-nested").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-nested").schedule(0, BY_PRIORITY);
     let description = description.relay("above", &above, &priority(0));
     let description = description.relay("ringing", &ringing, &with_ports(1, 0..BELLS, 0..0));
     let description = description.relay("woken", &woken, &with_ports(2, 0..0, 0..BELLS));
@@ -229,7 +229,7 @@ fn a_date_at_every_place_of_a_wake_up_is_kept() {
         let schedule = format!("{BY_PRIORITY}\nfloating_point = \"{mode}\"");
         let top = Relay::by_timer(START, PERIOD, COUNT).with("work", 400).with("float", 1);
         let middle = Relay::by_timer(FIRST, PERIOD + STEP, COUNT).with("work", 2500).with("float", 2);
-        let description = Description::new("shared-nested").schedule(0, &schedule);
+        let description = Description::unjudged("shared-nested").schedule(0, &schedule);
         let description = description.relay("top", &top, &priority(1)).relay("middle", &middle, &priority(2));
         let below = "seed=3 rounds=800";
         let running = finish(&description.guest("below", 0, "registers", below, &priority(9)).build());
@@ -260,7 +260,7 @@ fn a_ring_at_every_place_of_a_wake_up_is_kept() {
     let top = Relay::by_timer(START, PERIOD, COUNT).with("work", 400).with("float", 1);
     let middle = Relay::by_bells(COUNT, START + (COUNT + 50) * PERIOD).with("work", 700).with("float", 2);
     let low = Relay::by_timer(FIRST, PERIOD + STEP, COUNT).with("rings", 1).with("after", 200).with("float", 3);
-    let description = Description::new("shared-nested").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-nested").schedule(0, BY_PRIORITY);
     let description = description.relay("top", &top, &priority(1));
     let description = description.relay("middle", &middle, &with_ports(2, 0..0, 0..1));
     let description = description.relay("low", &low.computing(), &with_ports(3, 0..1, 0..0)).bell(0, "low", "middle");
@@ -288,7 +288,7 @@ fn a_device_interrupts_the_handler_of_a_woken_guest() {
         let schedule = format!("{BY_PRIORITY}\nfloating_point = \"{mode}\"");
         let rest = format!("{}\ndevices = [ {{ name = \"rtc\", route = \"priority\" }} ]", priority(1));
         let relay = Relay::by_timer(START, PERIOD, 140).with("work", PERIOD * 97 / 100).with("float", 2);
-        let description = Description::new("shared-nested").schedule(0, &schedule);
+        let description = Description::unjudged("shared-nested").schedule(0, &schedule);
         let description = description.guest("clock", 0, "rtc", "alarms=2", &rest);
         let description = description.relay("handler", &relay, &priority(2));
         let until = START + 140 * PERIOD;

@@ -29,7 +29,7 @@ fn paid(payer: &str, helps: u64) -> Running {
     const START: u64 = 400 * MS;
     const EVERY: u64 = 5 * MS + 1001;
     let until = START + HELPS * EVERY;
-    let description = Description::new("shared-payers").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-payers").schedule(0, BY_PRIORITY);
     let server =
         "servers = [ { name = \"main\", priority = 5, rule = \"sporadic\", budget = \"2 ms\", period = \"10 ms\" } ]";
     let description = description.guest("owner", 0, "experiment", &hog(until), server);
@@ -159,7 +159,7 @@ fn limited(limit: &str) -> (Running, Wakes) {
     let until = STORM + WINDOWS * PERIOD;
     let receiver = Relay::by_timer(STORM + MS / 2, PERIOD, WINDOWS).with("work", WORK);
     let receiver = receiver.with("bells", count).with("end", until + 2 * PERIOD);
-    let description = Description::new("shared-payers").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-payers").schedule(0, BY_PRIORITY);
     let route = format!("servers = [ {{ priority = 1 }} ]\nroute = {{ rule = \"priority\"{limit} }}");
     let description = description.relay("receiver", &receiver, &format!("{route}\n{}", ports(0..0, 0..1)));
     let ringer = Relay::by_timer(STORM, MS, count).with("rings", 1);

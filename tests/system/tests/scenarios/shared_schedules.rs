@@ -86,7 +86,7 @@ fn turns_have_the_length_of_a_quantum() {
 #[test]
 fn equals_take_turns_and_the_less_important_wait() {
     let schedule = "kind = \"fixed-priority\"\nquanta = [ { priority = 5, quantum = \"2 ms\" } ]";
-    let mut description = Description::new("shared-schedules").schedule(0, schedule);
+    let mut description = Description::unjudged("shared-schedules").schedule(0, schedule);
     for (partition, priority) in [("one", 5), ("two", 5), ("below", 6)] {
         let server = format!("servers = [ {{ priority = {priority} }} ]");
         description = description.guest(partition, 0, "experiment", &hog(400), &server);

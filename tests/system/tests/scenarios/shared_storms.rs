@@ -112,7 +112,7 @@ fn a_storm_of_timers_takes_its_budget() {
 /// QV-35, SG-45, MZ-26: a storm behind an interrupt gate takes the gate's budget and then its own server's place.
 #[test]
 fn a_storm_behind_a_gate_takes_the_gates_budget() {
-    let description = Description::new("shared-storms").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-storms").schedule(0, BY_PRIORITY);
     let wire = "role=wire requests=100000 spacing_us=20 background=compute start_us=150000 end_us=490000";
     let servers = "servers = [\n    \
         { name = \"gate\", priority = 0, rule = \"sporadic\", budget = \"500 us\", period = \"10 ms\", gate = \"interrupt\" },\n    \
@@ -131,7 +131,7 @@ fn a_storm_behind_a_gate_takes_the_gates_budget() {
 #[test]
 fn an_absent_owner_costs_one_exit_per_source() {
     for route in ["priority", "defer"] {
-        let description = Description::new("shared-storms").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-storms").schedule(0, BY_PRIORITY);
         let rest = format!("route = \"{route}\"\nservers = [ {{ priority = 20 }} ]");
         let description = receiver(description, &rest);
         let storm = "role=storm start_us=150000 end_us=300000";

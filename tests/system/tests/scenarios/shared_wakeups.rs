@@ -45,7 +45,7 @@ fn complete(running: &Running, partition: &str, count: u64) -> u64 {
 /// another one computes.
 #[test]
 fn the_most_important_one_wakes_at_its_date() {
-    let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
     let description = description.guest("own", 0, "wakeups", &waiting("own", COUNT, 1), &priority(1));
     let running = finish(&description.guest("hog", 0, "experiment", &hog(600_000), &priority(9)).build());
     let late = complete(&running, "own", COUNT);
@@ -58,7 +58,7 @@ fn the_most_important_one_wakes_at_its_date() {
 /// SP-16, SP-17: alone on a shared core, so that the core idles at EL2 in between.
 #[test]
 fn a_core_on_which_everybody_sleeps_wakes() {
-    let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
     let description = description.guest("first", 0, "wakeups", &waiting("own", COUNT, 1), &priority(1));
     let description = description.guest("second", 0, "wakeups", &waiting("own", COUNT, 2), &priority(2));
     let running = finish(&description.guest("third", 0, "wakeups", &waiting("own", COUNT, 3), &priority(3)).build());
@@ -72,7 +72,7 @@ fn a_core_on_which_everybody_sleeps_wakes() {
 /// SP-14: how late the timer of a less important vCPU is, is what the more important one may take at once: its budget.
 #[test]
 fn lateness_is_bounded_by_the_load_above() {
-    let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
     let above = "servers = [ { priority = 1, rule = \"sporadic\", budget = \"1 ms\", period = \"5 ms\" } ]";
     let description = description.guest("hog", 0, "experiment", &hog(900_000), above);
     let description = description.guest("own", 0, "wakeups", &waiting("own", COUNT, 1), &priority(5));
@@ -117,7 +117,7 @@ fn ring_each_other(description: Description, count: u64, priorities: [u32; 2], p
 /// SP-14, CH-30: doorbells between two partitions of one core, each ring answered by one; none is lost.
 #[test]
 fn doorbells_on_one_core_all_arrive() {
-    let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
     let description = description.guest("hog", 0, "experiment", &hog(150_000), &priority(9));
     let running = ring_each_other(description, 3000, [4, 3], 0);
     assert!(running.final_usage(0).switches >= 6000, "each bell changes who runs");
@@ -133,7 +133,7 @@ fn doorbells_between_equals_all_arrive() {
 /// SP-14, CH-30: the same with the other partition on a core of its own, and a more important one as a disturbance.
 #[test]
 fn doorbells_from_another_core_all_arrive() {
-    let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
     let above = "role=wire requests=200 spacing_us=150 dither_us=50 background=sleep start_us=100000";
     let description = description.guest("above", 0, "experiment", above, &priority(1));
     let description = description.guest("hog", 0, "experiment", &hog(160_000), &priority(9));
@@ -145,7 +145,7 @@ fn doorbells_from_another_core_all_arrive() {
 #[test]
 fn a_device_wakes_its_owner() {
     for (route, until_us) in [("priority", 1_500_000), ("priority", 30_000), ("defer", 30_000)] {
-        let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
         let rest = format!("{}\ndevices = [ {{ name = \"rtc\", route = \"{route}\" }} ]", priority(2));
         let description = description.guest("clock", 0, "rtc", "alarms=2", &rest);
         let running = finish(&description.guest("hog", 0, "experiment", &hog(until_us), &priority(9)).build());
@@ -166,7 +166,7 @@ fn rings_of_an_absent_receiver_become_two() {
         let ringer = Relay::by_timer(START, PERIOD, COUNT).with("rings", rings);
         // It waits for more than can come, and gives up.
         let receiver = Relay::by_bells(rings * COUNT + 1, START + (COUNT + 2) * PERIOD);
-        let description = Description::new("shared-wakeups").schedule(0, BY_PRIORITY);
+        let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
         let description = description.relay("ringer", &ringer, &format!("{}\n{}", priority(1), ports(0..1, 0..0)));
         let description = description.relay("receiver", &receiver, &format!("{}\n{}", priority(2), ports(0..0, 0..1)));
         let running = finish(&description.bell(0, "ringer", "receiver").build());

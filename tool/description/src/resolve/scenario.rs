@@ -9,7 +9,7 @@ use crate::guest_file::GuestFiles;
 use crate::resolve::partition::span;
 use crate::scenario::{Arrival, ArrivalKind, CheckedArrival, LoadedScenario, Pattern, Scenario, ScenarioPartition};
 use crate::source::{FileId, Span};
-use crate::{Options, suggest};
+use crate::{Check, Options, suggest};
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 use bulkhead_plan::model::{self, System};
 use std::path::Path;
@@ -23,6 +23,7 @@ pub(crate) fn load(
     path: &Path,
     file: FileId,
     options: &Options,
+    check: &dyn Check,
     report: &mut Report,
 ) -> Result<Option<LoadedScenario>, Report> {
     let start = Span::new(file, 0..0);
@@ -46,7 +47,7 @@ pub(crate) fn load(
                 return Ok(None);
             }
             let directory = path.parent().unwrap_or_else(|| Path::new(""));
-            let system = crate::load(&directory.join(&named.value), options)?.system;
+            let system = crate::load(&directory.join(&named.value), options, check)?.system;
             if system.schedules.is_empty() {
                 let message = format!("no core of `{}` is shared, so there is nothing to simulate", system.name);
                 let help = "add a table `[[schedule]]` to the description";

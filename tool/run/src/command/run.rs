@@ -13,6 +13,7 @@ use crate::plugin::CountingOptions;
 use crate::source::{Source, SourceError};
 use crate::trace::TraceCollector;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
+use bulkhead_description::Check;
 use serde_json::{Value, json};
 use std::io::{self, Stdout, Write};
 use std::path::PathBuf;
@@ -85,10 +86,10 @@ Exit codes:
   7  the run ended and a partition was stopped by its health policy
   130  interrupted (Ctrl-C); nothing is left behind";
 
-/// Runs `bulkhead run`.
+/// Runs `bulkhead run` with the check that a description has to pass.
 #[must_use]
-pub fn run(arguments: &RunArguments) -> ExitCode {
-    let outcome = prepare(arguments).and_then(|source| {
+pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
+    let outcome = prepare(arguments, check).and_then(|source| {
         if arguments.dry_run {
             println!("{}", dry_run_text(&source));
             return Ok(exit_code::SUCCESS);
@@ -106,8 +107,8 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     }
 }
 
-fn prepare(arguments: &RunArguments) -> Result<Source, SourceError> {
-    let mut source = Source::open(&arguments.system, arguments.guests.clone(), arguments.monitor.as_deref())?;
+fn prepare(arguments: &RunArguments, check: &dyn Check) -> Result<Source, SourceError> {
+    let mut source = Source::open(&arguments.system, arguments.guests.clone(), arguments.monitor.as_deref(), check)?;
     let options = &mut source.options;
     options.icount_shift = arguments.icount;
     options.gdb_port = arguments.gdb;

@@ -1,10 +1,10 @@
-//! Loading fixtures with the timing check installed.
+//! Loading fixtures with the check of time.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use bulkhead_analysis::costs::Costs;
-use bulkhead_description::{Options, Report, install_checks, load};
+use bulkhead_description::{Options, Report, load};
 use bulkhead_plan::model::System;
-use bulkhead_timing::assumption::{Assumptions, choose};
+use bulkhead_timing::Assumptions;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -46,16 +46,13 @@ const COSTS: Costs = Costs {
     after_loading: 200,
 };
 
-/// Takes the costs of the tests. Every test program calls it before anything else, through [`check`] or by itself.
-pub(crate) fn assume() {
-    choose(Assumptions { instruction_ps: 16_000, costs: COSTS, provenance: "costs of a test" });
-}
+/// The assumptions of the tests.
+pub(crate) const ASSUMED: Assumptions =
+    Assumptions { instruction_ps: 16_000, costs: COSTS, provenance: "costs of a test" };
 
 /// Checks a fixture in full.
 pub(crate) fn check(path: &Path) -> (Option<System>, Report) {
-    assume();
-    install_checks(vec![bulkhead_timing::check]);
-    match load(path, &options()) {
+    match load(path, &options(), &ASSUMED) {
         Ok(loaded) => (Some(loaded.system), loaded.warnings),
         Err(report) => (None, report),
     }
