@@ -12,11 +12,13 @@ use bulkhead_arch::Machine;
 use core::mem::offset_of;
 use zerocopy::IntoBytes;
 
-/// States whether the image has this build's layouts, an intact header, and the plan area that the header says: the boot code
-/// found `plan_crc` for it.
-pub fn is_image_sound(header: &ImageHeader, plan_crc: u32) -> bool {
+/// States whether the image has this build's layouts, an intact header, and the plan area and the monitor that the header says:
+/// the boot code found `plan_crc` and `text_crc` for them.
+pub fn is_image_sound(header: &ImageHeader, plan_crc: u32, text_crc: u32) -> bool {
     let copy = ImageHeader { header_crc: 0, ..*header };
-    header.abi_version == ABI_VERSION && crc32c(copy.as_bytes()) == header.header_crc && plan_crc == header.plan_crc
+    header.abi_version == ABI_VERSION
+        && crc32c(copy.as_bytes()) == header.header_crc
+        && (plan_crc, text_crc) == (header.plan_crc, header.text_crc)
 }
 
 /// CRC-32C bit by bit: runs once over one page, so a table would only cost memory.

@@ -30,13 +30,14 @@ mod target {
         header: &'static ImageHeader,
         plan_crc: u32,
         is_boot_core: u64,
+        text_crc: u32,
     ) -> ! {
         let machine = Hardware;
         if is_boot_core != 0 {
             // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
             let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
             let fits = shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
-            if !(boot::is_image_sound(header, plan_crc) && fits) {
+            if !(boot::is_image_sound(header, plan_crc, text_crc) && fits) {
                 crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
             }
             boot::start_distributor(&machine, header);

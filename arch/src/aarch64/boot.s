@@ -1,6 +1,7 @@
 // Entry of every core, before there is a stack or a Rust environment. Linked first, at the board's load address.
 // arm64 boot protocol (Linux Documentation/arm64/booting.rst): MMU off, x0 = device tree, EL2.
-// The boot core checks the CRC of the plan area here, with the MMU off, because no core's EL2 map shows all of it.
+// The boot core finds the CRCs of the monitor itself and of the plan area here, with the MMU off: before anything of the plan
+// is used, and because no core's EL2 map shows all of it.
 
 .arch_extension crc
 .section .text.head, "ax"
@@ -17,7 +18,7 @@ bulkhead_image_start:
     .long   0x644d5241              // "ARM\x64"
     .long   0
 
-// x19 = header, x20 = core boot record, x21 = plan CRC found (boot core) or 0, x22 = 1 on the boot core
+// x19 = header, x20 = core boot record, x21 = plan CRC found (boot core) or 0, x22 = 1 on the boot core, x24 = text CRC found
 bulkhead_primary:
     mov     x22, #1
     b       1f
@@ -53,19 +54,18 @@ bulkhead_secondary:
     sub     w2, w2, #1
     b       2b
 
-    // CRC-32C of the plan area (boot core only).
+    // CRC-32C of text and constants, which end at the header, and of the plan area (boot core only).
 3:  mov     w21, wzr
     cbz     x22, 5f
-    mov     w21, #-1
+    ldr     x0, =bulkhead_image_start
+    mov     x1, x19
+    bl      bulkhead_crc
+    mov     w24, w2
     ldr     x0, [x19, #{HEADER_PLAN}]
     ldr     x1, [x19, #{HEADER_PLAN_BYTES}]
     add     x1, x0, x1
-4:  cmp     x0, x1
-    b.hs    41f
-    ldr     x2, [x0], #8
-    crc32cx w21, w21, x2
-    b       4b
-41: mvn     w21, w21
+    bl      bulkhead_crc
+    mov     w21, w2
 
     // EL2 translation: this core's own root, then MMU, caches and write-implies-never-execute in one step.
 5:  ldr     x0, ={MAIR}
@@ -103,8 +103,20 @@ bulkhead_secondary:
     mov     x1, x19
     mov     w2, w21
     mov     x3, x22
+    mov     w4, w24
     bl      bulkhead_core_main
 bulkhead_dead:
     wfe
     b       bulkhead_dead
+
+// w2 = CRC-32C of the memory from x0 to x1, whole words.
+bulkhead_crc:
+    mov     w2, #-1
+4:  cmp     x0, x1
+    b.hs    41f
+    ldr     x3, [x0], #8
+    crc32cx w2, w2, x3
+    b       4b
+41: mvn     w2, w2
+    ret
 .ltorg

@@ -24,7 +24,7 @@ pub mod status;
 pub use address::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 
 /// Version of every layout in this crate together; the monitor refuses an image with another one.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// Most cores that one image can use.
 pub const MAX_CORES: usize = 8;
 /// Most partitions that one image can hold.

@@ -2,6 +2,9 @@
 
 /// Bytes that the arm64 boot protocol puts at the front of an Image (Linux `Documentation/arm64/booting.rst`).
 pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
+/// Byte offset of the size in memory, zeroed data included, in that header. The planner writes it into the monitor's text, so
+/// that a boot loader puts nothing of its own there.
+pub const ARM64_IMAGE_SIZE_OFFSET: usize = 16;
 /// Magic number at byte 56 of an arm64 Image: `ARM\x64`.
 pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;
 

@@ -20,7 +20,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
-use bulkhead_layout::image::stack_bytes;
+use bulkhead_layout::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_layout::name_from;
 use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use zerocopy::{FromZeros, IntoBytes};
@@ -65,6 +65,7 @@ pub(crate) fn image(
     let mut file = File::new(layout);
     file.put(AreaKind::Text, &monitor.text);
     file.put(AreaKind::Rodata, &monitor.rodata);
+    file.put_memory_bytes(layout.monitor_end.0 - file.start);
     put_cores(&mut file, uses, &vcpus, &schedules);
     for (index, (planned, draft)) in partitions.iter().zip(drafts).enumerate() {
         file.put(AreaKind::PartitionPlan(index), planned.plan.as_bytes());
@@ -79,7 +80,7 @@ pub(crate) fn image(
     for (index, (_, tables)) in settled.stage2.iter().enumerate() {
         file.put(AreaKind::Stage2Tables(index), &tables.bytes());
     }
-    let header = header(system, &settled, uses, &partitions, file.crc(layout.plan, layout.plan_bytes));
+    let header = header(system, &settled, uses, &partitions, &file);
     file.put(AreaKind::Header, header.as_bytes());
     Ok(Plan {
         bytes: file.bytes,
@@ -128,6 +129,13 @@ impl<'a> File<'a> {
         let range = self.range(area.address, content.len() as u64);
         if let Some(slot) = self.bytes.get_mut(range) {
             slot.copy_from_slice(content);
+        }
+    }
+
+    /// Writes the size in memory into the arm64 Image header at the front of the text.
+    fn put_memory_bytes(&mut self, bytes: u64) {
+        if let Some(field) = self.bytes.get_mut(ARM64_IMAGE_SIZE_OFFSET..ARM64_IMAGE_SIZE_OFFSET + 8) {
+            field.copy_from_slice(&bytes.to_le_bytes());
         }
     }
 
@@ -393,7 +401,7 @@ fn header(
     settled: &Settled,
     uses: &[CoreUse],
     partitions: &[PlannedPartition],
-    plan_crc: u32,
+    file: &File<'_>,
 ) -> ImageHeader {
     let layout = &settled.layout;
     let area_bytes = |kind| layout.area(kind).map_or(0, |area| area.page_bytes());
@@ -410,7 +418,8 @@ fn header(
     header.rodata_bytes = area_bytes(AreaKind::Rodata);
     header.plan = layout.plan;
     header.plan_bytes = layout.plan_bytes;
-    header.plan_crc = plan_crc;
+    header.plan_crc = file.crc(layout.plan, layout.plan_bytes);
+    header.text_crc = file.crc(start, header.text_bytes + header.rodata_bytes);
     header.core_count = narrow(uses.len());
     header.partition_count = narrow(system.partitions.len());
     header.boot_core = 0;

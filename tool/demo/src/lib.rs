@@ -119,10 +119,11 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
         .map_err(|error| Failure { message: error.to_string(), code: exit_code::HOST })?;
     say("checking and building the image");
     let image = build(&system, &monitor)?;
-    let verdict = bulkhead_verify::verify_bytes(&image);
-    if !verdict.is_accepted() {
+    let expected =
+        bulkhead_verify::Monitor::expected(None).map_err(|message| Failure { message, code: exit_code::HOST })?;
+    if let Some(finding) = bulkhead_verify::verify_bytes(&image, &expected).findings.first() {
         return Err(Failure {
-            message: "the image does not pass `bulkhead verify`".to_owned(),
+            message: format!("the image does not pass `bulkhead verify`: {finding}"),
             code: exit_code::FAILURE,
         });
     }

@@ -2,15 +2,12 @@
 
 use crate::write::{read_whole, write_whole};
 use crate::{Error, Image, build_image};
-use bulkhead_description::{Check, Loaded, Options, find_above, load};
+use bulkhead_description::{Check, Loaded, Options, load};
 use bulkhead_plan::model::System;
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Where `./x` puts the monitor, below the repository.
-const MONITOR_PATH: &str = "target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor";
 
 /// Exit code for a description that is refused.
 pub(crate) const REFUSED: u8 = 1;
@@ -25,7 +22,7 @@ pub struct SystemArguments {
     /// Directory of built guests, for paths that begin with `guest:`.
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
     #[arg(long, value_name = "ELF")]
     pub monitor: Option<PathBuf>,
 }
@@ -89,17 +86,18 @@ pub(crate) fn plan_system(source: &SystemArguments, check: &dyn Check) -> Result
     Ok(Planned { system, image, monitor_elf })
 }
 
-/// Finds and reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that `./x` built.
+/// Finds and reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that the tool contains.
 ///
 /// # Errors
 /// When there is none, with what to do about it.
 pub fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
-    let path = named.or_else(|| find_above(MONITOR_PATH)).unwrap_or_else(|| PathBuf::from(MONITOR_PATH));
-    if !path.exists() {
-        return Err(Error::MonitorMissing(path));
+    match (named, bulkhead_contained_monitor::elf()) {
+        (Some(path), _) if !path.exists() => Err(Error::MonitorMissing(Some(path))),
+        (Some(path), _) => read_whole(&path),
+        (None, Some(elf)) => Ok(elf.to_vec()),
+        (None, None) => Err(Error::MonitorMissing(None)),
     }
-    read_whole(&path)
 }
 
 /// Prints an error and returns its exit code.

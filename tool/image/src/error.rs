@@ -24,8 +24,8 @@ pub enum Error {
     },
     /// The image would overwrite the file of its own symbols.
     OutputName(PathBuf),
-    /// The monitor was not found.
-    MonitorMissing(PathBuf),
+    /// The monitor was not found where it should be, or the tool contains none.
+    MonitorMissing(Option<PathBuf>),
     /// `--dts` names no partition.
     NoPartition {
         /// The name given.
@@ -58,7 +58,12 @@ impl fmt::Display for Error {
                 "the image {} would be overwritten by its own symbols; choose an ending other than `.elf`",
                 path.display()
             ),
-            Self::MonitorMissing(path) => write!(
+            Self::MonitorMissing(None) => write!(
+                f,
+                "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \
+                 the monitor by --monitor or BULKHEAD_MONITOR"
+            ),
+            Self::MonitorMissing(Some(path)) => write!(
                 f,
                 "the monitor is not at {}; build it with ./x, or name it with --monitor or BULKHEAD_MONITOR",
                 path.display()

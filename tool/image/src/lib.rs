@@ -1,7 +1,7 @@
 //! Builds boot images and shows what is in them.
 //!
 //! [`build_image`] is the whole way from a checked [`System`] and the monitor's ELF file to bytes: read the ELF
-//! ([`monitor`]), plan ([`bulkhead_plan::plan`]), patch the arm64 header. [`build`] and [`inspect`] are the commands
+//! ([`monitor`]), plan ([`bulkhead_plan::plan`]). [`build`] and [`inspect`] are the commands
 //! around it.
 //!
 //! The image is a flat arm64 `Image`: QEMU's `-kernel` and U-Boot's `booti` load it. An ELF with symbols lies beside it
@@ -51,24 +51,14 @@ pub fn build_image(system: &System, monitor_elf: &[u8]) -> Result<Image, Error> 
 /// # Errors
 /// As [`build_image`].
 pub fn assemble(system: &System, monitor: &MonitorImage) -> Result<Image, Error> {
-    let plan = plan(system, monitor)?;
-    let mut bytes = plan.bytes.clone();
-    patch_arm64_header(&mut bytes, plan.header.memory_bytes)?;
-    Ok(Image { bytes, plan })
-}
-
-/// Byte offset of `image_size` in an arm64 Image header.
-const IMAGE_SIZE_OFFSET: usize = 16;
-/// Byte offset of the magic number.
-const MAGIC_OFFSET: usize = 56;
-
-/// Writes the size in memory, zeroed data included, so that a boot loader puts nothing of its own there.
-fn patch_arm64_header(bytes: &mut [u8], memory_bytes: u64) -> Result<(), Error> {
-    let header = bytes.get_mut(..ARM64_IMAGE_HEADER_BYTES).ok_or(Error::NoArm64Header)?;
-    if header.get(MAGIC_OFFSET..MAGIC_OFFSET + 4) != Some(ARM64_IMAGE_MAGIC.to_le_bytes().as_slice()) {
+    let magic =
+        monitor.text.get(..ARM64_IMAGE_HEADER_BYTES).and_then(|header| header.get(MAGIC_OFFSET..MAGIC_OFFSET + 4));
+    if magic != Some(ARM64_IMAGE_MAGIC.to_le_bytes().as_slice()) {
         return Err(Error::NoArm64Header);
     }
-    let field = header.get_mut(IMAGE_SIZE_OFFSET..IMAGE_SIZE_OFFSET + 8).ok_or(Error::NoArm64Header)?;
-    field.copy_from_slice(&memory_bytes.to_le_bytes());
-    Ok(())
+    let plan = plan(system, monitor)?;
+    Ok(Image { bytes: plan.bytes.clone(), plan })
 }
+
+/// Byte offset of the magic number.
+const MAGIC_OFFSET: usize = 56;

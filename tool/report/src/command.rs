@@ -9,6 +9,7 @@ use bulkhead_plan::model::System;
 use bulkhead_run::command::read_timeline;
 use bulkhead_timing::Assumptions;
 use bulkhead_trace::{ChannelLayout, Layout, Timeline};
+use bulkhead_verify::Monitor;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ pub struct ReportArguments {
     /// Directory of built guests, for paths that begin with `guest:`.
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
     #[arg(long, value_name = "ELF")]
     pub monitor: Option<PathBuf>,
     /// Trace of a run of this system (`bulkhead run --trace`), to be shown and measured.
@@ -81,12 +82,13 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
             code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
         },
     )?;
+    let expected = Monitor::expected(arguments.monitor.as_deref()).map_err(Failure::environment)?;
     let timing = Timing::of_system(&system, &server_names(&arguments.system), assumptions);
     let timeline = arguments.trace.as_deref().map(|path| timeline(path, &system, &timing.cores)).transpose()?;
     let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;
     let evidence = Evidence {
         warnings: loaded.warnings,
-        verdict: bulkhead_verify::verify_bytes(&image.bytes),
+        verdict: bulkhead_verify::verify_bytes(&image.bytes, &expected),
         image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
         image_bytes: image.bytes.len() as u64,
     };

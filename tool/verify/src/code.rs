@@ -76,6 +76,12 @@ codes! {
     AreaPlace = "V024", "area outside its place";
     /// The page below a stack is mapped.
     Guard = "V025", "guard page";
+    /// The checksum of text and read-only data is wrong.
+    TextCrc = "V026", "monitor checksum";
+    /// Text or read-only data are not those of the monitor that the image must hold.
+    OtherMonitor = "V027", "another monitor";
+    /// A byte that belongs to nothing is not zero.
+    Padding = "V028", "padding";
     /// A translation table lies outside the plan area, is used twice, or holds a malformed descriptor.
     Table = "V030", "translation table";
     /// A page is writable and executable at EL2.

@@ -1,6 +1,8 @@
 //! `bulkhead verify`: the verdict on an image file, for people or programs.
 
-use crate::{Verdict, hash, verify_bytes};
+use crate::image::View;
+use crate::monitor::hash_text;
+use crate::{Findings, Monitor, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -21,7 +23,7 @@ pub enum Format {
     /// Sentences.
     #[default]
     Text,
-    /// One JSON object: `version`, `image`, `sha256`, `accepted`, `findings[]` (`code`, `title`, `message`), `extent`.
+    /// One JSON object: `version`, `image`, `sha256`, `monitor_sha256`, `accepted`, `findings[]` (`code`, `title`, `message`), `extent`.
     Json,
 }
 
@@ -30,6 +32,9 @@ pub enum Format {
 pub struct VerifyArguments {
     /// Image that `bulkhead build` wrote.
     pub image: PathBuf,
+    /// ELF file of the monitor that the image must hold [default: the one that this tool contains]
+    #[arg(long, value_name = "ELF")]
+    pub monitor: Option<PathBuf>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -50,35 +55,54 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
             return ExitCode::from(ENVIRONMENT);
         }
     };
-    let verdict = verify_bytes(&bytes);
-    let sha256 = hash_text(&bytes);
+    let monitor = match Monitor::expected(arguments.monitor.as_deref()) {
+        Ok(monitor) => monitor,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(ENVIRONMENT);
+        }
+    };
+    let verdict = verify_bytes(&bytes, &monitor);
+    let hashes = Hashes { image: hash_text(&hash(&bytes)), monitor: monitor_hash(&bytes) };
     let text = match arguments.format {
-        Format::Text => to_text(&arguments.image, &sha256, &verdict),
-        Format::Json => format!("{:#}\n", to_json(&arguments.image, &sha256, &verdict)),
+        Format::Text => to_text(&arguments.image, &hashes, &verdict),
+        Format::Json => format!("{:#}\n", to_json(&arguments.image, &hashes, &verdict)),
     };
     // The exit code is the answer; a reader that went away early is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
 }
 
-/// Returns the hash as 64 hexadecimal digits.
-fn hash_text(bytes: &[u8]) -> String {
-    hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+/// SHA-256 of the whole file and of the monitor in it, if it has one, in hexadecimal digits.
+struct Hashes {
+    image: String,
+    monitor: Option<String>,
+}
+
+fn monitor_hash(bytes: &[u8]) -> Option<String> {
+    let monitor = Monitor::of_image(&View::open(bytes, &mut Findings::default())?)?;
+    Some(hash_text(&monitor.sha256()))
 }
 
 /// The form for people.
-fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
+fn to_text(image: &Path, hashes: &Hashes, verdict: &Verdict) -> String {
     let extent = &verdict.extent;
     let mut text = String::new();
     for finding in &verdict.findings {
         let _ = writeln!(text, "{finding}");
     }
     let image = image.display();
+    let answer = match verdict.findings.len() {
+        0 => String::from("accepted"),
+        count => format!("refused, {count} finding(s)"),
+    };
+    let _ = writeln!(text, "{image}: {answer}\n  sha256 {}", hashes.image);
+    if let Some(monitor) = &hashes.monitor {
+        let _ = writeln!(text, "  monitor sha256 {monitor}");
+    }
     if !verdict.is_accepted() {
-        let _ = writeln!(text, "{image}: refused, {} finding(s)\n  sha256 {sha256}", verdict.findings.len());
         return text;
     }
-    let _ = writeln!(text, "{image}: accepted\n  sha256 {sha256}");
     let _ = writeln!(
         text,
         "  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked",
@@ -100,7 +124,7 @@ fn to_text(image: &Path, sha256: &str, verdict: &Verdict) -> String {
 }
 
 /// The form for programs.
-fn to_json(image: &Path, sha256: &str, verdict: &Verdict) -> Value {
+fn to_json(image: &Path, hashes: &Hashes, verdict: &Verdict) -> Value {
     let findings: Vec<Value> = verdict
         .findings
         .iter()
@@ -110,7 +134,8 @@ fn to_json(image: &Path, sha256: &str, verdict: &Verdict) -> Value {
     json!({
         "version": JSON_VERSION,
         "image": image.display().to_string(),
-        "sha256": sha256,
+        "sha256": hashes.image,
+        "monitor_sha256": hashes.monitor,
         "accepted": verdict.is_accepted(),
         "findings": findings,
         "extent": {

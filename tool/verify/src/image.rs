@@ -8,7 +8,7 @@ use bulkhead_abi::schedule::{
     MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
 };
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress};
-use bulkhead_layout::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
+use bulkhead_layout::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_SIZE_OFFSET};
 use bulkhead_layout::name_text;
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -112,6 +112,14 @@ impl<'a> View<'a> {
         });
         let layout = self.check_layout(findings);
         if layout {
+            let text = self.slice(header.image_start.0, self.header_offset).map(crc32c::crc32c);
+            findings.require(text == Some(header.text_crc), Code::TextCrc, || {
+                format!(
+                    "the header says {:#010x}, text and constants give {:#010x}",
+                    header.text_crc,
+                    text.unwrap_or(0)
+                )
+            });
             let plan = self.slice(header.plan.0, header.plan_bytes).map(crc32c::crc32c);
             findings.require(plan == Some(header.plan_crc), Code::PlanCrc, || match plan {
                 Some(crc) => format!("the header says {:#010x}, the plan area gives {crc:#010x}", header.plan_crc),
@@ -130,10 +138,10 @@ impl<'a> View<'a> {
         findings.require(magic, Code::Arm64Header, || {
             String::from("the magic number at byte 56 is missing: boot loaders will not take the file")
         });
-        findings.require(field(16) == self.header.memory_bytes, Code::Arm64Header, || {
+        findings.require(field(ARM64_IMAGE_SIZE_OFFSET) == self.header.memory_bytes, Code::Arm64Header, || {
             format!(
                 "the size field is {:#x}, but the monitor owns {:#x} bytes: a boot loader could put something there",
-                field(16),
+                field(ARM64_IMAGE_SIZE_OFFSET),
                 self.header.memory_bytes
             )
         });

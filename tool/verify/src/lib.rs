@@ -11,7 +11,8 @@
 //! The method is comparison with what must be (module `cover`): a mapping that is not expected is refused even if no
 //! rule names it. The rejected alternative, a list of forbidden things, would let through what its author did not think of.
 //!
-//! What it does not show: that the monitor's code is right (its bytes are taken as they are), and facts of the board
+//! The monitor's text and constants must be those of the monitor that the tool contains, byte for byte (module `monitor`).
+//! What it does not show: that the monitor's code is right, and facts of the board
 //! (where devices are, which of them can write memory by themselves); `bulkhead check` judges those from the board
 //! file.
 #![forbid(unsafe_code)]
@@ -30,6 +31,8 @@ mod image;
 mod interrupts;
 mod loading;
 mod management;
+mod monitor;
+mod padding;
 mod schedule;
 mod server;
 mod values;
@@ -38,6 +41,7 @@ mod walk;
 pub use code::Code;
 pub use command::{Format, VerifyArguments, verify};
 pub use finding::{Finding, Findings};
+pub use monitor::Monitor;
 
 use area::{Areas, Maps};
 use image::{Contents, View};
@@ -90,11 +94,11 @@ impl Verdict {
     }
 }
 
-/// Verifies the bytes of an image.
+/// Verifies the bytes of an image, which must hold this monitor.
 #[must_use]
-pub fn verify_bytes(bytes: &[u8]) -> Verdict {
+pub fn verify_bytes(bytes: &[u8], monitor: &Monitor) -> Verdict {
     let mut findings = Findings::default();
-    let extent = examine(bytes, &mut findings).unwrap_or_default();
+    let extent = examine(bytes, monitor, &mut findings).unwrap_or_default();
     Verdict { findings: findings.0, extent }
 }
 
@@ -105,11 +109,12 @@ pub fn hash(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Runs all checks; `None` when the image cannot be read far enough.
-fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
+fn examine(bytes: &[u8], monitor: &Monitor, findings: &mut Findings) -> Option<Extent> {
     let view = View::open(bytes, findings)?;
     if !view.check_header(findings) {
         return None;
     }
+    monitor.check(&view, findings);
     let contents = Contents::read(&view, findings)?;
     values::check(&view, &contents, findings);
     let mut maps = Maps::default();
@@ -133,6 +138,7 @@ fn examine(bytes: &[u8], findings: &mut Findings) -> Option<Extent> {
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
+    padding::check(&view, &contents, &maps, findings);
     let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
     Some(Extent {
         cores: contents.cores.len(),

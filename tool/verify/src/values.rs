@@ -36,8 +36,11 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
     }
     let header = &view.header;
     let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero)
-        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero);
-    findings.require(rest, Code::Leftover, || String::from("the header has cores or partitions past its counts"));
+        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero)
+        && header.reserved == 0;
+    findings.require(rest, Code::Leftover, || {
+        String::from("the header has cores or partitions past its counts, or a reserved word")
+    });
 }
 
 fn check_core(core: &Core, seen: &mut HashSet<u64>, findings: &mut Findings) {

@@ -68,7 +68,20 @@ fn a_damaged_header_is_refused() {
     let header = system.area(AreaKind::Header).address.0;
     refused(&system, header + offset_of!(ImageHeader, source_hash) as u64, "the hash of the description");
     refused(&system, header + offset_of!(ImageHeader, plan_crc) as u64, "the checksum of the plan");
+    refused(&system, header + offset_of!(ImageHeader, text_crc) as u64, "the checksum of the monitor");
     refused(&system, header + offset_of!(ImageHeader, header_crc) as u64, "the header's own checksum");
+}
+
+/// QV-3: so does one in the monitor's own text or constants. The damaged places are none that the check itself runs through.
+#[test]
+fn a_damaged_monitor_is_refused() {
+    let system = system();
+    let (text, constants) = (system.area(AreaKind::Text), system.area(AreaKind::Rodata));
+    let vectors = text.address.0 + 0x800;
+    refused(&system, text.address.0 + 32, "a reserved word of the arm64 header");
+    refused(&system, vectors + 0x20, "a vector that no boot takes");
+    refused(&system, constants.address.0 - 1, "the last byte of text");
+    refused(&system, constants.address.0 + constants.page_bytes() - 1, "the last byte of the constants");
 }
 
 /// SG-62, QV-74: a guest image that was damaged before the start is not entered; the others run.

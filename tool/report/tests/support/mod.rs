@@ -193,9 +193,11 @@ pub(crate) fn experiments() -> Vec<Experiment> {
 
 /// The evidence about a planned system.
 pub(crate) fn evidence(image: &[u8]) -> Evidence {
+    let monitor = samples::monitor();
+    let expected = bulkhead_verify::Monitor::new(monitor.load.0, &monitor.text, &monitor.rodata);
     Evidence {
         warnings: Report::default(),
-        verdict: bulkhead_verify::verify_bytes(image),
+        verdict: bulkhead_verify::verify_bytes(image, &expected),
         image_hash: bulkhead_verify::hash(image).iter().map(|byte| format!("{byte:02x}")).collect(),
         image_bytes: image.len() as u64,
     }

@@ -35,7 +35,7 @@ pub struct RunArguments {
     /// Directory of built guests, which the prefix `guest:` means [default: $BULKHEAD_GUESTS, else target/guests]
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that ./x built]
+    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
     #[arg(long, value_name = "ELF")]
     pub monitor: Option<PathBuf>,
     /// Count instructions: each takes 2^SHIFT virtual nanoseconds, and runs repeat exactly.

@@ -5,10 +5,10 @@
 //! The second doorbell of rtos rings control, which limits it by itself.
 
 use crate::mutants::{Mutant, complaint};
-use crate::support::{EL2_DATA_PAGE, Editor, physical};
+use crate::support::{EL2_DATA_PAGE, Editor, physical, verify_bytes};
 use bulkhead_plan::model::PortKind;
 use bulkhead_plan::{AreaKind, samples};
-use bulkhead_verify::{Code, verify_bytes};
+use bulkhead_verify::Code;
 
 fn together() -> Editor {
     let mut system = samples::demo();

@@ -1,9 +1,9 @@
 //! Good images of several shapes are accepted.
 
+use crate::support::verify_bytes;
 use bulkhead_image::assemble;
 use bulkhead_plan::model::{InterruptMode, PortKind, System};
 use bulkhead_plan::samples;
-use bulkhead_verify::verify_bytes;
 
 fn accepted(what: &str, system: &System) {
     let image = assemble(system, &samples::monitor()).unwrap_or_else(|error| panic!("{what}: {error}"));

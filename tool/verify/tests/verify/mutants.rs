@@ -10,7 +10,7 @@ use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
 use bulkhead_layout::guest::GUEST_CHANNELS;
 use bulkhead_layout::registers::HCR_DIRECT;
 use bulkhead_plan::AreaKind;
-use bulkhead_verify::{Code, verify_bytes};
+use bulkhead_verify::Code;
 use std::collections::BTreeSet;
 
 /// As [`Mutant`], for the file as a whole.
@@ -38,6 +38,16 @@ const PLAN_MUTANTS: &[Mutant] = &[
     ("boot core that does not exist", Code::Count, |image| image.header.boot_core = 5),
     ("too many segments", Code::Count, |image| image.partition(1, |plan| plan.segment_count = 13)),
     ("text shorter than it is", Code::HeaderLayout, |image| image.header.text_bytes -= PAGE),
+    ("one instruction of the monitor", Code::OtherMonitor, |image| image.bytes[0x1000] ^= 1),
+    ("one constant of the monitor", Code::OtherMonitor, |image| {
+        let rodata = image.header.rodata.0;
+        image.slice(rodata)[8] ^= 1;
+    }),
+    ("a page of constants made text", Code::OtherMonitor, |image| {
+        image.header.text_bytes += PAGE;
+        image.header.rodata.0 += PAGE;
+        image.header.rodata_bytes -= PAGE;
+    }),
     ("monitor memory beyond RAM", Code::MonitorOutsideRam, |image| image.header.memory_bytes = 4 << 30),
     ("core plan of another core", Code::VcpuPlan, |image| image.header.cores[1].plan = image.header.cores[0].plan),
     ("one MPIDR for two cores", Code::Mpidr, |image| {
@@ -65,6 +75,11 @@ const PLAN_MUTANTS: &[Mutant] = &[
     ("mode that does not exist", Code::PlanValue, |image| image.partition(3, |plan| plan.mode = 3)),
     ("restart policy without limit", Code::PlanValue, |image| image.partition(3, |plan| plan.health.policy = POLICY_RESTART)),
     ("direct partition that can be managed", Code::PlanValue, |image| image.partition(0, |plan| plan.flags |= 2)),
+    ("reserved word of the header", Code::Leftover, |image| image.header.reserved = 1),
+    ("something behind a plan", Code::Padding, |image| {
+        let plan = image.at(AreaKind::VcpuPlan(1, 0));
+        image.slice(plan)[PAGE as usize - 1] = 1;
+    }),
     ("one segment left out", Code::Leftover, |image| image.partition(1, |plan| plan.segment_count -= 1)),
     ("stack over another core's data", Code::AreaOverlap, |image| image.header.cores[2].stack_top.0 -= PAGE),
     ("shared state of another partition", Code::AreaOverlap, |image| {
@@ -340,6 +355,9 @@ const FILE_MUTANTS: &[FileMutant] = &[
     ("size field too small", Code::Arm64Header, |bytes| bytes[16..24].fill(0)),
     ("one bit of the header", Code::HeaderCrc, |bytes| flip_behind_magic(bytes, 0x80)),
     ("one bit of the plan area", Code::PlanCrc, |bytes| flip_behind_magic(bytes, 4096 + 0x40)),
+    ("one bit of the monitor", Code::TextCrc, |bytes| bytes[0x1000] ^= 4),
+    ("one bit behind the header", Code::Padding, |bytes| flip_behind_magic(bytes, 4095)),
+    ("one bit at the end of the file", Code::Padding, |bytes| bytes.last_mut().into_iter().for_each(|byte| *byte ^= 1)),
 ];
 
 /// Flips a bit at an offset from the header.

@@ -1,6 +1,7 @@
 //! Random small systems are planned and accepted; random damage never makes the verifier panic.
 
 use crate::support::Editor;
+use crate::support::verify_bytes;
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 use bulkhead_image::assemble;
 use bulkhead_plan::model::{
@@ -8,7 +9,6 @@ use bulkhead_plan::model::{
     System,
 };
 use bulkhead_plan::samples;
-use bulkhead_verify::verify_bytes;
 use proptest::prelude::*;
 
 /// Choices for one partition.

@@ -5,7 +5,7 @@
 //! 1 plain; servers 0 and 1 table, 2 plain. Core 2 goes round 0 first and 1 second. Core 3 is the second vCPU of table's own.
 
 use crate::mutants::{Mutant, complaint};
-use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical};
+use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical, verify_bytes};
 use bulkhead_abi::plan::MODE_DIRECT;
 use bulkhead_abi::schedule::{
     GATE_INTERRUPT, GATE_WINDOW, NO_SERVER, RULE_UNLIMITED, SCHEDULE_FIXED_PRIORITY, SERVER_VOLUNTARY_RETURN,
@@ -13,7 +13,7 @@ use bulkhead_abi::schedule::{
 };
 use bulkhead_layout::registers::{HCR_MAPPED, HCR_SHARED};
 use bulkhead_plan::AreaKind;
-use bulkhead_verify::{Code, verify_bytes};
+use bulkhead_verify::Code;
 use std::collections::BTreeSet;
 
 const PAGE: u64 = 4096;

@@ -9,7 +9,20 @@ use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_plan::layout::Layout;
 use bulkhead_plan::model::System;
 use bulkhead_plan::{AreaKind, samples};
+use bulkhead_verify::{Monitor, Verdict};
+use std::sync::LazyLock;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The monitor of the samples.
+static MONITOR: LazyLock<Monitor> = LazyLock::new(|| {
+    let sample = samples::monitor();
+    Monitor::new(sample.load.0, &sample.text, &sample.rodata)
+});
+
+/// Verifies an image of a sample.
+pub(crate) fn verify_bytes(bytes: &[u8]) -> Verdict {
+    bulkhead_verify::verify_bytes(bytes, &MONITOR)
+}
 
 /// Output address of a descriptor.
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
@@ -61,11 +74,14 @@ impl Editor {
         Self { bytes: image.bytes, header, layout: image.plan.layout, header_offset }
     }
 
-    /// Writes the header back and makes both checksums right.
+    /// Writes the header back and makes all its checksums right.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let start = (self.header.plan.0 - self.header.image_start.0) as usize;
         if let Some(plan) = self.bytes.get(start..start + self.header.plan_bytes as usize) {
             self.header.plan_crc = crc32c::crc32c(plan);
+        }
+        if let Some(text) = self.bytes.get(..self.header_offset) {
+            self.header.text_crc = crc32c::crc32c(text);
         }
         self.header.header_crc = 0;
         self.header.header_crc = crc32c::crc32c(self.header.as_bytes());

@@ -1,0 +1,159 @@
+//! The monitor that an image must hold, byte for byte. The checksum in the header finds damage; this finds a change.
+
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::{PAGE, View, page_end};
+use bulkhead_layout::image::ARM64_IMAGE_SIZE_OFFSET;
+use sha2::{Digest, Sha256};
+use std::ops::Range;
+use std::path::Path;
+
+/// Most bytes of text and read-only data; whatever is larger is no monitor.
+const LIMIT_BYTES: u64 = 16 << 20;
+/// `e_machine` of AArch64.
+const AARCH64: u64 = 183;
+/// `p_type` of a segment to load, and the flag of one that is executed.
+const LOAD: u64 = 1;
+const EXECUTABLE: u64 = 1;
+
+/// A monitor as it lies at the front of an image, but with zeroes where the planner writes the size in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    load: u64,
+    text_bytes: u64,
+    bytes: Vec<u8>,
+}
+
+/// Reads a little-endian number of a file.
+fn number(file: &[u8], offset: u64, bytes: usize) -> Option<u64> {
+    let start = usize::try_from(offset).ok()?;
+    let field = file.get(start..start.checked_add(bytes)?)?;
+    Some(field.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// A segment to load: where, its bytes in the file, and whether they are executed.
+struct Segment<'a> {
+    addresses: Range<u64>,
+    content: &'a [u8],
+    is_text: bool,
+}
+
+/// Reads a program header (ELF-64 object file format, figure 6); `None` in the outer option when it is damaged.
+fn segment(file: &[u8], offset: u64) -> Option<Option<Segment<'_>>> {
+    let word = |field: u64| number(file, offset.checked_add(field)?, 8);
+    let (kind, flags) = (number(file, offset, 4)?, number(file, offset.checked_add(4)?, 4)?);
+    let (position, address, in_file, in_memory) = (word(8)?, word(24)?, word(32)?, word(40)?);
+    if kind != LOAD || in_memory == 0 {
+        return Some(None);
+    }
+    let start = usize::try_from(position).ok()?;
+    let content = file.get(start..start.checked_add(usize::try_from(in_file).ok()?)?)?;
+    let addresses = address..address.checked_add(in_memory)?;
+    (in_file <= in_memory).then_some(Some(Segment { addresses, content, is_text: flags & EXECUTABLE != 0 }))
+}
+
+impl Monitor {
+    /// A monitor of known text and read-only data.
+    #[must_use]
+    pub fn new(load: u64, text: &[u8], rodata: &[u8]) -> Self {
+        let mut bytes = text.to_vec();
+        bytes.resize(page_end(bytes.len() as u64) as usize, 0);
+        let text_bytes = bytes.len() as u64;
+        bytes.extend_from_slice(rodata);
+        bytes.resize(page_end(bytes.len() as u64) as usize, 0);
+        clear_size(&mut bytes);
+        Self { load, text_bytes, bytes }
+    }
+
+    /// Reads a monitor's ELF file, with code of its own and not the builder's; `None` when it is none.
+    #[must_use]
+    pub fn read(file: &[u8]) -> Option<Self> {
+        // A little-endian ELF file of 64 bits, version 1.
+        let kind = file.starts_with(b"\x7fELF\x02\x01\x01") && number(file, 18, 2)? == AARCH64;
+        let (table, entry, count) = (number(file, 32, 8)?, number(file, 54, 2)?, number(file, 56, 2)?);
+        let places = (0..count).map(|index| table.checked_add(index * entry));
+        let segments: Option<Vec<_>> = places.map(|place| segment(file, place?)).collect();
+        let segments: Vec<Segment<'_>> = segments?.into_iter().flatten().collect();
+        let load = segments.iter().map(|segment| segment.addresses.start).min()?;
+        let end = page_end(segments.iter().map(|segment| segment.addresses.end).max()?);
+        let constants = segments.iter().filter(|segment| !segment.is_text).map(|segment| segment.addresses.start).min();
+        let text_bytes = constants.unwrap_or(end).checked_sub(load)?;
+        if !kind || load % PAGE != 0 || end - load > LIMIT_BYTES {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(end - load).ok()?];
+        for segment in &segments {
+            let start = usize::try_from(segment.addresses.start - load).ok()?;
+            bytes.get_mut(start..start + segment.content.len())?.copy_from_slice(segment.content);
+        }
+        clear_size(&mut bytes);
+        Some(Self { load, text_bytes, bytes })
+    }
+
+    /// Reads the monitor that images must hold: the one of a file that the user names, else the one that the tool contains. No
+    /// variable names another one: whoever can set it could also have changed the image.
+    ///
+    /// # Errors
+    /// When there is none, with what to do about it.
+    pub fn expected(given: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = given else {
+            let contained = bulkhead_contained_monitor::elf().and_then(Self::read);
+            return contained.ok_or_else(|| {
+                String::from(
+                    "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \
+                     the monitor by --monitor",
+                )
+            });
+        };
+        let file =
+            std::fs::read(path).map_err(|error| format!("cannot read the monitor {}: {error}", path.display()))?;
+        Self::read(&file).ok_or_else(|| format!("{} is not a monitor's ELF file", path.display()))
+    }
+
+    /// Returns the SHA-256 of text and read-only data in whole pages, with zeroes in the field for the size in memory.
+    #[must_use]
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.bytes).into()
+    }
+
+    /// Takes the monitor out of an image; the header's layout was checked.
+    pub(crate) fn of_image(view: &View<'_>) -> Option<Self> {
+        let header = &view.header;
+        let mut bytes = view.slice(header.image_start.0, view.header_offset)?.to_vec();
+        clear_size(&mut bytes);
+        Some(Self { load: header.image_start.0, text_bytes: header.text_bytes, bytes })
+    }
+
+    /// Compares the monitor in an image with this one.
+    pub(crate) fn check(&self, view: &View<'_>, findings: &mut Findings) {
+        let Some(found) = Self::of_image(view) else { return };
+        if found == *self {
+            return;
+        }
+        let differs = self.bytes.iter().zip(&found.bytes).position(|(own, other)| own != other);
+        let what = match differs {
+            Some(offset) => format!("differs from byte {offset:#x} on"),
+            None => String::from("has another size or place"),
+        };
+        findings.add(
+            Code::OtherMonitor,
+            format!(
+                "its text and constants (sha256 {}) are not those expected (sha256 {}): the monitor {what}; if the image was \
+                 built with another monitor, name that by --monitor",
+                hash_text(&found.sha256()),
+                hash_text(&self.sha256())
+            ),
+        );
+    }
+}
+
+fn clear_size(bytes: &mut [u8]) {
+    if let Some(field) = bytes.get_mut(ARM64_IMAGE_SIZE_OFFSET..ARM64_IMAGE_SIZE_OFFSET + 8) {
+        field.fill(0);
+    }
+}
+
+/// Returns a hash as 64 hexadecimal digits.
+pub(crate) fn hash_text(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
