@@ -221,6 +221,14 @@ impl Machine for FakeMachine {
     fn set_guest_program_counter(&self, value: u64) {
         self.program_counter.set(value);
     }
+    fn guest_state(&self) -> u64 {
+        self.registers.get()[1]
+    }
+    fn set_guest_state(&self, value: u64) {
+        let mut registers = self.registers.get();
+        registers[1] = value;
+        self.registers.set(registers);
+    }
     fn inject_synchronous(&self, syndrome: u64) {
         self.note(Event::Inject(syndrome));
     }

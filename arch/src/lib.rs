@@ -193,6 +193,10 @@ pub trait Machine {
     fn guest_program_counter(&self) -> u64;
     /// Sets ELR_EL2.
     fn set_guest_program_counter(&self, value: u64);
+    /// SPSR_EL2: the guest's processor state at the exit.
+    fn guest_state(&self) -> u64;
+    /// Sets SPSR_EL2.
+    fn set_guest_state(&self, value: u64);
     /// Makes the guest take an exception to its EL1: synchronous, with this ESR_EL1 value.
     fn inject_synchronous(&self, syndrome: u64);
     /// Resets the guest's system, floating-point and timer registers to architectural values and sets its entry point.

@@ -129,7 +129,7 @@ impl<M: Machine> Vcpu<M> {
             let value = self.window_read(window, offset, &abort);
             self.head.frame.set_register(abort.register, abort.loaded(value));
         }
-        self.machine.set_guest_program_counter(self.machine.guest_program_counter().wrapping_add(4));
+        self.skip_instruction(syndrome);
     }
 
     /// Finds the window of a guest address. The planner puts the distributor first, which is by far the most frequent;

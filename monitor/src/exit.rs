@@ -9,9 +9,9 @@ use bulkhead_abi::observe::{Counter, TRACE_EXIT};
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
 use bulkhead_emulation::sysreg::{self, SystemAction};
-use bulkhead_emulation::trap::{ExceptionClass, Syndrome, SystemAccess};
+use bulkhead_emulation::trap::{ExceptionClass, STATE_AARCH32, Syndrome, state_after_instruction};
 
-/// ESR_EL1 of an UNDEFINED exception: class 0, 32-bit instruction.
+/// ESR_EL1 of an UNDEFINED exception: class 0, for which IL is set whatever the instruction's length.
 const UNDEFINED: u64 = 1 << 25;
 
 impl<M: Machine> Vcpu<M> {
@@ -35,12 +35,12 @@ impl<M: Machine> Vcpu<M> {
         match class {
             ExceptionClass::HVC64 => self.call(),
             ExceptionClass::SMC64 => {
-                self.skip_instruction();
+                self.skip_instruction(syndrome);
                 self.call();
             }
             ExceptionClass::SYSTEM_REGISTER => {
                 self.count(Counter::Exits);
-                self.system_register(syndrome.system_access());
+                self.system_register(syndrome);
             }
             ExceptionClass::INSTRUCTION_ABORT => {
                 self.count(Counter::Exits);
@@ -49,8 +49,8 @@ impl<M: Machine> Vcpu<M> {
             // Trapped on shared cores: WFI gives the core away. WFE (ISS.TI bit 0) is not trapped and harmless.
             ExceptionClass::WAIT => {
                 self.count(Counter::Exits);
-                self.skip_instruction();
-                if esr & 1 == 0 {
+                let executes = self.skip_instruction(syndrome);
+                if esr & 1 == 0 && executes {
                     self.count(Counter::WaitForInterrupt);
                     self.wait_for_interrupt();
                 }
@@ -63,7 +63,11 @@ impl<M: Machine> Vcpu<M> {
             // kernel is told that there is no such thing.
             _ => {
                 self.count(Counter::Exits);
-                self.inject_undefined();
+                if syndrome.condition_holds(self.machine.guest_state()) {
+                    self.inject_undefined();
+                } else {
+                    self.skip_instruction(syndrome);
+                }
             }
         }
     }
@@ -85,8 +89,24 @@ impl<M: Machine> Vcpu<M> {
         self.access(Syndrome(esr));
     }
 
-    fn skip_instruction(&self) {
+    /// Goes on behind the instruction that trapped; returns whether it was to be executed.
+    #[inline(always)]
+    pub(crate) fn skip_instruction(&self, syndrome: Syndrome) -> bool {
+        let state = self.machine.guest_state();
+        if state & STATE_AARCH32 != 0 {
+            return self.skip_aarch32(syndrome, state);
+        }
         self.machine.set_guest_program_counter(self.machine.guest_program_counter().wrapping_add(4));
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip_aarch32(&self, syndrome: Syndrome, state: u64) -> bool {
+        let next = self.machine.guest_program_counter().wrapping_add(syndrome.instruction_bytes());
+        self.machine.set_guest_program_counter(next);
+        self.machine.set_guest_state(state_after_instruction(state));
+        syndrome.condition_holds(state)
     }
 
     /// Makes the guest take an UNDEFINED exception at the trapped instruction.
@@ -95,8 +115,9 @@ impl<M: Machine> Vcpu<M> {
         self.machine.inject_synchronous(UNDEFINED);
     }
 
-    fn system_register(&mut self, access: SystemAccess) {
+    fn system_register(&mut self, syndrome: Syndrome) {
         self.count(Counter::SystemRegister);
+        let access = syndrome.system_access();
         match sysreg::classify(access) {
             SystemAction::SendSgi1 => self.send_guest_sgi(self.head.frame.register(access.register)),
             SystemAction::Read(value) => self.head.frame.set_register(access.register, value),
@@ -107,7 +128,7 @@ impl<M: Machine> Vcpu<M> {
                 return;
             }
         }
-        self.skip_instruction();
+        self.skip_instruction(syndrome);
     }
 
     /// Sends a guest's SGI to those of its vCPUs that it names, by the physical SGI of the same number.

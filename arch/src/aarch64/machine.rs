@@ -222,6 +222,15 @@ impl Machine for Hardware {
         write_register!("elr_el2", value);
     }
 
+    #[inline(always)]
+    fn guest_state(&self) -> u64 {
+        read_register!("spsr_el2")
+    }
+
+    fn set_guest_state(&self, value: u64) {
+        write_register!("spsr_el2", value);
+    }
+
     /// Arm ARM D1.10.2: vector offset by the mode the exception comes from.
     fn inject_synchronous(&self, syndrome: u64) {
         let state = read_register!("spsr_el2");

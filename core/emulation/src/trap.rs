@@ -99,7 +99,67 @@ pub const fn encoding(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | crm << 1
 }
 
+/// PSTATE.nRW of a saved state (SPSR_EL2): the guest executed AArch32, which only its programs at EL0 can.
+pub const STATE_AARCH32: u64 = 1 << 4;
+/// PSTATE.IT of a saved AArch32 state: ITSTATE 7:2 at 15:10, ITSTATE 1:0 at 26:25 (C5.2.20).
+const STATE_IT: u64 = 0x3f << 10 | 3 << 25;
+
+/// ITSTATE: the condition of the next Thumb instruction and how many more its IT block has; 0 outside a block.
+const fn it_state(state: u64) -> u64 {
+    (state >> 8) & 0xfc | (state >> 25) & 3
+}
+
+/// Returns a saved state after one more instruction (AArch32.ITAdvance): its IT block, if it is in one, is one shorter.
+#[must_use]
+pub const fn state_after_instruction(state: u64) -> u64 {
+    if state & STATE_AARCH32 == 0 {
+        return state;
+    }
+    let it = it_state(state);
+    let next = if it & 7 == 0 { 0 } else { it & 0xe0 | (it << 1) & 0x1f };
+    state & !STATE_IT | (next & 0xfc) << 8 | (next & 3) << 25
+}
+
+/// States whether a condition holds for the flags of a saved state (ConditionHolds, C1.2.4).
+const fn holds(condition: u64, state: u64) -> bool {
+    let (negative, zero) = (state >> 31 & 1 != 0, state >> 30 & 1 != 0);
+    let (carry, overflow) = (state >> 29 & 1 != 0, state >> 28 & 1 != 0);
+    let plain = match condition >> 1 {
+        0 => zero,
+        1 => carry,
+        2 => negative,
+        3 => overflow,
+        4 => carry && !zero,
+        5 => negative == overflow,
+        6 => negative == overflow && !zero,
+        _ => return true,
+    };
+    plain != (condition & 1 != 0)
+}
+
 impl Syndrome {
+    /// Returns the length of the instruction that trapped (IL): Thumb has some of two bytes.
+    #[must_use]
+    pub const fn instruction_bytes(self) -> u64 {
+        if self.0 & 1 << 25 != 0 { 4 } else { 2 }
+    }
+
+    /// States whether the instruction that trapped was to be executed. A processor may trap a conditional AArch32 instruction
+    /// whose condition fails; it does nothing then. The classes below 0x10 have the condition in CV and COND; for Thumb
+    /// the processor may leave that to ITSTATE (ISS encodings, CV). The others trap only what is executed.
+    #[must_use]
+    pub const fn condition_holds(self, state: u64) -> bool {
+        if state & STATE_AARCH32 == 0 || self.exception_class().0 >= 0x10 {
+            return true;
+        }
+        let condition = match (self.0 & 1 << 24 != 0, it_state(state)) {
+            (true, _) => (self.0 >> 20) & 15,
+            (false, 0) => return true,
+            (false, it) => it >> 4,
+        };
+        holds(condition, state)
+    }
+
     /// Returns the exception class.
     #[must_use]
     pub const fn exception_class(self) -> ExceptionClass {
@@ -226,6 +286,77 @@ mod tests {
         let sgi = Syndrome(0x623a_3016 | (2 << 5)).system_access();
         assert_eq!(sgi.encoding, encoding(3, 0, 12, 11, 5));
         assert!(!sgi.read);
+    }
+
+    /// All 256 values of ITSTATE at EL0 in Thumb, beside flags that must stay.
+    fn states() -> impl Iterator<Item = (u64, u64)> {
+        (0..256u64).map(|it| (it, 0xa1ff_03f0 & !STATE_IT | 0x30 | (it >> 2) << 10 | (it & 3) << 25))
+    }
+
+    /// The pseudocode of the manual on the bits of ITSTATE as it writes them, most significant first.
+    fn it_advance(it: u64) -> u64 {
+        let mut bits = [7, 6, 5, 4, 3, 2, 1, 0].map(|bit| it >> bit & 1);
+        if bits[5..] == [0, 0, 0] {
+            return 0;
+        }
+        bits.copy_within(4.., 3);
+        bits[7] = 0;
+        bits.iter().fold(0, |value, bit| value << 1 | bit)
+    }
+
+    #[test]
+    fn every_it_block_gets_one_shorter_and_nothing_else_changes() {
+        for (it, state) in states() {
+            let after = state_after_instruction(state);
+            assert_eq!(it_state(after), it_advance(it), "ITSTATE {it:#010b}");
+            assert_eq!(after & !STATE_IT, state & !STATE_IT, "ITSTATE {it:#010b}");
+            // The same bits are BTYPE and SSBS of an AArch64 state.
+            let wide = state & !0x1f;
+            assert_eq!(state_after_instruction(wide), wide);
+        }
+        // ITTET EQ: EQ, EQ, NE, EQ and out.
+        let mut state = 0x30 | (0b0000_0101 >> 2) << 10 | 1 << 25;
+        for condition in [0, 0, 1, 0] {
+            assert_eq!(it_state(state) >> 4, condition);
+            state = state_after_instruction(state);
+        }
+        assert_eq!(it_state(state), 0);
+    }
+
+    #[test]
+    fn a_condition_is_checked_where_the_syndrome_or_the_block_names_one() {
+        /// Whether a condition holds, by its name in the manual's table C1-1.
+        fn table(condition: u64, [n, z, c, v]: [bool; 4]) -> bool {
+            [z, !z, c, !c, n, !n, v, !v, c && !z, !c || z, n == v, n != v, n == v && !z, n != v || z, true, true]
+                [condition as usize]
+        }
+        for (flags, condition) in (0..16u64).flat_map(|flags| (0..16).map(move |condition| (flags, condition))) {
+            let nzcv = [3, 2, 1, 0].map(|bit| flags >> bit & 1 != 0);
+            let state = flags << 28 | 0x30;
+            let expected = table(condition, nzcv);
+            let named = |class: u64| Syndrome(class << 26 | 1 << 24 | condition << 20);
+            for class in [0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0c] {
+                assert_eq!(named(class).condition_holds(state), expected, "{condition} with {flags:#06b}");
+                assert!(
+                    named(class).condition_holds(state & !0x10),
+                    "AArch64 has no conditional instruction that traps"
+                );
+                // Without CV the block says it; the syndrome's field is not valid then.
+                let block = state | (condition << 4 | 8) >> 2 << 10;
+                let unnamed = Syndrome(class << 26 | (condition ^ 1) << 20);
+                assert_eq!(unnamed.condition_holds(block), expected, "{condition} with {flags:#06b}");
+                assert!(unnamed.condition_holds(state), "outside a block");
+            }
+            assert!(named(0x24).condition_holds(state), "a data abort has other fields there");
+        }
+    }
+
+    #[test]
+    fn the_length_of_an_instruction_is_in_the_syndrome() {
+        assert_eq!(
+            (Syndrome(0x24 << 26).instruction_bytes(), Syndrome(0x24 << 26 | 1 << 25).instruction_bytes()),
+            (2, 4)
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod calls;
 mod faults;
+mod instructions;
 mod interrupts;
 mod prepared;
 mod shared;

@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// And after each handler.
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         let mut is_exchanged = false;
         while let Some(slot) = self.vcpus[self.loaded].settle() {
             self.hand_over(slot);
