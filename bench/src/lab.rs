@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The longest a run may take on a slow host; no run that works comes near it.
-const RUN_LIMIT: Duration = Duration::from_secs(900);
+pub(crate) const RUN_LIMIT: Duration = Duration::from_secs(900);
 
 /// The descriptions, by file name below `bench/systems`, or below `systems` those that readers may copy.
 const SYSTEMS: &[(&str, &str)] = &[

@@ -19,7 +19,9 @@ use crate::scheduler::{NEVER, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::TRACE_BLOCK;
 use bulkhead_abi::plan::ROUTE_PREEMPT;
+use bulkhead_abi::schedule::UsagePage;
 use bulkhead_arch::Machine;
+use core::mem::offset_of;
 
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
 pub(crate) const GUEST_TIMERS: u32 = 1 << 27 | 1 << 30;
@@ -261,6 +263,10 @@ impl<M: Machine> Vcpu<M> {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.published_ticks = now;
         let (machine, page) = (&self.machine, scheduler.plan.usage);
-        scheduler.usage(now, |offset, word| machine.store64(at(page, offset as u64), word));
+        // The host reads while this is written: the first word tells it to wait for the last one.
+        machine.store64(at(page, offset_of!(UsagePage, begun_ticks) as u64), now);
+        machine.barrier();
+        scheduler.usage(|offset, word| machine.store64(at(page, offset as u64), word));
+        machine.publish64(at(page, offset_of!(UsagePage, time_ticks) as u64), now);
     }
 }

@@ -77,8 +77,7 @@ impl Findings {
 /// For every server of a system: its owner's longest wait, where it has a bound, and what it used of what it may.
 pub(super) fn servers(findings: &mut Findings, label: &str, machine: &Machine, system: &System) -> Result<(), Failure> {
     let bounds = bulkhead_timing::bounds(system, &Assumptions::default());
-    let usage = machine.observer().and_then(|observer| observer.usage(0));
-    let usage = usage.ok_or_else(|| Failure::wrong("core 0 has no page of usage".to_owned()))?;
+    let usage = machine.final_usage(0, crate::lab::RUN_LIMIT)?;
     let elapsed_ns = usage.time_ticks * TICK_NS;
     let name = |partition: usize| system.partitions.get(partition).map_or("", |partition| partition.name.as_str());
     for core in &bounds.cores {

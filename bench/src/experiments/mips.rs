@@ -335,7 +335,7 @@ fn peers(lab: &Lab, name: &'static str, changes: &[(&str, &str)]) -> Result<Left
     let share = |partition: &str| -> Result<f64, Failure> {
         Ok(100.0 * (printed(&machine, partition, "hog ", "ran")? * TICK_NS) as f64 / STORM_NS as f64)
     };
-    let switches = machine.observer().and_then(|observer| observer.usage(0)).map_or(0, |usage| usage.switches);
+    let switches = machine.final_usage(0, LIMIT)?.switches;
     Ok(Left { peers: [share("peer1")?, share("peer2")?], switches })
 }
 

@@ -107,8 +107,7 @@ struct Run {
 
 /// When the monitor made the scheduler, from which the periods of budgets count: all time since then is in its accounts.
 fn grid_ns(machine: &Machine) -> Result<u64, Failure> {
-    let usage = machine.observer().and_then(|observer| observer.usage(0));
-    let usage = usage.ok_or_else(|| Failure::wrong("core 0 has no page of usage".to_owned()))?;
+    let usage = machine.final_usage(0, crate::lab::RUN_LIMIT)?;
     let used: u64 = usage.servers.iter().map(|server| server.budgeted_ticks + server.background_ticks).sum();
     Ok((usage.time_ticks - used - usage.idle_ticks) * TICK_NS)
 }

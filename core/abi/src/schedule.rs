@@ -269,7 +269,8 @@ pub struct SlotUsage {
 pub const PUBLICATION_TICKS: u64 = 625_000;
 
 /// What one shared core has given to whom, read by the host. Written by its monitor when the core becomes idle, and at a switch when
-/// [`PUBLICATION_TICKS`] have passed.
+/// [`PUBLICATION_TICKS`] have passed. An update first says that it has begun, then writes everything else, and `time_ticks` last:
+/// a copy is whole if `time_ticks`, read before the rest of it, is `begun_ticks`, read after the rest.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UsagePage {
@@ -279,12 +280,14 @@ pub struct UsagePage {
     pub idle_ticks: u64,
     /// Switches from one vCPU to another.
     pub switches: u64,
-    /// CNTPCT_EL0 of the latest update.
+    /// CNTPCT_EL0 of the latest update; written last.
     pub time_ticks: u64,
     /// By server number.
     pub servers: [ServerUsage; MAX_CORE_SERVERS],
     /// By slot.
     pub slots: [SlotUsage; MAX_CORE_VCPUS],
+    /// CNTPCT_EL0 of the latest update; written first.
+    pub begun_ticks: u64,
 }
 
 const _: () = assert!(size_of::<SchedulePlan>() <= 4096, "a schedule plan is one page");

@@ -306,8 +306,8 @@ impl<Registers> Scheduler<Registers> {
         (exhausted, if returns { left } else { 0 })
     }
 
-    /// The words of the core's usage page: each with its offset there.
-    pub fn usage(&self, now: u64, mut store: impl FnMut(usize, u64)) {
+    /// The words of the core's usage page but those that date it: each with its offset there.
+    pub fn usage(&self, mut store: impl FnMut(usize, u64)) {
         let mut store_all = |start: usize, words: &[u64]| {
             for (offset, word) in (start..).step_by(8).zip(words) {
                 store(offset, *word);
@@ -325,7 +325,7 @@ impl<Registers> Scheduler<Registers> {
             Policy::Servers(servers) => servers.idle_ticks(),
             Policy::Ring(ring) => ring.idle_ticks(),
         };
-        store_all(offset_of!(UsagePage, idle_ticks), &[idle, self.switches, now]);
+        store_all(offset_of!(UsagePage, idle_ticks), &[idle, self.switches]);
         let count = self.plan.server_count.max(self.plan.slot_count) as usize;
         for (number, counts) in self.counts.iter().enumerate().take(count) {
             let used = servers.map_or(Usage::default(), |servers| servers.usage(number as u8));

@@ -4,8 +4,8 @@ use crate::assemble::Program;
 use crate::{LIMIT, Running, System};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::schedule::UsagePage;
+use bulkhead_run::Machine;
 use std::fmt::Write;
-use std::time::Instant;
 
 /// Ticks of the board's counter (62.5 MHz) in a microsecond, as a fraction; under `-icount shift=4` a tick is an instruction.
 pub const TICKS_PER_MILLISECOND: u64 = 62_500;
@@ -175,22 +175,7 @@ impl Running {
     /// When the core is not shared, or that does not happen within [`LIMIT`].
     #[must_use]
     pub fn final_usage(&self, core: usize) -> UsagePage {
-        let names = self.watch().plan().partition_names();
-        let last =
-            names.iter().filter_map(|name| self.lines(name).last().map(|line| line.time_ticks)).max().unwrap_or(0);
-        let begun = Instant::now();
-        loop {
-            let usage = self.watch().usage(core).unwrap_or_else(|| panic!("core {core} has no usage page"));
-            if usage.time_ticks > last {
-                return usage;
-            }
-            assert!(
-                begun.elapsed() < LIMIT,
-                "core {core} said nothing after {last}, its last word was at {}",
-                usage.time_ticks
-            );
-            std::thread::yield_now();
-        }
+        Machine::final_usage(self, core, LIMIT).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Number of a shared core's server, by the plan: the `place`-th one of a partition.

@@ -79,9 +79,8 @@ pub(crate) fn measure(system: &System, monitor: &[u8], member: &str) -> Result<S
     machine.wait_for(&format!("`{member}` to end in the exact run"), RUN_LIMIT, |view| {
         view.observer.filter(|observer| crate::has_ended(observer, member)).map(|_| ())
     })?;
-    // Ended by QEMU's own end, so nothing changes while the page is read.
-    machine.quit();
     let observer = machine.observer().ok_or_else(|| failure("the machine has no monitor"))?;
+    // Read while the monitor lives: one that is ended in the middle of an update leaves no page that adds up.
     compare(&alone, observer).ok_or_else(|| failure("the shared core's monitor has written no usage page"))
 }
 

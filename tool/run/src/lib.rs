@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod accounts;
 mod child;
 mod os;
 

@@ -286,7 +286,8 @@ impl Machine {
     /// Polls about every millisecond until `condition` returns a value.
     ///
     /// Ends early with an error when a monitor crashes (unless tolerated), QEMU ends, or every partition has ended; what
-    /// `condition` finds in the last look at RAM still counts. `waiting_for` completes "waited 5 s for ..." in the message
+    /// `condition` finds in the last look at RAM still counts. What was printed before what it found is among the lines
+    /// afterwards. `waiting_for` completes "waited 5 s for ..." in the message
     /// of a timeout.
     pub fn wait_for<T>(
         &mut self,
@@ -304,6 +305,10 @@ impl Machine {
                 self.finish();
             }
             if let Some(found) = condition(&self.view()) {
+                // The condition looked at RAM as it is now. What was printed before that is seen by one poll, and let go of by
+                // the next.
+                self.poll();
+                self.poll();
                 return Ok(found);
             }
             self.refuse_crash()?;

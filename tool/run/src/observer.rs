@@ -11,8 +11,21 @@ use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, C
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::schedule::{USAGE_MAGIC, UsagePage};
 use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF, STATE_STOPPED, StatusPage};
+use std::mem::offset_of;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
+
+/// How long an update of a usage page is waited for.
+const UPDATE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What one look at a usage page finds.
+enum Look {
+    /// All of it from one update.
+    Whole(Box<UsagePage>),
+    /// An update is under way.
+    Changing,
+}
 
 /// What the monitor of a core is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +150,31 @@ impl Observer {
         Phase::from_number(self.vcpu_counter_page(partition, vcpu).phase)
     }
 
-    /// Reads what a shared core has given to whom; `None` for a core that one vCPU owns, and before its monitor has
-    /// written the page. Each number is whole; they may be of two neighbouring switches.
+    /// Reads what a shared core has given to whom, all of it from one update; `None` for a core that one vCPU owns, before
+    /// its monitor has written the page, and when the monitor stands in the middle of an update, as in a machine that is
+    /// paused or was ended.
     #[must_use]
     pub fn usage(&self, core: usize) -> Option<UsagePage> {
-        let schedule = self.plan.cores.get(core)?.schedule.as_ref()?;
-        self.ram.read_at::<UsagePage>(schedule.usage).filter(|page| page.magic == USAGE_MAGIC)
+        let begun = Instant::now();
+        loop {
+            match self.look_at_usage(core)? {
+                Look::Whole(page) => return Some(*page),
+                Look::Changing if begun.elapsed() > UPDATE_PATIENCE => return None,
+                // An update takes a microsecond, or as long as a busy host lets its emulator wait.
+                Look::Changing => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn look_at_usage(&self, core: usize) -> Option<Look> {
+        let address = self.plan.cores.get(core)?.schedule.as_ref()?.usage;
+        let word = |offset: usize| self.ram.load_u64(behind(address, offset as u64)?);
+        // The word that is written last, then everything, then the word that is written first.
+        let time_ticks = word(offset_of!(UsagePage, time_ticks))?;
+        let page = self.ram.read_at::<UsagePage>(address).filter(|page| page.magic == USAGE_MAGIC)?;
+        let begun_ticks = word(offset_of!(UsagePage, begun_ticks))?;
+        let whole = begun_ticks == time_ticks && page.time_ticks == time_ticks;
+        Some(if whole { Look::Whole(Box::new(page)) } else { Look::Changing })
     }
 
     /// Reads a core's crash record, if its monitor failed. It is in the page of the vCPU that ran or was looked after.
@@ -168,7 +200,7 @@ impl Observer {
     /// The record is complete: its magic number is written last.
     fn crash_at(&self, page: PhysicalAddress) -> Option<CrashRecord> {
         // The monitor may fail before it writes the page's own magic number, so that one is not asked for.
-        let offset = core::mem::offset_of!(CounterPage, crash) as u64;
+        let offset = offset_of!(CounterPage, crash) as u64;
         let address = behind(Some(page).filter(|page| page.0 != 0)?, offset)?;
         if self.ram.load_u64(address)? != CRASH_MAGIC {
             return None;
@@ -184,14 +216,25 @@ impl Observer {
         header.is_some_and(|header| header.magic == TRACE_MAGIC && header.enabled == 1)
     }
 
-    /// Reads a partition's status page. `state` is written last, so the fields belong to it or to a newer state.
+    /// Reads a partition's status page. State and start (`generation`) did not change meanwhile, so what was written for them
+    /// is that; what is counted while a partition runs, and what leads to its next state, may be newer.
     #[must_use]
     pub fn status(&self, partition: usize) -> StatusPage {
         let Some(entry) = self.plan.header.partitions.get(partition) else { return StatusPage::default() };
-        // Acquire the state first, then the rest: what belongs to that state is then visible.
-        let state = self.ram.load_u32(entry.status).unwrap_or(STATE_INITIAL);
-        let rest = self.ram.read_at::<StatusPage>(entry.status).unwrap_or_default();
-        StatusPage { state, ..rest }
+        let key = || {
+            let generation = behind(entry.status, offset_of!(StatusPage, generation) as u64);
+            // The state first: it is written last.
+            let state = self.ram.load_u32(entry.status).unwrap_or(STATE_INITIAL);
+            (state, generation.and_then(|address| self.ram.load_u32(address)).unwrap_or_default())
+        };
+        loop {
+            let before = key();
+            let page = self.ram.read_at::<StatusPage>(entry.status).unwrap_or_default();
+            // Ends: a start takes much longer than this.
+            if key() == before && (page.state, page.generation) == before {
+                return page;
+            }
+        }
     }
 
     /// States whether no partition can run any more by itself: each is off or stopped.

@@ -77,6 +77,25 @@ fn the_run_ends_when_every_partition_is_off_or_stopped() {
     assert_eq!(texts, ["last words"], "held-back output is given out at the end");
 }
 
+/// What a condition finds in RAM is newer than the lines that were taken before it was asked: those printed until then are
+/// there when the wait is over. Here the guest prints and stops in that very moment.
+#[test]
+fn output_before_what_was_waited_for_is_there() {
+    let mut machine = Machine::start(options(&states(STATE_RUNNING, STATE_RUNNING), &WAIT_FOR_EVER)).expect("starts");
+    machine
+        .wait_for("the start", LIMIT, |view| (view.observer?.status(1).state == STATE_RUNNING).then_some(()))
+        .expect("runs");
+    let stopped = machine.wait_for("the stop", LIMIT, |view| {
+        let text: Vec<_> = (1..).zip(b"last words\n".iter().copied()).collect();
+        write_ring(view.ram, vcpu_console(0, 0), &text);
+        view.ram.write_at(status(0), &STATE_STOPPED.to_le_bytes()).expect("the page is in RAM");
+        (view.observer?.status(0).state == STATE_STOPPED).then_some(())
+    });
+    stopped.expect("it stopped");
+    let texts: Vec<_> = machine.lines("linux").map(|line| line.text.clone()).collect();
+    assert_eq!(texts, ["last words"]);
+}
+
 #[test]
 fn waiting_for_what_can_no_longer_come_ends_at_once() {
     let options = options(&states(STATE_OFF, STATE_STOPPED), &WAIT_FOR_EVER);

@@ -3,9 +3,11 @@
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, CRASH_PANIC, Counter, CounterPage, CrashRecord};
 use bulkhead_abi::schedule::{ServerUsage, SlotUsage, USAGE_MAGIC, UsagePage};
+use bulkhead_abi::status::{STATE_RESTARTING, STATE_RUNNING, StatusPage};
 use bulkhead_plan::samples;
 use bulkhead_run::command::{stats_json, stats_text};
 use bulkhead_run::{CrashReport, ImagePlan, Observer, Phase, Ram, focus};
+use std::mem::offset_of;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -59,10 +61,75 @@ fn a_crash_is_found_in_the_page_of_any_slot() {
     assert!(CrashReport::find(&observer).is_none());
     let record = CrashRecord { magic: CRASH_MAGIC, kind: CRASH_PANIC, line: 7, ..CrashRecord::new_zeroed() };
     let page = counters_of(&observer, 1, 0);
-    let address = PhysicalAddress(page.0 + core::mem::offset_of!(CounterPage, crash) as u64);
+    let address = PhysicalAddress(page.0 + offset_of!(CounterPage, crash) as u64);
     observer.ram().write_at(address, record.as_bytes()).expect("in RAM");
     let report = CrashReport::find(&observer).expect("it is found");
     assert_eq!((report.core, report.partition.as_str(), report.record.line), (0, "driver", 7));
+}
+
+/// A page of usage is of one update, whatever the monitor does meanwhile: here each word of an update is its number.
+#[test]
+fn usage_is_never_of_two_updates() {
+    let observer = observer();
+    let address = observer.plan().cores[0].schedule.expect("it is shared").usage;
+    let write = |offset: usize, value: u64| {
+        let place = PhysicalAddress(address.0 + offset as u64);
+        observer.ram().write_at(place, &value.to_le_bytes()).expect("in RAM");
+    };
+    let words = [
+        offset_of!(UsagePage, begun_ticks),
+        offset_of!(UsagePage, idle_ticks),
+        offset_of!(UsagePage, servers),
+        offset_of!(UsagePage, slots),
+        offset_of!(UsagePage, time_ticks),
+    ];
+    write(0, USAGE_MAGIC);
+    let updates = 20_000;
+    std::thread::scope(|scope| {
+        // As the monitor does it: what says that it began first, the date last.
+        scope.spawn(|| (1..=updates).for_each(|update| words.iter().for_each(|offset| write(*offset, update))));
+        loop {
+            let page = observer.usage(0).expect("it is written");
+            let seen = (page.idle_ticks, page.servers[0].budgeted_ticks, page.slots[0].wakes);
+            assert_eq!(seen, (page.time_ticks, page.time_ticks, page.time_ticks), "idle, used and woken at one date");
+            if page.time_ticks == updates {
+                break;
+            }
+        }
+    });
+    write(words[0], updates + 1);
+    assert!(observer.usage(0).is_none(), "nothing is said of an update that does not end");
+}
+
+/// A running partition's status page is that of one start: here each start writes its number into the date of the start.
+#[test]
+fn a_status_page_is_never_of_two_starts() {
+    let observer = observer();
+    let address = observer.plan().header.partitions[0].status;
+    let write = |offset: usize, value: &[u8]| {
+        let place = PhysicalAddress(address.0 + offset as u64);
+        observer.ram().write_at(place, value).expect("in RAM");
+    };
+    let starts = 20_000u32;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for start in 1..=starts {
+                write(offset_of!(StatusPage, state), &STATE_RESTARTING.to_le_bytes());
+                write(offset_of!(StatusPage, generation), &start.to_le_bytes());
+                write(offset_of!(StatusPage, started_ticks), &u64::from(start).to_le_bytes());
+                write(offset_of!(StatusPage, state), &STATE_RUNNING.to_le_bytes());
+            }
+        });
+        loop {
+            let page = observer.status(0);
+            if page.state == STATE_RUNNING {
+                assert_eq!(u64::from(page.generation), page.started_ticks, "the start and its date");
+                if page.generation == starts {
+                    break;
+                }
+            }
+        }
+    });
 }
 
 /// QV-41, MZ-26: what each server has used and what was taken from others' turns, in time and not in ticks.
@@ -74,6 +141,7 @@ fn stats_show_what_a_shared_core_gave_to_whom() {
     let mut page = UsagePage::new_zeroed();
     // 62.5 MHz: a tick has 16 ns.
     (page.magic, page.idle_ticks, page.switches, page.time_ticks) = (USAGE_MAGIC, 62_500, 42, 62_500_000);
+    page.begun_ticks = page.time_ticks;
     page.servers[1] = ServerUsage {
         budgeted_ticks: 125_000,
         background_ticks: 0,

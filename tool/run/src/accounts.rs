@@ -1,0 +1,31 @@
+//! What a shared core gave to whom, when all of its guests have ended.
+
+use crate::error::RunError;
+use crate::machine::Machine;
+use bulkhead_abi::schedule::UsagePage;
+use std::time::{Duration, Instant};
+
+impl Machine {
+    /// Returns a shared core's accounts from after the last line that any partition printed. The monitor writes them when the
+    /// core becomes idle, which is a moment after its last guest is seen to have ended, so this waits for that.
+    ///
+    /// # Errors
+    /// When the core is not shared, or its monitor says nothing more within the limit.
+    pub fn final_usage(&self, core: usize, limit: Duration) -> Result<UsagePage, RunError> {
+        let observer = self.observer().ok_or_else(|| RunError::Other("the machine runs no monitor".to_owned()))?;
+        let names = observer.plan().partition_names();
+        let last_ticks = names.iter().filter_map(|name| self.lines(name).last().map(|line| line.time_ticks)).max();
+        let last_ticks = last_ticks.unwrap_or(0);
+        let begun = Instant::now();
+        loop {
+            if let Some(usage) = observer.usage(core).filter(|usage| usage.time_ticks > last_ticks) {
+                return Ok(usage);
+            }
+            if begun.elapsed() >= limit {
+                let what = format!("core {core} to account for all time up to its counter's {last_ticks}");
+                return Err(self.timeout(&what, limit));
+            }
+            std::thread::yield_now();
+        }
+    }
+}
