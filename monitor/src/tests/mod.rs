@@ -3,6 +3,7 @@
 mod calls;
 mod faults;
 mod interrupts;
+mod noted;
 mod prepared;
 mod shared;
 
