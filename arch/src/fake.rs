@@ -7,10 +7,13 @@ use crate::{END_OF_INTERRUPT, ExitRegisters, FirmwareError, FloatingPoint, Guest
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
+
+/// HW of a list register.
+const HARDWARE: u64 = 1 << 61;
 
 /// What the code under test did to the machine, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,10 @@ pub struct FakeState {
     pub events: RefCell<Vec<Event>>,
     /// Interrupts waiting to be acknowledged.
     pub pending: RefCell<VecDeque<u32>>,
+    /// Interrupts that are active in the interrupt controller: acknowledged and not deactivated.
+    pub active: RefCell<BTreeSet<u32>>,
+    /// Where writes to ISACTIVER and ICACTIVER reach [`Self::active`]: the distributor and the frame of private interrupts.
+    pub frames: Cell<[u64; 2]>,
     /// List registers.
     pub list: [Cell<u64>; 4],
     /// The counter; a wait advances it to the armed deadline.
@@ -98,6 +105,24 @@ impl FakeState {
         self.words.borrow().get(&(address & !7)).copied().unwrap_or(0)
     }
 
+    /// Follows a write to ISACTIVER or ICACTIVER.
+    fn set_active(&self, address: u64, bits: u32) {
+        let [distributor, private] = self.frames.get();
+        let private = private.wrapping_add(0x300)..private.wrapping_add(0x400);
+        let distributor = distributor.wrapping_add(0x300)..distributor.wrapping_add(0x400);
+        let Some(frame) = [private, distributor].into_iter().find(|frame| frame.contains(&address)) else { return };
+        let place = address - frame.start;
+        let mut active = self.active.borrow_mut();
+        for bit in (0..32).filter(|bit| bits & 1 << bit != 0) {
+            let intid = (place as u32 & 0x7c) * 8 + bit;
+            if place < 0x80 {
+                active.insert(intid)
+            } else {
+                active.remove(&intid)
+            };
+        }
+    }
+
     fn merge(&self, address: u64, bytes: u32, value: u64) {
         let shift = (address & 7) * 8;
         let mask = if bytes == 8 { u64::MAX } else { ((1u64 << (bytes * 8)) - 1) << shift };
@@ -134,6 +159,7 @@ impl Machine for FakeMachine {
         self.merge(address.0, 1, u64::from(value));
     }
     fn store32(&self, address: PhysicalAddress, value: u32) {
+        self.set_active(address.0, value);
         self.merge(address.0, 4, u64::from(value));
     }
     fn store64(&self, address: PhysicalAddress, value: u64) {
@@ -175,19 +201,19 @@ impl Machine for FakeMachine {
         self.pending.borrow_mut().pop_front().unwrap_or(1023)
     }
     fn priority_drop(&self, intid: u32) {
+        self.active.borrow_mut().insert(intid);
         self.note(Event::PriorityDrop(intid));
     }
     fn deactivate(&self, intid: u32) {
+        self.active.borrow_mut().remove(&intid);
         self.note(Event::Deactivate(intid));
     }
     fn send_sgi(&self, value: u64) {
         self.note(Event::SendSgi(value));
     }
     fn free_list_registers(&self) -> u32 {
-        self.list
-            .iter()
-            .enumerate()
-            .fold(0, |free, (index, value)| if value.get() >> 62 == 0 { free | 1 << index } else { free })
+        let held = |value: u64| value >> 62 != 0 || value & END_OF_INTERRUPT != 0 && value & HARDWARE == 0;
+        (0..).zip(&self.list).fold(0, |bits, (index, value)| bits | u32::from(!held(value.get())) << index)
     }
     fn list_register(&self, index: u32) -> u64 {
         self.list.get(index as usize).map_or(0, Cell::get)

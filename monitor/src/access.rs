@@ -31,11 +31,10 @@ impl<M: Machine> GicPort for Frame<'_, M> {
         self.core.machine.load32(at(self.base, offset))
     }
     fn write32(&self, offset: u64, value: u32) {
+        let clears = matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400);
+        let value = if clears { self.core.forget_cleared(offset & 0xffff, value) } else { value };
         let forwarded = self.set_own_private(offset, value);
         self.core.machine.store32(at(self.base, offset), forwarded);
-        if matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400) {
-            self.core.forget_cleared(offset & 0xffff, value);
-        }
     }
     fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
         match self.shared_priority(offset) {
@@ -74,7 +73,7 @@ impl<M: Machine> Frame<'_, M> {
             0x100 | 0x180 => Some(self.core.private_enabled.get()),
             // Software-generated interrupts are pending in this monitor and not in the redistributor.
             0x200 | 0x280 => {
-                let software = self.core.waiting.first().copied().unwrap_or(0) as u32 & 0xffff;
+                let software = self.core.waiting.first().map_or(0, Cell::get) as u32 & 0xffff;
                 Some(self.core.machine.load32(at(self.base, offset)) & !0xffff | software)
             }
             register @ 0x400..0x420 => {
@@ -92,12 +91,10 @@ impl<M: Machine> Frame<'_, M> {
             return value;
         }
         let enabled = self.core.private_enabled.get();
-        let (raised, cleared) = self.core.private_changes.get();
         match offset.checked_sub(SGI_FRAME) {
             Some(0x100) => self.core.private_enabled.set(enabled | value),
             Some(0x180) => self.core.private_enabled.set(enabled & !value),
-            Some(0x200) => self.core.private_changes.set((raised | value & SOFTWARE_INTERRUPTS, cleared)),
-            Some(0x280) => self.core.private_changes.set((raised, cleared | value & SOFTWARE_INTERRUPTS)),
+            Some(0x200) => self.core.private_raised.set(self.core.private_raised.get() | value & SOFTWARE_INTERRUPTS),
             _ => {}
         }
         // Pending and active bits that a guest set would stay for the next guest of the core.

@@ -5,12 +5,13 @@
 
 use crate::decide::GUEST_TIMERS;
 use crate::interrupt::{HYPERVISOR_TIMER, list_value};
+use crate::noted::deactivate_noted;
 use crate::observe::at;
 use crate::scheduler::{Held, NEVER, Scheduler};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
-use bulkhead_arch::Machine;
+use bulkhead_arch::{END_OF_INTERRUPT, Machine};
 
 impl<M: Machine> Vcpu<M> {
     /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
@@ -53,7 +54,7 @@ impl<M: Machine> Vcpu<M> {
     /// Takes this vCPU out of the machine.
     #[inline(always)]
     fn unload(&mut self, asleep: bool) {
-        let used = self.machine.free_list_registers() != 0xf;
+        let used = self.overflow | (self.machine.free_list_registers() != 0xf);
         if used {
             self.save_list();
         }
@@ -86,15 +87,22 @@ impl<M: Machine> Vcpu<M> {
 
     #[inline(never)]
     fn save_list(&mut self) {
+        let ended = self.machine.ended_list_registers();
         let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
         for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
             *place = self.machine.list_register(index);
             let intid = *place as u32;
-            // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
-            if *place >> 62 != 0 && (16..32).contains(&intid) {
+            if ended & (1 << index) != 0 {
+                // Its end has not been seen yet. What is left of it asks for that when this vCPU is loaded, and names nothing.
+                *place = END_OF_INTERRUPT;
+                deactivate_noted(&self.machine, intid);
+            } else if *place >> 62 != 0 && (16..32).contains(&intid) {
+                // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
                 self.machine.deactivate(intid);
             }
         }
+        // Timers that wait for a list register ring again when they are loaded: they are up, or nobody is interested any more.
+        self.forget_waiting(0, GUEST_TIMERS);
     }
 
     /// Puts this vCPU, of slot `own`, into the machine. The scheduler has just been handed to it.
@@ -180,7 +188,7 @@ impl<M: Machine> Vcpu<M> {
                 self.machine.store32(at(frame, 0x300), 1 << intid); // GICR_ISACTIVER0
             }
         }
-        self.machine.set_underflow_interrupt(self.waits_for_list_register());
+        self.ask_for_list_registers(self.waits_for_list_register());
     }
 
     #[cold]

@@ -8,6 +8,7 @@
 //! When all four list registers are in use, the interrupt waits in a bitmap and the underflow maintenance interrupt asks
 //! for more. Nothing is lost: an interrupt that waits is active in the physical controller, so it cannot arrive again.
 
+use crate::noted::deactivate_noted;
 use crate::observe::at;
 use crate::scheduler::{Held, NEVER, Scheduler};
 use crate::state::Vcpu;
@@ -29,11 +30,11 @@ pub const MONITOR_PRIORITY: u8 = 0;
 /// Priority of every other interrupt until its guest sets one.
 pub const DEFAULT_PRIORITY: u8 = 0xa0;
 
-const STATE_SHIFT: u64 = 62;
-const STATE_PENDING: u64 = 1 << STATE_SHIFT;
+pub(crate) const STATE_SHIFT: u64 = 62;
+pub(crate) const STATE_PENDING: u64 = 1 << STATE_SHIFT;
 const HARDWARE: u64 = 1 << 61;
 const GROUP1: u64 = 1 << 60;
-const LIST_REGISTERS: u32 = 4;
+pub(crate) const LIST_REGISTERS: u32 = 4;
 
 /// Offset of the SGI frame in a redistributor.
 pub(crate) const SGI_FRAME: u64 = 0x1_0000;
@@ -174,7 +175,7 @@ impl<M: Machine> Vcpu<M> {
         for index in (0..LIST_REGISTERS).filter(|index| ended & (1 << index) != 0) {
             let intid = self.machine.list_register(index) as u32;
             self.machine.set_list_register(index, 0);
-            self.machine.deactivate(intid);
+            deactivate_noted(&self.machine, intid);
         }
     }
 
@@ -226,10 +227,7 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn private_interrupts_changed(&mut self) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.private_enabled = self.private_enabled.get() & crate::decide::GUEST_TIMERS;
-        let (raised, cleared) = self.private_changes.take();
-        if let Some(word) = self.waiting.first_mut() {
-            *word &= !u64::from(cleared);
-        }
+        let raised = self.private_raised.take();
         for intid in (0..MONITOR_SGI).filter(|intid| raised & (1 << intid) != 0) {
             self.make_pending(intid);
         }
@@ -254,7 +252,7 @@ impl<M: Machine> Vcpu<M> {
         if free == 0 {
             self.count(Counter::ListRegisterFull);
             self.set_waiting(intid, true);
-            self.machine.set_underflow_interrupt(true);
+            self.ask_for_list_registers(true);
         } else {
             let mut value = list_value(intid, self.priority_of(intid));
             if value & HARDWARE != 0 && self.ends_are_seen() {
@@ -299,76 +297,6 @@ impl<M: Machine> Vcpu<M> {
             }
         }
         false
-    }
-
-    fn set_waiting(&mut self, intid: u32, waits: bool) {
-        if let Some(word) = self.waiting.get_mut((intid >> 6) as usize) {
-            let bit = 1u64 << (intid & 63);
-            *word = if waits { *word | bit } else { *word & !bit };
-        }
-    }
-
-    /// Follows a guest's write to GICx_ICPENDR or GICx_ICACTIVER in this core's list registers: an interrupt whose pending or
-    /// active state was cleared must not stay there, or its next arrival would fill a second list register with the same
-    /// number, which is unpredictable.
-    #[cold]
-    pub(crate) fn forget_cleared(&self, register: u64, bits: u32) {
-        let first_intid = (register as u32 & 0x7f) << 3;
-        let cleared_state = if register < 0x300 { STATE_PENDING } else { STATE_PENDING << 1 };
-        for index in 0..LIST_REGISTERS {
-            let value = self.machine.list_register(index);
-            let place = (value as u32).wrapping_sub(first_intid);
-            if value >> STATE_SHIFT == 0 || place >= 32 || bits & (1 << place) == 0 {
-                continue;
-            }
-            let left = value & !cleared_state;
-            if left >> STATE_SHIFT == 0 {
-                self.machine.set_list_register(index, 0);
-                if value & HARDWARE != 0 {
-                    self.machine.deactivate(value as u32);
-                }
-            } else {
-                self.machine.set_list_register(index, left);
-            }
-        }
-    }
-
-    /// Moves waiting interrupts into free list registers, most urgent first.
-    pub(crate) fn refill_list_registers(&mut self) {
-        for _ in 0..LIST_REGISTERS {
-            if self.machine.free_list_registers() == 0 {
-                break;
-            }
-            let Some(intid) = self.most_urgent_waiting() else { break };
-            self.set_waiting(intid, false);
-            self.make_pending(intid);
-        }
-        self.machine.set_underflow_interrupt(self.waits_for_list_register());
-    }
-
-    /// Private interrupts that may be delivered: on a shared core, software-generated ones that are disabled wait here.
-    fn deliverable_private(&self) -> u64 {
-        if self.is_shared() { u64::from(self.private_enabled.get() | !0xffff) | !0xffff_ffff } else { u64::MAX }
-    }
-
-    /// States whether an interrupt only waits for a free list register.
-    pub(crate) fn waits_for_list_register(&self) -> bool {
-        let [private, second, third, fourth] = self.waiting;
-        private & self.deliverable_private() | second | third | fourth != 0
-    }
-
-    fn most_urgent_waiting(&self) -> Option<u32> {
-        let mut best: Option<(u8, u32)> = None;
-        for (index, word) in (0u32..).zip(self.waiting) {
-            let mut rest = if index == 0 { word & self.deliverable_private() } else { word };
-            while rest != 0 {
-                let intid = (index << 6) | rest.trailing_zeros();
-                let candidate = (self.priority_of(intid), intid);
-                best = Some(best.map_or(candidate, |found| found.min(candidate)));
-                rest &= rest.wrapping_sub(1);
-            }
-        }
-        best.map(|(_, intid)| intid)
     }
 
     /// Sets the fast-path priority of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.

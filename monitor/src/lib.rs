@@ -16,6 +16,7 @@
 //! | [`access`] | emulated windows |
 //! | [`call`] | hypercalls, PSCI |
 //! | [`interrupt`] | physical interrupts, list registers |
+//! | `noted` | interrupts in list registers or waiting for one, until they are taken away |
 //! | [`lifecycle`] | start, stop, restart, suspend |
 //! | [`health`] | faults and policies, watchdog |
 //! | [`input`] | console input of the partition in focus |
@@ -32,6 +33,7 @@ pub mod health;
 pub mod input;
 pub mod interrupt;
 pub mod lifecycle;
+mod noted;
 pub mod observe;
 pub mod scheduler;
 pub mod state;

@@ -199,13 +199,15 @@ pub struct Vcpu<M: Machine> {
     /// Interrupts that the partition owns, as masks.
     pub owned: OwnedInterrupts,
     /// Interrupts acknowledged that wait for a list register.
-    pub waiting: [u64; FAST_ENTRIES / 64],
+    pub waiting: [Cell<u64>; FAST_ENTRIES / 64],
+    /// Some of them wait because no list register was free; the underflow maintenance interrupt asks for more.
+    pub overflow: bool,
     /// The core's scheduler, while this vCPU is loaded; `None` on a core that this vCPU owns.
     pub scheduler: Option<&'static mut Scheduler>,
     /// GICR_ISENABLER0 as this guest set it. On a shared core the redistributor has what the loaded vCPU needs of it.
     pub private_enabled: Cell<u32>,
-    /// Software-generated interrupts that the guest has raised and cleared by writing to the redistributor.
-    pub private_changes: Cell<(u32, u32)>,
+    /// Software-generated interrupts that the guest has raised by writing to the redistributor.
+    pub private_raised: Cell<u32>,
     /// GICR_IPRIORITYR of a guest on a shared core, whose redistributor keeps one priority for all.
     pub private_priority: [Cell<u8>; 32],
     /// How far a start in slices is.
@@ -251,10 +253,11 @@ impl<M: Machine> Vcpu<M> {
             partition,
             shared,
             owned: OwnedInterrupts::from_plan(partition),
-            waiting: [0; FAST_ENTRIES / 64],
+            waiting: Default::default(),
+            overflow: false,
             scheduler: None,
             private_enabled: Cell::new(0),
-            private_changes: Cell::new((0, 0)),
+            private_raised: Cell::new(0),
             private_priority: [const { Cell::new(DEFAULT_PRIORITY) }; 32],
             restore: Restore::default(),
             run: RunState::Off,

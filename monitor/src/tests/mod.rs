@@ -4,6 +4,7 @@ mod calls;
 mod faults;
 mod instructions;
 mod interrupts;
+mod noted;
 mod prepared;
 mod shared;
 

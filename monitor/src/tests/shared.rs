@@ -9,13 +9,13 @@ use bulkhead_arch::fake::Event;
 use std::cell::Cell;
 
 const GICR: u64 = 0x080a_0000;
-const SGI_FRAME: u64 = GICR + 0x1_0000;
+pub(super) const SGI_FRAME: u64 = GICR + 0x1_0000;
 const USAGE: u64 = 0x5000_f000;
 /// ESR_EL2 of a trapped WFI, and of a trapped use of floating point.
 pub(super) const WFI: u64 = 0x01 << 26 | 1 << 25;
 const FLOATING_POINT: u64 = 0x07 << 26 | 1 << 25;
 /// ICC_SGI1R_EL1 := x0, an MSR at EL1.
-const SEND_SGI: u64 = 0x18 << 26 | 1 << 25 | 3 << 20 | 5 << 17 | 12 << 10 | 11 << 1;
+pub(super) const SEND_SGI: u64 = 0x18 << 26 | 1 << 25 | 3 << 20 | 5 << 17 | 12 << 10 | 11 << 1;
 const TIMER: u32 = 27;
 const VIRTUAL_COMPARE: usize = bulkhead_arch::GuestContext::TIMERS;
 const VIRTUAL_CONTROL: usize = VIRTUAL_COMPARE + 1;
@@ -35,7 +35,7 @@ pub(super) fn server(slot: u32, priority: u32) -> ServerPlan {
     ServerPlan { slot, priority, payer: NO_SERVER, ..Default::default() }
 }
 
-fn budgeted(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
+pub(super) fn budgeted(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
     ServerPlan { rule: RULE_POLLING, budget_ticks, period_ticks, ..server(slot, priority) }
 }
 
@@ -158,8 +158,12 @@ impl Core {
     }
 
     /// The guest writes a 32-bit register of its redistributor's frame of private interrupts.
-    fn write_private(&mut self, register: u64, value: u32) {
-        let address = SGI_FRAME + register;
+    pub(super) fn write_private(&mut self, register: u64, value: u32) {
+        self.write(SGI_FRAME + register, value);
+    }
+
+    /// The guest writes a 32-bit register.
+    pub(super) fn write(&mut self, address: u64, value: u32) {
         self.machine.exit.set((address, address >> 12 << 4));
         self.own().head.frame.set_register(1, u64::from(value));
         self.own().data_abort(0x24 << 26 | 1 << 25 | 1 << 24 | 2 << 22 | 1 << 16 | 1 << 6 | 0x05);

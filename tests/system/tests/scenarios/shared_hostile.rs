@@ -7,7 +7,7 @@ use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, field};
 
 /// The redistributor's frame of private interrupts, as a guest sees it.
-const GICR_SGI: u64 = 0x080b_0000;
+pub(crate) const GICR_SGI: u64 = 0x080b_0000;
 const SETS: [(&str, u64); 6] = [
     ("ISENABLER0", 0x100),
     ("ICENABLER0", 0x180),

@@ -1,0 +1,116 @@
+//! Interrupts that are noted for a guest, in list registers and waiting for one, and everything but hardware that takes them
+//! away. One that is noted is active in the physical controller and so silent; who forgets it deactivates it.
+
+use crate::interrupt::{LIST_REGISTERS, STATE_PENDING, STATE_SHIFT};
+use crate::state::Vcpu;
+use bulkhead_arch::Machine;
+use core::cell::Cell;
+
+/// Deactivates what a list register or an entry of [`Vcpu::waiting`] stood for that is emptied by anything but hardware. All of
+/// them are emptied through this: what stayed active would never come again, and a private interrupt not even for the next
+/// vCPU of the core. Software-generated interrupts were deactivated when they were noted.
+pub(crate) fn deactivate_noted<M: Machine>(machine: &M, intid: u32) {
+    if intid >= 16 {
+        machine.deactivate(intid);
+    }
+}
+
+impl<M: Machine> Vcpu<M> {
+    pub(crate) fn set_waiting(&self, intid: u32, waits: bool) {
+        if let Some(word) = self.waiting.get((intid >> 6) as usize) {
+            let bit = 1u64 << (intid & 63);
+            word.set(if waits { word.get() | bit } else { word.get() & !bit });
+        }
+    }
+
+    /// Of 32 interrupts, those of `bits` that wait for a list register.
+    fn waiting_of(&self, first_intid: u32, bits: u32) -> u32 {
+        let word = self.waiting.get((first_intid >> 6) as usize).map_or(0, Cell::get);
+        (word >> (first_intid & 32)) as u32 & bits
+    }
+
+    /// Takes interrupts back that wait for a list register.
+    pub(crate) fn forget_waiting(&self, first_intid: u32, bits: u32) {
+        let forgotten = self.waiting_of(first_intid, bits);
+        for place in (0..32).filter(|place| forgotten & (1 << place) != 0) {
+            self.set_waiting(first_intid | place, false);
+            deactivate_noted(&self.machine, first_intid | place);
+        }
+    }
+
+    /// Asks for the maintenance interrupt of list registers that become free, or no longer.
+    pub(crate) fn ask_for_list_registers(&mut self, on: bool) {
+        self.overflow = on;
+        self.machine.set_underflow_interrupt(on);
+    }
+
+    /// Follows a guest's write to GICx_ICPENDR or GICx_ICACTIVER in this core's list registers and in what waits for one: an
+    /// interrupt whose pending or active state was cleared must not stay there, or its next arrival would fill a second list
+    /// register with the same number, which is unpredictable. Returns the bits that are for the interrupt controller: what is
+    /// only pending to the guest is active there, and that is not for the guest to clear.
+    #[cold]
+    pub(crate) fn forget_cleared(&self, register: u64, bits: u32) -> u32 {
+        let first_intid = (register as u32 & 0x7f) << 3;
+        let clears_pending = register < 0x300;
+        let cleared_state = if clears_pending { STATE_PENDING } else { STATE_PENDING << 1 };
+        let mut still_pending = self.waiting_of(first_intid, bits);
+        for index in 0..LIST_REGISTERS {
+            let value = self.machine.list_register(index);
+            let place = (value as u32).wrapping_sub(first_intid);
+            if value >> STATE_SHIFT == 0 || place >= 32 || bits & (1 << place) == 0 {
+                continue;
+            }
+            let left = value & !cleared_state;
+            if left >> STATE_SHIFT == 0 {
+                self.machine.set_list_register(index, 0);
+                deactivate_noted(&self.machine, value as u32);
+            } else {
+                self.machine.set_list_register(index, left);
+                still_pending |= 1 << place;
+            }
+        }
+        if clears_pending {
+            self.forget_waiting(first_intid, bits);
+            return bits;
+        }
+        bits & !still_pending
+    }
+
+    /// Moves waiting interrupts into free list registers, most urgent first.
+    pub(crate) fn refill_list_registers(&mut self) {
+        for _ in 0..LIST_REGISTERS {
+            if self.machine.free_list_registers() == 0 {
+                break;
+            }
+            let Some(intid) = self.most_urgent_waiting() else { break };
+            self.set_waiting(intid, false);
+            self.make_pending(intid);
+        }
+        self.ask_for_list_registers(self.waits_for_list_register());
+    }
+
+    /// Private interrupts that may be delivered: on a shared core, software-generated ones that are disabled wait here.
+    fn deliverable_private(&self) -> u64 {
+        if self.is_shared() { u64::from(self.private_enabled.get() | !0xffff) | !0xffff_ffff } else { u64::MAX }
+    }
+
+    /// States whether an interrupt only waits for a free list register.
+    pub(crate) fn waits_for_list_register(&self) -> bool {
+        let [private, second, third, fourth] = &self.waiting;
+        private.get() & self.deliverable_private() | second.get() | third.get() | fourth.get() != 0
+    }
+
+    fn most_urgent_waiting(&self) -> Option<u32> {
+        let mut best: Option<(u8, u32)> = None;
+        for (index, word) in (0u32..).zip(&self.waiting) {
+            let mut rest = if index == 0 { word.get() & self.deliverable_private() } else { word.get() };
+            while rest != 0 {
+                let intid = (index << 6) | rest.trailing_zeros();
+                let candidate = (self.priority_of(intid), intid);
+                best = Some(best.map_or(candidate, |found| found.min(candidate)));
+                rest &= rest.wrapping_sub(1);
+            }
+        }
+        best.map(|(_, intid)| intid)
+    }
+}
