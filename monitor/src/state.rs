@@ -12,7 +12,13 @@ use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
 use core::cell::Cell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+#[cfg(not(test))]
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU8, AtomicU64};
+
+// In tests each access to such a word is a point where another core of the partition may come first.
+#[cfg(test)]
+use crate::tests::interleave::AtomicU32;
 
 /// INTIDs in a fast table.
 pub const FAST_ENTRIES: usize = MAX_INTID as usize;

@@ -2,9 +2,11 @@
 
 mod calls;
 mod faults;
+pub(crate) mod interleave;
 mod interrupts;
 mod prepared;
 mod shared;
+mod standing;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
 use bulkhead_abi::PhysicalAddress;
