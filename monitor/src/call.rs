@@ -1,7 +1,7 @@
 //! Calls: PSCI, SMCCC and Bulkhead's own, by HVC or SMC. Everything not listed is "not supported".
 
 use crate::observe::at;
-use crate::state::{RunState, Vcpu, command, report, vcpu_state};
+use crate::state::{RunState, Vcpu, report, vcpu_state};
 use bulkhead_abi::ABI_VERSION;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
@@ -9,7 +9,9 @@ use bulkhead_abi::hypercall::{
 };
 use bulkhead_abi::observe::{Counter, TRACE_CALL, TRACE_DOORBELL};
 use bulkhead_abi::plan::FLAG_MANAGES;
-use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage};
+use bulkhead_abi::status::{
+    MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage, next_request,
+};
 use bulkhead_arch::Machine;
 use bulkhead_emulation::pci::ManagementPort;
 use bulkhead_emulation::psci::{self, Call};
@@ -56,7 +58,7 @@ impl<M: Machine> Vcpu<M> {
             Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
             Call::AffinityInfo(target) => self.affinity_info(target),
-            Call::CpuOff => return self.leave(report::CPU_OFF),
+            Call::CpuOff => return self.leave(report::NONE),
             Call::SystemOff => return self.leave(report::SYSTEM_OFF),
             Call::SystemReset => return self.leave(REASON_REQUESTED),
         };
@@ -91,34 +93,42 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Ends the guest's run on this vCPU and tells the core that speaks for the partition.
-    fn leave(&mut self, reason: u32) {
+    /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
+    /// stands, everything that it says is there, and nothing of it can reach the next instance.
+    pub(crate) fn leave(&mut self, reason: u32) {
         self.run = RunState::Off;
-        self.own_vcpu().state.store(vcpu_state::OFF, Release);
-        if self.is_lead() {
-            self.serve_report(0, reason);
-        } else {
-            self.own_vcpu().report.store(reason, Release);
+        let own = self.own_vcpu();
+        if !self.is_lead() {
+            own.report.store(reason, Relaxed);
+        }
+        own.state.fetch_and(!vcpu_state::ON, Release);
+        if !self.is_lead() {
             self.send_sgi_to_vcpu(0, crate::interrupt::MONITOR_SGI);
+        } else if reason == report::NONE {
+            self.serve_reports();
+        } else {
+            self.serve_report(0, reason);
         }
     }
 
-    /// PSCI CPU_ON: one caller wins; the target's core resets the vCPU itself.
+    /// PSCI CPU_ON: one caller wins; the target's core resets the vCPU itself. Where the partition is to stand, it does so when
+    /// the partition goes on; the caller will stand in a moment too, and is not told.
     fn cpu_on(&mut self, target: u64, entry: u64, context: u64) -> u64 {
         let Some(vcpu) = psci::vcpu_of(target, self.partition.vcpu_count) else { return self.deny(INVALID_PARAMETERS) };
         let Some(words) = self.shared.vcpus.get(vcpu as usize) else { return self.deny(INVALID_PARAMETERS) };
         if !self.is_own_ram(entry) {
             return self.deny(psci::INVALID_ADDRESS);
         }
-        match words.state.compare_exchange(vcpu_state::OFF, vcpu_state::ON_PENDING, Acquire, Relaxed) {
+        let claim = |off| words.state.compare_exchange(off, off | vcpu_state::CLAIMED, Acquire, Relaxed);
+        match claim(vcpu_state::OFF).or_else(|_| claim(vcpu_state::STAND)) {
             Ok(_) => {
                 words.entry.store(entry, Relaxed);
                 words.context.store(context, Relaxed);
-                words.command.store(command::START, Release);
+                words.state.fetch_or(vcpu_state::POSTED, Release);
                 self.send_sgi_to_vcpu(vcpu, crate::interrupt::MONITOR_SGI);
                 SUCCESS
             }
-            Err(vcpu_state::ON_PENDING) => psci::ON_PENDING,
+            Err(state) if state & vcpu_state::CLAIMED != 0 => psci::ON_PENDING,
             Err(_) => psci::ALREADY_ON,
         }
     }
@@ -133,9 +143,9 @@ impl<M: Machine> Vcpu<M> {
             psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
         match words.map(|words| words.state.load(Acquire)) {
             None => self.deny(INVALID_PARAMETERS),
-            Some(vcpu_state::OFF) => psci::AFFINITY_OFF,
-            Some(vcpu_state::ON_PENDING) => psci::AFFINITY_ON_PENDING,
-            Some(_) => psci::AFFINITY_ON,
+            Some(state) if state & vcpu_state::ON != 0 => psci::AFFINITY_ON,
+            Some(state) if state & vcpu_state::CLAIMED != 0 => psci::AFFINITY_ON_PENDING,
+            Some(_) => psci::AFFINITY_OFF,
         }
     }
 
@@ -187,8 +197,7 @@ impl<M: Machine> Vcpu<M> {
         let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(target.wrapping_mul(8));
         let word = self.machine.atomic(at(own_page, offset));
         let old = word.load(Acquire);
-        let new = (old >> 8).wrapping_add(1) << 8 | u64::from(request);
-        if word.compare_exchange(old, new, Release, Relaxed).is_err() {
+        if word.compare_exchange(old, next_request(old, request), Release, Relaxed).is_err() {
             return self.deny(DENIED);
         }
         self.send_physical_sgi(lead, crate::interrupt::MONITOR_SGI);

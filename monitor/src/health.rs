@@ -4,9 +4,8 @@
 //! (SG-60, SG-61, QV-70). The watchdog needs heartbeats; beside them it samples exits, interrupts and the program counter,
 //! so that a manager can see progress of a guest that does not cooperate.
 
-use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
-use crate::state::{RESTART_HISTORY, RunState, Vcpu, vcpu_state};
+use crate::state::{RESTART_HISTORY, RunState, Vcpu};
 use bulkhead_abi::observe::{Counter, TRACE_FAULT};
 use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_abi::status::{self, FaultRecord, StatusPage};
@@ -52,14 +51,7 @@ impl<M: Machine> Vcpu<M> {
         for (word, value) in own.fault.iter().zip(facts) {
             word.store(value, Relaxed);
         }
-        self.run = RunState::Off;
-        own.state.store(vcpu_state::OFF, Release);
-        if self.is_lead() {
-            self.apply_policy(0, fault.reason);
-        } else {
-            own.report.store(fault.reason, Release);
-            self.send_sgi_to_vcpu(0, MONITOR_SGI);
-        }
+        self.leave(fault.reason);
     }
 
     /// Records a fault of a vCPU and does what the plan says. Runs on vCPU 0's core.

@@ -332,7 +332,7 @@ impl<M: Machine> Vcpu<M> {
             return;
         }
         self.machine.store32(at(frame, 0x180), u32::MAX); // GICR_ICENABLER0
-        self.machine.store32(at(frame, 0x280), u32::MAX); // GICR_ICPENDR0
+        self.machine.store32(at(frame, 0x280), !(1 << MONITOR_SGI)); // GICR_ICPENDR0: what others ask of this core stays
         self.machine.store32(at(frame, 0x380), u32::MAX); // GICR_ICACTIVER0
         self.machine.store32(at(frame, 0x080), u32::MAX); // GICR_IGROUPR0
         for intid in 0..32u32 {

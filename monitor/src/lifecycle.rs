@@ -7,12 +7,12 @@
 use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
 use crate::scheduler::NEVER;
-use crate::state::{EMPTY_FAST_TABLE, Restore, RunState, Vcpu, VcpuShared, command, report, vcpu_state};
+use crate::state::{EMPTY_FAST_TABLE, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Longest wait for a sibling core to stand, in counter ticks (17 s at 62.5 MHz). A sibling is at most one handler away; the
 /// limit is for an emulated one that the host does not run.
@@ -88,58 +88,81 @@ impl<M: Machine> Vcpu<M> {
 
     /// Serves what other cores asked of this one (SGI 15).
     pub fn serve_requests(&mut self) {
-        self.serve_command();
+        self.follow_own_state();
         if self.is_lead() {
             self.serve_reports();
             self.serve_managers();
         }
     }
 
-    fn serve_command(&mut self) {
+    /// Does what the word of this vCPU says ([`vcpu_state`]).
+    fn follow_own_state(&mut self) {
+        const TO_STAND: u32 = vcpu_state::ON | vcpu_state::STAND;
         let own = self.own_vcpu();
-        match own.command.swap(command::NONE, Acquire) {
-            command::START => self.start_vcpu(own.entry.load(Relaxed), own.context.load(Relaxed)),
-            // Who stands already, or has left its run meanwhile, stays so: a state published now would be out of date, and
-            // the next CPU_ON would find a vCPU that is not off.
-            command::PARK if self.run == RunState::Running => {
+        match own.state.load(Acquire) {
+            // Where the partition was just told to stand, the start waits.
+            vcpu_state::ON_PENDING => {
+                let started = own.state.compare_exchange(vcpu_state::ON_PENDING, vcpu_state::ON, Acquire, Relaxed);
+                if started.is_ok() {
+                    self.start_vcpu(own.entry.load(Relaxed), own.context.load(Relaxed));
+                }
+            }
+            TO_STAND => {
                 self.run = RunState::Parked;
-                own.state.store(vcpu_state::PARKED, Release);
+                own.state.fetch_or(vcpu_state::PARKED, Release);
             }
-            command::RESUME if self.run == RunState::Parked => {
-                self.run = RunState::Running;
-                own.state.store(vcpu_state::ON, Release);
-            }
+            vcpu_state::ON if self.run == RunState::Parked => self.run = RunState::Running,
             _ => {}
         }
     }
 
-    fn siblings(&self) -> impl Iterator<Item = (u32, &'static VcpuShared)> + use<M> {
-        (1u32..).zip(self.shared.vcpus.iter().skip(1)).take((self.partition.vcpu_count as usize).saturating_sub(1))
+    fn vcpus(&self) -> impl Iterator<Item = (u32, &'static VcpuShared)> + use<M> {
+        (0u32..).zip(&self.shared.vcpus).take(self.partition.vcpu_count as usize)
     }
 
-    fn serve_reports(&mut self) {
-        for (vcpu, words) in self.siblings() {
+    /// No vCPU is on or about to be. Exact while the partition stands.
+    fn all_are_off(&self) -> bool {
+        self.vcpus().all(|(_, words)| words.state.load(Acquire) & (vcpu_state::ON | vcpu_state::CLAIMED) == 0)
+    }
+
+    /// Acts on what the siblings reported, or on that nobody is left. A vCPU reports before it is off, so whoever is seen off has
+    /// said what it had to say.
+    pub(crate) fn serve_reports(&mut self) {
+        let nobody_is_left = self.nobody_is_left();
+        for (vcpu, words) in self.vcpus().skip(1) {
             // Its core was not set up yet when it was told to start, and lost the interrupt.
             if words.state.load(Acquire) == vcpu_state::ON_PENDING {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
             let reported = words.report.swap(report::NONE, Acquire);
             if reported != report::NONE {
-                self.serve_report(vcpu, reported);
+                return self.serve_report(vcpu, reported);
             }
         }
+        if nobody_is_left {
+            self.stop(status::STATE_OFF, status::REASON_NONE);
+        }
+    }
+
+    /// States whether all vCPUs of a started partition are off. What is seen while others run is not one instant: the last one
+    /// may have switched on another one before. So it is seen twice, the second time while all stand.
+    fn nobody_is_left(&mut self) -> bool {
+        let state = self.state();
+        if !matches!(state, status::STATE_RUNNING | status::STATE_SUSPENDED) || !self.all_are_off() {
+            return false;
+        }
+        self.stand();
+        let nobody = self.all_are_off();
+        if !nobody && state == status::STATE_RUNNING {
+            self.let_go();
+        }
+        nobody
     }
 
     /// Acts on what a vCPU of the partition reported (its own one included).
     pub(crate) fn serve_report(&mut self, vcpu: u32, reported: u32) {
         match reported {
             report::SYSTEM_OFF => self.stop(status::STATE_OFF, status::REASON_NONE),
-            report::CPU_OFF => {
-                let vcpus = self.shared.vcpus.iter().take(self.partition.vcpu_count as usize);
-                if vcpus.into_iter().all(|words| words.state.load(Acquire) == vcpu_state::OFF) {
-                    self.stop(status::STATE_OFF, status::REASON_NONE);
-                }
-            }
             reason => self.apply_policy(vcpu, reason),
         }
     }
@@ -153,71 +176,78 @@ impl<M: Machine> Vcpu<M> {
                 continue;
             }
             let request = self.machine.load64(at(page, offset));
-            match self.manage_seen.get_mut(manager) {
-                Some(seen) if *seen != request => *seen = request,
-                _ => continue,
+            let Some(seen) = self.manage_seen.get_mut(manager) else { continue };
+            let before = core::mem::replace(seen, request);
+            if before != request {
+                self.serve_manager(request as u32 & 0xff, status::asks_for_restart(before, request));
             }
-            self.serve_manager(request as u32 & 0xff);
         }
     }
 
-    fn serve_manager(&mut self, request: u32) {
-        let state = self.state();
+    /// Serves what a manager has posted since it was last looked at: a restart, if there was one, and then the last request.
+    fn serve_manager(&mut self, request: u32, restart: bool) {
+        if restart {
+            self.suspended = false;
+            self.fault_ticks = self.machine.counter_ticks();
+            self.publish_state(status::STATE_RESTARTING, status::REASON_MANAGED);
+            self.restart(status::REASON_MANAGED);
+        }
         match request {
-            status::MANAGE_SUSPEND if state == status::STATE_RUNNING => {
-                self.stand_siblings();
-                self.set_own_date(NEVER);
-                if self.run == RunState::Running {
-                    self.run = RunState::Parked;
-                    self.own_vcpu().state.store(vcpu_state::PARKED, Release);
+            status::MANAGE_SUSPEND => {
+                self.suspended = true;
+                if self.state() == status::STATE_RUNNING {
+                    self.suspend();
                 }
-                self.publish_state(status::STATE_SUSPENDED, status::REASON_MANAGED);
             }
-            status::MANAGE_RESUME if state == status::STATE_SUSPENDED => {
-                let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
-                for (vcpu, words) in self.siblings() {
-                    if words.state.load(Acquire) == vcpu_state::PARKED {
-                        words.command.store(command::RESUME, Release);
-                        self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
-                        // Until it runs, its state would look to the next request as if it stood.
-                        self.wait_while(limit, || words.state.load(Acquire) == vcpu_state::PARKED);
-                    }
+            status::MANAGE_RESUME => {
+                self.suspended = false;
+                if self.state() == status::STATE_SUSPENDED {
+                    self.let_go();
+                    self.start_watchdog();
+                    self.publish_state(status::STATE_RUNNING, status::REASON_NONE);
                 }
-                if self.run == RunState::Parked {
-                    self.run = RunState::Running;
-                    self.own_vcpu().state.store(vcpu_state::ON, Release);
-                }
-                self.start_watchdog();
-                self.publish_state(status::STATE_RUNNING, status::REASON_NONE);
-            }
-            status::MANAGE_RESTART => {
-                self.fault_ticks = self.machine.counter_ticks();
-                self.publish_state(status::STATE_RESTARTING, status::REASON_MANAGED);
-                self.restart(status::REASON_MANAGED);
             }
             _ => {}
         }
     }
 
-    /// Makes every running sibling park at EL2; returns whether all stand.
-    fn stand_siblings(&mut self) -> bool {
-        let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
-        for (vcpu, words) in self.siblings() {
-            // A start that is under way ends first: what it sets up is what a resume goes on with.
-            if !self.wait_while(limit, || words.state.load(Acquire) == vcpu_state::ON_PENDING) {
-                return false;
-            }
-            let stands = || matches!(words.state.load(Acquire), vcpu_state::PARKED | vcpu_state::OFF);
-            if stands() {
-                continue;
-            }
-            words.command.store(command::PARK, Release);
-            self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
-            if !self.wait_while(limit, || !stands()) {
-                return false;
+    /// Makes the partition stand with its registers kept.
+    fn suspend(&mut self) {
+        self.set_own_date(NEVER);
+        let (state, reason) = if self.stand() {
+            (status::STATE_SUSPENDED, status::REASON_MANAGED)
+        } else {
+            (status::STATE_STOPPED, status::REASON_CORE_STUCK)
+        };
+        self.publish_state(state, reason);
+    }
+
+    /// Tells every vCPU to stand, and waits until all do; false when a core does not come. From the first moment on none is
+    /// started, so that nobody can pass a start on behind the back of this loop.
+    fn stand(&mut self) -> bool {
+        for (vcpu, words) in self.vcpus() {
+            let state = words.state.fetch_or(vcpu_state::STAND, AcqRel);
+            if vcpu != self.plan.vcpu && state & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON {
+                self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
         }
-        true
+        self.follow_own_state();
+        let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
+        self.vcpus().all(|(_, words)| {
+            let runs = || words.state.load(Acquire) & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON;
+            self.wait_while(limit, runs)
+        })
+    }
+
+    /// Lets all vCPUs be again what they were when they were told to stand.
+    fn let_go(&mut self) {
+        for (vcpu, words) in self.vcpus() {
+            words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
+            if vcpu != self.plan.vcpu {
+                self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
+            }
+        }
+        self.follow_own_state();
     }
 
     /// Waits while a condition on a word of the partition's own cores holds; false when the time is up.
@@ -240,9 +270,13 @@ impl<M: Machine> Vcpu<M> {
 
     /// Takes the partition out of service; false when one of its cores did not stop.
     fn quiesce(&mut self) -> bool {
-        let all_stand = self.stand_siblings();
-        for words in self.shared.vcpus.iter().take(self.partition.vcpu_count as usize) {
-            words.state.store(vcpu_state::OFF, Release);
+        let all_stand = self.stand();
+        if all_stand {
+            // What this instance was about to do or to say ends with it.
+            for (_, words) in self.vcpus() {
+                words.state.store(vcpu_state::STAND, Relaxed);
+                words.report.store(report::NONE, Relaxed);
+            }
         }
         self.run = RunState::Off;
         self.set_own_date(NEVER);
@@ -314,13 +348,12 @@ impl<M: Machine> Vcpu<M> {
         self.machine.invalidate_guest_translations();
         self.shared.uart.reset();
         self.shared.pci.reset();
-        for words in self.shared.vcpus.iter().take(plan.vcpu_count as usize) {
-            words.command.store(command::NONE, Relaxed);
-            words.report.store(report::NONE, Relaxed);
-        }
         self.reset_shared_interrupts();
+        for (_, words) in self.vcpus() {
+            words.state.store(vcpu_state::OFF, Release);
+        }
+        self.own_vcpu().state.store(vcpu_state::ON, Release);
         self.add_status(offset_of!(StatusPage, generation));
-        self.start_watchdog();
         self.start_vcpu(plan.entry.0, plan.device_tree.0);
         let now = self.machine.counter_ticks();
         self.machine.store64(at(self.plan.status, offset_of!(StatusPage, started_ticks) as u64), now);
@@ -328,7 +361,12 @@ impl<M: Machine> Vcpu<M> {
             let took = now.wrapping_sub(self.fault_ticks);
             self.machine.store64(at(self.plan.status, offset_of!(StatusPage, restart_ticks) as u64), took);
         }
-        self.publish_state(status::STATE_RUNNING, reason);
+        if self.suspended {
+            self.suspend();
+        } else {
+            self.start_watchdog();
+            self.publish_state(status::STATE_RUNNING, reason);
+        }
     }
 
     fn start_vcpu(&mut self, entry: u64, context: u64) {
@@ -343,7 +381,6 @@ impl<M: Machine> Vcpu<M> {
         self.head.fast_table =
             if fast { self.fast_entries().as_ptr() as usize as u64 } else { EMPTY_FAST_TABLE.as_ptr() as usize as u64 };
         self.run = RunState::Running;
-        self.own_vcpu().state.store(vcpu_state::ON, Release);
         self.set_phase(2);
         self.trace(TRACE_GUEST_START, self.plan.vcpu, entry, 0);
     }

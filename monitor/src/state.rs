@@ -12,7 +12,13 @@ use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
 use core::cell::Cell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+#[cfg(not(test))]
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU8, AtomicU64};
+
+// In tests each access to such a word is a point where another core of the partition may come first.
+#[cfg(test)]
+use crate::tests::interleave::AtomicU32;
 
 /// INTIDs in a fast table.
 pub const FAST_ENTRIES: usize = MAX_INTID as usize;
@@ -22,56 +28,56 @@ pub const RESTART_HISTORY: usize = bulkhead_abi::plan::MAX_RESTARTS as usize;
 /// A fast table that sends everything to the slow path: used while tracing, in `direct` mode and before start.
 pub static EMPTY_FAST_TABLE: [u8; FAST_ENTRIES] = [0; FAST_ENTRIES];
 
-/// Power state of a vCPU as its siblings see it (PSCI AFFINITY_INFO).
+/// What a vCPU is and what it is told to be: one word of bits, changed by single atomic operations only, so that no two of them
+/// miss each other. Whoever made a change that the vCPU's core is to follow sends it SGI 15.
+///
+/// | bits | meaning | who makes it |
+/// | --- | --- | --- |
+/// | none | off | the core at CPU_OFF or a fault; a start of the partition |
+/// | `CLAIMED` | CPU_ON was accepted, its entry point is not written yet | the caller of CPU_ON, from off |
+/// | `CLAIMED`, `POSTED` | CPU_ON is pending | that caller |
+/// | `ON` | the guest runs | the core, from pending; a resume, from parked |
+/// | `STAND` beside any | the partition is to stand: nothing is started any more | vCPU 0's core, which also takes it back |
+/// | `ON`, `STAND`, `PARKED` | stopped at EL2, its guest's registers kept | the core |
+///
+/// A vCPU that has `STAND` and not `ON`, or that is `PARKED`, executes nothing until `STAND` goes.
 pub mod vcpu_state {
-    /// Off, waiting for CPU_ON.
+    /// Off.
     pub const OFF: u32 = 0;
     /// CPU_ON was accepted.
-    pub const ON_PENDING: u32 = 1;
-    /// Runs its guest.
-    pub const ON: u32 = 2;
-    /// Stopped at EL2 with its guest's registers kept.
-    pub const PARKED: u32 = 3;
-}
-
-/// Commands between the cores of one partition.
-pub mod command {
-    /// Nothing.
-    pub const NONE: u32 = 0;
-    /// Enter the guest at the posted entry.
-    pub const START: u32 = 1;
-    /// Stop at EL2 and say so.
-    pub const PARK: u32 = 2;
-    /// Go on with the guest.
-    pub const RESUME: u32 = 3;
+    pub const CLAIMED: u32 = 1;
+    /// The entry point of CPU_ON is written.
+    pub const POSTED: u32 = 2;
+    /// CPU_ON is pending.
+    pub const ON_PENDING: u32 = CLAIMED | POSTED;
+    /// The guest runs, or will when it need not stand.
+    pub const ON: u32 = 4;
+    /// The partition is to stand.
+    pub const STAND: u32 = 8;
+    /// The guest stands.
+    pub const PARKED: u32 = 16;
 }
 
 /// Reports of a vCPU to the core of vCPU 0; values below [`report::SYSTEM_OFF`] are `REASON_` constants.
 pub mod report {
-    /// Nothing.
+    /// Nothing; of a vCPU that called PSCI CPU_OFF its state says so.
     pub const NONE: u32 = 0;
     /// The guest called PSCI SYSTEM_OFF.
     pub const SYSTEM_OFF: u32 = 0x100;
-    /// The vCPU called PSCI CPU_OFF.
-    pub const CPU_OFF: u32 = 0x101;
 }
 
 /// What the cores of a partition tell each other about one vCPU.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct VcpuShared {
-    /// One of [`vcpu_state`].
+    /// Bits of [`vcpu_state`].
     pub state: AtomicU32,
-    /// One of [`command`], taken by the vCPU's core.
-    pub command: AtomicU32,
-    /// Entry point for START.
-    pub entry: AtomicU64,
-    /// x0 for START.
-    pub context: AtomicU64,
-    /// One of [`report`], taken by vCPU 0's core.
+    /// One of [`report`], taken by vCPU 0's core; written before the vCPU is off.
     pub report: AtomicU32,
-    /// Zero.
-    pub reserved: AtomicU32,
+    /// Entry point of the pending CPU_ON.
+    pub entry: AtomicU64,
+    /// Its x0.
+    pub context: AtomicU64,
     /// Fault facts for the report: ESR_EL2, FAR_EL2, guest address, ELR_EL2.
     pub fault: [AtomicU64; 4],
 }
@@ -214,6 +220,8 @@ pub struct Vcpu<M: Machine> {
     pub restore: Restore,
     /// Whether the guest can go on.
     pub run: RunState,
+    /// The last SUSPEND of a manager was not followed by RESUME or RESTART: whatever starts the partition, it stands.
+    pub suspended: bool,
     /// Trace recording.
     pub trace_enabled: bool,
     /// This core's trace ring.
@@ -261,6 +269,7 @@ impl<M: Machine> Vcpu<M> {
             private_priority: [const { Cell::new(DEFAULT_PRIORITY) }; 32],
             restore: Restore::default(),
             run: RunState::Off,
+            suspended: false,
             trace_enabled: false,
             trace_ring: TraceRing::new(plan),
             console: ConsoleRing::new(plan),

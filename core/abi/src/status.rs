@@ -111,9 +111,25 @@ pub const MANAGE_RESUME: u32 = 2;
 /// Restart it from its pristine image, whatever its state; does not count against its policy.
 pub const MANAGE_RESTART: u32 = 3;
 
-/// Requests of one managing partition: `requests[target]` holds `(sequence << 8) | MANAGE_*`.
+/// Returns the word that follows `before` in a [`ManagePage`] when `request` is posted: restarts asked for so far in bits
+/// 63:40, all requests in bits 39:8, the latest request in bits 7:0.
+#[must_use]
+pub const fn next_request(before: u64, request: u32) -> u64 {
+    let restarts = (before >> 40).wrapping_add((request == MANAGE_RESTART) as u64);
+    let requests = (before >> 8).wrapping_add(1) & 0xffff_ffff;
+    restarts << 40 | requests << 8 | (request & 0xff) as u64
+}
+
+/// States whether a restart was among what was posted from `before` to `now`.
+#[must_use]
+pub const fn asks_for_restart(before: u64, now: u64) -> bool {
+    before >> 40 != now >> 40
+}
+
+/// Requests of one managing partition: `requests[target]` holds a word of [`next_request`].
 ///
-/// The target's monitor compares with the sequence it saw last, so a request is served once.
+/// The target's monitor compares with the word that it saw last, so a request is served once. Several that it sees together
+/// come to what they come to one after the other: a restart, if there was one, and then the last request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ManagePage {

@@ -155,7 +155,7 @@ fn a_manager_posts_requests_and_reads_states_and_nobody_else_does() {
     assert_eq!(core.machine.take_events(), [Event::SendSgi(15 << 24 | 1 << 6)]);
     assert_eq!(
         core.machine.atomic(PhysicalAddress(OWN_MANAGE + 8)).load(Relaxed),
-        1 << 8 | u64::from(status::MANAGE_RESTART)
+        status::next_request(0, status::MANAGE_RESTART)
     );
     for target in [0, 2, 7, 8, u64::MAX] {
         assert_eq!(call(&mut core, CALL_PARTITION_RESTART, [target, 0, 0]), DENIED, "target {target}");
@@ -167,22 +167,25 @@ fn a_manager_posts_requests_and_reads_states_and_nobody_else_does() {
     assert_eq!(other.machine.take_events(), []);
 }
 
+/// A manager posts a request, and the partition's core hears of it.
+fn manage(core: &mut Vcpu<FakeMachine>, request: u32) {
+    let place = PhysicalAddress(PEER_MANAGE);
+    core.machine.store64(place, status::next_request(core.machine.load64(place), request));
+    core.interrupt(15);
+}
+
 #[test]
 fn a_request_is_served_once_and_suspends_resumes_restarts() {
     let mut plan = partition(1);
     plan.manage[3] = PhysicalAddress(PEER_MANAGE);
     let mut core = running(plan);
-    let post = |core: &mut Vcpu<FakeMachine>, sequence: u64, request: u32| {
-        core.machine.store64(PhysicalAddress(PEER_MANAGE), sequence << 8 | u64::from(request));
-        core.interrupt(15);
-    };
-    post(&mut core, 1, status::MANAGE_SUSPEND);
+    manage(&mut core, status::MANAGE_SUSPEND);
     assert_eq!((core.run, state(&core).0), (RunState::Parked, status::STATE_SUSPENDED));
-    assert_eq!(core.own_vcpu().state.load(Relaxed), vcpu_state::PARKED);
-    post(&mut core, 2, status::MANAGE_RESUME);
+    assert_ne!(core.own_vcpu().state.load(Relaxed) & vcpu_state::PARKED, 0);
+    manage(&mut core, status::MANAGE_RESUME);
     assert_eq!((core.run, state(&core).0), (RunState::Running, status::STATE_RUNNING));
     let generation = status32(&core, offset_of!(StatusPage, generation));
-    post(&mut core, 3, status::MANAGE_RESTART);
+    manage(&mut core, status::MANAGE_RESTART);
     core.interrupt(15); // the same word again
     assert_eq!(status32(&core, offset_of!(StatusPage, generation)), generation + 1);
     assert_eq!(state(&core), (status::STATE_RUNNING, status::REASON_MANAGED));
@@ -199,8 +202,7 @@ fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
     both[0].machine.take_events();
     // vCPU 1's core never takes its SGI here; time passes while its sibling waits.
     both[0].machine.ticks_per_spin.set(1 << 20);
-    both[0].machine.store64(PhysicalAddress(PEER_MANAGE), 1 << 8 | u64::from(status::MANAGE_RESTART));
-    both[0].interrupt(15);
+    manage(&mut both[0], status::MANAGE_RESTART);
     assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
     assert!(!both[0].machine.take_events().iter().any(|event| matches!(event, Event::Scrub(..))), "its RAM is in use");
 }

@@ -3,10 +3,12 @@
 mod calls;
 mod faults;
 mod instructions;
+pub(crate) mod interleave;
 mod interrupts;
 mod noted;
 mod prepared;
 mod shared;
+mod standing;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
 use bulkhead_abi::PhysicalAddress;

@@ -9,6 +9,7 @@ mod counting;
 mod crash;
 mod device;
 mod faults;
+mod flapping;
 mod freertos;
 mod hello;
 mod hostile;
