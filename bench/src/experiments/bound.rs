@@ -84,7 +84,7 @@ pub(super) fn servers(findings: &mut Findings, label: &str, machine: &Machine, s
         for vcpu in &core.vcpus {
             let seen = usage.slots.get(vcpu.slot).map_or(0, |slot| slot.longest_blackout_ticks);
             let seen_ms = (seen * TICK_NS) as f64 / MS;
-            if let Some(bound) = vcpu.longest_wait_ns() {
+            if let Some(bound) = vcpu.blackout_ns {
                 let label = format!("{label}{}, longest wait", name(vcpu.vcpu.partition));
                 findings.at_most(label, "ms", seen_ms, bound as f64 / MS);
             }

@@ -1,6 +1,7 @@
 //! Bounds of one shared core: for every server the worst response, the most it takes and the least it gives; for every vCPU
 //! what its servers give together (`real-time.md` 4.2 to 4.4; CFG-01 is the golden example).
 
+use crate::arithmetic::{divide_down, scale_up};
 use crate::contention::{self, Obstacle};
 use crate::core_model::{CoreModel, Gate, Pibs, Rule, Server};
 use crate::envelope::Envelope;
@@ -63,7 +64,8 @@ pub struct ServerBounds {
     /// The same for an owner that sleeps between its jobs. Each sleep splits the budget of a sporadic server, and with too few
     /// chunks for the pieces the last one is delayed again and again.
     pub sleeper_supply: Supply,
-    /// Longest time without any of that; `None` without a promise.
+    /// Longest time in which its owner wants to run and gets nothing through it, whether that sleeps in between or not; `None`
+    /// without a promise.
     pub blackout_ticks: Option<u64>,
     /// Most that runs through it, foreground only.
     pub envelope: Envelope,
@@ -94,13 +96,12 @@ pub struct VcpuBounds {
     pub sleeper_supply: Supply,
     /// What the monitor takes.
     pub overhead: Overhead,
-    /// Longest time that it is ready and not chosen: the bound for any wait, also right after a wake-up with all budgets
-    /// used up. Its first instruction is a switch later.
+    /// Longest time that it wants to run and is not chosen: the bound for any wait, whatever its guest did before and in whatever
+    /// state its budgets are. Its first instruction is a switch later.
     pub blackout_ticks: Option<u64>,
     /// Longest time from a wake-up until it is chosen while one of its budgets is in hand.
     pub conforming_wait_ticks: Option<u64>,
-    /// The same with every budget just used up. A polling server forgets its budget when its guest sleeps, so that this can
-    /// be longer than the blackout.
+    /// The same with every budget just used up, or forgotten: a polling server's by the sleep itself.
     pub drained_wait_ticks: Option<u64>,
 }
 
@@ -171,14 +172,62 @@ fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBou
         Verdict::Fits { response_ticks } => supplies(model, number, server, &contention, response_ticks),
         _ => (Supply::Nothing, Supply::Nothing),
     };
-    ServerBounds {
+    let bounds = ServerBounds {
         verdict,
-        blackout_ticks: supply.blackout(),
+        blackout_ticks: None,
         supply,
         sleeper_supply,
         envelope: envelope(model, number, server, response),
         contention: Some(contention),
+    };
+    let awake_ticks = bounds.supply.blackout().map(|ticks| ticks.saturating_add(debt_ticks(model, server)));
+    let woken_ticks = wait_after_sleep(model, server, &bounds);
+    let blackout_ticks = match server.rule {
+        // Nobody who wants to run waits for longer than from one date of the grid to the next.
+        Rule::Polling { .. } => woken_ticks,
+        _ => awake_ticks.zip(woken_ticks).map(|(awake, woken)| awake.max(woken)),
+    };
+    ServerBounds { blackout_ticks, ..bounds }
+}
+
+/// Longest time from a wake-up to the first tick, whatever its owner used before.
+fn wait_after_sleep(model: &CoreModel, server: &Server, bounds: &ServerBounds) -> Option<u64> {
+    let ticks = match &server.rule {
+        // Nothing is promised where the opening of a window counts as a wake-up.
+        Rule::Polling { .. } if bounds.supply == Supply::Nothing => None,
+        // One that wakes right after a date of the grid has nothing until the next one.
+        Rule::Polling { period_ticks, .. } => Some(first_tick(bounds)?.saturating_add(period_ticks.saturating_sub(1))),
+        _ => bounds.sleeper_supply.blackout(),
+    };
+    ticks.map(|ticks| ticks.saturating_add(debt_ticks(model, server)))
+}
+
+/// How much longer a server has nothing because the end of a budget was noticed late, which the next budget pays.
+///
+/// A budget on a grid ends so much sooner, and the grid does not move. The budget of a sporadic server comes back at its own date,
+/// so that only a debt matters that swallows a whole budget, or all of it but a sliver. A debt of a PIBS server moves the date.
+fn debt_ticks(model: &CoreModel, server: &Server) -> u64 {
+    let late_ticks = model.lateness_ticks;
+    match (&server.rule, server.budget()) {
+        (Rule::Pibs(pibs), _) => scale_up(late_ticks, pibs.denominator, pibs.numerator),
+        (Rule::Sporadic { minimum_ticks, .. }, Some((budget_ticks, period_ticks))) => {
+            let kept = late_ticks.saturating_add(minimum_ticks.saturating_sub(1));
+            divide_down(kept, budget_ticks).saturating_mul(period_ticks)
+        }
+        (rule, Some((budget_ticks, period_ticks))) => {
+            let swallowed_ticks = divide_down(late_ticks, budget_ticks).saturating_mul(period_ticks);
+            // From date to date of the grid is the longest wait of a polling server anyway.
+            let sooner_ticks = if matches!(rule, Rule::Polling { .. }) { 0 } else { late_ticks };
+            swallowed_ticks.saturating_add(sooner_ticks)
+        }
+        (_, None) => 0,
     }
+}
+
+/// Longest wait for the first tick with a budget in hand.
+fn first_tick(bounds: &ServerBounds) -> Option<u64> {
+    let response = bounds.contention.as_ref()?.response(1, MAX_WINDOW_TICKS)?;
+    Some(response.saturating_sub(1))
 }
 
 /// A grant is done within the period of each client, at that client's priority.
@@ -368,10 +417,10 @@ pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize) -> 
     let response = contention.response(budget_ticks, period_ticks.saturating_mul(LATE_PERIODS))?;
     let (certain_ticks, _) = certain(payer)?;
     let cycle = period_ticks.saturating_add(response.saturating_sub(certain_ticks));
-    let wait = period_ticks.saturating_sub(certain_ticks);
+    let wait = period_ticks.saturating_sub(certain_ticks).saturating_add(debt_ticks(model, payer));
     let (return_ticks, refill_ticks) = match payer.rule {
         Rule::Sporadic { dispatch_anchor: true, .. } | Rule::Pibs(_) => (cycle, wait),
-        Rule::Polling { .. } => (period_ticks, period_ticks),
+        Rule::Polling { .. } => (period_ticks, period_ticks.saturating_add(debt_ticks(model, payer))),
         _ => (period_ticks, wait),
     };
     let (chunks, split) = match payer.rule {
@@ -391,16 +440,6 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuB
     let steady = || mine().filter(|(server, _)| matches!(server.gate, Gate::Always | Gate::Window(_)));
     let supply = together(steady().map(|(_, bounds)| &bounds.supply));
     let sleeper_supply = together(steady().map(|(_, bounds)| &bounds.sleeper_supply));
-    let first_tick = |bounds: &ServerBounds| {
-        let response = bounds.contention.as_ref()?.response(1, MAX_WINDOW_TICKS)?;
-        Some(response.saturating_sub(1))
-    };
-    let drained = |(server, bounds): (&Server, &ServerBounds)| match &server.rule {
-        // The opening of a window counts as a wake-up, after which a polling server waits for its grid.
-        Rule::Polling { .. } if server.gate != Gate::Always => None,
-        Rule::Polling { period_ticks, .. } => Some(first_tick(bounds)?.saturating_add(*period_ticks)),
-        _ => bounds.sleeper_supply.blackout(),
-    };
     let overhead = preemption::of_vcpu(model, bounds, vcpu);
     let net = |charged: &Supply| match charged {
         Supply::Nothing => Supply::Nothing,
@@ -409,12 +448,13 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuB
     };
     VcpuBounds {
         vcpu,
-        blackout_ticks: supply.blackout(),
+        // Each server alone is a promise, so the least counts.
+        blackout_ticks: steady().filter_map(|(_, bounds)| bounds.blackout_ticks).min(),
         supply: net(&supply),
         sleeper_supply: net(&sleeper_supply),
         overhead: overhead.clone(),
         conforming_wait_ticks: steady().filter_map(|(_, bounds)| first_tick(bounds)).min(),
-        drained_wait_ticks: steady().filter_map(drained).min(),
+        drained_wait_ticks: steady().filter_map(|(server, bounds)| wait_after_sleep(model, server, bounds)).min(),
     }
 }
 

@@ -33,8 +33,8 @@ pub enum Reading {
 pub struct Ring {
     /// For each guest in ring order: interrupts of others may end its turn.
     pub preemptible: Vec<bool>,
-    /// Guests whose interrupts have the route `preempt`; they may be served first under [`Reading::Latched`].
-    pub interrupting: usize,
+    /// For each guest: it has interrupts with the route `preempt`, which may be served first under [`Reading::Latched`].
+    pub interrupting: Vec<bool>,
     /// Longest turn: the quantum, how late its end is noticed, and the switch.
     pub turn_ticks: u64,
     /// Quantum: what of a turn the guest itself gets for certain.
@@ -83,7 +83,8 @@ impl Ring {
             Reading::Masked => closed,
             // The turn that runs, and others that were latched before.
             Reading::Latched if closed > 0 => {
-                let rivals = u64::try_from(self.interrupting).unwrap_or(u64::MAX).saturating_sub(1);
+                let count = self.interrupting.iter().filter(|interrupts| **interrupts).count();
+                let rivals = u64::try_from(count).unwrap_or(u64::MAX).saturating_sub(1);
                 rivals.saturating_add(1).min(self.others())
             }
             Reading::Latched => 0,
@@ -113,9 +114,32 @@ impl Ring {
         }
     }
 
-    /// Least service to a guest: a quantum in each round, as long as no interrupt of another guest takes its turn.
+    /// A turn in each round is certain for a guest. Interrupts of another one may take a turn of a guest that may be pre-empted, whenever it
+    /// begins (RR-03), and with a quantum of their own, as after a reset or a latched wait, they put the turns of all others off.
     #[must_use]
-    pub fn supply(&self) -> crate::supply::Supply {
+    pub fn is_certain(&self, guest: usize) -> bool {
+        let rival = |(number, interrupts): (usize, &bool)| *interrupts && number != guest;
+        match self.policy {
+            _ if !self.interrupting.iter().enumerate().any(rival) => true,
+            Policy::None => true,
+            Policy::Recycle if self.reading == Reading::Masked => !self.preemptible.get(guest).copied().unwrap_or(true),
+            Policy::Recycle | Policy::Reset | Policy::ResetExtend => false,
+        }
+    }
+
+    /// Longest time that a guest wants to run and gets nothing, whether it sleeps in between or not; `None` without a bound.
+    #[must_use]
+    pub fn blackout(&self, guest: usize, blocking_ticks: u64) -> Option<u64> {
+        let woken = self.others().saturating_mul(self.turn_ticks).saturating_add(blocking_ticks);
+        self.supply(guest).blackout().map(|awake| awake.max(woken))
+    }
+
+    /// Least service to a guest: a quantum in each round, or nothing.
+    #[must_use]
+    pub fn supply(&self, guest: usize) -> crate::supply::Supply {
+        if !self.is_certain(guest) {
+            return crate::supply::Supply::Nothing;
+        }
         let round = self.others().saturating_add(1).saturating_mul(self.turn_ticks);
         crate::supply::Supply::Explicit {
             budget_ticks: self.quantum_ticks,

@@ -210,7 +210,7 @@ fn bounds_of_the_round_robin_hold_in_every_phase() {
         let bits = preemptible.iter().enumerate().fold(0, |bits, (guest, open)| bits | u32::from(*open) << guest);
         let ring = Ring {
             preemptible,
-            interrupting: 1,
+            interrupting: vec![true, false, false, false],
             turn_ticks: quantum,
             quantum_ticks: quantum,
             policy,
@@ -245,7 +245,7 @@ fn rr_01_and_rr_02_are_the_table_of_bounds() {
     let bound = |closed: &[usize], policy| {
         let ring = Ring {
             preemptible: (0..4).map(|guest| !closed.contains(&guest)).collect(),
-            interrupting: 1,
+            interrupting: vec![true, false, false, false],
             turn_ticks: 30,
             quantum_ticks: 30,
             policy,
@@ -261,12 +261,12 @@ fn rr_01_and_rr_02_are_the_table_of_bounds() {
     // MZ-20: without `preempt` the policy does not matter.
     let ring = Ring {
         preemptible: vec![true; 4],
-        interrupting: 1,
+        interrupting: vec![true, false, false, false],
         turn_ticks: 30,
         quantum_ticks: 30,
         policy: Policy::ResetExtend,
         reading: Reading::Masked,
     };
     assert_eq!(ring.bound(0, false, 2, 0).completion_ticks, 92);
-    assert_eq!(ring.supply().blackout(), Some(90));
+    assert_eq!(ring.supply(0).blackout(), Some(90));
 }

@@ -163,10 +163,10 @@ impl Run<'_> {
             most_ticks = most_ticks.zip(envelope).map(|(sum, most)| sum + most);
         }
         time.used = Compared { measured_ns: self.ns(used_ticks), bound_ns: most_ticks.map(|most| self.ns(most)) };
-        let longest = if time.exhaustions == 0 { bound.conforming_wait_ns } else { bound.longest_wait_ns() };
+        let longest = if time.exhaustions == 0 { bound.conforming_wait_ns } else { bound.blackout_ns };
         time.wait = Compared { measured_ns: self.ns(measured.longest_wait_ticks), bound_ns: longest };
         time.blackout =
-            Compared { measured_ns: self.ns(measured.longest_blackout_ticks), bound_ns: bound.longest_wait_ns() };
+            Compared { measured_ns: self.ns(measured.longest_blackout_ticks), bound_ns: bound.blackout_ns };
         time
     }
 }

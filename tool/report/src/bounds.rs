@@ -69,7 +69,6 @@ fn add_core(core: &mut CoreTiming, found: &bounds::CoreTiming) {
             conforming_wait_ns: bound.conforming_wait_ns,
             drained_wait_ns: bound.drained_wait_ns,
             blackout_ns: bound.blackout_ns,
-            longest_wait_ns: bound.longest_wait_ns(),
             supply: windows.into_iter().map(|window| (window, bound.supplied_ns(window))).collect(),
         };
         core.tasks.extend(bound.tasks.iter().map(|task| TaskTiming {

@@ -295,7 +295,7 @@ fn comparisons(context: &Context<'_>) -> Vec<Comparison> {
             let bound = &slot.bound;
             add(
                 format!("{name}: longest wait for its first instruction"),
-                bound.longest_wait_ns,
+                bound.blackout_ns,
                 seen.longest_wait_ns,
                 false,
             );

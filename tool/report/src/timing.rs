@@ -109,10 +109,8 @@ pub struct SlotBound {
     pub conforming_wait_ns: Option<u64>,
     /// The same with every budget just used up.
     pub drained_wait_ns: Option<u64>,
-    /// Longest time that it is ready and does not run.
+    /// Longest time that it wants to run and does not, in whatever state its budgets are: what a measured wait is compared with.
     pub blackout_ns: Option<u64>,
-    /// Longest time that it waits in whatever state its budgets are: what a measured wait is compared with.
-    pub longest_wait_ns: Option<u64>,
     /// Windows, and the least that it gets in any of that length while it wants to run.
     pub supply: Vec<(u64, u64)>,
 }

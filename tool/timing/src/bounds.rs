@@ -62,7 +62,7 @@ pub struct ServerBound {
     pub most_in_period_ns: Option<u64>,
     /// The shortest period of a less important server of another vCPU, and the most that this one runs in any window so long.
     pub most_below_ns: Option<(u64, u64)>,
-    /// Longest time that its owner wants it and gets nothing.
+    /// Longest time that its owner wants to run and gets nothing through it, whether that sleeps in between or not.
     pub blackout_ns: Option<u64>,
     /// Least that an owner which always wants it gets in a long time, in millionths of the core.
     pub supply_ppm: u64,
@@ -79,7 +79,7 @@ pub struct VcpuBound {
     pub conforming_wait_ns: Option<u64>,
     /// Longest time from a wake-up until it is chosen, all budgets just used up.
     pub drained_wait_ns: Option<u64>,
-    /// Longest time that it is ready and not chosen.
+    /// Longest time that it wants to run and is not chosen, in whatever state its budgets are: what a measured wait is compared with.
     pub blackout_ns: Option<u64>,
     /// Least that its guest executes in a long time when it always wants to run, in millionths of the core.
     pub supply_ppm: u64,
@@ -91,12 +91,6 @@ pub struct VcpuBound {
 }
 
 impl VcpuBound {
-    /// Longest time that it is ready and does not run, in whatever state its budgets are: what a measured wait is compared with.
-    #[must_use]
-    pub fn longest_wait_ns(&self) -> Option<u64> {
-        self.blackout_ns.zip(self.drained_wait_ns).map(|(blackout, wait)| blackout.max(wait))
-    }
-
     /// Least that it gets in any window of `window_ns` in which it always wants to run.
     #[must_use]
     pub fn supplied_ns(&self, window_ns: u64) -> u64 {
@@ -281,9 +275,10 @@ fn vcpu(
     let used = *core.core_use.vcpus.get(slot)?;
     let (supply, sleeper, blackout, conforming, drained) = match (&core.model, ticks) {
         (SharedModel::Ring { ring, blocking_ticks }, _) => {
-            let supply = ring.supply();
-            let wait = ring.bound(slot, false, 0, *blocking_ticks).start_ticks;
-            (supply.clone(), supply.clone(), supply.blackout(), Some(wait), Some(wait))
+            let supply = ring.supply(slot);
+            let blackout = ring.blackout(slot, *blocking_ticks);
+            let wait = blackout.map(|_| ring.bound(slot, false, 0, *blocking_ticks).start_ticks);
+            (supply.clone(), supply, blackout, wait, wait)
         }
         (SharedModel::Servers(_), Some(ticks)) => {
             let bounds = ticks.vcpu(slot)?;

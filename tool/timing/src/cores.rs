@@ -153,7 +153,7 @@ fn ring(
     let overhead = costs.switch.saturating_add(costs.noticed);
     Ring {
         preemptible: partitions().map(|partition| partition.preemptible).collect(),
-        interrupting: partitions().filter(preempts).count(),
+        interrupting: partitions().map(|partition| preempts(&partition)).collect(),
         turn_ticks: plan.quantum_ticks.saturating_add(overhead),
         quantum_ticks: plan
             .quantum_ticks

@@ -102,6 +102,31 @@ pub(crate) struct Busy {
     pub(crate) to: u64,
 }
 
+/// What a vCPU does that goes to the edge of what its budget allows: how much it works each time, and when it wakes again.
+#[derive(Clone, Debug)]
+pub(crate) struct Habit {
+    pub(crate) random: Random,
+    /// One of these each time.
+    pub(crate) amounts: Vec<u64>,
+    /// It may sleep so long, or until the next date of the grid (start and period) and these ticks more.
+    pub(crate) pauses: Vec<u64>,
+    pub(crate) grid: (u64, u64),
+}
+
+impl Habit {
+    fn amount(&mut self) -> u64 {
+        self.amounts[self.random.below(self.amounts.len() as u64) as usize].max(1)
+    }
+
+    fn next(&mut self, now: u64) -> u64 {
+        let pause = self.pauses[self.random.below(self.pauses.len() as u64) as usize];
+        let (start, period) = self.grid;
+        let date = start + (now.saturating_sub(start) / period + 1) * period;
+        // An arrival at the instant of completion is no sleep.
+        (if self.random.flip() { now + pause } else { date + pause.min(3) }).max(now + 1)
+    }
+}
+
 /// vCPUs with work, on the product's scheduler.
 pub(crate) struct Machine {
     pub(crate) core: Core<16, 8>,
@@ -111,12 +136,17 @@ pub(crate) struct Machine {
     pub(crate) interrupted: [bool; 8],
     /// Every deadline is noticed so much late.
     pub(crate) late: u64,
+    /// Or at most so much.
+    pub(crate) late_by_chance: Option<Random>,
     /// What a vCPU is charged, without working, when it runs after another one.
     pub(crate) load: u64,
     loaded: u8,
     loading: u64,
     stint: Stint,
     arrivals: Vec<(u64, u8, u64)>,
+    next_arrival: usize,
+    /// What each vCPU does whenever its work is done.
+    habits: [Option<Habit>; 8],
     left: [u64; 8],
     since: [u64; 8],
     /// Requests to a driver, on whose behalf and how much is left; the shortest client period first.
@@ -136,11 +166,14 @@ impl Machine {
             busy: Vec::new(),
             interrupted: [false; 8],
             late: 0,
+            late_by_chance: None,
             load: 0,
             loaded: u8::MAX,
             loading: 0,
             stint: Stint::IDLE,
             arrivals: Vec::new(),
+            next_arrival: 0,
+            habits: [const { None }; 8],
             left: [0; 8],
             since: [0; 8],
             requests: Vec::new(),
@@ -159,6 +192,9 @@ impl Machine {
 
     fn accept(&mut self, now: u64, server: u8, client: usize, amount: u64) {
         assert!(self.core.request(now, server, client), "a known client");
+        if self.waiting.is_empty() {
+            self.since[usize::from(self.driver.expect("set by the request").1)] = now;
+        }
         let place = self.waiting.iter().position(|other| other.0 > client).unwrap_or(self.waiting.len());
         self.waiting.insert(place, (client, now, amount));
         let vcpu = usize::from(self.driver.expect("set by the request").1);
@@ -172,12 +208,22 @@ impl Machine {
         self.served.push((client, now - arrived));
         assert!(self.core.complete(now, server, client), "the client waited");
         self.left[usize::from(vcpu)] = self.waiting.first().map_or(0, |request| request.2);
+        if self.waiting.is_empty() {
+            self.busy.push(Busy { vcpu, from: self.since[usize::from(vcpu)], to: now });
+        }
     }
 
     /// So much work arrives. Work for a vCPU with a PIBS server is a request of its first client.
     pub(crate) fn work(&mut self, time: u64, vcpu: u8, amount: u64) -> &mut Self {
         self.arrivals.push((time, vcpu, amount));
         self
+    }
+
+    /// This vCPU has work at `time`, and whenever that is done again as its habit says.
+    pub(crate) fn live(&mut self, time: u64, vcpu: u8, mut habit: Habit) -> &mut Self {
+        let amount = habit.amount();
+        self.habits[usize::from(vcpu)] = Some(habit);
+        self.work(time, vcpu, amount)
     }
 
     fn arrive(&mut self, now: u64, vcpu: u8, amount: u64) {
@@ -205,6 +251,11 @@ impl Machine {
                 self.core.set_pending(now, vcpu, 0);
             }
             self.core.block(now, vcpu);
+            if let Some(habit) = &mut self.habits[place] {
+                let again = (habit.next(now), vcpu, habit.amount());
+                let place = self.arrivals.partition_point(|arrival| *arrival <= again).max(self.next_arrival);
+                self.arrivals.insert(place, again);
+            }
         }
     }
 
@@ -212,15 +263,15 @@ impl Machine {
         self.arrivals.sort_unstable();
         self.requests.sort_unstable();
         let mut next_request = 0;
-        let mut next_arrival = 0;
+        self.next_arrival = 0;
         let mut now = 0;
         let mut ran = None;
         while now < until {
             while let Some((_, vcpu, amount)) =
-                self.arrivals.get(next_arrival).copied().filter(|(time, ..)| *time <= now)
+                self.arrivals.get(self.next_arrival).copied().filter(|(time, ..)| *time <= now)
             {
                 self.arrive(now, vcpu, amount);
-                next_arrival += 1;
+                self.next_arrival += 1;
             }
             while let Some((_, server, client, amount)) =
                 self.requests.get(next_request).copied().filter(|(time, ..)| *time <= now)
@@ -245,10 +296,11 @@ impl Machine {
                 (self.loaded, self.loading, ran) = (answer.stint.vcpu(), 0, None);
                 continue;
             }
-            let mut next = self.arrivals.get(next_arrival).map_or(until, |(time, ..)| (*time).min(until));
+            let mut next = self.arrivals.get(self.next_arrival).map_or(until, |(time, ..)| (*time).min(until));
             next = next.min(self.requests.get(next_request).map_or(until, |(time, ..)| *time));
             if let Some(deadline) = decision.deadline_ticks {
-                next = next.min(deadline + self.late);
+                let late = self.late_by_chance.as_mut().map_or(self.late, |random| random.within(0, self.late));
+                next = next.min(deadline + late);
             }
             ran = None;
             if let Some(choice) = decision.choice {
@@ -318,7 +370,16 @@ impl Machine {
 
     /// Longest time that a vCPU had work and did not run.
     pub(crate) fn longest_dark(&self, vcpu: u8) -> u64 {
-        let runs: Vec<_> = self.runs.iter().filter(|run| run.vcpu == vcpu).collect();
+        self.longest_dark_between(vcpu, |run| run.vcpu == vcpu)
+    }
+
+    /// Longest time that a vCPU had work and did not run on a budget through these servers.
+    pub(crate) fn longest_dark_without(&self, vcpu: u8, servers: impl Fn(u8) -> bool) -> u64 {
+        self.longest_dark_between(vcpu, |run| run.vcpu == vcpu && servers(run.server) && !run.background)
+    }
+
+    fn longest_dark_between(&self, vcpu: u8, counts: impl Fn(&Run) -> bool) -> u64 {
+        let runs: Vec<_> = self.runs.iter().filter(|run| counts(run)).collect();
         let dark = |busy: &Busy| {
             let mut last = busy.from;
             let mut longest = 0;

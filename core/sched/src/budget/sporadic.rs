@@ -463,6 +463,8 @@ impl BudgetRule for Sporadic {
                     date_ticks: head.date_ticks.saturating_add(left_ticks),
                     amount_ticks: head.amount_ticks.saturating_sub(left_ticks),
                 };
+                // Before the part needs room: else a full ring delays the last chunk, and the sliver with it, by up to a period.
+                self.remove_sliver();
                 self.give_back(again_ticks, left_ticks);
                 break;
             }

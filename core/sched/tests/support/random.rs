@@ -6,6 +6,7 @@ const CASES: u64 = 100_000;
 const SEED: u64 = 0x5eed_0000_b0a7_0001;
 
 /// Splitmix64: small, fast, and good enough to choose parameters.
+#[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

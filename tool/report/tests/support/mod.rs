@@ -78,7 +78,6 @@ pub(crate) fn timing(system: &System) -> Timing {
             conforming_wait_ns: conforming,
             drained_wait_ns: drained,
             blackout_ns: blackout,
-            longest_wait_ns: drained.max(blackout),
             supply,
         };
     }
