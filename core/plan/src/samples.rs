@@ -222,7 +222,7 @@ pub fn shared() -> System {
 }
 
 /// Returns a system with one shared core of each kind and one that is not shared: core 0 by fixed priorities with every
-/// budget rule, core 1 under a time table, core 2 in turns, core 3 for the second vCPU of `table`.
+/// budget rule, core 1 under a time table, core 2 in turns, core 3 for `alone`.
 #[must_use]
 pub fn shared_cores() -> System {
     let client = ServerReference { partition: 0, server: 0 };
@@ -245,7 +245,7 @@ pub fn shared_cores() -> System {
         Server { rule: deferrable, on_empty: OnEmpty::Background(40), ..unlimited(9) },
         Server { gate: helper, payer: Some(client), ..unlimited(20) },
     ];
-    let mut table = native("table", &[1, 3]);
+    let mut table = native("table", &[1]);
     let polling = BudgetRule::Polling { budget_ns: 1_000_000, period_ns: 50_000_000 };
     table.servers = vec![
         Server { gate: Gate::Window, ..unlimited(5) },
@@ -261,7 +261,7 @@ pub fn shared_cores() -> System {
     let mut second = native("second", &[2]);
     second.virtual_uart = true;
     second.route = Route { rule: RouteRule::Preempt, ..Route::default() };
-    let partitions = vec![control, driver, other, table, plain, first, second];
+    let partitions = vec![control, driver, other, table, plain, first, second, native("alone", &[3])];
     let channels =
         vec![channel("report", 0, 2, PortKind::Sampling, 64), channel("orders", 4, 5, PortKind::Sampling, 64)];
     let mut shared = system(partitions, channels);

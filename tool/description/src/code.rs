@@ -169,6 +169,7 @@ codes! {
     BadTask BH0726 Error "task that cannot be";
     OneReceiver BH0727 Warning "virtual UART that gets no input";
     TooManyLimits BH0728 Error "too many interrupts with a limit on a shared core";
+    SeveralShared BH0729 Error "partition with several cores on a shared core";
     NotSchedulable BH0801 Error "server that does not get its budget in time";
     Starves BH0802 Error "server without a limit that may keep the core from another guest";
     TaskLate BH0803 Error "task that misses its deadline";

@@ -180,6 +180,8 @@ codes! {
     SharedVcpus = "V106", "vCPUs on shared cores";
     /// The route of an interrupt is unknown, does not fit the core, or has half a limit.
     InterruptRoute = "V107", "interrupt route";
+    /// A partition with several vCPUs has one on a shared core.
+    SeveralShared = "V108", "several vCPUs, one on a shared core";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
 }

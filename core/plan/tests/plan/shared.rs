@@ -55,8 +55,8 @@ fn idle_guests_trap_on_shared_cores_alone() {
     let values: Vec<Vec<u64>> = plan.vcpus.iter().map(|core| core.iter().map(|vcpu| vcpu.hcr).collect()).collect();
     assert_eq!(values, [vec![HCR_SHARED; 3], vec![HCR_SHARED; 2], vec![HCR_SHARED; 2], vec![HCR_MAPPED]]);
     let bits: Vec<u32> = plan.partitions.iter().map(|partition| partition.plan.shared_vcpus).collect();
-    assert_eq!(bits, [1, 1, 1, 1, 1, 1, 1], "the second vCPU of `table` owns its core");
-    assert_eq!(plan.partitions[3].plan.vcpu_core[..2], [1, 3]);
+    assert_eq!(bits, [1, 1, 1, 1, 1, 1, 1, 0], "`alone` owns its core");
+    assert_eq!(plan.partitions[7].plan.vcpu_core[0], 3);
 }
 
 /// A core that one vCPU owns costs what it cost before there were shared ones, and its plan says so.
@@ -244,7 +244,9 @@ const CASES: &[Case] = &[
         "round robin has no servers",
     ),
     ("five servers", |system| system.partitions[2].servers = vec![samples::unlimited(1); 5], "holds at most 4"),
-    ("two vCPUs of one", |system| system.partitions[3].cores[1] = 1, "wait for each other"),
+    ("two vCPUs of one", |system| system.partitions[3].cores.push(1), "wait for each other"),
+    ("one of two vCPUs", |system| system.partitions[3].cores.push(4), "one of them is on a shared core"),
+    ("a shared core beside an own one", |system| system.partitions[7].cores.push(2), "one of them is on a shared core"),
     ("priority", |system| system.partitions[0].servers[0].priority = 64, "below 64"),
     ("background", |system| system.partitions[0].servers[0].on_empty = OnEmpty::Background(1), "larger number"),
     (

@@ -132,6 +132,20 @@ impl Resolver<'_> {
         }
     }
 
+    /// Refuses a partition with several vCPUs of which one runs on a core with a schedule.
+    fn several_shared(&mut self, partition: &Partition) {
+        let shared = partition.cores.iter().find_map(|core| Some((core, self.schedule_of(core.value)?)));
+        let Some((core, schedule)) = shared.filter(|_| partition.cores.len() > 1) else { return };
+        let message =
+            format!("partition `{}` has {} cores, one of them shared", partition.name.value, partition.cores.len());
+        let why = "vCPUs of one partition wait for each other, and on a shared core one of them stands still";
+        let diagnostic = Diagnostic::new(Code::SeveralShared, message)
+            .at(core.span, "this core is shared")
+            .at(schedule.core.span, "by this schedule")
+            .note(why);
+        self.push(diagnostic.help("give the partition cores of its own, or only the shared one"));
+    }
+
     /// Resolves the console.
     fn console(&mut self, partition: &Partition) -> Console {
         let is_linux = partition.image.kind.value == ImageKind::Linux;
@@ -164,6 +178,7 @@ impl Resolver<'_> {
                 let message = format!("partition `{}` has no core", partition.name.value);
                 self.push(Diagnostic::new(Code::NoCore, message).at(partition.cores.span, "expected at least one"));
             }
+            self.several_shared(partition);
             for core in &partition.cores.value {
                 if core.value >= count as u64 {
                     let message = format!("the board has no core {}", core.value);

@@ -18,7 +18,7 @@ const DEVICE: u32 = 34;
 /// INTID of the doorbell.
 const DOORBELL: u32 = 82;
 
-/// `control`, `gateway` and the first vCPU of `linux` share core 0; the second vCPU of `linux` owns core 1.
+/// `control`, `gateway` and `linux` share core 0; `alone` owns core 1.
 pub(crate) fn system() -> System {
     let mut control = samples::native("control", &[0]);
     control.criticality = model::Criticality::High;
@@ -29,7 +29,7 @@ pub(crate) fn system() -> System {
     gateway.device_routes = vec![model::Route { rule: RouteRule::Priority, ..model::Route::default() }];
     let background = OnEmpty::Background(40);
     gateway.servers = vec![Server { on_empty: background, ..samples::sporadic(5, 3 * MILLISECOND, 15 * MILLISECOND) }];
-    let mut linux = samples::linux("linux", &[0, 1]);
+    let mut linux = samples::linux("linux", &[0]);
     linux.trusted = false;
     linux.criticality = model::Criticality::Low;
     linux.servers = vec![Server { gate: Gate::Always, ..samples::unlimited(9) }];
@@ -37,7 +37,7 @@ pub(crate) fn system() -> System {
         samples::channel("telemetry", 0, 2, model::PortKind::Sampling, 64),
         samples::channel("orders", 2, 0, model::PortKind::Queuing { depth: 16 }, 200),
     ];
-    let mut system = samples::system(vec![control, gateway, linux], channels);
+    let mut system = samples::system(vec![control, gateway, linux, samples::native("alone", &[1])], channels);
     system.schedules = vec![Schedule {
         board_core: 0,
         kind: ScheduleKind::FixedPriority { quanta: Vec::new() },

@@ -2,7 +2,7 @@
 //!
 //! Core 0 has fixed priorities: slots 0 control, 1 driver, 2 other; servers 0 control's interrupts, 1 control, 2 the
 //! driver (PIBS for 1 and 3), 3 other (deferrable), 4 other (interrupts, paid by 1). Core 1 has a time table for 0 table and
-//! 1 plain; servers 0 and 1 table, 2 plain. Core 2 goes round 0 first and 1 second. Core 3 is the second vCPU of table's own.
+//! 1 plain; servers 0 and 1 table, 2 plain. Core 2 goes round 0 first and 1 second. Core 3 is partition 7's own.
 
 use crate::mutants::{Mutant, complaint};
 use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical, verify_bytes};
@@ -71,7 +71,7 @@ const SLOT_MUTANTS: &[Mutant] = &[
     ("vCPU that believes that it is alone", Code::Slot, |image| image.vcpu(1, 0, |plan| plan.schedule.0 = 0)),
     ("direct interrupts on a shared core", Code::Slot, |image| image.vcpu(1, 0, |plan| plan.mode = MODE_DIRECT)),
     ("idle guest that keeps a shared core", Code::Hcr, |image| image.vcpu(1, 0, |plan| plan.hcr = HCR_MAPPED)),
-    ("trap of WFI on an own core", Code::Hcr, |image| image.vcpu(3, 1, |plan| plan.hcr = HCR_SHARED)),
+    ("trap of WFI on an own core", Code::Hcr, |image| image.vcpu(7, 0, |plan| plan.hcr = HCR_SHARED)),
     ("tables of the neighbour on the core", Code::Stage2Root, |image| {
         let other = image.guest_root(0);
         image.vcpu(1, 0, |plan| plan.vttbr = plan.vttbr >> 48 << 48 | other);
@@ -99,8 +99,12 @@ const SLOT_MUTANTS: &[Mutant] = &[
         image.partition(3, |plan| plan.shared_vcpus = 0);
     }),
     ("vCPU on its own core named as shared", Code::SharedVcpus, |image| {
-        image.partition(3, |plan| plan.shared_vcpus = 3);
+        image.partition(7, |plan| plan.shared_vcpus = 1);
     }),
+    ("a second vCPU beside one on a shared core", Code::SeveralShared, |image| image.partition(3, |plan| {
+        plan.vcpu_count = 2;
+        (plan.vcpu_core[1], plan.vcpu_mpidr[1]) = (3, 3);
+    })),
     ("second receiver of the console on a core", Code::ConsoleInput, |image| {
         image.vcpu(6, 0, |plan| plan.uart = physical(0x0900_0000));
     }),
