@@ -111,7 +111,8 @@ pub const MANAGE_RESUME: u32 = 2;
 /// Restart it from its pristine image, whatever its state; does not count against its policy.
 pub const MANAGE_RESTART: u32 = 3;
 
-/// Requests of one managing partition: `requests[target]` holds `(sequence << 8) | MANAGE_*`.
+/// Requests of one managing partition: `requests[target]` holds `(sequence << 8) | MANAGE_*`, `limits[target]` the words of
+/// their limiters ([`crate::plan::PartitionPlan::manage_period_ticks`]).
 ///
 /// The target's monitor compares with the sequence it saw last, so a request is served once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -119,4 +120,6 @@ pub const MANAGE_RESTART: u32 = 3;
 pub struct ManagePage {
     /// One word per target partition.
     pub requests: [u64; MAX_PARTITIONS],
+    /// One word per target partition: window in bits 63:24, used in bits 23:0, as of a doorbell's limiter.
+    pub limits: [u64; MAX_PARTITIONS],
 }

@@ -4,6 +4,7 @@ mod calls;
 mod faults;
 mod instructions;
 mod interrupts;
+mod manage;
 mod prepared;
 mod shared;
 
