@@ -183,7 +183,8 @@ impl<M: Machine> Vcpu<M> {
         SUCCESS
     }
 
-    /// Posts a request for another partition in the own manage page and wakes its core (SG-60).
+    /// Posts a request for another partition in the own manage page and wakes its core (SG-60), as often as the plan allows for
+    /// this target: each costs the target's core an interrupt, and one too many only its sender.
     ///
     /// Two vCPUs that post for one target at the same moment: one of them is told `DENIED` and may try again.
     pub(crate) fn manage(&self, target: u64, request: u32) -> u64 {
@@ -193,6 +194,12 @@ impl<M: Machine> Vcpu<M> {
         let is_own = target == u64::from(self.partition.index);
         if !self.may_manage() || own_page.0 == 0 || lead == u64::MAX || is_own {
             return self.deny(DENIED);
+        }
+        let limit = (offset_of!(ManagePage, limits) as u64).wrapping_add(target.wrapping_mul(8));
+        let (limit, now) = (self.machine.atomic(at(own_page, limit)), self.machine.counter_ticks());
+        let (period, events) = (self.partition.manage_period_ticks, self.partition.manage_events);
+        if limiter::try_pass(limit, now, period, events) != Verdict::Send {
+            return self.deny(LIMITED);
         }
         let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(target.wrapping_mul(8));
         let word = self.machine.atomic(at(own_page, offset));

@@ -15,6 +15,8 @@ pub enum CallError {
     Denied,
     /// An argument is out of range.
     InvalidParameters,
+    /// Too many requests to this partition before it (`manage_limit`); nothing was asked of it.
+    Limited,
 }
 
 /// What became of a doorbell.
@@ -54,6 +56,15 @@ pub fn call(function: u64, arguments: [u64; 3]) -> [u64; 4] {
         );
     }
     [x0, x1, x2, x3]
+}
+
+/// Makes a request of a manager.
+fn manage(function: u64, partition: u32) -> Result<(), CallError> {
+    match answer(call(function, [u64::from(partition), 0, 0])[0])? {
+        SUCCESS => Ok(()),
+        LIMITED => Err(CallError::Limited),
+        _ => Err(CallError::NotSupported),
+    }
 }
 
 fn answer(value: u64) -> Result<u64, CallError> {
@@ -105,23 +116,23 @@ pub fn partition_status(partition: u32) -> Result<PartitionStatus, CallError> {
 /// Asks for a partition to be suspended; done when its status says so.
 ///
 /// # Errors
-/// As for [`partition_status`].
+/// As for [`partition_status`], and [`CallError::Limited`] when too many requests to it came before.
 pub fn suspend_partition(partition: u32) -> Result<(), CallError> {
-    answer(call(CALL_PARTITION_SUSPEND, [u64::from(partition), 0, 0])[0]).map(|_| ())
+    manage(CALL_PARTITION_SUSPEND, partition)
 }
 
 /// Asks for a suspended partition to go on.
 ///
 /// # Errors
-/// As for [`partition_status`].
+/// As for [`suspend_partition`].
 pub fn resume_partition(partition: u32) -> Result<(), CallError> {
-    answer(call(CALL_PARTITION_RESUME, [u64::from(partition), 0, 0])[0]).map(|_| ())
+    manage(CALL_PARTITION_RESUME, partition)
 }
 
 /// Asks for a partition to be restarted from its pristine image.
 ///
 /// # Errors
-/// As for [`partition_status`].
+/// As for [`suspend_partition`].
 pub fn restart_partition(partition: u32) -> Result<(), CallError> {
-    answer(call(CALL_PARTITION_RESTART, [u64::from(partition), 0, 0])[0]).map(|_| ())
+    manage(CALL_PARTITION_RESTART, partition)
 }

@@ -11,7 +11,8 @@ pub const DENIED: u64 = (-3i64) as u64;
 pub const INVALID_PARAMETERS: u64 = (-2i64) as u64;
 /// Done.
 pub const SUCCESS: u64 = 0;
-/// The doorbell's limiter held the notification back; the data stays in the channel.
+/// The doorbell's limiter held the notification back; the data stays in the channel. Or: the manager has made as many requests
+/// to this partition as the window allows, and this one was not posted.
 pub const LIMITED: u64 = 1;
 
 /// `() -> ABI version`. Also the null call whose round trip is measured.
@@ -22,11 +23,11 @@ pub const CALL_HEARTBEAT: u64 = 0xc600_0001;
 pub const CALL_DOORBELL: u64 = 0xc600_0002;
 /// `(partition) -> x0 = SUCCESS, x1 = state, x2 = reason, x3 = generation`; needs `manages` or the own index.
 pub const CALL_PARTITION_STATUS: u64 = 0xc600_0010;
-/// `(partition) -> SUCCESS` once the request is posted.
+/// `(partition) -> SUCCESS` once the request is posted; LIMITED when there were too many before it.
 pub const CALL_PARTITION_SUSPEND: u64 = 0xc600_0011;
-/// `(partition) -> SUCCESS` once the request is posted.
+/// As [`CALL_PARTITION_SUSPEND`].
 pub const CALL_PARTITION_RESUME: u64 = 0xc600_0012;
-/// `(partition) -> SUCCESS` once the request is posted.
+/// As [`CALL_PARTITION_SUSPEND`].
 pub const CALL_PARTITION_RESTART: u64 = 0xc600_0013;
 
 /// Registers of the management PCI function (BAR 0), for programs that run at EL0 and cannot make hypercalls.

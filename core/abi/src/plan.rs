@@ -352,6 +352,12 @@ pub struct PartitionPlan {
     pub status: [PhysicalAddress; MAX_PARTITIONS],
     /// MPIDR of vCPU 0's core of each partition, where management requests are signalled; `u64::MAX` if not manageable.
     pub lead_mpidr: [u64; MAX_PARTITIONS],
+    /// Limiter of the requests to each of them, window in counter ticks; not zero if the partition manages.
+    pub manage_period_ticks: u64,
+    /// Requests to each of them that are let through per window.
+    pub manage_events: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Channel memory written by this partition that a restart clears: physical address and bytes.
     pub channel_clear: [RamRegion; MAX_DOORBELLS],
     /// What the guest may know of the port behind each PCI function, by function index (BAR 0 from offset 0x100).

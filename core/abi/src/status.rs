@@ -126,7 +126,8 @@ pub const fn asks_for_restart(before: u64, now: u64) -> bool {
     before >> 40 != now >> 40
 }
 
-/// Requests of one managing partition: `requests[target]` holds a word of [`next_request`].
+/// Requests of one managing partition: `requests[target]` holds a word of [`next_request`], `limits[target]` the words of
+/// their limiters ([`crate::plan::PartitionPlan::manage_period_ticks`]).
 ///
 /// The target's monitor compares with the word that it saw last, so a request is served once. Several that it sees together
 /// come to what they come to one after the other: a restart, if there was one, and then the last request.
@@ -135,4 +136,6 @@ pub const fn asks_for_restart(before: u64, now: u64) -> bool {
 pub struct ManagePage {
     /// One word per target partition.
     pub requests: [u64; MAX_PARTITIONS],
+    /// One word per target partition: window in bits 63:24, used in bits 23:0, as of a doorbell's limiter.
+    pub limits: [u64; MAX_PARTITIONS],
 }

@@ -5,7 +5,7 @@
 
 use crate::demand::Demand;
 use crate::guest::Task;
-use crate::overhead::{Costs, Habits};
+use crate::overhead::{Costs, Habits, Returns};
 use crate::table::Window;
 use alloc::vec::Vec;
 
@@ -29,6 +29,8 @@ pub struct CoreModel {
     pub costs: Costs,
     /// What is known of each vCPU, by its number; of those that are missing: nothing, and no interrupts.
     pub habits: Vec<Habits>,
+    /// Requests of managers to vCPUs of this core: the vCPU, and what the limiter lets through.
+    pub requests: Vec<(usize, Returns)>,
 }
 
 /// Windows of a cyclic core.

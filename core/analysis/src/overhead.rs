@@ -15,6 +15,9 @@
 //! pre-emption and counted there. Others enter once while a more important owner is drained, once after each run of an owner
 //! whose route is `defer`, and those of less important owners once for each time that this vCPU left the core to them. A rate
 //! limit changes none of that: it keeps an interrupt from waking its owner, not from entering.
+//!
+//! How often can managers ask? As often as the limiters let them, each for itself and for each of those that it asks. A request
+//! interrupts whoever runs, wakes the one that is asked, and is served in the time of that one.
 
 use crate::arithmetic::{divide_down, divide_up};
 use crate::envelope::Envelope;
@@ -50,7 +53,16 @@ impl Costs {
     pub const fn job_ticks(&self, sources: u64) -> u64 {
         self.both_exchanges_ticks().saturating_add(self.entry_ticks.saturating_mul(sources.saturating_add(1)))
     }
+
+    /// What whoever runs pays for a manager's request to another one.
+    #[must_use]
+    pub const fn request_ticks(&self) -> u64 {
+        self.entry_ticks.saturating_mul(REQUEST_ENTRIES)
+    }
 }
+
+/// Interrupts of a neighbour that a manager's request counts for: after its own entry the monitor looks who is asked.
+pub const REQUEST_ENTRIES: u64 = 2;
 
 /// What is known of a vCPU besides its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +85,9 @@ pub struct Returns {
 }
 
 impl Returns {
-    fn in_window(&self, ticks: u64) -> u64 {
+    /// Most times in any window.
+    #[must_use]
+    pub fn in_window(&self, ticks: u64) -> u64 {
         divide_down(ticks, self.period_ticks).saturating_add(2).saturating_mul(self.pieces)
     }
 }
@@ -87,7 +101,8 @@ pub struct Overhead {
     pub spenders: Vec<Envelope>,
     /// Periods of releases of trusted guests above.
     pub releases: Vec<u64>,
-    /// Budgets above that run out and come back, and the interrupt sources of their owners.
+    /// Budgets above that run out and come back, and the interrupt sources of their owners. And requests of managers to others,
+    /// with the interrupts that each counts for.
     pub drained: Vec<(Returns, u64)>,
     /// Sources of vCPUs above whose route is `defer`.
     pub deferred_above: u64,
@@ -109,7 +124,7 @@ impl Overhead {
     /// Most pre-emptions by more important vCPUs.
     #[must_use]
     pub fn preemptions(&self, ticks: u64) -> u64 {
-        if self.spenders.is_empty() && self.releases.is_empty() {
+        if self.spenders.is_empty() && self.releases.is_empty() && self.drained.is_empty() {
             return 0;
         }
         let spent = self.spenders.iter().fold(0u64, |sum, envelope| sum.saturating_add(envelope.in_window(ticks)));

@@ -3,7 +3,7 @@
 use crate::arithmetic::divide_up;
 use crate::core_bounds::ServerBounds;
 use crate::core_model::{CoreModel, Gate, Rule, Server};
-use crate::overhead::{Habits, Overhead, Returns};
+use crate::overhead::{Habits, Overhead, REQUEST_ENTRIES, Returns};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -41,6 +41,15 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
     overhead.sources_above = above.iter().map(|vcpu| habits(model, *vcpu).sources).sum();
     let below = model.habits.iter().enumerate().filter(|(number, _)| *number != vcpu && !above.contains(number));
     overhead.sources_below = below.map(|(_, habits)| habits.sources).sum();
+    for (asked, requests) in &model.requests {
+        if *asked == vcpu {
+            // It takes the core to serve each, and gives it away.
+            overhead.own.push(*requests);
+        } else {
+            // Each enters on behalf of the core, and whoever is asked may be more important.
+            overhead.drained.push((*requests, REQUEST_ENTRIES));
+        }
+    }
     if let Some((_, quantum_ticks)) = model.quanta.iter().find(|(priority, _)| *priority == lowest) {
         overhead.own.push(Returns { period_ticks: *quantum_ticks, pieces: 1 });
     }
@@ -65,7 +74,11 @@ fn suffices(model: &CoreModel, server: &Server, habits: &Habits) -> bool {
         let job = task.cost_ticks.saturating_add(model.costs.job_ticks(others));
         divide_up(period_ticks.saturating_mul(2), task.period_ticks).saturating_mul(job)
     });
-    server.gate == Gate::Always && most.fold(0, u64::saturating_add) <= budget_ticks
+    let asked = model.requests.iter().map(|(asked, requests)| {
+        let each = if *asked == server.vcpu { model.costs.job_ticks(others) } else { model.costs.request_ticks() };
+        requests.in_window(period_ticks.saturating_mul(2)).saturating_mul(each)
+    });
+    server.gate == Gate::Always && most.chain(asked).fold(0, u64::saturating_add) <= budget_ticks
 }
 
 fn habits(model: &CoreModel, vcpu: usize) -> Habits {

@@ -6,6 +6,7 @@ use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server,
 use bulkhead_analysis::demand::Demand;
 use bulkhead_analysis::envelope::Envelope;
 use bulkhead_analysis::guest::Task;
+use bulkhead_analysis::overhead::{Costs, Returns};
 use bulkhead_analysis::table::Window;
 
 fn sporadic(budget_ticks: u64, period_ticks: u64) -> Rule {
@@ -253,4 +254,32 @@ fn equals_under_a_quantum_take_turns() {
         assert_eq!(vcpu.blackout_ticks, Some(90));
         assert_eq!(vcpu.supply.in_window(240), 60, "a quarter, less what the blackout hides");
     }
+}
+
+/// SG-60, QV-38: what managers may ask is taken from whoever runs, as often as their limiters let it through, and from the one
+/// that is asked both exchanges each time.
+#[test]
+fn requests_of_managers_are_counted_on_the_core_of_the_one_that_is_asked() {
+    let costs = Costs { switch_ticks: 10, way_in_ticks: 3, entry_ticks: 4, least_stint_ticks: 2, ..Costs::default() };
+    let requests = Returns { period_ticks: 1_000, pieces: 5 };
+    let model = |requests: &[(usize, Returns)]| CoreModel {
+        servers: vec![Server::new(0, 0, deferrable(400, 1_000)), Server::new(1, 1, deferrable(300, 1_000))],
+        costs,
+        requests: requests.to_vec(),
+        ..CoreModel::default()
+    };
+    let (quiet, asked) = (CoreBounds::of(&model(&[])), CoreBounds::of(&model(&[(1, requests)])));
+    for window in [1_000, 5_000, 20_000] {
+        let most = requests.in_window(window);
+        assert_eq!(most, 5 * (window / 1_000 + 2));
+        let taken = |vcpu: usize| {
+            let of = |bounds: &CoreBounds| bounds.vcpu(vcpu).expect("it is there").overhead.in_window(window);
+            of(&asked) - of(&quiet)
+        };
+        // The more important one pays two entries each; that somebody is woken by them is counted as if it were above.
+        assert!(taken(0) >= most * (2 * 4), "{} for {most} requests in {window}", taken(0));
+        assert!(taken(0) <= (most + 2) * (2 * 4 + 3), "{} for {most} requests in {window}", taken(0));
+        assert!(taken(1) >= most * (2 * 10), "{} for {most} requests in {window}", taken(1));
+    }
+    assert!(asked.vcpus[0].supply.in_window(20_000) < quiet.vcpus[0].supply.in_window(20_000));
 }

@@ -312,7 +312,9 @@ fn fill_management(plan: &mut PartitionPlan, system: &System, layout: &Layout, o
         if reads { layout.address(AreaKind::Manage(other)) } else { PhysicalAddress(0) }
     });
     fill(&mut plan.manage, manage);
-    if manages {
+    if let Some(partition) = system.partitions.get(own).filter(|_| manages) {
+        plan.manage_period_ticks = ticks::round_up(partition.manage_limit.period_ns, system.board.counter_hz);
+        plan.manage_events = partition.manage_limit.events;
         fill(&mut plan.status, partitions.clone().map(|other| layout.address(AreaKind::Status(other))));
     }
     plan.lead_mpidr = [NO_CORE; MAX_PARTITIONS];

@@ -204,6 +204,8 @@ pub struct Partition {
     pub watchdog_ns: Option<u64>,
     /// May manage the other partitions.
     pub manages: bool,
+    /// Limiter of its requests to each of them, if it may.
+    pub manage_limit: Limiter,
     /// Device-tree overlay source bytes (compiled `.dtbo`), applied last.
     pub overlay: Option<Vec<u8>>,
 }
@@ -244,6 +246,11 @@ pub struct Limiter {
     pub events: u32,
     /// Window.
     pub period_ns: u64,
+}
+
+impl Limiter {
+    /// [`Partition::manage_limit`] of a description that does not say it.
+    pub const OF_MANAGERS: Self = Self { events: 10, period_ns: 100_000_000 };
 }
 
 /// A channel: one direction.

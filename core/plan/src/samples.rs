@@ -115,6 +115,7 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         health: HealthPolicy::Stop,
         watchdog_ns: None,
         manages: false,
+        manage_limit: Limiter::OF_MANAGERS,
         overlay: None,
     }
 }

@@ -207,6 +207,10 @@ pub(crate) fn manage(machine: &Machine, name: &str, action: Action) -> Result<()
                 "the monitor refused for {name}: this partition has no `manages = true`, or {name} cannot be managed (interrupts = \"direct\")"
             ),
         )),
+        1 => Err(Failure::new(
+            REFUSED,
+            format!("limited: too many requests to {name} came before this one (`manage_limit`); try again later"),
+        )),
         -1 => Err(Failure::new(REFUSED, "the monitor does not support this command")),
         other => Err(Failure::new(REFUSED, format!("the monitor answered {other} for {name}"))),
     }

@@ -6,6 +6,7 @@ mod instructions;
 pub(crate) mod interleave;
 mod interrupts;
 mod noted;
+mod manage;
 mod prepared;
 mod shared;
 mod standing;

@@ -99,6 +99,7 @@ codes! {
     DirectHazard BH0209 Warning "direct interrupts: the partition's SGIs are not filtered";
     NoPartition BH0210 Error "no partition";
     BootCoreUnused BH0211 Error "core 0 has no partition";
+    ManagerUntrusted BH0212 Warning "untrusted partition that manages others";
     UnknownDevice BH0301 Error "device that the board does not have";
     DeviceTwice BH0302 Error "device given twice";
     DmaNotTrusted BH0303 Error "device with DMA that is not declared trusted";

@@ -185,6 +185,8 @@ table! {
         watchdog: Option<Located<Duration>>,
         /// May suspend, resume and restart other partitions; default false.
         manages: Option<Located<bool>>,
+        /// With `manages = true`: most requests to each of the others in a window; default 10 in 100 ms.
+        manage_limit: Option<Located<Limit>>,
         /// Compiled device-tree overlay (`.dtbo`), applied to the generated device tree.
         device_tree_overlay: Option<Located<String>>,
         /// Ends of channels.

@@ -162,7 +162,7 @@ fn suggestions_repair_what_they_are_about() {
 #[test]
 fn every_key_is_resolved() {
     let (system, report) = check(Path::new("tests/good/everything.toml"));
-    assert_eq!(codes(&report), BTreeSet::from(["BH0209", "BH0309"]), "{}", report.to_text(false));
+    assert_eq!(codes(&report), BTreeSet::from(["BH0209", "BH0212", "BH0309"]), "{}", report.to_text(false));
     let system = system.expect("accepted");
     assert_eq!((system.memory_bytes, system.trace_enabled, system.trace_records), (1 << 30, false, 1024));
     assert_ne!(system.source_hash, [0; 32]);
@@ -186,6 +186,8 @@ fn every_key_is_resolved() {
         (linux.cores.as_slice(), linux.mode, linux.manages, linux.pci_channels),
         ([0, 1].as_slice(), InterruptMode::Mapped, true, true)
     );
+    assert_eq!(linux.manage_limit, Limiter { events: 7, period_ns: 20_000_000 });
+    assert_eq!(control.manage_limit, Limiter::OF_MANAGERS);
     assert_eq!(linux.health, HealthPolicy::Restart { max: 3, within_ns: 10_000_000_000, backoff_ns: 10_000_000 });
     assert_eq!((linux.watchdog_ns, linux.virtual_uart, linux.overlay.is_some()), (Some(100_000_000), true, true));
     assert!(system.board.devices[linux.devices[0]].interrupts.is_empty(), "`interrupts = []` takes the interrupt away");

@@ -16,11 +16,11 @@ use bulkhead_abi::schedule::{
 use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server, TimeTable};
 use bulkhead_analysis::costs::Costs;
 use bulkhead_analysis::guest::Task;
-use bulkhead_analysis::overhead::{self, Habits};
+use bulkhead_analysis::overhead::{self, Habits, REQUEST_ENTRIES, Returns};
 use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
 use bulkhead_analysis::table::Window;
 use bulkhead_plan::maps::{CoreUse, core_uses};
-use bulkhead_plan::model::{self, OnInterrupt, RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{self, Limiter, OnInterrupt, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 
 /// A shared core.
@@ -159,7 +159,7 @@ fn ring(
             .quantum_ticks
             .saturating_sub(costs.switch)
             .saturating_sub(costs.publication)
-            .saturating_sub(ring_entries(system, core_use, costs)),
+            .saturating_sub(ring_entries(system, core_use, costs, plan.quantum_ticks)),
         policy: match on_interrupt {
             OnInterrupt::None => Policy::None,
             OnInterrupt::Recycle => Policy::Recycle,
@@ -199,7 +199,21 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
         lateness_ticks: costs.lateness,
         costs: costs.overhead(),
         habits: core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, system.board.counter_hz)).collect(),
+        requests: requests(system, core_use),
     }
+}
+
+/// What managers, wherever they run, may ask of vCPUs of a core: requests go to the core of a partition's vCPU 0.
+fn requests(system: &System, core_use: &CoreUse) -> Vec<(usize, Returns)> {
+    let clock = Clock::new(system.board.counter_hz);
+    let targets = core_use.vcpus.iter().enumerate().filter(|(_, vcpu)| vcpu.vcpu == 0);
+    let pairs = targets.flat_map(|(slot, vcpu)| {
+        let others = system.partitions.iter().enumerate().filter(move |(number, _)| *number != vcpu.partition);
+        others.filter(|(_, other)| other.manages).map(move |(_, manager)| (slot, manager.manage_limit))
+    });
+    let returns =
+        |limit: Limiter| Returns { period_ticks: clock.ticks_down(limit.period_ns), pieces: limit.events.into() };
+    pairs.map(|(slot, limit)| (slot, returns(limit))).collect()
 }
 
 fn index(value: u32) -> usize {
@@ -259,10 +273,13 @@ fn promised(system: &System, core_use: &CoreUse, slot: usize, costs: &TickCosts)
         return None;
     }
     let others = core_use.vcpus.iter().enumerate().filter(|(number, _)| *number != slot);
-    let sources = others.map(|(_, vcpu)| habits(system, vcpu.partition, system.board.counter_hz).sources).sum();
-    let job = costs.overhead().job_ticks(sources);
+    let sources: u64 = others.map(|(_, vcpu)| habits(system, vcpu.partition, system.board.counter_hz).sources).sum();
     let clock = Clock::new(system.board.counter_hz);
-    let with_job = |task: Task| Task { cost_ticks: task.cost_ticks.saturating_add(job), ..task };
+    let asked = requests(system, core_use);
+    let with_job = |task: Task| {
+        let job = costs.overhead().job_ticks(sources.saturating_add(request_entries(&asked, task.period_ticks)));
+        Task { cost_ticks: task.cost_ticks.saturating_add(job), ..task }
+    };
     Some(partition.tasks.iter().map(|task| with_job(task_model(task, clock))).collect())
 }
 
@@ -301,9 +318,16 @@ fn habits(system: &System, number: usize, hz: u64) -> Habits {
     habits
 }
 
-/// Every interrupt of a guest in a ring enters once in each turn of another one.
-fn ring_entries(system: &System, core_use: &CoreUse, costs: &TickCosts) -> u64 {
+/// Entries for requests of managers in any window.
+fn request_entries(requests: &[(usize, Returns)], window_ticks: u64) -> u64 {
+    let each = requests.iter().map(|(_, returns)| returns.in_window(window_ticks).saturating_mul(REQUEST_ENTRIES));
+    each.fold(0, u64::saturating_add)
+}
+
+/// Every interrupt of a guest in a ring enters once in each turn of another one, requests of managers as often as they may.
+fn ring_entries(system: &System, core_use: &CoreUse, costs: &TickCosts, quantum_ticks: u64) -> u64 {
     let hz = system.board.counter_hz;
     let sources = core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, hz).sources);
-    sources.fold(0, u64::saturating_add).saturating_mul(costs.entry)
+    let entries = sources.fold(request_entries(&requests(system, core_use), quantum_ticks), u64::saturating_add);
+    entries.saturating_mul(costs.entry)
 }

@@ -148,6 +148,30 @@ fn what_a_limit_holds_back_has_no_bound() {
     }
 }
 
+/// SG-60, QV-38: a manager somewhere takes from every guest of the core of those that it may ask, by its limit and no more.
+#[test]
+fn requests_of_managers_are_in_the_bounds() {
+    let path = Path::new("tests/good/mixed.toml");
+    let mut system = load_unchecked(path, &options()).expect("accepted").system;
+    let supply = |system: &bulkhead_plan::model::System| {
+        let all = bounds(system);
+        let vcpus = all.cores.iter().flat_map(|core| &core.vcpus);
+        vcpus.map(|vcpu| vcpu.supplied_ns(1_000_000_000)).collect::<Vec<_>>()
+    };
+    let without = supply(&system);
+    let mut manager = system.partitions[0].clone();
+    (manager.name, manager.cores, manager.manages) = ("manager".to_owned(), vec![7], true);
+    manager.servers.clear();
+    system.partitions.push(manager);
+    let within = supply(&system);
+    system.partitions.last_mut().expect("the manager").manage_limit.events *= 10;
+    let wide = supply(&system);
+    let changed = |more: &[u64], less: &[u64]| more.iter().zip(less).filter(|(more, less)| more > less).count();
+    assert!(changed(&without, &within) > 0, "{without:?} and {within:?}");
+    assert_eq!(changed(&within, &without), 0);
+    assert!(changed(&within, &wide) > 0, "{within:?} and {wide:?}");
+}
+
 #[test]
 fn texts_hold_no_paths_of_this_machine() {
     for path in fixtures("tests/bad") {

@@ -34,6 +34,15 @@ pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
                 format!("partition \"{name}\" takes requests of partition {index} from {page}, which is wrong")
             });
         }
+        let limited = own.plan.manage_period_ticks != 0 && own.plan.manage_events != 0;
+        let plain = own.plan.manage_period_ticks == 0 && own.plan.manage_events == 0;
+        let expected = own.plan.reserved == 0 && if manages(own) { limited } else { plain };
+        findings.require(expected, Code::Management, || {
+            let (events, period) = (own.plan.manage_events, own.plan.manage_period_ticks);
+            format!(
+                "partition \"{name}\" may make {events} requests to each other one in {period} ticks, which is wrong"
+            )
+        });
         for (index, page) in own.plan.status.iter().enumerate() {
             let other = contents.partitions.get(index).filter(|_| manages(own));
             let expected = other.map_or(0, |other| other.entry.status.0);

@@ -16,6 +16,7 @@ mod hostile;
 mod isolation;
 mod linux;
 mod manage;
+mod manage_flood;
 mod pair;
 mod repeat;
 mod shared_budgets;

@@ -29,6 +29,7 @@ impl Resolver<'_> {
             None => Some(None),
             Some(limit) => self.limiter(limit, "leave `doorbell_limit` out to limit each channel by itself").map(Some),
         };
+        let manage_limit = self.manage_limit(partition);
         let (memory, image, health) = (memory?, image?, health?);
         Some(model::Partition {
             name: partition.name.value.clone(),
@@ -54,8 +55,35 @@ impl Resolver<'_> {
             health,
             watchdog_ns: watchdog_ns?,
             manages: partition.manages.as_ref().is_some_and(|state| state.value),
+            manage_limit: manage_limit?,
             overlay: overlay?,
         })
+    }
+
+    /// Resolves the limit of a manager's requests, and warns of a manager that nobody vouches for.
+    fn manage_limit(&mut self, partition: &Partition) -> Option<model::Limiter> {
+        let Some(manages) = partition.manages.as_ref().filter(|state| state.value) else {
+            self.does_not_apply(span(&partition.manage_limit), "manage_limit", "`manages = false`");
+            return Some(model::Limiter::OF_MANAGERS);
+        };
+        if !is_trusted(partition) {
+            let message = format!("partition `{}` manages others and is not trusted", partition.name.value);
+            let place = partition.trust.as_ref().map_or(partition.name.span, |trust| trust.span);
+            let why = "it can suspend and restart every partition with mapped interrupts";
+            self.push(
+                Diagnostic::new(Code::ManagerUntrusted, message)
+                    .at(manages.span, "gives it power over the others")
+                    .at(place, "nothing is promised of this guest")
+                    .note(why)
+                    .help(
+                        "let a small guest of its own manage, or promise that this one behaves: `trust = \"trusted\"`",
+                    ),
+            );
+        }
+        match &partition.manage_limit {
+            None => Some(model::Limiter::OF_MANAGERS),
+            Some(limit) => self.limiter(limit, "a partition that is to make no request does not manage"),
+        }
     }
 
     /// Checks what `interrupts = "direct"` excludes.

@@ -103,6 +103,7 @@ fn one_partition(written: &Located<ScenarioPartition>) -> Located<Partition> {
         health: None,
         watchdog: None,
         manages: None,
+        manage_limit: None,
         device_tree_overlay: None,
         ports: Vec::new(),
         route: None,
@@ -156,6 +157,7 @@ impl Resolver<'_> {
                 health: model::HealthPolicy::Stop,
                 watchdog_ns: None,
                 manages: false,
+                manage_limit: model::Limiter::OF_MANAGERS,
                 overlay: None,
             })
         });

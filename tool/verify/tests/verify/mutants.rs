@@ -105,6 +105,11 @@ const PLAN_MUTANTS: &[Mutant] = &[
         let page = image.at(AreaKind::Manage(2));
         image.partition(1, |plan| plan.manage[3] = physical(page));
     }),
+    ("manager without a limit", Code::Management, |image| image.partition(2, |plan| plan.manage_period_ticks = 0)),
+    ("manager that may ask for nothing", Code::Management, |image| image.partition(2, |plan| plan.manage_events = 0)),
+    ("limit of a partition that manages nobody", Code::Management, |image| {
+        image.partition(1, |plan| plan.manage_events = 1);
+    }),
     ("signal to a direct partition's core", Code::Management, |image| image.partition(2, |plan| plan.lead_mpidr[0] = 0)),
 ];
 
