@@ -32,6 +32,8 @@ pub struct MachineOptions {
     pub ram_bytes: u64,
     /// `-icount shift=N`: each instruction takes 2^N virtual nanoseconds and runs repeat exactly.
     pub icount_shift: Option<u8>,
+    /// With `icount_shift`, guests' sleeps end exactly at their dates, by a plugin; QEMU alone is late now and then.
+    pub exact_sleeps: bool,
     /// TCP port for a debugger; the machine then waits for it.
     pub gdb_port: Option<u16>,
     /// Start with all cores halted, until [`crate::Machine::resume`].
@@ -87,6 +89,7 @@ impl MachineOptions {
             ram_start: PhysicalAddress(0x4000_0000),
             ram_bytes: 256 << 20,
             icount_shift: None,
+            exact_sleeps: true,
             gdb_port: None,
             paused: false,
             plugins: Vec::new(),

@@ -27,6 +27,7 @@ mod shared_rings;
 mod shared_schedules;
 mod shared_storms;
 mod shared_wakeups;
+mod sleep;
 mod steady;
 mod support;
 mod watchdog;
