@@ -13,6 +13,11 @@ use std::sync::{Mutex, PoisonError};
 /// Oldest QEMU that Bulkhead is tested with.
 pub const OLDEST_VERSION: (u32, u32) = (7, 2);
 
+/// The first QEMU that a guest cannot end by `ICC_BPR1_EL1 = 8`. None is known: the sources of 7.2.22, 10.0.13, 10.2.2 and of
+/// the development in February 2026 were read (`write_vbpr` in `hw/intc/arm_gicv3_cpuif.c` compares the value before it keeps
+/// three bits of it), and 7.2.22 was seen to end.
+const GUESTS_CANNOT_END_IT: Option<(u32, u32)> = None;
+
 /// Everything that decides how a machine is started.
 #[derive(Clone, Debug)]
 pub struct MachineOptions {
@@ -198,6 +203,21 @@ pub struct Version {
     pub minor: u32,
     /// Micro.
     pub micro: u32,
+}
+
+impl Version {
+    /// Returns what to know about this QEMU before untrusted guests run on it.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        if GUESTS_CANNOT_END_IT.is_some_and(|repaired| (self.major, self.minor) >= repaired) {
+            return None;
+        }
+        let Self { major, minor, micro } = self;
+        Some(format!(
+            "any guest can end QEMU {major}.{minor}.{micro}, and with it the machine: it aborts over ICC_BPR1_EL1 = 8, which the \
+             monitor cannot keep from it without an exit for every interrupt (docs/caveats.md)"
+        ))
+    }
 }
 
 /// Finds the version in what `--version` prints, such as `QEMU emulator version 7.2.22 (Debian ...)`.

@@ -7,6 +7,7 @@ mod console;
 mod counting;
 mod crash;
 mod device;
+mod emulator;
 mod faults;
 mod freertos;
 mod hello;

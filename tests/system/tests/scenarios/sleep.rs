@@ -56,7 +56,7 @@ fn lateness(exact_sleeps: bool) -> (u64, u64) {
 }
 
 /// QV-5: under instruction counting a sleep ends at its date, whatever the host does: the instruction that reads the clock is the
-/// first one. What QEMU does by itself is printed; on a busy host one sleep in some ten thousand is late by what the guest
+/// first one. What QEMU does by itself is printed; on a busy host one sleep in some hundred thousand is late by what the guest
 /// executed before it.
 #[test]
 fn a_sleep_ends_at_its_date() {
