@@ -166,7 +166,18 @@ impl fmt::Display for RunError {
             Self::Host { doing, cause } => write!(f, "{doing}: {cause}"),
             Self::QemuEnded { status, stderr } => {
                 write!(f, "QEMU ended unexpectedly ({status}).")?;
-                write_indented(f, if stderr.is_empty() { " It printed nothing." } else { " It printed last:" }, stderr)
+                write_indented(
+                    f,
+                    if stderr.is_empty() { " It printed nothing." } else { " It printed last:" },
+                    stderr,
+                )?;
+                if stderr.iter().any(|line| line.contains("_gprio_mask")) {
+                    f.write_str(
+                        "\nA guest did this: it wrote a value above 7 to ICC_BPR1_EL1, over which QEMU aborts at the next interrupt. \
+                         No hardware does; docs/caveats.md has what is known of it.",
+                    )?;
+                }
+                Ok(())
             }
             Self::Qmp(message) => write!(f, "QEMU's control connection: {message}"),
             Self::MonitorCrashed(report) => report.fmt(f),

@@ -109,6 +109,7 @@ impl Machine {
         let ram = Arc::new(Ram::create(options.ram_start, options.ram_bytes)?);
         let image = image_file(&options.image)?;
         let counts = count_instructions(&mut options)?;
+        let is_held = plugin::make_exact(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
         let (serial, serial_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
         let serial = SerialLine::start(serial)?;
@@ -124,7 +125,13 @@ impl Machine {
         command.args(options.arguments(&endpoints));
         let mut qemu = QemuProcess::start(command, inherited)?;
         drop((qmp_theirs, serial_theirs));
-        let qmp = match Qmp::connect(qmp) {
+        let connected = Qmp::connect(qmp).and_then(|mut qmp| {
+            if is_held {
+                qmp.execute("cont")?;
+            }
+            Ok(qmp)
+        });
+        let qmp = match connected {
             Ok(qmp) => qmp,
             // QEMU that refuses its arguments closes the socket: its own words say more than "closed".
             Err(error) => return Err(if qemu.wait(QUIT_PATIENCE).is_some() { qemu.ended_error() } else { error }),

@@ -1,12 +1,14 @@
-//! Counts instructions per core with an emulator plugin, and tells those of the monitor from the guests'.
+//! Plugins of the emulator: one counts instructions per core and tells those of the monitor from the guests', one makes
+//! guests' sleeps exact under instruction counting (`tests/plugin/sleep.c` says what is wrong without it).
 //!
-//! The plugin is one C file (`tests/plugin/count.c`), compiled with the host's `cc` when it is first needed. It writes its
+//! Each is one C file (`tests/plugin`), compiled with the host's `cc` when it is first needed. The counting one writes its
 //! counts into a memory file that this process maps, so they can be read at any time at no cost. Counts are of
 //! instructions *begun*; with `-icount` on one core they repeat exactly. They are not cycles.
 
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::os::Mapping;
+use crate::qemu::MachineOptions;
 use bulkhead_abi::PhysicalAddress;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
@@ -15,7 +17,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = include_str!("../../../tests/plugin/count.c");
+const COUNT: &str = include_str!("../../../tests/plugin/count.c");
+const SLEEP: &str = include_str!("../../../tests/plugin/sleep.c");
 const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
 /// First word of the counts file; see `struct head` in the plugin.
 const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT02");
@@ -220,12 +223,29 @@ pub struct RangeCount {
     pub since: u64,
 }
 
-/// Compiles the plugin unless that was done before, and returns its path.
-///
+/// Compiles the plugin that counts, unless that was done before, and returns its path.
+pub fn library() -> Result<PathBuf, RunError> {
+    library_of("count", COUNT)
+}
+
+/// A machine that counts instructions is to repeat: its sleeps are made exact, and it starts when the control connection is
+/// set up, whose traffic would disturb them. Returns whether it waits for that.
+pub(crate) fn make_exact(options: &mut MachineOptions) -> Result<bool, RunError> {
+    if options.icount_shift.is_none() {
+        return Ok(false);
+    }
+    if options.exact_sleeps {
+        options.plugins.push(library_of("sleep", SLEEP)?.to_string_lossy().replace(',', ",,"));
+    }
+    let is_held = !options.paused && options.gdb_port.is_none();
+    options.paused |= is_held;
+    Ok(is_held)
+}
+
 /// The library lies beside the running program, under a name that changes with its source; a directory for temporary
 /// files takes its place when that one cannot be written.
-pub fn library() -> Result<PathBuf, RunError> {
-    let name = format!("bulkhead-count-{:08x}.so", crc32c::crc32c(format!("{API}{SOURCE}").as_bytes()));
+fn library_of(plugin: &str, source: &str) -> Result<PathBuf, RunError> {
+    let name = format!("bulkhead-{plugin}-{:08x}.so", crc32c::crc32c(format!("{API}{source}").as_bytes()));
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_path_buf()));
     let directories: Vec<_> = beside.into_iter().chain([std::env::temp_dir()]).collect();
     if let Some(built) = directories.iter().map(|directory| directory.join(&name)).find(|path| owned_by_us(path)) {
@@ -233,13 +253,13 @@ pub fn library() -> Result<PathBuf, RunError> {
     }
     let mut problem = String::new();
     for directory in directories {
-        match compile(&directory, &name) {
+        match compile(&directory, &name, source) {
             Ok(path) => return Ok(path),
             Err(error) => problem = error,
         }
     }
     Err(RunError::Plugin(format!(
-        "the instruction-counting plugin could not be compiled: {problem} It needs a C compiler for this host; on Debian \
+        "the emulator plugin `{plugin}` could not be compiled: {problem} It needs a C compiler for this host; on Debian \
          or Ubuntu install one with `apt-get install gcc libc6-dev`."
     )))
 }
@@ -251,13 +271,13 @@ fn owned_by_us(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.uid() == user)
 }
 
-fn compile(directory: &Path, name: &str) -> Result<PathBuf, String> {
+fn compile(directory: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
     let work = crate::ram::PrivateDirectory::create(directory)
         .map_err(|error| format!("{}: {error}.", directory.display()))?;
-    let source = work.path().join("count.c");
+    let source = work.path().join("plugin.c");
     let write = |file: &str, text: &str| std::fs::write(work.path().join(file), text);
-    write("qemu_plugin_api.h", API).and_then(|()| write("count.c", SOURCE)).map_err(|error| format!("{error}."))?;
-    let built = work.path().join("count.so");
+    write("qemu_plugin_api.h", API).and_then(|()| write("plugin.c", text)).map_err(|error| format!("{error}."))?;
+    let built = work.path().join("plugin.so");
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&built, &source])

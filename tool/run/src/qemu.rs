@@ -13,6 +13,11 @@ use std::sync::{Mutex, PoisonError};
 /// Oldest QEMU that Bulkhead is tested with.
 pub const OLDEST_VERSION: (u32, u32) = (7, 2);
 
+/// The first QEMU that a guest cannot end by `ICC_BPR1_EL1 = 8`. None is known: the sources of 7.2.22, 10.0.13, 10.2.2 and of
+/// the development in February 2026 were read (`write_vbpr` in `hw/intc/arm_gicv3_cpuif.c` compares the value before it keeps
+/// three bits of it), and 7.2.22 was seen to end.
+const GUESTS_CANNOT_END_IT: Option<(u32, u32)> = None;
+
 /// Everything that decides how a machine is started.
 #[derive(Clone, Debug)]
 pub struct MachineOptions {
@@ -32,6 +37,8 @@ pub struct MachineOptions {
     pub ram_bytes: u64,
     /// `-icount shift=N`: each instruction takes 2^N virtual nanoseconds and runs repeat exactly.
     pub icount_shift: Option<u8>,
+    /// With `icount_shift`, guests' sleeps end exactly at their dates, by a plugin; QEMU alone is late now and then.
+    pub exact_sleeps: bool,
     /// TCP port for a debugger; the machine then waits for it.
     pub gdb_port: Option<u16>,
     /// Start with all cores halted, until [`crate::Machine::resume`].
@@ -87,6 +94,7 @@ impl MachineOptions {
             ram_start: PhysicalAddress(0x4000_0000),
             ram_bytes: 256 << 20,
             icount_shift: None,
+            exact_sleeps: true,
             gdb_port: None,
             paused: false,
             plugins: Vec::new(),
@@ -195,6 +203,21 @@ pub struct Version {
     pub minor: u32,
     /// Micro.
     pub micro: u32,
+}
+
+impl Version {
+    /// Returns what to know about this QEMU before untrusted guests run on it.
+    #[must_use]
+    pub fn warning(self) -> Option<String> {
+        if GUESTS_CANNOT_END_IT.is_some_and(|repaired| (self.major, self.minor) >= repaired) {
+            return None;
+        }
+        let Self { major, minor, micro } = self;
+        Some(format!(
+            "any guest can end QEMU {major}.{minor}.{micro}, and with it the machine: it aborts over ICC_BPR1_EL1 = 8, which the \
+             monitor cannot keep from it without an exit for every interrupt (docs/caveats.md)"
+        ))
+    }
 }
 
 /// Finds the version in what `--version` prints, such as `QEMU emulator version 7.2.22 (Debian ...)`.

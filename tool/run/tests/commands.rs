@@ -88,7 +88,9 @@ fn a_run_that_ends_shows_every_line_with_its_prefix() {
     words.extend(console_stores(guest_console(1), 20, "period 1\nperiod 2\n"));
     words.extend([state(0, STATE_OFF, 0), state(1, STATE_OFF, 0)]);
     let image = ImageFile::create("ends", &words, &WAIT_FOR_EVER);
-    let text = stdout(&command(&[image.path()], exit_code::SUCCESS));
+    let output = command(&[image.path()], exit_code::SUCCESS);
+    let (text, said) = (stdout(&output), stderr(&output));
+    assert_eq!(said.matches("warning: any guest can end QEMU ").count(), 1, "known of every QEMU so far: {said}");
     for line in ["linux   | Debian GNU/Linux", "control | period 1", "control | period 2", "linux   | ** off"] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }

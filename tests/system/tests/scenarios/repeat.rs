@@ -1,9 +1,8 @@
 //! Runs on one core with instruction counting repeat byte by byte (issue 2, "Done when").
 //!
-//! One thing is QEMU's and not ours: while a core goes to sleep, QEMU's main loop may move the virtual clock to the next
-//! timer before it has added the instructions that the core executed last (seen with 7.2: `icount_start_warp_timer` runs in
-//! two threads). The interrupt that ends this sleep then comes a few instructions late, and the trace shows it. So the run
-//! of a guest that never sleeps must repeat at once, and that of a guest that sleeps must repeat within a few runs.
+//! Of a guest that sleeps this is so only because the harness closes a gap of QEMU 7.2, in which the interrupt that ends a sleep
+//! comes late by what the core executed since its clock was last read (`tests/plugin/sleep.c`). The scenario `sleep` shows
+//! that, without a monitor.
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::CALL_HEARTBEAT;
@@ -16,8 +15,6 @@ use std::time::Instant;
 
 /// What is compared.
 const AREAS: [&str; 4] = ["trace ring", "counters", "console ring of the virtual UART", "guest's own console ring"];
-/// Runs in which a guest that sleeps must repeat one of its earlier runs.
-const RUNS: usize = 8;
 const TRACE: &str = "memory = \"256 MiB\"\n[trace]\nenabled = true\nrecords = 4096\n";
 
 /// What a run left behind.
@@ -68,19 +65,13 @@ fn assert_same(first: &Left, second: &Left) {
     }
 }
 
-/// Runs a system whose guest sleeps until a run repeats an earlier one.
-fn repeats(system: &System, fewest_records: usize) {
-    let mut runs = vec![run(system, 0)];
-    assert!(runs[0].records.len() >= fewest_records, "{} trace records", runs[0].records.len());
-    while runs.len() < RUNS {
-        let next = run(system, 0);
-        if runs.contains(&next) {
-            println!("run {} repeats an earlier one", runs.len() + 1);
-            return;
-        }
-        runs.push(next);
+/// Runs a system several times; every run is the first one again.
+fn repeats(system: &System, shift: u8, runs: usize, fewest_records: usize) {
+    let first = run(system, shift);
+    assert!(first.records.len() >= fewest_records, "{} trace records", first.records.len());
+    for _ in 1..runs {
+        assert_same(&first, &run(system, shift));
     }
-    assert_same(&runs[RUNS - 2], &runs[RUNS - 1]);
 }
 
 /// QV-5: a traced run with a watchdog, so that the monitor's own interrupts are in it, of a guest that never sleeps:
@@ -98,28 +89,24 @@ fn a_busy_guest_leaves_the_same_trace_each_time() {
     program.constant(0, 0x8400_0008).call().stay();
     let changes = [("memory = \"256 MiB\"\n", TRACE), ("\"100 ms\"", "\"3 ms\"")];
     let system = System::with_programs("watchdog", &changes, &[("guest", &program)]);
-    let first = run(&system, 4);
-    assert!(first.records.len() > 600, "{} trace records", first.records.len());
-    for _ in 0..4 {
-        assert_same(&first, &run(&system, 4));
-    }
+    repeats(&system, 4, 5, 601);
 }
 
 /// QV-5: a native guest with its timer and its software-generated interrupts.
 #[test]
-fn a_native_guest_leaves_the_same_trace_twice() {
-    repeats(&System::changed("victim", &[("memory = \"256 MiB\"\n", TRACE)]), 300);
+fn a_native_guest_leaves_the_same_trace_each_time() {
+    repeats(&System::changed("victim", &[("memory = \"256 MiB\"\n", TRACE)]), 0, 5, 300);
 }
 
 /// The same of stock FreeRTOS and its emulated UART.
 #[test]
-fn freertos_leaves_the_same_trace_twice() {
-    repeats(&System::example("freertos", &[("memory = \"256 MiB\"\n", TRACE)]), 1000);
+fn freertos_leaves_the_same_trace_each_time() {
+    repeats(&System::example("freertos", &[("memory = \"256 MiB\"\n", TRACE)]), 0, 5, 1000);
 }
 
 /// The same of stock Linux: thousands of exits at the same instructions.
 #[test]
-fn linux_leaves_the_same_trace_twice() {
+fn linux_leaves_the_same_trace_each_time() {
     let trace = TRACE.replace("256", "512");
-    repeats(&System::example("linux", &[("memory = \"512 MiB\"\n", &trace)]), 500);
+    repeats(&System::example("linux", &[("memory = \"512 MiB\"\n", &trace)]), 0, 3, 500);
 }

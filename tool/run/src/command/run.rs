@@ -10,6 +10,7 @@ use crate::image_file::ImagePlan;
 use crate::machine::{End, Event, Machine};
 use crate::observer::Observer;
 use crate::plugin::CountingOptions;
+use crate::qemu::check_version;
 use crate::source::{Source, SourceError};
 use crate::trace::TraceCollector;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
@@ -146,6 +147,9 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
     let show = Show::new(io::stdout(), arguments.format, wants_colour(), plan.partition_names(), only);
     let ram_start = options.ram_start;
+    if let Some(warning) = check_version(&options.qemu)?.warning() {
+        eprintln!("warning: {warning}");
+    }
     let machine = Machine::start(options)?;
     let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths(), ram_start)?;
     if let Some(port) = arguments.gdb {
