@@ -1,5 +1,6 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
+mod attacked_ticks;
 mod boot;
 mod bulkheadctl;
 mod channels;
