@@ -66,3 +66,49 @@ fn every_tick_beside_attacks_behind_a_gate_is_in_time() {
 fn every_tick_in_turn_with_every_attack_is_in_time() {
     beside_every_attack("turns");
 }
+
+/// Seeds of each arrangement that every run of the tests tries.
+const SEEDS: u64 = 20;
+
+/// QV-5, QV-8: random steps of every kind, restarts included; each arrangement's seeds share a boot.
+fn beside_random_steps(place: usize) {
+    let attack = Attack::Seeds { first: place as u64, count: SEEDS };
+    let seen = survive(&ARRANGEMENTS[place], attack);
+    assert!(seen.restarts >= SEEDS && seen.steps > 20 * SEEDS, "{} restarts, {} steps", seen.restarts, seen.steps);
+}
+
+macro_rules! random_steps {
+    ($($name:ident $place:literal)+) => {$(
+        #[test]
+        fn $name() {
+            beside_random_steps($place);
+        }
+    )+
+
+        /// Every arrangement has its test.
+        #[test]
+        fn every_arrangement_is_tried() {
+            assert_eq!([$($place),+].len(), ARRANGEMENTS.len());
+            assert!(ARRANGEMENTS.len() as u64 * SEEDS >= 300);
+        }
+    };
+}
+
+random_steps! {
+    random_steps_below 0
+    random_steps_below_with_a_budget 1
+    random_steps_above_by_a_sporadic_budget 2
+    random_steps_above_and_in_the_background 3
+    random_steps_above_by_a_deferrable_budget 4
+    random_steps_above_by_a_polling_budget 5
+    random_steps_behind_a_gate 6
+    random_steps_behind_a_gate_that_returns 7
+    random_steps_by_a_share 8
+    random_steps_beside_a_victim_that_computes 9
+    random_steps_in_a_time_table 10
+    random_steps_in_turn 11
+    random_steps_in_turns_that_are_recycled 12
+    random_steps_on_two_other_cores 13
+    random_steps_on_three_other_cores 14
+    random_steps_on_four_other_cores 15
+}
