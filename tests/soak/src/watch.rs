@@ -236,7 +236,10 @@ impl Watch<'_> {
             return broken("chains are missing".to_owned());
         }
         if self.siege.arrangement.promise == Promise::InHand && self.used_up != exhaustions(observer) {
-            return broken("a budget was used up, so the bounds are not those to compare with".to_owned());
+            let (before, now) = (self.used_up, exhaustions(observer));
+            return broken(format!(
+                "a budget was used up ({before:?}, then {now:?}), which its bounds take for granted"
+            ));
         }
         let mut now = vec![0; self.siege.image.len()];
         let start = observer.plan().header.image_start;
