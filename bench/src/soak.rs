@@ -48,6 +48,10 @@ pub(crate) struct SoakArguments {
     /// With --seed: so many seeds of its arrangement in one boot.
     #[arg(long, default_value_t = 1, requires = "seed")]
     count: u64,
+
+    /// With --seed: print the description of its system instead, for `bulkhead run --icount 4`, with a trace perhaps.
+    #[arg(long, requires = "seed")]
+    describe: bool,
 }
 
 /// What is done, as the file says it: `done FIRST_BATCH_NOT_DONE`, `also BATCH`, `failed SEED`.
@@ -116,6 +120,10 @@ struct Soak<'a> {
 /// Runs a soak, or replays a seed.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
     if let Some(seed) = arguments.seed {
+        if arguments.describe {
+            print!("{}", prepare(seed, arguments.count)?.description());
+            return Ok(exit_code::SUCCESS);
+        }
         return Ok(match batch(seed, arguments.count)? {
             Ok(text) => {
                 println!("{text}");
@@ -155,10 +163,14 @@ fn read(file: &Path) -> Result<Progress, Failure> {
     }
 }
 
+fn prepare(first: u64, count: u64) -> Result<Siege, Failure> {
+    Siege::prepare(arrangement_of(first), Attack::Seeds { first, count }).map_err(Failure::wrong)
+}
+
 /// Runs seeds of one arrangement in one boot.
 fn batch(first: u64, count: u64) -> Result<Result<String, bulkhead_soak::Failure>, Failure> {
-    let arrangement = arrangement_of(first);
-    let siege = Siege::prepare(arrangement, Attack::Seeds { first, count }).map_err(Failure::wrong)?;
+    let siege = prepare(first, count)?;
+    let arrangement = siege.arrangement;
     let mut machine = Machine::start(siege.options().map_err(Failure::host)?)?;
     Ok(watch(&mut machine, &siege).map(|seen| {
         let [tick, wake, _] = seen.victims;

@@ -46,6 +46,7 @@ fn main() {
     while cpu::counter_ticks() < start {
         // Its watchdog does not know that it waits.
         let _ = hypercall::heartbeat();
+        cpu::yield_now();
     }
     if let Some(seed) = arguments::number(text, "seed") {
         random::run(seed);

@@ -11,5 +11,5 @@ mod siege;
 mod watch;
 
 pub use arrangement::{ARRANGEMENTS, Arrangement, Promise};
-pub use siege::{ATTACKER, Attack, STEPS, Siege, VICTIMS, VictimBounds, arrangement_of, description};
+pub use siege::{ATTACKER, Attack, STEPS, Siege, VICTIMS, VictimBounds, arrangement_of};
 pub use watch::{Failure, Seen, Words, watch};

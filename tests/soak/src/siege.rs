@@ -97,6 +97,12 @@ impl Siege {
         Ok(Self { arrangement: *arrangement, attack, system, image, bounds })
     }
 
+    /// The description, as somebody would write it.
+    #[must_use]
+    pub fn description(&self) -> String {
+        description(&self.arrangement, self.attack, self.bounds)
+    }
+
     /// How the machine is started: on one clock, so that a run repeats.
     ///
     /// # Errors
@@ -127,9 +133,7 @@ fn port(name: &str, direction: &str) -> String {
     format!("{{ name = \"{name}\", direction = \"{direction}\", kind = \"sampling\", message_bytes = 64 }}")
 }
 
-/// The description, as somebody would write it.
-#[must_use]
-pub fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> String {
+fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> String {
     let mut text = format!(
         "version = 1\nname = \"soak-{}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n\n[[schedule]]\ncore = 0\n{}\n",
         arrangement.name, arrangement.schedule
@@ -163,7 +167,7 @@ pub fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBou
     for (name, source, destination, doorbell) in [
         ("there", "wake.out", "woken.in", "{ limit = 40, per = \"10 ms\" }"),
         ("back", "woken.out", "wake.in", "{ limit = 40, per = \"10 ms\" }"),
-        ("rubbish", "attacker.out", "woken.foreign", "{ limit = 2, per = \"10 ms\" }"),
+        ("rubbish", "attacker.out", "woken.foreign", "{ limit = 1, per = \"10 ms\" }"),
         ("values", "woken.values", "attacker.in", "false"),
     ] {
         let _ = write!(

@@ -45,6 +45,16 @@ const NEEDED: [Encoding; 7] = [
     Encoding(3, 3, 4, 2, 1),
 ];
 
+/// Those without which no exception of this guest finds its vector: SCTLR, TTBR0, TTBR1, TCR, MAIR, VBAR.
+pub(crate) const NEEDED_BY_VECTORS: [Encoding; 6] = [
+    Encoding(3, 0, 1, 0, 0),
+    Encoding(3, 0, 2, 0, 0),
+    Encoding(3, 0, 2, 0, 1),
+    Encoding(3, 0, 2, 0, 2),
+    Encoding(3, 0, 10, 2, 0),
+    Encoding(3, 0, 12, 0, 0),
+];
+
 /// Runs instructions with `x0`; x0 to x2 may change.
 pub(crate) fn execute(instructions: &[u32], x0: u64) {
     let piece = cpu::vcpu() as usize % VCPUS * CODE_WORDS;
