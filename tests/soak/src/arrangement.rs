@@ -34,11 +34,12 @@ pub struct Arrangement {
 }
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
-/// Each victim has a budget that no honest tick uses up.
+/// Each victim has a budget that its ticks do not use up, though whoever is above it may pre-empt it again and again, and it pays
+/// for the way in each time.
 const BUDGETS: [&str; 3] = [
-    "servers = [{ priority = 1, budget = \"100 us\", period = \"1 ms\", chunks = 12 }]",
-    "servers = [{ priority = 2, budget = \"150 us\", period = \"2 ms\", chunks = 16 }]",
-    "servers = [{ priority = 3, budget = \"100 us\", period = \"2 ms\", chunks = 12 }]",
+    "servers = [{ priority = 1, budget = \"200 us\", period = \"1 ms\", chunks = 16 }]",
+    "servers = [{ priority = 2, budget = \"250 us\", period = \"2 ms\", chunks = 16 }]",
+    "servers = [{ priority = 3, budget = \"150 us\", period = \"2 ms\", chunks = 16 }]",
 ];
 
 const BELOW: Arrangement = Arrangement {
