@@ -1,6 +1,7 @@
 //! The command `bulkhead bench`.
 
 use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
+use crate::soak::{self, SoakArguments};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct BenchArguments {
-    /// Rows (`timer.direct`), groups (`timer`) or experiments (`mips-rtt`) [default: all]
+    /// Rows (`timer.direct`), groups (`timer`) or experiments (`mips-rtt`) [default: all]; `soak` alone is the random attacker
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -39,7 +40,13 @@ pub struct BenchArguments {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    #[command(flatten)]
+    soak: SoakArguments,
 }
+
+/// The name of the random attacker; it stands alone.
+const SOAK: &str = "soak";
 
 const AFTER_HELP: &str = "\
 All numbers of time are instructions, not cycles.
@@ -48,6 +55,8 @@ Examples:
   bulkhead bench                     measures everything, in some minutes
   bulkhead bench timer               measures one group
   bulkhead bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
+  bulkhead bench soak --minutes 60   lets the random attacker run for an hour; a later run goes on
+  bulkhead bench soak --seed 4711    replays one seed
   bulkhead bench --short             leaves out what boots Linux
   bulkhead bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   bulkhead bench --format json       prints one JSON object
@@ -85,6 +94,9 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     if arguments.record_costs {
         println!("written to {}; build again", costs::record()?.display());
         return Ok(exit_code::SUCCESS);
+    }
+    if arguments.names == [SOAK] {
+        return soak::run(&arguments.soak);
     }
     let is_text = arguments.format == Format::Text;
     let (chosen, rows) = choose(arguments)?;

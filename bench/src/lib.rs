@@ -23,6 +23,7 @@ mod report;
 pub mod rows;
 mod scheduler;
 mod shared;
+mod soak;
 mod static_size;
 mod steady;
 mod symbols;

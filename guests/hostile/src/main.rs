@@ -2,7 +2,8 @@
 //!
 //! Arguments: `attacks=list` (print what there is and end), `attack=N` (that one alone), `first=N` and `last=N` (those and
 //! what is between; default all), `repeat=N` (that often), `foreign=N` (number of the interrupt that A12 ends),
-//! `watchdog=1` (the partition has a watchdog: the attacks "silence" are tried, and a heartbeat is sent before each attack).
+//! `watchdog=1` (the partition has a watchdog: the attacks "silence" are tried, and a heartbeat is sent before each attack),
+//! `start_us=N` (when the attacks begin); `seed=N` with `steps=N`, `count=N` and `stride=N` does random steps instead ([`random`]).
 //!
 //! Output is one line before and one after each attack:
 //!
@@ -20,13 +21,16 @@
 mod attack;
 mod attacks;
 mod progress;
+mod random;
 mod trial;
 
 use attack::{Attack, Expectation, Outcome, Verdict};
-use bulkhead_sdk::{arguments, exception, hypercall, information, interrupt, println};
+use bulkhead_sdk::{arguments, cpu, exception, hypercall, information, interrupt, println};
 use progress::Progress;
 
 bulkhead_sdk::entry!(main);
+
+const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
 fn main() {
     exception::on_fault(trial::handle);
@@ -37,6 +41,15 @@ fn main() {
             announce(number, attack);
         }
         return;
+    }
+    let start = cpu::frequency_hz() / MICROSECONDS_PER_SECOND * arguments::number(text, "start_us").unwrap_or(0);
+    while cpu::counter_ticks() < start {
+        // Its watchdog does not know that it waits.
+        let _ = hypercall::heartbeat();
+        cpu::yield_now();
+    }
+    if let Some(seed) = arguments::number(text, "seed") {
+        random::run(seed);
     }
     let selection = Selection::read(text);
     let mut progress = Progress::load().unwrap_or_default();

@@ -5,6 +5,7 @@
 //! ([`crate::progress`]).
 
 use bulkhead_sdk::{
+    cpu,
     exception::{AfterFault, Frame},
     syndrome::Syndrome,
 };
@@ -21,8 +22,13 @@ static STRAY: AtomicU64 = AtomicU64::new(0);
 static IS_ARMED: AtomicBool = AtomicBool::new(false);
 /// Latest syndrome; 0 when there was no exception.
 static SYNDROME: AtomicU64 = AtomicU64::new(0);
-/// Where code goes on that jumped away; 0 while no jump is tried.
-static RECOVERY: AtomicU64 = AtomicU64::new(0);
+/// Where code goes on that jumped away, for each vCPU; 0 while no jump is tried.
+static RECOVERIES: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+
+fn recovery() -> &'static AtomicU64 {
+    let [first, ..] = &RECOVERIES;
+    RECOVERIES.get(cpu::vcpu() as usize).unwrap_or(first)
+}
 
 /// Fault handler of this guest.
 pub(crate) fn handle(frame: &mut Frame, syndrome: Syndrome) -> AfterFault {
@@ -31,9 +37,9 @@ pub(crate) fn handle(frame: &mut Frame, syndrome: Syndrome) -> AfterFault {
     } else {
         STRAY.store(syndrome.0, Ordering::Relaxed);
     }
-    let recovery = RECOVERY.swap(0, Ordering::Relaxed);
-    if recovery != 0 {
-        frame.program_counter = recovery;
+    let goes_on = recovery().swap(0, Ordering::Relaxed);
+    if goes_on != 0 {
+        frame.program_counter = goes_on;
         frame.processor_state = STATE_EL1;
     } else if syndrome.class() != 0x15 {
         // An SVC returns behind itself, everything else at the instruction.
@@ -48,7 +54,7 @@ pub(crate) fn attempt(work: impl FnOnce()) -> Option<Syndrome> {
     IS_ARMED.store(true, Ordering::Relaxed);
     work();
     IS_ARMED.store(false, Ordering::Relaxed);
-    RECOVERY.store(0, Ordering::Relaxed);
+    recovery().store(0, Ordering::Relaxed);
     let syndrome = SYNDROME.load(Ordering::Relaxed);
     (syndrome != 0).then_some(Syndrome(syndrome))
 }
@@ -108,7 +114,7 @@ pub(crate) fn jump(address: u64) {
             "str x16, [{recovery}]",
             "blr {address}",
             "2:",
-            recovery = in(reg) RECOVERY.as_ptr(),
+            recovery = in(reg) recovery().as_ptr(),
             address = in(reg) address,
             out("x16") _,
             clobber_abi("C"),
@@ -133,7 +139,7 @@ pub(crate) fn jump_untranslated(address: u64) {
             "orr x17, x17, #1",
             "msr SCTLR_EL1, x17",
             "isb",
-            recovery = in(reg) RECOVERY.as_ptr(),
+            recovery = in(reg) recovery().as_ptr(),
             address = in(reg) address,
             out("x16") _,
             out("x17") _,
@@ -167,7 +173,7 @@ pub(crate) fn return_to(code: *const u32, processor_state: u64) {
             "ldp x19, x29, [sp], #16",
             in("x0") code,
             in("x1") processor_state,
-            in("x3") RECOVERY.as_ptr(),
+            in("x3") recovery().as_ptr(),
             out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _, out("x25") _, out("x26") _,
             out("x27") _, out("x28") _,
             clobber_abi("C"),

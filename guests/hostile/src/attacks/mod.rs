@@ -7,7 +7,7 @@ pub(crate) mod interrupts;
 mod memory;
 mod pci;
 pub(crate) mod power;
-mod registers;
+pub(crate) mod registers;
 mod shared;
 mod translation;
 

@@ -4,21 +4,32 @@ use crate::{
     attack::{Attack, Expectation, Outcome},
     trial,
 };
+use bulkhead_sdk::cpu;
 use core::arch::asm;
 
 const MRS: u32 = 0xd520_0000;
 const MSR: u32 = 0xd500_0000;
 const RETURN: u32 = 0xd65f_03c0;
 
-/// Code made here: at most four instructions and a return. RAM is mapped executable.
-static mut CODE: [u32; 8] = [0; 8];
+/// SYS, an instruction of the system with x0 as its operand.
+pub(crate) const SYSTEM: u32 = 0xd508_0000;
+/// vCPUs that make code at once.
+const VCPUS: usize = 8;
+/// Instructions of one piece of code, the return included: 64 bytes, so that hardly a cache line holds two pieces.
+const CODE_WORDS: usize = 16;
+
+/// Code made here, a piece for each vCPU: a few instructions and a return. RAM is mapped executable.
+static mut CODE: [[u32; CODE_WORDS]; VCPUS] = [[0; CODE_WORDS]; VCPUS];
 
 /// A register's encoding: op0, op1, CRn, CRm, op2.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Encoding(u32, u32, u32, u32, u32);
+pub(crate) struct Encoding(pub(crate) u32, pub(crate) u32, pub(crate) u32, pub(crate) u32, pub(crate) u32);
+
+/// ICC_BPR1_EL1.
+pub(crate) const BINARY_POINT_1: Encoding = Encoding(3, 0, 12, 12, 3);
 
 impl Encoding {
-    const fn bits(self) -> u32 {
+    pub(crate) const fn bits(self) -> u32 {
         (self.0 << 19) | (self.1 << 16) | (self.2 << 12) | (self.3 << 8) | (self.4 << 5)
     }
 }
@@ -34,15 +45,27 @@ const NEEDED: [Encoding; 7] = [
     Encoding(3, 3, 4, 2, 1),
 ];
 
+/// Those without which no exception of this guest finds its vector: SCTLR, TTBR0, TTBR1, TCR, MAIR, VBAR.
+pub(crate) const NEEDED_BY_VECTORS: [Encoding; 6] = [
+    Encoding(3, 0, 1, 0, 0),
+    Encoding(3, 0, 2, 0, 0),
+    Encoding(3, 0, 2, 0, 1),
+    Encoding(3, 0, 2, 0, 2),
+    Encoding(3, 0, 10, 2, 0),
+    Encoding(3, 0, 12, 0, 0),
+];
+
 /// Runs instructions with `x0`; x0 to x2 may change.
-fn execute(instructions: &[u32], x0: u64) {
-    let code = (&raw mut CODE).cast::<u32>();
+pub(crate) fn execute(instructions: &[u32], x0: u64) {
+    let piece = cpu::vcpu() as usize % VCPUS * CODE_WORDS;
+    // SAFETY: the place is in the array.
+    let code = unsafe { (&raw mut CODE).cast::<u32>().add(piece) };
     let all = instructions.iter().chain(&[RETURN]);
     for (index, instruction) in all.enumerate().take(8) {
-        // SAFETY: one vCPU, and nobody else uses the array; the index is below its length.
+        // SAFETY: no other vCPU uses this piece; the index is below its length.
         unsafe { code.add(index).write_volatile(*instruction) };
     }
-    // SAFETY: the instructions are register accesses and a return; exceptions among them are stepped over. The array is one
+    // SAFETY: the instructions are register accesses and a return; exceptions among them are stepped over. The piece is one
     // cache line or two of 64 bytes, made visible to instruction fetch first.
     unsafe {
         asm!(
@@ -86,6 +109,16 @@ fn sweep(encodings: impl Iterator<Item = Encoding>, try_one: impl Fn(Encoding)) 
 
 fn read_one(encoding: Encoding) {
     execute(&[MRS | encoding.bits()], 0);
+}
+
+/// Reads a register, whatever becomes of it.
+pub(crate) fn read_register(encoding: Encoding) {
+    read_one(encoding);
+}
+
+/// Writes a register, whatever becomes of it.
+pub(crate) fn write_register(encoding: Encoding, value: u64) {
+    execute(&[MSR | encoding.bits()], value);
 }
 
 /// Reads the old value, writes all ones, writes the old value back.

@@ -1,6 +1,7 @@
 //! Scenarios on QEMU. Requirement ids (`QV-1`, `SG-60`, ...) are those of the project's requirements list.
 
 mod aarch32;
+mod attacked_ticks;
 mod boot;
 mod bulkheadctl;
 mod channels;

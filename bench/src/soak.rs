@@ -1,0 +1,281 @@
+//! `bulkhead bench soak`: the random attacker beside its victims, for as many seeds as one likes.
+//!
+//! Seeds go in batches: a batch is one boot of one arrangement. What is done is kept in a file, so that a soak can be stopped and
+//! goes on where it was; a failure is printed with its seed, the attacker's latest steps and the commands that repeat it.
+
+use crate::Failure;
+use bulkhead_run::{Machine, exit_code};
+use bulkhead_soak::{ARRANGEMENTS, Attack, Siege, arrangement_of, watch};
+use clap::Args;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Seeds of a batch.
+const BATCH: u64 = 64;
+/// Where progress is kept unless the user says otherwise.
+const STATE_FILE: &str = "target/bench/soak.txt";
+
+/// Options of `soak`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of `soak`, the random attacker beside its victims")]
+pub(crate) struct SoakArguments {
+    /// Seeds in all, those of earlier runs with the same state file included.
+    #[arg(long, default_value_t = 100_000)]
+    seeds: u64,
+
+    /// Start no batch after so many minutes; a later run goes on.
+    #[arg(long)]
+    minutes: Option<u64>,
+
+    /// Where it is written down what is done [default: target/bench/soak.txt].
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// Machines at once.
+    #[arg(long, default_value_t = 2)]
+    machines: usize,
+
+    /// Go on after a failure, behind its seed.
+    #[arg(long)]
+    keep_going: bool,
+
+    /// Replay this seed alone, and keep no state.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// With --seed: so many seeds of its arrangement in one boot.
+    #[arg(long, default_value_t = 1, requires = "seed")]
+    count: u64,
+
+    /// With --seed: print the description of its system instead, for `bulkhead run --icount 4`, with a trace perhaps.
+    #[arg(long, requires = "seed")]
+    describe: bool,
+}
+
+/// What is done, as the file says it: `done FIRST_BATCH_NOT_DONE`, `also BATCH`, `failed SEED`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    /// All batches before this one are done.
+    before: u64,
+    /// Batches done out of order.
+    also: BTreeSet<u64>,
+    failed: BTreeSet<u64>,
+}
+
+impl Progress {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut progress = Self::default();
+        for line in text.lines() {
+            let (key, number) = line.split_once(' ').ok_or_else(|| format!("`{line}` is no line of a soak's state"))?;
+            let number: u64 = number.parse().map_err(|error| format!("`{line}`: {error}"))?;
+            match key {
+                "done" => progress.before = number,
+                "also" => drop(progress.also.insert(number)),
+                "failed" => drop(progress.failed.insert(number)),
+                _ => return Err(format!("`{line}` is no line of a soak's state")),
+            }
+        }
+        Ok(progress)
+    }
+
+    fn text(&self) -> String {
+        let also = self.also.iter().map(|batch| format!("also {batch}\n"));
+        let failed = self.failed.iter().map(|seed| format!("failed {seed}\n"));
+        std::iter::once(format!("done {}\n", self.before)).chain(also).chain(failed).collect()
+    }
+
+    fn is_done(&self, batch: u64) -> bool {
+        batch < self.before || self.also.contains(&batch)
+    }
+
+    fn finish(&mut self, batch: u64) {
+        self.also.insert(batch);
+        while self.also.remove(&self.before) {
+            self.before += 1;
+        }
+    }
+
+    fn batches(&self) -> u64 {
+        self.before + self.also.len() as u64
+    }
+}
+
+/// What the machines share.
+struct Shared {
+    progress: Progress,
+    next: u64,
+    error: Option<Failure>,
+    stops: bool,
+}
+
+struct Soak<'a> {
+    arguments: &'a SoakArguments,
+    file: PathBuf,
+    begun: Instant,
+    shared: Mutex<Shared>,
+}
+
+/// Runs a soak, or replays a seed.
+pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
+    if let Some(seed) = arguments.seed {
+        if arguments.describe {
+            print!("{}", prepare(seed, arguments.count)?.description());
+            return Ok(exit_code::SUCCESS);
+        }
+        return Ok(match batch(seed, arguments.count)? {
+            Ok(text) => {
+                println!("{text}");
+                exit_code::SUCCESS
+            }
+            Err(failure) => {
+                println!("{failure}");
+                exit_code::FAILURE
+            }
+        });
+    }
+    let file = arguments.state.clone().unwrap_or_else(|| PathBuf::from(STATE_FILE));
+    let progress = read(&file)?;
+    println!("{} seeds done before, by {}", progress.batches() * BATCH, file.display());
+    let shared = Shared { progress, next: 0, error: None, stops: false };
+    let soak = Soak { arguments, file, begun: Instant::now(), shared: Mutex::new(shared) };
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.machines.max(1) {
+            scope.spawn(|| soak.work());
+        }
+    });
+    let shared = soak.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = shared.error {
+        return Err(error);
+    }
+    let failed: Vec<String> = shared.progress.failed.iter().map(u64::to_string).collect();
+    println!("{} seeds done, {} failed: {}", shared.progress.batches() * BATCH, failed.len(), failed.join(" "));
+    Ok(if failed.is_empty() { exit_code::SUCCESS } else { exit_code::FAILURE })
+}
+
+fn read(file: &Path) -> Result<Progress, Failure> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Progress::parse(&text)
+            .map_err(|error| Failure::host(format!("cannot go on by {}: {error}", file.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Progress::default()),
+        Err(error) => Err(Failure::host(format!("cannot read {}: {error}", file.display()))),
+    }
+}
+
+fn prepare(first: u64, count: u64) -> Result<Siege, Failure> {
+    Siege::prepare(arrangement_of(first), Attack::Seeds { first, count }).map_err(Failure::wrong)
+}
+
+/// Runs seeds of one arrangement in one boot.
+fn batch(first: u64, count: u64) -> Result<Result<String, bulkhead_soak::Failure>, Failure> {
+    let siege = prepare(first, count)?;
+    let arrangement = siege.arrangement;
+    let mut machine = Machine::start(siege.options().map_err(Failure::host)?)?;
+    Ok(watch(&mut machine, &siege).map(|seen| {
+        let [tick, wake, _] = seen.victims;
+        let [tick_bounds, wake_bounds] = siege.bounds;
+        format!(
+            "{} from seed {first}, {count} seeds, {} steps: {} ticks, latest {} of {} ticks of the counter; {} chains, longest {} of {}",
+            arrangement.name, seen.steps, tick.ticks, tick.latest, tick_bounds.tick, wake.ended, wake.longest, wake_bounds.chain
+        )
+    }))
+}
+
+impl Soak<'_> {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        // A machine's thread that panicked leaves a state that is true.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.arguments.minutes.is_some_and(|minutes| self.begun.elapsed() >= Duration::from_secs(60 * minutes))
+    }
+
+    /// The next batch that nobody did or does.
+    fn take(&self) -> Option<u64> {
+        let mut shared = self.shared();
+        let all = self.arguments.seeds.div_ceil(BATCH);
+        while shared.progress.is_done(shared.next) {
+            shared.next += 1;
+        }
+        if shared.stops || self.is_over() || shared.next >= all {
+            return None;
+        }
+        shared.next += 1;
+        Some(shared.next - 1)
+    }
+
+    fn work(&self) {
+        while let Some(number) = self.take() {
+            if let Err(error) = self.run_batch(number) {
+                let mut shared = self.shared();
+                shared.stops = true;
+                shared.error.get_or_insert(error);
+                return;
+            }
+        }
+    }
+
+    fn run_batch(&self, number: u64) -> Result<(), Failure> {
+        let arrangements = ARRANGEMENTS.len() as u64;
+        let first = number % arrangements + number / arrangements * BATCH * arrangements;
+        let end = first + BATCH * arrangements;
+        let mut next = first;
+        while next < end {
+            let left = (end - next).div_ceil(arrangements);
+            match batch(next, left)? {
+                Ok(text) => {
+                    println!("{text}");
+                    break;
+                }
+                Err(failure) => {
+                    println!("{failure}");
+                    let seed = failure.seed.unwrap_or(next);
+                    let mut shared = self.shared();
+                    shared.progress.failed.insert(seed);
+                    self.write(&shared.progress)?;
+                    if !self.arguments.keep_going {
+                        shared.stops = true;
+                        return Ok(());
+                    }
+                    next = seed.max(next) + arrangements;
+                }
+            }
+        }
+        let mut shared = self.shared();
+        shared.progress.finish(number);
+        self.write(&shared.progress)
+    }
+
+    fn write(&self, progress: &Progress) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| Failure::host(format!("cannot write {}: {error}", self.file.display()));
+        if let Some(folder) = self.file.parent() {
+            std::fs::create_dir_all(folder).map_err(cannot)?;
+        }
+        // As a whole or not at all.
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, progress.text()).map_err(cannot)?;
+        std::fs::rename(&new, &self.file).map_err(cannot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+
+    #[test]
+    fn progress_is_written_and_read_again() {
+        let mut progress = Progress::default();
+        for batch in [0, 3, 1] {
+            progress.finish(batch);
+        }
+        progress.failed.insert(77);
+        assert_eq!((progress.before, progress.batches()), (2, 3));
+        assert!(progress.is_done(1) && !progress.is_done(2) && progress.is_done(3));
+        assert_eq!(Progress::parse(&progress.text()), Ok(progress.clone()));
+        progress.finish(2);
+        assert_eq!(progress.text(), "done 4\nfailed 77\n");
+        assert!(Progress::parse("done many\n").is_err() && Progress::parse("undone 1\n").is_err());
+    }
+}

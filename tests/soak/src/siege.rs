@@ -1,0 +1,218 @@
+//! An arrangement with an attack, ready to run: description, computed bounds, image.
+
+use crate::arrangement::{ARRANGEMENTS, Arrangement, Promise};
+use bulkhead_description::{Options, load_text_unchecked};
+use bulkhead_plan::model::System;
+use bulkhead_run::MachineOptions;
+use bulkhead_timing::Assumptions;
+use bulkhead_timing::bounds::{Bounds, bounds};
+use std::fmt::Write;
+use std::path::Path;
+
+/// `-icount shift=4`: what the analysis counts an instruction with, and one tick of the board's counter.
+const SHIFT: u8 = 4;
+/// Steps of a seed.
+pub const STEPS: u64 = 150;
+
+/// What the attacker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    /// Every attack of the list.
+    List,
+    /// Random steps, by these seeds in this order.
+    Seeds {
+        /// The first one; it says which arrangement.
+        first: u64,
+        /// How many; each next one is that of the same arrangement.
+        count: u64,
+    },
+    /// It sleeps.
+    Nothing,
+}
+
+impl Attack {
+    fn arguments(self) -> String {
+        match self {
+            Self::List => format!("start_us={START_MICROSECONDS}"),
+            Self::Seeds { first, count } => format!(
+                "start_us={START_MICROSECONDS} seed={first} stride={} count={count} steps={STEPS} self=3",
+                ARRANGEMENTS.len()
+            ),
+            Self::Nothing => String::new(),
+        }
+    }
+}
+
+/// When the victims begin: all have been prepared by then, whoever is more important.
+const FIRST_TICK_MICROSECONDS: u64 = 200_000;
+/// When the attacks begin.
+const START_MICROSECONDS: u64 = 250_000;
+
+/// Bounds of a victim, in ticks of the counter; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VictimBounds {
+    /// From a tick's date to the end of its handler.
+    pub tick: u64,
+    /// From a tick's date to the end of its chain.
+    pub chain: u64,
+}
+
+/// Names of the victims, in the order of the description.
+pub const VICTIMS: [&str; 3] = ["tick", "wake", "woken"];
+/// Name of the attacker.
+pub const ATTACKER: &str = "attacker";
+/// What the victims do from their first instruction to the end of a handler, in nanoseconds; `wake` handles three links of its
+/// chain at once. No way through them is half as long.
+const HANDLERS_NS: [u64; 3] = [10_000, 60_000, 20_000];
+
+/// An arrangement ready to run.
+#[derive(Clone, Debug)]
+pub struct Siege {
+    /// The arrangement.
+    pub arrangement: Arrangement,
+    /// What the attacker does.
+    pub attack: Attack,
+    /// The checked description.
+    pub system: System,
+    /// The boot image.
+    pub image: Vec<u8>,
+    /// Bounds of `tick` and `wake`.
+    pub bounds: [VictimBounds; 2],
+}
+
+impl Siege {
+    /// Computes the bounds and builds the image.
+    ///
+    /// # Errors
+    /// With what the checker says, or what is missing.
+    pub fn prepare(arrangement: &Arrangement, attack: Attack) -> Result<Self, String> {
+        let unbounded = load(arrangement, attack, [VictimBounds::default(); 2])?;
+        let bounds = match arrangement.promise {
+            Promise::Counts => [VictimBounds::default(); 2],
+            promise => victim_bounds(&unbounded, promise)?,
+        };
+        let system = load(arrangement, attack, bounds)?;
+        let monitor = bulkhead_image::read_monitor(None).map_err(|error| error.to_string())?;
+        let image = bulkhead_image::build_image(&system, &monitor).map_err(|error| error.to_string())?.bytes;
+        Ok(Self { arrangement: *arrangement, attack, system, image, bounds })
+    }
+
+    /// The description, as somebody would write it.
+    #[must_use]
+    pub fn description(&self) -> String {
+        description(&self.arrangement, self.attack, self.bounds)
+    }
+
+    /// How the machine is started: on one clock, so that a run repeats.
+    ///
+    /// # Errors
+    /// When QEMU does not have the board.
+    pub fn options(&self) -> Result<MachineOptions, String> {
+        let options = MachineOptions::for_system(&self.system, self.image.clone());
+        let mut options = options.map_err(|error| error.to_string())?;
+        options.icount_shift = Some(SHIFT);
+        Ok(options)
+    }
+}
+
+/// The arrangement of a seed.
+#[must_use]
+pub fn arrangement_of(seed: u64) -> &'static Arrangement {
+    let place = seed % ARRANGEMENTS.len() as u64;
+    ARRANGEMENTS.iter().zip(0..).find(|(_, number)| *number == place).map_or(&ARRANGEMENTS[0], |(found, _)| found)
+}
+
+fn load(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> Result<System, String> {
+    let text = description(arrangement, attack, bounds);
+    let path = format!("soak-{}.toml", arrangement.name);
+    let loaded = load_text_unchecked(Path::new(&path), &text, &Options::from_environment(None));
+    loaded.map(|loaded| loaded.system).map_err(|report| report.to_text(false))
+}
+
+fn port(name: &str, direction: &str) -> String {
+    format!("{{ name = \"{name}\", direction = \"{direction}\", kind = \"sampling\", message_bytes = 64 }}")
+}
+
+fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> String {
+    let mut text = format!(
+        "version = 1\nname = \"soak-{}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n\n[[schedule]]\ncore = 0\n{}\n",
+        arrangement.name, arrangement.schedule
+    );
+    let both = [port("out", "source"), port("in", "destination")].join(", ");
+    let ports = [
+        String::new(),
+        both.clone(),
+        [both.clone(), port("foreign", "destination"), port("values", "source")].join(", "),
+    ];
+    let ticks = bounds.map(|bounds| format!("bound={} round={}", bounds.tick, bounds.chain));
+    let arguments = [
+        format!("role=tick start_us={FIRST_TICK_MICROSECONDS} {} {}", ticks[0], arrangement.tick_arguments),
+        format!("role=wake start_us={FIRST_TICK_MICROSECONDS} period_us=2000 {}", ticks[1]),
+        "role=woken".to_owned(),
+    ];
+    let victims = VICTIMS.iter().zip(arrangement.victims).zip(ports.iter().zip(arguments));
+    for ((name, rest), (ports, arguments)) in victims {
+        let lines = format!("{rest}\nports = [{ports}]");
+        partition(&mut text, name, "[0]", "ticker", &arguments, &lines);
+    }
+    let image = if attack == Attack::Nothing { "hello" } else { "hostile" };
+    let cores: Vec<String> = (1..=arrangement.own_cores).map(|core| core.to_string()).collect();
+    let cores = if cores.is_empty() { "[0]".to_owned() } else { format!("[{}]", cores.join(", ")) };
+    let silence = if matches!(attack, Attack::Seeds { .. }) { "watchdog = \"50 ms\"\n" } else { "" };
+    let rest = format!(
+        "{}\n{silence}ports = [{both}]\nhealth = {{ on_fault = \"restart\", max = 128, within = \"10 ms\", backoff = \"0 ms\" }}",
+        arrangement.attacker
+    );
+    partition(&mut text, ATTACKER, &cores, image, &attack.arguments(), &rest);
+    for (name, source, destination, doorbell) in [
+        ("there", "wake.out", "woken.in", "{ limit = 40, per = \"10 ms\" }"),
+        ("back", "woken.out", "wake.in", "{ limit = 40, per = \"10 ms\" }"),
+        ("rubbish", "attacker.out", "woken.foreign", "{ limit = 1, per = \"10 ms\" }"),
+        ("values", "woken.values", "attacker.in", "false"),
+    ] {
+        let _ = write!(
+            text,
+            "\n[[channel]]\nname = \"{name}\"\nsource = \"{source}\"\ndestination = \"{destination}\"\ndoorbell = {doorbell}\n"
+        );
+    }
+    text
+}
+
+fn partition(text: &mut String, name: &str, cores: &str, image: &str, arguments: &str, rest: &str) {
+    // Writing to a text cannot fail.
+    let _ = write!(
+        text,
+        "\n[[partition]]\nname = \"{name}\"\ncores = {cores}\nmemory = \"2 MiB\"\n\
+         image = {{ kind = \"elf\", file = \"guest:{image}.elf\" }}\narguments = \"{}\"\n{rest}\n",
+        arguments.trim()
+    );
+}
+
+/// The bounds of the victims by the analysis that `check` prints.
+fn victim_bounds(system: &System, promise: Promise) -> Result<[VictimBounds; 2], String> {
+    let assumptions = Assumptions::default();
+    let bounds = bounds(system, &assumptions);
+    let [tick, wake, woken] = [0, 1, 2].map(|victim| {
+        let handled = assumptions.instructions_ns(assumptions.costs.switch) + HANDLERS_NS[victim];
+        chosen_ns(system, &bounds, VICTIMS[victim], promise).map(|chosen| chosen.saturating_add(handled))
+    });
+    let (tick, wake, woken) = (tick?, wake?, woken?);
+    // A tick wakes the first one, its doorbell the other one, and the doorbell back the first one again; each bound is up to
+    // the end of the handler, in which the next doorbell is rung.
+    let chain = wake.saturating_add(woken).saturating_add(wake);
+    let ticks = |ns: u64| u64::try_from(u128::from(ns) * u128::from(system.board.counter_hz) / 1_000_000_000);
+    let ticks = |ns: u64| ticks(ns).map_err(|_| "a bound is too long".to_owned());
+    Ok([VictimBounds { tick: ticks(tick)?, chain: 0 }, VictimBounds { tick: ticks(wake)?, chain: ticks(chain)? }])
+}
+
+/// From a wake-up of a victim until it is chosen; its guest's first instruction is a switch later.
+fn chosen_ns(system: &System, bounds: &Bounds, victim: &str, promise: Promise) -> Result<u64, String> {
+    let mut all = bounds.cores.iter().flat_map(|core| &core.vcpus);
+    let found = all.find(|vcpu| {
+        let partition = system.partitions.get(vcpu.vcpu.partition);
+        partition.is_some_and(|partition| partition.name == victim)
+    });
+    let found = found.ok_or_else(|| format!("there is no bound for {victim}"))?;
+    let bound = if promise == Promise::InHand { found.conforming_wait_ns } else { found.blackout_ns };
+    bound.ok_or_else(|| format!("the analysis promises {victim} nothing"))
+}

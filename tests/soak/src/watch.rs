@@ -1,0 +1,298 @@
+//! Watches a siege: each tick of the victims in time, or what broke and which seed or attack was under way.
+
+use crate::arrangement::{ARRANGEMENTS, Promise};
+use crate::siege::{Attack, Siege, VICTIMS};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING, STATE_STOPPED};
+use bulkhead_run::{CrashReport, Machine, Observer};
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+/// The longest that nothing may be heard of the attacker. Only a failure waits so long.
+const SILENCE: Duration = Duration::from_secs(120);
+/// Lines of the attacker that are kept for a report.
+const KEPT: usize = 48;
+/// A victim whose latest tick is so much older than the attacker's latest line is dead, in counter ticks: 40 ms. With several
+/// cores on one clock one may run far ahead of the others.
+const DEAD: u64 = 2_500_000;
+
+/// What a victim wrote down (`guests/ticker`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Ticks handled.
+    pub ticks: u64,
+    /// Date of the latest tick, or doorbell, in counter ticks.
+    pub date: u64,
+    /// Longest time from a date to its handler, in counter ticks.
+    pub latest: u64,
+    /// Chains begun, or doorbells received.
+    pub begun: u64,
+    /// Chains ended, or doorbells answered.
+    pub ended: u64,
+    /// Longest chain, in counter ticks.
+    pub longest: u64,
+    /// Bounds broken.
+    pub failures: u64,
+    /// Interrupts that nobody asked for.
+    pub strays: u64,
+}
+
+/// What was seen of a siege that everybody survived.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What the victims wrote down.
+    pub victims: [Words; 3],
+    /// Restarts of the attacker.
+    pub restarts: u64,
+    /// Steps that the attacker did by all seeds, or attacks of the list.
+    pub steps: u64,
+    /// The last line of the attacker.
+    pub done: String,
+}
+
+/// What broke.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What it was.
+    pub what: String,
+    /// The seed under way.
+    pub seed: Option<u64>,
+    /// The attacker's lines up to then.
+    pub lines: Vec<String>,
+    arrangement: &'static str,
+    attack: Attack,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "arrangement {}: {}", self.arrangement, self.what)?;
+        writeln!(f, "the attacker's latest lines:")?;
+        for line in &self.lines {
+            writeln!(f, "  {line}")?;
+        }
+        if let (Some(seed), Attack::Seeds { first, .. }) = (self.seed, self.attack) {
+            writeln!(f, "seed {seed}; alone: ./x bench soak --seed {seed}")?;
+            let count = seed.saturating_sub(first) / ARRANGEMENTS.len() as u64 + 1;
+            writeln!(f, "as it happened: ./x bench soak --seed {first} --count {count}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known while it runs.
+struct Watch<'a> {
+    siege: &'a Siege,
+    /// Lines read of each partition.
+    read: [usize; 4],
+    words: [Option<PhysicalAddress>; 3],
+    lines: VecDeque<String>,
+    seed: Option<u64>,
+    steps: u64,
+    /// Time of the attacker's latest line.
+    now: u64,
+    /// Times that the victims' budgets had been used up when the attacks began: by their own starts.
+    used_up: Option<[u64; 3]>,
+    /// The attacker's partition had ended at the latest look.
+    has_ended: bool,
+}
+
+enum Event {
+    Heard,
+    Done(String),
+    Broken(String),
+}
+
+/// Waits for the attacker's end and looks at the victims all the time.
+///
+/// # Errors
+/// With the first thing that broke.
+pub fn watch(machine: &mut Machine, siege: &Siege) -> Result<Seen, Failure> {
+    let mut watch = Watch {
+        siege,
+        read: [0; 4],
+        words: [None; 3],
+        lines: VecDeque::new(),
+        seed: None,
+        steps: 0,
+        now: 0,
+        used_up: None,
+        has_ended: false,
+    };
+    let done = loop {
+        let event = machine.wait_for("a sign of the attacker", SILENCE, |view| {
+            let observer = view.observer?;
+            watch.look(view.lines, observer)
+        });
+        match event {
+            Ok(Event::Heard) => {}
+            Ok(Event::Done(line)) => break line,
+            Ok(Event::Broken(what)) => return Err(watch.failure(what)),
+            Err(error) => return Err(watch.failure(error.to_string())),
+        }
+    };
+    // Nobody who died is overlooked, wherever time says nothing.
+    let after = machine.observer().map(|observer| watch.all_words(observer)).unwrap_or_default();
+    let lives = machine.wait_for("the victims to go on", SILENCE, |view| {
+        let now = watch.all_words(view.observer?);
+        let goes_on = |victim: usize| now[victim].date > after[victim].date && now[victim].ended >= after[victim].ended;
+        ((0..3).all(goes_on) && now[1].ended > after[1].ended).then_some(())
+    });
+    lives.map_err(|error| watch.failure(error.to_string()))?;
+    let observer = machine.observer().ok_or_else(|| watch.failure("the machine has no monitor".to_owned()))?;
+    watch.conclude(observer, done)
+}
+
+impl Watch<'_> {
+    fn failure(&self, what: String) -> Failure {
+        Failure {
+            what,
+            seed: self.seed,
+            lines: self.lines.iter().cloned().collect(),
+            arrangement: self.siege.arrangement.name,
+            attack: self.siege.attack,
+        }
+    }
+
+    fn look(&mut self, lines: &[bulkhead_run::LineLog], observer: &Observer) -> Option<Event> {
+        let mut event = self.listen_to_attacker(lines);
+        for (victim, name) in VICTIMS.iter().enumerate() {
+            let Some(log) = lines.get(victim) else { continue };
+            for (number, line) in log.since(self.read[victim]) {
+                self.read[victim] = number + 1;
+                if let Some(address) = line.text.strip_prefix("ticker start words=0x") {
+                    self.words[victim] = physical(observer, victim, address);
+                } else if line.text.contains("FAILED") {
+                    return Some(Event::Broken(format!("{name}: {}", line.text)));
+                }
+            }
+        }
+        if self.now != 0 && self.used_up.is_none() {
+            self.used_up = exhaustions(observer);
+        }
+        if self.siege.arrangement.promise == Promise::InHand && self.used_up.is_some() {
+            let now = exhaustions(observer);
+            if now != self.used_up {
+                let what = format!(
+                    "a budget was used up ({:?}, then {now:?}), which its bounds take for granted",
+                    self.used_up
+                );
+                return Some(Event::Broken(what));
+            }
+        }
+        // Read after the attacker's lines, so they are at least as new.
+        let is_dead = |date: u64| self.siege.arrangement.own_cores == 0 && date.saturating_add(DEAD) < self.now;
+        for (victim, name) in VICTIMS.iter().enumerate() {
+            let date = self.words(observer, victim).date;
+            if date != 0 && is_dead(date) {
+                let what = format!("{name} is dead: its latest interrupt is of {date}, and it is {}", self.now);
+                return Some(Event::Broken(what));
+            }
+            let status = observer.status(victim);
+            if self.words[victim].is_some() && (status.state, status.generation, status.faults) != (STATE_RUNNING, 1, 0)
+            {
+                return Some(Event::Broken(format!("{name} is no longer what it was: {status:?}")));
+            }
+        }
+        let has_ended = matches!(observer.status(VICTIMS.len()).state, STATE_OFF | STATE_STOPPED);
+        // What it printed just before its end is read in the next look.
+        if event.is_none() && self.has_ended && has_ended {
+            event = Some(Event::Broken("the attacker's run ended before its attacks did".to_owned()));
+        }
+        self.has_ended = has_ended;
+        event
+    }
+
+    fn listen_to_attacker(&mut self, lines: &[bulkhead_run::LineLog]) -> Option<Event> {
+        let place = VICTIMS.len();
+        let mut event = None;
+        for (number, line) in lines.get(place)?.since(self.read[place]) {
+            self.read[place] = number + 1;
+            self.now = self.now.max(line.time_ticks);
+            if let Some(seed) = line.text.strip_prefix("seed ") {
+                self.seed = seed.split(' ').next().and_then(|seed| seed.parse().ok());
+            }
+            let is_step = line.text.starts_with("step ") || line.text.contains(" result ");
+            self.steps += u64::from(is_step);
+            self.lines.push_back(format!("{:>12} {}", line.time_ticks, line.text));
+            if self.lines.len() > KEPT {
+                self.lines.pop_front();
+            }
+            if line.text.starts_with("attacks done") || line.text.starts_with("seeds done") {
+                return Some(Event::Done(line.text.clone()));
+            }
+            event = Some(Event::Heard);
+        }
+        event
+    }
+
+    fn words(&self, observer: &Observer, victim: usize) -> Words {
+        let Some(address) = self.words.get(victim).copied().flatten() else { return Words::default() };
+        let word = |number: u64| observer.ram().load_u64(PhysicalAddress(address.0 + 8 * number)).unwrap_or(0);
+        Words {
+            ticks: word(0),
+            date: word(1),
+            latest: word(2),
+            begun: word(3),
+            ended: word(4),
+            longest: word(5),
+            failures: word(6),
+            strays: word(7),
+        }
+    }
+
+    fn all_words(&self, observer: &Observer) -> [Words; 3] {
+        [0, 1, 2].map(|victim| self.words(observer, victim))
+    }
+
+    /// What must hold in the end.
+    fn conclude(&self, observer: &Observer, done: String) -> Result<Seen, Failure> {
+        let victims = self.all_words(observer);
+        let broken = |what: String| Err(self.failure(format!("{what}: {victims:?}")));
+        if let Some(report) = CrashReport::find(observer) {
+            return Err(self.failure(report.to_string()));
+        }
+        if victims.iter().any(|words| words.failures != 0 || words.strays != 0) {
+            return broken("a bound was broken, or an interrupt came that nobody asked for".to_owned());
+        }
+        if victims[0].ticks == 0 || victims[1].ticks == 0 || victims[2].begun == 0 {
+            return broken("a victim never ran".to_owned());
+        }
+        // The host reads while the machine runs.
+        if victims[1].begun.saturating_sub(victims[1].ended) > 1 {
+            return broken("chains are missing".to_owned());
+        }
+        if self.siege.arrangement.promise == Promise::InHand && self.used_up != exhaustions(observer) {
+            let (before, now) = (self.used_up, exhaustions(observer));
+            return broken(format!(
+                "a budget was used up ({before:?}, then {now:?}), which its bounds take for granted"
+            ));
+        }
+        let mut now = vec![0; self.siege.image.len()];
+        let start = observer.plan().header.image_start;
+        if !observer.ram().copy_at(start, &mut now) || now != self.siege.image {
+            return broken("the image in RAM changed".to_owned());
+        }
+        let restarts = observer.status(VICTIMS.len()).restarts;
+        Ok(Seen { victims, restarts: u64::from(restarts), steps: self.steps, done })
+    }
+}
+
+/// How often the budgets of the victims were used up.
+fn exhaustions(observer: &Observer) -> Option<[u64; 3]> {
+    let usage = observer.usage(0)?;
+    let schedule = observer.plan().cores.first()?.schedule.as_ref()?;
+    let of = |victim: usize| {
+        let slot = schedule.slots.iter().position(|slot| slot.partition as usize == victim);
+        let server = schedule.servers.iter().position(|server| Some(server.slot as usize) == slot);
+        server.and_then(|server| usage.servers.get(server)).map_or(0, |server| server.exhaustions)
+    };
+    Some([0, 1, 2].map(of))
+}
+
+fn physical(observer: &Observer, victim: usize, address: &str) -> Option<PhysicalAddress> {
+    let address = u64::from_str_radix(address.trim(), 16).ok()?;
+    let region = observer.plan().partitions.get(victim)?.ram.first()?;
+    let offset = address.checked_sub(region.guest.0).filter(|offset| *offset < region.bytes)?;
+    Some(PhysicalAddress(region.physical.0 + offset))
+}
