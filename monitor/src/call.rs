@@ -58,7 +58,10 @@ impl<M: Machine> Vcpu<M> {
             Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
             Call::AffinityInfo(target) => self.affinity_info(target),
-            Call::CpuOff => return self.leave(report::NONE),
+            Call::CpuOff => {
+                self.return_shared_interrupts();
+                return self.leave(report::NONE);
+            }
             Call::SystemOff => return self.leave(report::SYSTEM_OFF),
             Call::SystemReset => return self.leave(REASON_REQUESTED),
         };

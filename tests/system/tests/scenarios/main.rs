@@ -17,6 +17,7 @@ mod linux;
 mod manage;
 mod pair;
 mod repeat;
+mod routed;
 mod shared_budgets;
 mod shared_hostile;
 mod shared_instants;
