@@ -245,7 +245,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Tells every vCPU to stand, and waits until all do; false when a core does not come. From the first moment on none is
     /// started, so that nobody can pass a start on behind the back of this loop.
-    fn stand(&mut self) -> bool {
+    pub(crate) fn stand(&mut self) -> bool {
         for (vcpu, words) in self.vcpus() {
             let state = words.state.fetch_or(vcpu_state::STAND, AcqRel);
             if vcpu != self.plan.vcpu && state & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON {
@@ -261,7 +261,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Lets all vCPUs be again what they were when they were told to stand.
-    fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         for (vcpu, words) in self.vcpus() {
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
             if vcpu != self.plan.vcpu {

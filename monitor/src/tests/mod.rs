@@ -5,6 +5,7 @@ mod faults;
 pub(crate) mod interleave;
 mod interrupts;
 mod prepared;
+mod requests;
 mod shared;
 mod standing;
 
