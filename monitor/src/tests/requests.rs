@@ -215,7 +215,7 @@ fn every_request_in_every_state_of_a_partition() {
 #[test]
 fn requests_seen_together_are_as_good_as_one_by_one() {
     let values = REQUESTS.map(|(_, value)| value);
-    for state in 0..STATES.len() {
+    for (state, name) in STATES.iter().enumerate() {
         for code in 0..27 {
             let sequence = [values[code / 9], values[code / 3 % 3], values[code % 3]];
             let mut together = partition_in(state);
@@ -224,7 +224,7 @@ fn requests_seen_together_are_as_good_as_one_by_one() {
             let mut single = partition_in(state);
             sequence.iter().for_each(|request| manage(&mut single, &[*request]));
             finish(&mut single);
-            let context = format!("{sequence:?} in {}", STATES[state]);
+            let context = format!("{sequence:?} in {name}");
             assert_eq!((together.run, state_name(&together)), (single.run, state_name(&single)), "{context}");
         }
     }
