@@ -85,6 +85,8 @@ pub struct FakeState {
     pub floating_point: Cell<FloatingPoint>,
     /// CPTR_EL2.TFP.
     pub floating_point_traps: Cell<bool>,
+    /// Only the monitor's own interrupts are signalled: SGI 15, PPIs 25 and 26.
+    pub guest_interrupts_masked: Cell<bool>,
     /// Counter ticks that pass at each turn of a wait loop.
     pub ticks_per_spin: Cell<u64>,
     deadline: Cell<Option<u64>>,
@@ -198,7 +200,10 @@ impl Machine for FakeMachine {
     }
     fn start_interrupts(&self, _mapped: bool) {}
     fn acknowledge(&self) -> u32 {
-        self.pending.borrow_mut().pop_front().unwrap_or(1023)
+        let mut pending = self.pending.borrow_mut();
+        let signalled = |intid: &u32| !self.guest_interrupts_masked.get() || matches!(intid, 15 | 25 | 26);
+        let first = pending.iter().position(signalled);
+        first.and_then(|first| pending.remove(first)).unwrap_or(1023)
     }
     fn priority_drop(&self, intid: u32) {
         self.active.borrow_mut().insert(intid);
@@ -231,6 +236,9 @@ impl Machine for FakeMachine {
         self.underflow.set(on);
     }
     fn enable_virtual_interface(&self, _on: bool) {}
+    fn mask_guest_interrupts(&self, masked: bool) {
+        self.guest_interrupts_masked.set(masked);
+    }
     fn reset_virtual_interface(&self, _mapped: bool) {
         for slot in &self.list {
             slot.set(0);

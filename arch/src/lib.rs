@@ -184,6 +184,8 @@ pub trait Machine {
     /// Switches the virtual interface on or off, its list registers kept. While it is on, a virtual interrupt that is
     /// pending for the guest ends every wait of the monitor.
     fn enable_virtual_interface(&self, on: bool);
+    /// Lets only interrupts of the monitor's own priority be signalled to this core; the others stay pending.
+    fn mask_guest_interrupts(&self, masked: bool);
     /// Clears list registers, active priorities and the guest's view of the CPU interface.
     fn reset_virtual_interface(&self, mapped: bool);
 

@@ -20,6 +20,8 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::IntoBytes;
 
+const NAME: u64 = offset_of!(StatusPage, name) as u64;
+
 impl<M: Machine> Vcpu<M> {
     /// Answers the call in the guest's x0 to x3.
     pub fn call(&mut self) {
@@ -58,7 +60,10 @@ impl<M: Machine> Vcpu<M> {
             Call::Manage(request, target) => self.manage(target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
             Call::AffinityInfo(target) => self.affinity_info(target),
-            Call::CpuOff => return self.leave(report::NONE),
+            Call::CpuOff => {
+                self.return_shared_interrupts();
+                return self.leave(report::NONE);
+            }
             Call::SystemOff => return self.leave(report::SYSTEM_OFF),
             Call::SystemReset => return self.leave(REASON_REQUESTED),
         };
@@ -193,6 +198,10 @@ impl<M: Machine> Vcpu<M> {
         let lead = self.partition.lead_mpidr.get(index).copied().unwrap_or(u64::MAX);
         let is_own = target == u64::from(self.partition.index);
         if !self.may_manage() || own_page.0 == 0 || lead == u64::MAX || is_own {
+            return self.deny(DENIED);
+        }
+        // Its core names itself when it is set up; what is posted before would not be heard.
+        if self.readable_status(target).is_none_or(|page| self.machine.load8(at(page, NAME)) == 0) {
             return self.deny(DENIED);
         }
         let limit = (offset_of!(ManagePage, limits) as u64).wrapping_add(target.wrapping_mul(8));

@@ -7,7 +7,7 @@
 use crate::interrupt::MONITOR_SGI;
 use crate::observe::at;
 use crate::scheduler::NEVER;
-use crate::state::{EMPTY_FAST_TABLE, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
+use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};
 use bulkhead_arch::Machine;
@@ -24,11 +24,13 @@ fn request_offset(partition: u32) -> u64 {
 }
 
 impl<M: Machine> Vcpu<M> {
-    /// Waits at EL2 until the guest can go on, on a core that this vCPU owns.
+    /// Waits at EL2 until the guest can go on, on a core that this vCPU owns. Interrupts of guests stay pending meanwhile, as they
+    /// do on a machine whose core is off: so they are there for the next start, or go where the guest routes them.
     #[cold]
     pub(crate) fn wait_until_running(&mut self) {
         if self.is_mapped() {
             self.machine.enable_virtual_interface(false);
+            self.machine.mask_guest_interrupts(true);
         }
         while self.run != RunState::Running {
             if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
@@ -38,6 +40,7 @@ impl<M: Machine> Vcpu<M> {
             self.wait_once();
         }
         if self.is_mapped() {
+            self.machine.mask_guest_interrupts(false);
             self.machine.enable_virtual_interface(true);
             self.machine.set_underflow_interrupt(self.waits_for_list_register());
         }
@@ -92,6 +95,24 @@ impl<M: Machine> Vcpu<M> {
         if self.is_lead() {
             self.serve_reports();
             self.serve_managers();
+        }
+    }
+
+    /// Gives the shared interrupts that this vCPU has not taken back to the distributor, at CPU_OFF.
+    pub(crate) fn return_shared_interrupts(&mut self) {
+        let mut waiting = core::mem::take(&mut self.waiting);
+        for index in 0..4 {
+            let value = self.machine.list_register(index);
+            if value >> 62 == 1 && value as u32 >= 32 {
+                self.machine.set_list_register(index, 0);
+                waiting.iter_mut().skip(value as usize >> 6 & 3).take(1).for_each(|word| *word |= 1 << (value & 63));
+            }
+        }
+        for intid in 32..FAST_ENTRIES as u32 {
+            if waiting.get(intid as usize >> 6).is_some_and(|word| word >> (intid & 63) & 1 != 0) {
+                self.pend_spare(intid, true);
+                self.machine.deactivate(intid);
+            }
         }
     }
 
@@ -224,7 +245,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Tells every vCPU to stand, and waits until all do; false when a core does not come. From the first moment on none is
     /// started, so that nobody can pass a start on behind the back of this loop.
-    fn stand(&mut self) -> bool {
+    pub(crate) fn stand(&mut self) -> bool {
         for (vcpu, words) in self.vcpus() {
             let state = words.state.fetch_or(vcpu_state::STAND, AcqRel);
             if vcpu != self.plan.vcpu && state & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON {
@@ -240,7 +261,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Lets all vCPUs be again what they were when they were told to stand.
-    fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         for (vcpu, words) in self.vcpus() {
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
             if vcpu != self.plan.vcpu {

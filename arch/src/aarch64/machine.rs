@@ -191,6 +191,12 @@ impl Machine for Hardware {
         isb();
     }
 
+    fn mask_guest_interrupts(&self, masked: bool) {
+        // Guests' priorities are 8 and less urgent.
+        write_register!("S3_0_C4_C6_0", if masked { 8 } else { 0xff }); // ICC_PMR_EL1
+        isb();
+    }
+
     fn reset_virtual_interface(&self, mapped: bool) {
         for index in 0..4 {
             self.set_list_register(index, 0);

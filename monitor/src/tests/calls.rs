@@ -148,6 +148,13 @@ fn managing() -> PartitionPlan {
 #[test]
 fn a_manager_posts_requests_and_reads_states_and_nobody_else_does() {
     let mut core = running(managing());
+    assert_eq!(
+        call(&mut core, CALL_PARTITION_RESTART, [1, 0, 0]),
+        DENIED,
+        "its core is not set up and would not hear it"
+    );
+    assert_eq!(core.machine.take_events(), []);
+    core.machine.store8(PhysicalAddress(PEER_STATUS + offset_of!(StatusPage, name) as u64), b'p');
     core.machine.store32(PhysicalAddress(PEER_STATUS), status::STATE_RUNNING);
     assert_eq!(call(&mut core, CALL_PARTITION_STATUS, [1, 0, 0]), SUCCESS);
     assert_eq!(core.head.frame.x[1], u64::from(status::STATE_RUNNING));

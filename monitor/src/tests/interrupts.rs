@@ -46,6 +46,37 @@ fn the_fifth_interrupt_waits_and_the_most_urgent_waiting_one_comes_next() {
     assert!(!core.machine.underflow.get(), "nothing waits any more");
 }
 
+/// An interrupt that is routed to a vCPU which is off is there when it is on again: it stays pending, and what the vCPU had not
+/// taken when it left is pending again (PSCI CPU_OFF).
+#[test]
+fn a_shared_interrupt_waits_for_a_vcpu_that_is_off() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
+        super::calls::call(&mut both[0], 0xc400_0003, [1, 0x4010_0000, 0]);
+        both[1].machine.pending.borrow_mut().extend([40, 15]);
+        both[1].settle();
+        assert_eq!(both[1].run, RunState::Running);
+        let again = both[1].machine.acknowledge();
+        assert!(again == 40 || held(&both[1]) == [40], "40 came while the vCPU was off: {:?}", held(&both[1]));
+        both[1].interrupt(40);
+    };
+    switch_on(&mut both);
+    let core = &mut both[1];
+    (41..46).for_each(|intid| core.interrupt(intid));
+    core.machine.list[1].set(core.machine.list[1].get() ^ 3 << 62); // the guest handles 41
+    core.machine.take_events();
+    super::calls::call(core, 0x8400_0002, [0; 3]);
+    let back = core.machine.take_events();
+    for intid in [40, 42, 43, 44, 45] {
+        assert!(back.contains(&Event::Deactivate(intid)), "{intid} can come again");
+    }
+    assert!(!back.contains(&Event::Deactivate(41)), "as on a machine, what is active stays so until a guest ends it");
+    let pended = core.machine.load32(PhysicalAddress(GICD + 0x204));
+    assert_eq!(pended, 1 << (45 - 32), "the last one that was made pending again");
+    switch_on(&mut both);
+}
+
 /// CH-41: one pending and one active at most.
 #[test]
 fn a_software_generated_interrupt_is_not_hardware_mapped_and_coalesces() {

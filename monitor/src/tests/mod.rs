@@ -8,6 +8,7 @@ mod interrupts;
 mod noted;
 mod manage;
 mod prepared;
+mod requests;
 mod shared;
 mod standing;
 

@@ -21,6 +21,7 @@ mod manage;
 mod manage_flood;
 mod pair;
 mod repeat;
+mod routed;
 mod shared_budgets;
 mod shared_hostile;
 mod shared_instants;
