@@ -312,7 +312,9 @@ impl<M: Machine> Vcpu<M> {
         let plan = self.partition;
         self.machine.synchronise_instructions();
         self.machine.invalidate_guest_translations();
-        self.shared.uart.reset();
+        for _ in 0..self.shared.uart.reset() {
+            self.count(Counter::ConsoleLost);
+        }
         self.shared.pci.reset();
         for words in self.shared.vcpus.iter().take(plan.vcpu_count as usize) {
             words.command.store(command::NONE, Relaxed);
