@@ -132,3 +132,19 @@ fn a_guest_that_does_not_read_loses_the_focus() {
     assert_eq!(running.counter("first", Counter::ConsoleLost), 0);
     running.assert_no_crash();
 }
+
+/// 64 KiB of lines arrive whole and in order at a program of stock Linux, by Linux's own driver.
+#[test]
+fn what_is_pasted_arrives_whole_at_linux() {
+    let mut running = System::example("linux", &[("bulkhead.mode=hello", "bulkhead.mode=shell")]).start();
+    running.line("linux", "a shell on the console");
+    running.prompt("linux", "# ");
+    type_text(&mut running, b"stty -echo; seq 10000 20922 >/tmp/sent; echo go''on; head -c 65538 >/tmp/read\n");
+    running.line("linux", "goon");
+    let lines: String = (10_000..=20_922).map(|number| format!("{number}\n")).collect();
+    type_text(&mut running, lines.as_bytes());
+    type_text(&mut running, b"cmp /tmp/sent /tmp/read && echo sa''me\n");
+    running.line("linux", "same");
+    assert_eq!((running.dropped_input(), running.counter("linux", Counter::ConsoleLost)), (0, 0));
+    running.assert_no_crash();
+}
