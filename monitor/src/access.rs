@@ -13,7 +13,7 @@ use bulkhead_abi::{PhysicalAddress, status};
 use bulkhead_arch::Machine;
 use bulkhead_emulation::gic::{Filter, GicPort};
 use bulkhead_emulation::pci::{Bus, PciEffect};
-use bulkhead_emulation::pl011::LineEffect;
+use bulkhead_emulation::pl011::{LineEffect, UARTDR};
 use bulkhead_emulation::trap::{DataAbort, Syndrome};
 use core::cell::Cell;
 
@@ -150,14 +150,23 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_UART => {
                 self.count(Counter::Console);
-                let read = self.shared.uart.read(offset);
-                if read.interrupt != LineEffect::None {
-                    self.uart_line(read.interrupt);
-                }
-                u64::from(read.value)
+                if offset == UARTDR { self.read_input() } else { u64::from(self.shared.uart.read(offset).value) }
             }
             _ => self.rare_read(window, offset, abort.bytes),
         }
+    }
+
+    /// Only this register's read takes something and can move the line; the flags, which a driver reads for each byte, cannot.
+    #[inline(never)]
+    fn read_input(&self) -> u64 {
+        let read = self.shared.uart.read(UARTDR);
+        if read.interrupt != LineEffect::None {
+            self.uart_line(read.interrupt);
+        }
+        if read.taken {
+            self.count(Counter::ConsoleRead);
+        }
+        u64::from(read.value)
     }
 
     #[inline(always)]

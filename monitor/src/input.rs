@@ -4,10 +4,17 @@
 //! virtual UART. `Ctrl-]` gives the focus to the next partition: that core routes the interrupt there, with one write to
 //! a register of this interrupt alone. So there is no lock and no shared state: the route is the focus. The number of times that a
 //! partition gave the focus away is in its status page, from which the host knows where it is. Output never touches the UART.
+//!
+//! **Flow.** Whatever the UART received is taken at once, so that a `Ctrl-]` never waits behind bytes that a guest does not read.
+//! A byte that finds the guest's FIFO full is dropped and counted. Nothing need be: counters say what came, what the guest has
+//! read and what was lost, and the host (`bulkhead run`) sends no more than has room. A board's serial line has nobody who could
+//! be told to wait. The rejected alternative, to leave bytes in the UART while the guest's FIFO is full, puts the `Ctrl-]` behind
+//! them, and needs a timer to look for it.
 
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
 use bulkhead_emulation::pl011::LineEffect;
@@ -73,6 +80,10 @@ impl<M: Machine> Vcpu<M> {
                     break;
                 }
                 byte => {
+                    self.count(Counter::ConsoleReceived);
+                    if self.shared.uart.is_full() {
+                        self.count(Counter::ConsoleLost);
+                    }
                     if self.shared.uart.push_input(byte) {
                         self.uart_line(LineEffect::Pend);
                     }

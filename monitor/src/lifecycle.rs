@@ -367,7 +367,9 @@ impl<M: Machine> Vcpu<M> {
         let plan = self.partition;
         self.machine.synchronise_instructions();
         self.machine.invalidate_guest_translations();
-        self.shared.uart.reset();
+        for _ in 0..self.shared.uart.reset() {
+            self.count(Counter::ConsoleLost);
+        }
         self.shared.pci.reset();
         self.reset_shared_interrupts();
         for (_, words) in self.vcpus() {

@@ -78,6 +78,12 @@ counters! {
     WaitForInterrupt = 28, "WFI exits";
     /// Floating-point registers fetched at their first use on a shared core.
     FloatingPoint = 29, "FP switches";
+    /// Bytes of console input that came for the partition.
+    ConsoleReceived = 30, "input bytes";
+    /// Bytes of them that its guest has read from its virtual UART.
+    ConsoleRead = 31, "input bytes read";
+    /// Bytes of them that were dropped: they found the virtual UART's FIFO full, or the partition was restarted before it read them.
+    ConsoleLost = 32, "input bytes lost";
 }
 
 /// Slots in a counter page.

@@ -17,8 +17,9 @@
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use zerocopy::FromBytes;
 
-// Offsets of the registers that do something (DDI 0183, table 3-1); UARTRSR is error clear when written.
-const UARTDR: u64 = 0x000;
+/// Offset of UARTDR, the data register.
+pub const UARTDR: u64 = 0x000;
+// Offsets of the others that do something (DDI 0183, table 3-1); UARTRSR is error clear when written.
 const UARTRSR: u64 = 0x004;
 const UARTFR: u64 = 0x018;
 const UARTIMSC: u64 = 0x038;
@@ -81,6 +82,8 @@ pub struct Pl011Read {
     pub value: u32,
     /// The interrupt line.
     pub interrupt: LineEffect,
+    /// A byte of input was taken.
+    pub taken: bool,
 }
 
 /// What a write does.
@@ -111,12 +114,14 @@ pub struct Pl011State {
 }
 
 impl Pl011State {
-    /// Puts the device back into its reset state, for a restart of the partition. Input that waits counts as taken.
-    pub fn reset(&self) {
+    /// Puts the device back into its reset state, for a restart of the partition. Returns how many bytes of input are lost.
+    pub fn reset(&self) -> u32 {
+        let lost = self.waiting().min(FIFO_BYTES);
         for word in [&self.mask, &self.latched].into_iter().chain(&self.settings) {
             word.store(0, SeqCst);
         }
         self.taken.store(self.added.load(SeqCst), SeqCst);
+        lost
     }
 
     /// Reads a register. The width does not matter: drivers use 8, 16 and 32 bits on the same register.
@@ -126,8 +131,9 @@ impl Pl011State {
         let value = match offset {
             UARTDR => {
                 let before = self.masked();
-                let value = self.pop_input().map_or(0, u32::from);
-                return Pl011Read { value, interrupt: self.line_after(before) };
+                let byte = self.pop_input();
+                let value = byte.map_or(0, u32::from);
+                return Pl011Read { value, interrupt: self.line_after(before), taken: byte.is_some() };
             }
             UARTFR => self.flags(),
             UARTRSR if self.latched.load(Relaxed) & INTERRUPT_OVERRUN != 0 => STATUS_OVERRUN,
@@ -139,7 +145,7 @@ impl Pl011State {
             }
             _ => self.setting(offset).map_or(0, |(word, _, reset)| word.load(Relaxed) ^ reset),
         };
-        Pl011Read { value, interrupt: LineEffect::None }
+        Pl011Read { value, interrupt: LineEffect::None, taken: false }
     }
 
     /// Writes a register.
@@ -178,7 +184,7 @@ impl Pl011State {
     /// One core at a time receives input, so there is one caller.
     pub fn push_input(&self, byte: u8) -> bool {
         let added = self.added.load(Relaxed);
-        if self.waiting() >= FIFO_BYTES {
+        if self.is_full() {
             self.latched.fetch_or(INTERRUPT_OVERRUN, Relaxed);
         } else if let Some(slot) = self.slot(added) {
             slot.store(byte, Relaxed);
@@ -211,6 +217,11 @@ impl Pl011State {
             }
         }
         None
+    }
+
+    /// States whether a further byte of input would be lost.
+    pub fn is_full(&self) -> bool {
+        self.waiting() >= FIFO_BYTES
     }
 
     /// Bytes in the FIFO. Those taken are read first, so another vCPU that takes some meanwhile makes it too large at most.

@@ -56,7 +56,8 @@ fn reset_forgets_everything() {
     }
     device.push_input(b'x');
     assert_ne!(value(&device, 0x40), 0);
-    device.reset();
+    assert_eq!(device.reset(), 1, "a byte that nobody read is lost");
+    assert_eq!(device.reset(), 0);
     for offset in (0..0x1000).step_by(4) {
         assert_eq!(value(&device, offset), value(&fresh, offset), "{offset:#x}");
     }
@@ -109,9 +110,9 @@ fn input_is_delivered_in_order_and_interrupts_until_it_is_read() {
     assert!(device.push_input(b'2'));
     assert_eq!(value(&device, 0x18) & (1 << 4), 0);
     // A handler of one byte per interrupt is called again.
-    assert_eq!(device.read(0), Pl011Read { value: u32::from(b'1'), interrupt: LineEffect::Pend });
-    assert_eq!(device.read(0), Pl011Read { value: u32::from(b'2'), interrupt: LineEffect::Clear });
-    assert_eq!(device.read(0), Pl011Read { value: 0, interrupt: LineEffect::None });
+    assert_eq!(device.read(0), Pl011Read { value: u32::from(b'1'), interrupt: LineEffect::Pend, taken: true });
+    assert_eq!(device.read(0), Pl011Read { value: u32::from(b'2'), interrupt: LineEffect::Clear, taken: true });
+    assert_eq!(device.read(0), Pl011Read { value: 0, interrupt: LineEffect::None, taken: false });
     assert_eq!(value(&device, 0x18), 0x90);
 }
 
@@ -184,7 +185,7 @@ fn no_input_is_left_without_an_interrupt() {
         });
         let mut pended = Vec::new();
         for round in 1..=ROUNDS {
-            device.reset();
+            let _lost = device.reset();
             started.store(round, Release);
             pended.push(line(&device, 0x38, 1 << 4) == LineEffect::Pend);
             spin_until(&finished, round);

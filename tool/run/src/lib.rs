@@ -30,6 +30,7 @@ pub mod diagnosis;
 pub mod error;
 pub mod focus;
 pub mod image_file;
+mod input;
 pub mod line_log;
 pub mod machine;
 pub mod observer;

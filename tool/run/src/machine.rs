@@ -8,6 +8,7 @@ use crate::child::QemuProcess;
 use crate::console::{ConsoleReader, Line};
 use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
+use crate::input::InputQueue;
 use crate::line_log::LineLog;
 use crate::observer::Observer;
 use crate::plugin::{self, Counts, CountsFile};
@@ -86,12 +87,13 @@ pub struct Machine {
     // Dropped first, so that QEMU is gone before anything it uses.
     qemu: QemuProcess,
     qmp: Qmp,
-    serial: SerialLine,
+    pub(crate) serial: SerialLine,
     serial_text: Vec<u8>,
+    pub(crate) input: InputQueue,
     ram: Arc<Ram>,
     image: File,
     counts: Option<CountsFile>,
-    observer: Option<Observer>,
+    pub(crate) observer: Option<Observer>,
     consoles: Option<ConsoleReader>,
     lines: Vec<LineLog>,
     cursors: Vec<usize>,
@@ -144,6 +146,7 @@ impl Machine {
             qmp,
             serial,
             serial_text: Vec::new(),
+            input: InputQueue::default(),
             ram,
             image,
             counts,
@@ -217,6 +220,8 @@ impl Machine {
     /// A start comes before the lines found with it, every other change of state after what was printed before it.
     pub fn poll(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
+        // A machine that takes nothing any more is found by [`Self::end`].
+        let _ = self.forward_input();
         self.poll_serial(&mut events);
         let (starts, other): (Vec<_>, Vec<_>) = self.poll_states().into_iter().partition(is_start);
         events.extend(starts);
@@ -445,11 +450,6 @@ impl Machine {
     /// Gives access to QEMU's control connection.
     pub fn qmp(&mut self) -> &mut Qmp {
         &mut self.qmp
-    }
-
-    /// Sends bytes to the machine's serial line; returns how many were taken (its buffer may be full).
-    pub fn send_serial(&mut self, bytes: &[u8]) -> Result<usize, RunError> {
-        self.serial.send(bytes)
     }
 
     /// Asks QEMU to quit, kills it if it does not, and returns what was still unread.

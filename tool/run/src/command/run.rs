@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at the machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// The same while input waits to be read.
+const INPUT_INTERVAL: Duration = Duration::from_micros(200);
 /// After such a pause an unfinished line (a prompt) is shown.
 const PROMPT_PAUSE: Duration = Duration::from_millis(400);
 
@@ -157,7 +159,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
-    let mut run = Run { name, machine, control, show, input, limit: arguments.timeout, until_off, trace };
+    let mut run = Run { name, machine, control, show, input, dropped: 0, limit: arguments.timeout, until_off, trace };
     run.machine.flush_lines_after(PROMPT_PAUSE);
     let outcome = run.until_end();
     run.finish(outcome, arguments).map_err(SourceError::from)
@@ -170,6 +172,7 @@ struct Run {
     control: ControlServer,
     show: Show<Stdout>,
     input: Vec<u8>,
+    dropped: u64,
     limit: Option<Duration>,
     until_off: Option<usize>,
     trace: Option<TraceCollector>,
@@ -220,7 +223,7 @@ impl Run {
                 return Err(self.machine.timeout("the system to end", limit));
             }
             self.forward_input()?;
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(if self.machine.has_input() { INPUT_INTERVAL } else { POLL_INTERVAL });
         }
     }
 
@@ -242,6 +245,14 @@ impl Run {
         if !self.input.is_empty() {
             let taken = self.machine.send_serial(&self.input)?;
             self.input.drain(..taken);
+        }
+        let dropped = self.machine.dropped_input();
+        if dropped != self.dropped {
+            eprintln!(
+                "[{} bytes of console input dropped: the focus left before they were read]",
+                dropped - self.dropped
+            );
+            self.dropped = dropped;
         }
         Ok(())
     }
