@@ -4,12 +4,12 @@
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::CALL_HEARTBEAT;
-use bulkhead_emulation::registers::{REGISTER_GROUPS, Treatment};
+use bulkhead_emulation::registers::{REGISTER_GROUPS, RegisterGroup, Treatment};
 use bulkhead_emulation::state::{CORE_STATE, CoreState, Handling};
 use bulkhead_emulation::sysreg::SystemAction;
 use bulkhead_emulation::trap::encoding;
 use bulkhead_system_tests::assemble::Program;
-use bulkhead_system_tests::remote::GUEST_RAM;
+use bulkhead_system_tests::remote::{GUEST_LOAD, GUEST_RAM};
 use bulkhead_system_tests::sharing::Description;
 use bulkhead_system_tests::{LIMIT, Running};
 
@@ -42,25 +42,15 @@ fn patterned() -> impl Iterator<Item = (u32, &'static CoreState)> {
     (LISTED..).zip(CORE_STATE.iter().filter(is_switched))
 }
 
-/// Trapped registers that do not end in an exception: encoding, what they read.
-fn trapped() -> Vec<(u32, u64)> {
-    let answers = |group: &bulkhead_emulation::registers::RegisterGroup| match group.treatment {
-        Treatment::Trapped { read: SystemAction::Read(value), write: SystemAction::IgnoreWrite, .. } => Some(value),
-        _ => None,
+/// Every sample of what traps, with what it reads as; 0 where a read is UNDEFINED, since that changes nothing.
+fn trapped() -> impl Iterator<Item = (u32, u64)> {
+    let answer = |group: &RegisterGroup| match group.treatment {
+        Treatment::Trapped { read: SystemAction::Read(value), .. } => value,
+        _ => 0,
     };
-    // ICC_IAR0, ICC_HPPIR0 and ICC_EOIR0 go one way only; OSLAR_EL1 and what is like it cannot be read.
-    let one_way = |sample: &u32| {
-        [encoding(3, 0, 12, 8, 0), encoding(3, 0, 12, 8, 2), encoding(3, 0, 12, 8, 1), encoding(2, 0, 1, 0, 4)]
-            .contains(sample)
-            || sample >> 20 & 3 == 2 && (sample >> 10 & 15 != 0 || sample >> 14 & 7 != 0)
-            || sample >> 10 & 15 == 9
-            || sample >> 10 & 15 == 14
-    };
-    let groups = REGISTER_GROUPS.iter().filter_map(|group| Some((group.samples, answers(group)?)));
-    groups
-        .flat_map(|(samples, value)| samples.iter().map(move |sample| (*sample, value)))
-        .filter(|(sample, _)| !one_way(sample))
-        .collect()
+    let all = REGISTER_GROUPS.iter().flat_map(move |group| group.samples.iter().map(move |one| (*one, answer(group))));
+    // Cache maintenance (op0 = 1) has nothing to be read.
+    all.filter(|(sample, _)| sample >> 20 & 3 != 1)
 }
 
 fn pattern(seed: u64, place: u32) -> u64 {
@@ -137,9 +127,7 @@ fn place_of(running: &Running, partition: &str, word: u32) -> PhysicalAddress {
 
 fn wait_until_watching(running: &mut Running, partition: &str) {
     let place = place_of(running, partition, READY);
-    let waited = running.wait_for("the patterns", std::time::Duration::from_secs(8), |view| {
-        (view.ram.load_u64(place)? == 1).then_some(())
-    });
+    let waited = running.wait_for("the patterns", LIMIT, |view| (view.ram.load_u64(place)? == 1).then_some(()));
     waited.unwrap_or_else(|error| panic!("{error}"));
 }
 
@@ -205,4 +193,49 @@ fn a_start_finds_nothing_of_the_life_before() {
             running.assert_no_crash();
         }
     }
+}
+
+/// Reads everything that traps, for ever, after writing ones to it if it is the one that tries. What is UNDEFINED is skipped.
+fn trying(writes: bool) -> Program {
+    let mut program = Program::new();
+    program.constant(3, 1);
+    let over_the_handler = program.skip_not_zero(3);
+    while program.offset() < 0xa00 {
+        program.word(0xd503_201f); // NOP
+    }
+    // The vector of a synchronous exception: MRS x3, ELR_EL1; ADD; MSR ELR_EL1, x3; ERET
+    program.word(0xd538_4023).add(3, 3, 4).word(0xd518_4023).word(0xd69f_03e0).land(over_the_handler);
+    program.constant(1, GUEST_LOAD + 0x800).word(0xd518_c001).word(0xd503_3fdf); // MSR VBAR_EL1, x1; ISB
+    program.constant(0, DUMP);
+    let again = program.here();
+    for (place, (sample, expected)) in (1u64..).zip(trapped()) {
+        program.constant(1, u64::MAX);
+        if writes {
+            program.word(access(sample, 1, false)).word(0xd503_3fdf);
+        }
+        program.constant(1, expected).word(access(sample, 1, true));
+        program.constant(2, expected).word(0xca02_0021); // EOR x1, x1, x2
+        program.word(0xb400_0000 | 6 << 5 | 1).constant(2, place).store(2, 0, 8 * DIFFERENCES); // CBZ x1, past the store
+    }
+    program.load(1, 0, 8 * READY).add(1, 1, 1).store(1, 0, 8 * READY).branch(again);
+    program
+}
+
+/// A1 of docs/base-findings.md, QV-8: what traps reads as it always does, for the guest that wrote ones to it and for its neighbour.
+#[test]
+fn an_attempt_on_what_traps_is_seen_by_nobody() {
+    let ring = "kind = \"round-robin\"\nquantum = \"37 us\"";
+    let description = Description::new("core-state").schedule(0, ring);
+    let description = description.program("first", 0, "one", "").program("second", 0, "two", "");
+    let mut running = description.build_with(&[("one", &trying(true)), ("two", &trying(false))]).start_exact(4);
+    for partition in ["first", "second"] {
+        let place = place_of(&running, partition, READY);
+        let waited = running.wait_for("the rounds", LIMIT, |view| (view.ram.load_u64(place)? > 200).then_some(()));
+        waited.unwrap_or_else(|error| panic!("{error}"));
+        let differs = word(&running, partition, DIFFERENCES);
+        let sample = (1u64..).zip(trapped()).find(|(number, _)| *number == differs);
+        assert_eq!(sample, None, "(number, (encoding, expected value)) that {partition} saw otherwise");
+    }
+    assert!(trapped().count() > 30);
+    running.assert_no_crash();
 }
