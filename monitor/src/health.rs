@@ -62,17 +62,14 @@ impl<M: Machine> Vcpu<M> {
         let may_restart = policy == POLICY_RESTART && self.may_restart();
         match policy {
             POLICY_RESTART if may_restart => {
-                let backoff = self.partition.health.backoff_ticks;
                 self.publish_state(status::STATE_RESTARTING, reason);
-                if backoff == 0 {
-                    self.restart(reason);
-                } else {
-                    self.stop(status::STATE_RESTARTING, reason);
-                    self.run = RunState::BackOff;
-                    self.backoff_until = self.fault_ticks.wrapping_add(backoff);
-                    if self.is_shared() {
-                        self.set_own_date(self.backoff_until);
-                    }
+                // Without a back-off too, the restart is not done in the handler of the fault, but when it is over: only then do
+                // the vectors load registers that a call or a data abort leaves where they are.
+                self.stop(status::STATE_RESTARTING, reason);
+                self.run = RunState::BackOff;
+                self.backoff_until = self.fault_ticks.wrapping_add(self.partition.health.backoff_ticks);
+                if self.is_shared() {
+                    self.set_own_date(self.backoff_until);
                 }
             }
             POLICY_HALT => {

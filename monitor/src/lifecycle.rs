@@ -100,16 +100,16 @@ impl<M: Machine> Vcpu<M> {
 
     /// Gives the shared interrupts that this vCPU has not taken back to the distributor, at CPU_OFF.
     pub(crate) fn return_shared_interrupts(&mut self) {
-        let mut waiting = core::mem::take(&mut self.waiting);
         for index in 0..4 {
             let value = self.machine.list_register(index);
             if value >> 62 == 1 && value as u32 >= 32 {
                 self.machine.set_list_register(index, 0);
-                waiting.iter_mut().skip(value as usize >> 6 & 3).take(1).for_each(|word| *word |= 1 << (value & 63));
+                self.set_waiting(value as u32, true);
             }
         }
+        let waiting = core::mem::take(&mut self.waiting);
         for intid in 32..FAST_ENTRIES as u32 {
-            if waiting.get(intid as usize >> 6).is_some_and(|word| word >> (intid & 63) & 1 != 0) {
+            if waiting.get(intid as usize >> 6).is_some_and(|word| word.get() >> (intid & 63) & 1 != 0) {
                 self.pend_spare(intid, true);
                 self.machine.deactivate(intid);
             }

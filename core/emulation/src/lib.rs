@@ -33,6 +33,7 @@ pub mod pci;
 pub mod pl011;
 pub mod psci;
 pub mod registers;
+pub mod state;
 pub mod sysreg;
 pub mod trap;
 

@@ -118,6 +118,7 @@ fn system_off_and_reset_are_a_state_and_a_policy() {
         HealthPlan { policy: POLICY_RESTART, max_restarts: 1, within_ticks: 100, backoff_ticks: 0, watchdog_ticks: 0 };
     let mut core = running(plan);
     call(&mut core, 0x8400_0009, [0; 3]);
+    core.settle();
     assert_eq!((core.run, state(&core)), (RunState::Running, (status::STATE_RUNNING, REASON_REQUESTED)));
     call(&mut core, 0x8400_0009, [0; 3]);
     assert_eq!(state(&core), (status::STATE_STOPPED, REASON_REQUESTED), "the limit holds for requested restarts too");

@@ -72,6 +72,9 @@ fn a_restart_scrubs_reloads_checks_and_counts() {
     core.head.frame.x[7] = 99;
     core.machine.list[1].set(1 << 62 | 44);
     core.fault(Fault::new(status::REASON_SERROR, 0));
+    // A6: the vectors load all registers for a guest that left its run, and after a call or a data abort for no other.
+    assert_eq!(core.run, RunState::BackOff, "the restart is not done in the handler, even without a back-off");
+    core.settle();
     let events = core.machine.take_events();
     let at = |wanted: &Event| events.iter().position(|event| event == wanted);
     let scrub = at(&Event::Scrub(RAM, 0x20_0000)).expect("all RAM is scrubbed");
@@ -105,6 +108,7 @@ fn the_restart_limit_counts_within_its_window_only() {
     for now in [10, 500, 1011, 1501] {
         core.machine.now.set(now);
         core.fault(Fault::new(status::REASON_SERROR, 0));
+        core.settle();
         assert_eq!(core.run, RunState::Running, "at {now}: two within the last 1000");
     }
     core.machine.now.set(1600);

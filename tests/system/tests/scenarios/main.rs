@@ -6,6 +6,7 @@ mod boot;
 mod bulkheadctl;
 mod channels;
 mod console;
+mod core_state;
 mod counting;
 mod crash;
 mod device;
