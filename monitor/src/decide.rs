@@ -74,7 +74,7 @@ impl<M: Machine> Vcpu<M> {
                 self.publish_usage(now);
             }
             if self.trace_enabled {
-                self.trace_decision(same);
+                self.trace_decision(now, same);
             }
             if stint != Stint::IDLE && stint.vcpu() != own {
                 if self.leaves_with_interrupt(now) && !core::mem::replace(&mut examined, true) {

@@ -5,7 +5,8 @@ use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::observe::{
-    COUNTERS_MAGIC, Counter, CounterPage, TRACE_BUDGET, TRACE_MAGIC, TRACE_SWITCH, TRACE_WAKE, TraceHeader,
+    COUNTERS_MAGIC, Counter, CounterPage, TRACE_BUDGET, TRACE_CHARGE, TRACE_MAGIC, TRACE_SWITCH, TRACE_WAKE,
+    TraceHeader,
 };
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
@@ -71,17 +72,20 @@ impl<M: Machine> Vcpu<M> {
         self.trace_ring.identity = own;
     }
 
-    /// Records a decision of a shared core: who woke and by which interrupt, whose budget ran out or came back, and who runs.
+    /// Records a decision of a shared core at an instant: what was charged until then, who woke and by which interrupt, whose budget ran
+    /// out or came back, and who runs.
     #[cold]
-    pub(crate) fn trace_decision(&mut self, same: bool) {
+    pub(crate) fn trace_decision(&mut self, at: u64, same: bool) {
         let now = self.machine.counter_ticks();
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         let plan = scheduler.plan;
         let partition = |slot: usize| plan.slots.get(slot).map_or(NOBODY, |slot| u64::from(slot.partition));
+        let (from, payer) = core::mem::replace(&mut scheduler.charged_from, (0, Stint::IDLE));
         let woken = core::mem::take(&mut scheduler.woken);
         let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
         let (exhausted, returned) = scheduler.take_budget_changes(now);
         let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
+        self.trace_for(NOBODY, TRACE_CHARGE, u32::from(payer.server()), from, at);
         for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
             let intid = intids.get(slot).copied().unwrap_or(0);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);

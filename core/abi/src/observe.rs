@@ -199,6 +199,9 @@ pub const TRACE_WAKE: u16 = 9;
 pub const TRACE_BLOCK: u16 = 10;
 /// The budget of a server ran out (`first` = 1) or came back (`first` = 2); `small` = server, `second` = budget in hand.
 pub const TRACE_BUDGET: u16 = 11;
+/// Before each decision of a shared core: who ran was charged until `second`, since the last such instant; unless `first` is not 0: then
+/// only from `first` on, and the server `small` paid for the loading until then, as it ran last. Ticks, as in the accounts.
+pub const TRACE_CHARGE: u16 = 12;
 
 const _: () = assert!(size_of::<TraceRecord>() == 32);
 const _: () = assert!(size_of::<CounterPage>() <= 4096);

@@ -24,6 +24,7 @@ extern crate alloc;
 
 pub mod admission;
 mod arithmetic;
+mod blackout;
 mod contention;
 pub mod core_bounds;
 pub mod core_model;

@@ -41,8 +41,8 @@ fn habit(random: &mut Random, rule: &Rule, start: u64) -> Habit {
 fn populate(random: &mut Random, model: &CoreModel, machine: &mut Machine, grids: &[u64]) {
     let vcpus = model.servers.iter().map(|server| server.vcpu).max().unwrap_or(0);
     for vcpu in 0..=vcpus {
-        let mine = model.servers.iter().zip(grids).filter(|(server, _)| server.vcpu == vcpu);
-        let Some((server, start)) = mine.last() else { continue };
+        let mut mine = model.servers.iter().zip(grids).filter(|(server, _)| server.vcpu == vcpu);
+        let Some((server, start)) = mine.next_back() else { continue };
         // Grids begin by 30; before that a deferrable server has its first budget for longer than a period.
         let time = random.within(30, 80);
         if random.below(6) == 0 {

@@ -179,6 +179,8 @@ pub struct Scheduler<Registers> {
     pub owed_ticks: u64,
     /// When the loaded slot's guest could go on after `leaver` gave the core away, and the policy was not told yet; 0 = it was.
     pub loaded_ticks: u64,
+    /// From when on whoever runs is charged, and who paid for the loading until then; 0 = since the choice. For traces.
+    pub charged_from: (u64, Stint),
     /// When the policy wants to be asked again.
     pub deadline_ticks: u64,
     /// What CNTHP is armed for; [`NEVER`] = not armed.

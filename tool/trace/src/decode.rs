@@ -109,6 +109,11 @@ fn event_kind(record: &TraceRecord, layout: &Layout, counter_hz: u64) -> Option<
         abi::TRACE_BLOCK => EventKind::Block { slot: small as usize },
         abi::TRACE_BUDGET if first == 1 => EventKind::Exhausted { server: small as usize },
         abi::TRACE_BUDGET if first == 2 => EventKind::Replenished { server: small as usize, budget_ns: time(second) },
+        abi::TRACE_CHARGE => EventKind::Charged {
+            from_ns: time(first).filter(|_| first != 0),
+            payer: known_server(small),
+            until_ns: ticks_to_ns(second, counter_hz),
+        },
         _ => return None,
     };
     Some(kind)

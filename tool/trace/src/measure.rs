@@ -118,6 +118,9 @@ fn measure_core(timeline: &Timeline, core: usize) -> CoreMeasure {
     for run in &runs {
         measure.add_run(run);
     }
+    for charge in &timeline.charges(core) {
+        measure.add_charge(charge);
+    }
     measure.switches = runs.len() as u64;
     // States of a partition are recorded on the core of its first vCPU and concern its others too.
     let concerns = |kind: &EventKind| matches!(kind, EventKind::State { .. });
@@ -139,8 +142,13 @@ impl CoreMeasure {
         }
         if let Some(server) = run.server.and_then(|server| self.servers.get_mut(server)) {
             server.starts += 1;
-            let kind = if run.background { &mut server.background } else { &mut server.budgeted };
-            kind.push(run.from_ns, run.to_ns);
+        }
+    }
+
+    fn add_charge(&mut self, charge: &Run) {
+        if let Some(server) = charge.server.and_then(|server| self.servers.get_mut(server)) {
+            let kind = if charge.background { &mut server.background } else { &mut server.budgeted };
+            kind.push(charge.from_ns, charge.to_ns);
         }
     }
 

@@ -40,9 +40,10 @@ pub fn subject(event: &Event, layout: &Layout) -> String {
         | EventKind::Exit { partition, .. }
         | EventKind::Call { partition, .. }
         | EventKind::Fault { partition, .. } => layout.partition_name(*partition).to_owned(),
-        EventKind::Idle | EventKind::Interrupt { owner: None, .. } | EventKind::Mark { slot: None, .. } => {
-            "-".to_owned()
-        }
+        EventKind::Idle
+        | EventKind::Charged { .. }
+        | EventKind::Interrupt { owner: None, .. }
+        | EventKind::Mark { slot: None, .. } => "-".to_owned(),
     }
 }
 
@@ -57,6 +58,7 @@ pub fn describe(event: &Event, layout: &Layout) -> String {
             if *background { format!("runs{server} in the background") } else { format!("runs{server}{budget}") }
         }
         EventKind::Idle => "idle".to_owned(),
+        EventKind::Charged { until_ns, .. } => format!("charged until {}", duration(*until_ns)),
         EventKind::Wake { interrupt: Some(intid), .. } => format!("ready: interrupt {intid}"),
         EventKind::Wake { interrupt: None, .. } => "ready".to_owned(),
         EventKind::Block { .. } => "nothing to do".to_owned(),

@@ -6,6 +6,7 @@
 
 use crate::layout::Layout;
 use bulkhead_abi::status::STATE_RUNNING;
+use std::collections::BTreeMap;
 
 /// Something that happened on a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,15 @@ pub enum EventKind {
         server: usize,
         /// Budget in hand; none if it is not known.
         budget_ns: Option<u64>,
+    },
+    /// Up to when the core's monitor charged whoever ran; a decision follows.
+    Charged {
+        /// Since when, where another one paid for the loading; none if since the last such instant.
+        from_ns: Option<u64>,
+        /// The server that paid until then, from its budget or in the background, as it ran last.
+        payer: Option<usize>,
+        /// Up to when.
+        until_ns: u64,
     },
     /// A physical interrupt.
     Interrupt {
@@ -209,6 +219,38 @@ impl Timeline {
             Some(_) => self.dedicated_runs(core),
             None => Vec::new(),
         }
+    }
+
+    /// Returns who was charged when on a core, in order, as its monitor's accounts have it: one that gives the core away pays for the
+    /// loading of its successor. A source without such records (the simulator has no loading) says who ran.
+    #[must_use]
+    pub fn charges(&self, core: usize) -> Vec<Run> {
+        let mut charges = Vec::new();
+        let mut current: Option<Run> = None;
+        let mut last_of: BTreeMap<Option<usize>, Run> = BTreeMap::new();
+        let mut end_ns: Option<u64> = None;
+        for event in self.of_core(core) {
+            match event.kind {
+                EventKind::Run { slot, server, background, .. } => {
+                    let run = Run { slot, server, background, from_ns: 0, to_ns: 0 };
+                    last_of.extend(current.map(|before| (before.server, before)));
+                    current = Some(run);
+                }
+                EventKind::Idle => last_of.extend(current.take().map(|before| (before.server, before))),
+                EventKind::Charged { from_ns, payer, until_ns } => {
+                    // One that gives way to itself in another way pays in the new way.
+                    let from_ns = from_ns.filter(|_| current.is_none_or(|run| run.server != payer));
+                    if let (Some(end_ns), Some(begin_ns), Some(payer)) = (end_ns, from_ns, last_of.get(&payer)) {
+                        close(&mut charges, Some(Run { from_ns: end_ns, ..*payer }), begin_ns);
+                    }
+                    let begin_ns = from_ns.or(end_ns);
+                    close(&mut charges, current.zip(begin_ns).map(|(run, from_ns)| Run { from_ns, ..run }), until_ns);
+                    end_ns = Some(until_ns);
+                }
+                _ => {}
+            }
+        }
+        if end_ns.is_none() { self.runs(core) } else { charges }
     }
 
     fn shared_runs(&self, core: usize) -> Vec<Run> {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use bulkhead_abi::observe::TRACE_CHARGE;
 use bulkhead_trace::{Intervals, Measurements};
 use support::{DEVICE, DOORBELL, Random, timeline};
 
@@ -93,4 +94,36 @@ fn sliding_windows_agree_with_their_definition() {
         let starts = rest.as_slice().iter().filter(|piece| !rest_flags[piece.from_ns as usize]).count();
         assert_eq!(starts, 0, "case {case}: every piece begins in the rest");
     }
+}
+
+/// QV-41: control takes 100 ticks, and 40 more to load its successor, which it gives the core away to; that is charged to it and not
+/// to linux, which pays for itself from its first instruction on.
+#[test]
+fn loading_is_charged_to_who_gives_the_core_away() {
+    let charged =
+        |until: u64, from: u64, payer: u32| support::record(until + 3, 0, 0xff, TRACE_CHARGE, payer, from, until);
+    let records = vec![
+        charged(990, 0, 0),
+        support::control_runs(1000, 100),
+        charged(1090, 0, 0),
+        support::linux_runs(1100),
+        // Control paid for the loading, from its last charge on.
+        charged(1300, 1130, 0),
+        support::control_runs(1310, 100),
+        // It took the core, and pays for its own loading.
+        charged(1350, 0, 0),
+        support::idle(1360),
+        charged(1400, 0, 0),
+    ];
+    let timeline = support::of_records(&records);
+    let charges: Vec<_> =
+        timeline.charges(0).iter().map(|run| (run.server, run.from_ns / TICK, run.to_ns / TICK)).collect();
+    let expected = [(Some(0), 990, 1090), (Some(0), 1090, 1130), (Some(1), 1130, 1300), (Some(0), 1300, 1350)];
+    assert_eq!(charges, expected);
+    let core = &Measurements::of(&timeline).cores[0];
+    assert_eq!(core.servers[0].budgeted.total_ns(), 190 * TICK);
+    assert_eq!(core.servers[0].most_in_period_ns, Some(190 * TICK));
+    assert_eq!(core.servers[1].budgeted.total_ns(), 170 * TICK);
+    // Who had the core is another question.
+    assert_eq!(core.slots[0].running.total_ns(), (100 + 50) * TICK);
 }

@@ -241,7 +241,7 @@ fn random_kind(random: &mut Random) -> EventKind {
     // One more than there are: no index may be believed.
     let slot = random.below(3) as usize;
     let (server, partition) = (random.below(3) as usize, random.below(4) as usize);
-    match random.below(10) {
+    match random.below(11) {
         0..=2 => EventKind::Run {
             slot,
             server: Some(server).filter(|server| *server < 2),
@@ -260,6 +260,11 @@ fn random_kind(random: &mut Random) -> EventKind {
             held: random.below(2) == 1,
         },
         8 => EventKind::Doorbell { partition, channel: random.below(2) as usize, sent: random.below(2) == 1 },
+        9 => EventKind::Charged {
+            from_ns: Some(random.below(2000)).filter(|from| *from > 500),
+            payer: Some(server).filter(|server| *server < 2),
+            until_ns: random.below(5000),
+        },
         _ => EventKind::State { partition, state: random.below(7) as u32, reason: 0 },
     }
 }

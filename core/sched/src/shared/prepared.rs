@@ -138,6 +138,7 @@ impl<Registers> Scheduler<Registers> {
             && at != 0
         {
             servers.loaded(at, leaver);
+            self.charged_from = (at, leaver);
         }
     }
 

@@ -34,6 +34,7 @@ impl<Registers: Default> Scheduler<Registers> {
             decide: true,
             owed_ticks: 0,
             loaded_ticks: 0,
+            charged_from: (0, Stint::IDLE),
             leaver: Stint::IDLE,
             deadline_ticks: NEVER,
             armed_ticks: NEVER,

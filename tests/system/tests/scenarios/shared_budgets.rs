@@ -190,3 +190,35 @@ fn accounts_of_turns_add_up() {
     assert!(first < ticks_of_us(5000), "{first} ticks passed before the core began");
     assert_eq!(unaccounted(200), first);
 }
+
+/// QV-41: what a trace says of each server is what the monitor's own account says, to the tick, with servers that sleep, run out,
+/// go on in the background and give the core away.
+#[test]
+fn a_trace_and_the_accounts_agree_to_the_tick() {
+    const TICK_NS: u64 = 16;
+    let description = Description::new("shared-budgets").schedule(0, BY_PRIORITY);
+    let description = description.table("[trace]\nenabled = true\nrecords = 32768");
+    let hog = hog(120);
+    let server = "priority = 2, rule = \"sporadic\", budget = \"2 ms\", period = \"10 ms\"";
+    let wakes = servers("priority = 1, rule = \"deferrable\", budget = \"1 ms\", period = \"5 ms\"");
+    let again = format!("{server}, on_empty = \"background\", background_priority = 40");
+    let description = description.guest("wakes", 0, "wakeups", "role=own count=200 start_us=20000", &wakes);
+    let description = description.guest("served", 0, "experiment", &hog, &servers(&again));
+    let polled = "priority = 3, rule = \"polling\", budget = \"1 ms\", period = \"7 ms\"";
+    let description = description.guest("polled", 0, "experiment", &hog, &servers(polled));
+    let running = finish(&description.guest("rest", 0, "experiment", &hog, &servers("priority = 30")).build());
+    let usage = running.final_usage(0);
+    let timeline = bulkhead_run::trace::Trace::read(running.watch()).timeline(running.watch(), "");
+    assert!(timeline.is_complete(), "{:?}, lost {:?}", timeline.warnings, timeline.lost);
+    let end_ns = usage.time_ticks * TICK_NS;
+    for (number, account) in usage.servers.iter().enumerate().take(4) {
+        let mut seen = [0, 0];
+        for charge in timeline.charges(0).iter().filter(|charge| charge.server == Some(number)) {
+            let length_ns = charge.to_ns.min(end_ns).saturating_sub(charge.from_ns);
+            seen[usize::from(charge.background)] += length_ns / TICK_NS;
+        }
+        println!("server {number}: {account:?}, the trace says {seen:?}");
+        assert_eq!(seen, [account.budgeted_ticks, account.background_ticks], "server {number}");
+        assert!(account.starts > 10 && account.budgeted_ticks > 100_000);
+    }
+}

@@ -76,6 +76,7 @@ impl EventRecord {
                 (13, [*partition as u64, u64::from(*reason), *syndrome, *address])
             }
             EventKind::Mark { slot, .. } => (14, [some(slot), 0, 0, 0]),
+            EventKind::Charged { from_ns, payer, until_ns } => (15, [optional(*from_ns), *until_ns, some(payer), 0]),
         };
         let text = if let EventKind::Mark { text, .. } = &event.kind { text.clone() } else { String::new() };
         Self { core: u32::try_from(event.core).unwrap_or(u32::MAX), kind, a, b, c, d, text }
@@ -107,6 +108,7 @@ impl EventRecord {
             12 => EventKind::Call { partition: index(a)?, function: b, argument: c },
             13 => EventKind::Fault { partition: index(a)?, reason: small(b)?, syndrome: c, address: d },
             14 => EventKind::Mark { slot: number(a).and_then(index), text: self.text.clone() },
+            15 => EventKind::Charged { from_ns: number(a), until_ns: b, payer: number(c).and_then(index) },
             _ => return None,
         })
     }

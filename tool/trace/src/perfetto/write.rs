@@ -169,6 +169,8 @@ impl<'a> Writer<'a> {
         match &event.kind {
             EventKind::Run { .. } => self.show_run(index, event),
             EventKind::Idle => self.end_run(core),
+            // For `bulkhead report`; what it adds to a chart is less than a pixel.
+            EventKind::Charged { .. } => {}
             EventKind::Wake { slot, .. } => self.show_wake(core, *slot),
             EventKind::Block { slot } => self.show_block(core, *slot),
             EventKind::Exhausted { server } => self.show_budget(event, *server, Some(0), true),

@@ -142,6 +142,11 @@ pub(crate) fn ring(capacity: u64, records: &[TraceRecord]) -> Vec<u8> {
     bytes
 }
 
+/// The timeline of records of the shared core.
+pub(crate) fn of_records(records: &[TraceRecord]) -> Timeline {
+    Timeline::from_records(layout(), COUNTER_HZ, &[ring::decode(&ring(64, records))])
+}
+
 /// The timeline of both cores, by way of the bytes of their rings.
 pub(crate) fn timeline() -> Timeline {
     let batches = [ring::decode(&ring(64, &shared_core())), ring::decode(&ring(64, &dedicated_core()))];
