@@ -164,7 +164,8 @@ fn read_description(file: FileId, text: &str, report: &mut Report) -> Option<des
 /// reported.
 fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Report) {
     let mut last_line = None;
-    for error in errors {
+    report.omit(Severity::Error, errors.len().saturating_sub(diagnostic::MOST_DIAGNOSTICS));
+    for error in errors.iter().take(diagnostic::MOST_DIAGNOSTICS) {
         let message = format!("this is not TOML: {}", error.message());
         let Some(range) = error.span() else {
             report.push(Diagnostic::new(Code::Syntax, message));
@@ -183,7 +184,6 @@ fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => String::from("there is no such file"),
         std::io::ErrorKind::PermissionDenied => String::from("permission denied"),
-        std::io::ErrorKind::IsADirectory => String::from("it is a directory or a device, not a file"),
         std::io::ErrorKind::InvalidData => String::from("it is not text in UTF-8"),
         _ => error.to_string(),
     }
