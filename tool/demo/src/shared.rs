@@ -165,8 +165,7 @@ impl Run<'_> {
         time.used = Compared { measured_ns: self.ns(used_ticks), bound_ns: most_ticks.map(|most| self.ns(most)) };
         let longest = if time.exhaustions == 0 { bound.conforming_wait_ns } else { bound.blackout_ns };
         time.wait = Compared { measured_ns: self.ns(measured.longest_wait_ticks), bound_ns: longest };
-        time.blackout =
-            Compared { measured_ns: self.ns(measured.longest_blackout_ticks), bound_ns: bound.blackout_ns };
+        time.blackout = Compared { measured_ns: self.ns(measured.longest_blackout_ticks), bound_ns: bound.blackout_ns };
         time
     }
 }

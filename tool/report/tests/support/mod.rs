@@ -74,12 +74,8 @@ pub(crate) fn timing(system: &System) -> Timing {
         (None, Some(7_040_000), Some(7_040_000), vec![(20 * MILLISECOND, 8_000_000), (100 * MILLISECOND, 56_000_000)]),
     ];
     for (slot, (conforming, drained, blackout, supply)) in cores[0].slots.iter_mut().zip(slots) {
-        slot.bound = SlotBound {
-            conforming_wait_ns: conforming,
-            drained_wait_ns: drained,
-            blackout_ns: blackout,
-            supply,
-        };
+        slot.bound =
+            SlotBound { conforming_wait_ns: conforming, drained_wait_ns: drained, blackout_ns: blackout, supply };
     }
     Timing { cores, ..Timing::default() }
 }
