@@ -76,7 +76,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            bulkhead_files::complain!("error: {}", failure.message);
             ExitCode::from(failure.exit_code)
         }
     }
@@ -84,15 +84,15 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
 
 fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     if arguments.list {
-        print!("{}", report::list());
+        bulkhead_files::output::print(&report::list());
         for experiment in EXPERIMENTS {
             let slow = if experiment.slow { " (slow)" } else { "" };
-            println!("{:<18} {}{slow}", experiment.name, experiment.what);
+            bulkhead_files::say!("{:<18} {}{slow}", experiment.name, experiment.what);
         }
         return Ok(exit_code::SUCCESS);
     }
     if arguments.record_costs {
-        println!("written to {}; build again", costs::record()?.display());
+        bulkhead_files::say!("written to {}; build again", costs::record()?.display());
         return Ok(exit_code::SUCCESS);
     }
     if arguments.names == [SOAK] {
@@ -101,13 +101,13 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     let is_text = arguments.format == Format::Text;
     let (chosen, rows) = choose(arguments)?;
     if is_text {
-        println!("{}\n", report::INSTRUCTIONS);
+        bulkhead_files::say!("{}\n", report::INSTRUCTIONS);
     }
     let outcomes = match rows {
         None => Vec::new(),
         Some(names) => measure(&names, |outcome| {
             if is_text {
-                println!("{}", report::text(outcome, arguments.commands));
+                bulkhead_files::say!("{}", report::text(outcome, arguments.commands));
             }
         })?,
     };
@@ -115,16 +115,16 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     match arguments.format {
         Format::Text => {
             if !outcomes.is_empty() {
-                println!("{}", report::verdict_line(&outcomes));
+                bulkhead_files::say!("{}", report::verdict_line(&outcomes));
             }
             if !done.is_empty() {
-                println!("{}", experiment_line(&done));
+                bulkhead_files::say!("{}", experiment_line(&done));
             }
         }
         Format::Json => {
             let mut form = report::json_form(&outcomes);
             form["experiments"] = done.iter().map(Done::json).collect();
-            println!("{form:#}");
+            bulkhead_files::say!("{form:#}");
         }
     }
     if arguments.record {
@@ -174,8 +174,8 @@ fn run_experiments(chosen: &[&'static Experiment], arguments: &BenchArguments) -
         let done = experiments::run(experiment, length)?;
         let path = experiments::write(&done)?;
         if arguments.format == Format::Text {
-            println!("{}", done.text(arguments.commands));
-            println!("  written to {}\n", path.display());
+            bulkhead_files::say!("{}", done.text(arguments.commands));
+            bulkhead_files::say!("  written to {}\n", path.display());
         }
         all.push(done);
     }

@@ -93,7 +93,7 @@ impl Lab {
     /// Reads a built guest.
     pub(crate) fn guest(&self, file: &str) -> Result<Vec<u8>, Failure> {
         let path = self.guest_path(file);
-        std::fs::read(&path).map_err(|cause| {
+        bulkhead_files::read::bytes(&path, bulkhead_files::read::GUEST).map_err(|cause| {
             Failure::host(format!("cannot read the guest {}: {cause}. Build it with `./x guests`.", path.display()))
         })
     }

@@ -126,18 +126,18 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
         }
         return Ok(match batch(seed, arguments.count)? {
             Ok(text) => {
-                println!("{text}");
+                bulkhead_files::say!("{text}");
                 exit_code::SUCCESS
             }
             Err(failure) => {
-                println!("{failure}");
+                bulkhead_files::say!("{failure}");
                 exit_code::FAILURE
             }
         });
     }
     let file = arguments.state.clone().unwrap_or_else(|| PathBuf::from(STATE_FILE));
     let progress = read(&file)?;
-    println!("{} seeds done before, by {}", progress.batches() * BATCH, file.display());
+    bulkhead_files::say!("{} seeds done before, by {}", progress.batches() * BATCH, file.display());
     let shared = Shared { progress, next: 0, error: None, stops: false };
     let soak = Soak { arguments, file, begun: Instant::now(), shared: Mutex::new(shared) };
     std::thread::scope(|scope| {
@@ -150,7 +150,12 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
         return Err(error);
     }
     let failed: Vec<String> = shared.progress.failed.iter().map(u64::to_string).collect();
-    println!("{} seeds done, {} failed: {}", shared.progress.batches() * BATCH, failed.len(), failed.join(" "));
+    bulkhead_files::say!(
+        "{} seeds done, {} failed: {}",
+        shared.progress.batches() * BATCH,
+        failed.len(),
+        failed.join(" ")
+    );
     Ok(if failed.is_empty() { exit_code::SUCCESS } else { exit_code::FAILURE })
 }
 
@@ -226,11 +231,11 @@ impl Soak<'_> {
             let left = (end - next).div_ceil(arrangements);
             match batch(next, left)? {
                 Ok(text) => {
-                    println!("{text}");
+                    bulkhead_files::say!("{text}");
                     break;
                 }
                 Err(failure) => {
-                    println!("{failure}");
+                    bulkhead_files::say!("{failure}");
                     let seed = failure.seed.unwrap_or(next);
                     let mut shared = self.shared();
                     shared.progress.failed.insert(seed);

@@ -7,6 +7,7 @@
 use bulkhead_bench as bench;
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
+use bulkhead_files::output;
 use bulkhead_image as image;
 use bulkhead_report as report;
 use bulkhead_run::command as machine;
@@ -69,8 +70,11 @@ enum Command {
 fn main() -> ExitCode {
     // Whatever reads a description refuses one whose time does not suffice.
     let check = timing::Assumptions::default();
-    // clap ends the program itself for `--help` (0) and for wrong usage (2).
-    match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(message) => return output::result(say(&message)),
+    };
+    output::result(match arguments.command {
         Command::Check(arguments) => timing::command::check(&arguments),
         Command::Build(arguments) => image::build(&arguments, &check),
         Command::Inspect(arguments) => image::inspect(&arguments, &check),
@@ -85,7 +89,17 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),
         Command::Schema(arguments) => description::schema(&arguments),
+    })
+}
+
+/// Prints what clap has to say: the text of `--help` (exit code 0), or what is wrong with the command line (2).
+fn say(message: &clap::Error) -> ExitCode {
+    let text = message.render().to_string();
+    match message.use_stderr() {
+        true => output::complain(&text),
+        false => output::print(&text),
     }
+    ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use bulkhead_run::command::show::{Show, wants_colour};
 use bulkhead_run::{Event, Machine, MachineOptions, Observer, RunError, exit_code};
 use bulkhead_timing::Assumptions;
 use clap::Args;
-use std::io::{self, Stdout};
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ pub fn demo(arguments: &DemoArguments) -> ExitCode {
         Ok(false) => ExitCode::from(exit_code::FAILURE),
         Err(Failure { message, code }) => {
             if !message.is_empty() {
-                eprintln!("error: {message}");
+                bulkhead_files::complain!("error: {message}");
             }
             ExitCode::from(code)
         }
@@ -111,7 +111,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     let started = Instant::now();
     let say = |text: &str| {
         if arguments.format == Format::Text {
-            println!("demo: {text}");
+            bulkhead_files::say!("demo: {text}");
         }
     };
     let system = load_system(arguments)?;
@@ -134,7 +134,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     let mut machine = Machine::start(MachineOptions::for_system(&system, image)?)?;
     let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
     let colour = wants_colour() && arguments.format == Format::Text;
-    let mut show = Show::new(io::stdout(), Format::Text, colour, names, Vec::new());
+    let mut show = Show::new(bulkhead_files::Output, Format::Text, colour, names, Vec::new());
     let limit = Duration::from_secs(arguments.timeout_s);
     watch(&mut machine, (arguments.format == Format::Text).then_some(&mut show), limit)?;
     let mut facts = Facts::collect(&machine, &reference)?;
@@ -144,8 +144,8 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     facts.elapsed_s = started.elapsed().as_secs_f64();
     let summary = Summary::new(facts);
     match arguments.format {
-        Format::Text => print!("{summary}"),
-        Format::Json => println!("{}", summary.json()),
+        Format::Text => bulkhead_files::output::print(&summary.to_string()),
+        Format::Json => bulkhead_files::say!("{}", summary.json()),
     }
     Ok(summary.all_true())
 }
@@ -158,7 +158,7 @@ fn system_path(arguments: &DemoArguments) -> PathBuf {
 fn run_interactively(arguments: &DemoArguments) -> Result<bool, Failure> {
     let host =
         |cause: io::Error| Failure { message: format!("cannot start `bulkhead run`: {cause}"), code: exit_code::HOST };
-    println!(
+    bulkhead_files::say!(
         "demo: in another terminal, `bulkhead attach linux` and `bulkhead stats` look into it; Ctrl-C here ends it"
     );
     let program = std::env::current_exe().map_err(host)?;
@@ -203,7 +203,11 @@ fn reference_output(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure>
 }
 
 /// Shows the run until the story is told: controller done, Linux off after its restart, office off, intruder at its end.
-fn watch(machine: &mut Machine, mut show: Option<&mut Show<Stdout>>, limit: Duration) -> Result<(), Failure> {
+fn watch(
+    machine: &mut Machine,
+    mut show: Option<&mut Show<bulkhead_files::Output>>,
+    limit: Duration,
+) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
         let mut events = machine.poll();

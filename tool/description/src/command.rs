@@ -6,7 +6,7 @@
 use crate::code::{Code, Severity};
 use crate::diagnostic::Report;
 use crate::{Check, Loaded, Options, load, schema, suggest};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -74,12 +74,12 @@ pub fn print_report(report: &Report) {
     let stream = std::io::stderr();
     let colour = stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // A closed error stream cannot be complained about.
-    let _ = stream.lock().write_all(report.to_text(colour).as_bytes());
+    bulkhead_files::output::complain(&report.to_text(colour));
 }
 
-/// Writes a text to the output stream; a reader that went away is no mistake.
+/// Writes a text to the output stream.
 pub fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    bulkhead_files::output::print(text);
 }
 
 /// Shown at the end of `bulkhead check --help`.
@@ -91,7 +91,7 @@ Exit codes:
   3  the description or its board file cannot be read
 
 JSON (one value; fields are only ever added within a version):
-  version 1, accepted, errors, warnings, diagnostics[]: code, severity (error, warning), title, message,
+  version 1, accepted, errors, warnings, omitted (how many of them are not shown), diagnostics[]: code, severity (error, warning), title, message,
   labels[] (file, line, column, end_line, end_column from 1, start and end in bytes, text; the first is the mistake),
   notes[], helps[], suggestions[] (place as in a label, replacement, text)";
 
@@ -120,7 +120,9 @@ pub fn check(arguments: &CheckArguments, check: &dyn Check) -> ExitCode {
         return explain(&ExplainArguments { code: arguments.explain.clone() });
     }
     let Some(description) = &arguments.description else {
-        eprintln!("error: name a system description, or a code after `--explain`; see `bulkhead check --help`");
+        bulkhead_files::complain!(
+            "error: name a system description, or a code after `--explain`; see `bulkhead check --help`"
+        );
         return ExitCode::from(EXIT_USAGE);
     };
     let result = load(&description.system, &Options::from_environment(description.guests.clone()), check);
@@ -213,6 +215,6 @@ pub fn explain(arguments: &ExplainArguments) -> ExitCode {
     let near = suggest::closest(text, Code::ALL.iter().map(|code| code.name()));
     let advice =
         near.map_or_else(|| String::from("`bulkhead explain` lists all codes"), |code| format!("did you mean {code}?"));
-    eprintln!("error: `{text}` is not a code of a diagnostic; {advice}");
+    bulkhead_files::complain!("error: `{text}` is not a code of a diagnostic; {advice}");
     ExitCode::from(EXIT_USAGE)
 }

@@ -147,12 +147,22 @@ impl<T: Decode> Field for Vec<Located<T>> {
     }
 }
 
+/// Most entries of a list. Checks compare entries with each other, and must not take long on a hostile file.
+const MOST_ENTRIES: usize = 1024;
+
 impl<T: Decode> Decode for Vec<Located<T>> {
     fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
         let DeValue::Array(items) = value.get_ref() else {
             reader.wrong_type(value, key, "an array");
             return None;
         };
+        if let Some(extra) = items.get(MOST_ENTRIES) {
+            let message = format!("`{key}` has {} entries", items.len());
+            let label = format!("the first one too many; at most {MOST_ENTRIES}");
+            let span = reader.span(extra);
+            reader.refuse(Diagnostic::new(Code::TooManyEntries, message).at(span, label));
+            return None;
+        }
         // Elements that cannot be read are reported and left out; the reader is then incomplete.
         Some(items.iter().filter_map(|item| Located::decode(item, key, reader)).collect())
     }

@@ -93,28 +93,56 @@ impl Diagnostic {
     }
 }
 
+/// Most diagnostics that a report keeps: nobody reads more, and a hostile file must not take the time to show them all.
+pub const MOST_DIAGNOSTICS: usize = 100;
+
 /// Diagnostics together with the texts they point into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The texts.
     pub sources: Sources,
-    /// The diagnostics, in the order of the text.
+    /// The diagnostics, in the order of the text, at most [`MOST_DIAGNOSTICS`].
     pub diagnostics: Vec<Diagnostic>,
+    /// Errors and warnings that are not among them.
+    omitted: (usize, usize),
 }
 
 impl Report {
     /// Adds a diagnostic.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         // The same mistake can be met twice, for example a bad size that two checks need.
-        if !self.diagnostics.contains(&diagnostic) {
-            self.diagnostics.push(diagnostic);
+        if self.diagnostics.contains(&diagnostic) {
+            return;
         }
+        if self.diagnostics.len() < MOST_DIAGNOSTICS || diagnostic.code.is_environment() {
+            self.diagnostics.push(diagnostic);
+        } else {
+            self.omit(diagnostic.severity(), 1);
+        }
+    }
+
+    /// Counts diagnostics that are not kept.
+    pub fn omit(&mut self, severity: Severity, count: usize) {
+        match severity {
+            Severity::Error => self.omitted.0 += count,
+            Severity::Warning => self.omitted.1 += count,
+        }
+    }
+
+    /// Returns how many diagnostics were found and not kept.
+    #[must_use]
+    pub fn omitted(&self) -> usize {
+        self.omitted.0 + self.omitted.1
     }
 
     /// Counts the diagnostics of one severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
-        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity() == severity).count()
+        let omitted = match severity {
+            Severity::Error => self.omitted.0,
+            Severity::Warning => self.omitted.1,
+        };
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity() == severity).count() + omitted
     }
 
     /// States whether the description is refused.

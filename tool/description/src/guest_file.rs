@@ -74,7 +74,7 @@ impl GuestFiles {
                 "paths are relative to the description; the prefix `guest:` means the directory of built guests",
             ),
         };
-        match read_regular(&path) {
+        match bulkhead_files::read::bytes(&path, bulkhead_files::read::GUEST) {
             Ok(bytes) => {
                 self.hash(&bytes);
                 Some(bytes)
@@ -89,11 +89,6 @@ impl GuestFiles {
             }
         }
     }
-}
-
-/// Reads a regular file: a device file could go on for ever.
-fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
-    if std::fs::metadata(path)?.is_file() { std::fs::read(path) } else { Err(std::io::ErrorKind::IsADirectory.into()) }
 }
 
 /// What the arm64 Image header says (Linux `Documentation/arm64/booting.rst`).

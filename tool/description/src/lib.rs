@@ -98,7 +98,7 @@ pub fn load_unchecked(path: &Path, options: &Options) -> Result<Loaded, Report> 
 
 fn load_file(path: &Path, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let path = if path.is_dir() { path.join("system.toml") } else { path.to_path_buf() };
-    match std::fs::read_to_string(&path) {
+    match bulkhead_files::read::text(&path, bulkhead_files::read::DESCRIPTION) {
         Ok(text) => resolve_text(&path, &text, options, check),
         Err(error) => {
             let mut report = Report::default();
@@ -164,7 +164,8 @@ fn read_description(file: FileId, text: &str, report: &mut Report) -> Option<des
 /// reported.
 fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Report) {
     let mut last_line = None;
-    for error in errors {
+    report.omit(Severity::Error, errors.len().saturating_sub(diagnostic::MOST_DIAGNOSTICS));
+    for error in errors.iter().take(diagnostic::MOST_DIAGNOSTICS) {
         let message = format!("this is not TOML: {}", error.message());
         let Some(range) = error.span() else {
             report.push(Diagnostic::new(Code::Syntax, message));
@@ -183,7 +184,6 @@ fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => String::from("there is no such file"),
         std::io::ErrorKind::PermissionDenied => String::from("permission denied"),
-        std::io::ErrorKind::IsADirectory => String::from("it is a directory or a device, not a file"),
         std::io::ErrorKind::InvalidData => String::from("it is not text in UTF-8"),
         _ => error.to_string(),
     }

@@ -22,6 +22,9 @@ impl Report {
             text.push_str(&renderer.render(&groups(diagnostic, &self.sources)));
             text.push_str("\n\n");
         }
+        if self.omitted() > 0 {
+            text.push_str(&format!("{} more of them are not shown; mend these first\n\n", self.omitted()));
+        }
         text.push_str(&self.summary());
         text
     }
@@ -49,7 +52,8 @@ impl Report {
 
     /// Returns the JSON form. Fields:
     ///
-    /// - `version`: [`JSON_VERSION`]; `accepted`: no error; `errors`, `warnings`: counts;
+    /// - `version`: [`JSON_VERSION`]; `accepted`: no error; `errors`, `warnings`: counts; `omitted`: how many of them
+    ///   are not among the diagnostics;
     /// - `diagnostics[]`: `code`, `severity` (`error`, `warning`), `title` (of the code), `message`,
     ///   `labels[]` (`file`, `start` and `end` in bytes, `line`, `column`, `end_line`, `end_column` from 1, `text`; the first one
     ///   is the mistake), `notes[]`, `helps[]`, `suggestions[]` (the place as in a label, `replacement`, `text`).
@@ -76,6 +80,7 @@ impl Report {
             "accepted": !self.has_errors(),
             "errors": self.count(Severity::Error),
             "warnings": self.count(Severity::Warning),
+            "omitted": self.omitted(),
             "diagnostics": diagnostics,
         })
     }

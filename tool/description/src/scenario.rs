@@ -159,7 +159,7 @@ pub struct LoadedScenario {
 /// # Errors
 /// The report holds at least one error; see [`Report::has_environment_errors`] for the exit code.
 pub fn load_scenario(path: &Path, options: &Options, check: &dyn Check) -> Result<LoadedScenario, Report> {
-    match std::fs::read_to_string(path) {
+    match bulkhead_files::read::text(path, bulkhead_files::read::SCENARIO) {
         Ok(text) => load_scenario_text(path, &text, options, check),
         Err(error) => {
             let mut report = Report::default();

@@ -12,6 +12,8 @@ pub struct Source {
     pub name: String,
     /// The text.
     pub text: String,
+    /// Where each line but the first starts, so that a position is found without reading the text again for each mistake.
+    line_starts: Vec<usize>,
 }
 
 /// Index of a [`Source`] in its [`Sources`].
@@ -61,14 +63,16 @@ pub struct Position {
 impl Sources {
     /// Adds a text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
-        self.files.push(Source { name: name.into(), text: text.into() });
+        let text = text.into();
+        let line_starts = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
+        self.files.push(Source { name: name.into(), text, line_starts });
         FileId(self.files.len() - 1)
     }
 
     /// Returns a text. An id of another `Sources` gives an empty one.
     #[must_use]
     pub fn get(&self, file: FileId) -> &Source {
-        static NONE: Source = Source { name: String::new(), text: String::new() };
+        static NONE: Source = Source { name: String::new(), text: String::new(), line_starts: Vec::new() };
         self.files.get(file.0).unwrap_or(&NONE)
     }
 
@@ -81,17 +85,14 @@ impl Sources {
     /// Converts a byte offset to line and column.
     #[must_use]
     pub fn position(&self, file: FileId, offset: usize) -> Position {
-        let text = &self.get(file).text;
+        let Source { text, line_starts, .. } = self.get(file);
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        let before = text.get(..end).unwrap_or("");
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Position {
-            line: before.matches('\n').count() + 1,
-            column: before.get(line_start..).unwrap_or("").chars().count() + 1,
-        }
+        let lines_before = line_starts.partition_point(|start| *start <= end);
+        let line_start = lines_before.checked_sub(1).and_then(|line| line_starts.get(line)).copied().unwrap_or(0);
+        Position { line: lines_before + 1, column: text.get(line_start..end).unwrap_or("").chars().count() + 1 }
     }
 }
 

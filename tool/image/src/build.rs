@@ -1,11 +1,11 @@
 //! `bulkhead build`: a description becomes an image file.
 
-use crate::write::{read_whole, write_whole};
+use crate::write::{read_monitor_file, write_both};
 use crate::{Error, Image, build_image};
+use bulkhead_description::command::print_report;
 use bulkhead_description::{Check, Loaded, Options, load};
 use bulkhead_plan::model::System;
 use clap::Args;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,8 +45,7 @@ pub struct BuildArguments {
 pub fn build(arguments: &BuildArguments, check: &dyn Check) -> ExitCode {
     match run(arguments, check) {
         Ok(text) => {
-            // A reader that went away early is no error.
-            let _ = writeln!(std::io::stdout(), "{text}");
+            bulkhead_files::say!("{text}");
             ExitCode::SUCCESS
         }
         Err(code) => code,
@@ -61,8 +60,7 @@ fn run(arguments: &BuildArguments, check: &dyn Check) -> Result<String, ExitCode
     if symbols == output {
         return Err(fail(&Error::OutputName(output)));
     }
-    write_whole(&output, &planned.image.bytes).map_err(|error| fail(&error))?;
-    write_whole(&symbols, &planned.monitor_elf).map_err(|error| fail(&error))?;
+    write_both((&output, &planned.image.bytes), (&symbols, &planned.monitor_elf)).map_err(|error| fail(&error))?;
     Ok(crate::report::summary(&planned.system, &planned.image, &output, &symbols))
 }
 
@@ -77,10 +75,10 @@ pub(crate) struct Planned {
 pub(crate) fn plan_system(source: &SystemArguments, check: &dyn Check) -> Result<Planned, ExitCode> {
     let options = Options::from_environment(source.guests.clone());
     let Loaded { system, warnings, .. } = load(&source.system, &options, check).map_err(|report| {
-        eprint!("{}", report.to_text(std::io::stderr().is_terminal()));
+        print_report(&report);
         ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
     })?;
-    eprint!("{}", warnings.to_text(std::io::stderr().is_terminal()));
+    print_report(&warnings);
     let monitor_elf = read_monitor(source.monitor.as_deref()).map_err(|error| fail(&error))?;
     let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;
     Ok(Planned { system, image, monitor_elf })
@@ -94,7 +92,7 @@ pub fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
     match (named, bulkhead_contained_monitor::elf()) {
         (Some(path), _) if !path.exists() => Err(Error::MonitorMissing(Some(path))),
-        (Some(path), _) => read_whole(&path),
+        (Some(path), _) => read_monitor_file(&path),
         (None, Some(elf)) => Ok(elf.to_vec()),
         (None, None) => Err(Error::MonitorMissing(None)),
     }
@@ -102,6 +100,6 @@ pub fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
 
 /// Prints an error and returns its exit code.
 pub(crate) fn fail(error: &Error) -> ExitCode {
-    eprintln!("error: {error}");
+    bulkhead_files::complain!("error: {error}");
     ExitCode::from(if error.is_environment() { ENVIRONMENT } else { REFUSED })
 }

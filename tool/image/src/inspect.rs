@@ -15,7 +15,6 @@ use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
 use dtoolkit::fdt::Fdt;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Form of the output.
@@ -59,8 +58,7 @@ pub fn inspect(arguments: &InspectArguments, check: &dyn Check) -> ExitCode {
         (None, Format::Text) => text(&planned),
         (None, Format::Json) => format!("{:#}\n", json::form(&planned)),
     };
-    // A reader that went away early, such as `head`, is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    bulkhead_files::output::print(&text);
     ExitCode::SUCCESS
 }
 

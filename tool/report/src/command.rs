@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 use crate::page::{Evidence, Input, write};
 use crate::timing::{CoreTiming, ServerNames, Timing};
 use bulkhead_description::{Options, load};
+use bulkhead_files::read;
 use bulkhead_image::{build_image, read_monitor};
 use bulkhead_plan::model::System;
 use bulkhead_run::command::read_timeline;
@@ -62,7 +63,7 @@ pub fn report(arguments: &ReportArguments, assumptions: &Assumptions) -> ExitCod
         Ok(code) => code,
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("error: {}", failure.message);
+                bulkhead_files::complain!("error: {}", failure.message);
             }
             ExitCode::from(failure.code)
         }
@@ -101,16 +102,17 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         experiments: experiments.as_deref().unwrap_or_default(),
     });
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", system.name)));
-    std::fs::write(&output, page)
-        .map_err(|cause| Failure::environment(format!("cannot write the report to {}: {cause}", output.display())))?;
-    println!("report of {} in {}", system.name, output.display());
+    bulkhead_files::write::whole(&output, page.as_bytes()).map_err(|error| {
+        Failure::environment(format!("cannot write the report to {}: {}", output.display(), error.cause))
+    })?;
+    bulkhead_files::say!("report of {} in {}", system.name, output.display());
     Ok(if evidence.verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.
 fn server_names(system: &Path) -> ServerNames {
     let path = if system.is_dir() { system.join("system.toml") } else { system.to_path_buf() };
-    ServerNames::of_description(&std::fs::read_to_string(path).unwrap_or_default())
+    ServerNames::of_description(&read::text(&path, read::DESCRIPTION).unwrap_or_default())
 }
 
 /// Reads the trace and gives it the names of the description, which knows more of them than an image does.

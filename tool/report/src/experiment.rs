@@ -102,7 +102,7 @@ impl Experiment {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let value = std::fs::read(&path)
+            let value = bulkhead_files::read::bytes(&path, bulkhead_files::read::RESULT)
                 .map_err(|cause| cause.to_string())
                 .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|cause| cause.to_string()))
                 .map_err(|cause| format!("{}: {cause}; delete it or run its experiment again", path.display()))?;

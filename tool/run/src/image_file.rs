@@ -67,7 +67,8 @@ impl ImagePlan {
 
     /// Reads the plan of an image file.
     pub fn from_file(path: &Path) -> Result<Self, RunError> {
-        let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
+        let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::IMAGE)
+            .map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
         Self::from_bytes(&bytes)
     }
 

@@ -76,7 +76,8 @@ impl MachineOptions {
 
     /// Reads an image file and makes options for it.
     pub fn for_image_file(path: &Path) -> Result<Self, RunError> {
-        let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
+        let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::IMAGE)
+            .map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
         Self::for_image(bytes)
     }
 

@@ -50,7 +50,7 @@ impl Source {
     }
 
     fn read(path: &Path) -> Result<Self, SourceError> {
-        let bytes = std::fs::read(path).map_err(|cause| SourceError {
+        let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::IMAGE).map_err(|cause| SourceError {
             message: format!("cannot read the image {}: {cause}", path.display()),
             exit_code: exit_code::HOST,
         })?;

@@ -9,7 +9,8 @@ use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, 
 use bulkhead_description::scenario::load_scenario;
 use bulkhead_description::unit::parse_duration;
 use bulkhead_description::{Check, Options};
-use std::fs::File;
+use bulkhead_files::Output;
+use bulkhead_files::write::Stream;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -97,12 +98,12 @@ pub fn simulate(arguments: &SimulateArguments, check: &dyn Check) -> ExitCode {
     let mut simulation = match Simulation::new(scenario, limits) {
         Ok(simulation) => simulation,
         Err(message) => {
-            eprintln!("error: {message}");
+            bulkhead_files::complain!("error: {message}");
             return ExitCode::from(EXIT_REFUSED);
         }
     };
     if arguments.format == SimulateFormat::Perfetto && arguments.output.is_none() {
-        eprintln!("error: `--format perfetto` writes a binary file: name it with `-o FILE`");
+        bulkhead_files::complain!("error: `--format perfetto` writes a binary file: name it with `-o FILE`");
         return ExitCode::from(EXIT_USAGE);
     }
     let start = Instant::now();
@@ -112,28 +113,59 @@ pub fn simulate(arguments: &SimulateArguments, check: &dyn Check) -> ExitCode {
                 let seconds = start.elapsed().as_secs_f64();
                 let rate = counts.events as f64 / seconds.max(f64::MIN_POSITIVE);
                 let (events, choices) = (counts.events, counts.choices);
-                eprintln!("{events} events and {choices} choices in {seconds:.2} s: {rate:.0} events per second");
+                bulkhead_files::complain!(
+                    "{events} events and {choices} choices in {seconds:.2} s: {rate:.0} events per second"
+                );
             }
             ExitCode::SUCCESS
         }
-        // A reader that went away is no mistake.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            let place = arguments
-                .output
-                .as_ref()
-                .map_or_else(|| String::from("the output stream"), |path| path.display().to_string());
-            eprintln!("error: cannot write to {place}: {error}");
-            ExitCode::from(EXIT_ENVIRONMENT)
+        // Of the output stream the end of the program speaks.
+        Err(error) => match &arguments.output {
+            None => ExitCode::SUCCESS,
+            Some(path) => {
+                bulkhead_files::complain!("error: cannot write to {}: {error}", path.display());
+                ExitCode::from(EXIT_ENVIRONMENT)
+            }
+        },
+    }
+}
+
+/// Where the result goes.
+enum Destination {
+    File(Stream),
+    Output(BufWriter<Output>),
+}
+
+impl Destination {
+    fn open(path: Option<&Path>) -> io::Result<Self> {
+        Ok(match path {
+            Some(path) => Self::File(Stream::create(path)?),
+            None => Self::Output(BufWriter::new(Output)),
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::File(stream) => stream.finish(),
+            Self::Output(mut output) => output.flush(),
         }
     }
 }
 
-fn open(path: Option<&Path>) -> io::Result<Box<dyn Write>> {
-    Ok(match path {
-        Some(path) => Box::new(BufWriter::new(File::create(path)?)),
-        None => Box::new(BufWriter::new(io::stdout().lock())),
-    })
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(stream) => stream.write(bytes),
+            Self::Output(output) => output.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(stream) => stream.flush(),
+            Self::Output(output) => output.flush(),
+        }
+    }
 }
 
 fn write(arguments: &SimulateArguments, simulation: &mut Simulation, until_ns: u64) -> io::Result<Counts> {
@@ -143,24 +175,26 @@ fn write(arguments: &SimulateArguments, simulation: &mut Simulation, until_ns: u
         SimulateFormat::Text => {
             let mut sink = TextSink::new(simulation, until_ns);
             let counts = simulation.run(&mut sink)?;
-            let mut output = open(path)?;
+            let mut output = Destination::open(path)?;
             output.write_all(sink.text(simulation, counts).as_bytes())?;
-            output.flush()?;
+            output.finish()?;
             Ok(counts)
         }
         SimulateFormat::Json => {
-            let mut sink = JsonWriter::new(open(path)?, simulation)?;
+            let mut output = Destination::open(path)?;
+            let mut sink = JsonWriter::new(&mut output, simulation)?;
             let counts = simulation.run(&mut sink as &mut dyn Sink)?;
             sink.finish()?;
+            output.finish()?;
             Ok(counts)
         }
         SimulateFormat::Perfetto => {
             let mut sink = TimelineSink::new(simulation);
             let counts = simulation.run(&mut sink)?;
             let timeline = sink.finish(counts.cut_ns.unwrap_or(until_ns));
-            let mut output = open(path)?;
+            let mut output = Destination::open(path)?;
             output.write_all(&bulkhead_trace::perfetto::write(&timeline))?;
-            output.flush()?;
+            output.finish()?;
             Ok(counts)
         }
     }

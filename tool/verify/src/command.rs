@@ -6,7 +6,6 @@ use crate::{Findings, Monitor, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,10 +44,10 @@ pub struct VerifyArguments {
 /// Exit codes: 0 accepted, 1 refused, 3 the file cannot be read.
 #[must_use]
 pub fn verify(arguments: &VerifyArguments) -> ExitCode {
-    let bytes = match std::fs::read(&arguments.image) {
+    let bytes = match bulkhead_files::read::bytes(&arguments.image, bulkhead_files::read::IMAGE) {
         Ok(bytes) => bytes,
         Err(error) => {
-            eprintln!(
+            bulkhead_files::complain!(
                 "error: cannot read {}: {error}; name an image that `bulkhead build` wrote",
                 arguments.image.display()
             );
@@ -58,7 +57,7 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
     let monitor = match Monitor::expected(arguments.monitor.as_deref()) {
         Ok(monitor) => monitor,
         Err(message) => {
-            eprintln!("error: {message}");
+            bulkhead_files::complain!("error: {message}");
             return ExitCode::from(ENVIRONMENT);
         }
     };
@@ -68,8 +67,7 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
         Format::Text => to_text(&arguments.image, &hashes, &verdict),
         Format::Json => format!("{:#}\n", to_json(&arguments.image, &hashes, &verdict)),
     };
-    // The exit code is the answer; a reader that went away early is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    bulkhead_files::output::print(&text);
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
 }
 

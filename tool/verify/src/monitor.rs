@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{PAGE, View, page_end};
+use bulkhead_files::read;
 use bulkhead_layout::image::ARM64_IMAGE_SIZE_OFFSET;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -105,8 +106,8 @@ impl Monitor {
                 )
             });
         };
-        let file =
-            std::fs::read(path).map_err(|error| format!("cannot read the monitor {}: {error}", path.display()))?;
+        let file = read::bytes(path, read::MONITOR)
+            .map_err(|error| format!("cannot read the monitor {}: {error}", path.display()))?;
         Self::read(&file).ok_or_else(|| format!("{} is not a monitor's ELF file", path.display()))
     }
 

@@ -93,5 +93,14 @@ pub(super) fn limits() -> String {
     let mut text = String::from("# Limits\n\n") + &generated("`core/abi` and `core/layout`");
     text += "The plan has fixed-size tables, so that the monitor needs no parser. `bulkhead check` refuses what does not fit, with a code.\n\n";
     let all = [source("lib"), source("plan"), guest_layout()].concat();
-    text + &table(&["limit", "value", "meaning"], &constants(&all, "MAX_"))
+    text += &table(&["limit", "value", "meaning"], &constants(&all, "MAX_"));
+    text += "\n## Files that the tool reads\n\n\
+         What is read is a regular file: a device or a pipe is refused, and so is a file with more bytes than these \
+         (`tool/files/src/read.rs`; exit code 3, for a guest file 1). A list in a description, board file or scenario has at most \
+         1,024 entries (BH0016), and a report shows 100 diagnostics and counts the rest.\n\n";
+    text += &head(&["file", "at most"]);
+    for kind in bulkhead_files::read::KINDS {
+        text += &row(&[kind.name, &format!("{} MiB", kind.limit_bytes >> 20)]);
+    }
+    text
 }

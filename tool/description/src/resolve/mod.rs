@@ -162,7 +162,7 @@ fn find_board(
         return None;
     }
     let board_path = path.parent().unwrap_or(Path::new("")).join(&name.value);
-    match std::fs::read_to_string(&board_path) {
+    match bulkhead_files::read::text(&board_path, bulkhead_files::read::BOARD) {
         Ok(text) => {
             files.hash(text.as_bytes());
             let file = report.sources.add(board_path.display().to_string(), text.clone());

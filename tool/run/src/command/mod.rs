@@ -67,7 +67,7 @@ fn finish(result: Result<(), RunError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::from(exit_code::SUCCESS),
         Err(error) => {
-            eprintln!("error: {error}");
+            bulkhead_files::complain!("error: {error}");
             ExitCode::from(error.exit_code())
         }
     }

@@ -15,8 +15,8 @@ use crate::source::{Source, SourceError};
 use crate::trace::TraceCollector;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_description::Check;
+use bulkhead_files::Output;
 use serde_json::{Value, json};
-use std::io::{self, Stdout, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ Exit codes:
 pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
     let outcome = prepare(arguments, check).and_then(|source| {
         if arguments.dry_run {
-            println!("{}", dry_run_text(&source));
+            bulkhead_files::say!("{}", dry_run_text(&source));
             return Ok(exit_code::SUCCESS);
         }
         watch(source, arguments)
@@ -103,7 +103,7 @@ pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.message.is_empty() {
-                eprintln!("error: {}", error.message);
+                bulkhead_files::complain!("error: {}", error.message);
             }
             ExitCode::from(error.exit_code)
         }
@@ -147,7 +147,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
     let only = arguments.only.iter().map(|name| partition_index(plan, name)).collect::<Result<Vec<_>, _>>()?;
     let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
-    let show = Show::new(io::stdout(), arguments.format, wants_colour(), plan.partition_names(), only);
+    let show = Show::new(Output, arguments.format, wants_colour(), plan.partition_names(), only);
     let ram_start = options.ram_start;
     if let Some(warning) = check_version(&options.qemu)?.warning() {
         eprintln!("warning: {warning}");
@@ -155,7 +155,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let machine = Machine::start(options)?;
     let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths(), ram_start)?;
     if let Some(port) = arguments.gdb {
-        eprintln!("waiting for a debugger: target remote 127.0.0.1:{port}");
+        bulkhead_files::complain!("waiting for a debugger: target remote 127.0.0.1:{port}");
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
@@ -170,7 +170,7 @@ struct Run {
     name: String,
     machine: Machine,
     control: ControlServer,
-    show: Show<Stdout>,
+    show: Show<Output>,
     input: Vec<u8>,
     dropped: u64,
     limit: Option<Duration>,
@@ -306,7 +306,7 @@ impl Run {
 
     fn print_summary(&self, stopped: &[String]) {
         for line in stopped {
-            eprintln!("{line}");
+            bulkhead_files::complain!("{line}");
         }
         let Ok(counts) = self.machine.counts() else { return };
         let mut text = String::from("instructions per core (counts, not cycles):\n");
@@ -317,7 +317,7 @@ impl Run {
                 "  core {core}: {all} in all, {since} in the monitor since its guest was entered\n"
             ));
         }
-        let _ = io::stdout().write_all(text.as_bytes());
+        bulkhead_files::output::print(&text);
     }
 }
 

@@ -40,7 +40,7 @@ pub fn stats(arguments: &StatsArguments) -> ExitCode {
                 Format::Json => format!("{}\n", stats_json(&observer)),
             };
             // A reader that went away ends the command, and is no mistake.
-            if std::io::stdout().lock().write_all(text.as_bytes()).is_err() || !arguments.live {
+            if bulkhead_files::Output.write_all(text.as_bytes()).is_err() || !arguments.live {
                 return;
             }
             before = Some(now);

@@ -6,7 +6,6 @@ use crate::error::RunError;
 use crate::observer::Observer;
 use crate::trace::Trace;
 use bulkhead_trace::{Timeline, perfetto, text};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,7 +32,7 @@ pub fn trace(arguments: &TraceArguments) -> ExitCode {
     finish(timeline(arguments).and_then(|timeline| {
         if arguments.text {
             // A reader that went away is no mistake.
-            let _ = std::io::stdout().lock().write_all(text::lines(&timeline).as_bytes());
+            bulkhead_files::output::print(&text::lines(&timeline));
             return Ok(());
         }
         let default = || PathBuf::from(format!("{}.{}", timeline.layout.system, perfetto::FILE_EXTENSION));
@@ -75,7 +74,8 @@ pub(super) fn clock_text(icount: Option<u8>) -> String {
 /// # Errors
 /// When it cannot be read or is no trace of Bulkhead.
 pub fn read_timeline(path: &Path) -> Result<Timeline, RunError> {
-    let bytes = std::fs::read(path).map_err(RunError::host(format!("cannot read the trace {}", path.display())))?;
+    let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::TRACE)
+        .map_err(RunError::host(format!("cannot read the trace {}", path.display())))?;
     perfetto::read(&bytes).map_err(|error| RunError::Other(format!("{}: {error}", path.display())))
 }
 
@@ -94,13 +94,16 @@ pub(super) fn write_trace(
 
 fn write_timeline(path: &Path, timeline: &Timeline) -> Result<(), RunError> {
     for warning in &timeline.warnings {
-        eprintln!("warning: {warning}");
+        bulkhead_files::complain!("warning: {warning}");
     }
     for (core, lost) in timeline.lost.iter().enumerate().filter(|(_, lost)| **lost > 0) {
-        eprintln!("warning: core {core}: {lost} older records were overwritten before they could be read");
+        bulkhead_files::complain!(
+            "warning: core {core}: {lost} older records were overwritten before they could be read"
+        );
     }
-    std::fs::write(path, perfetto::write(timeline))
+    bulkhead_files::write::whole(path, &perfetto::write(timeline))
+        .map_err(|error| error.cause)
         .map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
-    eprintln!("{} events in {}; open it in the Perfetto UI", timeline.events.len(), path.display());
+    bulkhead_files::complain!("{} events in {}; open it in the Perfetto UI", timeline.events.len(), path.display());
     Ok(())
 }

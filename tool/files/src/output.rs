@@ -1,0 +1,73 @@
+//! The output stream and the error stream.
+//!
+//! `println!` ends the program with a panic when the stream cannot be written, and `let _ = write!` hides it. Here the first
+//! error is kept, and the program ends with it ([`result`]).
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+/// Exit code when the output cannot be written.
+const ENVIRONMENT: u8 = 3;
+
+/// The first error of the output stream.
+static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// The output stream of the program; an error of it is also kept for [`result`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Output;
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write(bytes).inspect_err(keep)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush().inspect_err(keep)
+    }
+}
+
+/// Keeps the first error, unless it is that the reader went away (as `head` does): that is none.
+fn keep(error: &io::Error) {
+    let copy = || error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error);
+    if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted)
+        && let Ok(mut failed) = FAILED.lock()
+    {
+        failed.get_or_insert_with(copy);
+    }
+}
+
+/// Writes text to the output stream; an error is kept for [`result`].
+pub fn print(text: &str) {
+    let _ = Output.write_all(text.as_bytes());
+}
+
+/// Writes text to the error stream. Nobody could be told that this fails, and it must not end the program.
+pub fn complain(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The exit code of the program: `code`, unless something could not be written to the output stream.
+#[must_use]
+pub fn result(code: ExitCode) -> ExitCode {
+    let _ = Output.flush();
+    match FAILED.lock().map(|failed| failed.as_ref().map(ToString::to_string)) {
+        Ok(Some(error)) => {
+            complain(&format!("error: cannot write to the output stream: {error}\n"));
+            ExitCode::from(ENVIRONMENT)
+        }
+        _ => code,
+    }
+}
+
+/// As `println!`.
+#[macro_export]
+macro_rules! say {
+    ($($arguments:tt)*) => { $crate::output::print(&::std::format!("{}\n", ::core::format_args!($($arguments)*))) };
+}
+
+/// As `eprintln!`.
+#[macro_export]
+macro_rules! complain {
+    ($($arguments:tt)*) => { $crate::output::complain(&::std::format!("{}\n", ::core::format_args!($($arguments)*))) };
+}
