@@ -12,9 +12,9 @@ fn browse(name: &str, page: &str, options: &[&str]) -> (Output, String) {
     let path = folder.join("report.html");
     std::fs::write(&path, page).expect("the page is written");
     let log = folder.join("net.json");
-    // A browser that hangs must not hang the tests; it takes a second.
+    // A browser that hangs must not hang the tests; it takes a second, and a busy host more.
     let output = Command::new("timeout")
-        .args(["60", "chromium-headless-shell"])
+        .args(["600", "chromium-headless-shell"])
         // Tests run as root, where the sandbox cannot; the page is our own and may load nothing.
         .args(["--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND"])
         .arg(format!("--log-net-log={}", log.display()))

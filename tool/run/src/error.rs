@@ -97,7 +97,7 @@ pub enum RunError {
         /// State of each core and partition, one line each.
         state: Vec<String>,
     },
-    /// The instruction-counting plugin could not be built or read.
+    /// A plugin of the emulator could not be built or read.
     Plugin(String),
     /// Everything else, as one message.
     Other(String),

@@ -31,6 +31,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// How long QEMU may take to quit when asked; then it is killed.
 const QUIT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long QEMU that closed its control connection may take to end; on a busy host it is some time.
+const END_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Something new that a poll found.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -136,7 +139,7 @@ impl Machine {
         let qmp = match connected {
             Ok(qmp) => qmp,
             // QEMU that refuses its arguments closes the socket: its own words say more than "closed".
-            Err(error) => return Err(if qemu.wait(QUIT_PATIENCE).is_some() { qemu.ended_error() } else { error }),
+            Err(error) => return Err(if qemu.wait(END_PATIENCE).is_some() { qemu.ended_error() } else { error }),
         };
         let observer = options.plan.map(|plan| Observer::new(Arc::clone(&ram), Arc::new(plan)));
         let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.plan()));

@@ -8,7 +8,7 @@ use common::*;
 use std::ops::Range;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 const DONE: u64 = RAM_START.0 + (48 << 20);
 /// Page of the image where the program jumps to: stands for a guest.
 const GUEST: u64 = IMAGE_START + 0x1000;

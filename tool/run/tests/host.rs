@@ -8,9 +8,9 @@ use bulkhead_run::trace::Trace;
 use bulkhead_run::{ImagePlan, MachineOptions, Observer, Ram, RunError, exit_code};
 use common::*;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,8 +30,12 @@ fn versions_are_read_from_what_distributions_print() {
 /// A program that prints `text` when asked for its version.
 fn fake_qemu(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("bulkhead-fake-qemu-{name}-{}", std::process::id()));
-    std::fs::write(&path, format!("#!/bin/sh\necho '{text}'\n")).expect("a temporary file can be written");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).expect("and made executable");
+    let script = format!("#!/bin/sh\necho '{text}'\n");
+    // Written by another process: a file that this one had open for writing, and that a test beside this one took along when it
+    // started a program, could not be executed.
+    let write =
+        Command::new("sh").args(["-c", "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\""]).arg(&path).arg(script).status();
+    assert!(write.expect("the shell runs").success(), "a temporary file can be written");
     path
 }
 
@@ -205,7 +209,7 @@ fn the_control_connection_sorts_answers_and_events() {
     let mut qmp = Qmp::connect(stream).expect("the greeting is accepted");
     assert_eq!(qmp.version()["qemu"]["major"], 7);
     assert_eq!(qmp.execute("query-status").expect("answered")["running"], true);
-    assert!(qmp.wait_for_event("STOP", Duration::from_secs(60)));
+    assert!(qmp.wait_for_event("STOP", Duration::from_secs(600)));
     assert!(qmp.next_event().is_none());
     let error = qmp.execute("nonsense").expect_err("refused");
     assert!(error.to_string().contains("`nonsense` was refused: no such thing"), "{error}");

@@ -28,8 +28,8 @@ fn has(texts: &[String], parts: &[&str]) -> bool {
 fn linux_uses_channels() {
     let mut running = start(&[
         "bulkheadctl channel list",
-        "bulkheadctl channel wait telemetry --timeout 20s && echo linux: the doorbell rang",
-        "bulkheadctl channel watch telemetry --count 20 --timeout 20s >/tmp/values && echo linux: $(wc -l </tmp/values) values",
+        "bulkheadctl channel wait telemetry --timeout 500s && echo linux: the doorbell rang",
+        "bulkheadctl channel watch telemetry --count 20 --timeout 500s >/tmp/values && echo linux: $(wc -l </tmp/values) values",
         "bulkheadctl channel read telemetry --format json",
         "bulkheadctl channel write orders --hex 0100000000000000",
         "bulkheadctl channel write orders --hex 0200000000000000",

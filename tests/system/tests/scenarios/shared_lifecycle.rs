@@ -13,7 +13,7 @@ use bulkhead_abi::status::{
 use bulkhead_run::End;
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::remote::{self, GUEST_RAM};
-use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, TICKS_PER_MILLISECOND as MS, field};
+use bulkhead_system_tests::sharing::{BY_PRIORITY, Description, TICKS_PER_MILLISECOND as MS, field, finish};
 use bulkhead_system_tests::{LIMIT, Remote, Running};
 
 /// The longest that a neighbour's interrupt waits while another partition is prepared: one slice, the decision, an exchange.
@@ -267,27 +267,50 @@ fn a_manager_on_another_core_manages() {
     managed(1, BY_PRIORITY, "servers = [ { priority = 3, budget = \"2 ms\", period = \"7 ms\" } ]");
 }
 
+/// Asks until partition 1 is in a state.
+fn wait_for(program: &mut Program, state: u32) {
+    program.constant(20, u64::from(state));
+    let ask = program.here();
+    program.constant(0, CALL_PARTITION_STATUS).constant(1, 1).call();
+    program.word(0xeb14_0021).branch_not_zero(1, ask); // SUBS x1, x1, x20
+}
+
+/// Suspends and resumes partition 1 so many times, each time when it is so, with a pause after each; then switches itself off.
+fn suspending(times: u64, pause: u64) -> Program {
+    let mut program = Program::new();
+    program.constant(19, times);
+    // What has not started cannot be suspended.
+    wait_for(&mut program, STATE_RUNNING);
+    let again = program.here();
+    for (call, state) in [(CALL_PARTITION_SUSPEND, STATE_SUSPENDED), (CALL_PARTITION_RESUME, STATE_RUNNING)] {
+        program.constant(0, call).constant(1, 1).call();
+        wait_for(&mut program, state);
+        program.constant(21, pause);
+        let turn = program.here();
+        program.subtract(21, 21, 1).branch_not_zero(21, turn);
+    }
+    program.subtract(19, 19, 1).branch_not_zero(19, again);
+    program.constant(0, SYSTEM_OFF).call().stay();
+    program
+}
+
 /// SG-60, SP-14: a partition that is suspended in its sleep loses nothing: the timer that passed meanwhile wakes it when it is
-/// resumed.
+/// resumed. The manager counts by instructions, so each time is the same in every run.
 #[test]
 fn a_sleeper_that_is_suspended_wakes_after_its_resume() {
+    const SUSPENSIONS: u64 = 40;
     let description = Description::new("shared-lifecycle").schedule(0, "kind = \"round-robin\"\nquantum = \"1 ms\"");
-    let description = description.program("manager", 0, "remote", "manages = true");
-    let description = description.guest("sleeper", 0, "wakeups", "role=own count=1500 start_us=20000", "");
-    let mut running = description.build_with(&[("remote", &remote::program())]).start();
-    let mut manager = Remote::new(&mut running, "manager");
-    running.line("sleeper", "wakeups start");
-    let mut suspensions = 0;
-    while running.status("sleeper").state != STATE_OFF && suspensions < 20 {
-        assert_eq!(manager.call(&mut running, CALL_PARTITION_SUSPEND, 1)[0], SUCCESS);
-        running.wait_for_status("sleeper", "suspension", |status| matches!(status.state, STATE_SUSPENDED | STATE_OFF));
-        let_time_pass(&mut manager, &mut running);
-        assert_eq!(manager.call(&mut running, CALL_PARTITION_RESUME, 1)[0], SUCCESS);
-        running.wait_for_status("sleeper", "resume", |status| matches!(status.state, STATE_RUNNING | STATE_OFF));
-        suspensions += 1;
-    }
-    assert!(suspensions >= 5, "{suspensions} suspensions");
-    let done = running.line("sleeper", "wakeups done");
-    assert_eq!((field(&done, "sent"), field(&done, "received")), (1500, 1500), "{done}");
-    running.assert_no_crash();
+    let description = description.program("manager", 0, "suspending", "manages = true");
+    let description = description.guest("sleeper", 0, "wakeups", "role=own count=1500", "");
+    // A turn is two instructions: a millisecond and a half, several dates of the sleeper.
+    let running = finish(&description.build_with(&[("suspending", &suspending(SUSPENSIONS, 45_000))]));
+    let done = running.printed("sleeper", "wakeups done");
+    println!("{done}");
+    assert_eq!((field(&done, "sent"), field(&done, "received"), field(&done, "lost")), (1500, 1500, 0), "{done}");
+    let end = |partition: &str| running.status(partition).state;
+    assert_eq!((end("manager"), end("sleeper")), (STATE_OFF, STATE_OFF));
+    // Two requests and at least two questions each time, all of which were answered.
+    let calls = running.counter("manager", Counter::Hypercall);
+    assert!(calls >= 4 * SUSPENSIONS, "{calls} calls");
+    assert_eq!(running.counter("manager", Counter::DeniedCall), 0);
 }

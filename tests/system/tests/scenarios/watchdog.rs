@@ -2,7 +2,7 @@
 
 use bulkhead_abi::hypercall::CALL_HEARTBEAT;
 use bulkhead_abi::observe::Counter;
-use bulkhead_abi::status::{REASON_WATCHDOG, STATE_OFF, STATE_RUNNING, STATE_STOPPED, StatusPage};
+use bulkhead_abi::status::{REASON_WATCHDOG, STATE_OFF, STATE_STOPPED, StatusPage};
 use bulkhead_run::End;
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::remote::GUEST_LOAD;
@@ -119,7 +119,7 @@ fn the_watchdog_watches_the_restarted_guest_too() {
     let policy = "watchdog = \"100 ms\"\nhealth = { on_fault = \"restart\", max = 2, within = \"600 s\" }";
     let system = System::with_programs("watchdog", &[("watchdog = \"100 ms\"", policy)], &[("guest", &program)]);
     let mut running = system.start_exact(4);
-    running.wait_for_status("guest", "restart", |status| status.state == STATE_RUNNING && status.generation == 3);
+    // The starts themselves last for milliseconds, which a busy host may not see; the last state tells of them.
     let status = running.wait_for_state("guest", STATE_STOPPED);
     assert_eq!((status.generation, status.restarts, status.faults), (3, 2, 3));
     assert_first_period(status.fault.time_ticks - status.started_ticks);

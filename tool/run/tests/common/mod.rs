@@ -21,10 +21,11 @@ const TEXT_BYTES: u64 = 0x4000;
 const HEADER: u64 = IMAGE_START + TEXT_BYTES;
 const CORE_PLANS: u64 = HEADER + 0x1000;
 const PARTITION_PLANS: u64 = CORE_PLANS + 0x8000;
-const IMAGE_END: u64 = PARTITION_PLANS + 0x8000;
-const COUNTERS: u64 = IMAGE_END;
+const COUNTERS: u64 = PARTITION_PLANS + 0x8000;
 const STATUS: u64 = COUNTERS + 0x8000;
-const CONSOLES: u64 = STATUS + 0x8000;
+/// Counters and states are in the image, so that a test can begin with some: see [`preset`].
+const IMAGE_END: u64 = STATUS + 0x8000;
+const CONSOLES: u64 = IMAGE_END;
 const TRACES: u64 = CONSOLES + 0x40_0000;
 pub(crate) const CONSOLE_BYTES: u64 = 0x1000;
 pub(crate) const TRACE_BYTES: u64 = 4096 + 16 * 32;
@@ -124,6 +125,13 @@ fn add_partition(bytes: &mut [u8], header: &mut ImageHeader, index: usize, parti
     }
     header.partitions[index] = entry;
     put(bytes, plan_address, plan.as_bytes());
+}
+
+/// Makes words of counters or states part of the image: they are so before the first instruction.
+pub(crate) fn preset(image: &mut [u8], words: &[(u64, u64)]) {
+    for (address, word) in words {
+        put(image, *address, word.as_bytes());
+    }
 }
 
 fn put(bytes: &mut [u8], address: u64, value: &[u8]) {
