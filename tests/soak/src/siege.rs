@@ -213,6 +213,10 @@ fn chosen_ns(system: &System, bounds: &Bounds, victim: &str, promise: Promise) -
         partition.is_some_and(|partition| partition.name == victim)
     });
     let found = found.ok_or_else(|| format!("there is no bound for {victim}"))?;
-    let bound = if promise == Promise::InHand { found.conforming_wait_ns } else { found.longest_wait_ns() };
+    let bound = if promise == Promise::InHand {
+        found.conforming_wait_ns
+    } else {
+        found.blackout_ns.zip(found.drained_wait_ns).map(|(one, other)| one.max(other))
+    };
     bound.ok_or_else(|| format!("the analysis promises {victim} nothing"))
 }
