@@ -55,6 +55,15 @@ fn pibs_01_eligibility_moves_by_use_over_share() {
     assert_eq!(rule.eligible_at_ticks(), 75);
 }
 
+/// QV-33: who wakes for work that no client asked for, such as a restart by its watchdog, gets no credit for its sleep: found by
+/// the random attacker, seeds 88 and 104.
+#[test]
+fn work_without_a_request_has_no_credit_for_the_time_before_it() {
+    let mut simulation = Simulation::new([(0, Server::new(0, pibs((1, 10), PibsRule::Corrected, &[(1_000, 0)])))]);
+    simulation.at(0, 0, Event::Request(0, 0, 1)).work(50_000, 0, ALWAYS).run(53_000);
+    assert_eq!(simulation.of(0), [(0, 1), (50_000, 50_100), (51_000, 51_100), (52_000, 52_100)]);
+}
+
 /// One tick at a time from `now` until `end`, each as a request of its own as soon as it is due.
 fn trickle(rule: &mut Pibs, runs: &mut Vec<(u64, u64)>, mut now: u64, end: u64) {
     loop {

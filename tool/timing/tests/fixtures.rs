@@ -7,7 +7,7 @@ mod support;
 
 use bulkhead_description::{Code, Severity, load_text_unchecked, load_unchecked};
 use bulkhead_timing::command::suggestions;
-use bulkhead_timing::{bounds, json, text};
+use bulkhead_timing::{Assumptions, bounds, json, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -154,7 +154,7 @@ fn requests_of_managers_are_in_the_bounds() {
     let path = Path::new("tests/good/mixed.toml");
     let mut system = load_unchecked(path, &options()).expect("accepted").system;
     let supply = |system: &bulkhead_plan::model::System| {
-        let all = bounds(system);
+        let all = bounds(system, &Assumptions::default());
         let vcpus = all.cores.iter().flat_map(|core| &core.vcpus);
         vcpus.map(|vcpu| vcpu.supplied_ns(1_000_000_000)).collect::<Vec<_>>()
     };

@@ -266,9 +266,16 @@ impl BudgetRule for Pibs {
         (self.ready_at_ticks > now).then_some(self.ready_at_ticks)
     }
 
-    /// Nothing to do: a request says more, namely whose work it is ([`Pibs::request`]).
+    /// A request says more, namely whose work it is ([`Pibs::request`]). Work that nobody requested, such as a restart by a watchdog,
+    /// gets no credit for the time before it either.
     #[inline]
-    fn wake(&mut self, _now: u64) {}
+    fn wake(&mut self, now: u64) {
+        if self.eligible_ticks < now {
+            self.settle();
+            self.forfeit_idle_time(now);
+            self.grant();
+        }
+    }
 
     #[inline]
     fn dispatch(&mut self, _now: u64) {}
