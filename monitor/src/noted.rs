@@ -31,10 +31,13 @@ impl<M: Machine> Vcpu<M> {
 
     /// Takes interrupts back that wait for a list register.
     pub(crate) fn forget_waiting(&self, first_intid: u32, bits: u32) {
-        let forgotten = self.waiting_of(first_intid, bits);
-        for place in (0..32).filter(|place| forgotten & (1 << place) != 0) {
-            self.set_waiting(first_intid | place, false);
-            deactivate_noted(&self.machine, first_intid | place);
+        // Usually none: each unload comes through here.
+        let mut rest = self.waiting_of(first_intid, bits);
+        while rest != 0 {
+            let intid = first_intid | rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+            self.set_waiting(intid, false);
+            deactivate_noted(&self.machine, intid);
         }
     }
 
