@@ -68,7 +68,8 @@ impl<Registers> Scheduler<Registers> {
         self.decide = true;
         let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| !state.ready) else { return };
         state.ready = true;
-        state.deferred = false;
+        // Woken for the monitor's work alone its guest sleeps on, and what was deferred still waits for an idle moment.
+        state.deferred &= state.asleep;
         state.prospect = Prospect::UNKNOWN;
         self.woken |= 1 << (slot & 31);
         state.woken = true;
@@ -125,6 +126,10 @@ impl<Registers> Scheduler<Registers> {
         if !pending && state.pibs.is_some() && state.ready {
             return;
         }
+        // Nor does one begin while its guest may not run: it wakes the server, which would be chosen and have nobody to run.
+        if pending && state.pibs.is_some() && !state.ready {
+            return;
+        }
         state.pending = pending;
         state.spent = false;
         self.decide = true;
@@ -146,6 +151,9 @@ impl<Registers> Scheduler<Registers> {
         let mut any = false;
         for slot in 0..self.plan.slot_count as u8 {
             let Some(state) = self.slot_mut(slot).filter(|state| state.deferred) else { continue };
+            // Now, because one that waits for its budget is ready already: asked for again and again, it would keep the core
+            // from every other interrupt until then.
+            state.deferred = false;
             state.asleep = false;
             any = true;
             self.wake(slot, now);

@@ -24,6 +24,7 @@ mod pair;
 mod repeat;
 mod routed;
 mod shared_budgets;
+mod shared_deferred;
 mod shared_hostile;
 mod shared_instants;
 mod shared_lifecycle;
