@@ -124,7 +124,9 @@ impl Partition {
         }
         let mut rest = acts.iter();
         loop {
-            stop(Stop::Poll(vcpu.run == RunState::Running && rest.len() != 0));
+            // A back-off may end before or after an interrupt that is pending.
+            let goes_on = vcpu.run == RunState::BackOff || vcpu.run == RunState::Running && rest.len() != 0;
+            stop(Stop::Poll(goes_on));
             if self.over.get() {
                 return;
             }
@@ -134,6 +136,8 @@ impl Partition {
                 self.resumes.set(self.resumes.get() || me == 0 && posted == MANAGE_RESUME);
                 vcpu.interrupt(MONITOR_SGI);
                 self.resumes.set(self.resumes.get() && me != 0);
+            } else if vcpu.run == RunState::BackOff {
+                vcpu.end_back_off();
             } else if vcpu.run == RunState::Running
                 && let Some(act) = rest.next()
             {
