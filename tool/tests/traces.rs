@@ -118,16 +118,21 @@ fn a_file_that_is_no_trace_is_refused_with_what_to_do() {
 #[test]
 fn a_report_is_written_with_and_without_a_trace() {
     let directory = directory("report");
-    let output = bulkhead(&["report", "."], &directory);
+    let output = bulkhead(&["report", ".", "--monitor", "monitor.elf"], &directory);
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     assert_eq!(text(&output.stdout), "report of good in good.html\n");
     let page = std::fs::read_to_string(directory.join("good.html")).expect("a page");
     assert!(page.contains("image verified") && !page.contains("What ran"));
-    let output = bulkhead(&["report", "system.toml", "--trace", "cut.perfetto-trace", "-o", "cut.html"], &directory);
+    let given = ["--monitor", "monitor.elf", "--trace", "cut.perfetto-trace", "-o", "cut.html"];
+    let output = bulkhead(&[&["report", "system.toml"], &given[..]].concat(), &directory);
     assert_eq!(output.status.code(), Some(0));
     let page = std::fs::read_to_string(directory.join("cut.html")).expect("a page");
     assert!(page.contains("What ran") && page.contains("the trace file is cut"));
     assert!(page.contains("instructions, not cycles: each takes 16 ns"));
+    // Without the monitor of this test the image has another one than the tool.
+    let output = bulkhead(&["report", "."], &directory);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("the image is not verified: "), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -19,6 +19,8 @@ fn manager() -> Vcpu<FakeMachine> {
         plan.lead_mpidr[target] = 6;
     }
     let core = running(plan);
+    // The cores of the others are set up: they have named themselves.
+    core.machine.store8(PhysicalAddress(PEER_STATUS + offset_of!(bulkhead_abi::status::StatusPage, name) as u64), b'p');
     core.machine.now.set(10 * PERIOD);
     core
 }

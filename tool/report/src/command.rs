@@ -106,7 +106,8 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         Failure::environment(format!("cannot write the report to {}: {}", output.display(), error.cause))
     })?;
     bulkhead_files::say!("report of {} in {}", system.name, output.display());
-    Ok(if evidence.verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+    let Some(finding) = evidence.verdict.findings.first() else { return Ok(ExitCode::SUCCESS) };
+    Err(Failure { message: format!("the image is not verified: {finding}; the report has all findings"), code: REFUSED })
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.

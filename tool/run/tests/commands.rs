@@ -143,8 +143,11 @@ fn failures_have_their_exit_codes_and_messages() {
     assert!(error.contains("the monitor of core 0 (partition linux) failed: the image header or plan"), "{error}");
     let error = stderr(&command(&["/no/such/file.img"], exit_code::HOST));
     assert!(error.contains("cannot read the image /no/such/file.img"), "{error}");
-    let error = stderr(&command(&["/dev/null"], exit_code::FAILURE));
-    assert!(error.contains("/dev/null is neither an image"), "{error}");
+    let empty = ImageFile::write("empty", &[]);
+    let error = stderr(&command(&[empty.path()], exit_code::FAILURE));
+    assert!(error.contains("is neither an image"), "{error}");
+    let error = stderr(&command(&["/dev/null"], exit_code::HOST));
+    assert!(error.contains("/dev/null"), "{error}");
     let error = stderr(&command(&[quiet.path(), "--", "-nonsense"], exit_code::QEMU));
     assert!(error.contains("nonsense"), "{error}");
 }

@@ -92,7 +92,7 @@ fn a_system_description_gives_the_cores() {
     let mut simulation = Simulation::new(scenario, limits).expect("it can be planned");
     let mut events = Vec::new();
     simulation.run(&mut events).expect("a list takes everything");
-    assert_eq!(runs(&events, 0, 40), [(0, 5, false), (20, 25, false)]);
+    assert_eq!(runs(&events, 0, 40), [(0, 4, false), (20, 24, false)]);
     assert_eq!(runs(&events, 1, 40), [(10, 18, false), (30, 38, false)]);
 }
 

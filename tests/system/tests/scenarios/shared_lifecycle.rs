@@ -300,7 +300,9 @@ fn suspending(times: u64, pause: u64) -> Program {
 fn a_sleeper_that_is_suspended_wakes_after_its_resume() {
     const SUSPENSIONS: u64 = 40;
     let description = Description::new("shared-lifecycle").schedule(0, "kind = \"round-robin\"\nquantum = \"1 ms\"");
-    let description = description.program("manager", 0, "suspending", "manages = true");
+    // Two requests in three milliseconds are more than the limit that holds when none is given.
+    let manages = "manages = true\nmanage_limit = { limit = 100, per = \"100 ms\" }";
+    let description = description.program("manager", 0, "suspending", manages);
     let description = description.guest("sleeper", 0, "wakeups", "role=own count=1500", "");
     // A turn is two instructions: a millisecond and a half, several dates of the sleeper.
     let running = finish(&description.build_with(&[("suspending", &suspending(SUSPENSIONS, 45_000))]));
