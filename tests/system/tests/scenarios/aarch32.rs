@@ -119,7 +119,7 @@ fn thumb_goes_on_behind_an_emulated_access() {
 fn thumb_goes_on_behind_a_wait() {
     let mut other = Program::new();
     other.constant(0, SYSTEM_OFF).call().stay();
-    let description = Description::new("aarch32").schedule(0, BY_PRIORITY);
+    let description = Description::unjudged("aarch32").schedule(0, BY_PRIORITY);
     let description = description.program("thumb", 0, "thumb", "servers = [ { priority = 1 } ]");
     let description = description.program("other", 0, "other", "servers = [ { priority = 2 } ]");
     assert_thumb_goes_on(&description.build_with(&[("thumb", &program(true)), ("other", &other)]), 2);
