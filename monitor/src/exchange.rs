@@ -70,8 +70,9 @@ impl<M: Machine> Vcpu<M> {
         slot.watches_timer = slot.gated || slot.preempts || asleep;
         if slot.watches_timer {
             slot.timer_ticks = slot.registers.context.timer_ticks();
-            // A date that has passed has acted already ([`Self::decide`]). Two that watched theirs would take turns for ever.
-            if slot.preempts && !asleep && slot.timer_ticks <= self.machine.counter_ticks() {
+            // A date that has passed has acted already ([`Self::decide`]). Two that watched theirs would take turns for ever, and an
+            // open gate would be opened again, at the cost of whoever runs next.
+            if !asleep && (slot.preempts || slot.pending) && slot.timer_ticks <= self.machine.counter_ticks() {
                 slot.timer_ticks = NEVER;
             }
             scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);

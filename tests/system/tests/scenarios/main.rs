@@ -29,6 +29,7 @@ mod shared_hostile;
 mod shared_instants;
 mod shared_lifecycle;
 mod shared_nested;
+mod shared_odd;
 mod shared_payers;
 mod shared_private;
 mod shared_registers;
