@@ -295,7 +295,7 @@ impl<M: Machine> Vcpu<M> {
         if all_stand {
             // What this instance was about to do or to say ends with it.
             for (_, words) in self.vcpus() {
-                words.state.store(vcpu_state::STAND, Relaxed);
+                words.state.store(vcpu_state::STAND, Release);
                 words.report.store(report::NONE, Relaxed);
             }
         }
