@@ -267,6 +267,13 @@ impl<M: Machine> Vcpu<M> {
         let line = self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE);
         if let Some(line) = line {
             self.pend_spare(line.intid, effect == LineEffect::Pend);
+            if effect == LineEffect::Clear {
+                // Another core may have added input since, and its interrupt is what was just taken back.
+                self.machine.barrier();
+                if self.shared.uart.is_asserted() {
+                    self.pend_spare(line.intid, true);
+                }
+            }
         }
     }
 

@@ -99,12 +99,13 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
-    /// stands, everything that it says is there, and nothing of it can reach the next instance.
+    /// stands, everything that it says is there, and nothing of it can reach the next instance. Whoever sees the report sees the
+    /// facts of the fault, too, even before this vCPU stands: hence its release order.
     pub(crate) fn leave(&mut self, reason: u32) {
         self.run = RunState::Off;
         let own = self.own_vcpu();
         if !self.is_lead() {
-            own.report.store(reason, Relaxed);
+            own.report.store(reason, Release);
         }
         own.state.fetch_and(!vcpu_state::ON, Release);
         if !self.is_lead() {

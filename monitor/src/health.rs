@@ -66,6 +66,9 @@ impl<M: Machine> Vcpu<M> {
                 // Without a back-off too, the restart is not done in the handler of the fault, but when it is over: only then do
                 // the vectors load registers that a call or a data abort leaves where they are.
                 self.stop(status::STATE_RESTARTING, reason);
+                if self.state() != status::STATE_RESTARTING {
+                    return; // A core did not stop: it must not find a new instance when it comes.
+                }
                 self.run = RunState::BackOff;
                 self.backoff_until = self.fault_ticks.wrapping_add(self.partition.health.backoff_ticks);
                 if self.is_shared() {

@@ -224,6 +224,7 @@ impl<M: Machine> Vcpu<M> {
                 self.suspended = false;
                 if self.state() == status::STATE_SUSPENDED {
                     self.let_go();
+                    self.follow_own_state();
                     self.start_watchdog();
                     self.publish_state(status::STATE_RUNNING, status::REASON_NONE);
                 }
@@ -260,15 +261,15 @@ impl<M: Machine> Vcpu<M> {
         })
     }
 
-    /// Lets all vCPUs be again what they were when they were told to stand.
+    /// Lets all vCPUs be again what they were when they were told to stand. The own one hears of it as the others do, since the
+    /// handler of a call that ended its run must not start it: the vectors would not load all of its registers.
     pub(crate) fn let_go(&mut self) {
         for (vcpu, words) in self.vcpus() {
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
-            if vcpu != self.plan.vcpu {
+            if !self.is_shared() {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
         }
-        self.follow_own_state();
     }
 
     /// Waits while a condition on a word of the partition's own cores holds; false when the time is up.
@@ -295,7 +296,7 @@ impl<M: Machine> Vcpu<M> {
         if all_stand {
             // What this instance was about to do or to say ends with it.
             for (_, words) in self.vcpus() {
-                words.state.store(vcpu_state::STAND, Relaxed);
+                words.state.store(vcpu_state::STAND, Release);
                 words.report.store(report::NONE, Relaxed);
             }
         }

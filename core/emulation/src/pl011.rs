@@ -219,6 +219,13 @@ impl Pl011State {
         None
     }
 
+    /// States whether an interrupt is to be pending. Looked at again after [`LineEffect::Clear`] was done: what another core added
+    /// meanwhile may have been pending already.
+    #[must_use]
+    pub fn is_asserted(&self) -> bool {
+        self.masked() != 0
+    }
+
     /// States whether a further byte of input would be lost.
     pub fn is_full(&self) -> bool {
         self.waiting() >= FIFO_BYTES

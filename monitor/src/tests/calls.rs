@@ -214,3 +214,17 @@ fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
     assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
     assert!(!both[0].machine.take_events().iter().any(|event| matches!(event, Event::Scrub(..))), "its RAM is in use");
 }
+
+#[test]
+fn a_policy_does_not_restart_beside_a_sibling_that_does_not_stand() {
+    let mut plan = partition(2);
+    plan.health = HealthPlan { policy: POLICY_RESTART, max_restarts: 9, within_ticks: 9, ..plan.health };
+    let mut both = cores(plan);
+    both[0].begin();
+    call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
+    both[1].interrupt(15);
+    both[0].machine.ticks_per_spin.set(1 << 20);
+    call(&mut both[0], 0x8400_0009, [0; 3]);
+    assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
+    assert_eq!(both[0].run, RunState::Off, "it is not started again, even if that core comes later");
+}

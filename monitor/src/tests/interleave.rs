@@ -41,8 +41,10 @@ impl AtomicU32 {
         stop(Stop::Access);
         self.0.load(order)
     }
-    /// Writes.
+    /// Writes. What tells another core something is to be seen with all that was written before it.
     pub fn store(&self, value: u32, order: Ordering) {
+        let tells = EXPLORING.get() && value != 0;
+        assert!(!tells || order == Ordering::Release, "{value:#x} is written without release order");
         stop(Stop::Access);
         self.0.store(value, order);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::interrupt::MAINTENANCE;
 use bulkhead_arch::fake::Event;
+use bulkhead_emulation::pl011::{LineEffect, UARTDR};
 use std::sync::atomic::Ordering::Relaxed;
 
 fn held(core: &Vcpu<FakeMachine>) -> Vec<u32> {
@@ -158,4 +159,25 @@ fn clearing_an_interrupt_empties_its_list_register() {
     assert_eq!(core.machine.list[1].get() >> 62, 1, "still pending");
     core.forget_cleared(0x380 + 4, u32::MAX);
     assert_eq!(held(&core), [43], "pending is not active");
+}
+
+/// A vCPU takes the last byte and is about to take the interrupt back, when the core that has the console adds one.
+#[test]
+fn input_that_comes_while_the_line_falls_keeps_its_interrupt() {
+    const UARTIMSC: u64 = 0x38;
+    let mut plan = partition(2);
+    plan.interrupts[6].kind = INTERRUPT_CONSOLE;
+    let both = cores(plan);
+    let uart = &both[0].shared.uart;
+    uart.write(UARTIMSC, 1 << 4);
+    assert!(uart.push_input(b'a'));
+    let read = uart.read(UARTDR);
+    assert_eq!((read.value, read.interrupt), (u32::from(b'a'), LineEffect::Clear));
+    assert!(uart.push_input(b'b'), "vCPU 0's core makes it pending");
+    both[1].uart_line(read.interrupt);
+    let set_pending = |core: &Vcpu<FakeMachine>| core.machine.load32(PhysicalAddress(GICD + 0x204));
+    assert_eq!(set_pending(&both[1]), 1 << 14, "and vCPU 1's core, which cleared that, again");
+    assert_eq!(uart.read(UARTDR).interrupt, LineEffect::Clear);
+    both[0].uart_line(LineEffect::Clear);
+    assert_eq!(set_pending(&both[0]), 0, "nothing waits");
 }

@@ -167,6 +167,13 @@ impl Partition {
             }
             Fault => vcpu.fault(crate::health::Fault::new(status::REASON_SERROR, 0)),
         }
+        // The vectors load all registers for a guest that left its run, and for no other: none is made anew in its own handler.
+        let is_over = matches!(act, Off | SystemOff | Reset | Fault);
+        assert!(
+            !is_over || vcpu.run != RunState::Running,
+            "vCPU {} starts in the handler that ends it",
+            vcpu.plan.vcpu
+        );
     }
 
     fn manage(&self, requests: &[u32]) {
@@ -404,6 +411,9 @@ fn vcpu_0_is_switched_on_by_another_one() {
     for requests in [&[MANAGE_SUSPEND][..], &[MANAGE_SUSPEND, MANAGE_RESUME], &[MANAGE_RESTART]] {
         tell(&Story { on: &[1], acts, requests, ..IDLE }, |_| ());
     }
+    // The last one switches vCPU 0 on and leaves, while vCPU 0 looks whether anybody is left.
+    let acts = [&[Off, Work][..], &[On(0), Off], &[]];
+    tell(&Story { on: &[1], acts, ..IDLE }, |_| ());
     let acts = [&[Off][..], &[On(0), Fault], &[]];
     tell(&Story { on: &[1], acts, ..IDLE }, |vcpus| {
         assert_eq!(state(&vcpus[0]).0, status::STATE_STOPPED);
