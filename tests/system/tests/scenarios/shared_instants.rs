@@ -118,7 +118,8 @@ fn with_a_rest(rule: &str, count: u64) -> Vec<(Wake, u64, Wake)> {
     woken.assert_dates("woken", START, EVERY, count);
     assert_eq!((woken.bells, ringer.sent), (count, count), "{rule}");
     let pairs = woken.all.chunks(2).map(|pair| (pair[0], pair[1]));
-    pairs.zip(&ringer.all).map(|((first, second), ringer)| (first, ringer.rang, second)).collect()
+    // As in `woken`, the first time takes the general way.
+    pairs.zip(&ringer.all).map(|((first, second), ringer)| (first, ringer.rang, second)).skip(1).collect()
 }
 
 /// QV-24, QV-25, QV-26, SP-14: of a budget that a guest has used a part of before it slept the rest is there when it is woken
