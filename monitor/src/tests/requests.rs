@@ -272,8 +272,9 @@ A request that is answered `SUCCESS` is never lost. What the partition is after 
 const BETWEEN: &str = "
 The last SUSPEND or RESUME counts, whoever sent it: a partition that was suspended while it restarts stands at its first
 instruction, and one that restarts by its policy while it is suspended stays suspended. RESTART begins anew, and the new
-instance runs. Requests of one manager that the partition sees together come to the same as one by one. Before the
-partition's core is set up, a request is answered `DENIED`.
+instance runs. Requests of one manager that the partition sees together come to the same as one by one; those of several
+managers that it sees together (while it was loading, say) it serves by the managers' places in the description, not by
+when they were sent. Before the partition's core is set up, a request is answered `DENIED`.
 
 ## What happens to a vCPU
 

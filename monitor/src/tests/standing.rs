@@ -422,3 +422,23 @@ fn vcpu_0_is_switched_on_by_another_one() {
         assert_eq!(vcpus[0].run, RunState::Off, "what was under way is over");
     });
 }
+
+/// A fault beside a suspend and a resume: the policy has the last word, and a suspend outlives it.
+#[test]
+fn a_fault_beside_requests() {
+    let acts = [&[][..], &[Work, Fault], &[]];
+    tell(&Story { on: &[1], acts, requests: &[MANAGE_SUSPEND, MANAGE_RESUME], ..IDLE }, |vcpus| {
+        assert_eq!(state(&vcpus[0]).0, status::STATE_STOPPED);
+    });
+    tell(&Story { on: &[1], acts, requests: &[MANAGE_SUSPEND], policy: POLICY_RESTART, ..IDLE }, |vcpus| {
+        assert_eq!(state(&vcpus[0]).0, status::STATE_SUSPENDED);
+    });
+    let acts = [&[On(1), Work][..], &[Work], &[]];
+    tell(&Story { acts, requests: &[MANAGE_RESTART], late: Some(1), ..IDLE }, |vcpus| {
+        assert_eq!(state(&vcpus[0]).0, status::STATE_RUNNING);
+    });
+    let acts = [&[Off][..], &[Work, Off], &[]];
+    tell(&Story { on: &[1], acts, requests: &[MANAGE_SUSPEND, MANAGE_RESUME], ..IDLE }, |vcpus| {
+        assert_eq!(state(&vcpus[0]).0, status::STATE_OFF);
+    });
+}
