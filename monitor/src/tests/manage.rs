@@ -20,6 +20,8 @@ fn manager() -> Vcpu<FakeMachine> {
     }
     let core = running(plan);
     core.machine.now.set(10 * PERIOD);
+    // The others' cores are set up: they have named themselves.
+    core.machine.store8(PhysicalAddress(PEER_STATUS + offset_of!(StatusPage, name) as u64), b'p');
     core
 }
 

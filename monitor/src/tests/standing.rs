@@ -124,6 +124,10 @@ impl Partition {
         }
         let mut rest = acts.iter();
         loop {
+            // What its core does behind a handler: a restart without a back-off.
+            if vcpu.run == RunState::BackOff {
+                vcpu.end_back_off();
+            }
             stop(Stop::Poll(vcpu.run == RunState::Running && rest.len() != 0));
             if self.over.get() {
                 return;
