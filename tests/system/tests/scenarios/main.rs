@@ -38,4 +38,5 @@ mod shared_wakeups;
 mod sleep;
 mod steady;
 mod support;
+mod vectors;
 mod watchdog;
