@@ -89,6 +89,10 @@ pub struct FakeState {
     pub guest_interrupts_masked: Cell<bool>,
     /// Counter ticks that pass at each turn of a wait loop.
     pub ticks_per_spin: Cell<u64>,
+    /// Counter ticks that pass behind each reading of the counter.
+    pub ticks_per_reading: Cell<u64>,
+    /// Counter ticks that pass at each store of 32 bits.
+    pub ticks_per_store: Cell<u64>,
     deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
 }
@@ -161,6 +165,7 @@ impl Machine for FakeMachine {
         self.merge(address.0, 1, u64::from(value));
     }
     fn store32(&self, address: PhysicalAddress, value: u32) {
+        self.now.set(self.now.get() + self.ticks_per_store.get());
         self.set_active(address.0, value);
         self.merge(address.0, 4, u64::from(value));
     }
@@ -183,7 +188,9 @@ impl Machine for FakeMachine {
         self.atomics.borrow_mut().entry(address.0).or_insert_with(|| Box::leak(Box::new(AtomicU64::new(0))))
     }
     fn counter_ticks(&self) -> u64 {
-        self.now.get()
+        let now = self.now.get();
+        self.now.set(now + self.ticks_per_reading.get());
+        now
     }
     fn set_timer(&self, deadline_ticks: u64) {
         let deadline = Some(deadline_ticks).filter(|deadline| *deadline != u64::MAX);

@@ -131,10 +131,9 @@ impl<M: Machine> Vcpu<M> {
     /// Does what waits at EL2 for this vCPU; returns whether it can use time.
     fn serve_own_work(&mut self) -> bool {
         let now = self.machine.counter_ticks();
-        if let Some(slot) = self.own_slot()
-            && slot.request
+        if self.scheduler.as_deref_mut().is_some_and(Scheduler::take_request)
+            && let Some(slot) = self.own_slot()
         {
-            slot.request = false;
             let expired = slot.monitor_ticks <= now || slot.monitor_ticks == NEVER;
             self.serve_console();
             self.serve_requests();
@@ -242,6 +241,9 @@ impl<M: Machine> Vcpu<M> {
 
     /// Restarts go on in slices, until somebody else may want the core.
     fn restore_until_interrupted(&mut self) {
+        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+            scheduler.pay_oneself();
+        }
         while self.run == RunState::Restoring && !self.machine.interrupt_waits() {
             self.restore_step(RESTART_SLICE_BYTES);
         }

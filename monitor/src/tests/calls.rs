@@ -199,8 +199,8 @@ fn a_request_is_served_once_and_suspends_resumes_restarts() {
     assert_eq!(state(&core), (status::STATE_RUNNING, status::REASON_MANAGED));
 }
 
-#[test]
-fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
+/// A manager asks for something of a partition whose vCPU 1 is on, and whose core never takes its SGI; time passes while its sibling waits.
+fn asked_with_a_stuck_sibling(request: u32) -> Vcpu<FakeMachine> {
     let mut plan = partition(2);
     plan.manage[3] = PhysicalAddress(PEER_MANAGE);
     let mut both = cores(plan);
@@ -208,11 +208,21 @@ fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
     call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
     both[1].interrupt(15);
     both[0].machine.take_events();
-    // vCPU 1's core never takes its SGI here; time passes while its sibling waits.
     both[0].machine.ticks_per_spin.set(1 << 20);
-    manage(&mut both[0], status::MANAGE_RESTART);
-    assert_eq!(state(&both[0]), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
-    assert!(!both[0].machine.take_events().iter().any(|event| matches!(event, Event::Scrub(..))), "its RAM is in use");
+    manage(&mut both[0], request);
+    both.remove(0)
+}
+
+#[test]
+fn a_sibling_that_does_not_stand_is_never_overtaken_by_a_restart() {
+    let core = asked_with_a_stuck_sibling(status::MANAGE_RESTART);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
+    assert!(!core.machine.take_events().iter().any(|event| matches!(event, Event::Scrub(..))), "its RAM is in use");
+    // Nor is it said to be suspended, and a resume brings nobody back who was never there.
+    let mut core = asked_with_a_stuck_sibling(status::MANAGE_SUSPEND);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
+    manage(&mut core, status::MANAGE_RESUME);
+    assert_eq!(state(&core), (status::STATE_STOPPED, status::REASON_CORE_STUCK));
 }
 
 #[test]

@@ -22,6 +22,8 @@ fn manager() -> Vcpu<FakeMachine> {
     // The cores of the others are set up: they have named themselves.
     core.machine.store8(PhysicalAddress(PEER_STATUS + offset_of!(bulkhead_abi::status::StatusPage, name) as u64), b'p');
     core.machine.now.set(10 * PERIOD);
+    // The others' cores are set up: they have named themselves.
+    core.machine.store8(PhysicalAddress(PEER_STATUS + offset_of!(StatusPage, name) as u64), b'p');
     core
 }
 

@@ -1,6 +1,7 @@
 //! Host tests of the monitor's logic on the fake machine.
 
 mod calls;
+mod charged;
 mod deferred;
 mod faults;
 mod instructions;

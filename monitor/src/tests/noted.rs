@@ -223,6 +223,26 @@ fn timers_that_wait_for_a_list_register_leave_with_their_vcpu() {
     assert_eq!((core.loaded, core.machine.underflow.get()), (1, false), "they ring again by themselves");
 }
 
+/// The guest ends all of its interrupts, and another vCPU is loaded before the maintenance interrupt that hands on what waits for a list
+/// register. The request for that interrupt leaves with its vCPU and comes back with it.
+#[test]
+fn a_request_for_list_registers_leaves_with_its_vcpu() {
+    let mut core = Core::new(schedule(&[server(0, 1), server(1, 5)], 2));
+    core.exit(WFI);
+    core.write_private(0x100, u32::MAX);
+    core.write_private(0x200, 0x1f);
+    assert_eq!((core.loaded, core.listed().len(), core.machine.underflow.get()), (1, 4, true));
+    core.machine.list.iter().for_each(|value| value.set(0));
+    core.interrupt(40);
+    assert_eq!((core.loaded, core.machine.underflow.get()), (0, false), "the other one has asked for nothing");
+    core.machine.list[0].set(0);
+    core.machine.deactivate(40);
+    core.exit(WFI);
+    assert_eq!((core.loaded, core.machine.underflow.get()), (1, true), "it still waits");
+    core.interrupt(MAINTENANCE);
+    assert_eq!((core.listed(), core.machine.underflow.get()), (vec![4], false));
+}
+
 /// A3: the guest has ended its timer's interrupt, and another vCPU is loaded before the maintenance interrupt comes.
 #[test]
 fn an_end_that_was_not_seen_leaves_nothing_active() {

@@ -7,7 +7,7 @@ use crate::scheduler::{Held, Policy, Scheduler};
 use bulkhead_abi::schedule::*;
 use bulkhead_abi::status;
 
-fn sporadic(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
+pub(super) fn sporadic(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
     ServerPlan {
         rule: RULE_SPORADIC,
         budget_ticks,

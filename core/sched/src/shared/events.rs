@@ -62,6 +62,23 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
+    /// Takes what the loaded slot has to do at EL2, if anything. It is to pay for that: neither somebody who was woken before it is done,
+    /// nor who gave the core away for it.
+    pub fn take_request(&mut self) -> bool {
+        let requested = self.own().is_some_and(|slot| core::mem::take(&mut slot.request));
+        if requested {
+            self.instant = 0;
+            self.pay_oneself();
+        }
+        requested
+    }
+
+    /// Lets the loaded slot pay from now on, if its guest does not go on yet.
+    pub fn pay_oneself(&mut self) {
+        self.catch_up();
+        self.leaver = Stint::IDLE;
+    }
+
     /// Tells the policy that a slot has something to do.
     pub fn wake(&mut self, slot: u8, now: u64) {
         self.catch_up();

@@ -3,15 +3,15 @@
 //! docs/base-findings.md).
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::hypercall::CALL_HEARTBEAT;
+use bulkhead_abi::hypercall::{CALL_HEARTBEAT, CALL_PARTITION_RESTART, SUCCESS};
 use bulkhead_emulation::registers::{REGISTER_GROUPS, RegisterGroup, Treatment};
 use bulkhead_emulation::state::{CORE_STATE, CoreState, Handling};
 use bulkhead_emulation::sysreg::SystemAction;
 use bulkhead_emulation::trap::encoding;
 use bulkhead_system_tests::assemble::Program;
-use bulkhead_system_tests::remote::{GUEST_LOAD, GUEST_RAM};
+use bulkhead_system_tests::remote::{self, GUEST_LOAD, GUEST_RAM};
 use bulkhead_system_tests::sharing::Description;
-use bulkhead_system_tests::{LIMIT, Running};
+use bulkhead_system_tests::{LIMIT, Remote, Running};
 
 const DUMP: u64 = GUEST_RAM + 0x20_0000;
 /// Words of the dump: x1 to x30 at their numbers, then v0 to v31, FPCR and FPSR, then the list.
@@ -28,6 +28,10 @@ const READY: u32 = ORDER + 1;
 /// Where nothing is mapped.
 const NOWHERE: u64 = 0x7000_0000;
 const SYSTEM_RESET: u64 = 0x8400_0009;
+const CPU_ON: u64 = 0xc400_0003;
+const CPU_OFF: u64 = 0x8400_0002;
+/// The order that ends in [`CPU_OFF`].
+const SWITCH_OFF: u64 = 5;
 
 /// MRS (or, without bit 21, MSR) of an encoding of [`encoding`] with a register.
 fn access(encoding: u32, register: u32, is_read: bool) -> u32 {
@@ -60,7 +64,23 @@ fn pattern(seed: u64, place: u32) -> u64 {
 
 /// Stores what it finds at its first instructions, fills everything, watches it while it waits for an order, and ends so.
 fn watcher(seed: u64) -> Program {
-    let mut program = Program::new();
+    watcher_behind(Program::new(), seed)
+}
+
+/// The same for vCPU 1, which vCPU 0 switches on whenever it is off.
+fn secondary_watcher(seed: u64) -> Program {
+    let build = |entry: u64| {
+        let mut program = Program::new();
+        let again = program.here();
+        program.constant(0, CPU_ON).constant(1, 1).constant(2, entry).constant(3, 0).call().branch(again);
+        let entry = GUEST_LOAD + program.offset();
+        (watcher_behind(program, seed), entry)
+    };
+    // A constant takes four instructions whatever it is, so the second pass has the same offsets.
+    build(build(0).1).0
+}
+
+fn watcher_behind(mut program: Program, seed: u64) -> Program {
     // x0 is given by the boot protocol; it is the one register that is not looked at.
     program.constant(0, DUMP);
     for register in 1..31 {
@@ -90,6 +110,10 @@ fn watcher(seed: u64) -> Program {
         program.word(access(state.encoding, 1, false)).word(0xd503_3fdf);
         program.word(access(state.encoding, 1, true)).store(1, 0, 8 * (place + KEPT - LISTED));
     }
+    // Whatever ends it meanwhile: those that it does not use.
+    for register in 4..31 {
+        program.constant(register, pattern(seed, 2000 + register));
+    }
     program.constant(1, 1).store(1, 0, 8 * READY);
     let watch = program.here();
     for (place, state) in patterned() {
@@ -102,14 +126,19 @@ fn watcher(seed: u64) -> Program {
     }
     program.constant(0, CALL_HEARTBEAT).call().constant(0, DUMP).load(1, 0, 8 * ORDER);
     let ordered = program.skip_not_zero(1);
-    program.branch(watch).land(ordered);
+    // Each order is for one life.
+    program.branch(watch).land(ordered).constant(2, 0).store(2, 0, 8 * ORDER).store(2, 0, 8 * READY);
     for register in 2..31 {
         program.constant(register, pattern(seed, 1000 + register));
     }
-    // A call, a load and a jump where nothing is mapped, a branch to itself.
-    for (argument, instruction) in
-        [(SYSTEM_RESET, 0xd400_0002), (NOWHERE, 0xf940_0000), (NOWHERE, 0xd61f_0000), (NOWHERE, 0x1400_0000)]
-    {
+    // A call, a load and a jump where nothing is mapped, a branch to itself, a call.
+    for (argument, instruction) in [
+        (SYSTEM_RESET, 0xd400_0002),
+        (NOWHERE, 0xf940_0000),
+        (NOWHERE, 0xd61f_0000),
+        (NOWHERE, 0x1400_0000),
+        (CPU_OFF, 0xd400_0002),
+    ] {
         program.subtract(1, 1, 1);
         let next = program.skip_not_zero(1);
         program.constant(0, argument).word(instruction).land(next);
@@ -129,6 +158,10 @@ fn wait_until_watching(running: &mut Running, partition: &str) {
     let place = place_of(running, partition, READY);
     let waited = running.wait_for("the patterns", LIMIT, |view| (view.ram.load_u64(place)? == 1).then_some(()));
     waited.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn give_order(running: &Running, partition: &str, order: u64) {
+    running.ram().write_at(place_of(running, partition, ORDER), &order.to_le_bytes()).expect("the word is in RAM");
 }
 
 fn word(running: &Running, partition: &str, word: u32) -> u64 {
@@ -180,8 +213,7 @@ fn a_start_finds_nothing_of_the_life_before() {
                 assert_start(&running, "first", &what);
                 assert_kept(&running, "first");
                 let generation = running.status("first").generation;
-                let place = place_of(&running, "first", ORDER);
-                running.ram().write_at(place, &order.to_le_bytes()).expect("the word is in RAM");
+                give_order(&running, "first", order);
                 running.wait_for_status("first", "a restart", |status| status.generation > generation);
             }
             wait_until_watching(&mut running, "first");
@@ -193,6 +225,78 @@ fn a_start_finds_nothing_of_the_life_before() {
             running.assert_no_crash();
         }
     }
+}
+
+/// PSCI, SP-10: a vCPU that is switched off and on again finds no register of its life before, in the same instance.
+#[test]
+fn cpu_on_finds_nothing_of_the_life_before() {
+    let description = Description::new("core-state").table(
+        "[[partition]]\nname = \"first\"\ncores = [0, 1]\nmemory = \"4 MiB\"\nconsole = \"none\"\n\
+         image = { kind = \"raw\", file = \"one.bin\", load = 0x4008_0000 }",
+    );
+    let mut running = description.build_with(&[("one", &secondary_watcher(1))]).start();
+    for life in 1..=3 {
+        wait_until_watching(&mut running, "first");
+        assert_start(&running, "first", &format!("life {life} of vCPU 1"));
+        assert_kept(&running, "first");
+        // What it finds next time is not what it found before.
+        let write = |place: u32, value: u64| {
+            let place = place_of(&running, "first", place);
+            running.ram().write_at(place, &value.to_le_bytes()).expect("the word is in RAM");
+        };
+        // Nothing is stored at 31.
+        (0..LISTED).filter(|place| *place != 31).for_each(|place| write(place, u64::MAX));
+        write(READY, 0);
+        give_order(&running, "first", SWITCH_OFF);
+    }
+    wait_until_watching(&mut running, "first");
+    assert_start(&running, "first", "the last life of vCPU 1");
+    assert_eq!(running.status("first").generation, 1);
+    running.assert_no_crash();
+}
+
+/// QV-74, SP-10: the same when a manager asks for the restart, and when the core's other vCPU ran in between, which the trace says.
+#[test]
+fn a_restart_at_a_managers_request_finds_nothing_of_the_life_before() {
+    for is_shared in [false, true] {
+        let description = Description::new("core-state").table("[trace]\nenabled = true\nrecords = 65536");
+        let ring = "kind = \"round-robin\"\nquantum = \"370 us\"\nfloating_point = \"lazy\"";
+        let description = if is_shared { description.schedule(0, ring) } else { description };
+        let description = description.program("first", 0, "one", "");
+        let description = if is_shared { description.program("second", 0, "two", "") } else { description };
+        let description = description.program("manager", 1, "remote", "manages = true");
+        let programs = [("one", &watcher(1)), ("two", &watcher(2)), ("remote", &remote::program())];
+        let mut running = description.build_with(&programs).start();
+        let mut manager = Remote::new(&mut running, "manager");
+        for generation in 1..=3 {
+            wait_until_watching(&mut running, "first");
+            assert_start(&running, "first", &format!("shared: {is_shared}, start {generation}"));
+            assert_kept(&running, "first");
+            if is_shared {
+                wait_until_watching(&mut running, "second");
+                assert_kept(&running, "second");
+            }
+            let first = running.index("first") as u64;
+            assert_eq!(manager.call(&mut running, CALL_PARTITION_RESTART, first)[0], SUCCESS);
+            running.wait_for_status("first", "a restart", |status| status.generation > generation);
+            if is_shared {
+                assert_second_ran_in_between(&running);
+            }
+        }
+        running.assert_no_crash();
+    }
+}
+
+/// While the latest restart of `first` was under way, the other vCPU of its core ran.
+fn assert_second_ran_in_between(running: &Running) {
+    const TICK_NS: u64 = 16;
+    let status = running.status("first");
+    let (begin, end) = ((status.started_ticks - status.restart_ticks) * TICK_NS, status.started_ticks * TICK_NS);
+    let timeline = bulkhead_run::trace::Trace::read(running.watch()).timeline(running.watch(), "");
+    let second = running.slot(0, "second");
+    let is_between = |from: u64, to: u64| from > begin && to < end;
+    let runs = timeline.runs(0).iter().filter(|run| run.slot == second && is_between(run.from_ns, run.to_ns)).count();
+    assert!(runs > 0, "the other one did not run between {begin} and {end} ns");
 }
 
 /// Reads everything that traps, for ever, after writing ones to it if it is the one that tries. What is UNDEFINED is skipped.

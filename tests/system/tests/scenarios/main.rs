@@ -40,4 +40,5 @@ mod shared_wakeups;
 mod sleep;
 mod steady;
 mod support;
+mod vectors;
 mod watchdog;
