@@ -217,7 +217,10 @@ fn managed(manager_core: u32, schedule: &str, server: &str) {
     let target = 1;
     let description = Description::new("shared-lifecycle").schedule(0, schedule);
     let own = if manager_core == 0 { server } else { "" };
-    let description = description.program("manager", manager_core, "remote", &format!("manages = true\n{own}"));
+    // How fast the host asks is up to the host.
+    let limit = "manage_limit = { limit = 1000, per = \"100 ms\" }";
+    let description =
+        description.program("manager", manager_core, "remote", &format!("manages = true\n{limit}\n{own}"));
     let description = description.program("target", 0, "counting", server);
     let description = description.program("neighbour", 0, "counting", server);
     let system = description.build_with(&[("remote", &remote::program()), ("counting", &counting())]);
