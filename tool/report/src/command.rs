@@ -107,7 +107,10 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
     })?;
     bulkhead_files::say!("report of {} in {}", system.name, output.display());
     let Some(finding) = evidence.verdict.findings.first() else { return Ok(ExitCode::SUCCESS) };
-    Err(Failure { message: format!("the image is not verified: {finding}; the report has all findings"), code: REFUSED })
+    Err(Failure {
+        message: format!("the image is not verified: {finding}; the report has all findings"),
+        code: REFUSED,
+    })
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.
