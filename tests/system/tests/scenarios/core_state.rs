@@ -264,7 +264,9 @@ fn a_restart_at_a_managers_request_finds_nothing_of_the_life_before() {
         let description = if is_shared { description.schedule(0, ring) } else { description };
         let description = description.program("first", 0, "one", "");
         let description = if is_shared { description.program("second", 0, "two", "") } else { description };
-        let description = description.program("manager", 1, "remote", "manages = true");
+        // How fast the host asks is up to the host.
+        let managing = "manages = true\nmanage_limit = { limit = 1000, per = \"100 ms\" }";
+        let description = description.program("manager", 1, "remote", managing);
         let programs = [("one", &watcher(1)), ("two", &watcher(2)), ("remote", &remote::program())];
         let mut running = description.build_with(&programs).start();
         let mut manager = Remote::new(&mut running, "manager");
