@@ -5,17 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A description that is accepted without a warning; its guest is a raw file beside it.
-const GOOD: &str = r#"version = 1
-name = "good"
-board = "qemu-virt"
-memory = "64 MiB"
-
-[[partition]]
-name = "a"
-cores = [0]
-memory = "1 MiB"
-image = { kind = "raw", file = "tiny.bin" }
-"#;
+const GOOD: &str = include_str!("support/good.toml");
 
 /// Makes a directory with a description and its guest; each test has its own.
 fn system(name: &str, text: &str) -> PathBuf {

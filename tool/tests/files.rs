@@ -5,17 +5,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const GOOD: &str = r#"version = 1
-name = "good"
-board = "qemu-virt"
-memory = "64 MiB"
-
-[[partition]]
-name = "a"
-cores = [0]
-memory = "1 MiB"
-image = { kind = "raw", file = "tiny.bin" }
-"#;
+const GOOD: &str = include_str!("support/good.toml");
 
 /// Exit code for what the machine cannot give.
 const ENVIRONMENT: Option<i32> = Some(3);

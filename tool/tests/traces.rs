@@ -4,17 +4,7 @@ use bulkhead_trace::{CoreLayout, EventKind, Layout, SlotLayout, Timeline, perfet
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const DESCRIPTION: &str = r#"version = 1
-name = "good"
-board = "qemu-virt"
-memory = "64 MiB"
-
-[[partition]]
-name = "a"
-cores = [0]
-memory = "1 MiB"
-image = { kind = "raw", file = "tiny.bin" }
-"#;
+const DESCRIPTION: &str = include_str!("support/good.toml");
 
 /// A 64-bit little-endian AArch64 ELF file in the place of the monitor: one segment of text, one of constants.
 fn monitor() -> Vec<u8> {
