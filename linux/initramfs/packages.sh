@@ -59,6 +59,7 @@ apt-get -q update >"$apt/update.log" 2>&1 || true
 kernel=$(apt-cache depends --important linux-image-cloud-arm64 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
 if [ -z "$kernel" ] || [ -z "$(apt-cache madison busybox-static 2>/dev/null)" ]; then
     grep -E '^[EW]:' "$apt/update.log" >&2 || true
+    ! grep -q 'No space left' "$apt/update.log" || fail "the disk of $directory is full: make room, then run the same command again."
     fail "the apt sources of this machine do not offer $packages for arm64: check the network, and that the entry of Debian itself in /etc/apt is not limited to another architecture."
 fi
 (cd "$work/packages" && apt-get -q download "$kernel" busybox-static >"$apt/download.log" 2>&1) || {
