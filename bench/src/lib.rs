@@ -9,6 +9,8 @@
 //! and pipelines. On hardware a trap costs more than its instructions. What an instruction count is good for: it repeats exactly, so a test
 //! can assert it, and it compares designs on the same work. The rejected alternative, wall-clock time of an emulator on a shared host, measures the host.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod command;
 pub mod costs;

@@ -4,6 +4,8 @@
 //! goes on where it was; a failure is printed with its seed, the attacker's latest steps and the commands that repeat it.
 
 use crate::Failure;
+use bulkhead_files::read::SOAK;
+use bulkhead_files::write::whole;
 use bulkhead_run::{Machine, exit_code};
 use bulkhead_soak::{ARRANGEMENTS, Attack, Siege, arrangement_of, watch};
 use clap::Args;
@@ -121,7 +123,7 @@ struct Soak<'a> {
 pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
     if let Some(seed) = arguments.seed {
         if arguments.describe {
-            print!("{}", prepare(seed, arguments.count)?.description());
+            bulkhead_files::output::print(&prepare(seed, arguments.count)?.description());
             return Ok(exit_code::SUCCESS);
         }
         return Ok(match batch(seed, arguments.count)? {
@@ -160,7 +162,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
 }
 
 fn read(file: &Path) -> Result<Progress, Failure> {
-    match std::fs::read_to_string(file) {
+    match bulkhead_files::read::text(file, SOAK) {
         Ok(text) => Progress::parse(&text)
             .map_err(|error| Failure::host(format!("cannot go on by {}: {error}", file.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Progress::default()),
@@ -258,10 +260,7 @@ impl Soak<'_> {
         if let Some(folder) = self.file.parent() {
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
-        // As a whole or not at all.
-        let new = self.file.with_extension("new");
-        std::fs::write(&new, progress.text()).map_err(cannot)?;
-        std::fs::rename(&new, &self.file).map_err(cannot)
+        whole(&self.file, progress.text().as_bytes()).map_err(|error| cannot(error.cause))
     }
 }
 

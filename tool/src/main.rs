@@ -3,6 +3,8 @@
 //! Only the list of commands is here. Each command is a pair of arguments and a function in the crate of its task, so that
 //! a task can be used without the command line and this file stays a table.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use bulkhead_bench as bench;
 use bulkhead_demo as demo;

@@ -103,6 +103,7 @@ fn what_is_read_is_a_regular_file_with_a_limit() {
             &["report", ".", "--trace", odd],
             &["trace", "--text", "--file", odd],
             &["trace", "--ram", "tiny.bin", "--image", odd],
+            &["bench", "soak", "--state", odd],
         ] {
             let output = bulkhead(arguments, &directory);
             let (code, text) = (output.status.code(), errors(&output));
@@ -117,7 +118,7 @@ fn what_is_read_is_a_regular_file_with_a_limit() {
 }
 
 /// Commands with an output, of every kind that needs no machine.
-const TALKING: [&[&str]; 12] = [
+const TALKING: [&[&str]; 16] = [
     &["--help"],
     &["--version"],
     &["check", "--help"],
@@ -130,6 +131,11 @@ const TALKING: [&[&str]; 12] = [
     &["explain", "BH0101"],
     &["schema"],
     &["bench", "--list"],
+    &["bench", "soak", "--seed", "1", "--describe"],
+    &["simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios/storm.toml")],
+    // What `build` above has made.
+    &["verify", "said.img", "--monitor", "monitor.elf"],
+    &["report", "."],
 ];
 
 #[test]
@@ -159,7 +165,14 @@ fn a_reader_that_went_away_is_none() {
 #[test]
 fn a_full_error_stream_keeps_the_exit_code() {
     let directory = directory("mute");
-    for (arguments, code) in [(&["check", "no-such.toml"][..], 3), (&["explain", "BH9999"], 2), (&["check"], 2)] {
+    let directions: [(&[&str], i32); 5] = [
+        (&["check", "no-such.toml"], 3),
+        (&["explain", "BH9999"], 2),
+        (&["check"], 2),
+        (&["verify", "tiny.bin"], 1),
+        (&["bench", "soak", "--state", "/dev/zero"], 3),
+    ];
+    for (arguments, code) in directions {
         let full = File::options().write(true).open("/dev/full").expect("there is /dev/full");
         let status = command(arguments, &directory).stderr(full).stdout(Stdio::null()).status();
         assert_eq!(status.expect("the command can be started").code(), Some(code), "{arguments:?}");
@@ -191,6 +204,20 @@ fn both_files_of_build_appear_or_none() {
     assert_eq!(bulkhead(&["build", ".", "-o", "made.img"], &directory).status.code(), Some(0));
     assert!(fs::metadata(directory.join("made.img")).expect("made").len() > 4096);
     assert!(names(&directory).iter().all(|name| !name.contains("partial") && !name.contains("before")));
+}
+
+/// A14: an image is verified against the monitor that the tool contains; another one has to be named.
+#[test]
+fn verify_takes_another_monitor_by_name_alone() {
+    let directory = directory("another");
+    assert_eq!(bulkhead(&["build", ".", "-o", "other.img"], &directory).status.code(), Some(0));
+    // The environment names the monitor to build with, and is not asked what to verify against.
+    let refused = bulkhead(&["verify", "other.img"], &directory);
+    let text = String::from_utf8_lossy(&refused.stdout);
+    assert_eq!(refused.status.code(), Some(1), "{text}{}", errors(&refused));
+    assert!(text.contains("V027") && text.contains("SHA-256"), "{text}{}", errors(&refused));
+    let accepted = bulkhead(&["verify", "other.img", "--monitor", "monitor.elf"], &directory);
+    assert_eq!(accepted.status.code(), Some(0), "{}{}", String::from_utf8_lossy(&accepted.stdout), errors(&accepted));
 }
 
 /// As a full disk would have it: the image fits, the symbols do not.

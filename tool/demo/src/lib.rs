@@ -9,6 +9,8 @@
 //! The reference for "no byte changed" is the controller alone, on the same image builder, in a run with instruction counting
 //! (its output does not depend on time). Wall-clock lateness is printed as host noise and never judged: several emulated
 //! cores share two host cores. What the shared core promised is judged in a run of its own ([`SharedTime`]).
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod facts;
 mod shared;

@@ -5,6 +5,8 @@
 //! quantities to numbers, guest files to bytes, and every rule that can be checked before memory is laid out). The types
 //! that are read are also the JSON Schema ([`schema`]), so editor, checker and book cannot disagree.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod board;
 pub mod code;

@@ -31,9 +31,11 @@ pub const IMAGE: Kind = Kind { name: "image", limit_bytes: 1024 * MIB };
 pub const TRACE: Kind = Kind { name: "trace", limit_bytes: 256 * MIB };
 /// Results of `bench`.
 pub const RESULT: Kind = Kind { name: "result of an experiment", limit_bytes: 16 * MIB };
+/// How far `bench soak` is.
+pub const SOAK: Kind = Kind { name: "state of a soak", limit_bytes: MIB };
 
 /// Every kind.
-pub const KINDS: [Kind; 8] = [DESCRIPTION, BOARD, SCENARIO, GUEST, MONITOR, IMAGE, TRACE, RESULT];
+pub const KINDS: [Kind; 9] = [DESCRIPTION, BOARD, SCENARIO, GUEST, MONITOR, IMAGE, TRACE, RESULT, SOAK];
 
 /// Reads a file.
 ///

@@ -8,6 +8,8 @@
 //! for debuggers; it is the monitor's own, unchanged, because code does not move. The rejected alternative, an ELF that
 //! holds everything, cannot be booted by `booti`.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod build;
 pub mod error;

@@ -8,6 +8,8 @@
 //! The rejected alternative, an interactive page, needs a script to be read at all, and a reader of evidence must be able
 //! to see that nothing in it moves.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod axis;
 mod bounds;

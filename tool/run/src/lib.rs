@@ -18,6 +18,8 @@
 //! # Ok(())
 //! # }
 //! ```
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod accounts;
 mod child;

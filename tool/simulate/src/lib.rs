@@ -10,6 +10,8 @@
 //! Time is in ticks of the board's counter, as in the monitor, so that roundings are the product's. Events leave as a stream
 //! ([`event::Sink`]), so that long simulations need no memory.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod arrivals;
 pub mod command;

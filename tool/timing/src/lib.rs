@@ -11,6 +11,8 @@
 //! [`Assumptions`] is the [`bulkhead_description::Check`] without which no description is loaded, so that `build` and `run` refuse what
 //! `check` refuses.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod assumption;
 pub mod bounds;

@@ -15,6 +15,8 @@
 //! passes over, the events themselves, so that `bulkhead report` reads the same file. The rejected alternative, a second
 //! form for programs, would be a second thing to keep, to name and to lose.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod decode;
 pub mod intervals;

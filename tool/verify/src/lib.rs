@@ -16,6 +16,8 @@
 //! (where devices are, which of them can write memory by themselves); `bulkhead check` judges those from the board
 //! file.
 #![forbid(unsafe_code)]
+// They end the program when the stream cannot be written; see `bulkhead_files::output`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod area;
 mod channel;

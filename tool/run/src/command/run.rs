@@ -150,7 +150,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let show = Show::new(Output, arguments.format, wants_colour(), plan.partition_names(), only);
     let ram_start = options.ram_start;
     if let Some(warning) = check_version(&options.qemu)?.warning() {
-        eprintln!("warning: {warning}");
+        bulkhead_files::complain!("warning: {warning}");
     }
     let machine = Machine::start(options)?;
     let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths(), ram_start)?;
@@ -248,7 +248,7 @@ impl Run {
         }
         let dropped = self.machine.dropped_input();
         if dropped != self.dropped {
-            eprintln!(
+            bulkhead_files::complain!(
                 "[{} bytes of console input dropped: the focus left before they were read]",
                 dropped - self.dropped
             );
