@@ -43,6 +43,9 @@ enum Shows {
 
 const TRACE: (&str, &str) = ("enabled = false", "enabled = true");
 
+const RESTARTS: &[(&str, &str)] =
+    &[("by=off", "by=reset"), ("on_fault = \"stop\"", "on_fault = \"restart\", max = 2, within = \"600 s\"")];
+
 const fn scenario(
     name: &'static str,
     system: &'static str,
@@ -72,6 +75,8 @@ const SCENARIOS: &[Scenario] = &[
     },
     scenario("attacks and restarts", "costs-attack", &[], Shows::Switches),
     traced("attacks and restarts, traced", "costs-attack", Shows::Switches),
+    scenario("a guest that leaves with sixteen doorbells", "costs-leave", &[], Shows::Nothing),
+    scenario("a guest that restarts with sixteen doorbells", "costs-leave", RESTARTS, Shows::Nothing),
     scenario("interrupts of guests that wait", "costs-entries", &[], Shows::Entries),
     traced("interrupts of guests that wait, traced", "costs-entries", Shows::Entries),
     scenario("emulated registers and console", "paths", SHARE_CORE, Shows::Nothing),

@@ -21,6 +21,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("costs-attack", include_str!("../systems/costs-attack.toml")),
     ("costs-crowd", include_str!("../systems/costs-crowd.toml")),
     ("costs-entries", include_str!("../systems/costs-entries.toml")),
+    ("costs-leave", include_str!("../systems/costs-leave.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
     ("linux", include_str!("../systems/linux.toml")),
     ("paths", include_str!("../systems/paths.toml")),

@@ -5,7 +5,8 @@
 //! begins and ends, needs a call for it that is counted too, and a host that looks at the right moment.
 
 use crate::measure;
-use bulkhead_sdk::{cpu, hypercall, information, interrupt, println};
+use bulkhead_sdk::interrupt::InterruptId;
+use bulkhead_sdk::{arguments, cpu, hypercall, information, interrupt, println, psci};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Between two doorbells: long enough for the receiver to be asleep again.
@@ -57,5 +58,22 @@ fn pause(ticks: u64) {
     let start = cpu::counter_ticks();
     while cpu::counter_ticks() - start < ticks {
         cpu::yield_now();
+    }
+}
+
+/// Takes none of its doorbells and leaves at the date `end_us` when all of them wait: what its monitor has to do for each then is the
+/// longest that a guest can ask for by one call. `by=reset` asks for a restart, else it is CPU_OFF.
+pub(crate) fn leave() -> ! {
+    let text = information::arguments();
+    cpu::mask_interrupts();
+    interrupt::start();
+    for port in information::ports().iter().filter(|port| port.interrupt != 0) {
+        interrupt::enable(InterruptId(port.interrupt));
+    }
+    let end_ticks = arguments::number(text, "end_us").unwrap_or(0).saturating_mul(cpu::frequency_hz()) / 1_000_000;
+    while cpu::counter_ticks() < end_ticks {}
+    match arguments::value(text, "by") {
+        Some("reset") => psci::system_reset(),
+        _ => psci::cpu_off(),
     }
 }
