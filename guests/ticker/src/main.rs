@@ -1,7 +1,8 @@
 //! A victim that lives by interrupts alone, beside whoever attacks it (`tests/soak`).
 //!
 //! Arguments: `role=tick` (a periodic timer and nothing else), `role=wake` (the same, and each tick starts a chain of
-//! interrupts that wake each other and another partition) or `role=woken` (answers the doorbells of `wake`);
+//! interrupts that wake each other and another partition) or `role=woken` (answers the doorbells of `wake`, and rings
+//! that of its port `values`, if it has one);
 //! `period_us=N` (default 1000); `idle=compute` (it computes in between rather than sleep); `bound=TICKS` (latest handling
 //! of a tick, from its date) and `round=TICKS` (latest end of its chain), 0 for no bound; `start_us=N` (first tick, when the
 //! others have been prepared).
@@ -80,6 +81,8 @@ static LINK: AtomicU64 = AtomicU64::new(0);
 static DOORBELL: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Interrupt of the peer's doorbell, 0 for none.
 static BELL: AtomicU32 = AtomicU32::new(0);
+/// Doorbell of who reads this one's values, `u32::MAX` without one. It is an attacker, so an answer is of no interest.
+static VALUES_DOORBELL: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Interrupt of a doorbell that anybody may ring, 0 for none.
 static FOREIGN_BELL: AtomicU32 = AtomicU32::new(0);
 
@@ -159,6 +162,10 @@ fn bell() {
         WORDS.date.store(cpu::counter_ticks(), Relaxed);
         ring();
         WORDS.ended.fetch_add(1, Relaxed);
+        let values = VALUES_DOORBELL.load(Relaxed);
+        if values != u32::MAX {
+            let _ = hypercall::doorbell(values);
+        }
         return;
     }
     link(3);
@@ -204,6 +211,7 @@ fn main() {
         DOORBELL.store(named("out").map_or(u32::MAX, |port| port.doorbell), Relaxed);
         BELL.store(named("in").map_or(0, |port| port.interrupt), Relaxed);
         FOREIGN_BELL.store(named("foreign").map_or(0, |port| port.interrupt), Relaxed);
+        VALUES_DOORBELL.store(named("values").map_or(u32::MAX, |port| port.doorbell), Relaxed);
     }
     println!("ticker start words={:#x}", (&raw const WORDS) as u64);
     if role != "woken" {

@@ -29,9 +29,28 @@ pub struct Arrangement {
     pub(crate) attacker: &'static str,
     /// Cores that the attacker owns, behind core 0; 0 when it shares core 0 with its victims.
     pub own_cores: u32,
+    /// What else a random attacker has; the attacks of the list take for granted that nothing of it is there.
+    pub extras: Extras,
     /// What is promised.
     pub promise: Promise,
 }
+
+/// What a random attacker has beside a doorbell that a victim rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// A virtual UART, with its interrupt, instead of a console ring.
+    pub has_uart: bool,
+    /// A virtual PCI bus: it is started as Linux is. It has a virtual UART then.
+    pub has_pci: bool,
+    /// The board's clock, whose interrupt is a level: what follows its name in the description, if it has it.
+    pub clock: Option<&'static str>,
+}
+
+const NOTHING: Extras = Extras { has_uart: false, has_pci: false, clock: None };
+const UART: Extras = Extras { has_uart: true, ..NOTHING };
+const PCI: Extras = Extras { has_pci: true, ..UART };
+const CLOCK: Extras = Extras { clock: Some(""), ..NOTHING };
+const UART_AND_CLOCK: Extras = Extras { clock: Some(""), ..UART };
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// Each victim has a budget that its ticks do not use up, though whoever is above it may pre-empt it again and again, and it pays
@@ -50,6 +69,7 @@ const BELOW: Arrangement = Arrangement {
     tick_arguments: "",
     attacker: "servers = [{ priority = 9 }]",
     own_cores: 0,
+    extras: NOTHING,
     promise: Promise::InHand,
 };
 
@@ -67,9 +87,15 @@ const TURNS: Arrangement = Arrangement {
     ..BELOW
 };
 
-const fn own_cores(name: &'static str, own_cores: u32) -> Arrangement {
+const fn own_cores(name: &'static str, own_cores: u32, extras: Extras) -> Arrangement {
     let what = "the attacker has cores of its own";
-    Arrangement { name, what, own_cores, attacker: "", promise: Promise::Counts, ..BELOW }
+    Arrangement { name, what, own_cores, extras, attacker: "", promise: Promise::Counts, ..BELOW }
+}
+
+impl Arrangement {
+    const fn with(self, extras: Extras) -> Self {
+        Self { extras, ..self }
+    }
 }
 
 /// All arrangements. A seed belongs to the one at the place of its remainder, so new ones change what old seeds do.
@@ -79,22 +105,26 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         "below-limited",
         "the attacker is less important than its victims and has a budget",
         "servers = [{ priority = 9, rule = \"sporadic\", budget = \"2 ms\", period = \"5 ms\" }]",
-    ),
+    )
+    .with(UART),
     above(
         "above-sporadic",
         "the attacker has a sporadic budget above its victims and goes on below them",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\" }, { priority = 9 }]",
-    ),
+    )
+    .with(CLOCK),
     above(
         "above-background",
         "the same by a background priority",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", on_empty = \"background\", background_priority = 9 }]",
-    ),
+    )
+    .with(Extras { clock: Some(", route = \"defer\""), ..NOTHING }),
     above(
         "above-deferrable",
         "the attacker has a deferrable budget above its victims",
         "servers = [{ priority = 0, rule = \"deferrable\", budget = \"100 us\", period = \"5 ms\" }, { priority = 9 }]",
-    ),
+    )
+    .with(PCI),
     above(
         "above-polling",
         "the attacker has a polling budget above its victims",
@@ -104,12 +134,14 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         "gate",
         "the attacker has a budget above its victims while an interrupt waits for it",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", gate = \"interrupt\" }, { priority = 9 }]",
-    ),
+    )
+    .with(UART_AND_CLOCK),
     above(
         "gate-returns",
         "the same, and the gate closes when it has ended its interrupt",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", gate = \"interrupt\", voluntary_return = true }, { priority = 9 }]",
-    ),
+    )
+    .with(Extras { clock: Some(", limit = { limit = 4, per = \"10 ms\" }"), ..NOTHING }),
     above(
         "pibs",
         "the attacker has a share above its victims on behalf of a client",
@@ -140,19 +172,21 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         victims: ["servers = [{ priority = 1 }]"; 3],
         tick_arguments: "idle=compute",
         attacker: "servers = [{ priority = 0 }]",
+        extras: CLOCK,
         promise: Promise::Worst,
         ..BELOW
     },
-    TURNS,
+    TURNS.with(UART),
     Arrangement {
         name: "recycle",
         what: "everybody in turn, and the attacker's interrupts take the turns of others",
         schedule: "kind = \"round-robin\"\nquantum = \"500 us\"\non_interrupt = \"recycle\"",
         attacker: "route = \"preempt\"",
+        extras: UART_AND_CLOCK,
         promise: Promise::Counts,
         ..TURNS
     },
-    own_cores("two-cores", 2),
-    own_cores("three-cores", 3),
-    own_cores("four-cores", 4),
+    own_cores("two-cores", 2, UART),
+    own_cores("three-cores", 3, CLOCK),
+    own_cores("four-cores", 4, UART_AND_CLOCK),
 ];

@@ -10,6 +10,6 @@ mod arrangement;
 mod siege;
 mod watch;
 
-pub use arrangement::{ARRANGEMENTS, Arrangement, Promise};
+pub use arrangement::{ARRANGEMENTS, Arrangement, Extras, Promise};
 pub use siege::{ATTACKER, Attack, STEPS, Siege, VICTIMS, VictimBounds, arrangement_of};
 pub use watch::{Failure, Seen, Words, watch};

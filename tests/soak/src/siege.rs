@@ -1,8 +1,8 @@
 //! An arrangement with an attack, ready to run: description, computed bounds, image.
 
-use crate::arrangement::{ARRANGEMENTS, Arrangement, Promise};
+use crate::arrangement::{ARRANGEMENTS, Arrangement, Extras, Promise};
 use bulkhead_description::{Options, load_text_unchecked};
-use bulkhead_plan::model::System;
+use bulkhead_plan::model::{GuestImage, System};
 use bulkhead_run::MachineOptions;
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::bounds::{Bounds, bounds};
@@ -33,7 +33,7 @@ pub enum Attack {
 impl Attack {
     fn arguments(self) -> String {
         match self {
-            Self::List => format!("start_us={START_MICROSECONDS}"),
+            Self::List => format!("start_us={START_MICROSECONDS} watchdog=1"),
             Self::Seeds { first, count } => format!(
                 "start_us={START_MICROSECONDS} seed={first} stride={} count={count} steps={STEPS} self=3",
                 ARRANGEMENTS.len()
@@ -61,6 +61,8 @@ pub struct VictimBounds {
 pub const VICTIMS: [&str; 3] = ["tick", "wake", "woken"];
 /// Name of the attacker.
 pub const ATTACKER: &str = "attacker";
+/// The attacker as a flat binary, in the directory of built guests.
+const FLAT_ATTACKER: &str = "hostile-flat.img";
 /// What the victims do from their first instruction to the end of a handler, in nanoseconds; `wake` handles three links of its
 /// chain at once. No way through them is half as long.
 const HANDLERS_NS: [u64; 3] = [10_000, 60_000, 20_000];
@@ -123,10 +125,46 @@ pub fn arrangement_of(seed: u64) -> &'static Arrangement {
 }
 
 fn load(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> Result<System, String> {
-    let text = description(arrangement, attack, bounds);
+    if extras(arrangement, attack).has_pci {
+        write_flat_attacker(arrangement, attack)?;
+    }
+    load_text(arrangement, &description(arrangement, attack, bounds))
+}
+
+fn load_text(arrangement: &Arrangement, text: &str) -> Result<System, String> {
     let path = format!("soak-{}.toml", arrangement.name);
-    let loaded = load_text_unchecked(Path::new(&path), &text, &Options::from_environment(None));
+    let loaded = load_text_unchecked(Path::new(&path), text, &Options::from_environment(None));
     loaded.map(|loaded| loaded.system).map_err(|report| report.to_text(false))
+}
+
+/// Writes the attacker as the flat binary that a partition with a PCI bus is started with, beside its ELF file: as it lies in memory,
+/// it begins with the header of a Linux Image.
+fn write_flat_attacker(arrangement: &Arrangement, attack: Attack) -> Result<(), String> {
+    let as_elf = Arrangement { extras: Extras::default(), ..*arrangement };
+    let system = load_text(&as_elf, &description(&as_elf, attack, [VictimBounds::default(); 2]))?;
+    let attacker = system.partitions.iter().find(|partition| partition.name == ATTACKER);
+    let Some(GuestImage::Elf { segments, entry }) = attacker.map(|attacker| &attacker.image) else {
+        return Err("the attacker is no ELF file".to_owned());
+    };
+    let mut bytes: Vec<u8> = Vec::new();
+    for segment in segments {
+        let offset = segment.address.0.checked_sub(entry.0).and_then(|offset| usize::try_from(offset).ok());
+        let offset = offset.ok_or("the attacker begins before its entry")?;
+        bytes.resize(bytes.len().max(offset + segment.bytes.len()), 0);
+        let place = bytes.get_mut(offset..offset + segment.bytes.len());
+        place.ok_or("the attacker has no such place")?.copy_from_slice(&segment.bytes);
+    }
+    let guests = Options::from_environment(None).guests.ok_or("there is no directory of built guests")?;
+    let cannot = |error: std::io::Error| format!("cannot write {FLAT_ATTACKER}: {error}");
+    // As a whole or not at all: another thread or process may do so now.
+    let own = guests.join(format!("{FLAT_ATTACKER}.{}-{:?}", std::process::id(), std::thread::current().id()));
+    std::fs::write(&own, &bytes).map_err(cannot)?;
+    std::fs::rename(&own, guests.join(FLAT_ATTACKER)).map_err(cannot)
+}
+
+/// What the attacker has beside its doorbell.
+fn extras(arrangement: &Arrangement, attack: Attack) -> Extras {
+    if matches!(attack, Attack::Seeds { .. }) { arrangement.extras } else { Extras::default() }
 }
 
 fn port(name: &str, direction: &str) -> String {
@@ -156,19 +194,43 @@ fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds;
         partition(&mut text, name, "[0]", "ticker", &arguments, &lines);
     }
     let image = if attack == Attack::Nothing { "hello" } else { "hostile" };
+    let is_random = matches!(attack, Attack::Seeds { .. });
+    let extras = extras(arrangement, attack);
+    let mut attack_arguments = attack.arguments();
+    let mut more = String::new();
+    if extras.has_uart {
+        more.push_str("console = \"pl011\"\n");
+    }
+    if let Some(rest) = extras.clock {
+        attack_arguments.push_str(" clock=1");
+        let _ = writeln!(more, "devices = [{{ name = \"rtc\"{rest} }}]");
+    }
     let cores: Vec<String> = (1..=arrangement.own_cores).map(|core| core.to_string()).collect();
     let cores = if cores.is_empty() { "[0]".to_owned() } else { format!("[{}]", cores.join(", ")) };
-    let silence = if matches!(attack, Attack::Seeds { .. }) { "watchdog = \"50 ms\"\n" } else { "" };
+    let watchdog = match attack {
+        Attack::Seeds { .. } => "watchdog = \"50 ms\"",
+        // One attack is a storm of ten thousand doorbells, in turns with the victims perhaps.
+        Attack::List => "watchdog = \"400 ms\"",
+        Attack::Nothing => "",
+    };
     let rest = format!(
-        "{}\n{silence}ports = [{both}]\nhealth = {{ on_fault = \"restart\", max = 128, within = \"10 ms\", backoff = \"0 ms\" }}",
+        "{}\n{more}{watchdog}\nports = [{both}]\nhealth = {{ on_fault = \"restart\", max = 128, within = \"10 ms\", backoff = \"0 ms\" }}",
         arrangement.attacker
     );
-    partition(&mut text, ATTACKER, &cores, image, &attack.arguments(), &rest);
+    if extras.has_pci {
+        let _ = write!(
+            text,
+            "\n[[partition]]\nname = \"{ATTACKER}\"\ncores = {cores}\nmemory = \"4 MiB\"\n\
+             image = {{ kind = \"linux\", file = \"guest:{FLAT_ATTACKER}\", command_line = \"{attack_arguments}\" }}\n{rest}\n"
+        );
+    } else {
+        partition(&mut text, ATTACKER, &cores, image, &attack_arguments, &rest);
+    }
     for (name, source, destination, doorbell) in [
         ("there", "wake.out", "woken.in", "{ limit = 40, per = \"10 ms\" }"),
         ("back", "woken.out", "wake.in", "{ limit = 40, per = \"10 ms\" }"),
         ("rubbish", "attacker.out", "woken.foreign", "{ limit = 1, per = \"10 ms\" }"),
-        ("values", "woken.values", "attacker.in", "false"),
+        ("values", "woken.values", "attacker.in", if is_random { "{ limit = 10, per = \"10 ms\" }" } else { "false" }),
     ] {
         let _ = write!(
             text,

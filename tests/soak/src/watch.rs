@@ -3,6 +3,7 @@
 use crate::arrangement::{ARRANGEMENTS, Promise};
 use crate::siege::{Attack, Siege, VICTIMS};
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING, STATE_STOPPED};
 use bulkhead_run::{CrashReport, Machine, Observer};
 use std::collections::VecDeque;
@@ -16,6 +17,9 @@ const KEPT: usize = 48;
 /// A victim whose latest tick is so much older than the attacker's latest line is dead, in counter ticks: 40 ms. Where no
 /// time is promised, it has to go on in the end.
 const DEAD: u64 = 2_500_000;
+
+/// Where a guest's virtual UART is, as it sees it: where the board has its own.
+const UART: std::ops::Range<u64> = 0x0900_0000..0x0900_1000;
 
 /// What a victim wrote down (`guests/ticker`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,20 @@ pub struct Seen {
     pub restarts: u64,
     /// Steps that the attacker did by all seeds, or attacks of the list.
     pub steps: u64,
+    /// Accesses of random steps to registers of the attacker's virtual UART, as announced.
+    pub uart: u64,
+    /// Accesses to the attacker's virtual UART that its monitors counted, its output included.
+    pub uart_answered: u64,
+    /// Times that a step left a shared interrupt of the attacker's own pending or active.
+    pub held: u64,
+    /// Doorbells that came for the attacker.
+    pub received: u64,
+    /// Accesses of random steps to a device of the attacker's own.
+    pub clock: u64,
+    /// Accesses to the attacker's PCI bus that its monitors answered: to configuration space, to registers.
+    pub pci: [u64; 2],
+    /// Attacks of the list that were skipped, by name.
+    pub skipped: Vec<String>,
     /// The last line of the attacker.
     pub done: String,
 }
@@ -89,6 +107,12 @@ struct Watch<'a> {
     lines: VecDeque<String>,
     seed: Option<u64>,
     steps: u64,
+    uart: u64,
+    held: u64,
+    clock: u64,
+    /// Name of the attack of the list under way.
+    attack: String,
+    skipped: Vec<String>,
     /// Time of the attacker's latest line.
     now: u64,
     /// Times that the victims' budgets had been used up when the attacks began: by their own starts.
@@ -115,6 +139,11 @@ pub fn watch(machine: &mut Machine, siege: &Siege) -> Result<Seen, Failure> {
         lines: VecDeque::new(),
         seed: None,
         steps: 0,
+        uart: 0,
+        held: 0,
+        clock: 0,
+        attack: String::new(),
+        skipped: Vec::new(),
         now: 0,
         used_up: None,
         has_ended: false,
@@ -215,6 +244,7 @@ impl Watch<'_> {
             }
             let is_step = line.text.starts_with("step ") || line.text.contains(" result ");
             self.steps += u64::from(is_step);
+            self.count(&line.text);
             self.lines.push_back(format!("{:>12} {}", line.time_ticks, line.text));
             if self.lines.len() > KEPT {
                 self.lines.pop_front();
@@ -225,6 +255,28 @@ impl Watch<'_> {
             event = Some(Event::Heard);
         }
         event
+    }
+
+    /// Counts what a line of the attacker says that it reached.
+    fn count(&mut self, text: &str) {
+        let words: Vec<&str> = text.split(' ').collect();
+        match words[..] {
+            ["step", _, _, "uart" | "frame", address, ..] => {
+                let address = u64::from_str_radix(address, 16).unwrap_or(0);
+                self.uart += u64::from(UART.contains(&address));
+            }
+            ["step", _, _, "clock", _, _] => self.clock += 1,
+            ["held", _, _, _, _, _, pending, active] => self.held += u64::from((pending, active) != ("0", "0")),
+            ["attack", _, "result", "skipped:", ..] => self.skipped.push(self.attack.clone()),
+            ["attack", number, ..] => {
+                let start = "attack ".len() + number.len() + 1;
+                let announced = text.get(start..).and_then(|rest| rest.rsplit_once(": expect "));
+                if let Some((name, _)) = announced {
+                    name.clone_into(&mut self.attack);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn words(&self, observer: &Observer, victim: usize) -> Words {
@@ -275,7 +327,20 @@ impl Watch<'_> {
             return broken("the image in RAM changed".to_owned());
         }
         let restarts = observer.status(VICTIMS.len()).restarts;
-        Ok(Seen { victims, restarts: u64::from(restarts), steps: self.steps, done })
+        let counted = |counter| observer.partition_counter(VICTIMS.len(), counter);
+        Ok(Seen {
+            victims,
+            restarts: u64::from(restarts),
+            steps: self.steps,
+            uart: self.uart,
+            uart_answered: counted(Counter::Console),
+            held: self.held,
+            received: counted(Counter::DoorbellReceived),
+            clock: self.clock,
+            pci: [counted(Counter::PciConfig), counted(Counter::PciRegisters)],
+            skipped: self.skipped.clone(),
+            done,
+        })
     }
 }
 

@@ -1,12 +1,14 @@
-//! Steps on the emulated frames: distributor, redistributors, UART, PCI.
+//! Steps on the emulated frames (distributor, redistributors, UART, PCI), on own shared interrupts and on a device that raises one.
 
 use super::Step;
 use crate::trial;
 use bulkhead_sdk::{
-    cpu, information, interrupt,
+    arguments, cpu, information,
+    interrupt::{self, InterruptId},
     layout::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
 };
 use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const GICD_BYTES: u64 = 0x1_0000;
 const GICR_BYTES: u64 = 0x2_0000;
@@ -18,7 +20,124 @@ const IPRIORITYR: u64 = 0x400;
 const ICFGR: u64 = 0xc00;
 const IGRPMODR: u64 = 0xd00;
 const IROUTER: u64 = 0x6000;
+/// Configuration space of a device, of which the first function is there.
+const PCI_DEVICE_BYTES: u64 = 0x8000;
+/// From the registers of a function to those of the next.
+const PCI_REGISTERS_BYTES: u64 = 0x1_0000;
 const BOARD_UART: u64 = 0x0900_0000;
+/// UARTDR, RSR, FR, IBRD, FBRD, LCR_H, CR, IFLS, IMSC, RIS, MIS, ICR, DMACR, and the first of the identification.
+const UART_REGISTERS: [u64; 14] = [0x00, 0x04, 0x18, 0x24, 0x28, 0x2c, 0x30, 0x34, 0x38, 0x3c, 0x40, 0x44, 0x48, 0xfe0];
+/// The board's clock (PL031), for those that have it (`clock=1`), with its interrupt, a level.
+const CLOCK: u64 = 0x0901_0000;
+const CLOCK_INTERRUPT: u32 = 34;
+const CLOCK_MATCH: u64 = 0x04;
+const CLOCK_LOAD: u64 = 0x08;
+const CLOCK_CONTROL: u64 = 0x0c;
+const CLOCK_MASK: u64 = 0x10;
+const CLOCK_CLEAR: u64 = 0x1c;
+
+/// Shared interrupts that this partition owns, 32 to a word from INTID 32 on: those that the distributor lets it enable.
+static OWNED: [AtomicU32; 10] = [const { AtomicU32::new(0) }; 10];
+
+/// Enables every shared interrupt that is its own, at this vCPU, and notes which they are.
+pub(super) fn enable_shared() {
+    for (word, owned) in (1_u32..).zip(&OWNED) {
+        let register = interrupt::distributor() + SETS[0] + u64::from(word) * 4;
+        trial::write(register, u32::MAX);
+        let enabled = owned.fetch_or(trial::read(register), Relaxed) | owned.load(Relaxed);
+        let own = (0..32).filter(|bit| enabled >> bit & 1 != 0);
+        own.for_each(|bit| interrupt::enable(InterruptId(word * 32 + bit)));
+    }
+}
+
+/// One of its own shared interrupts, if it has any.
+fn own_shared(step: &mut Step<'_>) -> Option<u64> {
+    let owned = |id: &u64| {
+        let word = OWNED.get((id / 32 - 1) as usize).map_or(0, |word| word.load(Relaxed));
+        word >> (id % 32) & 1 != 0
+    };
+    let all = || (32..32 + 32 * OWNED.len() as u64).filter(owned);
+    let place = step.random.below(all().count() as u64);
+    all().nth(place as usize)
+}
+
+/// Any registers of one of its own shared interrupts, in any order; says which state it is in then.
+pub(super) fn own_set(step: &mut Step<'_>) {
+    let Some(id) = own_shared(step) else { return step.announce(&[]) };
+    let (frame, word, bit) = (interrupt::distributor(), id / 32 * 4, 1 << (id % 32));
+    for _ in 0..=step.random.below(4) {
+        let (offset, size, value) = match step.random.below(12) {
+            0..3 => (SETS[2] + word, 2, bit),
+            3..8 => (step.random.pick(&SETS, SETS[0]) + word, 2, bit),
+            8 => (IPRIORITYR + id, 0, step.random.value() & 0xff),
+            9 => (ICFGR + id / 16 * 4, 2, step.random.value() & 0xffff_ffff),
+            10 => (IROUTER + 8 * id, 3, step.random.below(vcpus() + 1)),
+            _ => (IROUTER + 8 * id, 3, step.random.value()),
+        };
+        step.announce(&[id, offset, value]);
+        access(frame + offset, size, Some(value));
+    }
+    let state = [SETS[0], SETS[2], SETS[4]].map(|set| u64::from(u64::from(trial::read(frame + set + word)) & bit != 0));
+    step.say("held", &[id, state[0], state[1], state[2]]);
+}
+
+fn uart() -> u64 {
+    information::information().map_or(BOARD_UART, |page| page.uart.0)
+}
+
+/// Registers of the virtual UART that do something; among them its interrupt's, which each byte of output then makes pending.
+pub(super) fn uart_registers(step: &mut Step<'_>) {
+    let uart = uart();
+    if uart == 0 {
+        return step.announce(&[]);
+    }
+    for _ in 0..=step.random.below(4) {
+        let offset = step.random.pick(&UART_REGISTERS, 0);
+        let store = (!step.random.once_in(3)).then(|| step.random.value());
+        let size = step.random.below(4);
+        step.announce(&[uart + offset, size, u64::from(store.is_some()), store.unwrap_or(0)]);
+        access(uart + offset, size, store);
+    }
+}
+
+pub(super) fn has_clock() -> bool {
+    arguments::number(information::arguments(), "clock") == Some(1)
+}
+
+/// Quiets the clock, if it is this one's and its interrupt was taken.
+pub(super) fn quiet_clock(id: InterruptId) {
+    if id.0 == CLOCK_INTERRUPT && has_clock() {
+        trial::write(CLOCK + CLOCK_CLEAR, 1);
+    }
+}
+
+/// The alarm of a device of its own: a level, which stays until somebody quiets it.
+pub(super) fn clock(step: &mut Step<'_>) {
+    if !has_clock() {
+        return step.announce(&[]);
+    }
+    for _ in 0..=step.random.below(3) {
+        let (register, value) = match step.random.below(8) {
+            // The time it is: the alarm comes at once.
+            0..3 => (CLOCK_MATCH, trial::read(CLOCK)),
+            3..5 => (CLOCK_MASK, 1),
+            5 => (CLOCK_CLEAR, 1),
+            6 => (CLOCK_MASK, 0),
+            _ => (
+                step.random.pick(&[CLOCK_MATCH, CLOCK_LOAD, CLOCK_CONTROL], CLOCK_MATCH),
+                (step.random.value() & 0xffff_ffff) as u32,
+            ),
+        };
+        step.announce(&[register, u64::from(value)]);
+        trial::write(CLOCK + register, value);
+    }
+}
+
+/// Makes a shared interrupt pending again.
+pub(super) fn pend(id: InterruptId) {
+    let (word, bit) = (u64::from(id.0 / 32) * 4, 1 << (id.0 % 32));
+    trial::write(interrupt::distributor() + SETS[2] + word, bit);
+}
 
 /// Loads or stores of each width; `size` is 0 to 3.
 fn access(address: u64, size: u64, store: Option<u64>) {
@@ -93,14 +212,13 @@ pub(super) fn shared_set(step: &mut Step<'_>) {
 
 /// Any access of any width to any frame.
 pub(super) fn any_access(step: &mut Step<'_>) {
-    let page = information::information();
-    let uart = page.map_or(BOARD_UART, |page| page.uart.0);
+    let uart = uart();
     let frames = [
         (interrupt::distributor(), GICD_BYTES),
         (redistributor(step), GICR_BYTES),
         (uart, 0x1000),
-        (GUEST_ECAM.0, 0x10_0000),
-        (GUEST_PCI_REGISTERS.0, 0x1000),
+        (GUEST_ECAM.0 + step.random.below(4) * PCI_DEVICE_BYTES, 0x10_0000 - 3 * PCI_DEVICE_BYTES),
+        (GUEST_PCI_REGISTERS.0 + step.random.below(2) * PCI_REGISTERS_BYTES, 0x1000),
     ];
     // Without a PCI bus its addresses are outside.
     let places = if information::has_pci_bus() { 5 } else { 2 + u64::from(uart != 0) };

@@ -1,6 +1,6 @@
 //! Steps on the CPU interface, with the timers, and the waits between.
 
-use super::{PHYSICAL_TIMER, Step, TICKS_PER_MICROSECOND, ends_emulator};
+use super::{PHYSICAL_TIMER, Step, TICKS_PER_MICROSECOND, ends_emulator, frames};
 use crate::attacks::registers::{Encoding, read_register, write_register};
 use crate::trial;
 use bulkhead_sdk::{
@@ -60,6 +60,9 @@ pub(super) fn take_interrupt(id: InterruptId) {
         (VIRTUAL_TIMER, _) => timer::stop(),
         (InterruptId(PHYSICAL_TIMER), _) => set_physical_timer(u64::MAX, 0),
         (_, 3) => interrupt::send(id, 1 << cpu::vcpu()),
+        (InterruptId(32..), 5) => frames::pend(id),
+        // A level that nobody quiets comes again at once: now and then that is what is tried.
+        (InterruptId(32..), 0..7) => frames::quiet_clock(id),
         _ => {}
     }
 }

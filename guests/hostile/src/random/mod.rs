@@ -4,7 +4,9 @@
 //! which is the next seed. After `count` seeds, each `stride` further, it switches itself off. The partition's generation says
 //! which seed it is, so nothing has to outlive a restart. Other vCPUs do steps of their own, when a step switches them on.
 //!
-//! Output is a line `seed N begins`, one before each step (`step NUMBER vcpu NAME VALUES`), and `seeds done count=N` in the end.
+//! Output is a line `seed N begins`, one before each step (`step NUMBER vcpu NAME VALUES`), one about an own shared interrupt after
+//! accesses to it (`held NUMBER vcpu NAME INTID ENABLED PENDING ACTIVE`), and `seeds done count=N` in the end. `clock=1` says that the
+//! board's clock is the partition's.
 //! Left out is what ends the attacker for good (PSCI SYSTEM_OFF, CPU_OFF of vCPU 0) and what ends or stops QEMU
 //! ([`ends_emulator`]).
 
@@ -39,8 +41,13 @@ pub(super) struct Step<'a> {
 impl Step<'_> {
     /// Prints the step; what follows may not come back.
     pub(super) fn announce(&self, values: &[u64]) {
+        self.say("step", values);
+    }
+
+    /// Prints something about the step.
+    pub(super) fn say(&self, what: &str, values: &[u64]) {
         let mut line = Line { bytes: [0; 128], length: 0 };
-        let _ = write!(line, "step {} {} {}", self.number, cpu::vcpu(), self.name);
+        let _ = write!(line, "{what} {} {} {}", self.number, cpu::vcpu(), self.name);
         for value in values {
             let _ = write!(line, " {value:x}");
         }
@@ -73,7 +80,10 @@ type Kind = (u64, &'static str, fn(&mut Step<'_>));
 const KINDS: &[Kind] = &[
     (10, "private", frames::private_set),
     (5, "shared", frames::shared_set),
+    (10, "own", frames::own_set),
     (6, "frame", frames::any_access),
+    (4, "uart", frames::uart_registers),
+    (4, "clock", frames::clock),
     (2, "whole", frames::whole_frame),
     (10, "sgi", interface::own_sgis),
     (2, "sgi-any", interface::any_sgi),
@@ -105,11 +115,12 @@ pub(crate) fn run(first: u64) -> ! {
     let place = generation.saturating_sub(1);
     let count = number("count", 1);
     if place >= count {
-        println!("seeds done count={count}");
+        println!("\nseeds done count={count}");
         psci::system_off();
     }
     let seed = first + place * number("stride", 1);
-    println!("seed {seed} begins");
+    // What the one before left on a line of its UART is not of this line.
+    println!("\nseed {seed} begins");
     SEED.store(seed, Relaxed);
     interrupt::on_interrupt(interface::take_interrupt);
     prepare();
@@ -125,6 +136,7 @@ fn prepare() {
         interrupt::enable(id);
     }
     timer::stop();
+    frames::enable_shared();
 }
 
 fn steps(random: &mut Random, count: u64) {
