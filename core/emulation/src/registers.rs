@@ -69,7 +69,10 @@ use SystemAction::{IgnoreWrite, Read, SendSgi1, SetWay, Undefined};
 /// The list, for a Cortex-A53 (Armv8.0-A with GICv3).
 pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     switched("X0-X30, SP_EL0, SP_EL1, PC, PSTATE", "Saved at each exit; zero (x0: device tree) at a start."),
-    switched("V0-V31, FPCR, FPSR", "The monitor is built without FP and never touches them; zeroed at a restart."),
+    switched(
+        "V0-V31, FPCR, FPSR",
+        "Zeroed at each start. The monitor computes nothing with them; on a shared core it saves and loads them, at the first use or at each exchange.",
+    ),
     switched(
         "ELR_EL1, SPSR_EL1, ESR_EL1, FAR_EL1, AFSR0_EL1, AFSR1_EL1, VBAR_EL1",
         "Exception state of the guest alone.",
@@ -242,7 +245,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     harmless("ISR_EL1", "Shows what is pending for this core's guest."),
     harmless(
         "WFI, WFE, SEV, YIELD",
-        "Native: the core has one vCPU. SEV wakes other cores' WFE, which must tolerate spurious wake-up.",
+        "Native on a core with one vCPU. On a shared core WFI traps (HCR_EL2.TWI) and gives the core away. SEV wakes other cores' WFE, which must tolerate spurious wake-up.",
     ),
     harmless("RMR_EL1, RVBAR_EL1", "Exist only where EL1 is the highest level; UNDEFINED here."),
     absent(
