@@ -2,9 +2,10 @@
 //! next, and what an exchange, an unload and a start do with it.
 //!
 //! The tests that show it are made from this list: `tests/system/tests/scenarios/core_state.rs` fills what is switched with
-//! patterns and looks at it from the neighbour, from the owner and after each way to a restart, and tries what traps. A test here
-//! compares the list with the assembly that switches, with every register that code at EL2 names, and with the list of
-//! registers that guests reach ([`crate::registers`]). Data for tests and documentation; nothing of it is linked at EL2.
+//! patterns and looks at it from the neighbour, from the owner and after each way to a restart, and tries what traps and what is
+//! constant. Tests here compare the list with the assembly that switches, with every register that code at EL2 names (in Rust and
+//! in assembly), and with the list of registers that guests reach ([`crate::registers`]); an entry that nothing tries is red
+//! unless [`UNTRIED`] says why. Data for tests and documentation; nothing of it is linked at EL2.
 
 use crate::trap::encoding;
 
@@ -17,7 +18,7 @@ pub enum Handling {
     Elsewhere(&'static str),
     /// A guest's access traps and has no effect ([`crate::registers`]); what code at EL2 writes to it is always the same.
     Trapped,
-    /// No guest's access reaches it, and what code at EL2 writes to it is the same for all vCPUs of a core.
+    /// No guest's write reaches it, and what code at EL2 writes to it is the same for all vCPUs of a core.
     Constant,
     /// EL2's own: no guest reads it, and nothing of a guest stays in it that is used for another one.
     Monitor,
@@ -30,7 +31,7 @@ pub enum Handling {
 pub struct CoreState {
     /// Name of the register as the guest knows it (or EL2, when no guest reaches it).
     pub name: &'static str,
-    /// As a guest reaches it; 0 when it has no MRS and MSR at EL1.
+    /// As a guest reaches it, or would if it were at EL2; 0 when it has no MRS and MSR of its own there.
     pub encoding: u32,
     /// Bits that a guest without translation may fill with anything and read back.
     pub bits: u64,
@@ -47,9 +48,20 @@ const fn switched(name: &'static str, encoding: u32, bits: u64) -> CoreState {
     CoreState { name, encoding, bits, reset: 0, handling: Handling::Switched, what }
 }
 
+const fn trapped(name: &'static str, encoding: u32, what: &'static str) -> CoreState {
+    CoreState { name, encoding, bits: 0, reset: 0, handling: Handling::Trapped, what }
+}
+
+const fn constant(name: &'static str, encoding: u32, what: &'static str) -> CoreState {
+    CoreState { name, encoding, bits: 0, reset: 0, handling: Handling::Constant, what }
+}
+
 const fn other(name: &'static str, handling: Handling, what: &'static str) -> CoreState {
     CoreState { name, encoding: 0, bits: 0, reset: 0, handling, what }
 }
+
+/// In place of an encoding: the stack pointer of EL1, which a guest at EL1 reaches by MOV alone.
+pub const OWN_STACK: u32 = 1 << 31;
 
 const ALL: u64 = u64::MAX;
 /// A virtual address of the lower half.
@@ -60,7 +72,30 @@ const ACTIVE: &str = "monitor/src/tests/noted.rs: what_is_active_is_noted_for_th
 const GICR: &str = "monitor/src/tests/shared.rs: the_redistributor_keeps_nothing_of_a_guest";
 const STARTS: &str = "tests/system/tests/scenarios/core_state.rs: a_start_finds_nothing_of_the_life_before";
 
-use Handling::{Constant, Elsewhere, Monitor, Trapped, Untested};
+const NOT_IMPLEMENTED: &str = "RES0 on the Cortex-A53: an attempt shows that nothing stays";
+const NO_AARCH32: &str = "of AArch32 at EL1, which no guest has; zero";
+const AT_EACH_START: &str = "one value for all, written at each start";
+const FACT: &str = "a fact, read-only";
+const NO_GROUP_0: &str = "no group 0 for guests (ICH_HCR_EL2.TALL0)";
+
+use Handling::{Constant, Elsewhere, Monitor, Untested};
+
+/// Entries that are switched or constant and that no guest can fill or try by that name: why.
+pub const UNTRIED: &[(&str, &str)] = &[
+    ("ELR_EL2", "where the guest goes on: every test with two guests on a core would end at its first exchange"),
+    (
+        "SPSR_EL2",
+        "the guest's PSTATE: `shared_registers.rs` watches the flags of both, `core_state.rs` those of a start",
+    ),
+    ("AFSR0_EL1", NOT_IMPLEMENTED),
+    ("AFSR1_EL1", NOT_IMPLEMENTED),
+    ("AMAIR_EL1", NOT_IMPLEMENTED),
+    ("ICC_IGRPEN0_EL1 at EL2", "a guest's access by this encoding traps and is tried as such"),
+    (
+        "ICC_PMR_EL1, ICC_BPR1_EL1, ICC_CTLR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1 at EL2",
+        "by these encodings a guest reaches the virtual interface, which is switched and tried as such",
+    ),
+];
 
 /// The list, those of `switch.s` first and in its order.
 pub const CORE_STATE: &[CoreState] = &[
@@ -80,7 +115,7 @@ pub const CORE_STATE: &[CoreState] = &[
     switched("ELR_EL1", encoding(3, 0, 4, 0, 1), ADDRESS),
     switched("SPSR_EL1", encoding(3, 0, 4, 0, 0), 0xf000_03c0),
     switched("SP_EL0", encoding(3, 0, 4, 1, 0), ALL),
-    switched("SP_EL1", 0, 0),
+    switched("SP_EL1", OWN_STACK, ALL),
     switched("TPIDR_EL0", encoding(3, 3, 13, 0, 2), ALL),
     switched("TPIDR_EL1", encoding(3, 0, 13, 0, 4), ALL),
     switched("TPIDRRO_EL0", encoding(3, 3, 13, 0, 3), ALL),
@@ -131,15 +166,30 @@ pub const CORE_STATE: &[CoreState] = &[
     other("GICR_IPRIORITYR", Elsewhere(GICR), "kept per vCPU and not written; reset at a start"),
     other("GICR_ICFGR, GICR_IGROUPR0", Elsewhere(GICR), "written at boot alone; guests' writes go nowhere"),
     other("GICD_IS*R of SPIs", Elsewhere(ACTIVE), "an SPI has one owner; all of them are cleared at a start"),
-    other("ICC_AP0R0_EL1, ICC_BPR0_EL1, ICC_IGRPEN0_EL1", Trapped, "no group 0 for guests (ICH_HCR_EL2.TALL0)"),
-    other("ICC_SRE_EL1", Trapped, "system registers are always on"),
-    other("ACTLR_EL1", Trapped, "HCR_EL2.TACR"),
-    other("MDSCR_EL1", Trapped, "MDCR_EL2.TDA, with all other debug registers; zero at each start"),
-    other("PMUSERENR_EL0", Trapped, "MDCR_EL2.TPM, with all other performance monitors; zero at each start"),
-    other("SPSR_ABT, SPSR_UND, SPSR_IRQ, SPSR_FIQ", Constant, "of AArch32 at EL1, which no guest has; zero"),
-    other("DACR32_EL2, IFSR32_EL2, FPEXC32_EL2", Constant, "of AArch32 at EL1, which no guest has; zero"),
-    other("CNTVOFF_EL2, HSTR_EL2, CNTHCTL_EL2, VPIDR_EL2", Constant, "one value for all, written at each start"),
-    other("ICC_SRE_EL2, ICC_IGRPEN0_EL1 at EL2", Constant, "written once, at boot"),
+    trapped("ICC_AP0R0_EL1", encoding(3, 0, 12, 8, 4), NO_GROUP_0),
+    trapped("ICC_BPR0_EL1", encoding(3, 0, 12, 8, 3), NO_GROUP_0),
+    trapped("ICC_IGRPEN0_EL1", encoding(3, 0, 12, 12, 6), NO_GROUP_0),
+    trapped("ICC_SRE_EL1", encoding(3, 0, 12, 12, 5), "system registers are always on"),
+    trapped("ACTLR_EL1", encoding(3, 0, 1, 0, 1), "HCR_EL2.TACR"),
+    trapped("MDSCR_EL1", encoding(2, 0, 0, 2, 2), "MDCR_EL2.TDA, with all other debug registers; zero at each start"),
+    trapped(
+        "PMUSERENR_EL0",
+        encoding(3, 3, 9, 14, 0),
+        "MDCR_EL2.TPM, with all other performance monitors; zero at each start",
+    ),
+    constant("SPSR_ABT", encoding(3, 4, 4, 3, 1), NO_AARCH32),
+    constant("SPSR_UND", encoding(3, 4, 4, 3, 2), NO_AARCH32),
+    constant("SPSR_IRQ", encoding(3, 4, 4, 3, 0), NO_AARCH32),
+    constant("SPSR_FIQ", encoding(3, 4, 4, 3, 3), NO_AARCH32),
+    constant("DACR32_EL2", encoding(3, 4, 3, 0, 0), NO_AARCH32),
+    constant("IFSR32_EL2", encoding(3, 4, 5, 0, 1), NO_AARCH32),
+    constant("FPEXC32_EL2", encoding(3, 4, 5, 3, 0), NO_AARCH32),
+    constant("CNTVOFF_EL2", encoding(3, 4, 14, 0, 3), AT_EACH_START),
+    constant("HSTR_EL2", encoding(3, 4, 1, 1, 3), AT_EACH_START),
+    constant("CNTHCTL_EL2", encoding(3, 4, 14, 1, 0), AT_EACH_START),
+    constant("VPIDR_EL2", encoding(3, 4, 0, 0, 0), AT_EACH_START),
+    constant("ICC_SRE_EL2", encoding(3, 4, 12, 9, 5), "written once, at boot"),
+    other("ICC_IGRPEN0_EL1 at EL2", Constant, "written once, at boot"),
     other(
         "HCR_EL2, VTCR_EL2, MDCR_EL2, CPTR_EL2",
         Elsewhere("tool/verify/tests/verify/mutants.rs: every_mutant_is_refused_with_its_code"),
@@ -156,7 +206,11 @@ pub const CORE_STATE: &[CoreState] = &[
         "UIE is asked for by who waits for a list register, and looked at when it is loaded; the rest is constant. EOIcount is read by nobody",
     ),
     other("ICH_ELRSR_EL2, ICH_EISR_EL2", Monitor, "follow the list registers"),
-    other("ICH_AP0R0_EL2", Trapped, "what ICC_AP0R0_EL1 would reach; zero since boot"),
+    constant(
+        "ICH_AP0R0_EL2",
+        encoding(3, 4, 12, 8, 0),
+        "what ICC_AP0R0_EL1 would reach, which traps; zero at each start",
+    ),
     other(
         "ICC_PMR_EL1, ICC_BPR1_EL1, ICC_CTLR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1 at EL2",
         Constant,
@@ -170,7 +224,13 @@ pub const CORE_STATE: &[CoreState] = &[
     ),
     other("SCTLR_EL2, TCR_EL2, MAIR_EL2, TTBR0_EL2", Monitor, "written at boot"),
     other("CNTHP_CVAL_EL2, CNTHP_CTL_EL2", Monitor, "the EL2 timer"),
-    other("CNTPCT_EL0, CNTFRQ_EL0, MIDR_EL1, MPIDR_EL1, DCZID_EL0, CTR_EL0", Constant, "facts, read-only"),
+    constant("CNTPCT_EL0", encoding(3, 3, 14, 0, 1), "one counter for all, read-only"),
+    constant("CNTFRQ_EL0", encoding(3, 3, 14, 0, 0), FACT),
+    constant("MIDR_EL1", encoding(3, 0, 0, 0, 0), FACT),
+    constant("MPIDR_EL1", encoding(3, 0, 0, 0, 5), "VMPIDR_EL2 for a guest, read-only"),
+    constant("DCZID_EL0", encoding(3, 3, 0, 0, 7), FACT),
+    constant("CTR_EL0", encoding(3, 3, 0, 0, 1), FACT),
+    constant("CurrentEL", encoding(3, 0, 4, 2, 2), FACT),
     other(
         "pending SError",
         Untested("QEMU raises none"),
@@ -201,8 +261,10 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
-    /// Names of registers that the assembler does not know.
+    /// Names of registers that the assembler does not know, and those that are not all capitals.
     const ENCODED: &[(&str, &str)] = &[
+        ("CurrentEL", "CurrentEL"),
+        ("daifset", "DAIF"),
         ("S3_0_C4_C6_0", "ICC_PMR_EL1"),
         ("S3_0_C12_C9_0", "ICC_AP1R0_EL1"),
         ("S3_0_C12_C11_1", "ICC_DIR_EL1"),
@@ -259,24 +321,93 @@ mod tests {
         assert!(CORE_STATE.iter().take(switched.len()).all(|state| state.handling == Handling::Switched));
     }
 
+    /// What MRS and MSR name in an assembly file. Operands of its macros are those of `\\action`, in the test above.
+    fn named_in_assembly(source: &str) -> impl Iterator<Item = &str> {
+        let code = source.lines().filter_map(|line| {
+            let code = line.split("//").next()?.trim();
+            // What is left of a colon is a label.
+            code.rsplit(':').next()?.trim().split_once(char::is_whitespace)
+        });
+        code.filter_map(|(operation, operands)| {
+            let (first, second) = operands.split_once(',')?;
+            match operation {
+                "mrs" => Some(second.trim()),
+                "msr" => Some(first.trim()),
+                _ => None,
+            }
+        })
+        .filter(|register| !register.starts_with('\\'))
+    }
+
+    /// What a Rust file names in a string of its own: an argument of the macros that read and write.
+    fn named_in_rust(source: &str) -> impl Iterator<Item = &str> {
+        let quoted = source.split('"').skip(1).step_by(2).filter(|text| words(text).count() == 1);
+        quoted.filter(|text| {
+            let lower = text.to_lowercase();
+            text.starts_with("S3_")
+                || ["_el0", "_el1", "_el2"].iter().any(|end| lower.ends_with(end))
+                || lower.starts_with("spsr_")
+        })
+    }
+
     #[test]
     fn every_register_that_el2_names_is_listed() {
-        let mut count = 0;
-        for path in ["machine.rs", "reset.rs", "mod.rs"] {
-            let source = read(&std::format!("arch/src/aarch64/{path}"));
-            let quoted = source.split('"').skip(1).step_by(2);
-            let registers = quoted.filter(|text| {
-                let lower = text.to_lowercase();
-                text.starts_with("S3_")
-                    || ["_el0", "_el1", "_el2"].iter().any(|end| lower.ends_with(end))
-                    || lower.starts_with("spsr_")
-            });
-            for register in registers.filter(|text| words(text).count() == 1) {
-                assert!(is_listed(&name(register)), "{path}: {register} is not in CORE_STATE");
-                count += 1;
+        // All that is in the folder, so that a new file is not forgotten, and in each what it names at least.
+        let folder = std::format!("{}/../../arch/src/aarch64", env!("CARGO_MANIFEST_DIR"));
+        let mut found = std::collections::BTreeMap::new();
+        for entry in std::fs::read_dir(folder).expect("the folder of EL2's assembly") {
+            let file = entry.expect("an entry").file_name().into_string().expect("a name");
+            let source = read(&std::format!("arch/src/aarch64/{file}"));
+            let registers: Vec<&str> = match file.ends_with(".s") {
+                true => named_in_assembly(&source).collect(),
+                false => named_in_rust(&source).collect(),
+            };
+            for register in &registers {
+                assert!(is_listed(&name(register)), "{file}: {register} is not in CORE_STATE");
             }
+            found.insert(file, registers.len());
         }
-        assert!(count > 50, "{count}");
+        let least =
+            [("boot.s", 9), ("machine.rs", 50), ("mod.rs", 1), ("reset.rs", 14), ("switch.s", 6), ("vectors.s", 9)];
+        for (file, least) in least {
+            assert!(found.get(file).is_some_and(|count| *count >= least), "{file}: {found:?}");
+        }
+    }
+
+    /// A12 of docs/base-findings.md: what is switched or constant is tried by `core_state.rs`, or [`UNTRIED`] says why not.
+    #[test]
+    fn what_is_switched_or_constant_is_tried_or_says_why_not() {
+        for state in CORE_STATE {
+            let is_tried = match state.handling {
+                Handling::Switched => state.encoding != 0 && state.bits != 0,
+                Handling::Constant => state.encoding != 0,
+                _ => continue,
+            };
+            let reason = UNTRIED.iter().find(|(name, _)| *name == state.name).map(|(_, reason)| *reason);
+            assert_eq!(is_tried, reason.is_none(), "{}: {reason:?}", state.name);
+            assert!(is_tried || reason.is_some_and(|reason| reason.len() > 20), "{}: {reason:?}", state.name);
+        }
+        for (name, _) in UNTRIED {
+            assert!(CORE_STATE.iter().any(|state| state.name == *name), "{name} is in no list");
+        }
+        let filled = CORE_STATE.iter().filter(|state| state.handling == Handling::Switched && state.bits != 0);
+        assert_eq!(filled.count(), 28, "what a guest fills with patterns");
+    }
+
+    /// A12 of docs/base-findings.md: what traps is tried by the samples of its group, so it must be one of them.
+    #[test]
+    fn what_traps_is_a_sample_of_a_group_that_traps() {
+        let mut count = 0;
+        for state in CORE_STATE.iter().filter(|state| state.handling == Handling::Trapped) {
+            let is_tried = REGISTER_GROUPS.iter().any(|group| {
+                matches!(group.treatment, Treatment::Trapped { .. })
+                    && group.samples.contains(&state.encoding)
+                    && words(group.registers).any(|word| word == state.name)
+            });
+            assert!(is_tried, "{} is in no sample of REGISTER_GROUPS that traps", state.name);
+            count += 1;
+        }
+        assert_eq!(count, 7);
     }
 
     /// A1: one writer that forgets the bit gives group 0 back to the guests until the next one comes.

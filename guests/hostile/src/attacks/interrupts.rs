@@ -1,7 +1,7 @@
 //! The interrupt controller: foreign interrupts, hostile register values, priority tricks A1 to A12, storms.
 //!
 //! A1 to A12 are the attacks of the prototype that a guest with the physical CPU interface was found to have. In a `mapped`
-//! partition all of them act on the virtual interface.
+//! partition they act on the virtual interface, except those on group 0 (A2 to A5), which trap and change nothing.
 
 use crate::{
     attack::{Attack, Expectation, Outcome},

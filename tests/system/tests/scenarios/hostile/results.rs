@@ -121,10 +121,13 @@ plans, tables, pristine guests), foreign status pages, foreign doorbell words an
 are compared with what they were or must be. In this run the emulated cores take turns on one clock; another test
 (`a_hostile_guest_changes_nothing_outside`) and the runs with a watchdog let them run at the same time.
 
+Beside victims on the same core, whose every tick is held to its bound, the list runs in
+`tests/system/tests/scenarios/attacked_ticks.rs`.
+
 Most attacks are tried in one `mapped` partition. *Silence* needs a watchdog, *PCI* a partition started as Linux is, and
 each way of switching off a run of its own. *A1* to *A12* are the attacks that a prototype found where a guest owns the
-physical CPU interface; under `mapped` they act on the virtual one. *Silence after* each shows that the monitor's timer
-interrupt still comes: the watchdog restarts the partition.
+physical CPU interface; under `mapped` they act on the virtual one, except those on group 0 (*A2* to *A5*), which trap and
+change nothing. *Silence after* each shows that the monitor's timer interrupt still comes: the watchdog restarts the partition.
 
 ";
 
