@@ -51,9 +51,12 @@ struct Story<'a> {
     policy: u32,
     /// The core of this vCPU is set up while the others live already; it loses the interrupts that it was sent before.
     late: Option<usize>,
+    /// In every order with at most so many of them.
+    preemptions: usize,
 }
 
-const IDLE: Story<'static> = Story { on: &[], acts: [&[]; VCPUS], requests: &[], policy: POLICY_STOP, late: None };
+const IDLE: Story<'static> =
+    Story { on: &[], acts: [&[]; VCPUS], requests: &[], policy: POLICY_STOP, late: None, preemptions: PREEMPTIONS };
 
 /// The world of a story: three cores of a partition, and a manager.
 struct Partition {
@@ -233,7 +236,7 @@ fn tell(story: &Story<'_>, end: impl Fn(&mut [Vcpu<FakeMachine>])) {
     plan.health.policy = story.policy;
     (plan.health.max_restarts, plan.health.within_ticks) = (10, 1000);
     let plans = cores(plan);
-    let orders = explore::<Partition>(PREEMPTIONS, |run| {
+    let orders = explore::<Partition>(story.preemptions, |run| {
         let shared = plans[0].shared;
         for words in &shared.vcpus {
             forget(words);
@@ -370,6 +373,22 @@ fn stopped() {
     for (end, state_then) in [(Fault, status::STATE_STOPPED), (SystemOff, status::STATE_OFF)] {
         tell(&Story { acts: [&[Work, end][..], first, second], ..FLAPPING }, |vcpus| {
             assert_eq!((state(&vcpus[0]).0, generation(vcpus)), (state_then, 1));
+        });
+    }
+}
+
+/// What a vCPU reported is served, though it is switched on again and calls CPU_OFF before the lead has looked. A later report may
+/// take the place of an earlier one.
+#[test]
+fn a_report_outlives_a_later_cpu_off() {
+    for (first, then, states) in [
+        (Fault, Off, [status::STATE_STOPPED; 2]),
+        (SystemOff, Off, [status::STATE_OFF; 2]),
+        (Fault, SystemOff, [status::STATE_STOPPED, status::STATE_OFF]),
+    ] {
+        let acts = [&[][..], &[first, then], &[On(1)]];
+        tell(&Story { on: &[1, 2], acts, preemptions: 1, ..IDLE }, |vcpus| {
+            assert!(states.contains(&state(&vcpus[0]).0), "{} after {first:?}, {then:?}", state(&vcpus[0]).0);
         });
     }
 }
