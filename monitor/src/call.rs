@@ -100,11 +100,12 @@ impl<M: Machine> Vcpu<M> {
 
     /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
     /// stands, everything that it says is there, and nothing of it can reach the next instance. Whoever sees the report sees the
-    /// facts of the fault, too, even before this vCPU stands: hence its release order.
+    /// facts of the fault, too, even before this vCPU stands: hence its release order. CPU_OFF says nothing that would replace what
+    /// an earlier run said, which is not taken yet.
     pub(crate) fn leave(&mut self, reason: u32) {
         self.run = RunState::Off;
         let own = self.own_vcpu();
-        if !self.is_lead() {
+        if !self.is_lead() && reason != report::NONE {
             own.report.store(reason, Release);
         }
         own.state.fetch_and(!vcpu_state::ON, Release);

@@ -6,9 +6,18 @@ use crate::state::Vcpu;
 use bulkhead_arch::Machine;
 use core::cell::Cell;
 
-/// Deactivates what a list register or an entry of [`Vcpu::waiting`] stood for that is emptied by anything but hardware. All of
-/// them are emptied through this: what stayed active would never come again, and a private interrupt not even for the next
-/// vCPU of the core. Software-generated interrupts were deactivated when they were noted.
+/// Deactivates what a list register or an entry of [`Vcpu::waiting`] stood for that is emptied by anything but hardware: what
+/// stayed active would never come again, and a private interrupt not even for the next vCPU of the core. Software-generated
+/// interrupts were deactivated when they were noted.
+///
+/// While a vCPU runs all are emptied through this. Three ways take everything at once:
+/// - [`Vcpu::reset_private_interrupts`], at a start and when a partition stops: it clears the active state of private interrupts in
+///   the redistributor. [`Vcpu::reset_shared_interrupts`] does so for the partition's shared ones, when it stops and when it is
+///   started; at CPU_ON alone nothing does, since on a machine too what a core was handling when it was switched off stays active.
+/// - [`Vcpu::return_shared_interrupts`], at CPU_OFF: shared interrupts go back to the distributor and are deactivated. Timers that
+///   wait are dropped while active: on a shared core the partition ends there and its reset follows in the same handler; on a core
+///   of its own nobody else can miss them before the reset at the next start.
+/// - `Vcpu::save_list`, when a vCPU is unloaded: private interrupts are deactivated, shared ones are kept with the vCPU.
 pub(crate) fn deactivate_noted<M: Machine>(machine: &M, intid: u32) {
     if intid >= 16 {
         machine.deactivate(intid);

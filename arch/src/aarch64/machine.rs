@@ -301,7 +301,8 @@ impl Machine for Hardware {
     }
 
     fn interrupt_waits(&self) -> bool {
-        read_register!("isr_el1") != 0
+        // ISR_EL1.I. Bit 8 is a pending SError: it is taken by a guest, and acknowledging interrupts would never end it.
+        read_register!("isr_el1") & 1 << 7 != 0
     }
 
     fn invalidate_guest_translations(&self) {

@@ -1,12 +1,13 @@
 //! What is active in the interrupt controller is noted for somebody, and private interrupts for nobody but the loaded vCPU: A2 and
 //! A3 of docs/base-findings.md (QV-8, MZ-18). Whatever order guests, devices and the core do their things in.
 
+use super::calls::call;
 use super::shared::{Core, SEND_SGI, SGI_FRAME, WFI, budgeted, schedule, server};
 use super::*;
 use crate::health::Fault;
-use crate::interrupt::{HYPERVISOR_TIMER, MAINTENANCE};
+use crate::interrupt::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
 use bulkhead_abi::schedule::{GATE_INTERRUPT, SERVER_VOLUNTARY_RETURN, ServerPlan};
-use bulkhead_abi::status::REASON_DATA_ABORT;
+use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, REASON_DATA_ABORT};
 use bulkhead_arch::fake::Event;
 use bulkhead_arch::{END_OF_INTERRUPT, GuestContext};
 use std::collections::BTreeSet;
@@ -14,6 +15,9 @@ use std::collections::BTreeSet;
 const TIMERS: [u32; 2] = [27, 30];
 const HARDWARE: u64 = 1 << 61;
 const SLOTS: u32 = 3;
+const CPU_ON: u64 = 0xc400_0003;
+const CPU_OFF: u64 = 0x8400_0002;
+const SYSTEM_OFF: u64 = 0x8400_0008;
 
 /// Three vCPUs: an important one, one whose gate closes at the end of an interrupt, and one that never sleeps.
 fn three() -> Core {
@@ -22,6 +26,7 @@ fn three() -> Core {
         partition.health.policy = POLICY_RESTART;
         partition.health.max_restarts = 8;
         partition.ram[0].bytes = 0x1000;
+        partition.manage[3] = PhysicalAddress(PEER_MANAGE);
         partition.windows[1] = Window {
             guest: bulkhead_abi::GuestAddress(GICD),
             bytes: 0x1_0000,
@@ -112,12 +117,31 @@ impl Core {
         }
     }
 
+    fn state(&self, slot: u32) -> u32 {
+        let page = STATUS + 0x10_0000 * u64::from(slot);
+        self.machine.load32(PhysicalAddress(page + offset_of!(StatusPage, state) as u64))
+    }
+
+    /// A manager on another core asks something of the partition of a slot.
+    fn manage(&mut self, slot: u32, request: u32) {
+        let place = PhysicalAddress(PEER_MANAGE + 8 * u64::from(slot));
+        let word = status::next_request(self.machine.load64(place), request);
+        self.machine.store64(place, word);
+        self.interrupt(MONITOR_SGI);
+    }
+
     fn step(&mut self, random: &mut impl FnMut(u32) -> u32) -> &'static str {
         let bits = if random(2) == 0 { 1 << 27 | 1 << 30 } else { random(1 << 31) };
 
-        match random(20) {
+        match random(24) {
             0..=2 => self.raise(TIMERS[random(2) as usize]),
-            3 | 18 => self.raise(40 + 10 * random(SLOTS) + random(2)),
+            3 | 18 => {
+                let slot = random(SLOTS);
+                // The interrupts of a partition that is off are disabled.
+                if self.state(slot) != status::STATE_OFF {
+                    self.raise(40 + 10 * slot + random(2));
+                }
+            }
             4..=5 => {
                 self.own().head.frame.set_register(0, u64::from(random(6)) << 24 | 1);
                 self.exit(SEND_SGI);
@@ -153,6 +177,20 @@ impl Core {
                 self.go_on();
                 return "a restart";
             }
+            // Not of the one that never sleeps, so that somebody runs.
+            20..=22 => {
+                let slot = random(2);
+                let is_off = self.state(slot) == status::STATE_OFF;
+                let request = [MANAGE_RESTART, MANAGE_SUSPEND, MANAGE_RESUME, MANAGE_RESUME][random(4) as usize];
+                self.manage(slot, if is_off { MANAGE_RESTART } else { request });
+                return "a manager's request";
+            }
+            23 if self.loaded != 2 => {
+                let function = [CPU_OFF, SYSTEM_OFF][random(2) as usize];
+                call(self.own(), function, [0; 3]);
+                self.go_on();
+                return if function == CPU_OFF { "CPU_OFF" } else { "SYSTEM_OFF" };
+            }
             _ => {}
         }
         "an interrupt, its handling or a sleep"
@@ -161,7 +199,7 @@ impl Core {
 
 #[test]
 fn what_is_active_is_noted_for_the_loaded_vcpu() {
-    let mut exchanges = 0;
+    let (mut exchanges, mut ends, mut suspended) = (0, 0, 0);
     for seed in 1..=200u64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut random = |below: u32| {
@@ -177,10 +215,14 @@ fn what_is_active_is_noted_for_the_loaded_vcpu() {
             let what = core.step(&mut random);
             core.assert_noted(&std::format!("seed {seed}, step {step}, {what}, {before} to {}", core.loaded));
             exchanges += u32::from(before != core.loaded);
+            if what == "CPU_OFF" || what == "SYSTEM_OFF" {
+                ends += 1;
+            }
+            suspended += u32::from((0..SLOTS).any(|slot| core.state(slot) == status::STATE_SUSPENDED));
         }
     }
-    println!("{exchanges} exchanges");
-    assert!(exchanges > 2000);
+    println!("{exchanges} exchanges, {ends} ends, {suspended} steps beside one that is suspended");
+    assert!(exchanges > 4000 && ends > 500 && suspended > 10_000);
 }
 
 /// A3: what waits for a list register is forgotten when the guest clears it, and comes again when it is raised again.
@@ -202,6 +244,33 @@ fn what_waits_is_cleared_too() {
     core.machine.list.iter().for_each(|value| value.set(0));
     core.interrupt(MAINTENANCE);
     assert!(core.machine.list.iter().all(|value| value.get() == 0) && !core.machine.underflow.get());
+}
+
+/// What a core of the vCPU's own forgets without deactivating it at CPU_OFF (its timer), its next start deactivates; a shared
+/// interrupt that it was handling stays active until a guest clears it.
+#[test]
+fn a_start_leaves_no_private_interrupt_active() {
+    let mut both = cores(partition(2));
+    both[0].begin();
+    let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
+        call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
+        both[1].interrupt(MONITOR_SGI);
+        assert_eq!(both[1].run, RunState::Running);
+    };
+    switch_on(&mut both);
+    let core = &mut both[1];
+    core.machine.frames.set([GICD, core.plan.gicr.0 + 0x1_0000]);
+    core.machine.active.borrow_mut().clear();
+    core.interrupt(40);
+    core.machine.list[0].set(core.machine.list[0].get() ^ 3 << 62); // the guest handles 40
+    [30, 1, 2, 27, 41].into_iter().for_each(|intid| core.interrupt(intid));
+    let active = |core: &Vcpu<FakeMachine>| core.machine.active.borrow().iter().copied().collect::<Vec<_>>();
+    assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40, 41], 1 << 27 | 1 << 41));
+    call(core, CPU_OFF, [0; 3]);
+    assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40], 0));
+    switch_on(&mut both);
+    assert_eq!(active(&both[1]), [40]);
+    assert_eq!(both[1].machine.free_list_registers(), 0xf);
 }
 
 /// A2: four own software-generated interrupts, then both timers, then another vCPU.

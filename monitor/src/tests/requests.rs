@@ -11,6 +11,8 @@ use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND};
 use std::sync::atomic::Ordering::Relaxed;
 
 const CPU_ON: u64 = 0xc400_0003;
+const CPU_OFF: u64 = 0x8400_0002;
+const SYSTEM_OFF: u64 = 0x8400_0008;
 const AFFINITY_INFO: u64 = 0xc400_0004;
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/src/reference/requests.md");
 
@@ -28,25 +30,26 @@ const WORDS: [(&str, u32); 10] = [
     // Never seen: what a name is missing for would be shown as this.
     ("unknown", u32::MAX),
 ];
-const WORD_COLUMNS: [&str; 6] = [
+const WORD_COLUMNS: [&str; 7] = [
     "CPU_ON of it",
     "AFFINITY_INFO",
     "SGI 15 at its core",
     "the partition is to stand",
     "it goes on",
-    "the vCPU leaves",
+    "the vCPU calls CPU_OFF",
+    "it faults or calls SYSTEM_OFF",
 ];
 /// By word: the answer to the caller and what the word is then.
-const WORD_CELLS: [[&str; 6]; 9] = [
-    ["SUCCESS: pending", "off", "off", "off, to stand", "off", "-"],
-    ["ON_PENDING: claimed", "pending", "claimed", "claimed, to stand", "claimed", "-"],
-    ["ON_PENDING: pending", "pending", "on, starts", "pending, to stand", "pending", "-"],
-    ["ALREADY_ON: on", "on", "on", "on, to stand", "on", "off"],
-    ["SUCCESS: pending, to stand", "off", "off, to stand", "off, to stand", "off", "-"],
-    ["ON_PENDING: claimed, to stand", "pending", "claimed, to stand", "claimed, to stand", "claimed", "-"],
-    ["ON_PENDING: pending, to stand", "pending", "pending, to stand", "pending, to stand", "pending", "-"],
-    ["ALREADY_ON: on, to stand", "on", "parked", "on, to stand", "on", "off, to stand"],
-    ["ALREADY_ON: parked", "on", "parked", "parked", "on", "-"],
+const WORD_CELLS: [[&str; 7]; 9] = [
+    ["SUCCESS: pending", "off", "off", "off, to stand", "off", "-", "-"],
+    ["ON_PENDING: claimed", "pending", "claimed", "claimed, to stand", "claimed", "-", "-"],
+    ["ON_PENDING: pending", "pending", "on, starts", "pending, to stand", "pending", "-", "-"],
+    ["ALREADY_ON: on", "on", "on", "on, to stand", "on", "off", "off, reported"],
+    ["SUCCESS: pending, to stand", "off", "off, to stand", "off, to stand", "off", "-", "-"],
+    ["ON_PENDING: claimed, to stand", "pending", "claimed, to stand", "claimed, to stand", "claimed", "-", "-"],
+    ["ON_PENDING: pending, to stand", "pending", "pending, to stand", "pending, to stand", "pending", "-", "-"],
+    ["ALREADY_ON: on, to stand", "on", "parked", "on, to stand", "on", "off, to stand", "off, to stand, reported"],
+    ["ALREADY_ON: parked", "on", "parked", "parked", "on", "-", "-"],
 ];
 
 const STATES: [&str; 7] =
@@ -83,6 +86,10 @@ fn pair_with(word: u32) -> Vec<Vcpu<FakeMachine>> {
     both
 }
 
+fn reported(vcpu: &Vcpu<FakeMachine>) -> u32 {
+    vcpu.own_vcpu().report.load(Relaxed)
+}
+
 fn word_cell(word: u32, column: usize) -> String {
     let mut both = pair_with(word);
     let before = both[1].run;
@@ -107,9 +114,21 @@ fn word_cell(word: u32, column: usize) -> String {
             ""
         }
         _ if before != RunState::Running => return "-".to_owned(),
-        _ => {
-            both[1].leave(report::NONE);
+        5 => {
+            both[1].own_vcpu().report.store(status::REASON_SERROR, Relaxed);
+            call(&mut both[1], CPU_OFF, [0; 3]);
+            assert_eq!(reported(&both[1]), status::REASON_SERROR, "what it said in an earlier run is kept");
             ""
+        }
+        _ => {
+            both[1].fault(Fault::new(status::REASON_SERROR, 0));
+            let mut other = pair_with(word);
+            call(&mut other[1], SYSTEM_OFF, [0; 3]);
+            let words = |pair: &[Vcpu<FakeMachine>]| pair[1].own_vcpu().state.load(Relaxed);
+            assert_eq!(words(&both), words(&other), "a fault and SYSTEM_OFF");
+            let all = [&both[1], &other[1]].map(reported);
+            assert_eq!(all, [status::REASON_SERROR, report::SYSTEM_OFF]);
+            return format!("{}, reported", name(words(&both)));
         }
     };
     let after = both[1].own_vcpu().state.load(Relaxed);
@@ -285,4 +304,7 @@ const TAIL: &str = "
 *Claimed* is a CPU_ON whose entry point is being written. *To stand*: the partition is being suspended, stopped or
 restarted; nothing is started until it goes on, and a CPU_ON that was accepted happens then. A stop or a restart ends with
 every vCPU off.
+
+*Reported* is what the core of vCPU 0 serves when it hears of it. It is kept until then, also when the vCPU is switched on
+again and calls CPU_OFF; a later report takes its place.
 ";
