@@ -61,6 +61,8 @@ pub struct FakeState {
     pub events: RefCell<Vec<Event>>,
     /// Interrupts waiting to be acknowledged.
     pub pending: RefCell<VecDeque<u32>>,
+    /// Times that is asked whether an interrupt waits before those in [`Self::pending`] do.
+    pub quiet_polls: Cell<u32>,
     /// Interrupts that are active in the interrupt controller: acknowledged and not deactivated.
     pub active: RefCell<BTreeSet<u32>>,
     /// Where writes to ISACTIVER and ICACTIVER reach [`Self::active`]: the distributor and the frame of private interrupts.
@@ -303,7 +305,9 @@ impl Machine for FakeMachine {
         context.timer_ticks() <= self.now.get()
     }
     fn interrupt_waits(&self) -> bool {
-        !self.pending.borrow().is_empty()
+        let quiet = self.quiet_polls.get();
+        self.quiet_polls.set(quiet.saturating_sub(1));
+        quiet == 0 && !self.pending.borrow().is_empty()
     }
     fn invalidate_guest_translations(&self) {}
     fn scrub(&self, address: PhysicalAddress, bytes: u64) {

@@ -3,11 +3,16 @@
 //! Each cell is what the monitor's own code does on the fake machine. `BULKHEAD_BLESS=1` writes the page again.
 
 use super::calls::call;
+use super::shared::{Core, WFI, schedule, server};
 use super::*;
+use crate::decide::RESTART_SLICE_BYTES;
 use crate::health::Fault;
-use crate::interrupt::MONITOR_SGI;
+use crate::interrupt::{HYPERVISOR_TIMER, MONITOR_SGI};
 use crate::state::{report, vcpu_state::*};
-use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND};
+use bulkhead_abi::hypercall::{
+    CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_STATUS, CALL_PARTITION_SUSPEND, DENIED, SUCCESS,
+};
+use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage};
 use std::sync::atomic::Ordering::Relaxed;
 
 const CPU_ON: u64 = 0xc400_0003;
@@ -52,19 +57,37 @@ const WORD_CELLS: [[&str; 7]; 9] = [
     ["ALREADY_ON: parked", "on", "parked", "parked", "on", "-", "-"],
 ];
 
-const STATES: [&str; 7] =
-    ["initial (loading)", "running", "suspended", "restarting (back-off)", "restarting (loading)", "stopped", "off"];
-const REQUESTS: [(&str, u32); 3] =
-    [("SUSPEND", MANAGE_SUSPEND), ("RESUME", MANAGE_RESUME), ("RESTART", MANAGE_RESTART)];
+/// The partition is on a core of its own, or (those of [`Target::shared`]) alike on a shared one.
+const STATES: [&str; 10] = [
+    "not set up",
+    "initial (loading)",
+    "running",
+    "suspended",
+    "restarting (back-off)",
+    "restarting (loading)",
+    "stopped",
+    "stopped (a core is stuck)",
+    "stopped (and that core came)",
+    "off",
+];
+const REQUESTS: [(&str, u32, u64); 3] = [
+    ("SUSPEND", MANAGE_SUSPEND, CALL_PARTITION_SUSPEND),
+    ("RESUME", MANAGE_RESUME, CALL_PARTITION_RESUME),
+    ("RESTART", MANAGE_RESTART, CALL_PARTITION_RESTART),
+];
+const STATE_COLUMNS: [&str; 4] = ["SUSPEND", "RESUME", "RESTART", "PARTITION_STATUS"];
 /// By state: the state after the request, and where something was under way, when that is done.
-const STATE_CELLS: [[&str; 3]; 7] = [
-    ["initial, then suspended", "initial, then running", "running"],
-    ["suspended", "running", "running (new instance)"],
-    ["suspended", "running", "running (new instance)"],
-    ["restarting, then suspended", "restarting, then running", "running (new instance)"],
-    ["restarting, then suspended", "restarting, then running", "running (new instance)"],
-    ["stopped", "stopped", "running (new instance)"],
-    ["off", "off", "running (new instance)"],
+const STATE_CELLS: [[&str; 4]; 10] = [
+    ["DENIED", "DENIED", "DENIED", "initial"],
+    ["initial, then suspended", "initial, then running", "running", "initial"],
+    ["suspended", "running", "running (new instance)", "running"],
+    ["suspended", "running", "running (new instance)", "suspended"],
+    ["restarting, then suspended", "restarting, then running", "running (new instance)", "restarting"],
+    ["restarting, then suspended", "restarting, then running", "running (new instance)", "restarting"],
+    ["stopped", "stopped", "running (new instance)", "stopped"],
+    ["stopped", "stopped", "stopped", "stopped"],
+    ["stopped", "stopped", "running (new instance)", "stopped"],
+    ["off", "off", "running (new instance)", "off"],
 ];
 
 fn name(word: u32) -> &'static str {
@@ -147,85 +170,307 @@ fn every_request_in_every_state_of_a_vcpu() {
     }
 }
 
-fn state_name(core: &Vcpu<FakeMachine>) -> &'static str {
-    ["initial", "running", "suspended", "off", "restarting", "stopped"][core.state() as usize]
+fn state_name(state: u32) -> &'static str {
+    ["initial", "running", "suspended", "off", "restarting", "stopped"][state as usize]
 }
 
-/// A partition in one of [`STATES`].
-fn partition_in(state: usize) -> Vcpu<FakeMachine> {
-    let mut plan = partition(1);
-    plan.manage[3] = PhysicalAddress(PEER_MANAGE);
-    if matches!(state, 3 | 4) {
-        plan.health = HealthPlan {
-            policy: POLICY_RESTART,
-            max_restarts: 9,
-            within_ticks: 9,
-            backoff_ticks: 1000,
-            watchdog_ticks: 0,
-        };
+/// Where the vCPU of a partition is that a manager asks for something.
+enum Place {
+    /// On a core of its own. One that is loaded there hears of nothing until its guest is to run.
+    Own { core: Box<Vcpu<FakeMachine>>, begin: Option<fn(&mut Vcpu<FakeMachine>)> },
+    /// In slot 1 of a shared core, below a vCPU that sleeps until interrupt 40 comes, and above one that always runs. The SGI comes
+    /// while the first one runs, or while the target does what it does.
+    Shared { core: Box<Core>, is_meanwhile: bool },
+}
+
+/// A partition in one of [`STATES`], and its manager.
+struct Target {
+    place: Place,
+    manager: Vcpu<FakeMachine>,
+}
+
+const MANAGER: usize = 3;
+/// Slices of a load that are done before it is interrupted.
+const SLICES: u32 = 5;
+
+impl Target {
+    fn new(place: Place) -> Self {
+        let vcpu = place.vcpu();
+        let target = vcpu.partition.index as usize;
+        let mut partition = partition(1);
+        partition.index = MANAGER as u32;
+        partition.flags = FLAG_MANAGES;
+        partition.manage[MANAGER] = PhysicalAddress(PEER_MANAGE);
+        partition.status[target] = vcpu.plan.status;
+        partition.lead_mpidr[target] = vcpu.plan.mpidr;
+        (partition.manage_period_ticks, partition.manage_events) = (1000, 1000);
+        let mut plan = VcpuPlan::new_zeroed();
+        (plan.status, plan.counters) = (PhysicalAddress(PEER_STATUS), PhysicalAddress(PEER_STATUS + 0x1000));
+        let (plan, partition) = (Box::leak(Box::new(plan)), Box::leak(Box::new(partition)));
+        let manager = Vcpu::new(vcpu.machine.clone(), 0, plan, partition, super::shared());
+        Self { place, manager }
     }
-    let mut core = cores(plan).remove(0);
-    core.begin_core();
-    core.clear_published_pages();
-    if state == 0 {
-        core.run = RunState::Restoring;
-        return core;
-    }
-    core.begin_partition();
-    match state {
-        2 => manage(&mut core, &[MANAGE_SUSPEND]),
-        3..=5 => core.fault(Fault::new(status::REASON_SERROR, 0)),
-        6 => {
-            call(&mut core, 0x8400_0008, [0; 3]);
+
+    /// On a core of its own.
+    fn own(state: &str) -> Self {
+        let mut plan = partition(if state.contains("core") { 2 } else { 1 });
+        plan.manage[MANAGER] = PhysicalAddress(PEER_MANAGE);
+        if state.starts_with("restarting") {
+            plan.health = restarting(plan.health);
         }
-        _ => {}
+        let mut both = cores(plan);
+        let mut sibling = (both.len() > 1).then(|| both.remove(1));
+        let mut core = both.remove(0);
+        let mut begin: Option<fn(&mut Vcpu<FakeMachine>)> = None;
+        match state {
+            "not set up" => begin = Some(Vcpu::begin),
+            "initial (loading)" => {
+                core.begin_core();
+                core.clear_published_pages();
+                begin = Some(|core| core.start_partition(status::REASON_NONE));
+            }
+            _ => core.begin(),
+        }
+        match state {
+            "suspended" => serve_posted(&mut core, MANAGE_SUSPEND),
+            "off" => drop(call(&mut core, SYSTEM_OFF, [0; 3])),
+            "restarting (loading)" => {
+                core.fault(Fault::new(status::REASON_SERROR, 0));
+                begin = Some(Vcpu::end_back_off);
+            }
+            "restarting (back-off)" | "stopped" => core.fault(Fault::new(status::REASON_SERROR, 0)),
+            _ => {}
+        }
+        if let Some(sibling) = &mut sibling {
+            call(&mut core, CPU_ON, [1, 0x4010_0000, 0]);
+            sibling.interrupt(MONITOR_SGI);
+            core.machine.ticks_per_spin.set(1 << 20);
+            core.fault(Fault::new(status::REASON_SERROR, 0));
+            if state.ends_with("came)") {
+                sibling.interrupt(MONITOR_SGI);
+            }
+        }
+        Self::new(Place::Own { core: Box::new(core), begin })
     }
-    if state == 4 {
-        core.run = RunState::Restoring;
+
+    /// On a shared core; none for the states of partitions with several vCPUs, and for one without a monitor.
+    fn shared(state: &str, is_meanwhile: bool) -> Option<Self> {
+        if state == "not set up" || state.contains("core") {
+            return None;
+        }
+        let servers = [server(0, 1), server(1, 5), server(2, 9)];
+        let mut core = Core::with(schedule(&servers, 3), |slot, partition| {
+            partition.ram[0].bytes = 4 * u64::from(SLICES) * RESTART_SLICE_BYTES;
+            if slot == 1 {
+                partition.manage[MANAGER] = PhysicalAddress(PEER_MANAGE);
+                if state.starts_with("restarting") {
+                    partition.health = restarting(partition.health);
+                }
+            }
+        });
+        assert_eq!((core.loaded, core.vcpus[1].run), (0, RunState::Restoring), "nothing of it is loaded yet");
+        if state == "initial (loading)" {
+            load_in_part(&mut core, |core| core.exit(WFI));
+        } else {
+            core.exit(WFI);
+            assert_eq!((core.loaded, core.vcpus[1].run), (1, RunState::Running));
+        }
+        match state {
+            "suspended" => {
+                post(&core.vcpus[1], MANAGE_SUSPEND);
+                core.interrupt(MONITOR_SGI);
+            }
+            "off" => {
+                call(core.own(), SYSTEM_OFF, [0; 3]);
+                core.go_on();
+            }
+            "stopped" | "restarting (back-off)" | "restarting (loading)" => {
+                core.own().fault(Fault::new(status::REASON_SERROR, 0));
+                core.go_on();
+            }
+            _ => {}
+        }
+        if state == "restarting (loading)" {
+            core.machine.now.set(core.vcpus[1].backoff_until);
+            load_in_part(&mut core, |core| core.interrupt(HYPERVISOR_TIMER));
+        } else if core.loaded != 0 {
+            core.interrupt(40);
+        }
+        assert_eq!(core.loaded, 0);
+        Some(Self::new(Place::Shared { core: Box::new(core), is_meanwhile }))
     }
-    assert!(STATES[state].starts_with(state_name(&core)), "{} is {}", STATES[state], state_name(&core));
-    core
+
+    fn vcpu(&self) -> &Vcpu<FakeMachine> {
+        self.place.vcpu()
+    }
+
+    fn word(&self, offset: usize) -> u32 {
+        self.vcpu().machine.load32(PhysicalAddress(self.vcpu().plan.status.0 + offset as u64))
+    }
+
+    fn generation(&self) -> u32 {
+        self.word(offset_of!(StatusPage, generation))
+    }
+
+    fn state(&self) -> &'static str {
+        state_name(self.vcpu().state())
+    }
+
+    /// The manager asks; false when it is told that nobody would hear it.
+    fn ask(&mut self, function: u64) -> bool {
+        let target = u64::from(self.vcpu().partition.index);
+        match call(&mut self.manager, function, [target, 0, 0]) {
+            SUCCESS => {}
+            DENIED => return false,
+            other => panic!("{other:#x}"),
+        }
+        // The fake machine keeps atomic words beside the others.
+        let word = request_word(self.vcpu());
+        self.vcpu().machine.store64(word, self.vcpu().machine.atomic(word).load(Relaxed));
+        true
+    }
+
+    /// The partition's core looks, where it can.
+    fn look(&mut self) {
+        match &mut self.place {
+            Place::Own { begin: Some(_), .. } => {}
+            Place::Own { core, .. } => core.interrupt(MONITOR_SGI),
+            Place::Shared { core, is_meanwhile } => {
+                if *is_meanwhile {
+                    core.machine.pending.borrow_mut().push_back(MONITOR_SGI);
+                    core.machine.quiet_polls.set(SLICES);
+                } else {
+                    core.interrupt(MONITOR_SGI);
+                    assert_eq!(core.loaded, 0, "who is more important goes on");
+                }
+                core.machine.pending.borrow_mut().push_back(40);
+                fall_asleep(core);
+                loop {
+                    let next = core.machine.pending.borrow_mut().pop_front();
+                    let Some(intid) = next else { break };
+                    core.interrupt(intid);
+                }
+                assert_eq!(core.loaded, 0);
+            }
+        }
+    }
+
+    /// Lets what is under way come to its end.
+    fn finish(&mut self) {
+        match &mut self.place {
+            Place::Own { core, begin } => {
+                if let Some(begin) = begin.take() {
+                    begin(core);
+                    core.interrupt(MONITOR_SGI);
+                }
+                if core.run == RunState::BackOff {
+                    core.end_back_off();
+                }
+            }
+            Place::Shared { core, .. } => {
+                fall_asleep(core);
+                if core.vcpus[1].run == RunState::BackOff {
+                    core.machine.now.set(core.vcpus[1].backoff_until);
+                    core.interrupt(HYPERVISOR_TIMER);
+                }
+            }
+        }
+        assert!(!matches!(self.vcpu().run, RunState::Restoring | RunState::BackOff), "nothing is under way");
+        assert_eq!(self.vcpu().run == RunState::Running, self.state() == "running");
+    }
 }
 
-/// A manager posts requests, and the partition's core looks when all of them are there.
-fn manage(core: &mut Vcpu<FakeMachine>, requests: &[u32]) {
-    let place = PhysicalAddress(PEER_MANAGE);
-    let word = requests.iter().fold(core.machine.load64(place), |word, request| status::next_request(word, *request));
-    core.machine.store64(place, word);
+impl Place {
+    fn vcpu(&self) -> &Vcpu<FakeMachine> {
+        match self {
+            Self::Own { core, .. } => core,
+            Self::Shared { core, .. } => &core.vcpus[1],
+        }
+    }
+}
+
+fn restarting(health: HealthPlan) -> HealthPlan {
+    HealthPlan { policy: POLICY_RESTART, max_restarts: 9, within_ticks: 9, backoff_ticks: 1000, ..health }
+}
+
+/// Where the manager's requests to a partition are.
+fn request_word(target: &Vcpu<FakeMachine>) -> PhysicalAddress {
+    let offset = offset_of!(ManagePage, requests) as u64 + 8 * u64::from(target.partition.index);
+    PhysicalAddress(PEER_MANAGE + offset)
+}
+
+/// A manager has posted a request.
+fn post(target: &Vcpu<FakeMachine>, request: u32) {
+    let place = request_word(target);
+    let word = status::next_request(target.machine.load64(place), request);
+    target.machine.store64(place, word);
+    target.machine.atomic(place).store(word, Relaxed);
+}
+
+fn serve_posted(core: &mut Vcpu<FakeMachine>, request: u32) {
+    post(core, request);
     core.interrupt(MONITOR_SGI);
 }
 
-/// Lets what is under way come to its end.
-fn finish(core: &mut Vcpu<FakeMachine>) {
-    while matches!(core.run, RunState::Restoring | RunState::BackOff) {
-        match core.run {
-            RunState::BackOff => core.end_back_off(),
-            _ => core.restore_step(u64::MAX),
-        }
-    }
+/// The first vCPU of a shared core has done its work.
+fn fall_asleep(core: &mut Core) {
+    core.machine.list[0].set(0);
+    core.exit(WFI);
 }
 
-fn state_cell(state: usize, request: u32) -> String {
-    let mut core = partition_in(state);
-    let generation = status32(&core, offset_of!(StatusPage, generation));
-    manage(&mut core, &[request]);
-    let now = state_name(&core);
-    finish(&mut core);
-    let then = state_name(&core);
-    assert_eq!(core.run == RunState::Running, then == "running", "in state {then}");
-    let is_new = generation != 0 && request == MANAGE_RESTART && {
-        status32(&core, offset_of!(StatusPage, generation)) == generation + 1
+/// Lets the vCPU of slot 1 load some of its memory before the first one wakes.
+fn load_in_part(core: &mut Core, begin: impl FnOnce(&mut Core)) {
+    core.machine.quiet_polls.set(SLICES);
+    core.machine.pending.borrow_mut().push_back(40);
+    begin(core);
+    assert_eq!((core.loaded, core.vcpus[1].run), (0, RunState::Restoring));
+    assert_eq!(core.vcpus[1].restore.offset, u64::from(SLICES) * RESTART_SLICE_BYTES, "in the middle of it");
+}
+
+fn state_cell(mut target: Target, state: usize, column: usize) -> String {
+    assert!(state == 0 || STATES[state].starts_with(target.state()), "{} is {}", STATES[state], target.state());
+    let Some((_, _, function)) = REQUESTS.get(column) else {
+        let index = u64::from(target.vcpu().partition.index);
+        assert_eq!(call(&mut target.manager, CALL_PARTITION_STATUS, [index, 0, 0]), SUCCESS);
+        return state_name(target.manager.head.frame.x[1] as u32).to_owned();
     };
-    let addition = if is_new { " (new instance)" } else { "" };
-    if now == then { format!("{now}{addition}") } else { format!("{now}, then {then}{addition}") }
+    let generation = target.generation();
+    if !target.ask(*function) {
+        target.finish();
+        assert_eq!(target.state(), "running", "and nothing of it is heard later");
+        return "DENIED".to_owned();
+    }
+    target.look();
+    let now = target.state();
+    target.finish();
+    let then = target.state();
+    if *function == CALL_PARTITION_RESTART {
+        let is_new = generation != 0 && target.generation() > generation;
+        return format!("{then}{}", if is_new { " (new instance)" } else { "" });
+    }
+    if now == then { now.to_owned() } else { format!("{now}, then {then}") }
+}
+
+/// In each way in which a core can be asked: the target, and how it is called.
+fn targets(state: &str) -> Vec<(Target, &'static str)> {
+    let shared = |is_meanwhile| Target::shared(state, is_meanwhile);
+    let ways = [
+        (Some(Target::own(state)), "a core of its own"),
+        (shared(false), "a shared core, asked while another one runs"),
+        (shared(true), "a shared core, asked while it is at work"),
+    ];
+    ways.into_iter().filter_map(|(target, way)| Some((target?, way))).collect()
 }
 
 /// A suspend is never lost: it takes effect at the next entry.
 #[test]
 fn every_request_in_every_state_of_a_partition() {
     for (state, cells) in STATE_CELLS.iter().enumerate() {
-        for ((request, value), cell) in REQUESTS.iter().zip(cells) {
-            assert_eq!(state_cell(state, *value), *cell, "{request} when it is {}", STATES[state]);
+        for (column, cell) in cells.iter().enumerate() {
+            for (target, way) in targets(STATES[state]) {
+                let context = format!("{} when it is {} on {way}", STATE_COLUMNS[column], STATES[state]);
+                assert_eq!(state_cell(target, state, column), *cell, "{context}");
+            }
         }
     }
 }
@@ -233,18 +478,37 @@ fn every_request_in_every_state_of_a_partition() {
 /// Requests that arrive while an earlier one is served come to the same as when each had been served by itself.
 #[test]
 fn requests_seen_together_are_as_good_as_one_by_one() {
-    let values = REQUESTS.map(|(_, value)| value);
-    for (state, name) in STATES.iter().enumerate() {
+    for state in &STATES[1..] {
         for code in 0..27 {
-            let sequence = [values[code / 9], values[code / 3 % 3], values[code % 3]];
-            let mut together = partition_in(state);
-            manage(&mut together, &sequence);
-            finish(&mut together);
-            let mut single = partition_in(state);
-            sequence.iter().for_each(|request| manage(&mut single, &[*request]));
-            finish(&mut single);
-            let context = format!("{sequence:?} in {name}");
-            assert_eq!((together.run, state_name(&together)), (single.run, state_name(&single)), "{context}");
+            let sequence = [code / 9, code / 3 % 3, code % 3].map(|place| REQUESTS[place]);
+            for ((mut together, way), (mut single, _)) in targets(state).into_iter().zip(targets(state)) {
+                for (_, _, function) in sequence {
+                    assert!(together.ask(function) && single.ask(function));
+                    single.look();
+                }
+                together.look();
+                together.finish();
+                single.finish();
+                let context = format!("{sequence:?} in {state} on {way}");
+                assert_eq!((together.vcpu().run, together.state()), (single.vcpu().run, single.state()), "{context}");
+            }
+        }
+    }
+}
+
+/// What other cores and devices send to a core of its own while its guest does not run waits in the interrupt controller: a
+/// software-generated interrupt, a device's, a doorbell.
+#[test]
+fn an_interrupt_waits_while_no_guest_runs() {
+    for state in ["suspended", "restarting (back-off)", "stopped", "off"] {
+        for intid in [3, 40, 80] {
+            let mut target = Target::own(state);
+            assert!(target.ask(if state == "suspended" { CALL_PARTITION_RESUME } else { CALL_PARTITION_RESTART }));
+            let Place::Own { core, .. } = &mut target.place else { unreachable!("a core of its own") };
+            core.machine.pending.borrow_mut().extend([intid, MONITOR_SGI]);
+            core.settle();
+            assert_eq!((core.run, core.machine.list[0].get()), (RunState::Running, 0), "{intid} in {state}");
+            assert_eq!(core.machine.acknowledge(), intid, "it is there when the guest runs, in {state}");
         }
     }
 }
@@ -261,7 +525,7 @@ fn table(first: &str, columns: &[&str], rows: &[&str], cells: &[Vec<&str>]) -> S
 fn the_page_of_the_book_is_these_tables() {
     let states = table(
         "the partition is",
-        &REQUESTS.map(|(name, _)| name),
+        &STATE_COLUMNS,
         &STATES,
         &STATE_CELLS.iter().map(|row| row.to_vec()).collect::<Vec<_>>(),
     );
@@ -285,7 +549,10 @@ Generated from `monitor/src/tests/requests.rs`, where each cell is tried on the 
 
 ## What a manager asks for
 
-A request that is answered `SUCCESS` is never lost. What the partition is after it, and after what was under way then:
+A request that is answered `SUCCESS` is never lost, with three exceptions: the answer says that it was posted, so a SUSPEND
+or a RESUME of a partition that is stopped or off is answered `SUCCESS` and does nothing (only a RESTART starts it, and that
+clears both), and so is every request to a core whose monitor has crashed. What the partition is after a request, and after
+what was under way then; the last column is what a manager reads:
 
 ";
 const BETWEEN: &str = "
@@ -293,7 +560,14 @@ The last SUSPEND or RESUME counts, whoever sent it: a partition that was suspend
 instruction, and one that restarts by its policy while it is suspended stays suspended. RESTART begins anew, and the new
 instance runs. Requests of one manager that the partition sees together come to the same as one by one; those of several
 managers that it sees together (while it was loading, say) it serves by the managers' places in the description, not by
-when they were sent. Before the partition's core is set up, a request is answered `DENIED`.
+when they were sent. Before the partition's core is set up, a request is answered `DENIED`; the state that is read then is
+whatever is in RAM (zero in QEMU). Where a core of the partition does not stand, nothing of it is loaded or entered: RESTART
+tries again, and works once that core has come.
+
+A core that the partition owns looks at requests when its guest is to run; a shared one between two slices of a load. There a
+RESTART shows `restarting` until the new instance is loaded. Both come to the same, and each row (but for those of a core that
+is not set up, or stuck) is tried on a core of its own and on a shared one, with the SGI while another vCPU runs and while the
+partition itself is being loaded.
 
 ## What happens to a vCPU
 
@@ -307,4 +581,15 @@ every vCPU off.
 
 *Reported* is what the core of vCPU 0 serves when it hears of it. It is kept until then, also when the vCPU is switched on
 again and calls CPU_OFF; a later report takes its place.
+
+## What is not in these tables
+
+Reports of siblings to vCPU 0's core are tried in the orders of `monitor/src/tests/standing.rs`, beside the requests above.
+Software-generated interrupts, doorbells and interrupts of devices are no requests to the monitor. For a vCPU whose guest
+does not run they wait in the interrupt controller, or on a shared core at EL2
+(`monitor/src/tests/requests.rs: an_interrupt_waits_while_no_guest_runs`,
+`monitor/src/tests/interrupts.rs: a_shared_interrupt_waits_for_a_vcpu_that_is_off`,
+`monitor/src/tests/prepared.rs: a_suspended_sleeper_is_not_woken`). Console input and its `Ctrl-]` are tried with guests that
+run, read or not (`tests/system/tests/scenarios/console.rs: a_guest_that_does_not_read_loses_the_focus`), and not in the
+other states.
 ";

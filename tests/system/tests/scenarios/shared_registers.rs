@@ -103,6 +103,28 @@ fn a_restart_finds_nothing_of_the_neighbour() {
     }
 }
 
+/// QV-74: the same on a core of its own, where what the guest writes to the redistributor and to the CPU interface is in the
+/// machine.
+#[test]
+fn a_restart_on_an_own_core_finds_nothing_of_the_life_before() {
+    const RESTARTS: u32 = 4;
+    let policy = format!("health = {{ on_fault = \"restart\", max = {RESTARTS}, within = \"600 s\" }}");
+    let description =
+        Description::new("own-registers").guest("first", 0, "registers", "seed=1 rounds=20 reset=1", &policy);
+    let mut running = description.build().start();
+    assert_eq!(running.end(), End::AllEnded);
+    running.assert_no_crash();
+    let status = running.status("first");
+    assert_eq!((status.state, status.reason, status.restarts), (STATE_STOPPED, REASON_REQUESTED, RESTARTS));
+    let lines = running.texts("first");
+    assert!(lines.iter().all(|line| !line.contains("DIFFER")), "{lines:#?}");
+    for start in ["registers start", "registers done"] {
+        let found: Vec<_> = lines.iter().filter(|line| line.starts_with(start)).collect();
+        assert_eq!(found.len(), 1 + RESTARTS as usize, "{lines:#?}");
+        found.into_iter().for_each(|line| clean(line));
+    }
+}
+
 const DUMP: u64 = GUEST_RAM + 0x20_0000;
 const DONE: u64 = DUMP + 0x1000;
 const SYSTEM_RESET: u64 = 0x8400_0009;
