@@ -70,6 +70,7 @@ const EXCHANGED: &str =
     "tests/system/tests/scenarios/shared_registers.rs: turns_exchange_everything_with_lazy_floating_point";
 const ACTIVE: &str = "monitor/src/tests/noted.rs: what_is_active_is_noted_for_the_loaded_vcpu";
 const GICR: &str = "monitor/src/tests/shared.rs: the_redistributor_keeps_nothing_of_a_guest";
+const RESETS: &str = "monitor/src/tests/faults.rs: a_restart_resets_the_interrupts_of_its_partition_and_no_others";
 const STARTS: &str = "tests/system/tests/scenarios/core_state.rs: a_start_finds_nothing_of_the_life_before";
 
 const NOT_IMPLEMENTED: &str = "RES0 on the Cortex-A53: an attempt shows that nothing stays";
@@ -166,6 +167,11 @@ pub const CORE_STATE: &[CoreState] = &[
     other("GICR_IPRIORITYR", Elsewhere(GICR), "kept per vCPU and not written; reset at a start"),
     other("GICR_ICFGR, GICR_IGROUPR0", Elsewhere(GICR), "written at boot alone; guests' writes go nowhere"),
     other("GICD_IS*R of SPIs", Elsewhere(ACTIVE), "an SPI has one owner; all of them are cleared at a start"),
+    other(
+        "GIC registers of a partition's own interrupts",
+        Elsewhere(RESETS),
+        "at a start: off, neither pending nor active, priorities and routes as at the first",
+    ),
     trapped("ICC_AP0R0_EL1", encoding(3, 0, 12, 8, 4), NO_GROUP_0),
     trapped("ICC_BPR0_EL1", encoding(3, 0, 12, 8, 3), NO_GROUP_0),
     trapped("ICC_IGRPEN0_EL1", encoding(3, 0, 12, 12, 6), NO_GROUP_0),
