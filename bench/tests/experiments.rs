@@ -32,7 +32,7 @@ fn bounds_hold_and_are_tight() {
     assert!(median >= LEAST_TIGHTNESS, "median tightness {median:.2}");
 }
 
-/// MZ-E1, MZ-E2, MZ-E3, MZ-E4, MZ-15, MZ-20, MZ-21, MZ-22: answer times by policy equal the model's.
+/// MZ-E1, MZ-E2, MZ-E3, MZ-E4, MZ-5, MZ-15, MZ-20, MZ-21, MZ-22: answer times by policy equal the model's.
 #[test]
 fn mips_rtt() {
     assert_holds("mips-rtt");
@@ -68,7 +68,7 @@ fn spumone_dispatch() {
     assert_holds("spumone-dispatch");
 }
 
-/// SP-E4, SP-11, SP-13: FreeRTOS beside Linux, both as they are, each with its own scheduler, of which the description says nothing.
+/// SP-E4, SP-11, SP-13, QV-15: FreeRTOS beside Linux, both as they are, each with its own scheduler, of which the description says nothing.
 #[test]
 fn spumone_freertos() {
     assert_holds("spumone-freertos");

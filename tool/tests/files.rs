@@ -1,4 +1,4 @@
-//! Files that are no files, outputs that cannot be written (issue 8, A15): every command answers, with an error and its exit code.
+//! Files that are no files, outputs that cannot be written (A15 of docs/base-findings.md): every command answers, with an error and its exit code.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, symlink};

@@ -104,7 +104,7 @@ fn rule(random: &mut Random, late: u64) -> Rule {
     }
 }
 
-/// The example of the issue: a polling server on top, 4 of 10, woken right after a date of its grid.
+/// The example of docs/base-findings.md, A19: a polling server on top, 4 of 10, woken right after a date of its grid.
 #[test]
 fn a_polling_server_is_dark_for_a_period_after_a_wake_up() {
     let model = support::model([Rule::Polling { budget_ticks: 400, period_ticks: 1000 }]);

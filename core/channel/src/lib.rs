@@ -1,4 +1,4 @@
-//! Ports of channels: two ends that share memory and do not trust each other (issue part 7; QV-50, QV-51, QV-53, QV-55).
+//! Ports of channels: two ends that share memory and do not trust each other (QV-50, QV-51, QV-53, QV-55).
 //!
 //! A channel carries messages one way. Its memory is laid out by [`bulkhead_layout::channel`]: the source writes its own
 //! area, the destination writes its own page, a monitor writes the status page, and stage 2 makes everybody else's pages

@@ -9,6 +9,7 @@ use bulkhead_channel::{
 use bulkhead_layout::channel::{READER_MAGIC, WRITER_MAGIC};
 use support::{HEAD, READER, WRITER, peek, poke, restart_destination, restart_source, window};
 
+/// QV-55: the register.
 #[test]
 fn a_sampling_port_keeps_the_newest_value() {
     let geometry = Geometry::sampling(16).unwrap();
@@ -42,6 +43,7 @@ fn an_old_value_is_refused_when_the_caller_asks() {
     assert!(reader.read_fresh(&mut buffer, 900, 50).is_ok(), "a time stamp from the future is age 0, not a wrap");
 }
 
+/// QV-55: the ring.
 #[test]
 fn a_queuing_port_keeps_the_order_and_fills_up() {
     for depth in [1, 2, 3, 5, 16] {

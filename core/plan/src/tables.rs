@@ -6,7 +6,7 @@
 //! aligned GiB of RAM.
 //!
 //! The rejected alternative, crate `aarch64-paging`, works on live tables with pointers; here tables are bytes for
-//! another machine (`house-style.md` B.2 lists further reasons). References: Arm ARM DDI 0487, D8.3 (descriptors).
+//! another machine. References: Arm ARM DDI 0487, D8.3 (descriptors).
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! Budget rules: how a server's time is spent and how it comes back (`real-time.md` 1.4 and section 2).
 //!
 //! Every rule is a pure state machine behind [`BudgetRule`]; the core's scheduler ([`crate::dispatch`]) never looks inside.
-//! All of them keep four promises, which `tests/protocol.rs` checks on random histories:
+//! All of them keep four promises, which `tests/properties.rs` checks on random histories:
 //!
 //! - R1: charging never increases the time that is usable now or scheduled for later.
 //! - R2: without a call in between, the capacity grows only at the instants that `next_event_ticks` reports.

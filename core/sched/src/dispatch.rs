@@ -4,7 +4,7 @@
 //! caller reports what happens (a vCPU woke, blocked, has an interrupt pending), asks [`Core::pick`] once per instant, and
 //! sets a one-shot timer to the deadline that comes with the answer. There is no tick.
 //!
-//! The schedules of the issue are settings of this one mechanism:
+//! The schedules of a description are settings of this one mechanism:
 //!
 //! - *dedicated*: a single unlimited server. No deadline is ever reported, so no timer is ever set;
 //! - *fixed priority*: servers at different priorities;

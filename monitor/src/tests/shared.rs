@@ -246,7 +246,7 @@ fn a_pending_interrupt_ends_a_wait_at_once() {
     assert_eq!(core.loaded, 1, "a masked timer raises nothing");
 }
 
-/// SP-14, QV-23: the timer of a sleeper is what the EL2 timer is armed for, and nothing else is; at its date it wakes.
+/// SP-14, QV-23, MZ-6: the timer of a sleeper is what the EL2 timer is armed for, and nothing else is; at its date it wakes.
 #[test]
 fn a_sleepers_timer_wakes_it() {
     let mut core = two_by_priority();

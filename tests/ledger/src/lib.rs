@@ -15,6 +15,7 @@ pub mod page;
 pub mod promises;
 pub mod requirements;
 pub mod source;
+pub mod specification;
 pub mod table;
 pub mod unsafe_sites;
 

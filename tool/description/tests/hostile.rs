@@ -1,4 +1,4 @@
-//! Files that make work (issue 8, A15): a file with many mistakes costs as much as it has bytes, not its square. What a check keeps
+//! Files that make work (A15 of docs/base-findings.md): a file with many mistakes costs as much as it has bytes, not its square. What a check keeps
 //! and prints is what could grow: both are counted, and the harness would see a check that does not come back.
 
 use bulkhead_description::diagnostic::MOST_DIAGNOSTICS;

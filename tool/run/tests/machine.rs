@@ -1,4 +1,4 @@
-//! Real QEMU with a program of a few words: live RAM, ends, failures, and what is left behind (issue 2 part 5).
+//! Real QEMU with a program of a few words: live RAM, ends, failures, and what is left behind.
 
 mod common;
 

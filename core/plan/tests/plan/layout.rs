@@ -80,7 +80,7 @@ fn page_below_each_stack_is_not_the_cores_own() {
     }
 }
 
-/// Issue 2 asks for at most 64 KiB per core; what the fixed layouts need is asserted, so that growth is seen.
+/// At most 64 KiB per core are promised; what the fixed layouts need is asserted, so that growth is seen.
 #[test]
 fn tables_of_a_one_gibibyte_partition_are_few() {
     let mut partition = samples::native("big", &[0]);

@@ -1,5 +1,5 @@
 //! Every attack of the list, beside victims that live by a 1 kHz interrupt alone and by interrupts that wake each other: each
-//! tick and each chain is checked against the bound that `check` computes for that system (issue "Holes in the base", A12).
+//! tick and each chain is checked against the bound that `check` computes for that system (A12 of docs/base-findings.md).
 
 use bulkhead_soak::{ARRANGEMENTS, Arrangement, Attack, Promise, Seen, Siege, watch};
 use bulkhead_system_tests::Running;

@@ -52,7 +52,7 @@ fn messages_arrive_in_order_by_doorbell_alone() {
     assert!((1..=500).contains(&doorbells(&running, "receiver")));
 }
 
-/// CH-31: what the limiter holds back is the notification, never the data.
+/// CH-11, CH-31: what the limiter holds back is the notification, never the data.
 #[test]
 fn limited_doorbells_lose_no_message() {
     let changes = [("doorbell = true", "doorbell = { limit = 1, per = \"1 s\" }"), (" greedy=1", "")];

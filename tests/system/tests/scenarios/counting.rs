@@ -43,7 +43,7 @@ fn a_restart_steals_no_instruction_of_another_core() {
     running.assert_no_crash();
 }
 
-/// The ceiling of issue 2: a restart of the 256 MiB Linux partition, fault to kernel entry, checksums included, takes at
+/// The ceiling: a restart of the 256 MiB Linux partition, fault to kernel entry, checksums included, takes at
 /// most 0.2 instructions per byte of its RAM. The watchdog is what faults it.
 #[test]
 fn restarting_linux_costs_a_fifth_of_an_instruction_per_byte() {

@@ -1,4 +1,4 @@
-//! Runs on one core with instruction counting repeat byte by byte (issue 2, "Done when").
+//! Runs on one core with instruction counting repeat byte by byte.
 //!
 //! Of a guest that sleeps this is so only because the harness closes a gap of QEMU 7.2, in which the interrupt that ends a sleep
 //! comes late by what the core executed since its clock was last read (`tests/plugin/sleep.c`). The scenario `sleep` shows

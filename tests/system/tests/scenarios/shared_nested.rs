@@ -151,7 +151,7 @@ fn three_that_wake_in_one_exit_run_in_order() {
     }
 }
 
-/// SP-14, SP-16, CH-30: a handler rings a more important sleeper, whose handler rings a still more important one, twice. Each ring
+/// SP-14, SP-16: a handler rings a more important sleeper, whose handler rings a still more important one, twice. Each ring
 /// wakes once and at once, and each handler goes on when those that it woke sleep. With the interrupts of those that are
 /// pre-empted still active in their list registers, and with none.
 #[test]
@@ -249,7 +249,7 @@ fn a_date_at_every_place_of_a_wake_up_is_kept() {
     }
 }
 
-/// SP-14, SP-16, CH-30: the same with a ring: a guest that computes rings a sleeper at every place before, during and after the
+/// SP-14, SP-16: the same with a ring: a guest that computes rings a sleeper at every place before, during and after the
 /// wake-up of a more important one.
 #[test]
 fn a_ring_at_every_place_of_a_wake_up_is_kept() {

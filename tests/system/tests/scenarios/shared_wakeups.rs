@@ -114,7 +114,7 @@ fn ring_each_other(description: Description, count: u64, priorities: [u32; 2], p
     running
 }
 
-/// SP-14, CH-30: doorbells between two partitions of one core, each ring answered by one; none is lost.
+/// SP-14: doorbells between two partitions of one core, each ring answered by one; none is lost.
 #[test]
 fn doorbells_on_one_core_all_arrive() {
     let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);
@@ -130,7 +130,7 @@ fn doorbells_between_equals_all_arrive() {
     ring_each_other(Description::new("shared-wakeups").schedule(0, quanta), 3000, [3, 3], 0);
 }
 
-/// SP-14, CH-30: the same with the other partition on a core of its own, and a more important one as a disturbance.
+/// SP-14: the same with the other partition on a core of its own, and a more important one as a disturbance.
 #[test]
 fn doorbells_from_another_core_all_arrive() {
     let description = Description::unjudged("shared-wakeups").schedule(0, BY_PRIORITY);

@@ -1,4 +1,4 @@
-//! One changed bit, anywhere in an image, is refused (QV-3; issue 8, A14): every byte is covered by a checksum, by a comparison
+//! One changed bit, anywhere in an image, is refused (QV-3; A14 of docs/base-findings.md): every byte is covered by a checksum, by a comparison
 //! or by the rule that it is zero.
 
 use crate::support::{Editor, verify_bytes};

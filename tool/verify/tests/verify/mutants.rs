@@ -1,4 +1,4 @@
-//! Single corruptions of a good image, each refused with its own code (issue 2, part 4; QV-1, QV-2, QV-7, QV-50).
+//! Single corruptions of a good image, each refused with its own code (QV-1, QV-2, QV-7, QV-50).
 //!
 //! Checksums are made right again after each change, so that it is the rule that catches it and not the checksum. Partitions of the sample: 0
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
@@ -415,7 +415,7 @@ fn every_code_has_a_mutant() {
     let covered: BTreeSet<Code> = codes.chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
     let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());
-    assert!(all().count() + FILE_MUTANTS.len() >= 25, "issue 2 asks for at least 25");
+    assert!(all().count() + FILE_MUTANTS.len() >= 25, "at least 25 are promised");
 }
 
 #[test]

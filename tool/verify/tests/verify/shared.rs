@@ -1,4 +1,4 @@
-//! Corruptions of an image with shared cores, each refused with its own code (issue 3, part 3).
+//! Corruptions of an image with shared cores, each refused with its own code.
 //!
 //! Core 0 has fixed priorities: slots 0 control, 1 driver, 2 other; servers 0 control's interrupts, 1 control, 2 the
 //! driver (PIBS for 1 and 3), 3 other (deferrable), 4 other (interrupts, paid by 1). Core 1 has a time table for 0 table and

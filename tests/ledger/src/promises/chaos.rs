@@ -1,0 +1,47 @@
+//! Chaos.
+
+use super::Family;
+
+const COMPONENTS: &str =
+    "isolation is between partitions; components, ChaosRT and calls: [kernel.md](specification/kernel.md) 5, 9";
+const PROXIES: &str = "partitions talk through channels; proxies: [kernel.md](specification/kernel.md) 13";
+const CAPABILITIES: &str = "a server can pay for another one, and no time is delegated in pieces \
+                            ([0020](design-records/0020-servers-as-queue-entries.md)); [kernel.md](specification/kernel.md) 4";
+const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel.md). The monitor has no lock, and its longest passages are measured";
+
+pub(super) const FAMILY: Family = Family {
+    title: "Chaos",
+    prefix: "CH",
+    shown: &["CH-11", "CH-30", "CH-31", "CH-32", "CH-34", "CH-35", "CH-36", "CH-37", "CH-41", "CH-42"],
+    in_part: &[
+        (
+            "CH-33",
+            "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level: [kernel.md](specification/kernel.md) 6",
+        ),
+        (
+            "CH-38",
+            "the formula; a description cannot say that a receiver polls, so what a limiter held back has no bound in any system",
+        ),
+        (
+            "CH-39",
+            "one interrupt per exit, however many are sent meanwhile; there are no rings of notifications ([kernel.md](specification/kernel.md) 6)",
+        ),
+    ],
+    not_built: &[
+        (
+            &["CH-1"],
+            "partitions have criticality and trust, and faults stay in them (QV-9); no order of assurance is judged",
+        ),
+        (&["CH-2", "CH-3", "CH-4", "CH-5", "CH-6", "CH-7", "CH-8", "CH-10"], COMPONENTS),
+        (&["CH-9", "CH-12", "CH-13", "CH-20", "CH-21"], PROXIES),
+        (&["CH-22", "CH-23", "CH-50", "CH-51", "CH-52", "CH-53", "CH-54", "CH-55", "CH-56", "CH-57"], CAPABILITIES),
+        (&["CH-40"], "doorbells need no ring; between kernels: [kernel.md](specification/kernel.md) 6"),
+        (&["CH-60", "CH-61", "CH-62", "CH-63", "CH-64"], KERNEL),
+        (&["CH-70", "CH-71"], "`systems/demo` has a controller, an RTOS, Linux and an intruder, and not this software"),
+        (&["CH-72"], "the system description has partitions and channels; there are no components"),
+        (
+            &["CH-E1", "CH-E2", "CH-E3", "CH-E4", "CH-E5", "CH-E6", "CH-E7", "CH-E8", "CH-E9", "CH-E10", "CH-E11"],
+            "no experiment of this paper is made yet; bounds of floods are in CH-32 and SG-48",
+        ),
+    ],
+};

@@ -1,0 +1,103 @@
+//! Quest-V.
+
+use super::Family;
+
+const SERVERS: &str = "servers belong to vCPUs and are made by the host (QV-22 to QV-34); threads on servers of a kernel: \
+                       [kernel.md](specification/kernel.md) 3";
+const MIGRATION: &str = "nothing moves between partitions; the formulas of QV-61 and QV-68 are in `core/analysis`; \
+                         [kernel.md](specification/kernel.md) 13";
+const RECOVERY: &str = "what recovers is a partition as a whole (QV-74); drivers and services inside one: \
+                        [kernel.md](specification/kernel.md) 13";
+const KERNEL: &str = "there is no kernel of ours yet: [kernel.md](specification/kernel.md)";
+
+pub(super) const FAMILY: Family = Family {
+    title: "Quest-V",
+    prefix: "QV",
+    shown: &[
+        "QV-7", "QV-8", "QV-9", "QV-22", "QV-23", "QV-24", "QV-27", "QV-29", "QV-38", "QV-40", "QV-50", "QV-51",
+        "QV-53", "QV-55", "QV-70", "QV-E10",
+    ],
+    in_part: &[
+        ("QV-1", "partitions of a shared core share its scheduler's queues, which the monitor keeps"),
+        (
+            "QV-2",
+            "on cores of one partition; on a shared core the monitor exchanges stage-2 roots ([0021](design-records/0021-shared-cores.md))",
+        ),
+        ("QV-3", "sizes are measured and have ceilings, but those of the monitor are far above 4 KB"),
+        (
+            "QV-5",
+            "in `direct` alone, and for a loop of timer interrupts; system calls, page-table changes and a process at EL0 are not run. `mapped` pays one exit per interrupt ([0003](design-records/0003-one-exit-per-mapped-interrupt.md))",
+        ),
+        ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
+        ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
+        (
+            "QV-13",
+            "the interrupt controller and our own PCI functions; physical PCI functions are not given to partitions ([devices.md](specification/devices.md) 5)",
+        ),
+        ("QV-15", "different kernels run beside each other, unmodified; no service is replicated in any test"),
+        (
+            "QV-16",
+            "modes are chosen per partition; nothing holds back the SGIs of a `direct` one (BH0209), which a receiver's own enables should",
+        ),
+        (
+            "QV-25",
+            "an overrun is charged to the following chunks as a debt; the published form, which delays them and keeps the usage, loses supply (SS-06) and is a model of `bench` alone",
+        ),
+        (
+            "QV-26",
+            "the split happens when time is charged; a full list delays its last chunk instead of enlarging its second",
+        ),
+        ("QV-28", "a pre-emption splits a chunk, and with the anchor `dispatch` dates it anew; at most 16 chunks"),
+        ("QV-30", "parameters change in tests of `core/sched` alone; no running system changes a budget"),
+        (
+            "QV-31",
+            "literally with the anchor `dispatch`; with `eligible` the computed envelope holds instead ([requirements.md](specification/requirements.md) 10.1, item 3)",
+        ),
+        (
+            "QV-32",
+            "the published rule is for experiments; systems use a constant grant ([real-time.md](specification/real-time.md) 2.3)",
+        ),
+        ("QV-33", "as QV-32"),
+        ("QV-34", "as QV-32"),
+        (
+            "QV-35",
+            "for guests as a whole: interrupts wake servers behind gates and those of payers; top halves and threads of a kernel: [kernel.md](specification/kernel.md) 6",
+        ),
+        ("QV-37", "computed for each core as information; nothing is created at run time, and QV-38 decides"),
+        (
+            "QV-39",
+            "by analysis, and beside guests that use up their budgets; a system that is refused for overload was never run",
+        ),
+        (
+            "QV-41",
+            "consumed and idle time and the longest overrun; the scheduler's own time is not a number of its own",
+        ),
+        (
+            "QV-52",
+            "limits are kept and others keep their shares; no test shows that budget and period of either end set the rate",
+        ),
+        (
+            "QV-74",
+            "a partition as a whole, in its own place; no fail-over to another one, and messages between the others are not compared with those of a run without the fault",
+        ),
+    ],
+    not_built: &[
+        (&["QV-4"], "one monitor for all cores ([0005](design-records/0005-one-image-per-core-type.md))"),
+        (
+            &["QV-10", "QV-11"],
+            "no DMA without trust ([0006](design-records/0006-no-dma-without-trust.md)); [devices.md](specification/devices.md) 3, 4",
+        ),
+        (&["QV-14"], "Linux is loaded by the monitor, and guests load nobody"),
+        (&["QV-20", "QV-21", "QV-36"], SERVERS),
+        (&["QV-42"], "no EDF ([real-time.md](specification/real-time.md) 2.4)"),
+        (&["QV-54"], "channels are in the description; nothing maps one at run time"),
+        (
+            &["QV-60", "QV-61", "QV-62", "QV-63", "QV-64", "QV-65", "QV-66", "QV-67", "QV-68", "QV-69", "QV-E4"],
+            MIGRATION,
+        ),
+        (&["QV-71", "QV-72", "QV-73", "QV-75", "QV-76", "QV-E3", "QV-E5"], RECOVERY),
+        (&["QV-E1"], "no TLB under emulation (PF-13); the count of instructions is not compared"),
+        (&["QV-E2"], "its parts are: QV-9, QV-50, QV-53, QV-74"),
+        (&["QV-E6", "QV-E7", "QV-E8", "QV-E9"], KERNEL),
+    ],
+};

@@ -1,0 +1,52 @@
+//! SafeG.
+
+use super::Family;
+
+const EL3: &str = "there is no monitor at EL3: [secure-world.md](specification/secure-world.md)";
+const LATER_CODE: &str = "no latency tasks: an ITask is a server behind an interrupt gate (SG-41, SG-45); \
+                          [secure-world.md](specification/secure-world.md) 8";
+const TODAY: &str =
+    "extension of today's product of that line; ours are descriptions, time tables and channels of our own form";
+
+pub(super) const FAMILY: Family = Family {
+    title: "SafeG",
+    prefix: "SG",
+    shown: &["SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E5"],
+    in_part: &[
+        (
+            "SG-11",
+            "the plugin that counts executed instructions; no monitor at EL3, and no table of branches of the one at EL2",
+        ),
+        ("SG-43", "the event: a budget that is used up is reported once and counted; no handler, no calls of a task"),
+        ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
+        ("SG-E6", "wake-up latencies, with an RTask and without; that the share holds in every period is not judged"),
+        ("SG-E7", "a program in stock Linux at three places of its server; no LTASKs, and no priorities inside Linux"),
+    ],
+    not_built: &[
+        (&["SG-1", "SG-2", "SG-3", "SG-4", "SG-6", "SG-7", "SG-9", "SG-10", "SG-12", "SG-13", "SG-15"], EL3),
+        (
+            &["SG-5"],
+            "as a partition Linux runs unmodified (MZ-1); beside a secure world: [secure-world.md](specification/secure-world.md) 2",
+        ),
+        (
+            &["SG-8"],
+            "a manager suspends, resumes and restarts a partition (SG-60); as tasks: [secure-world.md](specification/secure-world.md) 8",
+        ),
+        (
+            &["SG-14"],
+            "of the monitor at EL3; partitions have PSCI of their own, and reset and off are health events (SG-61)",
+        ),
+        (&["SG-20", "SG-21", "SG-22", "SG-23", "SG-24", "SG-25", "SG-26"], EL3),
+        (&["SG-30", "SG-31", "SG-32", "SG-33", "SG-34"], EL3),
+        (&["SG-44"], "of the two worlds; at EL2 an interrupt opens its gate (SG-41)"),
+        (&["SG-51", "SG-52"], "windows are black boxes (SG-50); [secure-world.md](specification/secure-world.md) 8"),
+        (
+            &["SG-63", "SG-70", "SG-71", "SG-72"],
+            "of the two worlds; partitions have channels, whose ends trust each other in nothing (QV-53)",
+        ),
+        (&["SG-80", "SG-81", "SG-82", "SG-83", "SG-84", "SG-85", "SG-86"], LATER_CODE),
+        (&["SG-87"], "traces are for Perfetto"),
+        (&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY),
+        (&["SG-E1", "SG-E2", "SG-E3", "SG-E4", "SG-E8"], EL3),
+    ],
+};
