@@ -25,6 +25,7 @@
 #define CODE_WFI 0xd503207fu
 /* A main loop that never sleeps without a limit, as with a display, would be waited for in vain. */
 #define PATIENCE_S 20
+#define TEXT_BYTES 512
 
 PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 
@@ -34,6 +35,13 @@ static int main_loop = -1;
 static int main_loop_state = -1;
 static bool given_up; /* cores take turns in one thread under -icount, so this has one writer */
 
+/* Reads what such a file says now, as a string of TEXT_BYTES. */
+static bool look(int file, char *text) {
+    ssize_t length = pread(file, text, TEXT_BYTES - 1, 0);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
 /*
  * Linux shows the system call also of a thread that was woken and is not on its processor's queue yet (TASK_WAKING is a state as any
  * other to task_current_syscall in lib/syscall.c), and as running in its state (fs/proc/array.c). The state is looked at first: nobody
@@ -41,22 +49,16 @@ static bool given_up; /* cores take turns in one thread under -icount, so this h
  * hundred of fifty thousand sleeps had a late one, beside two busy emulators on two cores.
  */
 static bool is_asleep(void) {
-    char text[256];
-    ssize_t length = pread(main_loop_state, text, sizeof text - 1, 0);
-    if (length <= 0)
-        return false;
-    text[length] = '\0';
-    const char *name_end = strrchr(text, ')');
+    char text[TEXT_BYTES];
+    const char *name_end = look(main_loop_state, text) ? strrchr(text, ')') : NULL;
     return name_end && name_end[1] == ' ' && name_end[2] == 'S';
 }
 
 /* Waiting in poll for an event, or by a condition variable for the cores to stop: then a core that waits would be waited for. */
 static bool sleeps_without_limit(void) {
-    char text[256];
-    ssize_t length = pread(main_loop, text, sizeof text - 1, 0);
-    if (length <= 0)
+    char text[TEXT_BYTES];
+    if (!look(main_loop, text))
         return false;
-    text[length] = '\0';
     long call;
     unsigned long second, third;
     if (sscanf(text, "%ld %*x %lx %lx", &call, &second, &third) != 3)

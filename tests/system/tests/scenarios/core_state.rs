@@ -60,7 +60,7 @@ fn patterned() -> impl Iterator<Item = (u32, &'static CoreState)> {
     (LISTED..).zip(CORE_STATE.iter().filter(is_switched))
 }
 
-/// What a guest finds that reads a register, whoever wrote what to it before.
+/// What a guest finds that reads a register, after any writes of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     /// The read is UNDEFINED.
@@ -431,7 +431,7 @@ fn assert_second_ran_in_between(running: &Running) {
 }
 
 /// Tries everything that has no pattern, for ever: reads it, after writing ones to it if it is the one that writes, and compares
-/// with what it found in its first instructions. What is UNDEFINED is skipped. Starts anew when it is ordered to.
+/// with what it found in its first instructions. What is UNDEFINED is skipped. Starts again when it is told to.
 fn trying(writes: bool) -> Program {
     let mut program = Program::new();
     program.constant(3, 1);
