@@ -200,8 +200,10 @@ fn publication(lab: &Lab) -> Result<Found, Failure> {
 }
 
 /// What recording adds to a switch or to an interrupt: the largest with it less the largest without it, where the guests do the same
-/// in both runs. An attacker that is slower under recording does something else, so that the two largest are not of the same switch:
-/// at one of them a restart or several wake-ups come together, which the analysis counts for themselves.
+/// in both runs. An attacker that is slower under recording does something else, so that the two largest are not of the same switch.
+/// Seen in QEMU's log of what EL2 executed in `costs-attack`: with recording, the attacker's watchdog ended an idle time, and one
+/// passage held the exchange to it, its restart, and the exchange to a victim that woke. That is a long passage, which the
+/// analysis counts as one.
 fn trace(lab: &Lab) -> Result<Found, Failure> {
     let counted = counted(lab)?;
     let mut all = Vec::new();

@@ -316,7 +316,8 @@ fn judge_order(findings: &mut Findings, means: &[(usize, Policy, f64)]) {
 }
 
 /// What a change of guests may cost the peers in the mean, besides what the owner's budget pays for it. The peer that loses most loses
-/// 640 ticks with each; up to 625 before an exchange deactivated the private interrupts that it takes away (docs/base-findings.md, A2).
+/// 640 ticks with each (616 at commit 1432852, 639 at 2959cea, between which deferred interrupts and unloading changed), the two together
+/// 540 in the mean.
 const SWITCH_NS: u64 = 650 * TICK_NS;
 /// Share of the core, in percent, below which somebody whose share is a third is starved.
 const STARVED: f64 = 10.0 / 3.0;

@@ -175,7 +175,8 @@ fn six_vcpus_stand_and_start_anew() {
     running.assert_no_crash();
 }
 
-/// A CPU_ON of vCPU 0's first instructions is not lost, although the monitors of the others' cores may not be there yet.
+/// A CPU_ON of vCPU 0's first instructions is not lost, although the monitors of the others' cores may not be there yet. On QEMU
+/// they were each time: that it is not lost then is shown by `monitor/src/tests/standing.rs: switched_on_before_its_core_is_set_up`.
 #[test]
 fn six_vcpus_that_are_switched_on_at_once_come() {
     for _ in 0..3 {
