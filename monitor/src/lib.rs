@@ -8,34 +8,24 @@
 //! The logic is generic over [`bulkhead_arch::Machine`], so all of it runs as host tests on the fake machine. The binary
 //! (`main.rs`) only connects it to the vectors.
 //!
-//! | module | duty |
+//! | room | duty |
 //! | --- | --- |
+//! | [`exits`] | why a guest stopped: exhaustive match, emulated windows, hypercalls, PSCI |
+//! | [`devices`] | console input of the partition in focus |
+//! | [`interrupts`] | physical interrupts, list registers, and what waits for one |
+//! | [`life`] | start, stop, restart, suspend; faults and policies, watchdog |
+//! | [`sharing`] | shared cores: decision and exchange |
 //! | [`state`] | data of a core and of a partition |
 //! | [`observe`] | counters, trace, console rings |
-//! | [`exit`] | synchronous exits: exhaustive match |
-//! | [`access`] | emulated windows |
-//! | [`call`] | hypercalls, PSCI |
-//! | [`interrupt`] | physical interrupts, list registers |
-//! | `noted` | interrupts in list registers or waiting for one, until they are taken away |
-//! | [`lifecycle`] | start, stop, restart, suspend |
-//! | [`health`] | faults and policies, watchdog |
-//! | [`input`] | console input of the partition in focus |
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
-pub mod access;
-pub mod boot;
-pub mod call;
-pub mod decide;
-pub mod exchange;
-mod exit;
-pub mod health;
-pub mod input;
-pub mod interrupt;
-pub mod lifecycle;
-mod noted;
+pub mod devices;
+pub mod exits;
+pub mod interrupts;
+pub mod life;
 pub mod observe;
-pub mod scheduler;
+pub mod sharing;
 pub mod state;
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ mod target {
     use bulkhead_abi::schedule::SchedulePlan;
     use bulkhead_arch::aarch64::{self, HandlerReturn, Hardware};
     use bulkhead_arch::{CoreHead, Machine};
-    use bulkhead_monitor::boot;
-    use bulkhead_monitor::scheduler::Scheduler;
+    use bulkhead_monitor::life::boot;
+    use bulkhead_monitor::sharing::scheduler::Scheduler;
     use bulkhead_monitor::state::{RunState, Shared, Vcpu};
     use core::mem::offset_of;
 

@@ -1,6 +1,6 @@
 //! Counters, trace records and console rings: plain stores by their single writer.
 
-use crate::scheduler::{Held, Stint};
+use crate::sharing::scheduler::{Held, Stint};
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};

@@ -1,7 +1,7 @@
 //! Data of one core, and of the cores of one partition.
 
-use crate::interrupt::DEFAULT_PRIORITY;
-use crate::scheduler::Scheduler;
+use crate::interrupts::DEFAULT_PRIORITY;
+use crate::sharing::scheduler::Scheduler;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};

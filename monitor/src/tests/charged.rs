@@ -4,8 +4,8 @@
 use super::prepared::sporadic;
 use super::shared::{Core, WFI, schedule, server};
 use super::*;
-use crate::health::Fault;
-use crate::interrupt::HYPERVISOR_TIMER;
+use crate::interrupts::HYPERVISOR_TIMER;
+use crate::life::health::Fault;
 use bulkhead_abi::status::REASON_DATA_ABORT;
 use bulkhead_sched::shared::Policy;
 

@@ -2,7 +2,7 @@
 
 use super::shared::{Core, WFI, budgeted, schedule, server};
 use super::*;
-use crate::interrupt::{HYPERVISOR_TIMER, MONITOR_SGI};
+use crate::interrupts::{HYPERVISOR_TIMER, MONITOR_SGI};
 use bulkhead_abi::schedule::*;
 use bulkhead_abi::status::{MANAGE_RESUME, MANAGE_SUSPEND};
 

@@ -1,8 +1,8 @@
 //! Faults, policies, restart and the watchdog (SG-60..62, QV-9, QV-70, QV-74).
 
 use super::*;
-use crate::health::Fault;
-use crate::interrupt::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, SGI_FRAME};
+use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, SGI_FRAME};
+use crate::life::health::Fault;
 use crate::state::vcpu_state;
 use bulkhead_abi::status::{self, FaultRecord};
 use bulkhead_arch::fake::Event;

@@ -1,7 +1,7 @@
 //! List registers and software-generated interrupts (MZ-2, QV-16; `platform-facts.md` 1b).
 
 use super::*;
-use crate::interrupt::MAINTENANCE;
+use crate::interrupts::MAINTENANCE;
 use bulkhead_arch::fake::Event;
 use bulkhead_emulation::pl011::{LineEffect, UARTDR};
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,8 +4,8 @@
 use super::calls::call;
 use super::shared::{Core, SEND_SGI, SGI_FRAME, WFI, budgeted, schedule, server};
 use super::*;
-use crate::health::Fault;
-use crate::interrupt::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
+use crate::interrupts::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
+use crate::life::health::Fault;
 use bulkhead_abi::schedule::{GATE_INTERRUPT, SERVER_VOLUNTARY_RETURN, ServerPlan};
 use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, REASON_DATA_ABORT};
 use bulkhead_arch::fake::Event;
@@ -60,9 +60,9 @@ impl Core {
         let slot = &self.scheduler().slots[number];
         let context = slot.registers.context;
         match slot.held {
-            crate::scheduler::Held::Nothing => {}
-            crate::scheduler::Held::One(intid) => noted.push(intid),
-            crate::scheduler::Held::Several => noted.extend(bitmap(slot.waiting)),
+            crate::sharing::scheduler::Held::Nothing => {}
+            crate::sharing::scheduler::Held::One(intid) => noted.push(intid),
+            crate::sharing::scheduler::Held::Several => noted.extend(bitmap(slot.waiting)),
         }
         if is_loaded {
             noted.extend(self.machine.list.iter().filter_map(|value| stands_for(value.get())));

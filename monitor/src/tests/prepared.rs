@@ -2,8 +2,8 @@
 
 use super::shared::{Core, WFI, schedule, server, with_the_first_asleep};
 use super::*;
-use crate::interrupt::{HYPERVISOR_TIMER, MONITOR_SGI};
-use crate::scheduler::{Held, Policy, Scheduler};
+use crate::interrupts::{HYPERVISOR_TIMER, MONITOR_SGI};
+use crate::sharing::scheduler::{Held, Policy, Scheduler};
 use bulkhead_abi::schedule::*;
 use bulkhead_abi::status;
 

@@ -5,9 +5,9 @@
 use super::calls::call;
 use super::shared::{Core, WFI, schedule, server};
 use super::*;
-use crate::decide::RESTART_SLICE_BYTES;
-use crate::health::Fault;
-use crate::interrupt::{HYPERVISOR_TIMER, MONITOR_SGI};
+use crate::interrupts::{HYPERVISOR_TIMER, MONITOR_SGI};
+use crate::life::health::Fault;
+use crate::sharing::decide::RESTART_SLICE_BYTES;
 use crate::state::{report, vcpu_state::*};
 use bulkhead_abi::hypercall::{
     CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_STATUS, CALL_PARTITION_SUSPEND, DENIED, SUCCESS,

@@ -1,8 +1,8 @@
 //! Several vCPUs on one fake machine: who is loaded, what is kept for those that are not, and what the EL2 timer is for.
 
 use super::*;
-use crate::interrupt::{HYPERVISOR_TIMER, list_value};
-use crate::scheduler::{NEVER, Scheduler};
+use crate::interrupts::{HYPERVISOR_TIMER, list_value};
+use crate::sharing::scheduler::{NEVER, Scheduler};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::*;
 use bulkhead_arch::fake::Event;
@@ -409,7 +409,7 @@ fn a_start_leaves_the_neighbours_floating_point_alone() {
         core.exit(if slot == 0 { WFI } else { FLOATING_POINT });
     }
     assert_eq!(core.loaded, 1);
-    core.own().fault(crate::health::Fault::new(bulkhead_abi::status::REASON_DATA_ABORT, 0));
+    core.own().fault(crate::life::health::Fault::new(bulkhead_abi::status::REASON_DATA_ABORT, 0));
     core.go_on();
     assert_eq!(core.loaded, 1, "restarted");
     core.interrupt(40);

@@ -6,7 +6,7 @@
 use super::calls::call;
 use super::interleave::{Core, Stop, World, explore, stop};
 use super::*;
-use crate::interrupt::MONITOR_SGI;
+use crate::interrupts::MONITOR_SGI;
 use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND};
 use bulkhead_arch::fake::Event;
 use std::cell::{Cell, RefCell};
@@ -170,7 +170,7 @@ impl Partition {
             Reset => {
                 call(vcpu, SYSTEM_RESET, [0; 3]);
             }
-            Fault => vcpu.fault(crate::health::Fault::new(status::REASON_SERROR, 0)),
+            Fault => vcpu.fault(crate::life::health::Fault::new(status::REASON_SERROR, 0)),
         }
         // The vectors load all registers for a guest that left its run, and for no other: none is made anew in its own handler.
         let is_over = matches!(act, Off | SystemOff | Reset | Fault);

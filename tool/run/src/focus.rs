@@ -1,7 +1,7 @@
 //! Where the machine's console input goes: the focus that monitors pass round with `Ctrl-]`.
 //!
 //! The focus is not stored anywhere. Each monitor counts, in its partition's status page, how often it gave the focus to
-//! the next partition; the sum says where it is (see `monitor/src/input.rs`).
+//! the next partition; the sum says where it is (see `monitor/src/devices/console_input.rs`).
 
 use crate::image_file::ImagePlan;
 use crate::observer::Observer;

@@ -1,7 +1,7 @@
 //! Interrupts that are noted for a guest, in list registers and waiting for one, and everything but hardware that takes them
 //! away. One that is noted is active in the physical controller and so silent; who forgets it deactivates it.
 
-use crate::interrupt::{LIST_REGISTERS, STATE_PENDING, STATE_SHIFT};
+use crate::interrupts::{LIST_REGISTERS, STATE_PENDING, STATE_SHIFT};
 use crate::state::Vcpu;
 use bulkhead_arch::Machine;
 use core::cell::Cell;

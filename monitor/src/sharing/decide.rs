@@ -15,7 +15,7 @@
 //! nothing to keep on a stack, and one stack per core is enough.
 
 use crate::observe::at;
-use crate::scheduler::{NEVER, Scheduler, Slot, Stint};
+use crate::sharing::scheduler::{NEVER, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::TRACE_BLOCK;
 use bulkhead_abi::plan::ROUTE_PREEMPT;

@@ -4,9 +4,9 @@
 //! enter. So there is one path, and it is exercised at every boot (SG-62, QV-74). The core of vCPU 0 does the work; its
 //! siblings stand parked at EL2 meanwhile. No other partition's core executes anything for it: peers read the status page.
 
-use crate::interrupt::MONITOR_SGI;
+use crate::interrupts::MONITOR_SGI;
 use crate::observe::at;
-use crate::scheduler::NEVER;
+use crate::sharing::scheduler::NEVER;
 use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};

@@ -1,9 +1,9 @@
 //! Data aborts: accesses to the windows that the monitor answers, and everything else as a fault.
 
-use crate::decide::GUEST_TIMERS;
-use crate::health::Fault;
-use crate::interrupt::SGI_FRAME;
+use crate::interrupts::SGI_FRAME;
+use crate::life::health::Fault;
 use crate::observe::at;
+use crate::sharing::decide::GUEST_TIMERS;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::{
@@ -198,7 +198,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::call::Management { core: self };
+                let port = crate::exits::call::Management { core: self };
                 self.pci().register_read(window.index, offset, bytes, &port)
             }
             _ => self.ignored_read(),
@@ -234,7 +234,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::call::Management { core: self };
+                let port = crate::exits::call::Management { core: self };
                 let effect = self.pci().register_write(window.index, offset, bytes, value, &port);
                 self.pci_effect(effect);
             }

@@ -1,8 +1,8 @@
 //! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
 
-use crate::interrupt::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
+use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
 use crate::observe::at;
-use crate::scheduler::Scheduler;
+use crate::sharing::scheduler::Scheduler;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::schedule::USAGE_MAGIC;

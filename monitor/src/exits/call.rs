@@ -110,7 +110,7 @@ impl<M: Machine> Vcpu<M> {
         }
         own.state.fetch_and(!vcpu_state::ON, Release);
         if !self.is_lead() {
-            self.send_sgi_to_vcpu(0, crate::interrupt::MONITOR_SGI);
+            self.send_sgi_to_vcpu(0, crate::interrupts::MONITOR_SGI);
         } else if reason == report::NONE {
             self.serve_reports();
         } else {
@@ -132,7 +132,7 @@ impl<M: Machine> Vcpu<M> {
                 words.entry.store(entry, Relaxed);
                 words.context.store(context, Relaxed);
                 words.state.fetch_or(vcpu_state::POSTED, Release);
-                self.send_sgi_to_vcpu(vcpu, crate::interrupt::MONITOR_SGI);
+                self.send_sgi_to_vcpu(vcpu, crate::interrupts::MONITOR_SGI);
                 SUCCESS
             }
             Err(state) if state & vcpu_state::CLAIMED != 0 => psci::ON_PENDING,
@@ -218,7 +218,7 @@ impl<M: Machine> Vcpu<M> {
         if word.compare_exchange(old, next_request(old, request), Release, Relaxed).is_err() {
             return self.deny(DENIED);
         }
-        self.send_physical_sgi(lead, crate::interrupt::MONITOR_SGI);
+        self.send_physical_sgi(lead, crate::interrupts::MONITOR_SGI);
         SUCCESS
     }
 }

@@ -8,9 +8,11 @@
 //! When all four list registers are in use, the interrupt waits in a bitmap and the underflow maintenance interrupt asks
 //! for more. Nothing is lost: an interrupt that waits is active in the physical controller, so it cannot arrive again.
 
-use crate::noted::deactivate_noted;
+pub(crate) mod noted;
+
+use crate::interrupts::noted::deactivate_noted;
 use crate::observe::at;
-use crate::scheduler::{Held, NEVER, Scheduler};
+use crate::sharing::scheduler::{Held, NEVER, Scheduler};
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
@@ -226,7 +228,7 @@ impl<M: Machine> Vcpu<M> {
     /// After a guest's write to the redistributor of a shared core: acts on what the filter kept.
     pub(crate) fn private_interrupts_changed(&mut self) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.private_enabled = self.private_enabled.get() & crate::decide::GUEST_TIMERS;
+        scheduler.private_enabled = self.private_enabled.get() & crate::sharing::decide::GUEST_TIMERS;
         let raised = self.private_raised.take();
         for intid in (0..MONITOR_SGI).filter(|intid| raised & (1 << intid) != 0) {
             self.make_pending(intid);
@@ -353,7 +355,7 @@ impl<M: Machine> Vcpu<M> {
     /// On a shared core: only what is the loaded vCPU's.
     fn reset_own_timers(&mut self, frame: PhysicalAddress) {
         for offset in [0x180u64, 0x280, 0x380] {
-            self.machine.store32(at(frame, offset), crate::decide::GUEST_TIMERS);
+            self.machine.store32(at(frame, offset), crate::sharing::decide::GUEST_TIMERS);
         }
         self.private_enabled.set(0);
         for (intid, priority) in (0u32..).zip(&self.private_priority) {

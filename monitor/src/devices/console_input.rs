@@ -50,7 +50,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.store32(uart(INTERRUPT_MASK), RECEIVE_AND_TIMEOUT);
         self.machine.store32(uart(CONTROL), ENABLE_RECEIVE);
         let intid = u64::from(self.plan.uart_interrupt);
-        self.machine.store8(self.distributor(0x400u64.wrapping_add(intid)), crate::interrupt::MONITOR_PRIORITY);
+        self.machine.store8(self.distributor(0x400u64.wrapping_add(intid)), crate::interrupts::MONITOR_PRIORITY);
         self.route_console(self.plan.mpidr);
         let enable = 0x100u64.wrapping_add((intid >> 5).wrapping_mul(4));
         self.machine.store32(self.distributor(enable), 1 << (self.plan.uart_interrupt & 31));

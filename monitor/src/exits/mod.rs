@@ -3,7 +3,10 @@
 //! Every exception class that EL1 or EL0 can cause has an answer here, and none of them loops or panics: an answered call,
 //! an emulated access, an UNDEFINED exception injected into the guest, or a fault for the health policy.
 
-use crate::health::Fault;
+mod access;
+pub mod call;
+
+use crate::life::health::Fault;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_EXIT};
 use bulkhead_abi::status;

@@ -1,13 +1,13 @@
 //! Shared cores: one vCPU leaves the machine, another one enters it.
 //!
 //! [`Vcpu::jump`] is the short way from an interrupt to its owner's handler, for whatever is certain without asking the policy;
-//! every other exchange is decided in [`crate::decide`]. What is the same for all vCPUs of a core stays in the machine.
+//! every other exchange is decided in [`crate::sharing::decide`]. What is the same for all vCPUs of a core stays in the machine.
 
-use crate::decide::GUEST_TIMERS;
-use crate::interrupt::{HYPERVISOR_TIMER, list_value};
-use crate::noted::deactivate_noted;
+use crate::interrupts::noted::deactivate_noted;
+use crate::interrupts::{HYPERVISOR_TIMER, list_value};
 use crate::observe::at;
-use crate::scheduler::{Held, NEVER, Scheduler};
+use crate::sharing::decide::GUEST_TIMERS;
+use crate::sharing::scheduler::{Held, NEVER, Scheduler};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
@@ -181,7 +181,7 @@ impl<M: Machine> Vcpu<M> {
     fn load_list(&mut self, listed: bool) {
         let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
         let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
-        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
+        let frame = at(self.plan.gicr, crate::interrupts::SGI_FRAME);
         for (index, value) in (0u32..).zip(list) {
             self.machine.set_list_register(index, value);
             let intid = value as u32;
@@ -194,7 +194,7 @@ impl<M: Machine> Vcpu<M> {
 
     #[cold]
     fn enable_private(&self, enabled: u32) {
-        let frame = at(self.plan.gicr, crate::interrupt::SGI_FRAME);
+        let frame = at(self.plan.gicr, crate::interrupts::SGI_FRAME);
         self.machine.store32(at(frame, 0x180), GUEST_TIMERS & !enabled); // GICR_ICENABLER0
         self.machine.store32(at(frame, 0x100), enabled); // GICR_ISENABLER0
     }

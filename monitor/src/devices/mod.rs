@@ -1,0 +1,3 @@
+//! Devices that the monitor gives to guests: the console's input.
+
+mod console_input;

@@ -1,0 +1,5 @@
+//! The life of a partition: its start at boot, faults and what its health policy makes of them, stop, suspension and restart.
+
+pub mod boot;
+pub mod health;
+pub mod lifecycle;
