@@ -1,7 +1,6 @@
 //! The command `bulkhead`.
 //!
-//! Only the list of commands is here. Each command is a pair of arguments and a function in the crate of its task, so that
-//! a task can be used without the command line and this file stays a table.
+//! The list of commands is in the library, so that the reference of the book is made of the same definition (tests/ledger).
 #![forbid(unsafe_code)]
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -15,59 +14,10 @@ use bulkhead_report as report;
 use bulkhead_run::command as machine;
 use bulkhead_simulate as simulate;
 use bulkhead_timing as timing;
+use bulkhead_tool::{Arguments, Command};
 use bulkhead_verify as verify;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use std::process::ExitCode;
-
-/// Partitions that nothing can break out of: check, build, verify and run a system.
-#[derive(Debug, Parser)]
-#[command(name = "bulkhead", version, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// Shown at the end of `bulkhead --help`.
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done, or accepted
-  1  refused by a check
-  2  wrong usage
-  3  environment: a file, a program or the machine
-  4 and more  `run` only, see `bulkhead run --help`";
-
-/// The commands, in the order of use.
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Check a system description and report every mistake.
-    Check(timing::command::CheckArguments),
-    /// Build the boot image of a system.
-    Build(image::BuildArguments),
-    /// Show what a system is made of: memory, interrupts, device trees.
-    Inspect(image::InspectArguments),
-    /// Read a finished image again and prove that its partitions are isolated.
-    Verify(verify::VerifyArguments),
-    /// Run the scheduler of shared cores on a scenario, without a machine.
-    Simulate(simulate::SimulateArguments),
-    /// Run a system on QEMU with one console per partition.
-    Run(machine::RunArguments),
-    /// Connect to one partition's console of a running system.
-    Attach(machine::AttachArguments),
-    /// Show counters and states of a running system.
-    Stats(machine::StatsArguments),
-    /// Write the trace of a running system for the Perfetto UI.
-    Trace(machine::TraceArguments),
-    /// Write everything that is known of a system, and of a run of it, on one HTML page.
-    Report(report::ReportArguments),
-    /// Run the demonstration: a crash, many attacks, and a controller that notices nothing.
-    Demo(demo::DemoArguments),
-    /// Measure every promised number and compare it with its ceiling.
-    Bench(bench::BenchArguments),
-    /// Explain a code such as BH0101, or list all codes.
-    Explain(description::ExplainArguments),
-    /// Print the JSON Schema of system descriptions or board files, for editors.
-    Schema(description::SchemaArguments),
-}
 
 fn main() -> ExitCode {
     // Whatever reads a description refuses one whose time does not suffice.
@@ -102,22 +52,4 @@ fn say(message: &clap::Error) -> ExitCode {
         false => output::print(&text),
     }
     ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_has_a_description() {
-        for command in Arguments::command().get_subcommands() {
-            assert!(command.get_about().is_some(), "{} has none", command.get_name());
-        }
-    }
 }

@@ -38,18 +38,6 @@ pub fn entries(text: &str) -> Vec<Item> {
         .collect()
 }
 
-/// Returns the variants `Name(...)` of an enumeration of commands.
-#[must_use]
-pub fn variants(text: &str) -> Vec<Item> {
-    documented(text)
-        .filter_map(|(documentation, line)| {
-            let (name, value) = line.strip_suffix("),")?.split_once('(')?;
-            let is_name = name.chars().all(char::is_alphanumeric) && name.starts_with(char::is_uppercase);
-            is_name.then(|| Item { name: name.to_owned(), value: value.to_owned(), documentation })
-        })
-        .collect()
-}
-
 /// Returns every line that follows a doc comment, with it; links lose their brackets.
 fn documented(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut documentation = String::new();

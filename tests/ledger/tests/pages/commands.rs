@@ -1,59 +1,42 @@
 //! The commands of the tool and their exit codes.
 
 use super::generated;
-use bulkhead_ledger::items::{constants, variants};
+use bulkhead_ledger::items::constants;
 use bulkhead_ledger::page;
 use bulkhead_ledger::table::{cell, head, row};
-use clap::{Args, Command};
+use bulkhead_tool::Arguments;
+use clap::{Arg, Command, CommandFactory};
 
-/// Adds the arguments of a command, if this crate knows them.
-fn with_arguments(name: &str) -> Option<Command> {
-    use bulkhead_description::command as description;
-    use bulkhead_run::command as machine;
-    let command = Command::new("bulkhead").bin_name(format!("bulkhead {name}"));
-    Some(match name {
-        "check" => description::CheckArguments::augment_args(command),
-        "explain" => description::ExplainArguments::augment_args(command),
-        "schema" => description::SchemaArguments::augment_args(command),
-        "build" => bulkhead_image::BuildArguments::augment_args(command),
-        "inspect" => bulkhead_image::InspectArguments::augment_args(command),
-        "verify" => bulkhead_verify::VerifyArguments::augment_args(command),
-        "run" => machine::RunArguments::augment_args(command),
-        "simulate" => bulkhead_simulate::SimulateArguments::augment_args(command),
-        "report" => bulkhead_report::ReportArguments::augment_args(command),
-        "attach" => machine::AttachArguments::augment_args(command),
-        "stats" => machine::StatsArguments::augment_args(command),
-        "bench" => bulkhead_bench::BenchArguments::augment_args(command),
-        "demo" => bulkhead_demo::DemoArguments::augment_args(command),
-        "trace" => machine::TraceArguments::augment_args(command),
-        _ => return None,
-    })
-}
-
-/// The chapter about the command line.
+/// The chapter about the command line: what `bulkhead --help` and `bulkhead COMMAND --help` print, from the definition that the
+/// tool itself reads its arguments with. So neither a command nor an option can be missing.
 pub(super) fn page() -> String {
-    let mut text = String::from("# Commands\n\n") + &generated("`tool/src/main.rs` and the arguments of each command");
-    let commands = variants(&page::read("tool/src/main.rs"));
-    assert!(commands.len() >= 10, "{commands:?}");
+    let mut text = String::from("# Commands\n\n") + &generated("the command line of the tool (`tool/src/lib.rs`)");
+    let commands: Vec<Command> = Arguments::command().get_subcommands().cloned().collect();
+    assert!(commands.len() >= 10, "{} commands", commands.len());
     text += &head(&["command", "does"]);
     for command in &commands {
-        let name = command.name.to_lowercase();
-        text += &row(&[&format!("[`bulkhead {name}`](#bulkhead-{name})"), &cell(&command.documentation)]);
+        let name = command.get_name();
+        text += &row(&[&format!("[`bulkhead {name}`](#bulkhead-{name})"), &cell(&about(command))]);
     }
-    for command in &commands {
-        let name = command.name.to_lowercase();
-        text += &format!("\n## bulkhead {name}\n\n{}\n\n", command.documentation);
-        match with_arguments(&name) {
-            Some(command) => {
-                // The types' own comments, which clap would print, repeat the line above.
-                let help = command.about(None::<&str>).long_about(None::<&str>).render_long_help().to_string();
-                let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-                text += &format!("```text\n{}\n```\n", lines.join("\n").trim());
-            }
-            None => text += &format!("`bulkhead {name} --help` lists its arguments.\n"),
+    for command in commands {
+        let (name, about) = (command.get_name().to_owned(), about(&command));
+        // Without the sentence that stands above it already.
+        let command = command.bin_name(format!("bulkhead {name}")).about(None::<&str>).long_about(None::<&str>);
+        let help = command.clone().render_long_help().to_string();
+        for option in command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long) {
+            assert!(help.contains(&format!("--{option}")), "the help of `bulkhead {name}` does not name --{option}");
         }
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        text += &format!("\n## bulkhead {name}\n\n{about}\n\n```text\n{}\n```\n", lines.join("\n").trim());
     }
     text
+}
+
+/// The sentence that says what a command does.
+fn about(command: &Command) -> String {
+    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
+    // clap takes the full stop away from a single sentence.
+    if about.ends_with('.') { about } else { about + "." }
 }
 
 /// The chapter about exit codes.
