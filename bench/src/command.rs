@@ -1,22 +1,24 @@
-//! The command `bulkhead bench`.
+//! The command line of `./x bench`.
 
 use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::soak::{self, SoakArguments};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
-use clap::Args;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Measures every promised number and compares it with its ceiling.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+/// Measure every promised number and compare it with its ceiling.
+#[derive(Clone, Debug, Parser)]
+// As it is typed: `./x` builds what is measured, then calls this program.
+#[command(name = "bench", bin_name = "./x bench", after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct BenchArguments {
-    /// Rows (`timer.direct`), groups (`timer`) or experiments (`mips-rtt`) [default: all]; `soak` alone is the random attacker
+    /// Rows (`timer.direct`), groups (`timer`) or experiments (`mips-rtt`; `experiments` for all) [default: everything]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Print the names of the rows and what they are, and measure nothing.
+    /// Print the names of rows and experiments and what they are, and measure nothing.
     #[arg(long, conflicts_with_all = ["names", "record"])]
     list: bool,
 
@@ -41,25 +43,30 @@ pub struct BenchArguments {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    #[command(flatten)]
-    soak: SoakArguments,
+    #[command(subcommand)]
+    task: Option<Task>,
 }
 
-/// The name of the random attacker; it stands alone.
-const SOAK: &str = "soak";
+/// What is no row and no experiment.
+#[derive(Clone, Debug, Subcommand)]
+enum Task {
+    /// Let a random attacker run beside victims whose bounds `bulkhead check` computes, for as many seeds as you like.
+    Soak(SoakArguments),
+}
 
 const AFTER_HELP: &str = "\
 All numbers of time are instructions, not cycles.
 
 Examples:
-  bulkhead bench                     measures everything, in some minutes
-  bulkhead bench timer               measures one group
-  bulkhead bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
-  bulkhead bench soak --minutes 60   lets the random attacker run for an hour; a later run goes on
-  bulkhead bench soak --seed 4711    replays one seed
-  bulkhead bench --short             leaves out what boots Linux
-  bulkhead bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
-  bulkhead bench --format json       prints one JSON object
+  ./x bench                     measures everything, in about an hour
+  ./x bench --list              prints what there is to measure
+  ./x bench --short             leaves out what boots Linux
+  ./x bench timer               measures one group of rows
+  ./x bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
+  ./x bench --format json       prints one JSON object
+  ./x bench --record            measures every row and writes docs/measurements.md
+  ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
+  ./x bench soak --minutes 60   lets the random attacker run for an hour
 
 Exit codes:
   0  every row that ran is met
@@ -70,7 +77,7 @@ Exit codes:
   5  a monitor failed
   6  a run did not end";
 
-/// Runs `bulkhead bench`.
+/// Runs `./x bench`.
 #[must_use]
 pub fn bench(arguments: &BenchArguments) -> ExitCode {
     match run(arguments) {
@@ -83,20 +90,20 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
 }
 
 fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
+    if let Some(Task::Soak(arguments)) = &arguments.task {
+        return soak::run(arguments);
+    }
     if arguments.list {
         bulkhead_files::output::print(&report::list());
         for experiment in EXPERIMENTS {
             let slow = if experiment.slow { " (slow)" } else { "" };
-            bulkhead_files::say!("{:<18} {}{slow}", experiment.name, experiment.what);
+            bulkhead_files::say!("{:<23} {}{slow}", experiment.name, experiment.what);
         }
         return Ok(exit_code::SUCCESS);
     }
     if arguments.record_costs {
         bulkhead_files::say!("written to {}; build again", costs::record()?.display());
         return Ok(exit_code::SUCCESS);
-    }
-    if arguments.names == [SOAK] {
-        return soak::run(&arguments.soak);
     }
     let is_text = arguments.format == Format::Text;
     let (chosen, rows) = choose(arguments)?;

@@ -1,4 +1,4 @@
-//! `bulkhead bench`: every number that Bulkhead promises, measured on the reader's machine.
+//! `./x bench`: every number that Bulkhead promises, measured on the reader's machine.
 //!
 //! A *row* ([`rows::ROWS`]) is one number: what it is, how it is measured, what others reach on the same work, the ceiling that it
 //! must not pass, and a function that measures it. Rows share runs of the emulator through a [`lab::Lab`]. The command

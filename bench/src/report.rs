@@ -24,7 +24,7 @@ pub(crate) fn list() -> String {
     let mut out = String::new();
     for row in rows::all() {
         let slow = if row.slow { " (slow)" } else { "" };
-        line!(out, "{:<18} {}; {}{slow}", row.name, row.what, ceiling_text(row));
+        line!(out, "{:<23} {}; {}{slow}", row.name, row.what, ceiling_text(row));
     }
     out
 }
@@ -35,7 +35,7 @@ pub(crate) fn text(outcome: &Outcome, with_runs: bool) -> String {
     let mut out = String::new();
     line!(out, "{}: {}, {}: {}", row.name, outcome.value_text(), ceiling_text(row), outcome.verdict().text());
     line!(out, "  what    {}", row.what);
-    line!(out, "  how     {}; bulkhead bench {}", row.how, row.name);
+    line!(out, "  how     {}; ./x bench {}", row.how, row.name);
     if !row.peers.is_empty() {
         line!(out, "  others  {}", row.peers);
     }
@@ -76,7 +76,7 @@ fn row_json(outcome: &Outcome) -> Value {
         "name": row.name,
         "what": row.what,
         "how": row.how,
-        "command": format!("bulkhead bench {}", row.name),
+        "command": format!("./x bench {}", row.name),
         "runs": outcome.runs,
         "peers": row.peers,
         "ceiling": row.ceiling,
@@ -121,13 +121,7 @@ pub(crate) fn page(outcomes: &[Outcome], head: &[String]) -> String {
         );
     }
     for outcome in outcomes {
-        line!(
-            out,
-            "\n## {}\n\n{}. `bulkhead bench {}`\n",
-            outcome.row.name,
-            sentence(outcome.row.how),
-            outcome.row.name
-        );
+        line!(out, "\n## {}\n\n{}. `./x bench {}`\n", outcome.row.name, sentence(outcome.row.how), outcome.row.name);
         match &outcome.found {
             Ok(found) => found.details.iter().for_each(|detail| {
                 line!(out, "- {detail}");

@@ -442,8 +442,7 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
     let is_meant = |row: &Row, name: &str| row.name == name || row.group() == name;
     for name in names {
         if !all().any(|row| is_meant(row, name)) {
-            let known: Vec<&str> = all().map(|row| row.name).collect();
-            let message = format!("there is no row and no group `{name}`; the rows are {}", known.join(", "));
+            let message = format!("there is no row, group or experiment `{name}`; `./x bench --list` prints them all");
             return Err(Failure { message, exit_code: bulkhead_run::exit_code::USAGE });
         }
     }

@@ -1,4 +1,4 @@
-//! `bulkhead bench soak`: the random attacker beside its victims, for as many seeds as one likes.
+//! `./x bench soak`: the random attacker beside its victims, for as many seeds as one likes.
 //!
 //! Seeds go in batches: a batch is one boot of one arrangement. What is done is kept in a file, so that a soak can be stopped and
 //! goes on where it was; a failure is printed with its seed, the attacker's latest steps and the commands that repeat it.
@@ -19,9 +19,9 @@ const BATCH: u64 = 64;
 /// Where progress is kept unless the user says otherwise.
 const STATE_FILE: &str = "target/bench/soak.txt";
 
-/// Options of `soak`.
+/// Options of `./x bench soak`.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Options of `soak`, the random attacker beside its victims")]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct SoakArguments {
     /// Seeds in all, those of earlier runs with the same state file included.
     #[arg(long, default_value_t = 100_000)]
@@ -55,6 +55,23 @@ pub(crate) struct SoakArguments {
     #[arg(long, requires = "seed")]
     describe: bool,
 }
+
+const AFTER_HELP: &str = "\
+What is done is written to the state file: a run that was stopped continues where it was. A failure is printed with its
+seed, the attacker's latest steps and the commands that repeat it.
+
+Examples:
+  ./x bench soak --minutes 60             runs for an hour; the next run continues
+  ./x bench soak --seeds 400000           runs until 400,000 seeds are done
+  ./x bench soak --seed 4711              replays one seed
+  ./x bench soak --seed 4711 --describe   prints the system of that seed, for `bulkhead run`
+
+Exit codes:
+  0  no victim missed a bound
+  1  a victim missed one, or a run did not do what it should
+  2  wrong usage
+  3  the host lacks something, or the state file cannot be used
+  4  QEMU failed";
 
 /// What is done, as the file says it: `done FIRST_BATCH_NOT_DONE`, `also BATCH`, `failed SEED`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

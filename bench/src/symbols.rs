@@ -44,7 +44,7 @@ pub(crate) fn function(elf: &[u8], part: &str) -> Result<Range<PhysicalAddress>,
     match found(elf, part).unwrap_or_default().as_slice() {
         [one] => Ok(one.clone()),
         all => Err(Failure::wrong(format!(
-            "the monitor has {} functions `{part}`, and `bulkhead bench costs` looks for one",
+            "the monitor has {} functions `{part}`, and `./x bench costs` looks for one",
             all.len()
         ))),
     }

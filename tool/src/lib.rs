@@ -5,7 +5,6 @@
 //! commands is rendered from this very definition (tests/ledger).
 #![forbid(unsafe_code)]
 
-use bulkhead_bench as bench;
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_image as image;
@@ -59,8 +58,6 @@ pub enum Command {
     Report(report::ReportArguments),
     /// Run the demonstration: a crash, many attacks, and a controller that notices nothing.
     Demo(demo::DemoArguments),
-    /// Measure every promised number and compare it with its ceiling.
-    Bench(bench::BenchArguments),
     /// Explain a code such as BH0101, or list all codes.
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.

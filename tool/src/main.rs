@@ -5,7 +5,6 @@
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-use bulkhead_bench as bench;
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_files::output;
@@ -38,7 +37,6 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => machine::trace(&arguments),
         Command::Report(arguments) => report::report(&arguments, &check),
         Command::Demo(arguments) => demo::demo(&arguments),
-        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Explain(arguments) => description::explain(&arguments),
         Command::Schema(arguments) => description::schema(&arguments),
     })

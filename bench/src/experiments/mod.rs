@@ -284,7 +284,7 @@ impl Done {
             "how": self.experiment.how,
             "requirements": self.experiment.requirements,
             "length": self.length.name(),
-            "command": format!("bulkhead bench {}", self.experiment.name),
+            "command": format!("./x bench {}", self.experiment.name),
             "runs": self.runs,
             "label": first.label,
             "unit": first.unit,

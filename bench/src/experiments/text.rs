@@ -35,7 +35,7 @@ pub(super) fn text(done: &Done, with_runs: bool) -> String {
     let word = if done.holds() { "met" } else { "MISSED" };
     line!(out, "{} ({}): {word}", done.experiment.name, done.length.name());
     line!(out, "  what    {}", done.experiment.what);
-    line!(out, "  how     {}; bulkhead bench {}", done.experiment.how, done.experiment.name);
+    line!(out, "  how     {}; ./x bench {}", done.experiment.how, done.experiment.name);
     match &done.findings {
         Err(failure) => {
             line!(out, "  error   {}", failure.message);

@@ -1,6 +1,6 @@
 //! What the monitor itself takes, in instructions of this build.
 //!
-//! [`RECORDED`] is a file that `bulkhead bench --record-costs` writes from its own measurements (rows `costs` of `bulkhead bench`),
+//! [`RECORDED`] is a file that `./x bench --record-costs` writes from its own measurements (rows `costs` of `./x bench`),
 //! and a test of the benchmark measures again: a build that takes longer than the record, or a record that is far above the
 //! build, fails ([`compare`]). `bulkhead check` turns instructions into time with an instruction rate that it prints.
 
@@ -20,7 +20,7 @@ macro_rules! costs {
             $($(#[$documentation])* pub $name: u64,)+
         }
 
-        /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `bulkhead bench` that measures it.
+        /// Names of the fields, in order, for messages and for the file. `costs.NAME` is the row of `./x bench` that measures it.
         pub const NAMES: [&str; COUNT] = [$(stringify!($name)),+];
 
         /// How many they are.
@@ -65,7 +65,7 @@ costs! {
 }
 
 /// Where [`RECORDED`] comes from. The check prints it.
-pub const PROVENANCE: &str = "measured by `bulkhead bench costs`";
+pub const PROVENANCE: &str = "measured by `./x bench costs`";
 
 impl Costs {
     /// The costs with trace recording.
@@ -107,11 +107,11 @@ pub fn is_least(name: &str) -> bool {
 #[must_use]
 pub fn render(costs: &Costs, found: &[String; COUNT], emulator: &str) -> String {
     let mut text = format!(
-        "//! Written by `bulkhead bench --record-costs` with {emulator}; do not edit.\n\nuse super::Costs;\n\n\
+        "//! Written by `./x bench --record-costs` with {emulator}; do not edit.\n\nuse super::Costs;\n\n\
          /// The costs that the analysis uses, in instructions.\npub const RECORDED: Costs = Costs {{\n"
     );
     for ((name, value), found) in NAMES.into_iter().zip(costs.values()).zip(found) {
-        text.push_str(&format!("    // `bulkhead bench costs.{name}`: {found}\n    {name}: {value},\n"));
+        text.push_str(&format!("    // `./x bench costs.{name}`: {found}\n    {name}: {value},\n"));
     }
     text.push_str("};\n");
     text

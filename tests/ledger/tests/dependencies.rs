@@ -90,6 +90,30 @@ fn el2_links_the_allowed_crates_only() {
     assert_eq!(at_build, allowed(BUILDS_EL2));
 }
 
+/// Folders of what users build and run, and of what only this repository runs: the first must not need the second.
+const PRODUCT: &[&str] = &["core", "arch", "monitor", "tool", "sdk", "linux"];
+const ONLY_HERE: &[&str] = &["bench", "tests", "fuzz"];
+
+#[test]
+fn the_product_needs_neither_the_benchmark_nor_the_tests() {
+    let metadata = metadata(LINUX_TARGET);
+    let names = |folders: &[&str]| -> BTreeSet<String> {
+        members(&metadata, folders).into_iter().map(|package| word(&package["name"]).to_owned()).collect()
+    };
+    let (product, only_here) = (names(PRODUCT), names(ONLY_HERE));
+    for name in ["bulkhead-tool", "bulkhead-report", "bulkhead-monitor"] {
+        assert!(product.contains(name), "{product:?}");
+    }
+    assert!(only_here.contains("bulkhead-bench"), "{only_here:?}");
+    // Each package states its own dependencies, so that none needs to be followed; those of its tests count as well.
+    for package in members(&metadata, PRODUCT) {
+        for dependency in list(&package["dependencies"]) {
+            let (user, used) = (word(&package["name"]), word(&dependency["name"]));
+            assert!(!only_here.contains(used), "{user} depends on {used}; what both need belongs below {user}");
+        }
+    }
+}
+
 #[test]
 fn every_direct_dependency_is_listed_with_its_version_and_a_reason() {
     let path = "docs/dependencies.md";

@@ -3,7 +3,7 @@
 //!
 //! [`ARRANGEMENTS`] says who shares what; a [`Siege`] is one of them with an attack, its bounds computed by the analysis that
 //! `check` prints, and its image; [`watch`] runs along with its machine. `tests/system` does so for every attack of the list
-//! and for some hundreds of random seeds, `bulkhead bench soak` for as many seeds as one likes.
+//! and for some hundreds of random seeds, `./x bench soak` for as many seeds as one likes.
 #![forbid(unsafe_code)]
 
 mod arrangement;

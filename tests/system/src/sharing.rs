@@ -14,7 +14,7 @@ pub const TICKS_PER_MILLISECOND: u64 = 62_500;
 pub const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 
 /// The longest path of the monitor between two guests by a decision, in systems of few servers, with an updating of the usage
-/// page, in ticks. Under `-icount shift=4` that is instructions: `bulkhead bench costs.switch costs.publication`.
+/// page, in ticks. Under `-icount shift=4` that is instructions: `./x bench costs.switch costs.publication`.
 pub const EXCHANGE: u64 = 2600;
 
 /// What a guest pays for being pre-empted: the way in to the decision, and from the dating of its own loading to its next

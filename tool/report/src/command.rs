@@ -34,7 +34,7 @@ pub struct ReportArguments {
     /// Trace of a run of this system (`bulkhead run --trace`), to be shown and measured.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Directory with results of `bulkhead bench`, to be shown as tables and plots.
+    /// Directory with results of `./x bench`, to be shown as tables and plots.
     #[arg(long, value_name = "DIR")]
     pub bench: Option<PathBuf>,
     /// Page to write [default: NAME.html]

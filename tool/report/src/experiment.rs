@@ -1,4 +1,4 @@
-//! Results of `bulkhead bench`, from `target/bench/*.json`.
+//! Results of `./x bench`, from `target/bench/*.json`.
 //!
 //! They are read field by field and leniently: a result of a newer tool, or one whose run failed, is shown as far as it is
 //! understood. A file that is no result at all is an error that names it, because leaving it out silently would hide it.
@@ -9,7 +9,7 @@ use std::path::Path;
 /// A result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
-    /// Name, as in `bulkhead bench NAME`.
+    /// Name, as in `./x bench NAME`.
     pub name: String,
     /// What it is.
     pub what: String,
@@ -106,7 +106,7 @@ impl Experiment {
                 .map_err(|cause| cause.to_string())
                 .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|cause| cause.to_string()))
                 .map_err(|cause| format!("{}: {cause}; delete it or run its experiment again", path.display()))?;
-            let unnamed = || format!("{} has no `name`, so it is no result of `bulkhead bench`", path.display());
+            let unnamed = || format!("{} has no `name`, so it is no result of `./x bench`", path.display());
             found.push(Self::from_json(&value).ok_or_else(unnamed)?);
         }
         found.sort_by(|one, other| one.name.cmp(&other.name));

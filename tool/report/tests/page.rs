@@ -179,6 +179,6 @@ fn results_of_experiments_are_read_leniently_and_never_silently() {
     assert!(error.contains("bad.json") && error.contains("run its experiment again"), "{error}");
     write("bad.json", "{}");
     let error = Experiment::read_all(&folder).expect_err("no result");
-    assert!(error.contains("no result of `bulkhead bench`"), "{error}");
+    assert!(error.contains("no result of `./x bench`"), "{error}");
     std::fs::remove_file(folder.join("bad.json")).expect("removed");
 }

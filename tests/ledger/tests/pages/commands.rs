@@ -20,16 +20,30 @@ pub(super) fn page() -> String {
     }
     for command in commands {
         let (name, about) = (command.get_name().to_owned(), about(&command));
-        // Without the sentence that stands above it already.
-        let command = command.bin_name(format!("bulkhead {name}")).about(None::<&str>).long_about(None::<&str>);
-        let help = command.clone().render_long_help().to_string();
-        for option in command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long) {
-            assert!(help.contains(&format!("--{option}")), "the help of `bulkhead {name}` does not name --{option}");
-        }
-        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        text += &format!("\n## bulkhead {name}\n\n{about}\n\n```text\n{}\n```\n", lines.join("\n").trim());
+        let command = command.bin_name(format!("bulkhead {name}"));
+        text += &format!("\n## bulkhead {name}\n\n{about}\n\n{}", help(command));
     }
-    text
+    text + &benchmark()
+}
+
+/// The help of a command without its first sentence, which stands above it.
+fn help(command: Command) -> String {
+    let mut command = command.about(None::<&str>).long_about(None::<&str>);
+    let help = command.render_long_help().to_string();
+    for option in command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long) {
+        assert!(help.contains(&format!("--{option}")), "the help of `{}` does not name --{option}", command.get_name());
+    }
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    format!("```text\n{}\n```\n", lines.join("\n").trim())
+}
+
+/// The benchmark, which is a program of the repository and no command of the tool.
+fn benchmark() -> String {
+    let mut command = bulkhead_bench::BenchArguments::command();
+    command.build();
+    let soak = command.find_subcommand("soak").expect("the random attacker").clone();
+    let section = |title: &str, command: Command| format!("\n## {title}\n\n{}\n\n{}", about(&command), help(command));
+    section("./x bench", command) + &section("./x bench soak", soak)
 }
 
 /// The sentence that says what a command does.

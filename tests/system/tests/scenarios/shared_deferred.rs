@@ -6,7 +6,7 @@ use bulkhead_abi::hypercall::CALL_HEARTBEAT;
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::sharing::{BY_PRIORITY, TICKS_PER_MILLISECOND as MS};
 
-/// The attacker's date, which the monitor looks at, may come just before the victim's (`bulkhead bench costs.interrupt_entry`).
+/// The attacker's date, which the monitor looks at, may come just before the victim's (`./x bench costs.interrupt_entry`).
 const DECISION: u64 = 1000;
 const CNTV_CVAL_FROM_X4: u32 = 0xd51b_e344;
 const CNTV_CTL_FROM_X1: u32 = 0xd51b_e321;

@@ -6,7 +6,7 @@ use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::sharing::BY_PRIORITY;
 
 const GICD: u64 = 0x0800_0000;
-/// Whatever the attacker does may be under way when the victim's date comes (`bulkhead bench costs.interrupt_entry`).
+/// Whatever the attacker does may be under way when the victim's date comes (`./x bench costs.interrupt_entry`).
 const DECISION: u64 = 1000;
 const TIMERS: u64 = 1 << 27 | 1 << 30;
 

@@ -89,7 +89,7 @@ fn timers_that_wait_for_a_list_register_silence_no_other() {
     assert_unharmed("waiting timers", &least_important(&attacker), EXCHANGE);
 }
 
-/// The attacker's gate may be opening or closing when the victim's date comes (`bulkhead bench costs.interrupt_entry`).
+/// The attacker's gate may be opening or closing when the victim's date comes (`./x bench costs.interrupt_entry`).
 const DECISION: u64 = 1000;
 /// A gate that closes when the guest ends its interrupt: list registers are not backed by hardware then.
 const VOLUNTARY: &str = "servers = [ { priority = 9, rule = \"sporadic\", budget = \"900 us\", period = \"1 ms\", \

@@ -172,7 +172,7 @@ pub(crate) fn experiments() -> Vec<Experiment> {
         "what": "answer times of a wire's owner in a ring of guests",
         "how": "requests every 50 ms, quantum 30 ms",
         "length": "short",
-        "command": "bulkhead bench mips-rtt",
+        "command": "./x bench mips-rtt",
         "verdict": "met",
         "cells": [
             { "label": "2 guests, none", "unit": "ms", "published": 15.92, "model": 15.87, "ours": 15.9, "tolerance_percent": 3.0, "holds": true },
