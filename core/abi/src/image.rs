@@ -4,6 +4,7 @@
 //! offsets that the assembly takes as constants from these types. The host reads the same page in the RAM file to find
 //! rings, counters and status pages.
 
+use crate::readers::tables;
 use crate::{MAX_CORES, MAX_PARTITIONS, Name, PhysicalAddress};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -115,5 +116,12 @@ pub struct ImageHeader {
     /// Observation facts per partition; unused entries are zero.
     pub partitions: [PartitionEntry; MAX_PARTITIONS],
 }
+
+tables! { ImageHeader {
+    /// Boot facts of the cores in use.
+    cores, core_count: CoreBoot;
+    /// Observation facts of the partitions.
+    partitions, partition_count: PartitionEntry;
+} }
 
 const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one page");

@@ -8,6 +8,8 @@
 //! the CRC and the counts once at boot, and never follows an offset. The rejected alternative, a packed variable-length
 //! blob, saves a few kilobytes and costs a bounds argument at each use.
 //!
+//! Words about time (rules, gates, policies) are numbers in the plan and come from [`bulkhead_words`].
+//!
 //! This crate is linked at EL2. What only the tool, the verifier and guests share is in `bulkhead_layout`.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,6 +20,7 @@ pub mod hypercall;
 pub mod image;
 pub mod observe;
 pub mod plan;
+mod readers;
 pub mod schedule;
 pub mod status;
 

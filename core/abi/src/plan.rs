@@ -3,7 +3,9 @@
 //! Register values (HCR_EL2 and friends) are in the plan rather than in monitor code, so that `bulkhead verify` can check
 //! the very bits that isolate a partition.
 
+use crate::readers::{tables, words};
 use crate::{GuestAddress, MAX_CORES, MAX_PARTITIONS, Name, PhysicalAddress};
+pub use bulkhead_words::RouteRule;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a vCPU plan.
@@ -141,12 +143,12 @@ pub const INTERRUPT_DOORBELL: u32 = 2;
 /// The interrupt is a spare one, made pending by this partition's virtual PL011.
 pub const INTERRUPT_CONSOLE: u32 = 3;
 
-/// The owner becomes ready, and its servers' priorities decide when it runs.
-pub const ROUTE_PRIORITY: u32 = 0;
-/// The owner runs at once, by the core's round-robin policy.
-pub const ROUTE_PREEMPT: u32 = 1;
-/// The interrupt waits until the owner runs anyway, or until the core has nothing better to do.
-pub const ROUTE_DEFER: u32 = 2;
+/// The number of [`RouteRule::Priority`], for code that does not use the words yet.
+pub const ROUTE_PRIORITY: u32 = RouteRule::Priority.number();
+/// The number of [`RouteRule::Preempt`], for code that does not use the words yet.
+pub const ROUTE_PREEMPT: u32 = RouteRule::Preempt.number();
+/// The number of [`RouteRule::Defer`], for code that does not use the words yet.
+pub const ROUTE_DEFER: u32 = RouteRule::Defer.number();
 
 /// A shared peripheral interrupt of a partition. The guest sees the physical INTID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -160,7 +162,7 @@ pub struct InterruptPlan {
     pub edge: u32,
     /// For a doorbell of an ivshmem function: function index + 1; otherwise 0.
     pub pci_function: u32,
-    /// What it does when another vCPU runs: one of the `ROUTE_` constants. Only read on shared cores.
+    /// What it does when another vCPU runs: number of a [`RouteRule`]. Only read on shared cores.
     pub route: u32,
     /// Most times per window that it may act by its route; beyond that it waits as if deferred (MZ-26).
     pub limit_events: u32,
@@ -368,6 +370,30 @@ pub struct PartitionPlan {
     /// the monitors, because a physical one cannot say which vCPU of the core it is for.
     pub shared_vcpus: u32,
 }
+
+words! { InterruptPlan {
+    /// What it does when another vCPU runs.
+    route, route: RouteRule;
+} }
+
+tables! { PartitionPlan {
+    /// Its RAM.
+    ram, ram_count: RamRegion;
+    /// The segments of its image.
+    segments, segment_count: Segment;
+    /// Its shared peripheral interrupts, sorted by INTID.
+    interrupts, interrupt_count: InterruptPlan;
+    /// Its emulated windows.
+    windows, window_count: Window;
+    /// Its PCI functions.
+    pci, pci_count: PciFunction;
+    /// The doorbells that it can ring.
+    doorbells, doorbell_count: DoorbellPlan;
+    /// The channel memory that a restart of it clears.
+    channel_clear, channel_clear_count: RamRegion;
+    /// MPIDR of the core that runs each of its vCPUs.
+    vcpu_mpidr, vcpu_count: u64;
+} }
 
 const _: () = assert!(size_of::<VcpuPlan>() <= 4096, "a vCPU plan is one page");
 const _: () = assert!(size_of::<PartitionPlan>() <= 4096, "a partition plan is one page");

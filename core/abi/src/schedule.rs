@@ -2,9 +2,14 @@
 //!
 //! A core that one vCPU owns has no [`SchedulePlan`]; its monitor has nothing to decide and sets no timer. A shared core
 //! has one, which names the core's vCPUs by *slot* and its servers by number, the most important first. The rules
-//! behind the numbers are those of `core/sched`, which the monitor, the simulator and the analysis share.
+//! behind the numbers are those of `core/sched`, which the monitor, the simulator and the analysis share. The numbers are those
+//! of [`bulkhead_words`]; a field that holds one has a method of its name that reads it.
 
 use crate::PhysicalAddress;
+use crate::readers::{tables, words};
+pub use bulkhead_words::{
+    FloatingPoint, Gate, OnEmpty, OnInterrupt, Reading, Ring, RouteRule, Rule, ScheduleKind, ServerFlag,
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a schedule plan.
@@ -25,67 +30,42 @@ pub const MAX_SERVER_CLIENTS: usize = 4;
 /// Bytes of a shared core's scheduler, after the pages of its vCPUs in the core's private data.
 pub const SCHEDULER_BYTES: u64 = 20 << 10;
 
-/// Servers by priority, with quanta where priorities have one.
-pub const SCHEDULE_FIXED_PRIORITY: u32 = 1;
-/// The published round robin with quantum and interrupt policy (MZ-10 to MZ-26); there are no servers.
-pub const SCHEDULE_ROUND_ROBIN: u32 = 2;
-/// Servers by priority under a time table of windows.
-pub const SCHEDULE_CYCLIC: u32 = 3;
+macro_rules! numbers {
+    ($($name:ident = $word:expr;)+) => { $(
+        /// The number of this word, for code that does not use the words yet.
+        pub const $name: u32 = $word.number();
+    )+ };
+}
 
-/// Round robin: an interrupt waits for its guest's turn (MZ-20).
-pub const ON_INTERRUPT_NONE: u32 = 0;
-/// Round robin: its guest runs for what is left of the quantum (MZ-21).
-pub const ON_INTERRUPT_RECYCLE: u32 = 1;
-/// Round robin: its guest gets a whole quantum (MZ-22).
-pub const ON_INTERRUPT_RESET: u32 = 2;
-/// Round robin: as reset, and an interrupt of the running guest starts its quantum anew.
-pub const ON_INTERRUPT_RESET_EXTEND: u32 = 3;
-
-/// Round robin: a waiting interrupt acts when the ring starts a guest that may be pre-empted.
-pub const READING_MASKED: u32 = 0;
-/// Round robin: a waiting interrupt acts at the end of the current quantum.
-pub const READING_LATCHED: u32 = 1;
-
-/// Always usable.
-pub const RULE_UNLIMITED: u32 = 0;
-/// Sporadic server.
-pub const RULE_SPORADIC: u32 = 1;
-/// Deferrable server.
-pub const RULE_DEFERRABLE: u32 = 2;
-/// Polling server.
-pub const RULE_POLLING: u32 = 3;
-/// Server for work on behalf of others, at a share of the core.
-pub const RULE_PIBS: u32 = 4;
-
-/// Usable whenever its vCPU is ready.
-pub const GATE_ALWAYS: u32 = 0;
-/// Usable while an interrupt of its vCPU is pending or active.
-pub const GATE_INTERRUPT: u32 = 1;
-/// Usable while one of the windows in [`ServerPlan::windows`] is open.
-pub const GATE_WINDOW: u32 = 2;
-/// Never usable.
-pub const GATE_NEVER: u32 = 3;
-
-/// An empty server waits.
-pub const ON_EMPTY_STOP: u32 = 0;
-/// It goes on at [`ServerPlan::background_priority`] and pays nothing.
-pub const ON_EMPTY_BACKGROUND: u32 = 1;
-/// It waits. For a policy that is to come; today as [`ON_EMPTY_STOP`].
-pub const ON_EMPTY_NOTIFY: u32 = 2;
-
-/// Sporadic: a chunk is dated when it executes rather than when it became eligible.
-pub const SERVER_DISPATCH_ANCHOR: u32 = 1;
-/// Sporadic: starvation does not gather credit.
-pub const SERVER_LAG_CLAMP: u32 = 2;
-/// Interrupt gate: the gate closes when the guest has ended its interrupt, not only when the budget is used up (SG-45).
-pub const SERVER_VOLUNTARY_RETURN: u32 = 4;
-/// PIBS: the published rule, for experiments.
-pub const SERVER_PUBLISHED_PIBS: u32 = 8;
-
-/// A vCPU gets its floating-point registers when it first uses them after another one did.
-pub const FLOATING_POINT_LAZY: u32 = 0;
-/// Floating-point registers are switched with all others.
-pub const FLOATING_POINT_EAGER: u32 = 1;
+numbers! {
+    SCHEDULE_FIXED_PRIORITY = ScheduleKind::FixedPriority;
+    SCHEDULE_ROUND_ROBIN = ScheduleKind::RoundRobin;
+    SCHEDULE_CYCLIC = ScheduleKind::Cyclic;
+    ON_INTERRUPT_NONE = OnInterrupt::None;
+    ON_INTERRUPT_RECYCLE = OnInterrupt::Recycle;
+    ON_INTERRUPT_RESET = OnInterrupt::Reset;
+    ON_INTERRUPT_RESET_EXTEND = OnInterrupt::ResetExtend;
+    READING_MASKED = Reading::Masked;
+    READING_LATCHED = Reading::Latched;
+    RULE_UNLIMITED = Rule::Unlimited;
+    RULE_SPORADIC = Rule::Sporadic;
+    RULE_DEFERRABLE = Rule::Deferrable;
+    RULE_POLLING = Rule::Polling;
+    RULE_PIBS = Rule::Pibs;
+    GATE_ALWAYS = Gate::Always;
+    GATE_INTERRUPT = Gate::Interrupt;
+    GATE_WINDOW = Gate::Window;
+    GATE_NEVER = Gate::Never;
+    ON_EMPTY_STOP = OnEmpty::Stop;
+    ON_EMPTY_BACKGROUND = OnEmpty::Background;
+    ON_EMPTY_NOTIFY = OnEmpty::Notify;
+    SERVER_DISPATCH_ANCHOR = ServerFlag::DispatchAnchor;
+    SERVER_LAG_CLAMP = ServerFlag::LagClamp;
+    SERVER_VOLUNTARY_RETURN = ServerFlag::VoluntaryReturn;
+    SERVER_PUBLISHED_PIBS = ServerFlag::PublishedPibs;
+    FLOATING_POINT_LAZY = FloatingPoint::Lazy;
+    FLOATING_POINT_EAGER = FloatingPoint::Eager;
+}
 
 /// No donor, no background.
 pub const NO_SERVER: u32 = u32::MAX;
@@ -102,7 +82,7 @@ pub struct SlotPlan {
     pub partition: u32,
     /// 0: interrupts of others do not end its turn (round robin).
     pub preemptible: u32,
-    /// What its timer's interrupts do when another vCPU runs: one of the `ROUTE_` constants of [`crate::plan`].
+    /// What its timer's interrupts do when another vCPU runs: number of a [`RouteRule`].
     pub timer_route: u32,
     /// Zero.
     pub reserved: u32,
@@ -128,17 +108,17 @@ pub struct ServerPlan {
     pub slot: u32,
     /// Priority, 0 is the most important.
     pub priority: u32,
-    /// One of the `RULE_` constants.
+    /// Number of a [`Rule`].
     pub rule: u32,
-    /// One of the `GATE_` constants.
+    /// Number of a [`Gate`].
     pub gate: u32,
-    /// One of the `ON_EMPTY_` constants.
+    /// Number of an [`OnEmpty`].
     pub on_empty: u32,
-    /// Priority when empty, with [`ON_EMPTY_BACKGROUND`].
+    /// Priority when empty, with [`OnEmpty::Background`].
     pub background_priority: u32,
     /// Number of the server that pays, or [`NO_SERVER`] for itself.
     pub payer: u32,
-    /// `SERVER_` bits.
+    /// Bits of [`ServerFlag`].
     pub flags: u32,
     /// Budget per period.
     pub budget_ticks: u64,
@@ -192,7 +172,7 @@ pub struct QuantumPlan {
 pub struct SchedulePlan {
     /// [`SCHEDULE_PLAN_MAGIC`].
     pub magic: u64,
-    /// One of the `SCHEDULE_` constants.
+    /// Number of a [`ScheduleKind`].
     pub kind: u32,
     /// Entries used in `slots`, 1 or more.
     pub slot_count: u32,
@@ -202,13 +182,13 @@ pub struct SchedulePlan {
     pub window_count: u32,
     /// Entries used in `quanta`.
     pub quantum_count: u32,
-    /// Round robin: one of the `ON_INTERRUPT_` constants.
+    /// Round robin: number of an [`OnInterrupt`].
     pub on_interrupt: u32,
-    /// Round robin: one of the `READING_` constants.
+    /// Round robin: number of a [`Reading`].
     pub reading: u32,
-    /// Round robin: 1 if a reset moves the ring to the interrupt's guest (MZ-23).
+    /// Round robin: number of a [`Ring`] (MZ-23).
     pub ring_moves: u32,
-    /// One of the `FLOATING_POINT_` constants.
+    /// Number of a [`FloatingPoint`].
     pub floating_point: u32,
     /// Zero.
     pub reserved: u32,
@@ -229,6 +209,58 @@ pub struct SchedulePlan {
     /// Priorities that take turns.
     pub quanta: [QuantumPlan; MAX_CORE_QUANTA],
 }
+
+words! { SlotPlan {
+    /// What its timer's interrupts do when another vCPU runs.
+    timer_route, timer_route: RouteRule;
+} }
+
+words! { ServerPlan {
+    /// The rule.
+    rule, rule: Rule;
+    /// The gate.
+    gate, gate: Gate;
+    /// What happens when the budget is used up.
+    on_empty, on_empty: OnEmpty;
+} }
+
+tables! { ServerPlan {
+    /// The clients.
+    clients, client_count: ClientPlan;
+} }
+
+impl ServerPlan {
+    /// States whether the server has a flag.
+    #[inline]
+    #[must_use]
+    pub const fn has(&self, flag: ServerFlag) -> bool {
+        flag.is_in(self.flags)
+    }
+}
+
+words! { SchedulePlan {
+    /// How the core chooses.
+    kind, kind: ScheduleKind;
+    /// Round robin: what an interrupt does to the turn of another guest.
+    on_interrupt, on_interrupt: OnInterrupt;
+    /// Round robin: when a waiting interrupt acts.
+    reading, reading: Reading;
+    /// Round robin: what a reset does to the ring.
+    ring, ring_moves: Ring;
+    /// When floating-point registers are switched.
+    floating_point, floating_point: FloatingPoint;
+} }
+
+tables! { SchedulePlan {
+    /// The vCPUs.
+    slots, slot_count: SlotPlan;
+    /// The servers, the most important first.
+    servers, server_count: ServerPlan;
+    /// The windows of the time table.
+    windows, window_count: WindowPlan;
+    /// The priorities that take turns.
+    quanta, quantum_count: QuantumPlan;
+} }
 
 /// What a server has used (QV-41).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -12,6 +12,7 @@ pub const EL2_CRATES: &[(&str, &str)] = &[
     ("bulkhead-emulation", "core/emulation/src"),
     ("bulkhead-monitor", "monitor/src"),
     ("bulkhead-sched", SCHED_FOLDER),
+    ("bulkhead-words", "core/words/src"),
 ];
 
 /// Files of these folders that are not linked at EL2: host tests, and the lists of registers that documentation and tests are made from.
@@ -51,8 +52,8 @@ impl CodeLines {
     }
 }
 
-/// The crate that monitor, analysis and simulator share, and that is counted apart: it is tested as a crate of its own.
-pub const SHARED_CRATE: &str = "bulkhead-sched";
+/// The crates that monitor, analysis and simulator share, and that are counted apart: each is tested as a crate of its own.
+pub const SHARED_CRATES: &[&str] = &["bulkhead-sched", "bulkhead-words"];
 
 /// Counts the code lines of each crate at EL2.
 #[must_use]
