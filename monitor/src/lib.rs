@@ -20,12 +20,18 @@
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
 
+#[cfg(not(feature = "shared"))]
+mod alone;
 pub mod devices;
 pub mod exits;
 pub mod interrupts;
 pub mod life;
 pub mod observe;
+#[cfg(feature = "shared")]
 pub mod sharing;
 pub mod state;
-#[cfg(test)]
+#[cfg(not(feature = "shared"))]
+use alone as sharing;
+
+#[cfg(all(test, feature = "shared"))]
 mod tests;

@@ -1,18 +1,11 @@
 //! Counters, trace records and console rings: plain stores by their single writer.
 
-use crate::sharing::scheduler::{Held, Stint};
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
-use bulkhead_abi::observe::{
-    COUNTERS_MAGIC, Counter, CounterPage, TRACE_BUDGET, TRACE_CHARGE, TRACE_MAGIC, TRACE_SWITCH, TRACE_WAKE,
-    TraceHeader,
-};
+use bulkhead_abi::observe::{COUNTERS_MAGIC, Counter, CounterPage, TRACE_MAGIC, TraceHeader};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
-
-/// Partition number of nobody in a trace record.
-const NOBODY: u64 = 0xff;
 
 /// Offset of the first counter in a counter page.
 pub const COUNTER_VALUES_OFFSET: u64 = offset_of!(CounterPage, values) as u64;
@@ -70,44 +63,6 @@ impl<M: Machine> Vcpu<M> {
         self.trace_ring.identity = own & !(0xff << 24) | partition << 24;
         self.write_trace(kind, small, first, second);
         self.trace_ring.identity = own;
-    }
-
-    /// Records a decision of a shared core at an instant: what was charged until then, who woke and by which interrupt, whose budget ran
-    /// out or came back, and who runs.
-    #[cold]
-    pub(crate) fn trace_decision(&mut self, at: u64, same: bool) {
-        let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let plan = scheduler.plan;
-        let partition = |slot: usize| plan.slots.get(slot).map_or(NOBODY, |slot| u64::from(slot.partition));
-        let (from, payer) = core::mem::replace(&mut scheduler.charged_from, (0, Stint::IDLE));
-        let woken = core::mem::take(&mut scheduler.woken);
-        let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
-        let (exhausted, returned) = scheduler.take_budget_changes(now);
-        let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
-        self.trace_for(NOBODY, TRACE_CHARGE, u32::from(payer.server()), from, at);
-        for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
-            let intid = intids.get(slot).copied().unwrap_or(0);
-            self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
-        }
-        for (changed, change) in [(exhausted, 1), (returned, 2)] {
-            let number = changed.trailing_zeros();
-            if let Some(server) = plan.servers.get(number as usize) {
-                let budget = self.budget_in_hand(number as u8, now);
-                self.trace_for(partition(server.slot as usize), TRACE_BUDGET, number, change, budget);
-            }
-        }
-        if !same {
-            let (slot, server) = (stint.vcpu(), stint.server());
-            let background = u32::from(stint.is_background()) << 16;
-            let small = if stint == Stint::IDLE { 0xff } else { u32::from(slot) | u32::from(server) << 8 | background };
-            let budget = if background == 0 { self.budget_in_hand(server, now) } else { u64::MAX };
-            self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, asked_again);
-        }
-    }
-
-    fn budget_in_hand(&mut self, server: u8, now: u64) -> u64 {
-        self.scheduler.as_deref_mut().map_or(0, |scheduler| scheduler.capacity_ticks(server, now))
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.

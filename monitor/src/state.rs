@@ -1,6 +1,7 @@
 //! Data of one core, and of the cores of one partition.
 
-use crate::interrupts::DEFAULT_PRIORITY;
+use crate::sharing::PrivateInterrupts;
+#[cfg(feature = "shared")]
 use crate::sharing::scheduler::Scheduler;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
@@ -209,13 +210,10 @@ pub struct Vcpu<M: Machine> {
     /// Some of them wait because no list register was free; the underflow maintenance interrupt asks for more.
     pub overflow: bool,
     /// The core's scheduler, while this vCPU is loaded; `None` on a core that this vCPU owns.
+    #[cfg(feature = "shared")]
     pub scheduler: Option<&'static mut Scheduler>,
-    /// GICR_ISENABLER0 as this guest set it. On a shared core the redistributor has what the loaded vCPU needs of it.
-    pub private_enabled: Cell<u32>,
-    /// Software-generated interrupts that the guest has raised by writing to the redistributor.
-    pub private_raised: Cell<u32>,
-    /// GICR_IPRIORITYR of a guest on a shared core, whose redistributor keeps one priority for all.
-    pub private_priority: [Cell<u8>; 32],
+    /// What is kept of the private interrupts of a guest on a shared core.
+    pub private: PrivateInterrupts,
     /// How far a start in slices is.
     pub restore: Restore,
     /// Whether the guest can go on.
@@ -263,10 +261,9 @@ impl<M: Machine> Vcpu<M> {
             owned: OwnedInterrupts::from_plan(partition),
             waiting: Default::default(),
             overflow: false,
+            #[cfg(feature = "shared")]
             scheduler: None,
-            private_enabled: Cell::new(0),
-            private_raised: Cell::new(0),
-            private_priority: [const { Cell::new(DEFAULT_PRIORITY) }; 32],
+            private: PrivateInterrupts::new(),
             restore: Restore::default(),
             run: RunState::Off,
             suspended: false,
@@ -279,11 +276,6 @@ impl<M: Machine> Vcpu<M> {
             backoff_until: 0,
             fault_ticks: 0,
         }
-    }
-
-    /// States whether the core is shared with other vCPUs.
-    pub fn is_shared(&self) -> bool {
-        self.plan.schedule.0 != 0
     }
 
     /// States whether physical interrupts come to EL2.

@@ -1,9 +1,7 @@
 //! Data aborts: accesses to the windows that the monitor answers, and everything else as a fault.
 
-use crate::interrupts::SGI_FRAME;
 use crate::life::health::Fault;
 use crate::observe::at;
-use crate::sharing::decide::GUEST_TIMERS;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::{
@@ -15,7 +13,6 @@ use bulkhead_emulation::gic::{Filter, GicPort};
 use bulkhead_emulation::pci::{Bus, PciEffect};
 use bulkhead_emulation::pl011::{LineEffect, UARTDR};
 use bulkhead_emulation::trap::{DataAbort, Syndrome};
-use core::cell::Cell;
 
 /// A GIC frame of the machine, as the filter sees it.
 struct Frame<'a, M: Machine> {
@@ -25,7 +22,7 @@ struct Frame<'a, M: Machine> {
 
 impl<M: Machine> GicPort for Frame<'_, M> {
     fn read32(&self, offset: u64) -> u32 {
-        if let Some(value) = self.own_private(offset) {
+        if let Some(value) = self.core.kept_private(self.base, offset) {
             return value;
         }
         self.core.machine.load32(at(self.base, offset))
@@ -33,11 +30,11 @@ impl<M: Machine> GicPort for Frame<'_, M> {
     fn write32(&self, offset: u64, value: u32) {
         let clears = matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400);
         let value = if clears { self.core.forget_cleared(offset & 0xffff, value) } else { value };
-        let forwarded = self.set_own_private(offset, value);
+        let forwarded = self.core.keep_private(self.base, offset, value);
         self.core.machine.store32(at(self.base, offset), forwarded);
     }
     fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
-        match self.shared_priority(offset) {
+        match self.core.kept_priority(self.base, offset) {
             Some(own) => own.set(priority),
             None => self.core.machine.store8(at(self.base, offset), priority),
         }
@@ -48,57 +45,6 @@ impl<M: Machine> GicPort for Frame<'_, M> {
     }
     fn write64(&self, offset: u64, value: u64) {
         self.core.machine.store64(at(self.base, offset), value);
-    }
-}
-
-/// Software-generated interrupts of guests; the last one is the monitor's.
-const SOFTWARE_INTERRUPTS: u32 = 0x7fff;
-
-/// On a shared core the redistributor serves several guests: what they set for their private interrupts is kept per guest.
-impl<M: Machine> Frame<'_, M> {
-    fn is_shared_redistributor(&self) -> bool {
-        self.core.is_shared() && self.base == self.core.plan.gicr
-    }
-
-    fn shared_priority(&self, offset: u64) -> Option<&Cell<u8>> {
-        let intid = offset.checked_sub(SGI_FRAME + 0x400)? as usize;
-        self.core.private_priority.get(intid).filter(|_| self.is_shared_redistributor())
-    }
-
-    fn own_private(&self, offset: u64) -> Option<u32> {
-        if !self.is_shared_redistributor() {
-            return None;
-        }
-        match offset.checked_sub(SGI_FRAME)? {
-            0x100 | 0x180 => Some(self.core.private_enabled.get()),
-            // Software-generated interrupts are pending in this monitor and not in the redistributor.
-            0x200 | 0x280 => {
-                let software = self.core.waiting.first().map_or(0, Cell::get) as u32 & 0xffff;
-                Some(self.core.machine.load32(at(self.base, offset)) & !0xffff | software)
-            }
-            register @ 0x400..0x420 => {
-                let first = (register & !3).wrapping_sub(0x400) as usize;
-                let bytes = self.core.private_priority.iter().skip(first).take(4);
-                Some(bytes.rev().fold(0, |word, byte| word << 8 | u32::from(byte.get())))
-            }
-            _ => None,
-        }
-    }
-
-    /// Keeps what a write changes of the guest's own state; returns the bits that go to the redistributor.
-    fn set_own_private(&self, offset: u64, value: u32) -> u32 {
-        if !self.is_shared_redistributor() {
-            return value;
-        }
-        let enabled = self.core.private_enabled.get();
-        match offset.checked_sub(SGI_FRAME) {
-            Some(0x100) => self.core.private_enabled.set(enabled | value),
-            Some(0x180) => self.core.private_enabled.set(enabled & !value),
-            Some(0x200) => self.core.private_raised.set(self.core.private_raised.get() | value & SOFTWARE_INTERRUPTS),
-            _ => {}
-        }
-        // Pending and active bits that a guest set would stay for the next guest of the core.
-        if matches!(offset & 0xffff, 0x200..0x280 | 0x300..0x380) { 0 } else { value & GUEST_TIMERS }
     }
 }
 

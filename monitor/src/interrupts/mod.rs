@@ -10,14 +10,10 @@
 
 pub(crate) mod noted;
 
-use crate::interrupts::noted::deactivate_noted;
 use crate::observe::at;
-use crate::sharing::scheduler::{Held, NEVER, Scheduler};
 use crate::state::Vcpu;
-use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
-use bulkhead_abi::schedule::{ON_INTERRUPT_RESET_EXTEND, SCHEDULE_ROUND_ROBIN};
 use bulkhead_arch::{END_OF_INTERRUPT, Machine};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -66,15 +62,9 @@ impl<M: Machine> Vcpu<M> {
                 }
             }
             HYPERVISOR_TIMER => {
-                self.machine.set_timer(NEVER);
+                self.machine.set_timer(u64::MAX);
                 self.finish_own(intid);
-                match self.scheduler.as_deref_mut() {
-                    Some(scheduler) => {
-                        scheduler.armed_ticks = NEVER;
-                        scheduler.decide = true;
-                    }
-                    None => self.timer_expired(),
-                }
+                self.timer_rang();
             }
             MAINTENANCE => {
                 self.count(Counter::Maintenance);
@@ -106,82 +96,13 @@ impl<M: Machine> Vcpu<M> {
     #[inline(always)]
     fn trace_interrupt(&mut self, intid: u32) {
         if self.trace_enabled {
-            let other = self.scheduler.as_deref().and_then(|scheduler| {
-                let owner = scheduler.owner(intid).filter(|owner| *owner != scheduler.loaded)?;
-                scheduler.plan.slots.get(usize::from(owner)).map(|slot| u64::from(slot.partition))
-            });
+            let other = self.other_owner(intid);
             let owner = other.unwrap_or(u64::from(self.plan.partition));
             self.trace_for(owner, TRACE_INTERRUPT, intid, u64::from(other.is_some()), 0);
         }
     }
 
-    /// An interrupt of the loaded vCPU is in its list registers: it wakes, and its gates open.
-    fn own_interrupt_arrived(&mut self, intid: u32) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        let own = scheduler.loaded;
-        let now = self.machine.counter_ticks();
-        let route = if intid < 32 {
-            scheduler.slot(own).map_or(0, |slot| slot.timer_route)
-        } else {
-            scheduler.route_now(intid, own, now)
-        };
-        scheduler.arrived(own, route, now);
-    }
-
-    /// An interrupt that the loaded vCPU does not own: on a shared core it waits at EL2, active in the physical controller and
-    /// so silent, until its owner is loaded (MZ-17, MZ-18). Its route says whether that is to happen now.
-    fn foreign_interrupt(&mut self, intid: u32) {
-        let owner = self.scheduler.as_deref().and_then(|scheduler| scheduler.owner(intid));
-        let Some((slot, scheduler)) = owner.zip(self.scheduler.as_deref_mut()) else {
-            return self.console_interrupt(intid);
-        };
-        self.machine.priority_drop(intid);
-        let now = self.machine.counter_ticks();
-        let route = scheduler.route_now(intid, slot, now);
-        scheduler.hold(slot, intid);
-        scheduler.arrived(slot, route, now);
-    }
-
-    /// The board's UART, when the slot that receives it is not loaded; otherwise nobody's interrupt.
-    fn console_interrupt(&mut self, intid: u32) {
-        let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|scheduler| scheduler.console_intid == intid) else {
-            return self.finish_own(intid);
-        };
-        self.machine.priority_drop(intid);
-        scheduler.console_waits = true;
-        scheduler.ask(scheduler.console, now);
-        self.count(Counter::MonitorInterrupt);
-    }
-
-    /// Takes the console input that waited for this vCPU.
-    pub(crate) fn serve_console(&mut self) {
-        let own = self.plan.slot as u8;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        if scheduler.console_waits && scheduler.console == own {
-            scheduler.console_waits = false;
-            self.console_input();
-            self.machine.deactivate(self.plan.uart_interrupt);
-        }
-    }
-
-    /// Guests whose gate closes at the end of an interrupt have list registers without hardware interrupts; their end is
-    /// seen here, and the physical interrupt is deactivated for the guest (SG-45).
-    fn end_of_interrupts(&mut self) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        if !scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary) {
-            return;
-        }
-        scheduler.decide = true;
-        let ended = self.machine.ended_list_registers();
-        for index in (0..LIST_REGISTERS).filter(|index| ended & (1 << index) != 0) {
-            let intid = self.machine.list_register(index) as u32;
-            self.machine.set_list_register(index, 0);
-            deactivate_noted(&self.machine, intid);
-        }
-    }
-
-    fn finish_own(&self, intid: u32) {
+    pub(crate) fn finish_own(&self, intid: u32) {
         self.count(Counter::MonitorInterrupt);
         self.machine.priority_drop(intid);
         self.machine.deactivate(intid);
@@ -193,17 +114,6 @@ impl<M: Machine> Vcpu<M> {
             Some(plan) if plan.kind == INTERRUPT_DOORBELL => self.doorbell_arrived(&plan),
             _ => self.make_pending(intid),
         }
-    }
-
-    /// The priority of an interrupt that the vectors could deliver by themselves: it needs nothing but a list register.
-    #[inline(always)]
-    pub(crate) fn plain_priority(&self, intid: u32) -> Option<u8> {
-        let fast = self.fast_entries();
-        let in_use = self.head.fast_table == fast.as_ptr() as usize as u64;
-        fast.get(intid as usize)
-            .filter(|_| in_use)
-            .map(|priority| priority.load(Relaxed))
-            .filter(|priority| *priority != 0)
     }
 
     fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
@@ -225,21 +135,9 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// After a guest's write to the redistributor of a shared core: acts on what the filter kept.
-    pub(crate) fn private_interrupts_changed(&mut self) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        scheduler.private_enabled = self.private_enabled.get() & crate::sharing::decide::GUEST_TIMERS;
-        let raised = self.private_raised.take();
-        for intid in (0..MONITOR_SGI).filter(|intid| raised & (1 << intid) != 0) {
-            self.make_pending(intid);
-        }
-        // One that waited because it was disabled may be deliverable now.
-        self.refill_list_registers();
-    }
-
     pub(crate) fn priority_of(&self, intid: u32) -> u8 {
-        if let Some(own) = self.private_priority.get(intid as usize).filter(|_| self.is_shared()) {
-            return own.get();
+        if let Some(own) = self.private_priority(intid) {
+            return own;
         }
         let frame = if intid < 32 { at(self.plan.gicr, SGI_FRAME) } else { self.plan.gicd };
         self.machine.load8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))))
@@ -262,29 +160,6 @@ impl<M: Machine> Vcpu<M> {
             }
             self.machine.set_list_register(free.trailing_zeros(), value);
         }
-    }
-
-    /// The vectors must not forward this vCPU's interrupts by themselves.
-    pub(crate) fn sees_every_interrupt(&self) -> bool {
-        let restarts_quantum = self.scheduler.as_deref().is_some_and(|scheduler| {
-            scheduler.plan.kind == SCHEDULE_ROUND_ROBIN && scheduler.plan.on_interrupt == ON_INTERRUPT_RESET_EXTEND
-        });
-        self.ends_are_seen() || restarts_quantum
-    }
-
-    /// This vCPU has a server whose gate closes at the end of an interrupt.
-    fn ends_are_seen(&self) -> bool {
-        let own = |scheduler: &Scheduler| scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary);
-        self.scheduler.as_deref().is_some_and(own)
-    }
-
-    /// On a shared core software-generated interrupts never pass the redistributor, so a disabled one waits here.
-    fn hold_disabled(&mut self, intid: u32) -> bool {
-        let hold = self.is_shared() && self.private_enabled.get() & (1 << intid) == 0;
-        if hold {
-            self.set_waiting(intid, true);
-        }
-        hold
     }
 
     /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
@@ -350,29 +225,6 @@ impl<M: Machine> Vcpu<M> {
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
-    }
-
-    /// On a shared core: only what is the loaded vCPU's.
-    fn reset_own_timers(&mut self, frame: PhysicalAddress) {
-        for offset in [0x180u64, 0x280, 0x380] {
-            self.machine.store32(at(frame, offset), crate::sharing::decide::GUEST_TIMERS);
-        }
-        self.private_enabled.set(0);
-        for (intid, priority) in (0u32..).zip(&self.private_priority) {
-            priority.set(DEFAULT_PRIORITY);
-            self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
-        }
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
-            scheduler.private_enabled = 0;
-            if let Some(slot) = scheduler.own() {
-                slot.waiting = Default::default();
-                slot.held = Held::Nothing;
-                slot.asleep = false;
-                slot.deferred = false;
-            }
-        }
-        self.waiting = Default::default();
-        self.machine.reset_virtual_interface(true);
     }
 
     /// Disables, clears and re-routes the partition's shared interrupts. Done by vCPU 0's core while its siblings stand.

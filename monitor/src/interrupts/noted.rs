@@ -101,11 +101,6 @@ impl<M: Machine> Vcpu<M> {
         self.ask_for_list_registers(self.waits_for_list_register());
     }
 
-    /// Private interrupts that may be delivered: on a shared core, software-generated ones that are disabled wait here.
-    fn deliverable_private(&self) -> u64 {
-        if self.is_shared() { u64::from(self.private_enabled.get() | !0xffff) | !0xffff_ffff } else { u64::MAX }
-    }
-
     /// States whether an interrupt only waits for a free list register.
     pub(crate) fn waits_for_list_register(&self) -> bool {
         let [private, second, third, fourth] = &self.waiting;

@@ -2,10 +2,8 @@
 
 use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
 use crate::observe::at;
-use crate::sharing::scheduler::Scheduler;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
-use bulkhead_abi::schedule::USAGE_MAGIC;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES};
 use bulkhead_arch::Machine;
@@ -118,13 +116,6 @@ impl<M: Machine> Vcpu<M> {
     pub fn begin_core(&self) {
         self.machine.load_controls(self.plan);
         self.start_redistributor();
-    }
-
-    /// Takes this vCPU into its core's scheduler and puts its partition's first start under way.
-    pub fn join(&mut self, scheduler: &mut Scheduler) {
-        scheduler.add(self.plan, self.partition);
-        self.machine.store64(scheduler.plan.usage, USAGE_MAGIC);
-        self.begin_partition();
     }
 
     /// Puts the partition's first start under way.

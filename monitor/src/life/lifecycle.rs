@@ -6,7 +6,6 @@
 
 use crate::interrupts::MONITOR_SGI;
 use crate::observe::at;
-use crate::sharing::scheduler::NEVER;
 use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, ManagePage, StatusPage};
@@ -19,7 +18,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 const STAND_LIMIT_TICKS: u64 = 1 << 30;
 
 /// Where requests to a partition are in a manager's page.
-fn request_offset(partition: u32) -> u64 {
+pub(crate) fn request_offset(partition: u32) -> u64 {
     (offset_of!(ManagePage, requests) as u64).wrapping_add(u64::from(partition).wrapping_mul(8))
 }
 
@@ -50,23 +49,6 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn end_back_off(&mut self) {
         let reason = self.machine.load32(at(self.plan.status, offset_of!(StatusPage, reason) as u64));
         self.restart(reason);
-    }
-
-    /// A core without vCPUs of its own time asks each of them whose managers have posted something new to serve it.
-    pub(crate) fn look_for_managers(&mut self) {
-        let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        for number in 0..scheduler.plan.slot_count as u8 {
-            let Some(slot) = scheduler.slot_mut(number) else { continue };
-            let Some(partition) = slot.partition else { continue };
-            let offset = request_offset(partition.index);
-            let pages = partition.manage.iter().filter(|page| page.0 != 0);
-            let sum = pages.fold(0u64, |sum, page| sum.wrapping_add(self.machine.load64(at(*page, offset))));
-            if sum != slot.requests_seen {
-                slot.requests_seen = sum;
-                scheduler.ask(number, now);
-            }
-        }
     }
 
     /// Waits for one event. In `direct` mode this core has no interrupt of its own, so a back-off is polled.
@@ -235,7 +217,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Makes the partition stand with its registers kept.
     fn suspend(&mut self) {
-        self.set_own_date(NEVER);
+        self.set_own_date(u64::MAX);
         let (state, reason) = if self.stand() {
             (status::STATE_SUSPENDED, status::REASON_MANAGED)
         } else {
@@ -301,7 +283,7 @@ impl<M: Machine> Vcpu<M> {
             }
         }
         self.run = RunState::Off;
-        self.set_own_date(NEVER);
+        self.set_own_date(u64::MAX);
         self.reset_shared_interrupts();
         self.reset_private_interrupts();
         all_stand

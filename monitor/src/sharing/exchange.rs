@@ -12,6 +12,7 @@ use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
 use bulkhead_arch::{END_OF_INTERRUPT, Machine};
+use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Vcpu<M> {
     /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
@@ -110,7 +111,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(always)]
     pub fn load(&mut self, own: u8) {
         let plan = self.plan;
-        let enabled = self.private_enabled.get() & GUEST_TIMERS;
+        let enabled = self.private.enabled.get() & GUEST_TIMERS;
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.loaded = own;
         let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
@@ -139,6 +140,17 @@ impl<M: Machine> Vcpu<M> {
             },
             Held::Several => self.deliver_held(),
         }
+    }
+
+    /// The priority of an interrupt that the vectors could deliver by themselves: it needs nothing but a list register.
+    #[inline(always)]
+    fn plain_priority(&self, intid: u32) -> Option<u8> {
+        let fast = self.fast_entries();
+        let in_use = self.head.fast_table == fast.as_ptr() as usize as u64;
+        fast.get(intid as usize)
+            .filter(|_| in_use)
+            .map(|priority| priority.load(Relaxed))
+            .filter(|priority| *priority != 0)
     }
 
     /// Its guest goes on after the policy chose it. What its loading took is not charged to it.

@@ -88,7 +88,7 @@ impl Core {
     /// A device or a timer of the loaded vCPU raises an interrupt, unless it is active and so silent.
     fn raise(&mut self, intid: u32) {
         if intid < 32 {
-            if self.own().private_enabled.get() & 1 << intid == 0 {
+            if self.own().private.enabled.get() & 1 << intid == 0 {
                 return;
             }
             let mut registers = self.machine.registers.get();

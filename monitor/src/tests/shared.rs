@@ -338,9 +338,9 @@ fn the_redistributor_keeps_nothing_of_a_guest() {
     let mut core = with_the_first_asleep();
     core.write_private(0x100, u32::MAX);
     assert_eq!(before(&core, 0x100), 1 << 27 | 1 << 30);
-    assert_eq!(core.vcpus[1].private_enabled.get(), 0x4800_7fff);
+    assert_eq!(core.vcpus[1].private.enabled.get(), 0x4800_7fff);
     core.interrupt(40);
-    assert_eq!((core.loaded, core.vcpus[0].private_enabled.get()), (0, 0));
+    assert_eq!((core.loaded, core.vcpus[0].private.enabled.get()), (0, 0));
     assert_eq!(before(&core, 0x180), 1 << 27 | 1 << 30, "disabled for the one that has not enabled them");
 }
 
