@@ -10,7 +10,7 @@ const FOLDER: &str = "docs/specification";
 
 /// Paths that a design for later names. What exists has to go from here.
 const PLANNED: &[&str] =
-    &["arch/el1", "core/arm", "core/kernel-abi", "core/objects", "core/virtqueue", "core/world", "sdk/component"];
+    &["arch/el1", "core/kernel-abi", "core/objects", "core/virtqueue", "core/world", "sdk/component"];
 
 /// Everything that cites: sources, descriptions and documents.
 fn texts() -> Vec<(String, String)> {
