@@ -3,17 +3,15 @@
 //! Memory is a sparse map of 64-bit words. A distributor and redistributor are plain words, so a test states what the
 //! monitor wrote. Interrupts are queued by the test and acknowledged by the code under test.
 
-use crate::{END_OF_INTERRUPT, ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
+use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
+use bulkhead_arm::{Intid, ListRegister, gic};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
-
-/// HW of a list register.
-const HARDWARE: u64 = 1 << 61;
 
 /// What the code under test did to the machine, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,14 +114,14 @@ impl FakeState {
     /// Follows a write to ISACTIVER or ICACTIVER.
     fn set_active(&self, address: u64, bits: u32) {
         let [distributor, private] = self.frames.get();
-        let private = private.wrapping_add(0x300)..private.wrapping_add(0x400);
-        let distributor = distributor.wrapping_add(0x300)..distributor.wrapping_add(0x400);
+        let active = |frame: u64| frame.wrapping_add(gic::ISACTIVER)..frame.wrapping_add(gic::IPRIORITYR);
+        let (private, distributor) = (active(private), active(distributor));
         let Some(frame) = [private, distributor].into_iter().find(|frame| frame.contains(&address)) else { return };
         let place = address - frame.start;
         let mut active = self.active.borrow_mut();
         for bit in (0..32).filter(|bit| bits & 1 << bit != 0) {
             let intid = (place as u32 & 0x7c) * 8 + bit;
-            if place < 0x80 {
+            if place < gic::BIT_REGISTER_BYTES {
                 active.insert(intid)
             } else {
                 active.remove(&intid)
@@ -210,9 +208,12 @@ impl Machine for FakeMachine {
     fn start_interrupts(&self, _mapped: bool) {}
     fn acknowledge(&self) -> u32 {
         let mut pending = self.pending.borrow_mut();
-        let signalled = |intid: &u32| !self.guest_interrupts_masked.get() || matches!(intid, 15 | 25 | 26);
+        let signalled = |intid: &u32| {
+            !self.guest_interrupts_masked.get()
+                || matches!(Intid(*intid), Intid(15) | Intid::MAINTENANCE | Intid::HYPERVISOR_TIMER)
+        };
         let first = pending.iter().position(signalled);
-        first.and_then(|first| pending.remove(first)).unwrap_or(1023)
+        first.and_then(|first| pending.remove(first)).unwrap_or(Intid::NONE.0)
     }
     fn priority_drop(&self, intid: u32) {
         self.active.borrow_mut().insert(intid);
@@ -226,7 +227,8 @@ impl Machine for FakeMachine {
         self.note(Event::SendSgi(value));
     }
     fn free_list_registers(&self) -> u32 {
-        let held = |value: u64| value >> 62 != 0 || value & END_OF_INTERRUPT != 0 && value & HARDWARE == 0;
+        let asks = |value: ListRegister| value.0 & ListRegister::END_OF_INTERRUPT != 0 && !value.is_hardware();
+        let held = |value: u64| ListRegister(value).is_in_use() || asks(ListRegister(value));
         (0..).zip(&self.list).fold(0, |bits, (index, value)| bits | u32::from(!held(value.get())) << index)
     }
     fn list_register(&self, index: u32) -> u64 {
@@ -238,7 +240,8 @@ impl Machine for FakeMachine {
         }
     }
     fn ended_list_registers(&self) -> u32 {
-        let ended = |value: u64| value >> 61 == 0 && value & END_OF_INTERRUPT != 0;
+        let unused = |value: ListRegister| !value.is_in_use() && !value.is_hardware();
+        let ended = |value: u64| unused(ListRegister(value)) && value & ListRegister::END_OF_INTERRUPT != 0;
         (0..).zip(&self.list).fold(0, |bits, (index, value)| bits | u32::from(ended(value.get())) << index)
     }
     fn set_underflow_interrupt(&self, on: bool) {

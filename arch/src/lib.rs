@@ -7,6 +7,7 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_arm::{Intid, ListRegister};
 use core::sync::atomic::AtomicU64;
 
 #[cfg(target_os = "none")]
@@ -85,12 +86,16 @@ impl GuestContext {
         let when = |ticks, control, intid| {
             if control & 3 == 1 && !(self.list_used && self.lists(intid)) { ticks } else { u64::MAX }
         };
-        when(virtual_ticks, virtual_control, 27).min(when(physical_ticks, physical_control, 30))
+        when(virtual_ticks, virtual_control, Intid::VIRTUAL_TIMER).min(when(
+            physical_ticks,
+            physical_control,
+            Intid::PHYSICAL_TIMER,
+        ))
     }
 
     /// A saved list register has this interrupt, pending or active.
-    fn lists(&self, intid: u32) -> bool {
-        self.list.iter().any(|value| value >> 62 != 0 && *value as u32 == intid)
+    fn lists(&self, intid: Intid) -> bool {
+        self.list.iter().any(|value| ListRegister(*value).is_in_use() && ListRegister(*value).intid() == intid)
     }
 }
 
@@ -107,9 +112,6 @@ impl Default for FloatingPoint {
         Self { words: [0; 66] }
     }
 }
-
-/// Bit of a list register without hardware interrupt: the guest's end of the interrupt raises a maintenance interrupt.
-pub const END_OF_INTERRUPT: u64 = 1 << 41;
 
 /// Facts of the exit that are in registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,7 +179,7 @@ pub trait Machine {
     fn list_register(&self, index: u32) -> u64;
     /// Writes list register `index` (0..4).
     fn set_list_register(&self, index: u32, value: u64);
-    /// Bit n = list register n was made with [`END_OF_INTERRUPT`] and the guest has ended its interrupt.
+    /// Bit n = list register n was made with [`ListRegister::END_OF_INTERRUPT`] and the guest has ended its interrupt.
     fn ended_list_registers(&self) -> u32;
     /// Asks for (or stops) a maintenance interrupt when at most one list register is in use.
     fn set_underflow_interrupt(&self, on: bool);

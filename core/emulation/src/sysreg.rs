@@ -8,6 +8,7 @@
 //! features that no guest of this system needs to run; stock Linux boots with "read zero, ignore writes".
 
 use crate::trap::{SystemAccess, encoding};
+use bulkhead_arm::SgiRequest;
 
 /// What the monitor does with a trapped access. Every action but `Undefined` is followed by skipping the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +108,12 @@ pub struct SgiTargets {
 #[must_use]
 #[inline]
 pub fn sgi_targets(value: u64, sender: u32, vcpu_count: u32) -> SgiTargets {
-    const IRM: u64 = 1 << 40;
-    /// Aff3 55:48, range selector 47:44, Aff2 39:32, Aff1 23:16: zero for every vCPU.
-    const NOT_A_VCPU: u64 = (0xff << 48) | (0xf << 44) | (0xff << 32) | (0xff << 16);
-    let intid = ((value >> 24) & 15) as u32;
+    let request = SgiRequest(value);
+    let intid = request.intid().0;
     let own = (1u32 << (vcpu_count & 31)).wrapping_sub(1);
-    let named = if value & IRM != 0 { own & !(1 << (sender & 31)) } else { (value & 0xffff) as u32 };
-    let foreign = value & IRM == 0 && value & NOT_A_VCPU != 0;
+    let named = if request.is_all_but_self() { own & !(1 << (sender & 31)) } else { request.targets() };
+    // The fields that name a cluster are zero for every vCPU.
+    let foreign = !request.is_all_but_self() && value & SgiRequest::CLUSTER != 0;
     let vcpus = if foreign || intid == MONITOR_SGI { 0 } else { named & own };
     SgiTargets { intid, vcpus, refused: (named & !vcpus).count_ones() }
 }

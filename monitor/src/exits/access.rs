@@ -9,6 +9,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::{PhysicalAddress, status};
 use bulkhead_arch::Machine;
+use bulkhead_arm::gic;
 use bulkhead_emulation::gic::{Filter, GicPort};
 use bulkhead_emulation::pci::{Bus, PciEffect};
 use bulkhead_emulation::pl011::{LineEffect, UARTDR};
@@ -28,7 +29,7 @@ impl<M: Machine> GicPort for Frame<'_, M> {
         self.core.machine.load32(at(self.base, offset))
     }
     fn write32(&self, offset: u64, value: u32) {
-        let clears = matches!(offset & 0xffff, 0x280..0x300 | 0x380..0x400);
+        let clears = matches!(offset & 0xffff, gic::ICPENDR..gic::ISACTIVER | gic::ICACTIVER..gic::IPRIORITYR);
         let value = if clears { self.core.forget_cleared(offset & 0xffff, value) } else { value };
         let forwarded = self.core.keep_private(self.base, offset, value);
         self.core.machine.store32(at(self.base, offset), forwarded);

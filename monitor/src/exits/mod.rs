@@ -11,6 +11,7 @@ use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_EXIT};
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
+use bulkhead_arm::{Affinity, Intid, SgiRequest};
 use bulkhead_emulation::sysreg::{self, SystemAction};
 use bulkhead_emulation::trap::{ExceptionClass, STATE_AARCH32, Syndrome, state_after_instruction};
 
@@ -158,15 +159,8 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Sends a physical SGI to a core (ICC_SGI1R_EL1: Aff3 55:48, Aff2 39:32, INTID 27:24, Aff1 23:16, target list).
+    /// Sends a physical SGI to a core.
     pub fn send_physical_sgi(&self, mpidr: u64, intid: u32) {
-        let aff0 = mpidr & 0xff;
-        let value = ((mpidr >> 32) & 0xff) << 48
-            | ((mpidr >> 16) & 0xff) << 32
-            | u64::from(intid & 0xf) << 24
-            | ((mpidr >> 8) & 0xff) << 16
-            | ((aff0 >> 4) & 0xf) << 44
-            | 1u64 << (aff0 & 0xf);
-        self.machine.send_sgi(value);
+        self.machine.send_sgi(SgiRequest::to_core(Affinity::of_mpidr(mpidr), Intid(intid)).0);
     }
 }

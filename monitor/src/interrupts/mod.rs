@@ -14,35 +14,31 @@ use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
-use bulkhead_arch::{END_OF_INTERRUPT, Machine};
+use bulkhead_arch::Machine;
+use bulkhead_arm::{Intid, ListRegister, gic};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// SGI of the monitor: requests between cores.
 pub const MONITOR_SGI: u32 = 15;
 /// PPI of the virtual interface's maintenance interrupt.
-pub const MAINTENANCE: u32 = 25;
+pub const MAINTENANCE: u32 = Intid::MAINTENANCE.0;
 /// PPI of the EL2 physical timer.
-pub const HYPERVISOR_TIMER: u32 = 26;
+pub const HYPERVISOR_TIMER: u32 = Intid::HYPERVISOR_TIMER.0;
+/// Bits of the monitor's own interrupts, all of them private ones.
+pub(crate) const OWN_INTERRUPTS: u32 =
+    Intid(MONITOR_SGI).bit() | Intid::MAINTENANCE.bit() | Intid::HYPERVISOR_TIMER.bit();
 /// Priority of the monitor's own interrupts.
 pub const MONITOR_PRIORITY: u8 = 0;
 /// Priority of every other interrupt until its guest sets one.
 pub const DEFAULT_PRIORITY: u8 = 0xa0;
 
-pub(crate) const STATE_SHIFT: u64 = 62;
-pub(crate) const STATE_PENDING: u64 = 1 << STATE_SHIFT;
-const HARDWARE: u64 = 1 << 61;
-const GROUP1: u64 = 1 << 60;
 pub(crate) const LIST_REGISTERS: u32 = 4;
-
-/// Offset of the SGI frame in a redistributor.
-pub(crate) const SGI_FRAME: u64 = 0x1_0000;
-const PRIORITIES: u64 = 0x400;
 
 /// Returns the list-register value that makes `intid` pending, backed by the physical interrupt of the same number
 /// unless it is an SGI.
-pub const fn list_value(intid: u32, priority: u8) -> u64 {
-    let head = STATE_PENDING | GROUP1 | (priority as u64) << 48 | intid as u64;
-    if intid < 16 { head } else { head | HARDWARE | (intid as u64) << 32 }
+pub const fn list_value(intid: u32, priority: u8) -> ListRegister {
+    let value = ListRegister::pending(Intid(intid), priority);
+    if Intid(intid).is_software_generated() { value } else { value.with_physical() }
 }
 
 impl<M: Machine> Vcpu<M> {
@@ -52,7 +48,7 @@ impl<M: Machine> Vcpu<M> {
         self.count(Counter::Interrupt);
         self.trace_interrupt(intid);
         match intid {
-            1020.. => self.count(Counter::MonitorInterrupt),
+            Intid::FIRST_SPECIAL.. => self.count(Counter::MonitorInterrupt),
             MONITOR_SGI => {
                 self.finish_own(intid);
                 if self.is_shared() {
@@ -139,13 +135,13 @@ impl<M: Machine> Vcpu<M> {
         if let Some(own) = self.private_priority(intid) {
             return own;
         }
-        let frame = if intid < 32 { at(self.plan.gicr, SGI_FRAME) } else { self.plan.gicd };
-        self.machine.load8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))))
+        let frame = if Intid(intid).is_private() { at(self.plan.gicr, gic::SGI_FRAME) } else { self.plan.gicd };
+        self.machine.load8(at(frame, gic::priority_byte(Intid(intid))))
     }
 
     /// Makes an interrupt pending for the guest, or lets it wait for a list register.
     pub(crate) fn make_pending(&mut self, intid: u32) {
-        if intid < 16 && (self.hold_disabled(intid) || self.merge_software_generated(intid)) {
+        if Intid(intid).is_software_generated() && (self.hold_disabled(intid) || self.merge_software_generated(intid)) {
             return;
         }
         let free = self.machine.free_list_registers();
@@ -155,10 +151,10 @@ impl<M: Machine> Vcpu<M> {
             self.ask_for_list_registers(true);
         } else {
             let mut value = list_value(intid, self.priority_of(intid));
-            if value & HARDWARE != 0 && self.ends_are_seen() {
-                value = value & !(HARDWARE | 0x3ff << 32) | END_OF_INTERRUPT;
+            if value.is_hardware() && self.ends_are_seen() {
+                value = value.with_end_seen();
             }
-            self.machine.set_list_register(free.trailing_zeros(), value);
+            self.machine.set_list_register(free.trailing_zeros(), value.0);
         }
     }
 
@@ -167,9 +163,9 @@ impl<M: Machine> Vcpu<M> {
     fn merge_software_generated(&self, intid: u32) -> bool {
         let free = self.machine.free_list_registers();
         for index in (0..LIST_REGISTERS).filter(|index| free & (1 << index) == 0) {
-            let value = self.machine.list_register(index);
-            if value as u32 == intid && value >> STATE_SHIFT != 0 {
-                self.machine.set_list_register(index, value | STATE_PENDING);
+            let value = ListRegister(self.machine.list_register(index));
+            if value.intid().0 == intid && value.is_in_use() {
+                self.machine.set_list_register(index, value.0 | ListRegister::PENDING);
                 return true;
             }
         }
@@ -179,9 +175,10 @@ impl<M: Machine> Vcpu<M> {
     /// Sets the fast-path priority of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
     pub fn priority_changed(&self, intid: u32, priority: u8) {
         // SGIs and doorbells of PCI functions need the slow path.
-        let slow = intid < 16 || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
+        let slow = Intid(intid).is_software_generated()
+            || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
         let value = if slow { 0 } else { priority };
-        if intid < 32 {
+        if Intid(intid).is_private() {
             if let Some(entry) = self.fast_entries().get(intid as usize) {
                 entry.store(value, Relaxed);
             }
@@ -196,31 +193,30 @@ impl<M: Machine> Vcpu<M> {
 
     /// Makes a spare interrupt pending in the distributor: how the virtual UART and doorbells raise their line.
     pub fn pend_spare(&self, intid: u32, pending: bool) {
-        let base: u64 = if pending { 0x200 } else { 0x280 };
-        let word = base.wrapping_add(u64::from(intid >> 5).wrapping_mul(4));
-        self.machine.store32(at(self.plan.gicd, word), 1 << (intid & 31));
+        let register = if pending { gic::ISPENDR } else { gic::ICPENDR };
+        let word = gic::bit_word(register, Intid(intid));
+        self.machine.store32(at(self.plan.gicd, word), Intid(intid).bit());
     }
 
     /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
     pub fn reset_private_interrupts(&mut self) {
-        let frame = at(self.plan.gicr, SGI_FRAME);
+        let frame = at(self.plan.gicr, gic::SGI_FRAME);
         if self.is_shared() {
             self.reset_own_timers(frame);
             return;
         }
-        self.machine.store32(at(frame, 0x180), u32::MAX); // GICR_ICENABLER0
-        self.machine.store32(at(frame, 0x280), !(1 << MONITOR_SGI)); // GICR_ICPENDR0: what others ask of this core stays
-        self.machine.store32(at(frame, 0x380), u32::MAX); // GICR_ICACTIVER0
-        self.machine.store32(at(frame, 0x080), u32::MAX); // GICR_IGROUPR0
-        for intid in 0..32u32 {
+        self.machine.store32(at(frame, gic::ICENABLER), u32::MAX);
+        self.machine.store32(at(frame, gic::ICPENDR), !Intid(MONITOR_SGI).bit()); // what others ask of this core stays
+        self.machine.store32(at(frame, gic::ICACTIVER), u32::MAX);
+        self.machine.store32(at(frame, gic::IGROUPR), u32::MAX);
+        for intid in 0..Intid::FIRST_SHARED {
             let own = self.is_mapped() && matches!(intid, MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER);
             let priority = if own { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };
-            self.machine.store8(at(frame, PRIORITIES.wrapping_add(u64::from(intid))), priority);
+            self.machine.store8(at(frame, gic::priority_byte(Intid(intid))), priority);
             self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
         }
         if self.is_mapped() {
-            let own = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;
-            self.machine.store32(at(frame, 0x100), own); // GICR_ISENABLER0
+            self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
         }
         self.machine.barrier();
         self.waiting = Default::default();
@@ -232,16 +228,16 @@ impl<M: Machine> Vcpu<M> {
         let gicd = self.plan.gicd;
         for (index, mask) in (0u64..).zip(self.owned.shared_words()) {
             if *mask != 0 {
-                for base in [0x180u64, 0x280, 0x380] {
-                    self.machine.store32(at(gicd, base.wrapping_add(index.wrapping_mul(4))), *mask);
+                for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
+                    self.machine.store32(at(gicd, register.wrapping_add(index.wrapping_mul(4))), *mask);
                 }
             }
         }
         let count = self.partition.interrupt_count as usize;
         for interrupt in self.partition.interrupts.iter().take(count) {
-            let intid = u64::from(interrupt.intid);
-            self.machine.store8(at(gicd, PRIORITIES.wrapping_add(intid)), DEFAULT_PRIORITY);
-            self.machine.store64(at(gicd, 0x6000u64.wrapping_add(intid.wrapping_mul(8))), self.plan.mpidr);
+            let intid = Intid(interrupt.intid);
+            self.machine.store8(at(gicd, gic::priority_byte(intid)), DEFAULT_PRIORITY);
+            self.machine.store64(at(gicd, gic::route(intid)), self.plan.mpidr);
             self.priority_changed(interrupt.intid, DEFAULT_PRIORITY);
         }
         self.machine.barrier();

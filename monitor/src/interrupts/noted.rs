@@ -1,9 +1,10 @@
 //! Interrupts that are noted for a guest, in list registers and waiting for one, and everything but hardware that takes them
 //! away. One that is noted is active in the physical controller and so silent; who forgets it deactivates it.
 
-use crate::interrupts::{LIST_REGISTERS, STATE_PENDING, STATE_SHIFT};
+use crate::interrupts::LIST_REGISTERS;
 use crate::state::Vcpu;
 use bulkhead_arch::Machine;
+use bulkhead_arm::{Intid, ListRegister, gic};
 use core::cell::Cell;
 
 /// Deactivates what a list register or an entry of [`Vcpu::waiting`] stood for that is emptied by anything but hardware: what
@@ -19,7 +20,7 @@ use core::cell::Cell;
 ///   of its own nobody else can miss them before the reset at the next start.
 /// - `Vcpu::save_list`, when a vCPU is unloaded: private interrupts are deactivated, shared ones are kept with the vCPU.
 pub(crate) fn deactivate_noted<M: Machine>(machine: &M, intid: u32) {
-    if intid >= 16 {
+    if !Intid(intid).is_software_generated() {
         machine.deactivate(intid);
     }
 }
@@ -63,21 +64,21 @@ impl<M: Machine> Vcpu<M> {
     #[cold]
     pub(crate) fn forget_cleared(&self, register: u64, bits: u32) -> u32 {
         let first_intid = (register as u32 & 0x7f) << 3;
-        let clears_pending = register < 0x300;
-        let cleared_state = if clears_pending { STATE_PENDING } else { STATE_PENDING << 1 };
+        let clears_pending = register < gic::ISACTIVER;
+        let cleared_state = if clears_pending { ListRegister::PENDING } else { ListRegister::ACTIVE };
         let mut still_pending = self.waiting_of(first_intid, bits);
         for index in 0..LIST_REGISTERS {
-            let value = self.machine.list_register(index);
-            let place = (value as u32).wrapping_sub(first_intid);
-            if value >> STATE_SHIFT == 0 || place >= 32 || bits & (1 << place) == 0 {
+            let value = ListRegister(self.machine.list_register(index));
+            let place = value.intid().0.wrapping_sub(first_intid);
+            if !value.is_in_use() || place >= 32 || bits & (1 << place) == 0 {
                 continue;
             }
-            let left = value & !cleared_state;
-            if left >> STATE_SHIFT == 0 {
+            let left = ListRegister(value.0 & !cleared_state);
+            if !left.is_in_use() {
                 self.machine.set_list_register(index, 0);
-                deactivate_noted(&self.machine, value as u32);
+                deactivate_noted(&self.machine, value.intid().0);
             } else {
-                self.machine.set_list_register(index, left);
+                self.machine.set_list_register(index, left.0);
                 still_pending |= 1 << place;
             }
         }

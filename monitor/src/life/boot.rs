@@ -1,12 +1,15 @@
 //! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
 
-use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
+use crate::interrupts::{
+    DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS,
+};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES};
 use bulkhead_arch::Machine;
+use bulkhead_arm::{Intid, gic};
 use core::mem::offset_of;
 use zerocopy::IntoBytes;
 
@@ -35,30 +38,29 @@ fn crc32c(bytes: &[u8]) -> u32 {
 /// interrupts into one word without a set/clear form (IGROUPR, ICFGR, CTLR) are written here and never again.
 pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
     let gicd = header.gicd;
-    let lines = (machine.load32(at(gicd, 4)) & 0x1f).saturating_add(1).min(8);
+    let lines = (machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_LINES).saturating_add(1).min(8);
     machine.store32(gicd, 0);
     wait_for_writes(machine, header);
     for word in 1..u64::from(lines) {
         let offset = word.wrapping_mul(4);
-        machine.store32(at(gicd, offset.wrapping_add(0x080)), u32::MAX); // IGROUPR: group 1
-        machine.store32(at(gicd, offset.wrapping_add(0x180)), u32::MAX); // ICENABLER
-        machine.store32(at(gicd, offset.wrapping_add(0x280)), u32::MAX); // ICPENDR
-        machine.store32(at(gicd, offset.wrapping_add(0x380)), u32::MAX); // ICACTIVER
+        for register in [gic::IGROUPR, gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
+            machine.store32(at(gicd, offset.wrapping_add(register)), u32::MAX);
+        }
     }
-    for intid in 32..u64::from(lines).wrapping_mul(32) {
-        machine.store8(at(gicd, intid.wrapping_add(0x400)), DEFAULT_PRIORITY);
+    for intid in Intid::FIRST_SHARED..lines.wrapping_mul(32) {
+        machine.store8(at(gicd, gic::priority_byte(Intid(intid))), DEFAULT_PRIORITY);
     }
     for (index, word) in (0u64..).zip(header.gicd_icfgr).take((lines as usize).saturating_mul(2)).skip(2) {
-        machine.store32(at(gicd, index.wrapping_mul(4).wrapping_add(0xc00)), word);
+        machine.store32(at(gicd, index.wrapping_mul(4).wrapping_add(gic::ICFGR)), word);
     }
-    machine.store32(gicd, 0x12); // ARE, EnableGrp1
+    machine.store32(gicd, gic::GICD_CTLR_AFFINITY_ROUTING | gic::GICD_CTLR_GROUP_1);
     wait_for_writes(machine, header);
 }
 
 /// Waits for GICD_CTLR.RWP, a bounded number of times.
 fn wait_for_writes<M: Machine>(machine: &M, header: &ImageHeader) {
     for _ in 0..1_000_000 {
-        if machine.load32(header.gicd) & (1 << 31) == 0 {
+        if machine.load32(header.gicd) & gic::GICD_CTLR_WRITE_PENDING == 0 {
             break;
         }
     }
@@ -67,23 +69,22 @@ fn wait_for_writes<M: Machine>(machine: &M, header: &ImageHeader) {
 impl<M: Machine> Vcpu<M> {
     /// Wakes this core's redistributor and enables the monitor's own interrupts on it (`mapped`).
     pub fn start_redistributor(&self) {
-        let waker = at(self.plan.gicr, 0x14);
-        self.machine.store32(waker, self.machine.load32(waker) & !2);
+        let waker = at(self.plan.gicr, gic::GICR_WAKER);
+        self.machine.store32(waker, self.machine.load32(waker) & !gic::GICR_WAKER_PROCESSOR_SLEEP);
         for _ in 0..1_000_000 {
-            if self.machine.load32(waker) & 4 == 0 {
+            if self.machine.load32(waker) & gic::GICR_WAKER_CHILDREN_ASLEEP == 0 {
                 break;
             }
         }
-        let frame = at(self.plan.gicr, 0x1_0000);
-        for offset in [0x180u64, 0x280, 0x380] {
-            self.machine.store32(at(frame, offset), u32::MAX);
+        let frame = at(self.plan.gicr, gic::SGI_FRAME);
+        for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER, gic::IGROUPR] {
+            self.machine.store32(at(frame, register), u32::MAX);
         }
-        self.machine.store32(at(frame, 0x080), u32::MAX);
         if self.is_mapped() {
             for intid in [MONITOR_SGI, MAINTENANCE, HYPERVISOR_TIMER] {
-                self.machine.store8(at(frame, 0x400u64.wrapping_add(u64::from(intid))), MONITOR_PRIORITY);
+                self.machine.store8(at(frame, gic::priority_byte(Intid(intid))), MONITOR_PRIORITY);
             }
-            self.machine.store32(at(frame, 0x100), 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER);
+            self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
         }
         self.machine.start_interrupts(self.is_mapped());
         self.machine.barrier();

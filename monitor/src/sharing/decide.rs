@@ -21,10 +21,11 @@ use bulkhead_abi::observe::TRACE_BLOCK;
 use bulkhead_abi::plan::ROUTE_PREEMPT;
 use bulkhead_abi::schedule::UsagePage;
 use bulkhead_arch::Machine;
+use bulkhead_arm::{Intid, ListRegister};
 use core::mem::offset_of;
 
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
-pub(crate) const GUEST_TIMERS: u32 = 1 << 27 | 1 << 30;
+pub(crate) const GUEST_TIMERS: u32 = Intid::VIRTUAL_TIMER.bit() | Intid::PHYSICAL_TIMER.bit();
 /// Bytes that a restart scrubs or copies before it looks whether somebody else is to run.
 pub const RESTART_SLICE_BYTES: u64 = 4 << 10;
 
@@ -181,7 +182,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(never)]
     fn examine_again(&mut self, now: u64) -> bool {
         let free = self.machine.free_list_registers();
-        let pending = |index| self.machine.list_register(index) >> 62 & 1 != 0;
+        let pending = |index| self.machine.list_register(index) & ListRegister::PENDING != 0;
         let listed = (0..4).any(|index| free & (1 << index) == 0 && pending(index));
         let acts = listed || self.machine.guest_timer_asserted();
         if let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| acts) {

@@ -11,7 +11,8 @@ use crate::sharing::scheduler::{Held, NEVER, Scheduler};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
-use bulkhead_arch::{END_OF_INTERRUPT, Machine};
+use bulkhead_arch::Machine;
+use bulkhead_arm::{ListRegister, gic};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Vcpu<M> {
@@ -93,14 +94,15 @@ impl<M: Machine> Vcpu<M> {
         let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
         for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
             *place = self.machine.list_register(index);
-            let intid = *place as u32;
+            let noted = ListRegister(*place);
+            let intid = noted.intid();
             if ended & (1 << index) != 0 {
                 // Its end has not been seen yet. What is left of it asks for that when this vCPU is loaded, and names nothing.
-                *place = END_OF_INTERRUPT;
-                deactivate_noted(&self.machine, intid);
-            } else if *place >> 62 != 0 && (16..32).contains(&intid) {
+                *place = ListRegister::END_OF_INTERRUPT;
+                deactivate_noted(&self.machine, intid.0);
+            } else if noted.is_in_use() && intid.is_private_line() {
                 // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
-                self.machine.deactivate(intid);
+                self.machine.deactivate(intid.0);
             }
         }
         // Timers that wait for a list register ring again when they are loaded: they are up, or nobody is interested any more.
@@ -135,7 +137,7 @@ impl<M: Machine> Vcpu<M> {
         match held {
             Held::Nothing => {}
             Held::One(intid) => match self.plain_priority(intid).filter(|_| !listed) {
-                Some(priority) => self.machine.set_list_register(0, list_value(intid, priority)),
+                Some(priority) => self.machine.set_list_register(0, list_value(intid, priority).0),
                 None => self.deliver(intid),
             },
             Held::Several => self.deliver_held(),
@@ -193,12 +195,12 @@ impl<M: Machine> Vcpu<M> {
     fn load_list(&mut self, listed: bool) {
         let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
         let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
-        let frame = at(self.plan.gicr, crate::interrupts::SGI_FRAME);
+        let frame = at(self.plan.gicr, gic::SGI_FRAME);
         for (index, value) in (0u32..).zip(list) {
             self.machine.set_list_register(index, value);
-            let intid = value as u32;
-            if value >> 62 != 0 && (16..32).contains(&intid) {
-                self.machine.store32(at(frame, 0x300), 1 << intid); // GICR_ISACTIVER0
+            let noted = ListRegister(value);
+            if noted.is_in_use() && noted.intid().is_private_line() {
+                self.machine.store32(at(frame, gic::ISACTIVER), noted.intid().bit());
             }
         }
         self.ask_for_list_registers(self.waits_for_list_register());
@@ -206,9 +208,9 @@ impl<M: Machine> Vcpu<M> {
 
     #[cold]
     fn enable_private(&self, enabled: u32) {
-        let frame = at(self.plan.gicr, crate::interrupts::SGI_FRAME);
-        self.machine.store32(at(frame, 0x180), GUEST_TIMERS & !enabled); // GICR_ICENABLER0
-        self.machine.store32(at(frame, 0x100), enabled); // GICR_ISENABLER0
+        let frame = at(self.plan.gicr, gic::SGI_FRAME);
+        self.machine.store32(at(frame, gic::ICENABLER), GUEST_TIMERS & !enabled);
+        self.machine.store32(at(frame, gic::ISENABLER), enabled);
     }
 
     /// The guest used floating point while the registers were another vCPU's.

@@ -2,15 +2,19 @@
 
 use super::decide::GUEST_TIMERS;
 use super::scheduler::Held;
-use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI, SGI_FRAME};
+use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI};
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_arch::Machine;
+use bulkhead_arm::Intid;
+use bulkhead_arm::gic::{self, SGI_FRAME};
 use core::cell::Cell;
 
 /// Software-generated interrupts of guests; the last one is the monitor's.
 const SOFTWARE_INTERRUPTS: u32 = 0x7fff;
+/// One past the priorities of private interrupts in a redistributor's SGI frame.
+const PRIVATE_PRIORITIES_END: u64 = gic::IPRIORITYR + Intid::FIRST_SHARED as u64;
 
 /// What a guest on a shared core has set for its private interrupts.
 #[derive(Debug)]
@@ -54,8 +58,8 @@ impl<M: Machine> Vcpu<M> {
 
     /// On a shared core: only what is the loaded vCPU's.
     pub(crate) fn reset_own_timers(&mut self, frame: PhysicalAddress) {
-        for offset in [0x180u64, 0x280, 0x380] {
-            self.machine.store32(at(frame, offset), GUEST_TIMERS);
+        for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
+            self.machine.store32(at(frame, register), GUEST_TIMERS);
         }
         self.private.enabled.set(0);
         for (intid, priority) in (0u32..).zip(&self.private.priority) {
@@ -87,7 +91,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Where the priority of a register in a frame is kept; `None` when it is in the frame.
     pub(crate) fn kept_priority(&self, frame: PhysicalAddress, offset: u64) -> Option<&Cell<u8>> {
-        let intid = offset.checked_sub(SGI_FRAME + 0x400)? as usize;
+        let intid = offset.checked_sub(SGI_FRAME + gic::IPRIORITYR)? as usize;
         self.private.priority.get(intid).filter(|_| self.is_kept(frame))
     }
 
@@ -97,14 +101,14 @@ impl<M: Machine> Vcpu<M> {
             return None;
         }
         match offset.checked_sub(SGI_FRAME)? {
-            0x100 | 0x180 => Some(self.private.enabled.get()),
+            gic::ISENABLER | gic::ICENABLER => Some(self.private.enabled.get()),
             // Software-generated interrupts are pending in this monitor and not in the redistributor.
-            0x200 | 0x280 => {
+            gic::ISPENDR | gic::ICPENDR => {
                 let software = self.waiting.first().map_or(0, Cell::get) as u32 & 0xffff;
                 Some(self.machine.load32(at(frame, offset)) & !0xffff | software)
             }
-            register @ 0x400..0x420 => {
-                let first = (register & !3).wrapping_sub(0x400) as usize;
+            register @ gic::IPRIORITYR..PRIVATE_PRIORITIES_END => {
+                let first = (register & !3).wrapping_sub(gic::IPRIORITYR) as usize;
                 let bytes = self.private.priority.iter().skip(first).take(4);
                 Some(bytes.rev().fold(0, |word, byte| word << 8 | u32::from(byte.get())))
             }
@@ -119,13 +123,17 @@ impl<M: Machine> Vcpu<M> {
         }
         let enabled = self.private.enabled.get();
         match offset.checked_sub(SGI_FRAME) {
-            Some(0x100) => self.private.enabled.set(enabled | value),
-            Some(0x180) => self.private.enabled.set(enabled & !value),
-            Some(0x200) => self.private.raised.set(self.private.raised.get() | value & SOFTWARE_INTERRUPTS),
+            Some(gic::ISENABLER) => self.private.enabled.set(enabled | value),
+            Some(gic::ICENABLER) => self.private.enabled.set(enabled & !value),
+            Some(gic::ISPENDR) => self.private.raised.set(self.private.raised.get() | value & SOFTWARE_INTERRUPTS),
             _ => {}
         }
         // Pending and active bits that a guest set would stay for the next guest of the core.
-        if matches!(offset & 0xffff, 0x200..0x280 | 0x300..0x380) { 0 } else { value & GUEST_TIMERS }
+        if matches!(offset & 0xffff, gic::ISPENDR..gic::ICPENDR | gic::ISACTIVER..gic::ICACTIVER) {
+            0
+        } else {
+            value & GUEST_TIMERS
+        }
     }
 
     /// Priority of an interrupt that this core keeps for its guest.

@@ -1,7 +1,7 @@
 //! Faults, policies, restart and the watchdog (SG-60..62, QV-9, QV-70, QV-74).
 
 use super::*;
-use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, SGI_FRAME};
+use crate::interrupts::{DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI};
 use crate::life::health::Fault;
 use crate::state::vcpu_state;
 use bulkhead_abi::status::{self, FaultRecord};
@@ -93,7 +93,7 @@ fn a_restart_scrubs_reloads_checks_and_counts() {
 /// cleared is seen as a write to the register that clears it.
 #[test]
 fn a_restart_resets_the_interrupts_of_its_partition_and_no_others() {
-    const PRIVATE: u64 = 0x080a_0000 + SGI_FRAME;
+    const PRIVATE: u64 = 0x080b_0000;
     const OWN: u32 = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;
     let mut plan = restarting(2, 1000, 0);
     plan.segment_count = 0;

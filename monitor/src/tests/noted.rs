@@ -8,8 +8,9 @@ use crate::interrupts::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
 use crate::life::health::Fault;
 use bulkhead_abi::schedule::{GATE_INTERRUPT, SERVER_VOLUNTARY_RETURN, ServerPlan};
 use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, REASON_DATA_ABORT};
+use bulkhead_arch::GuestContext;
 use bulkhead_arch::fake::Event;
-use bulkhead_arch::{END_OF_INTERRUPT, GuestContext};
+use bulkhead_arm::ListRegister;
 use std::collections::BTreeSet;
 
 const TIMERS: [u32; 2] = [27, 30];
@@ -41,7 +42,7 @@ fn three() -> Core {
 
 /// The interrupt that a list register stands for in the interrupt controller.
 fn stands_for(value: u64) -> Option<u32> {
-    let is_ended = value >> 62 == 0 && value & END_OF_INTERRUPT != 0 && value & HARDWARE == 0;
+    let is_ended = value >> 62 == 0 && value & ListRegister::END_OF_INTERRUPT != 0 && value & HARDWARE == 0;
     Some(value as u32).filter(|intid| *intid >= 16 && (value >> 62 != 0 || is_ended))
 }
 

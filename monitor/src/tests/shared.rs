@@ -282,9 +282,9 @@ fn an_exchange_exchanges_registers_and_list_registers() {
     registers[VIRTUAL_CONTROL] = 0;
     registers[VIRTUAL_CONTROL + 2] = 0;
     core.machine.registers.set(registers);
-    let active_timer = list_value(TIMER, 0xa0) ^ 3 << 62;
+    let active_timer = list_value(TIMER, 0xa0).0 ^ 3 << 62;
     core.machine.list[0].set(active_timer);
-    core.machine.list[2].set(list_value(3, 0x80));
+    core.machine.list[2].set(list_value(3, 0x80).0);
     core.interrupt(40);
     assert_eq!((core.loaded, core.listed()), (0, vec![40]));
     assert_ne!(core.machine.registers.get()[5], 7);
@@ -296,7 +296,7 @@ fn an_exchange_exchanges_registers_and_list_registers() {
     core.machine.list[0].set(0);
     core.exit(WFI);
     assert_eq!(core.loaded, 1);
-    assert_eq!((core.machine.list[0].get(), core.machine.list[2].get()), (active_timer, list_value(3, 0x80)));
+    assert_eq!((core.machine.list[0].get(), core.machine.list[2].get()), (active_timer, list_value(3, 0x80).0));
     assert_eq!(core.machine.registers.get()[5], 7);
     assert_eq!(
         core.machine.load32(PhysicalAddress(SGI_FRAME + 0x300)),

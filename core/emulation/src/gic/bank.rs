@@ -1,6 +1,7 @@
 //! The registers that the distributor and the SGI frame of a redistributor have in common, at the same offsets.
 
 use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS};
+use bulkhead_arm::gic;
 
 /// A bank: where it lies behind the port, and which of its interrupts are the guest's.
 pub(super) struct Bank<'a, Port> {
@@ -10,22 +11,19 @@ pub(super) struct Bank<'a, Port> {
     pub(super) owned: &'a [u32; WORDS],
 }
 
-/// One block of 128 bytes per bit register of 1,024 INTIDs, so the block number selects the register.
-const BLOCK_SHIFT: u64 = 7;
+/// log2 of the bytes of a register with one bit per interrupt of 1,024 INTIDs, so the block number selects the register.
+const BLOCK_SHIFT: u32 = gic::BIT_REGISTER_BYTES.trailing_zeros();
 /// IGROUPR (`GICD_IGROUPR<n>`, GICR_IGROUPR0).
-const GROUP: u64 = 0x080 >> BLOCK_SHIFT;
+const GROUP: u64 = gic::IGROUPR >> BLOCK_SHIFT;
 /// ISENABLER, ICENABLER, ISPENDR, ICPENDR, ISACTIVER, ICACTIVER: write-one registers.
-const SET_CLEAR_FIRST: u64 = 0x100 >> BLOCK_SHIFT;
-const SET_CLEAR_LAST: u64 = 0x380 >> BLOCK_SHIFT;
+const SET_CLEAR_FIRST: u64 = gic::ISENABLER >> BLOCK_SHIFT;
+const SET_CLEAR_LAST: u64 = gic::ICACTIVER >> BLOCK_SHIFT;
 /// IPRIORITYR: one byte per INTID.
-const PRIORITY_FIRST: u64 = 0x400 >> BLOCK_SHIFT;
-const PRIORITY_LAST: u64 = 0x780 >> BLOCK_SHIFT;
+const PRIORITY_FIRST: u64 = gic::IPRIORITYR >> BLOCK_SHIFT;
+const PRIORITY_LAST: u64 = (gic::ITARGETSR >> BLOCK_SHIFT) - 1;
 /// ICFGR: two bits per INTID.
-const CONFIGURATION_FIRST: u64 = 0xc00 >> BLOCK_SHIFT;
-const CONFIGURATION_LAST: u64 = 0xc80 >> BLOCK_SHIFT;
-
-/// The bit of each ICFGR pair that says "edge"; the other one is RES0.
-const EDGE: u32 = 0xaaaa_aaaa;
+const CONFIGURATION_FIRST: u64 = gic::ICFGR >> BLOCK_SHIFT;
+const CONFIGURATION_LAST: u64 = (gic::ICFGR_END >> BLOCK_SHIFT) - 1;
 
 /// States whether an offset within a bank is in IPRIORITYR.
 const fn is_priority(register: u64) -> bool {
@@ -66,7 +64,7 @@ impl<Port: GicPort> Bank<'_, Port> {
             GROUP => self.word(register >> 2),
             PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, self.fields(register & 0x3fc, 8)),
             CONFIGURATION_FIRST..=CONFIGURATION_LAST => {
-                self.masked(register, self.fields((register & 0xfc) << 2, 2) & EDGE)
+                self.masked(register, self.fields((register & 0xfc) << 2, 2) & gic::ICFGR_EDGES)
             }
             _ => 0,
         }

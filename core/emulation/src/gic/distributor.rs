@@ -1,24 +1,18 @@
 //! GICD, 64 KiB (Arm IHI 0069, 12.8 and 12.9).
 
 use super::bank::{Bank, is_set_clear};
-use super::{DISTRIBUTOR_CONTROL, Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, half};
+use super::{DISTRIBUTOR_CONTROL, Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, half};
+use bulkhead_arm::gic::{self, GICD_CTLR, GICD_IIDR, GICD_TYPER};
+use bulkhead_arm::{Affinity, Intid};
 
-const CONTROL: u64 = 0x0000;
-const TYPER: u64 = 0x0004;
-const IIDR: u64 = 0x0008;
 /// GICD_TYPER: 10 INTID bits, No1N; no LPIs, no message-based SPIs, one security state.
-const INTID_BITS_10: u32 = 9 << 19;
-const NO_1_OF_N: u32 = 1 << 25;
-/// `GICD_IROUTER<n>` is at 0x6000 + 8n, n = 32..=1019.
-const ROUTER_FIRST: u64 = 0x6100;
-const ROUTER_LAST: u64 = 0x7fdf;
-/// Affinity fields of IROUTER and MPIDR: Aff3 39:32, Aff2 23:16, Aff1 15:8, Aff0 7:0.
-const AFFINITY: u64 = 0xff_00ff_ffff;
-/// GICD_IROUTER.Interrupt_Routing_Mode.
-const ANY_CORE: u64 = 1 << 31;
+const TYPE: u32 = gic::GICD_TYPER_NO_1_OF_N | 9 << gic::GICD_TYPER_INTID_BITS_SHIFT;
+/// Routes of the interrupts that can be routed.
+const ROUTER_FIRST: u64 = gic::route(Intid(Intid::FIRST_SHARED));
+const ROUTER_LAST: u64 = gic::route(Intid(Intid::FIRST_SPECIAL)) - 1;
 /// The bit, byte and pair registers.
-const BANK_FIRST: u64 = 0x080;
-const BANK_END: u64 = 0x1000;
+const BANK_FIRST: u64 = gic::BANK.start;
+const BANK_END: u64 = gic::BANK.end;
 
 impl<Port: GicPort> Filter<'_, Port> {
     fn shared_bank(&self) -> Bank<'_, Port> {
@@ -73,11 +67,11 @@ impl<Port: GicPort> Filter<'_, Port> {
     /// SPIs (no MBIS), SGIR and ITARGETSR (RES0 under affinity routing), the extended SPI range.
     fn identification(&self, offset: u64) -> u32 {
         match offset {
-            CONTROL => DISTRIBUTOR_CONTROL,
+            GICD_CTLR => DISTRIBUTOR_CONTROL,
             // Just enough SPIs: every line less is an IROUTER write less while Linux boots.
-            TYPER => NO_1_OF_N | INTID_BITS_10 | (self.plan.highest_intid >> 5).min(31),
-            IIDR => IMPLEMENTER,
-            PERIPHERAL_ID2_OFFSET => PERIPHERAL_ID2,
+            GICD_TYPER => TYPE | (self.plan.highest_intid >> 5).min(31),
+            GICD_IIDR => IMPLEMENTER,
+            gic::PERIPHERAL_ID2 => PERIPHERAL_ID2,
             _ => 0,
         }
     }
@@ -87,9 +81,9 @@ impl<Port: GicPort> Filter<'_, Port> {
         if !self.owned.owns(routed_intid(offset)) {
             return 0;
         }
-        let route = self.port.read64(offset) & AFFINITY;
+        let route = self.port.read64(offset) & Affinity::FIELDS;
         let cores = self.plan.vcpu_mpidr.iter().take(self.plan.vcpu_count as usize);
-        cores.zip(0u64..).find(|(mpidr, _)| **mpidr & AFFINITY == route).map_or(0, |(_, vcpu)| vcpu)
+        cores.zip(0u64..).find(|(mpidr, _)| **mpidr & Affinity::FIELDS == route).map_or(0, |(_, vcpu)| vcpu)
     }
 
     /// Routes an own SPI to the core of a vCPU. "Any core" means vCPU 0: GICD_TYPER.No1N says that the mode does not exist.
@@ -97,11 +91,11 @@ impl<Port: GicPort> Filter<'_, Port> {
         if !self.owned.owns(routed_intid(offset)) {
             return value == 0;
         }
-        let vcpu = if value & ANY_CORE != 0 { 0 } else { value & AFFINITY };
+        let vcpu = if value & gic::IROUTER_ANY_CORE != 0 { 0 } else { value & Affinity::FIELDS };
         let cores = self.plan.vcpu_mpidr.iter().take(self.plan.vcpu_count as usize);
         let core = cores.zip(0u64..).find(|(_, index)| *index == vcpu);
         if let Some((mpidr, _)) = core {
-            self.port.write64(offset, mpidr & AFFINITY);
+            self.port.write64(offset, mpidr & Affinity::FIELDS);
         }
         core.is_some()
     }

@@ -19,6 +19,7 @@ mod redistributor;
 pub use redistributor::FRAME_BYTES;
 
 use bulkhead_abi::plan::{MAX_INTID, PartitionPlan};
+use bulkhead_arm::{Intid, gic};
 
 /// Words of 32 INTIDs in a partition's ownership table.
 pub const WORDS: usize = (MAX_INTID / 32) as usize;
@@ -29,16 +30,15 @@ pub const MOST_URGENT_GUEST_PRIORITY: u8 = 8;
 
 /// SGIs and PPIs of every core that belong to its partition: SGI 0-14, PPI 27 (CNTV), PPI 30 (CNTP). SGI 15, PPI 25
 /// (maintenance) and PPI 26 (CNTHP) are the monitor's.
-pub const PRIVATE_INTERRUPTS: u32 = 0x7fff | (1 << 27) | (1 << 30);
+pub const PRIVATE_INTERRUPTS: u32 = 0x7fff | Intid::VIRTUAL_TIMER.bit() | Intid::PHYSICAL_TIMER.bit();
 
 /// GICD_CTLR as the guest reads it: DS, ARE, EnableGrp1 (one security state).
-const DISTRIBUTOR_CONTROL: u32 = 0x52;
+const DISTRIBUTOR_CONTROL: u32 =
+    gic::GICD_CTLR_ONE_SECURITY_STATE | gic::GICD_CTLR_AFFINITY_ROUTING | gic::GICD_CTLR_GROUP_1;
 /// GICD_IIDR and GICR_IIDR: implementer Arm (0x43b), product `B`. Guests select errata by it, so no real product.
 const IMPLEMENTER: u32 = 0x4200_043b;
 /// GICD_PIDR2 and GICR_PIDR2: architecture revision 3 (GICv3).
 const PERIPHERAL_ID2: u32 = 0x3b;
-/// Offset of PIDR2 in every 64 KiB frame.
-const PERIPHERAL_ID2_OFFSET: u64 = 0xffe8;
 
 /// [`PRIVATE_INTERRUPTS`] as an ownership table: redistributors have SGIs and PPIs in word 0 and nothing else.
 static PRIVATE_WORDS: [u32; WORDS] = [PRIVATE_INTERRUPTS, 0, 0, 0, 0, 0, 0, 0];
@@ -58,9 +58,9 @@ impl OwnedInterrupts {
     pub fn from_plan(plan: &PartitionPlan) -> Self {
         let mut shared = [0u32; WORDS];
         let planned = plan.interrupts.iter().take(plan.interrupt_count as usize);
-        for interrupt in planned.filter(|interrupt| interrupt.intid >= 32) {
-            if let Some(word) = shared.get_mut((interrupt.intid >> 5) as usize) {
-                *word |= bit(interrupt.intid);
+        for interrupt in planned.filter(|interrupt| !Intid(interrupt.intid).is_private()) {
+            if let Some(word) = shared.get_mut(Intid(interrupt.intid).word() as usize) {
+                *word |= Intid(interrupt.intid).bit();
             }
         }
         Self { shared }
@@ -69,8 +69,9 @@ impl OwnedInterrupts {
     /// States whether the partition owns this interrupt, private ones included.
     #[must_use]
     pub fn owns(&self, intid: u32) -> bool {
-        let words = if intid < 32 { &PRIVATE_WORDS } else { &self.shared };
-        words.get((intid >> 5) as usize).is_some_and(|word| word & bit(intid) != 0)
+        let intid = Intid(intid);
+        let words = if intid.is_private() { &PRIVATE_WORDS } else { &self.shared };
+        words.get(intid.word() as usize).is_some_and(|word| word & intid.bit() != 0)
     }
 
     /// Returns the owned SPIs, one word per 32 INTIDs; word 0 is zero. For initialisation and restart.
@@ -78,11 +79,6 @@ impl OwnedInterrupts {
     pub const fn shared_words(&self) -> &[u32; WORDS] {
         &self.shared
     }
-}
-
-/// The bit of an INTID in its word.
-const fn bit(intid: u32) -> u32 {
-    1 << (intid & 31)
 }
 
 /// Access to the physical frame: the distributor, or the own redistributor pair (RD frame, SGI frame at +64 KiB).

@@ -4,20 +4,15 @@
 //! which is what an operating system needs to find its own frame. So no monitor ever touches another core's redistributor.
 
 use super::bank::Bank;
-use super::{Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PERIPHERAL_ID2_OFFSET, PRIVATE_WORDS, half};
+use super::{Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PRIVATE_WORDS, half};
+use bulkhead_arm::gic::{self, GICR_CTLR, GICR_IIDR, GICR_TYPER, GICR_TYPER_AFFINITY, SGI_FRAME};
 
 /// Bytes of a redistributor: RD frame and SGI frame.
-pub const FRAME_BYTES: u64 = 0x2_0000;
+pub const FRAME_BYTES: u64 = gic::REDISTRIBUTOR_BYTES;
 
-const CONTROL: u64 = 0x0000;
-const IIDR: u64 = 0x0004;
-const TYPER: u64 = 0x0008;
-const TYPER_HIGH: u64 = 0x000c;
-/// The SGI frame within the pair.
-const SGI_FRAME: u64 = 0x1_0000;
-/// Its bit, byte and pair registers.
-const SGI_BANK_FIRST: u64 = SGI_FRAME | 0x080;
-const SGI_BANK_END: u64 = SGI_FRAME | 0x1000;
+/// Bit, byte and pair registers of the SGI frame.
+const SGI_BANK_FIRST: u64 = SGI_FRAME | gic::BANK.start;
+const SGI_BANK_END: u64 = SGI_FRAME | gic::BANK.end;
 
 impl<Port: GicPort> Filter<'_, Port> {
     fn private_bank(&self) -> Bank<'_, Port> {
@@ -33,7 +28,7 @@ impl<Port: GicPort> Filter<'_, Port> {
         let own = frame == u64::from(vcpu);
         match (register, bytes) {
             (SGI_BANK_FIRST..SGI_BANK_END, _) if own => self.private_bank().read(register & 0xffff, bytes),
-            (TYPER, 8) => Some(self.frame_type(frame)),
+            (GICR_TYPER, 8) => Some(self.frame_type(frame)),
             // GICR_WAKER reads "awake", everything about LPIs zero.
             (_, 4) if register & 3 == 0 => self.frame_identification(frame, register).or(own.then_some(0)),
             _ => None,
@@ -66,10 +61,10 @@ impl<Port: GicPort> Filter<'_, Port> {
     /// ProcessorSleep skips power management), STATUSR, everything about LPIs (GICR_TYPER.PLPIS = 0).
     fn frame_identification(&self, frame: u64, register: u64) -> Option<u64> {
         match register {
-            CONTROL => Some(0),
-            IIDR => Some(u64::from(IMPLEMENTER)),
-            TYPER | TYPER_HIGH => Some(half(self.frame_type(frame), register)),
-            PERIPHERAL_ID2_OFFSET => Some(u64::from(PERIPHERAL_ID2)),
+            GICR_CTLR => Some(0),
+            GICR_IIDR => Some(u64::from(IMPLEMENTER)),
+            GICR_TYPER | GICR_TYPER_AFFINITY => Some(half(self.frame_type(frame), register)),
+            gic::PERIPHERAL_ID2 => Some(u64::from(PERIPHERAL_ID2)),
             _ => None,
         }
     }
@@ -77,6 +72,7 @@ impl<Port: GicPort> Filter<'_, Port> {
     /// GICR_TYPER: affinity and processor number are the vCPU's number; Last on the final frame.
     fn frame_type(&self, frame: u64) -> u64 {
         let is_last = frame.wrapping_add(1) == u64::from(self.plan.vcpu_count);
-        frame << 32 | frame << 8 | u64::from(is_last) << 4
+        let last = if is_last { u64::from(gic::GICR_TYPER_LAST) } else { 0 };
+        frame << gic::GICR_TYPER_AFFINITY_SHIFT | frame << gic::GICR_TYPER_PROCESSOR_SHIFT | last
     }
 }
