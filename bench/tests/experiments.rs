@@ -50,7 +50,7 @@ fn safeg_itask() {
     assert_holds("safeg-itask");
 }
 
-/// SG-E6: wake-up latency and share with an RTask.
+/// SG-E6: wake-up latency, and a share in every period, with an RTask.
 #[test]
 fn safeg_rtask() {
     assert_holds("safeg-rtask");

@@ -1,7 +1,7 @@
 //! The MIPS seed: answer times by interrupt policy, and storms.
 
 use super::guests::{Grid, TICK_NS, grid, printed, served};
-use super::{Cell, Findings, Length, Series};
+use super::{Cell, Findings, Length, Series, histograms};
 use crate::Failure;
 use crate::lab::{Lab, Variant};
 use crate::model::mips::{Placement, Policy, Reading, Ring};
@@ -11,8 +11,8 @@ use crate::paths::ONE_TICK_SHIFT;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
-const QUANTUM_NS: u64 = 30 * MS;
-const HANDLER_NS: u64 = 350_000;
+pub(super) const QUANTUM_NS: u64 = 30 * MS;
+pub(super) const HANDLER_NS: u64 = 350_000;
 /// What a request spends outside the guest on the seed's board: the published native mean less the handler.
 const WIRE_MS: f64 = 1.073 - 0.35;
 /// MZ-R7.
@@ -178,7 +178,7 @@ fn round_trips_ms(served: &[Served]) -> Vec<f64> {
 }
 
 /// Two changes of guests by the general way, which turns always take: before and after the edge of a quantum.
-const EDGE_NS: u64 = 2 * 1_100 * TICK_NS;
+pub(super) const EDGE_NS: u64 = 2 * 1_100 * TICK_NS;
 
 /// Adds the four numbers of a setting.
 fn add(
@@ -249,16 +249,26 @@ pub(super) fn round_trips(lab: &Lab, length: Length) -> Result<Findings, Failure
     let ours = Summary::of(&round_trips_ms(&native));
     let model = Summary { count: requests, mean: 1.073, median: 1.073, percentile_95: 1.073, ..Summary::default() };
     add(&mut findings, "native", Some(NATIVE), &model, &ours, true);
+    histograms::native(&mut findings, &native);
     let mut means = Vec::new();
     for setting in settings(length) {
         let (served, grid) = measure(lab, &setting, requests)?;
-        let model = Summary::of(&round_trips_ms(&reference(&setting, &served, grid)));
+        let modelled = reference(&setting, &served, grid);
+        let model = Summary::of(&round_trips_ms(&modelled));
         let samples = round_trips_ms(&served);
-        let steady = samples.get(grid.map_or(SETTLING, |_| 0)..).unwrap_or(&samples);
-        let ours = Summary::of(steady);
+        let settled = served.get(grid.map_or(SETTLING, |_| 0)..).unwrap_or(&served);
+        let ours = Summary::of(&round_trips_ms(settled));
         let label = setting.label();
         add(&mut findings, &label, setting.published, &model, &ours, grid.is_some());
         judge_worst(&mut findings, &setting, &Summary::of(&samples));
+        let row = histograms::Row {
+            label: &label,
+            guests: setting.guests,
+            policy: setting.policy,
+            all_preemptible: setting.half.is_none(),
+            replayed: grid.is_some(),
+        };
+        histograms::judge(&mut findings, &row, settled, &modelled);
         if setting.half.is_none() {
             means.push((setting.guests, setting.policy, ours.mean));
             let width = if setting.policy == Policy::None { 1.0 } else { 0.25 };

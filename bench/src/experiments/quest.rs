@@ -12,13 +12,13 @@ use bulkhead_timing::Assumptions;
 const MS: f64 = 1e6;
 
 /// Times away, as (from, to) in nanoseconds of the machine's counter.
-fn absences(machine: &Machine, partition: &str) -> Result<Vec<(u64, u64)>, Failure> {
+pub(super) fn absences(machine: &Machine, partition: &str) -> Result<Vec<(u64, u64)>, Failure> {
     let gap = |record: &Vec<u64>| Some((record.first()? * TICK_NS, record.get(1)? * TICK_NS));
     Ok(records(machine, partition)?.iter().filter_map(gap).collect())
 }
 
 /// The stretches from `start` to `end` in which a guest that always computes ran.
-fn stretches(absences: &[(u64, u64)], start: u64, end: u64) -> Vec<(u64, u64)> {
+pub(super) fn stretches(absences: &[(u64, u64)], start: u64, end: u64) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
     let mut from = start;
     for (left, back) in absences.iter().filter(|(left, _)| *left < end) {

@@ -1,12 +1,14 @@
 //! The SafeG seed at EL2: idle approach, ITask, RTask and BTask.
 
 use super::guests::{TICK_NS, printed, served};
+use super::quest::{absences, stretches};
 use super::{Cell, Findings, Length, Series};
 use crate::Failure;
 use crate::lab::{Lab, Variant};
 use crate::model::safeg::{GuestServer, Opening, Outcome, SharedCore, seed};
 use crate::model::statistics::{Served, Source, Summary};
 use crate::paths::ONE_TICK_SHIFT;
+use bulkhead_analysis::costs::RECORDED;
 use bulkhead_run::Machine;
 use std::time::Duration;
 
@@ -339,6 +341,12 @@ pub(super) fn linux(lab: &Lab, length: Length) -> Result<Findings, Failure> {
     Ok(findings)
 }
 
+/// What a period of the RTask may hold less than its budget: it pays for its loading at the period's start and when the task above it is
+/// done, for interrupts of both tasks, and for the writing of accounts, which is at most three times in 30 ms; and the log is precise to a
+/// block of 2,000 instructions for each absence.
+const PATHS_OF_A_PERIOD_NS: u64 =
+    (2 * RECORDED.switch + 2 * RECORDED.interrupt_entry + 3 * RECORDED.publication + 2 * 2_000) * TICK_NS;
+
 /// A guest that always computes gets the RTask's budget in every period, and is never away longer than T - C and the task above.
 fn share(lab: &Lab, findings: &mut Findings, end: &str) -> Result<(), Failure> {
     const WIRE: &str = "role=wire requests=100000000 spacing_us=50000 dither_us=0 handler_ns=16000 background=compute";
@@ -348,6 +356,38 @@ fn share(lab: &Lab, findings: &mut Findings, end: &str) -> Result<(), Failure> {
         let machine = start(lab, &changes)?;
         let longest = (printed(&machine, "gpos", "hog ", "longest")? * TICK_NS) as f64 / 1e6;
         findings.at_most(format!("{label}: absence of a guest that computes"), "ms", longest, bound + 0.3);
+        let shares = shares_ms(&machine)?;
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let what = format!("{label}: share in every one of {} periods of 30 ms", shares.len());
+        if line.is_some() {
+            let budget_ms = (6 * MS - PATHS_OF_A_PERIOD_NS) as f64 / 1e6;
+            findings.at_least(what, "ms", least, budget_ms);
+        } else {
+            // Without it the two tasks fill whole periods, so the claim above is not one of an idle core.
+            findings.claim(least == 0.0, format!("{what}: {least:.3} ms, so there are periods without any"));
+        }
+        let mut missed = 0;
+        for task in ["task1", "task2"] {
+            missed += printed(&machine, task, "task 0", "missed")?;
+        }
+        findings.claim(missed == 0, format!("{label}, beside a guest that computes: {missed} missed"));
     }
     Ok(())
+}
+
+/// What the general-purpose guest computed in each whole period of the RTask's grid, in milliseconds.
+fn shares_ms(machine: &Machine) -> Result<Vec<f64>, Failure> {
+    const PERIOD_NS: u64 = 30 * MS;
+    let get = |key| printed(machine, "gpos", "hog ", key).map(|ticks| ticks * TICK_NS);
+    let (first, last, grid) = (get("first")?, get("last")?, grid_ns(machine)?);
+    let runs = stretches(&absences(machine, "gpos")?, first, last);
+    let begin = grid + (first - grid).div_ceil(PERIOD_NS) * PERIOD_NS;
+    let periods = last.saturating_sub(begin) / PERIOD_NS;
+    let within = |number: u64| {
+        let (from, to) = (begin + number * PERIOD_NS, begin + (number + 1) * PERIOD_NS);
+        // Stretches are in order.
+        let near = &runs[runs.partition_point(|run| run.1 <= from)..runs.partition_point(|run| run.0 < to)];
+        near.iter().map(|run| run.1.min(to) - run.0.max(from)).sum::<u64>() as f64 / 1e6
+    };
+    Ok((0..periods).map(within).collect())
 }

@@ -61,6 +61,28 @@ pub fn histogram(samples: &[f64], width: f64) -> Vec<(f64, f64)> {
     (*first..=*last).map(|class| ((class as f64 + 0.5) * width, classes.get(&class).copied().unwrap_or(0.0))).collect()
 }
 
+/// How far apart two sets of samples are as distributions: the largest share of one that lies up to some x beyond what the other has
+/// up to x + `shift`. 0 when each sample of one has a partner in the other that is no further than `shift` away, 1 when none has.
+///
+/// It is the distance of Kolmogorov and Smirnov, but a small shift of a peak, as by a path of some instructions, counts for nothing.
+#[must_use]
+pub fn distance(first: &[f64], second: &[f64], shift: f64) -> f64 {
+    let sorted = |samples: &[f64]| {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    };
+    let (first, second) = (sorted(first), sorted(second));
+    excess(&first, &second, shift).max(excess(&second, &first, shift))
+}
+
+fn excess(first: &[f64], second: &[f64], shift: f64) -> f64 {
+    let share = |samples: &[f64], most: f64| {
+        samples.partition_point(|sample| *sample <= most) as f64 / samples.len().max(1) as f64
+    };
+    first.iter().map(|value| share(first, *value) - share(second, value + shift)).fold(0.0, f64::max)
+}
+
 /// A small generator of random numbers (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -207,6 +229,20 @@ mod tests {
     fn a_histogram_keeps_inner_gaps() {
         assert_eq!(histogram(&[0.1, 0.2, 2.5], 1.0), [(0.5, 2.0), (1.5, 0.0), (2.5, 1.0)]);
         assert!(histogram(&[], 1.0).is_empty());
+    }
+
+    /// MZ-E3: a shifted peak is the same peak, and mass elsewhere counts by its share, on either side.
+    #[test]
+    fn a_distance_is_the_share_that_lies_elsewhere() {
+        let peak = [1.0; 100];
+        let shifted = [1.04; 100];
+        assert!(distance(&peak, &shifted, 0.05) < 1e-12 && distance(&peak, &shifted, 0.03) > 0.99);
+        let mut with_tail = peak;
+        with_tail[..3].fill(30.0);
+        for (first, second) in [(&peak, &with_tail), (&with_tail, &peak)] {
+            assert!((distance(first, second, 0.05) - 0.03).abs() < 1e-12);
+        }
+        assert_eq!((distance(&peak, &[], 0.05), distance(&[], &[], 0.05)), (1.0, 0.0));
     }
 
     #[test]

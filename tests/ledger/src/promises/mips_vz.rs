@@ -7,7 +7,8 @@ pub(super) const FAMILY: Family = Family {
     prefix: "MZ",
     shown: &[
         "MZ-1", "MZ-3", "MZ-5", "MZ-8", "MZ-10", "MZ-11", "MZ-12", "MZ-13", "MZ-14", "MZ-16", "MZ-17", "MZ-18",
-        "MZ-19", "MZ-20", "MZ-21", "MZ-22", "MZ-23", "MZ-24", "MZ-25", "MZ-26", "MZ-E1", "MZ-E4", "MZ-E5", "MZ-E6",
+        "MZ-19", "MZ-20", "MZ-21", "MZ-22", "MZ-23", "MZ-24", "MZ-25", "MZ-26", "MZ-E1", "MZ-E2", "MZ-E3", "MZ-E4",
+        "MZ-E5", "MZ-E6",
     ],
     in_part: &[
         (
@@ -20,8 +21,6 @@ pub(super) const FAMILY: Family = Family {
             "a timer that expires wakes its vCPU or waits for its turn; that nothing is made up for the time away is not shown",
         ),
         ("MZ-15", "both ways, each with its bound; the default is `masked`, where `latched` is asked for"),
-        ("MZ-E2", "the samples are taken; no histogram is judged"),
-        ("MZ-E3", "as MZ-E2"),
     ],
     not_built: &[
         (&["MZ-7"], "sizes are measured (QV-3) and larger"),
