@@ -71,6 +71,12 @@ pub trait BudgetRule {
 
     /// The owner stopped being ready.
     fn block(&mut self, now: u64);
+
+    /// The owner is charged for `ticks` in which it did not run, what is missing to its least charge (`real-time.md` 1.5): as if
+    /// it had gone on so long. More than the capacity is a debt.
+    fn charge_unused(&mut self, now: u64, ticks: u64) {
+        self.charge(now, ticks);
+    }
 }
 
 /// The budget rule of one server.
@@ -145,6 +151,14 @@ impl BudgetRule for Budget {
             Self::Sporadic(rule) => rule.block(now),
             Self::Unlimited => {}
             _ => self.other_block(now),
+        }
+    }
+
+    fn charge_unused(&mut self, now: u64, ticks: u64) {
+        match self {
+            Self::Deferrable(rule) => rule.charge_unused(now, ticks),
+            Self::Polling(rule) => rule.charge_unused(now, ticks),
+            _ => self.charge(now, ticks),
         }
     }
 }

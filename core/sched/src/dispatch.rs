@@ -28,6 +28,7 @@
 
 mod choose;
 mod events;
+mod least;
 mod place;
 mod setup;
 
@@ -91,7 +92,7 @@ impl Prospect {
 /// What a server has consumed (QV-41).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time that was charged.
+    /// Time that it ran on its budget; what a least charge adds is no time.
     pub budgeted_ticks: u64,
     /// Time in the background.
     pub background_ticks: u64,
@@ -114,6 +115,8 @@ struct Entry {
     level: u8,
     /// Priority at which it competes without, or [`NO_LEVEL`].
     background: u8,
+    /// What [`Usage::budgeted_ticks`] reaches when the least charge of its activation is paid.
+    least_until_ticks: u64,
 }
 
 /// Who runs through what, in one word that is compared at once.
@@ -206,8 +209,15 @@ pub struct Core<const SERVERS: usize, const VCPUS: usize> {
     asking: u64,
     /// Servers without a gate.
     ungated: u64,
-    /// Servers that pay for themselves alone by the unlimited or the sporadic rule, in priorities without a quantum.
+    /// Servers that pay for themselves alone by the unlimited or the sporadic rule, in priorities without a quantum, and without
+    /// a least charge.
     simple: u64,
+    /// The same with a least charge, or without.
+    foreseeable: u64,
+    /// Servers with a least charge.
+    least: u64,
+    /// Those of them that woke, or whose budget is back, and that were not chosen since.
+    entering: u64,
     /// Servers behind interrupt gates.
     interrupt_gated: u64,
     /// Servers behind window gates.

@@ -62,13 +62,15 @@ pub struct Server {
     pub payer: Payer,
     /// What happens when the budget is used up.
     pub on_empty: OnEmpty,
+    /// What each wake-up or replenishment after which it is chosen costs at least (`real-time.md` 1.5); 0 = what it runs.
+    pub least_charge_ticks: u64,
 }
 
 impl Server {
     /// A server that is always open, pays for itself, and stops when its budget is used up.
     #[must_use]
     pub const fn new(priority: u8, budget: Budget) -> Self {
-        Self { priority, budget, gate: Gate::Always, payer: Payer::Own, on_empty: OnEmpty::Stop }
+        Self { priority, budget, gate: Gate::Always, payer: Payer::Own, on_empty: OnEmpty::Stop, least_charge_ticks: 0 }
     }
 
     /// The same server behind a gate.
@@ -89,6 +91,13 @@ impl Server {
     #[must_use]
     pub fn on_empty(mut self, on_empty: OnEmpty) -> Self {
         self.on_empty = on_empty;
+        self
+    }
+
+    /// The same server with a least charge.
+    #[must_use]
+    pub fn charged_at_least(mut self, ticks: u64) -> Self {
+        self.least_charge_ticks = ticks;
         self
     }
 

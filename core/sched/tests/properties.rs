@@ -78,9 +78,10 @@ fn p1_the_chunks_keep_their_invariants() {
         let mut now = 0;
         for _ in 0..24 {
             now += random.within(0, 15);
-            match random.within(0, 3) {
+            match random.within(0, 4) {
                 0 => rule.wake(now),
                 1 => rule.dispatch(now),
+                2 => rule.charge_unused(now, random.within(0, 50)),
                 _ => {
                     let most = if random.next().is_multiple_of(8) { 200 } else { rule.capacity_ticks(now) };
                     let used = random.within(0, most);

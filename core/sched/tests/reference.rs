@@ -20,6 +20,10 @@ struct Entry {
     queued: Option<(u8, u64)>,
     date: Option<u64>,
     usage: Usage,
+    /// It woke, or its budget is back, and it was not chosen since.
+    entering: bool,
+    /// What its activation misses to its least charge.
+    missing: u64,
 }
 
 struct Model {
@@ -46,6 +50,8 @@ impl Model {
             queued: None,
             date: None,
             usage: Usage::default(),
+            entering: false,
+            missing: 0,
         };
         Self {
             entries: servers.iter().map(entry).collect(),
@@ -85,6 +91,10 @@ impl Model {
         let open = self.is_open(slot);
         let payer = self.payer(slot);
         self.entries[slot].asking = open;
+        self.entries[slot].entering = open;
+        if !open {
+            self.end_activation(slot, now);
+        }
         if open {
             self.entries[payer].server.budget.wake(now);
         } else if payer == slot || !self.entries[payer].asking {
@@ -93,6 +103,16 @@ impl Model {
             return self.place(slot, now);
         }
         self.place_spenders(slot, now);
+    }
+
+    /// What is missing is charged.
+    fn end_activation(&mut self, slot: usize, now: u64) {
+        let missing = std::mem::take(&mut self.entries[slot].missing);
+        if missing > 0 {
+            let payer = self.payer(slot);
+            self.entries[payer].server.budget.charge_unused(now, missing);
+            self.place_spenders(slot, now);
+        }
     }
 
     fn place_spenders(&mut self, slot: usize, now: u64) {
@@ -110,6 +130,8 @@ impl Model {
         if self.entries[slot].asking {
             let budget = &mut self.entries[payer].server.budget;
             if budget.capacity_ticks(now) > 0 {
+                let entry = &mut self.entries[slot];
+                entry.entering |= entry.date.is_some() && entry.missing == 0;
                 level = Some(self.entries[slot].server.current_priority());
             } else {
                 date = budget.next_event_ticks(now);
@@ -174,11 +196,16 @@ impl Model {
             return;
         }
         self.entries[slot].usage.budgeted_ticks += used;
+        self.entries[slot].missing = self.entries[slot].missing.saturating_sub(used);
         let payer = self.payer(slot);
         let budget = &mut self.entries[payer].server.budget;
-        let beyond = used.saturating_sub(budget.capacity_ticks(now - used));
+        let capacity = budget.capacity_ticks(now - used);
+        let beyond = used.saturating_sub(capacity);
         budget.charge(now, used);
         if budget.capacity_ticks(now) == 0 {
+            if used >= capacity {
+                self.end_activation(slot, now);
+            }
             self.exhausted |= 1 << slot;
             let usage = &mut self.entries[slot].usage;
             usage.longest_overrun_ticks = usage.longest_overrun_ticks.max(beyond);
@@ -210,6 +237,10 @@ impl Model {
                 budget.dispatch(now);
             }
             deadline = deadline.min(now.saturating_add(budget.capacity_ticks(now)));
+            let entry = &mut self.entries[slot];
+            if std::mem::take(&mut entry.entering) {
+                entry.missing = entry.server.least_charge_ticks;
+            }
         }
         self.running = Some((slot, level));
         let mut rivals = level;
@@ -316,6 +347,9 @@ fn any_servers(random: &mut Random, windows: bool) -> Vec<(u8, Server)> {
                 1 => OnEmpty::Notify,
                 _ => OnEmpty::Stop,
             };
+            if random.next().is_multiple_of(3) {
+                server.least_charge_ticks = random.within(1, 12);
+            }
             servers.push((vcpu, server));
             priority += random.within(1, 3) as u8;
         }
@@ -324,7 +358,8 @@ fn any_servers(random: &mut Random, windows: bool) -> Vec<(u8, Server)> {
         let clients = [Client { period_ticks: 20, priority: 1 }, Client { period_ticks: 50, priority: 4 }];
         let share = Share { numerator: 1, denominator: random.within(3, 10) as u32 };
         let rule = Pibs::new(share, PibsRule::Corrected, &clients, 1, 0).expect("valid");
-        servers.push((3, Server::new(0, Budget::Pibs(rule))));
+        let least = if random.flip() { random.within(1, 4) } else { 0 };
+        servers.push((3, Server::new(0, Budget::Pibs(rule)).charged_at_least(least)));
     }
     servers.sort_by_key(|(_, server)| server.best_priority());
     // Somebody may spend another one's budget.

@@ -117,6 +117,12 @@ impl BudgetRule for Deferrable {
     fn block(&mut self, now: u64) {
         self.roll(now);
     }
+
+    /// All of it in the window of `now`, though a run so long would have begun in an earlier one.
+    fn charge_unused(&mut self, now: u64, ticks: u64) {
+        self.roll(now);
+        self.left_ticks = self.left_ticks.saturating_sub(signed(ticks));
+    }
 }
 
 /// A deferrable server that gives its budget up whenever it has nothing to do: CH-38's polled receiver.
@@ -175,5 +181,9 @@ impl BudgetRule for Polling {
     fn block(&mut self, now: u64) {
         self.0.roll(now);
         self.forfeit();
+    }
+
+    fn charge_unused(&mut self, now: u64, ticks: u64) {
+        self.0.charge_unused(now, ticks);
     }
 }

@@ -30,7 +30,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         let servers = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0);
         // Servers are numbered in the order of their best priorities.
         let slot = servers.trailing_zeros() as u8;
-        let known = servers & self.simple & self.ungated & bit(slot) != 0 && self.awake & bit(vcpu) == 0;
+        let known = servers & self.foreseeable & self.ungated & bit(slot) != 0 && self.awake & bit(vcpu) == 0;
         let now = self.now_ticks;
         let Some(entry) = self.entry_mut(slot).filter(|_| known) else { return Prospect::UNKNOWN };
         let capacity_ticks = entry.server.budget.capacity_ticks(now);
@@ -164,6 +164,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 return None;
             }
             deadline = deadline.min(now.saturating_add(capacity_ticks));
+            self.begin_activation(slot);
         }
         self.running = running;
         let mut rivals = level;

@@ -139,10 +139,12 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// The charge that may leave the budget empty, or that others feel.
     #[inline]
     fn charge_budget(&mut self, slot: u8, now: u64, used_ticks: u64) {
-        let (mut empty, mut overrun_ticks) = (false, 0);
+        let (mut empty, mut used_up, mut overrun_ticks) = (false, false, 0);
         if let Some(budget) = self.budget_of(slot) {
             // Asked for a later instant it would come back first.
-            overrun_ticks = used_ticks.saturating_sub(budget.capacity_ticks(now.wrapping_sub(used_ticks)));
+            let capacity_ticks = budget.capacity_ticks(now.wrapping_sub(used_ticks));
+            used_up = used_ticks >= capacity_ticks;
+            overrun_ticks = used_ticks.saturating_sub(capacity_ticks);
             budget.charge(now, used_ticks);
             empty = budget.capacity_ticks(now) == 0;
         }
@@ -150,6 +152,10 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             self.exhausted |= bit(slot);
             if let Some(entry) = self.entry_mut(slot) {
                 entry.usage.longest_overrun_ticks = entry.usage.longest_overrun_ticks.max(overrun_ticks);
+            }
+            // A remainder that waits because it is too small is not used up.
+            if used_up {
+                self.end_activations(bit(slot), now);
             }
         }
         if self.entry(slot).is_some_and(|entry| entry.shares) {

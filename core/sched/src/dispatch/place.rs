@@ -72,6 +72,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// A donor's budget is told of the wake-up as well, which can only forfeit credit.
     #[inline(never)]
     fn open_in_full(&mut self, servers: u64, now: u64) {
+        self.entering |= servers & self.least;
         for slot in Members(servers) {
             self.asking |= bit(slot);
             if let Some(budget) = self.budget_of(slot) {
@@ -85,6 +86,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(never)]
     pub(super) fn close(&mut self, servers: u64, now: u64) {
         self.asking &= !servers;
+        if servers & self.least != 0 {
+            self.end_activations(servers, now);
+        }
         for slot in Members(servers) {
             self.ready.remove(slot);
             self.dates.set(slot, NEVER);
@@ -131,6 +135,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         {
             date_ticks = budget.next_event_ticks(now).unwrap_or(NEVER);
             level = background;
+        } else if self.dates.has(slot) {
+            self.enter_again(slot);
         }
         self.dates.set(slot, date_ticks);
         self.note_dates();

@@ -37,6 +37,7 @@ const NO_ENTRY: Entry = Entry {
     shares: false,
     level: NO_LEVEL,
     background: NO_LEVEL,
+    least_until_ticks: 0,
 };
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
@@ -67,6 +68,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             asking: 0,
             ungated: 0,
             simple: 0,
+            foreseeable: 0,
+            least: 0,
+            entering: 0,
             interrupt_gated: 0,
             window_gated: 0,
             quanta: 0,
@@ -195,7 +199,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     }
 
     fn find_simple_servers(&mut self) {
-        self.simple = 0;
+        (self.foreseeable, self.least) = (0, 0);
         for slot in 0..self.count {
             let turns = |entry: &Entry| {
                 self.takes_turns(entry.level) || entry.background != NO_LEVEL && self.takes_turns(entry.background)
@@ -204,9 +208,13 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 !entry.shares && matches!(entry.server.budget, Budget::Unlimited | Budget::Sporadic(_)) && !turns(entry)
             };
             if self.entry(slot).is_some_and(is_simple) {
-                self.simple |= bit(slot);
+                self.foreseeable |= bit(slot);
+            }
+            if self.entry(slot).is_some_and(|entry| entry.server.least_charge_ticks > 0) {
+                self.least |= bit(slot);
             }
         }
+        self.simple = self.foreseeable & !self.least;
     }
 
     /// A donor pays for itself and is neither a PIBS server nor, for an interrupt gate, unlimited.
