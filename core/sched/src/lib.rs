@@ -4,12 +4,12 @@
 //! - [`server`]: what competes for a core: `{priority, budget, gate, payer, on_empty}`.
 //! - [`dispatch`]: how one core chooses among servers: dedicated, fixed priority, round robin, under a time table.
 //! - [`cyclic`]: the time table.
-//! - [`plan`]: the host's plan of a core, translated into one of these.
-//! - [`shared`]: a shared core as its interrupts see it: who is woken, what waits, until when.
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
 //! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
+//!
+//! What knows the plans of the monitor is above, in `core/schedule`. This crate depends on the words of time alone.
 //!
 //! Integer time only, no allocation, no locks: everything here belongs to one core, except a limiter's word and latch.
 #![no_std]
@@ -21,9 +21,7 @@ mod dates;
 pub mod dispatch;
 pub mod latch;
 pub mod limiter;
-pub mod plan;
 pub mod quantum;
 mod ready;
 pub mod server;
-pub mod shared;
 pub mod sliding;

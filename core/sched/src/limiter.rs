@@ -1,7 +1,7 @@
 //! Grid limiter: at most `events` notifications in each window of an absolute grid (CH-30..CH-36, `real-time.md` 3.4).
 //!
 //! The state is one 64-bit word, the window's number in bits 63:24 and the notifications it has let through in bits 23:0
-//! ([`bulkhead_abi::plan::DoorbellPlan::words`]). It is the only word in the system that several cores write, so it
+//! (`DoorbellPlan::words` of `core/abi`). It is the only word in the system that several cores write, so it
 //! is changed by compare-and-swap alone, and a call makes a bounded number of attempts. The order of memory accesses is
 //! relaxed: the word counts and guards nothing. The sender's data was published with release order before the limiter
 //! was asked, and the interrupt carries its own barrier.
@@ -77,7 +77,7 @@ impl Word for AtomicU64 {
 
 /// Asks whether a notification at `now_ticks` may pass, and counts it if it may.
 ///
-/// `period_ticks` and `events` come from the plan ([`bulkhead_abi::plan::DoorbellPlan`]). A period of 0 means "no
+/// `period_ticks` and `events` come from the plan (`DoorbellPlan` of `core/abi`). A period of 0 means "no
 /// limiter": everything passes and the word is not touched. More than 2^24 - 1 events per window are counted as that many.
 ///
 /// At most `events + 1` attempts, and never more than [`MAX_ATTEMPTS`]; when they run out the answer is

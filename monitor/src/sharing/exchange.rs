@@ -16,7 +16,7 @@ use bulkhead_arm::{ListRegister, gic};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Vcpu<M> {
-    /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_sched::shared`]); returns its slot,
+    /// Acts on an acknowledged interrupt that wakes a more important vCPU at once ([`bulkhead_schedule::shared`]); returns its slot,
     /// which is to be loaded. `None`, and nothing is done, when it is another interrupt.
     ///
     /// The length of this path is asserted (`./x bench`).

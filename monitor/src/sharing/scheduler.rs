@@ -1,9 +1,9 @@
-//! The scheduler of a shared core: [`bulkhead_sched::shared`] with this machine's registers.
+//! The scheduler of a shared core: [`bulkhead_schedule::shared`] with this machine's registers.
 
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_arch::{FloatingPoint, GuestContext};
 pub use bulkhead_sched::dispatch::Stint;
-pub use bulkhead_sched::shared::{Held, NEVER, Policy};
+pub use bulkhead_schedule::shared::{Held, NEVER, Policy};
 
 /// Registers of a vCPU while they are not in the machine.
 #[derive(Debug, Default)]
@@ -15,8 +15,8 @@ pub struct Registers {
 }
 
 /// The scheduler.
-pub type Scheduler = bulkhead_sched::shared::Scheduler<Registers>;
+pub type Scheduler = bulkhead_schedule::shared::Scheduler<Registers>;
 /// One vCPU of the core.
-pub type Slot = bulkhead_sched::shared::Slot<Registers>;
+pub type Slot = bulkhead_schedule::shared::Slot<Registers>;
 
 const _: () = assert!(size_of::<Scheduler>() <= SCHEDULER_BYTES as usize, "the scheduler fits where the plan puts it");

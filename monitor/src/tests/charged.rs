@@ -7,7 +7,7 @@ use super::*;
 use crate::interrupts::HYPERVISOR_TIMER;
 use crate::life::health::Fault;
 use bulkhead_abi::status::REASON_DATA_ABORT;
-use bulkhead_sched::shared::Policy;
+use bulkhead_schedule::shared::Policy;
 
 const WATCHDOG: u64 = 50_000;
 

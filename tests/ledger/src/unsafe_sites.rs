@@ -71,7 +71,10 @@ pub fn count(text: &str) -> Sites {
 
 /// Parts of the system in the order of trust: title and folders.
 const PARTS: &[(&str, &[&str])] = &[
-    ("At EL2", &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "arch", "monitor"]),
+    (
+        "At EL2",
+        &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
+    ),
     ("Shared by guests and tools", &["core/layout", "core/channel", "core/plan"]),
     ("In guests", &["sdk", "guests", "linux"]),
     ("On the host", &["tool", "tests", "bench", "fuzz"]),

@@ -126,7 +126,10 @@ fn every_direct_dependency_is_listed_with_its_version_and_a_reason() {
 
 /// Layers in the order of trust: title and folders whose packages belong to it.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("EL2", &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "arch", "monitor"]),
+    (
+        "EL2",
+        &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
+    ),
     ("Planner and ports, shared by several programs", &["core/layout", "core/plan", "core/channel"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),

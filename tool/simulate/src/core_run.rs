@@ -17,8 +17,8 @@ use bulkhead_description::scenario::CheckedArrival;
 use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::ticks;
 use bulkhead_sched::dispatch::{Choice, Core, Decision, Usage};
-use bulkhead_sched::plan::{self, BadPlan};
 use bulkhead_sched::quantum::QuantumRing;
+use bulkhead_schedule::plan::{self, BadPlan};
 use std::collections::VecDeque;
 
 /// The policy of a core: the monitor's.

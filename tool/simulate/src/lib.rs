@@ -1,7 +1,7 @@
 //! `bulkhead simulate`: the scheduler of shared cores, run on a scenario.
 //!
 //! A scenario says which cores are shared and what arrives at their vCPUs ([`bulkhead_description::scenario`]). The cores are
-//! planned as for an image and translated by `bulkhead_sched::plan`, as in the monitor; then [`core_run`] plays the guests: it
+//! planned as for an image and translated by `bulkhead_schedule::plan`, as in the monitor; then [`core_run`] plays the guests: it
 //! reports arrivals, completions and deadlines to the policy and follows its choices. Nothing here decides who runs.
 //!
 //! What a simulation leaves out: the time of switches and of the monitor. It shows what the rules give; what a machine gives is

@@ -1,10 +1,10 @@
 //! A shared core's scheduler, made from its plan at boot.
 
 use super::{INTIDS, NEVER, Policy, Scheduler, Servers, Slot};
-use crate::dispatch::Stint;
 use crate::plan::{self, BadPlan};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SchedulePlan};
+use bulkhead_sched::dispatch::Stint;
 
 impl<Registers: Default> Scheduler<Registers> {
     /// Makes the scheduler of a core, without servers until [`Self::configure`]. Two steps, because a scheduler is larger than

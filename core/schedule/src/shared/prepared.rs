@@ -10,12 +10,12 @@
 //! Rejected: a shorter general way. Charging whoever ran and choosing anew is most of it, and no answer of it is needed to know
 //! that the more important one runs.
 //!
-//! [`Core::prospect`]: crate::dispatch::Core::prospect
-//! [`Core::visit`]: crate::dispatch::Core::visit
+//! [`Core::prospect`]: bulkhead_sched::dispatch::Core::prospect
+//! [`Core::visit`]: bulkhead_sched::dispatch::Core::visit
 
 use super::{Held, NEVER, Policy, Scheduler};
-use crate::dispatch::{Prospect, Stint};
 use bulkhead_abi::plan::{ROUTE_PREEMPT, ROUTE_PRIORITY};
+use bulkhead_sched::dispatch::{Prospect, Stint};
 
 impl<Registers> Scheduler<Registers> {
     /// Notes with what a slot will run that falls asleep and is not loaded any longer.

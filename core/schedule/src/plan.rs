@@ -3,17 +3,19 @@
 //! The plan was checked by the host; what contradicts itself here comes from a tool that does not belong to this code, so
 //! one error says all there is to say.
 
-use crate::budget::{Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters};
-use crate::cyclic::{CyclicTable, Window};
-use crate::dispatch::Core;
-use crate::quantum::{QuantumRing, Reading, RingParameters, Scheme};
-use crate::server::{Gate, OnEmpty, Payer, Server};
 use bulkhead_abi::schedule::{
     GATE_ALWAYS, GATE_INTERRUPT, GATE_WINDOW, MAX_CORE_WINDOWS, MAX_SERVER_CLIENTS, NO_SERVER, ON_EMPTY_BACKGROUND,
     ON_EMPTY_NOTIFY, ON_INTERRUPT_RECYCLE, ON_INTERRUPT_RESET, ON_INTERRUPT_RESET_EXTEND, READING_LATCHED,
     RULE_DEFERRABLE, RULE_PIBS, RULE_POLLING, RULE_SPORADIC, RULE_UNLIMITED, SCHEDULE_CYCLIC, SERVER_DISPATCH_ANCHOR,
     SERVER_LAG_CLAMP, SERVER_PUBLISHED_PIBS, SchedulePlan, ServerPlan,
 };
+use bulkhead_sched::budget::{
+    Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
+};
+use bulkhead_sched::cyclic::{CyclicTable, Window};
+use bulkhead_sched::dispatch::Core;
+use bulkhead_sched::quantum::{QuantumRing, Reading, RingParameters, Scheme};
+use bulkhead_sched::server::{Gate, OnEmpty, Payer, Server};
 
 /// The plan contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

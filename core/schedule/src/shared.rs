@@ -4,15 +4,15 @@
 //! keeps of a vCPU that is not loaded (a type of the monitor's, to this code a value that it never looks at). The loaded vCPU
 //! holds the only reference to the scheduler and hands it on when another one is loaded, so no lock is needed.
 //!
-//! The choice itself is [`crate::dispatch`] or [`crate::quantum`].
+//! The choice itself is [`bulkhead_sched::dispatch`] or [`bulkhead_sched::quantum`].
 
-use crate::dispatch::{self, Prospect, Stint, Usage};
-use crate::quantum::QuantumRing;
 use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, MAX_LIMITED_INTERRUPTS, PartitionPlan, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::{
     GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerUsage,
     SlotUsage, UsagePage,
 };
+use bulkhead_sched::dispatch::{self, Prospect, Stint, Usage};
+use bulkhead_sched::quantum::QuantumRing;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 

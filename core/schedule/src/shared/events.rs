@@ -1,10 +1,10 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
 use super::{Held, LIMITED, NEVER, Policy, Scheduler};
-use crate::dispatch::{Next, Prospect, Stint};
-use crate::limiter::{self, Verdict};
 use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
 use bulkhead_abi::schedule::{GATE_INTERRUPT, PUBLICATION_TICKS};
+use bulkhead_sched::dispatch::{Next, Prospect, Stint};
+use bulkhead_sched::limiter::{self, Verdict};
 
 impl<Registers> Scheduler<Registers> {
     /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
