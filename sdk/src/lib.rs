@@ -55,5 +55,6 @@ mod start;
 pub mod timer;
 
 pub use bulkhead_abi as abi;
+pub use bulkhead_arm as arm;
 pub use bulkhead_channel as channel;
 pub use bulkhead_layout as layout;

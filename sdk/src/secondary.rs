@@ -49,7 +49,7 @@ impl<const BYTES: usize> SecondaryStack<BYTES> {
     /// The PSCI error; -4 (already on) when this stack was used before.
     pub fn start(&'static self, vcpu: u32, main: fn()) -> Result<(), psci::PsciError> {
         if self.is_used.swap(true, Ordering::AcqRel) {
-            return Err(psci::PsciError(-4));
+            return Err(psci::PsciError::AlreadyOn);
         }
         let stack_top = self.stack.get() as u64 + BYTES as u64;
         // SAFETY: `is_used` gives this call alone the record, and no vCPU reads it yet.

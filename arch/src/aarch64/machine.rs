@@ -3,6 +3,7 @@
 use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::{CPTR, VcpuPlan};
+use bulkhead_arm::psci::Function;
 use core::sync::atomic::AtomicU64;
 
 /// The machine this monitor runs on. Holds nothing: state is in registers.
@@ -20,10 +21,6 @@ const ICH_UNDERFLOW: u64 = 1 << 1;
 const ICH_NO_GROUP_0: u64 = 1 << 11;
 /// CPTR_EL2.TFP: the guest's use of floating point traps, and so does EL2's own.
 const CPTR_TFP: u64 = 1 << 10;
-/// PSCI CPU_ON, 64-bit.
-const PSCI_CPU_ON: u64 = 0xc400_0003;
-/// PSCI SYSTEM_OFF.
-const PSCI_SYSTEM_OFF: u64 = 0x8400_0008;
 
 fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
     let result: u64;
@@ -373,14 +370,14 @@ impl Machine for Hardware {
 
     fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
         let entry = super::bulkhead_secondary as *const () as usize as u64;
-        match firmware_call(PSCI_CPU_ON, mpidr, entry, 0) {
+        match firmware_call(Function::CpuOn64.id(), mpidr, entry, 0) {
             0 => Ok(()),
             error => Err(FirmwareError(error)),
         }
     }
 
     fn power_off(&self) {
-        firmware_call(PSCI_SYSTEM_OFF, 0, 0, 0);
+        firmware_call(Function::SystemOff.id(), 0, 0, 0);
     }
 }
 

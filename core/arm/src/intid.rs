@@ -45,6 +45,13 @@ impl Intid {
         matches!(self.0, Self::SOFTWARE_END..Self::FIRST_SHARED)
     }
 
+    /// States whether it means "no interrupt" (1020 to 1023).
+    #[inline]
+    #[must_use]
+    pub const fn is_special(self) -> bool {
+        matches!(self.0, Self::FIRST_SPECIAL..=1023)
+    }
+
     /// Index of its word in registers with one bit for each interrupt.
     #[inline]
     #[must_use]

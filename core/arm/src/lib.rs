@@ -35,6 +35,8 @@ mod affinity;
 pub mod gic;
 mod intid;
 mod list_register;
+pub mod psci;
+pub mod smccc;
 
 pub use affinity::{Affinity, SgiRequest};
 pub use intid::Intid;

@@ -6,30 +6,8 @@
 //! monitor looks for them first.
 
 use bulkhead_abi::{hypercall, status};
-
-/// PSCI answer: already on (-4).
-pub const ALREADY_ON: u64 = (-4i64) as u64;
-/// PSCI answer: switching on is under way (-5).
-pub const ON_PENDING: u64 = (-5i64) as u64;
-/// PSCI answer: the entry point is not in the partition's memory (-9).
-pub const INVALID_ADDRESS: u64 = (-9i64) as u64;
-
-/// AFFINITY_INFO answer: on.
-pub const AFFINITY_ON: u64 = 0;
-/// AFFINITY_INFO answer: off.
-pub const AFFINITY_OFF: u64 = 1;
-/// AFFINITY_INFO answer: switching on is under way.
-pub const AFFINITY_ON_PENDING: u64 = 2;
-
-/// PSCI 1.1.
-const PSCI_VERSION: u64 = 0x1_0001;
-/// SMCCC 1.1.
-const SMCCC_VERSION: u64 = 0x1_0001;
-/// MIGRATE_INFO_TYPE: no trusted operating system that would need migration.
-const NO_TRUSTED_OS: u64 = 2;
-
-/// Set in a function id of the 64-bit convention.
-const SIXTY_FOUR: u32 = 1 << 30;
+use bulkhead_arm::psci::{Error, Function, NO_TRUSTED_OS, SUCCESS, VERSION_1_1};
+use bulkhead_arm::smccc;
 
 /// A decoded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,32 +48,45 @@ pub enum Call {
 #[inline]
 pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
     let id = function_id as u32;
-    let mask = if id & SIXTY_FOUR != 0 { u64::MAX } else { 0xffff_ffff };
+    let mask = if id & smccc::SIXTY_FOUR != 0 { u64::MAX } else { 0xffff_ffff };
     let (x1, x2, x3) = (x1 & mask, x2 & mask, x3 & mask);
     match u64::from(id) {
         hypercall::CALL_PARTITION_STATUS => Call::PartitionStatus(x1),
         hypercall::CALL_PARTITION_SUSPEND => Call::Manage(status::MANAGE_SUSPEND, x1),
         hypercall::CALL_PARTITION_RESUME => Call::Manage(status::MANAGE_RESUME, x1),
         hypercall::CALL_PARTITION_RESTART => Call::Manage(status::MANAGE_RESTART, x1),
-        0x8400_0000 => Call::Answer(PSCI_VERSION),
+        _ => match (id, Function::from_id(id)) {
+            (_, Some(function)) => power_call(function, x1, x2, x3),
+            (smccc::VERSION, _) => Call::Answer(smccc::VERSION_1_1),
+            // Itself and the version; no workaround calls, the guest reads the real MIDR.
+            (smccc::ARCH_FEATURES, _) => match x1 as u32 {
+                smccc::VERSION | smccc::ARCH_FEATURES => Call::Answer(SUCCESS),
+                _ => Call::Answer(Error::NotSupported.answer()),
+            },
+            _ => Call::NotSupported,
+        },
+    }
+}
+
+#[inline(always)]
+fn power_call(function: Function, x1: u64, x2: u64, x3: u64) -> Call {
+    match function {
+        Function::Version => Call::Answer(VERSION_1_1),
         // CPU_SUSPEND: a standby that ended at once (DEN 0022, 5.4: a caller must expect early wake-up). WFI is native,
         // so an idle guest loses nothing by it.
-        0x8400_0001 | 0xc400_0001 => Call::Answer(hypercall::SUCCESS),
-        0x8400_0002 => Call::CpuOff,
-        0x8400_0003 | 0xc400_0003 => Call::CpuOn { target: x1, entry: x2, context: x3 },
-        0x8400_0004 | 0xc400_0004 if x2 == 0 => Call::AffinityInfo(x1),
-        0x8400_0006 => Call::Answer(NO_TRUSTED_OS),
-        0x8400_0008 => Call::SystemOff,
-        0x8400_0009 => Call::SystemReset,
-        0x8400_000a => Call::Features(x1),
-        // SYSTEM_RESET2: type 0 is the architectural warm reset; bit 31 would be a vendor's.
-        0x8400_0012 | 0xc400_0012 if x1 & 0xffff_ffff == 0 => Call::SystemReset,
-        0x8400_0004 | 0xc400_0004 | 0x8400_0012 | 0xc400_0012 => Call::Answer(hypercall::INVALID_PARAMETERS),
-        0x8000_0000 => Call::Answer(SMCCC_VERSION),
-        // SMCCC_ARCH_FEATURES: itself and the version; no workaround calls, the guest reads the real MIDR.
-        0x8000_0001 if matches!(x1 as u32, 0x8000_0000 | 0x8000_0001) => Call::Answer(hypercall::SUCCESS),
-        0x8000_0001 => Call::Answer(hypercall::NOT_SUPPORTED),
-        _ => Call::NotSupported,
+        Function::CpuSuspend | Function::CpuSuspend64 => Call::Answer(SUCCESS),
+        Function::CpuOff => Call::CpuOff,
+        Function::CpuOn | Function::CpuOn64 => Call::CpuOn { target: x1, entry: x2, context: x3 },
+        Function::AffinityInfo | Function::AffinityInfo64 if x2 == 0 => Call::AffinityInfo(x1),
+        Function::MigrateInfoType => Call::Answer(NO_TRUSTED_OS),
+        Function::SystemOff => Call::SystemOff,
+        Function::SystemReset => Call::SystemReset,
+        Function::Features => Call::Features(x1),
+        // Type 0 is the architectural warm reset; bit 31 would be a vendor's.
+        Function::SystemReset2 | Function::SystemReset264 if x1 & 0xffff_ffff == 0 => Call::SystemReset,
+        Function::AffinityInfo | Function::AffinityInfo64 | Function::SystemReset2 | Function::SystemReset264 => {
+            Call::Answer(Error::InvalidParameters.answer())
+        }
     }
 }
 
@@ -104,9 +95,8 @@ pub fn decode(function_id: u64, x1: u64, x2: u64, x3: u64) -> Call {
 #[must_use]
 pub fn features(function_id: u64) -> u64 {
     let id = function_id as u32;
-    let asked = matches!(id >> 24, 0x84 | 0xc4) || id == 0x8000_0000;
-    let exists = asked && decode(function_id, 0, 0, 0) != Call::NotSupported;
-    if exists { hypercall::SUCCESS } else { hypercall::NOT_SUPPORTED }
+    let exists = Function::from_id(id).is_some() || id == smccc::VERSION;
+    if exists { SUCCESS } else { Error::NotSupported.answer() }
 }
 
 /// Returns the vCPU that an affinity value names: affinity 0 is its number, all other bits are zero (QV-16: no value

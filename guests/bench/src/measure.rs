@@ -4,7 +4,7 @@
 //! one for the read itself: nothing measures 0, a no-operation 1, a trapping instruction 1 plus the instructions of
 //! whoever serves it. There is no ISB beside the reads, which would be counted; on hardware these numbers are approximate.
 
-use bulkhead_sdk::{abi::hypercall::CALL_VERSION, interrupt};
+use bulkhead_sdk::{abi::hypercall::CALL_VERSION, arm::psci::Function, interrupt};
 use core::arch::{asm, global_asm};
 
 global_asm!(include_str!("vectors.s"));
@@ -14,8 +14,8 @@ unsafe extern "C" {
     static bulkhead_sdk_vectors: [u8; 0];
 }
 
-/// PSCI_VERSION, a call that every conduit answers.
-const PSCI_VERSION: u64 = 0x8400_0000;
+/// A call that every conduit answers.
+const PSCI_VERSION: u64 = Function::Version.id();
 
 /// Smallest and largest of some samples.
 pub(crate) struct Range {

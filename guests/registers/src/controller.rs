@@ -2,22 +2,22 @@
 
 use crate::{Pattern, expect};
 use bulkhead_sdk::{
+    arm::gic,
     interrupt::{self, InterruptId},
     mmio,
 };
 use core::arch::asm;
 
-const SGI_FRAME: u64 = 0x1_0000;
-const ISENABLER0: u64 = SGI_FRAME + 0x100;
-const ICENABLER0: u64 = SGI_FRAME + 0x180;
-const IPRIORITYR: u64 = SGI_FRAME + 0x400;
+const ISENABLER0: u64 = gic::SGI_FRAME + gic::ISENABLER;
+const ICENABLER0: u64 = gic::SGI_FRAME + gic::ICENABLER;
+const IPRIORITYR: u64 = gic::SGI_FRAME + gic::IPRIORITYR;
 /// Software-generated interrupts of a guest, and its two timers.
-const OWN: u32 = 0x7fff | 1 << 27 | 1 << 30;
+const OWN: u32 = 0x7fff | InterruptId::VIRTUAL_TIMER.bit() | InterruptId::PHYSICAL_TIMER.bit();
 const SOFTWARE: u32 = 15;
 /// Most urgent priority of a guest's interrupt.
 const MOST_URGENT: u64 = 8;
 /// No interrupt.
-const NONE: u64 = 1023;
+const NONE: u64 = InterruptId::NONE.0 as u64;
 /// Priority when nothing is active.
 const IDLE_PRIORITY: u64 = 0xff;
 

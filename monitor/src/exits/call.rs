@@ -13,6 +13,8 @@ use bulkhead_abi::status::{
     MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage, next_request,
 };
 use bulkhead_arch::Machine;
+use bulkhead_arm::psci::{AffinityState, Error};
+use bulkhead_arm::smccc;
 use bulkhead_emulation::pci::ManagementPort;
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_sched::limiter::{self, Verdict};
@@ -47,7 +49,7 @@ impl<M: Machine> Vcpu<M> {
     fn other_call(&mut self) {
         let [function, x1, x2, x3, ..] = self.head.frame.x;
         let call = psci::decode(function, x1, x2, x3);
-        if function & 0xbf00_0000 == 0x8600_0000 {
+        if smccc::is_hypervisor_service(function as u32) {
             self.count(Counter::Hypercall);
         } else {
             self.count(Counter::Psci);
@@ -124,7 +126,7 @@ impl<M: Machine> Vcpu<M> {
         let Some(vcpu) = psci::vcpu_of(target, self.partition.vcpu_count) else { return self.deny(INVALID_PARAMETERS) };
         let Some(words) = self.shared.vcpus.get(vcpu as usize) else { return self.deny(INVALID_PARAMETERS) };
         if !self.is_own_ram(entry) {
-            return self.deny(psci::INVALID_ADDRESS);
+            return self.deny(Error::InvalidAddress.answer());
         }
         let claim = |off| words.state.compare_exchange(off, off | vcpu_state::CLAIMED, Acquire, Relaxed);
         match claim(vcpu_state::OFF).or_else(|_| claim(vcpu_state::STAND)) {
@@ -135,8 +137,8 @@ impl<M: Machine> Vcpu<M> {
                 self.send_sgi_to_vcpu(vcpu, crate::interrupts::MONITOR_SGI);
                 SUCCESS
             }
-            Err(state) if state & vcpu_state::CLAIMED != 0 => psci::ON_PENDING,
-            Err(_) => psci::ALREADY_ON,
+            Err(state) if state & vcpu_state::CLAIMED != 0 => Error::OnPending.answer(),
+            Err(_) => Error::AlreadyOn.answer(),
         }
     }
 
@@ -150,9 +152,9 @@ impl<M: Machine> Vcpu<M> {
             psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
         match words.map(|words| words.state.load(Acquire)) {
             None => self.deny(INVALID_PARAMETERS),
-            Some(state) if state & vcpu_state::ON != 0 => psci::AFFINITY_ON,
-            Some(state) if state & vcpu_state::CLAIMED != 0 => psci::AFFINITY_ON_PENDING,
-            Some(_) => psci::AFFINITY_OFF,
+            Some(state) if state & vcpu_state::ON != 0 => AffinityState::On.answer(),
+            Some(state) if state & vcpu_state::CLAIMED != 0 => AffinityState::OnPending.answer(),
+            Some(_) => AffinityState::Off.answer(),
         }
     }
 

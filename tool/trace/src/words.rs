@@ -2,6 +2,8 @@
 
 use bulkhead_abi::hypercall;
 use bulkhead_abi::status;
+use bulkhead_arm::psci::Function;
+use bulkhead_arm::smccc;
 
 /// Returns the word for a partition state.
 #[must_use]
@@ -79,19 +81,28 @@ pub fn call_name(function: u64) -> String {
         hypercall::CALL_PARTITION_SUSPEND => "partition suspend",
         hypercall::CALL_PARTITION_RESUME => "partition resume",
         hypercall::CALL_PARTITION_RESTART => "partition restart",
-        0x8400_0000 => "PSCI_VERSION",
-        0x8400_0001 | 0xc400_0001 => "CPU_SUSPEND",
-        0x8400_0002 => "CPU_OFF",
-        0x8400_0003 | 0xc400_0003 => "CPU_ON",
-        0x8400_0004 | 0xc400_0004 => "AFFINITY_INFO",
-        0x8400_0006 => "MIGRATE_INFO_TYPE",
-        0x8400_0008 => "SYSTEM_OFF",
-        0x8400_0009 => "SYSTEM_RESET",
-        0x8400_000a => "PSCI_FEATURES",
-        0x8000_0000 => "SMCCC_VERSION",
-        other => return format!("{other:#x}"),
+        other => return power_call_name(other).map_or_else(|| format!("{other:#x}"), str::to_owned),
     };
     name.to_owned()
+}
+
+fn power_call_name(function: u64) -> Option<&'static str> {
+    let id = u32::try_from(function).ok()?;
+    if id == smccc::VERSION {
+        return Some("SMCCC_VERSION");
+    }
+    Some(match Function::from_id(id)? {
+        Function::Version => "PSCI_VERSION",
+        Function::CpuSuspend | Function::CpuSuspend64 => "CPU_SUSPEND",
+        Function::CpuOff => "CPU_OFF",
+        Function::CpuOn | Function::CpuOn64 => "CPU_ON",
+        Function::AffinityInfo | Function::AffinityInfo64 => "AFFINITY_INFO",
+        Function::MigrateInfoType => "MIGRATE_INFO_TYPE",
+        Function::SystemOff => "SYSTEM_OFF",
+        Function::SystemReset => "SYSTEM_RESET",
+        Function::SystemReset2 | Function::SystemReset264 => "SYSTEM_RESET2",
+        Function::Features => "PSCI_FEATURES",
+    })
 }
 
 /// Writes a time or duration with the unit that suits it, without losing a digit: `1.25 ms`, `16 ns`.

@@ -12,22 +12,26 @@ use bulkhead_sdk::{
             CALL_PARTITION_SUSPEND, DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS,
         },
     },
+    arm::{
+        psci::{Error, Function},
+        smccc,
+    },
     hypercall, information,
 };
 use core::arch::asm;
 
-const FAST: u64 = 1 << 31;
-const SIXTY_FOUR: u64 = 1 << 30;
+const FAST: u64 = smccc::FAST as u64;
+const SIXTY_FOUR: u64 = smccc::SIXTY_FOUR as u64;
 /// Owners of SMC Calling Convention: Arm, CPU, SiP, OEM, standard, hypervisor, vendor hypervisor, ..., trusted OS.
 const OWNERS: u64 = 64;
 /// Functions tried of each owner and convention.
 const FUNCTIONS: u64 = 0x40;
-const PSCI: u64 = 0x8400_0000;
-const CPU_ON: u64 = 0xc400_0003;
-const AFFINITY_INFO: u64 = 0xc400_0004;
-const CPU_SUSPEND: u64 = 0xc400_0001;
-const ALREADY_ON: u64 = (-4i64).cast_unsigned();
-const INVALID_ADDRESS: u64 = (-9i64).cast_unsigned();
+const PSCI: u64 = Function::Version.id();
+const CPU_ON: u64 = Function::CpuOn64.id();
+const AFFINITY_INFO: u64 = Function::AffinityInfo64.id();
+const CPU_SUSPEND: u64 = Function::CpuSuspend64.id();
+const ALREADY_ON: u64 = Error::AlreadyOn.answer();
+const INVALID_ADDRESS: u64 = Error::InvalidAddress.answer();
 /// Affinities that name no vCPU of this partition.
 const FOREIGN: [u64; 12] =
     [8, 9, 15, 16, 0xff, 0x100, 0x101, 0x1_0000, 0x100_0000, 0x1_0000_0000, 0x8000_0000, u64::MAX];

@@ -8,7 +8,12 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    arguments, cpu, information,
+    arguments,
+    arm::gic::{
+        DISTRIBUTOR_BYTES as GICD_BYTES, ICACTIVER, ICENABLER, ICFGR, ICPENDR, IGROUPR, IPRIORITYR, IROUTER, ISACTIVER,
+        ISENABLER, ISPENDR, REDISTRIBUTOR_BYTES as GICR_BYTES, SGI_FRAME as GICR_SGI,
+    },
+    cpu, information,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
     mmio, timer,
 };
@@ -19,22 +24,9 @@ use core::{
 
 /// Sent to oneself.
 const OWN_SGI: InterruptId = InterruptId(5);
-const PHYSICAL_TIMER: InterruptId = InterruptId(30);
-const GICD_BYTES: u64 = 0x1_0000;
-const GICR_BYTES: u64 = 0x2_0000;
-const GICR_SGI: u64 = 0x1_0000;
-const IGROUPR: u64 = 0x080;
-const ISENABLER: u64 = 0x100;
-const ICENABLER: u64 = 0x180;
-const ISPENDR: u64 = 0x200;
-const ICPENDR: u64 = 0x280;
-const ISACTIVER: u64 = 0x300;
-const ICACTIVER: u64 = 0x380;
-const IPRIORITYR: u64 = 0x400;
-const ICFGR: u64 = 0xc00;
-const IROUTER: u64 = 0x6000;
+const PHYSICAL_TIMER: InterruptId = InterruptId::PHYSICAL_TIMER;
 /// INTIDs of shared interrupts end here.
-const SHARED_END: u64 = 1020;
+const SHARED_END: u64 = InterruptId::FIRST_SPECIAL as u64;
 const STORM: u64 = 10_000;
 
 /// Writes a system register.

@@ -2,17 +2,13 @@
 
 use super::interrupts;
 use crate::attack::{Attack, Expectation, Outcome};
-use bulkhead_sdk::{arguments, cpu, hypercall, information};
+use bulkhead_sdk::{arguments, arm::psci::Function, cpu, hypercall, information};
 
-const CPU_OFF: u64 = 0x8400_0002;
-const SYSTEM_OFF: u64 = 0x8400_0008;
-const SYSTEM_RESET: u64 = 0x8400_0009;
-const SYSTEM_RESET2: u64 = 0xc400_0012;
 /// Where the image begins in RAM (`sdk/bulkhead-guest.ld`).
 const IMAGE_OFFSET: u64 = 0x8_0000;
 
-fn call(function: u64) -> Outcome {
-    let answer = hypercall::call(function, [0; 3])[0];
+fn call(function: Function) -> Outcome {
+    let answer = hypercall::call(function.id(), [0; 3])[0];
     Outcome::unexpected("the call came back with", answer)
 }
 
@@ -32,7 +28,7 @@ fn leave_words() -> Outcome {
         // SAFETY: a word of this guest's RAM in front of its image, where nothing of this program is.
         unsafe { word.write_volatile(LEFT_OVER) };
     }
-    call(SYSTEM_RESET)
+    call(Function::SystemReset)
 }
 
 /// Returns how many words of the run before the restart are still there.
@@ -68,8 +64,8 @@ macro_rules! silent {
 
 /// The attacks of this file.
 pub(super) const ATTACKS: &[Attack] = &[
-    Attack { name: "PSCI: SYSTEM_RESET", expectation: Expectation::Restart, run: || call(SYSTEM_RESET) },
-    Attack { name: "PSCI: SYSTEM_RESET2", expectation: Expectation::Restart, run: || call(SYSTEM_RESET2) },
+    Attack { name: "PSCI: SYSTEM_RESET", expectation: Expectation::Restart, run: || call(Function::SystemReset) },
+    Attack { name: "PSCI: SYSTEM_RESET2", expectation: Expectation::Restart, run: || call(Function::SystemReset264) },
     Attack { name: "find words of before a restart", expectation: Expectation::Restart, run: leave_words },
     Attack { name: "silence", expectation: Expectation::Fault, run: silence },
     silent!("silence after A1", interrupts::mask_by_priority),
@@ -84,6 +80,6 @@ pub(super) const ATTACKS: &[Attack] = &[
     silent!("silence after A10", interrupts::groups_and_enables),
     silent!("silence after A11", interrupts::distributor_off),
     silent!("silence after A12", interrupts::end_foreign),
-    Attack { name: "PSCI: CPU_OFF of the last core", expectation: Expectation::Off, run: || call(CPU_OFF) },
-    Attack { name: "PSCI: SYSTEM_OFF", expectation: Expectation::Off, run: || call(SYSTEM_OFF) },
+    Attack { name: "PSCI: CPU_OFF of the last core", expectation: Expectation::Off, run: || call(Function::CpuOff) },
+    Attack { name: "PSCI: SYSTEM_OFF", expectation: Expectation::Off, run: || call(Function::SystemOff) },
 ];

@@ -3,23 +3,22 @@
 use super::Step;
 use crate::trial;
 use bulkhead_sdk::{
-    arguments, cpu, information,
+    arguments,
+    arm::gic::{
+        self, DISTRIBUTOR_BYTES as GICD_BYTES, ICACTIVER, ICENABLER, ICFGR, ICPENDR, IGROUPR, IPRIORITYR, IROUTER,
+        ISACTIVER, ISENABLER, ISPENDR, REDISTRIBUTOR_BYTES as GICR_BYTES, SGI_FRAME,
+    },
+    cpu, information,
     interrupt::{self, InterruptId},
     layout::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
 };
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-const GICD_BYTES: u64 = 0x1_0000;
-const GICR_BYTES: u64 = 0x2_0000;
-const SGI_FRAME: u64 = 0x1_0000;
-/// ISENABLER, ICENABLER, ISPENDR, ICPENDR, ISACTIVER, ICACTIVER.
-const SETS: [u64; 6] = [0x100, 0x180, 0x200, 0x280, 0x300, 0x380];
-const IGROUPR: u64 = 0x080;
-const IPRIORITYR: u64 = 0x400;
-const ICFGR: u64 = 0xc00;
-const IGRPMODR: u64 = 0xd00;
-const IROUTER: u64 = 0x6000;
+/// Registers of which a one sets or clears.
+const SETS: [u64; 6] = [ISENABLER, ICENABLER, ISPENDR, ICPENDR, ISACTIVER, ICACTIVER];
+/// It follows ICFGR.
+const IGRPMODR: u64 = gic::ICFGR_END;
 /// Configuration space of a device, of which the first function is there.
 const PCI_DEVICE_BYTES: u64 = 0x8000;
 /// From the registers of a function to those of the next.

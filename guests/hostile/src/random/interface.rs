@@ -4,6 +4,7 @@ use super::{PHYSICAL_TIMER, Step, TICKS_PER_MICROSECOND, ends_emulator, frames};
 use crate::attacks::registers::{Encoding, read_register, write_register};
 use crate::trial;
 use bulkhead_sdk::{
+    arm::gic,
     cpu,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
     timer,
@@ -225,7 +226,7 @@ pub(super) fn crowd(step: &mut Step<'_>) {
     let timers = ring_soon(step);
     step.announce(&[count, way, u64::from(mask), u64::from(masked), timers.0, timers.1]);
     let frame = interrupt::redistributor() + REDISTRIBUTOR_SETS;
-    trial::write(frame + 0x100, u32::MAX);
+    trial::write(frame + gic::ISENABLER, u32::MAX);
     if masked {
         write_register(REGISTERS[0], 0);
     }
@@ -234,13 +235,13 @@ pub(super) fn crowd(step: &mut Step<'_>) {
     }
     spend(timers.0.max(timers.1).min(3000) + 100);
     match way {
-        0 => trial::write(frame + 0x280, mask),
-        1 => trial::write(frame + 0x300, mask),
-        2 => trial::write(frame + 0x380, mask),
-        3 => trial::write(frame + 0x180, mask),
+        0 => trial::write(frame + gic::ICPENDR, mask),
+        1 => trial::write(frame + gic::ISACTIVER, mask),
+        2 => trial::write(frame + gic::ICACTIVER, mask),
+        3 => trial::write(frame + gic::ICENABLER, mask),
         4 => {
             let id = acknowledge();
-            trial::write(frame + 0x380, mask);
+            trial::write(frame + gic::ICACTIVER, mask);
             end(id);
         }
         5 => {

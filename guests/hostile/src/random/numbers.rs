@@ -1,6 +1,8 @@
 //! Random numbers, and values that are more often interesting than random ones are.
 
-use bulkhead_sdk::cpu;
+use bulkhead_sdk::{cpu, interrupt::InterruptId};
+
+const VIRTUAL: u64 = InterruptId::VIRTUAL_TIMER.bit() as u64;
 
 /// A seeded sequence (splitmix64, Steele, Lea and Flood 2014).
 pub(crate) struct Random(u64);
@@ -44,8 +46,8 @@ impl Random {
         let bits = match self.below(8) {
             0 => u64::MAX,
             1 => 0xffff,
-            2 => (1 << 27) | (1 << 30),
-            3 => 1 << 27,
+            2 => VIRTUAL | InterruptId::PHYSICAL_TIMER.bit() as u64,
+            3 => VIRTUAL,
             4 => 1 << (any & 31),
             5 => any & self.next(),
             6 => 0xffff_0000,

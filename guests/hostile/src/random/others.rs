@@ -3,15 +3,19 @@
 use super::{Step, ends_emulator};
 use crate::attacks::registers::{Encoding, SYSTEM, execute, read_register, write_register};
 use crate::trial;
-use bulkhead_sdk::{cpu, hypercall, information};
+use bulkhead_sdk::{
+    abi::hypercall::CALL_VERSION,
+    arm::{psci::Function, smccc},
+    cpu, hypercall, information,
+};
 use core::arch::asm;
 
-const SYSTEM_OFF: u64 = 0x8400_0008;
-const CPU_OFF: u64 = 0x8400_0002;
-const PSCI: u64 = 0x8400_0000;
-const SIXTY_FOUR: u64 = 1 << 30;
+const SYSTEM_OFF: u64 = Function::SystemOff.id();
+const CPU_OFF: u64 = Function::CpuOff.id();
+const PSCI: u64 = Function::Version.id();
+const SIXTY_FOUR: u64 = smccc::SIXTY_FOUR as u64;
 /// Owners of functions that this monitor answers: SMCCC, PSCI, Bulkhead.
-const OWNERS: [u64; 3] = [0x8000_0000, PSCI, 0x8600_0000];
+const OWNERS: [u64; 3] = [smccc::VERSION as u64, PSCI, CALL_VERSION & !SIXTY_FOUR];
 /// Instructions that may run at EL0 before an SVC: WFI, WFE, UDF, HVC, MSR DAIFClr, DC ZVA of x0, MRS of a timer, NOP.
 const AT_EL0: [u32; 8] = [0xd503_207f, 0xd503_205f, 0, 0xd400_0002, 0xd503_42ff, 0xd50b_7420, 0xd53b_e040, 0xd503_201f];
 /// The same in AArch32 (WFI, WFE, UDF, NOP, SVC) and as Thumb.

@@ -2,10 +2,10 @@
 
 use super::{Step, frames::vcpus, other_vcpu};
 use crate::trial;
-use bulkhead_sdk::{cpu, hypercall, psci, secondary::SecondaryStack};
+use bulkhead_sdk::{arm::psci::Function, cpu, hypercall, psci, secondary::SecondaryStack};
 
-const SYSTEM_RESET: u64 = 0x8400_0009;
-const SYSTEM_RESET2: u64 = 0xc400_0012;
+const SYSTEM_RESET: u64 = Function::SystemReset.id();
+const SYSTEM_RESET2: u64 = Function::SystemReset264.id();
 /// Outside every guest's map: flash, the physical UART's neighbours, PCI, memory of others, and beyond everything.
 const OUTSIDE: [u64; 8] = [0, 0x0901_0000, 0x0a00_0000, 0x1100_0000, 0x4040_0000, 0x6000_0000, 0x40_1000_0000, 1 << 39];
 const STARTS: usize = 6;
@@ -21,7 +21,7 @@ pub(super) fn vcpu(step: &mut Step<'_>) {
     match (way, STACKS.get(stack)) {
         (0, _) if cpu::vcpu() != 0 => psci::cpu_off(),
         (1, _) => {
-            hypercall::call(0xc400_0004, [u64::from(target), 0, 0]);
+            hypercall::call(Function::AffinityInfo64.id(), [u64::from(target), 0, 0]);
         }
         (_, Some(stack)) if target != 0 => {
             let _ = stack.start(target, other_vcpu);

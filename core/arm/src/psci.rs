@@ -1,0 +1,199 @@
+//! The Power State Coordination Interface (DEN 0022): function ids and answers.
+
+use crate::smccc::{FAST, OWNER_SHIFT, OWNER_STANDARD, SIXTY_FOUR};
+
+const BASE: u32 = FAST | OWNER_STANDARD << OWNER_SHIFT;
+
+macro_rules! functions {
+    ($($(#[$text:meta])* $name:ident = $number:expr;)*) => {
+        /// A call of PSCI, by its function id (5 "PSCI functions"). `64` names the form of the 64-bit convention where there are two.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Function {
+            $($(#[$text])* $name = BASE | $number,)*
+        }
+
+        /// The function ids as patterns.
+        #[allow(non_upper_case_globals, reason = "each has the name of its function")]
+        mod ids {
+            $(pub(super) const $name: u32 = super::Function::$name as u32;)*
+        }
+
+        impl Function {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Finds the call of a function id; `None` for every other id.
+            #[inline]
+            #[must_use]
+            pub const fn from_id(id: u32) -> Option<Self> {
+                match id {
+                    $(ids::$name => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    /// PSCI_VERSION (5.1): major version from bit 16 on, minor in bits 15:0.
+    Version = 0;
+    /// CPU_SUSPEND (5.4).
+    CpuSuspend = 1;
+    /// CPU_SUSPEND.
+    CpuSuspend64 = SIXTY_FOUR | 1;
+    /// CPU_OFF (5.5).
+    CpuOff = 2;
+    /// CPU_ON (5.6).
+    CpuOn = 3;
+    /// CPU_ON.
+    CpuOn64 = SIXTY_FOUR | 3;
+    /// AFFINITY_INFO (5.7).
+    AffinityInfo = 4;
+    /// AFFINITY_INFO.
+    AffinityInfo64 = SIXTY_FOUR | 4;
+    /// MIGRATE_INFO_TYPE (5.9).
+    MigrateInfoType = 6;
+    /// SYSTEM_OFF (5.11).
+    SystemOff = 8;
+    /// SYSTEM_RESET (5.12).
+    SystemReset = 9;
+    /// PSCI_FEATURES (5.16).
+    Features = 0xa;
+    /// SYSTEM_RESET2 (5.13).
+    SystemReset2 = 0x12;
+    /// SYSTEM_RESET2.
+    SystemReset264 = SIXTY_FOUR | 0x12;
+}
+
+impl Function {
+    /// The function id, as it stands in x0.
+    #[inline]
+    #[must_use]
+    pub const fn id(self) -> u64 {
+        self as u64
+    }
+}
+
+/// Answer of [`Function::Version`] that says 1.1.
+pub const VERSION_1_1: u64 = 0x1_0001;
+/// Answer of [`Function::MigrateInfoType`]: no trusted operating system that would need migration.
+pub const NO_TRUSTED_OS: u64 = 2;
+/// Answer that the call was done.
+pub const SUCCESS: u64 = 0;
+
+/// Why a call was not done (5.2.2 "Return codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Error {
+    /// There is no such call.
+    NotSupported = -1,
+    /// An argument is out of range.
+    InvalidParameters = -2,
+    /// The caller may not do this.
+    Denied = -3,
+    /// The core is on.
+    AlreadyOn = -4,
+    /// The core is being switched on.
+    OnPending = -5,
+    /// The firmware failed.
+    InternalFailure = -6,
+    /// There is no such core.
+    NotPresent = -7,
+    /// The core is disabled.
+    Disabled = -8,
+    /// The entry point is no memory of the caller.
+    InvalidAddress = -9,
+}
+
+impl Error {
+    /// The answer in x0: 32 bits, sign-extended.
+    #[inline]
+    #[must_use]
+    pub const fn answer(self) -> u64 {
+        self as i32 as i64 as u64
+    }
+
+    /// Finds the error of an answer, of which the lower 32 bits count; `None` for success and for codes that DEN 0022 does not name.
+    #[must_use]
+    pub const fn of_answer(answer: u64) -> Option<Self> {
+        Some(match answer as u32 as i32 {
+            -1 => Self::NotSupported,
+            -2 => Self::InvalidParameters,
+            -3 => Self::Denied,
+            -4 => Self::AlreadyOn,
+            -5 => Self::OnPending,
+            -6 => Self::InternalFailure,
+            -7 => Self::NotPresent,
+            -8 => Self::Disabled,
+            -9 => Self::InvalidAddress,
+            _ => return None,
+        })
+    }
+}
+
+/// Answer of [`Function::AffinityInfo`] (5.7.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AffinityState {
+    /// The core is on.
+    On = 0,
+    /// The core is off.
+    Off = 1,
+    /// The core is being switched on.
+    OnPending = 2,
+}
+
+impl AffinityState {
+    /// The answer in x0.
+    #[inline]
+    #[must_use]
+    pub const fn answer(self) -> u64 {
+        self as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_the_manual() {
+        let ids = [
+            0x8400_0000,
+            0x8400_0001,
+            0xc400_0001,
+            0x8400_0002,
+            0x8400_0003,
+            0xc400_0003,
+            0x8400_0004,
+            0xc400_0004,
+            0x8400_0006,
+            0x8400_0008,
+            0x8400_0009,
+            0x8400_000a,
+            0x8400_0012,
+            0xc400_0012,
+        ];
+        assert_eq!(Function::ALL.len(), ids.len());
+        for (function, id) in Function::ALL.iter().zip(ids) {
+            assert_eq!(function.id(), u64::from(id));
+            assert_eq!(Function::from_id(id), Some(*function));
+        }
+        for other in [0, 0x8400_0005, 0xc400_0000, 0xc400_0002, 0x8400_0013, 0x0400_0000, 0x8600_0000, u32::MAX] {
+            assert_eq!(Function::from_id(other), None, "{other:#x}");
+        }
+    }
+
+    #[test]
+    fn answers_are_sign_extended_and_read_back() {
+        assert_eq!(Error::InvalidAddress.answer(), 0xffff_ffff_ffff_fff7);
+        for code in -9_i64..=-1 {
+            let error = Error::of_answer(code as u64).expect("a code of the manual");
+            assert_eq!((error.answer(), error as i64), (code as u64, code));
+            assert_eq!(Error::of_answer(u64::from(code as u32)), Some(error), "32 bits are enough");
+        }
+        assert_eq!([0, 1, (-10_i64) as u64].map(Error::of_answer), [None; 3]);
+    }
+}
