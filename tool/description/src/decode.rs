@@ -10,7 +10,7 @@ use crate::suggest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Reader {
         let mut diagnostic = Diagnostic::new(Code::WrongType, format!("`{key}` must be {expected}, not {found}"))
             .at(span, format!("expected {expected}"));
         if let (DeValue::Integer(number), true) = (value.get_ref(), expected.starts_with("a string")) {
-            diagnostic = diagnostic.suggest(span, format!("\"{number}\""), "write it as a string");
+            diagnostic = diagnostic.suggest(span, format!("\"{}\"", written(number)), "write it as a string");
         }
         self.refuse(diagnostic);
     }
@@ -208,6 +208,15 @@ impl Decode for u64 {
     }
 }
 
+/// An integer as it was written, except that its base is 10 or 16 afterwards.
+fn written(integer: &DeInteger<'_>) -> String {
+    match (integer.radix(), u64::from_str_radix(integer.as_str(), integer.radix())) {
+        (16, _) => format!("0x{}", integer.as_str()),
+        (2 | 8, Ok(number)) => number.to_string(),
+        _ => integer.as_str().to_owned(),
+    }
+}
+
 /// A size such as `"4 MiB"`; its text is read when it is used, so that a bad one does not hide other mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size(pub String);
@@ -223,7 +232,7 @@ macro_rules! quantity {
                 match value.get_ref() {
                     DeValue::String(text) => Some(Self(text.to_string())),
                     // A bare number is the most usual slip: the message about its unit says more than one about its type.
-                    DeValue::Integer(number) => Some(Self(number.as_str().to_owned())),
+                    DeValue::Integer(number) => Some(Self(written(number))),
                     _ => {
                         reader.wrong_type(value, key, $expected);
                         None

@@ -1,45 +1,34 @@
 //! "Did you mean ...?"
 
-/// Returns the known word that is closest to `word`, if one is close enough to be a slip of the finger.
+/// Returns the known word that was meant, if one is close enough to be a slip of the finger.
 ///
-/// A third of the word may differ, as in rustc; swapped neighbours count as one difference; a word may be cut off.
+/// Only case and `-` for `_` differ, else a third of the longer word may (as in rustc), where swapped neighbours count as one
+/// difference; or a word of three letters and more is cut off. Where two known words are equally close, neither is proposed: a wrong
+/// suggestion costs more than none.
 #[must_use]
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count().max(3)) / 3;
-    let folded = word.to_lowercase().replace('-', "_");
-    known
-        .into_iter()
-        .map(|candidate| {
-            let name = candidate.to_lowercase().replace('-', "_");
-            // A word that was cut off is meant as well, if enough of it is there.
-            let is_start = folded.len() >= 3 && name.starts_with(&folded);
-            (if is_start { limit } else { distance(&folded, &name) }, candidate)
-        })
-        .filter(|(differences, _)| *differences <= limit)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Optimal string alignment distance.
-fn distance(left: &str, right: &str) -> usize {
-    let left: Vec<char> = left.chars().collect();
-    let right: Vec<char> = right.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (row, from) in left.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, to) in right.iter().enumerate() {
-            let cost = usize::from(from != to);
-            let mut best = (above[column] + cost).min(above[column + 1] + 1).min(current[column] + 1);
-            let swapped = row > 0 && column > 0 && left[row - 1] == *to && *from == right[column - 1];
-            if swapped {
-                best = best.min(before[column - 1] + 1);
-            }
-            current.push(best);
+    let fold = |text: &str| text.to_lowercase().replace('-', "_");
+    let folded = fold(word);
+    let letters = folded.chars().count();
+    let distance = |candidate: &str| {
+        let name = fold(candidate);
+        let limit = letters.max(name.chars().count()) / 3;
+        let is_start = letters >= 3 && name != folded && name.starts_with(&folded);
+        match strsim::osa_distance(&folded, &name) {
+            differences if differences <= limit => Some(differences),
+            _ if is_start => Some(letters / 3),
+            _ => None,
         }
-        before = std::mem::replace(&mut above, current);
+    };
+    let mut near: Vec<(usize, &str)> =
+        known.into_iter().filter_map(|candidate| Some((distance(candidate)?, candidate))).collect();
+    near.sort_unstable();
+    near.dedup();
+    match near.as_slice() {
+        [(_, only)] => Some(only),
+        [(first, meant), (second, _), ..] if first < second => Some(meant),
+        _ => None,
     }
-    above[right.len()]
 }
 
 /// Joins words for a sentence: `a`, `b` or `c`, each in back quotes.
@@ -65,8 +54,16 @@ mod tests {
         assert_eq!(closest("tele", ["telemetry", "name"]), Some("telemetry"));
         assert_eq!(closest("elephant", ["memory", "name"]), None);
         assert_eq!(closest("", ["memory"]), None);
-        assert_eq!(distance("abcd", "acbd"), 1, "swapped neighbours");
-        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(closest("nmae", ["memory", "name"]), Some("name"), "swapped neighbours");
+    }
+
+    #[test]
+    fn the_same_word_in_another_case_comes_first_and_a_draw_proposes_nothing() {
+        assert_eq!(closest("mib", ["B", "KiB", "MiB", "GiB"]), Some("MiB"));
+        assert_eq!(closest("xib", ["B", "KiB", "MiB", "GiB"]), None);
+        assert_eq!(closest("x", ["a", "b"]), None, "a word that differs in every letter");
+        assert_eq!(closest("x", ["a"]), None);
+        assert_eq!(closest("quant", ["quanta", "quantum"]), Some("quanta"));
     }
 
     #[test]

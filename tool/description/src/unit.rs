@@ -34,6 +34,17 @@ pub fn parse_duration(text: &str) -> Result<u64, BadQuantity> {
     parse(text, DURATION_UNITS, "ms", "a duration")
 }
 
+/// Reads a duration in nanoseconds from the command line; `usual_unit` is what a number without one is likely to mean there.
+///
+/// # Errors
+/// One sentence that says what is wrong and, where it can be guessed, what was meant.
+pub fn duration_option(text: &str, usual_unit: &str) -> Result<u64, String> {
+    parse(text, DURATION_UNITS, usual_unit, "a duration").map_err(|bad| match bad.replacement {
+        Some(meant) => format!("{}; did you mean \"{meant}\"?", bad.problem),
+        None => bad.problem,
+    })
+}
+
 /// Writes a size with the largest unit that keeps it whole.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
@@ -66,10 +77,16 @@ fn parse(text: &str, units: &[(&str, u64)], usual_unit: &str, what: &str) -> Res
     if digits.is_empty() {
         return refuse(format!("`{text}` is not {what}: it must be a whole number and a unit"), None);
     }
+    if digits == "0" && unit.starts_with(['x', 'X']) {
+        return refuse(
+            format!("`{text}` is hexadecimal: write a decimal number and one of {}", crate::suggest::list(&names)),
+            hexadecimal_bytes(unit, units),
+        );
+    }
     if unit.is_empty() {
         return refuse(
             format!("`{text}` has no unit: write one of {}", crate::suggest::list(&names)),
-            Some(format!("{trimmed} {usual_unit}")),
+            without_unit(digits, units, usual_unit),
         );
     }
     let Some((name, factor)) = units.iter().find(|(name, _)| *name == unit) else {
@@ -88,6 +105,30 @@ fn parse(text: &str, units: &[(&str, u64)], usual_unit: &str, what: &str) -> Res
         Some(amount) => Ok(amount),
         None => refuse(format!("`{text}` does not fit in 64 bits"), None),
     }
+}
+
+/// From here on a number without a unit is taken for one of the smallest unit, as programs write it: nobody means 100,000 MiB
+/// or 100,000 ms.
+const LARGE: u64 = 65_536;
+
+/// What a number without a unit means.
+fn without_unit(digits: &str, units: &[(&str, u64)], usual_unit: &str) -> Option<String> {
+    match digits.replace('_', "").parse::<u64>() {
+        Ok(number) if number >= LARGE => Some(format(number, units)),
+        Ok(_) => Some(format!("{digits} {usual_unit}")),
+        // A decimal fraction: its unit comes first, then what is whole of it.
+        Err(_) => digits.contains('.').then(|| format!("{digits} {usual_unit}")),
+    }
+}
+
+/// What a hexadecimal number means: bytes, where a size is asked for. `digits` begins with its `x`.
+fn hexadecimal_bytes(digits: &str, units: &[(&str, u64)]) -> Option<String> {
+    let digits = digits.trim_start_matches(['x', 'X']).replace('_', "");
+    let is_size = units == SIZE_UNITS;
+    // `B` is a digit as well: only after a space it is the unit.
+    let digits = digits.strip_suffix(" B").unwrap_or(&digits);
+    let bytes = u64::from_str_radix(digits, 16).ok().filter(|_| is_size)?;
+    Some(format(bytes, units))
 }
 
 /// Spellings that differ by more than a slip: decimal unit names for binary sizes, other names of time units.

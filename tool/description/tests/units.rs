@@ -1,7 +1,7 @@
 //! Sizes and durations: what is written is what is read, and nothing makes the reader panic.
 
 use bulkhead_description::unit::{
-    DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size,
+    DURATION_UNITS, SIZE_UNITS, duration_option, format_duration, format_size, parse_duration, parse_size,
 };
 use proptest::prelude::*;
 
@@ -24,11 +24,15 @@ proptest! {
     }
 
     #[test]
-    fn a_number_without_a_unit_is_refused_with_a_suggestion_that_works(number: u32) {
-        let size = parse_size(&number.to_string()).expect_err("no unit");
-        prop_assert!(parse_size(&size.replacement.expect("a suggestion")).is_ok());
-        let duration = parse_duration(&number.to_string()).expect_err("no unit");
-        prop_assert!(parse_duration(&duration.replacement.expect("a suggestion")).is_ok());
+    fn a_suggestion_for_a_number_without_a_unit_works(number: u64) {
+        for problem in [parse_size(&number.to_string()), parse_size(&format!("{number:#x}"))] {
+            let size = problem.expect_err("no unit");
+            prop_assert!(parse_size(&size.replacement.expect("a suggestion")).is_ok());
+        }
+        for problem in [parse_duration(&number.to_string()), parse_duration(&format!("{number:#x}"))] {
+            let replacement = problem.expect_err("no unit").replacement;
+            prop_assert!(replacement.is_none_or(|replacement| parse_duration(&replacement).is_ok()));
+        }
     }
 
     #[test]
@@ -72,4 +76,52 @@ fn usual_misspellings_are_understood() {
     assert_eq!(parse_size("0.3 KiB").expect_err("refused").replacement, None, "not a whole number of bytes");
     assert_eq!(meant("four MiB"), None);
     assert!(parse_size("99999999999999999999 B").is_err() && parse_size("18446744073709551615 KiB").is_err());
+}
+
+/// A suggestion is what was meant, or there is none: a wrong one costs more time than none.
+#[test]
+fn suggestions_are_what_was_meant() {
+    let size = |text: &str| parse_size(text).expect_err("refused").replacement;
+    let duration = |text: &str| parse_duration(text).expect_err("refused").replacement;
+    for (text, meant) in [("4 mib", "4 MiB"), ("4 KIB", "4 KiB"), ("4 gib", "4 GiB"), ("4 kb", "4 KiB"), ("1 b", "1 B")]
+    {
+        assert_eq!(size(text).as_deref(), Some(meant), "{text}");
+    }
+    for (text, meant) in [("4 MS", "4 ms"), ("4 Us", "4 us"), ("4 S", "4 s"), ("4 Min", "4 min"), ("4 minn", "4 min")] {
+        assert_eq!(duration(text).as_deref(), Some(meant), "{text}");
+    }
+    // An address or a number of bytes is never a number of mebibytes.
+    for (text, meant) in [
+        ("0x400000", "4 MiB"),
+        ("0x40_0000", "4 MiB"),
+        ("0X1000 B", "4 KiB"),
+        ("4194304", "4 MiB"),
+        ("64", "64 MiB"),
+        ("65537", "65537 B"),
+    ] {
+        assert_eq!(size(text).as_deref(), Some(meant), "{text}");
+    }
+    assert_eq!(duration("100").as_deref(), Some("100 ms"));
+    assert_eq!(duration("5000000").as_deref(), Some("5 ms"), "nanoseconds, as programs write them");
+    // Several units are equally near, or none is.
+    for text in ["4 m", "4 h", "4 x", "4 q", "4 ps", "0x64", "0x5 ms", "3 parsec"] {
+        assert_eq!(duration(text), None, "{text}");
+    }
+    for text in ["4 x", "4 xiB", "4 ms", "0x", "0xffffffffffffffffff", "0x4 MiB", "2 TiB", "2 tb"] {
+        assert_eq!(size(text), None, "{text}");
+    }
+    assert!(parse_size("0x400000").expect_err("refused").problem.contains("hexadecimal"));
+}
+
+/// On the command line a number without a unit means what the option is about.
+#[test]
+fn an_option_says_what_its_own_number_means() {
+    let refused = |text: &str| duration_option(text, "s").expect_err("refused");
+    assert_eq!(refused("5"), "`5` has no unit: write one of `ns`, `us`, `ms`, `s` or `min`; did you mean \"5 s\"?");
+    assert_eq!(
+        refused("5 sec"),
+        "`sec` is not a unit here: use one of `ns`, `us`, `ms`, `s` or `min`; did you mean \"5 s\"?"
+    );
+    assert_eq!(refused("soon"), "`soon` is not a duration: it must be a whole number and a unit");
+    assert_eq!(duration_option("60s", "s"), Ok(60_000_000_000));
 }

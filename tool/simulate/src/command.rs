@@ -7,7 +7,7 @@ use crate::text::TextSink;
 use crate::timeline::TimelineSink;
 use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, exit_code, print_report};
 use bulkhead_description::scenario::load_scenario;
-use bulkhead_description::unit::parse_duration;
+use bulkhead_description::unit::duration_option;
 use bulkhead_description::{Check, Options};
 use bulkhead_files::Output;
 use bulkhead_files::write::Stream;
@@ -75,10 +75,7 @@ Exit codes:
   3  a file cannot be read or written";
 
 fn duration(text: &str) -> Result<u64, String> {
-    parse_duration(text).map_err(|bad| match bad.replacement {
-        Some(meant) => format!("{}; did you mean \"{meant}\"?", bad.problem),
-        None => bad.problem,
-    })
+    duration_option(text, "ms")
 }
 
 /// Runs `bulkhead simulate`.

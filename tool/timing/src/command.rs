@@ -9,7 +9,7 @@ use bulkhead_description::command::{
     CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, Format, exit_code, print, print_report, summary,
 };
 use bulkhead_description::source::Sources;
-use bulkhead_description::unit::{format_duration, parse_duration};
+use bulkhead_description::unit::{duration_option, format_duration};
 use bulkhead_description::{Loaded, Options, Report, Severity, load, load_unchecked};
 use serde_json::{Value, json as value};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct CheckArguments {
 
 /// Reads the time of an instruction, at most a microsecond.
 fn instruction_ps(text: &str) -> Result<u64, String> {
-    let ns = parse_duration(text).map_err(|bad| bad.problem)?;
+    let ns = duration_option(text, "ns")?;
     (1..=1_000).contains(&ns).then(|| ns * 1_000).ok_or_else(|| format!("`{text}` is not from 1 ns to 1 us"))
 }
 

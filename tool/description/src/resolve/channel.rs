@@ -134,18 +134,28 @@ impl<'r> Resolver<'r> {
         let Some((partition, found)) =
             description.partition.iter().enumerate().find(|(_, one)| one.name.value == partition_name)
         else {
-            let names = description.partition.iter().map(|one| one.name.as_str());
+            let names: Vec<&str> = description.partition.iter().map(|one| one.name.as_str()).collect();
+            let meant = suggest::closest(partition_name, names.iter().copied());
             self.unknown(
                 name,
                 format!("there is no partition `{partition_name}`"),
-                suggest::closest(partition_name, names).map(|meant| format!("{meant}.{port_name}")),
+                meant.map(|meant| format!("{meant}.{port_name}")),
+                format!("the partitions are {}", suggest::list(&names)),
             );
             return None;
         };
         let Some(port) = found.ports.iter().find(|port| port.name.value == port_name) else {
-            let names = found.ports.iter().map(|port| port.name.as_str());
-            let meant = suggest::closest(port_name, names).map(|meant| format!("{partition_name}.{meant}"));
-            self.unknown(name, format!("partition `{partition_name}` has no port `{port_name}`"), meant);
+            let names: Vec<&str> = found.ports.iter().map(|port| port.name.as_str()).collect();
+            let meant = suggest::closest(port_name, names.iter().copied());
+            self.unknown(
+                name,
+                format!("partition `{partition_name}` has no port `{port_name}`"),
+                meant.map(|meant| format!("{partition_name}.{meant}")),
+                match names.as_slice() {
+                    [] => String::from("declare it in `ports` of the partition"),
+                    names => format!("its ports are {}", suggest::list(names)),
+                },
+            );
             return None;
         };
         if port.direction.value != direction {
@@ -161,12 +171,12 @@ impl<'r> Resolver<'r> {
         Some(End { partition, port, span: name.span })
     }
 
-    fn unknown(&mut self, name: &Located<String>, message: String, meant: Option<String>) {
-        let mut diagnostic = Diagnostic::new(Code::UnknownPort, message).at(name.span, "");
-        if let Some(meant) = meant {
-            diagnostic = diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"));
-        }
-        self.push(diagnostic);
+    fn unknown(&mut self, name: &Located<String>, message: String, meant: Option<String>, otherwise: String) {
+        let diagnostic = Diagnostic::new(Code::UnknownPort, message).at(name.span, "");
+        self.push(match meant {
+            Some(meant) => diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?")),
+            None => diagnostic.help(otherwise),
+        });
     }
 
     /// Checks that each port has exactly one channel.

@@ -75,8 +75,5 @@ fn finish(result: Result<(), RunError>) -> ExitCode {
 
 /// Parses a duration such as `60s`.
 fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    bulkhead_description::unit::parse_duration(text).map(std::time::Duration::from_nanos).map_err(|bad| {
-        let advice = bad.replacement.map(|replacement| format!("; did you mean `{replacement}`?"));
-        format!("{}{}", bad.problem, advice.unwrap_or_default())
-    })
+    bulkhead_description::unit::duration_option(text, "s").map(std::time::Duration::from_nanos)
 }
