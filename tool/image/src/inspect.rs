@@ -111,20 +111,16 @@ fn write_memory(out: &mut String, planned: &Planned) {
     line!(out, "\nphysical memory");
     for area in planned.image.plan.areas() {
         let (size, name) = (size_text(area.page_bytes()), area_text(&planned.system, area.kind));
-        line!(out, "  {:#012x}..{:#012x} {size:>10}  {name}", area.address.0, area.end());
+        line!(out, "  {:#012x}..{:#012x} {size:>8}  {name}", area.address.0, area.end());
     }
     line!(out, "\nmonitor memory per core, tables included, rings and pristine images not");
+    let head = ["core", "all", "private", "EL2 tables", "share of the partitions"];
+    let mut rows = vec![head.map(String::from).to_vec()];
     for memory in core_memory(&planned.image) {
-        line!(
-            out,
-            "  core {}: {:>9} = {} private + {} EL2 tables + {} share of the partitions",
-            memory.board_core,
-            size_text(memory.total_bytes()),
-            size_text(memory.private_bytes),
-            size_text(memory.el2_table_bytes),
-            size_text(memory.partition_share_bytes),
-        );
+        let bytes = [memory.total_bytes(), memory.private_bytes, memory.el2_table_bytes, memory.partition_share_bytes];
+        rows.push(std::iter::once(memory.board_core.to_string()).chain(bytes.map(size_text)).collect());
     }
+    out.push_str(&bulkhead_files::table::table(&rows, 1, 2));
 }
 
 fn write_emulation(out: &mut String, plan: &PartitionPlan) {
@@ -151,15 +147,13 @@ fn write_mappings(out: &mut String, planned: &Planned, mappings: &[Mapping], rig
     let mut sorted = mappings.to_vec();
     sorted.sort_by_key(|mapping| mapping.input);
     for mapping in sorted {
-        line!(
-            out,
-            "  {:#012x}..{:#012x} -> {:#012x}  {:<18} {}",
-            mapping.input,
-            mapping.input + mapping.bytes,
-            mapping.output.0,
-            rights_text(mapping.attributes),
-            target_text(planned, &mapping)
-        );
+        let end = mapping.input + mapping.bytes;
+        let (rights, target) = (rights_text(mapping.attributes), target_text(planned, &mapping));
+        let elsewhere = match mapping.output.0 == mapping.input {
+            true => String::new(),
+            false => format!(" at {:#x}", mapping.output.0),
+        };
+        line!(out, "  {:#010x}..{end:#010x}  {rights:<12} {target}{elsewhere}", mapping.input);
     }
 }
 
@@ -207,6 +201,7 @@ mod tests {
     use super::{device_tree_source, json, text};
     use crate::assemble;
     use crate::build::Planned;
+    use bulkhead_files::table::COLUMNS;
     use bulkhead_plan::samples;
 
     fn demo() -> Planned {
@@ -222,7 +217,7 @@ mod tests {
             "RAM of control",
             "stage-2 tables of linux",
             "map of the monitor on core 3",
-            "rwx normal         RAM of rtos",
+            "rwx normal   RAM of rtos",
             "emulated  PCI configuration space",
             "interrupt  34 level device",
             "device rtc",
@@ -230,6 +225,10 @@ mod tests {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
         assert!(!text.contains('?'), "everything has a name:\n{text}");
+        // A second address has to go somewhere.
+        let tables = text.lines().filter(|line| line.starts_with("  0x") && !line.contains(" at 0x"));
+        assert_eq!(tables.clone().find(|line| line.chars().count() > COLUMNS), None, "tables fit a terminal");
+        assert!(tables.count() > 50, "{text}");
     }
 
     /// CH-36: one page for all senders that are limited together.

@@ -44,11 +44,11 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::Manage(index) => format!("requests of manager {}", partition(index)),
         AreaKind::Doorbell(index) => format!("doorbell words of channel {}", channel(index)),
         AreaKind::AllDoorbells(index) => format!("doorbell words of all channels to {}", partition(index)),
-        AreaKind::ChannelReader(index) => format!("channel {}, destination's page", channel(index)),
-        AreaKind::ChannelWriter(index) => format!("channel {}, source's pages", channel(index)),
+        AreaKind::ChannelReader(index) => format!("channel {}, destination", channel(index)),
+        AreaKind::ChannelWriter(index) => format!("channel {}, source", channel(index)),
         AreaKind::Trace(core) => format!("trace ring of core index {core}"),
         AreaKind::VcpuConsole(index, vcpu) => format!("console of {}, vCPU {vcpu}", partition(index)),
-        AreaKind::GuestConsole(index) => format!("console of {}, written by the guest", partition(index)),
+        AreaKind::GuestConsole(index) => format!("guest's console of {}", partition(index)),
         AreaKind::Ram(index) => format!("RAM of {}", partition(index)),
     }
 }
@@ -59,8 +59,8 @@ pub(crate) fn el2_rights_text(attributes: Attributes) -> &'static str {
         Attributes::EL2_TEXT => "r-x normal",
         Attributes::EL2_READ => "r-- normal",
         Attributes::EL2_WRITE => "rw- normal",
-        Attributes::EL2_SHARED_READ => "r-- non-cacheable",
-        Attributes::EL2_SHARED_WRITE => "rw- non-cacheable",
+        Attributes::EL2_SHARED_READ => "r-- uncached",
+        Attributes::EL2_SHARED_WRITE => "rw- uncached",
         Attributes::EL2_DEVICE => "rw- device",
         _ => "?",
     }
@@ -70,8 +70,8 @@ pub(crate) fn el2_rights_text(attributes: Attributes) -> &'static str {
 pub(crate) fn stage2_rights_text(attributes: Attributes) -> &'static str {
     match attributes {
         Attributes::STAGE2_RAM => "rwx normal",
-        Attributes::STAGE2_SHARED_READ => "r-- non-cacheable",
-        Attributes::STAGE2_SHARED_WRITE => "rw- non-cacheable",
+        Attributes::STAGE2_SHARED_READ => "r-- uncached",
+        Attributes::STAGE2_SHARED_WRITE => "rw- uncached",
         Attributes::STAGE2_DEVICE => "rw- device",
         _ => "?",
     }

@@ -169,12 +169,20 @@ fn stats_show_what_a_shared_core_gave_to_whom() {
     let text = stats_text(&observer);
     let expected = "\n\
 core 0, fixed-priority: idle 1.000 ms, 42 switches, as of 1.000 s
-server  partition  priority        rule       gate   payer       used  background  starts  exhaustions  overrun
-0         control         0    sporadic  interrupt  itself       0 ns        0 ns       0            0     0 ns
-1         control         1    sporadic     always  itself   2.000 ms        0 ns       3            1   112 ns
-2          driver         1        pibs     always  itself       0 ns        0 ns       0            0     0 ns
-3           other         9  deferrable     always  itself  10.000 us  100.000 us       2            2     0 ns
-4           other        20   unlimited  interrupt       1       0 ns        0 ns       0            0     0 ns
+server  partition  priority        rule       gate   payer       used
+0       control           0    sporadic  interrupt  itself       0 ns
+1       control           1    sporadic     always  itself   2.000 ms
+2       driver            1        pibs     always  itself       0 ns
+3       other             9  deferrable     always  itself  10.000 us
+4       other            20   unlimited  interrupt       1       0 ns
+
+server  partition  background  starts  exhaustions  overrun
+0       control          0 ns       0            0     0 ns
+1       control          0 ns       3            1   112 ns
+2       driver           0 ns       0            0     0 ns
+3       other      100.000 us       2            2     0 ns
+4       other            0 ns       0            0     0 ns
+
 vCPU             wakes  longest wait  longest blackout  held  limited  stolen
 control, vCPU 0      0          0 ns              0 ns     0        0    0 ns
 driver, vCPU 0       0          0 ns              0 ns     0        0    0 ns

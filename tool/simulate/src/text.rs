@@ -127,28 +127,24 @@ fn name_width(simulation: &Simulation, core: usize, slots: usize) -> usize {
 }
 
 fn table(text: &mut String, simulation: &Simulation, core: usize, lanes: &[Lane], end_ns: u64) {
-    let width = name_width(simulation, core, lanes.len());
-    let _ = writeln!(
-        text,
-        "  {:width$}  {:>8} {:>8} {:>14} {:>14} {:>14} {:>7} {:>8} {:>8}",
-        "vCPU", "arrived", "done", "worst ns", "budget ns", "background ns", "share", "starts", "empty"
-    );
+    let head = ["vCPU", "arrived", "done", "worst ns", "budget ns", "background ns", "share", "starts", "empty"];
+    let mut rows = vec![head.map(String::from).to_vec()];
     let share = |time_ns: u64| format!("{:.2} %", time_ns as f64 * 100.0 / end_ns.max(1) as f64);
     for (slot, lane) in lanes.iter().enumerate() {
         let worst = if lane.done == 0 { String::from("-") } else { lane.worst_response_ns.to_string() };
-        let _ = writeln!(
-            text,
-            "  {:width$}  {:>8} {:>8} {worst:>14} {:>14} {:>14} {:>7} {:>8} {:>8}",
-            simulation.vcpu_name(core, slot),
-            lane.arrivals,
-            lane.done,
-            lane.budgeted_ns,
-            lane.background_ns,
+        rows.push(vec![
+            simulation.vcpu_name(core, slot).to_string(),
+            lane.arrivals.to_string(),
+            lane.done.to_string(),
+            worst,
+            lane.budgeted_ns.to_string(),
+            lane.background_ns.to_string(),
             share(lane.budgeted_ns + lane.background_ns),
-            lane.starts,
-            lane.exhaustions,
-        );
+            lane.starts.to_string(),
+            lane.exhaustions.to_string(),
+        ]);
     }
+    text.push_str(&bulkhead_files::table::table(&rows, 1, 2));
     let idle_ticks = simulation.runs().get(core).map_or(0, crate::core_run::CoreRun::idle_ticks);
     let idle_ns = ticks::to_ns(idle_ticks, simulation.system.board.counter_hz);
     let _ = writeln!(text, "  idle {idle_ns} ns, {}", share(idle_ns));

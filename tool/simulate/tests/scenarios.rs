@@ -179,7 +179,16 @@ fn the_text_shows_who_ran() {
     let mut sink = TextSink::new(&simulation, until_ns);
     let counts = simulation.run(&mut sink).expect("text takes everything");
     let text = sink.text(&simulation, counts);
-    assert!(text.contains("peer.0             1        0              -      200000000"), "{text}");
+    let row: Vec<&str> = text
+        .lines()
+        .find(|line| line.starts_with("  peer.0  ") && !line.contains('|'))
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    assert!(row.starts_with(&["peer.0", "1", "0", "-", "200000000"]), "{text}");
+    // The pictures have a column for each step of time and are wider.
+    let wide = text.lines().find(|line| !line.contains('|') && line.chars().count() > 80);
+    assert_eq!(wide, None, "tables fit a terminal");
     assert!(text.lines().any(|line| line.trim_start().starts_with("peer.0     |+######+")), "{text}");
 }
 

@@ -205,19 +205,7 @@ fn channels(system: &System, bounds: &Bounds) -> String {
     if rows.len() == 1 { String::new() } else { format!("\nfrom message to handling\n{}", table(&rows, 1)) }
 }
 
-/// Columns as wide as they need to be; the first `left` ones are aligned to the left, amounts to the right.
+/// A table of the report.
 fn table(rows: &[Vec<String>], left: usize) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::from(" ");
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column < left { write!(line, " {cell:<width$} ") } else { write!(line, " {cell:>width$} ") };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    bulkhead_files::table::table(rows, left, 2)
 }

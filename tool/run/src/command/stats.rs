@@ -6,6 +6,7 @@ use crate::diagnosis::{phase_name, reason_name, state_name};
 use crate::observer::Observer;
 use bulkhead_abi::observe::COUNTER_NAMES;
 use bulkhead_abi::plan::VcpuPlan;
+use bulkhead_files::table::table;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
@@ -83,9 +84,9 @@ fn text_of(observer: &Observer, now: &Table, before: Option<&Table>) -> String {
             status.heartbeats.to_string(),
         ]);
     }
-    let mut text = aligned(&rows);
+    let mut text = table(&rows, 1, 0);
     text.push('\n');
-    text.push_str(&aligned(&counter_rows(observer, now, before)));
+    text.push_str(&table(&counter_rows(observer, now, before), 1, 0));
     text.push_str(&usage::text(observer));
     for core in 0..observer.core_count() {
         if let Some(report) = crate::CrashReport::of_core(observer, core) {
@@ -118,27 +119,6 @@ fn counter_rows(observer: &Observer, now: &Table, before: Option<&Table>) -> Vec
         rows.push(row);
     }
     rows
-}
-
-/// Aligns columns: the first to the left, the others to the right.
-pub(super) fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
-            let padded = if column == 0 { format!("{cell}{padding}") } else { format!("  {padding}{cell}") };
-            line.push_str(&padded);
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// Returns everything as JSON.

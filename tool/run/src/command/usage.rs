@@ -3,10 +3,10 @@
 //! A shared core's monitor adds up at each switch, so a server that runs right now is counted up to its last start. The
 //! numbers are the monitor's own, from its clock; the guests have no part in them.
 
-use super::stats::aligned;
 use crate::image_file::CorePlan;
 use crate::observer::Observer;
 use bulkhead_abi::schedule::{NO_SERVER, SchedulePlan, ServerUsage, SlotUsage, UsagePage};
+use bulkhead_files::table::table;
 use bulkhead_plan::schedule::{gate_name, kind_name, rule_name};
 use bulkhead_plan::ticks;
 use serde_json::{Value, json};
@@ -84,9 +84,10 @@ pub(super) fn text(observer: &Observer) -> String {
         if !rows.is_empty() {
             let head = "server partition priority rule gate payer used background starts exhaustions overrun";
             rows.insert(0, head.split(' ').map(str::to_owned).collect());
-            text.push_str(&aligned(&rows));
+            text.push_str(&table(&rows, 2, 0));
         }
-        text.push_str(&aligned(&slot_rows(observer, &shared, &time)));
+        text.push('\n');
+        text.push_str(&table(&slot_rows(observer, &shared, &time), 1, 0));
     }
     text
 }
