@@ -141,3 +141,30 @@ fn a_report_is_refused_for_a_trace_of_another_system_and_without_its_files() {
     refused(&["-o", "no/such/folder/x.html"], 3, "cannot write the report");
     assert!(!directory.join("good.html").exists(), "nothing is written when something is wrong");
 }
+
+/// What comes at the end of a long run does not fail for a reason that was there at its start: no machine is started.
+#[test]
+fn a_run_sees_first_whether_its_files_can_be_written() {
+    let directory = directory("targets");
+    let refused = |arguments: &[&str], words: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+            .args([&["run", "."], arguments].concat())
+            .current_dir(&directory)
+            .env("BULKHEAD_MONITOR", "monitor.elf")
+            .env("BULKHEAD_QEMU", "no-such-machine")
+            .output()
+            .expect("the command can be started");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains(words), "{said}");
+    };
+    refused(&["--trace", "no/such/folder/x.perfetto-trace"], "cannot write the trace to no/such/folder");
+    refused(&["--trace", "."], "cannot write the trace to .");
+    refused(&["--log", "tiny.bin"], "cannot make the directory tiny.bin for logs");
+    std::fs::create_dir_all(directory.join("logs/a.log")).expect("a directory");
+    refused(&["--log", "logs"], "cannot write the log logs/a.log");
+    // Nothing is in the way here, so the machine is what is missing; nothing is left behind.
+    refused(&["--trace", "x.perfetto-trace", "--log", "new"], "no-such-machine");
+    assert!(!directory.join("x.perfetto-trace").exists());
+    assert_eq!(std::fs::read_dir(directory.join("new")).expect("a directory").count(), 0);
+}

@@ -24,7 +24,7 @@ use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_description::{Options, find_above, load};
 use bulkhead_plan::model::System;
 use bulkhead_run::command::Format;
-use bulkhead_run::command::show::{Show, wants_colour};
+use bulkhead_run::command::show::Show;
 use bulkhead_run::{Event, Machine, MachineOptions, Observer, RunError, exit_code};
 use bulkhead_timing::Assumptions;
 use clap::Args;
@@ -135,7 +135,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     say("now all partitions together");
     let mut machine = Machine::start(MachineOptions::for_system(&system, image)?)?;
     let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
-    let colour = wants_colour() && arguments.format == Format::Text;
+    let colour = bulkhead_files::output::colours() && arguments.format == Format::Text;
     let mut show = Show::new(bulkhead_files::Output, Format::Text, colour, names, Vec::new());
     let limit = Duration::from_secs(arguments.timeout_s);
     watch(&mut machine, (arguments.format == Format::Text).then_some(&mut show), limit)?;

@@ -164,6 +164,17 @@ pub(crate) struct ResolvedBoard {
     pub(crate) dma_confinable: Vec<bool>,
 }
 
+/// Returns the boards that the tool knows without a file, for commands that look at a machine and have no description.
+#[must_use]
+pub fn built_in() -> Vec<model::Board> {
+    let read = |(name, text): &(&str, &str)| {
+        let mut report = Report::default();
+        let file = report.sources.add(format!("boards/{name}.toml"), *text);
+        read(file, text, &mut report).map(|resolved| resolved.board)
+    };
+    BUILT_IN.iter().filter_map(read).collect()
+}
+
 /// Reads the text of a board file; what is wrong goes to the report.
 pub(crate) fn read(file: FileId, text: &str, report: &mut Report) -> Option<ResolvedBoard> {
     let mut reader = Reader::new(file);

@@ -37,6 +37,15 @@ pub fn whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     together(&[(path, bytes)])
 }
 
+/// Sees whether a file could be written now, and leaves everything as it is: for a command that works for long before it writes.
+///
+/// # Errors
+/// As [`whole`].
+pub fn probe(path: &Path) -> io::Result<()> {
+    // What was begun and is not finished disappears.
+    Stream::create(path).map(drop)
+}
+
 /// Writes several files: all or none. A link is followed; a device is written through; a directory and a pipe are refused.
 ///
 /// # Errors

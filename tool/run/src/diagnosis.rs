@@ -1,9 +1,12 @@
 //! Puts what the host sees into words: names of states, reasons and phases, crash records, the state of a silent machine.
 
+use crate::image_file::ImagePlan;
 use crate::observer::{Observer, Phase};
+use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_PANIC, Counter, CrashRecord};
 use bulkhead_abi::plan::VcpuPlan;
-use bulkhead_abi::status;
+use bulkhead_abi::status::{self, FaultRecord};
+use bulkhead_plan::model::Board;
 use std::fmt;
 
 pub use bulkhead_trace::words::{exception_class_name, reason_name, state_name};
@@ -82,6 +85,36 @@ impl fmt::Display for CrashReport {
     }
 }
 
+/// Says where a fault was, and where it was at a device of the board that its guest does not have, which one and what to do.
+#[must_use]
+pub fn place_of(plan: &ImagePlan, fault: &FaultRecord) -> String {
+    let place = format!("pc {:#x}, guest address {:#x}", fault.program_counter, fault.guest_address);
+    let is_access = fault.reason == status::REASON_DATA_ABORT;
+    let board = bulkhead_description::board::built_in()
+        .into_iter()
+        .find(|board| is_access && board.ram == plan.header.ram_start);
+    match board.and_then(|board| device_of(&board, fault.guest_address)) {
+        Some(device) => format!("{place}: {device}"),
+        None => place,
+    }
+}
+
+/// What a board has at an address outside its RAM. The guest was refused it, so it is not one of the guest's own.
+fn device_of(board: &Board, address: u64) -> Option<String> {
+    let name = &board.name;
+    if address.checked_sub(board.uart.0).is_some_and(|offset| offset < PAGE_BYTES) {
+        return Some(format!(
+            "`{name}` has its UART there, which belongs to the console; give the guest one with `console = \"pl011\"`"
+        ));
+    }
+    let device =
+        board.devices.iter().find(|one| address.checked_sub(one.address.0).is_some_and(|offset| offset < one.bytes))?;
+    Some(format!(
+        "`{name}` has its device `{0}` there, which this guest does not have; give it `devices = [\"{0}\"]`",
+        device.name
+    ))
+}
+
 /// Describes each core and partition in one line, for the message of a run that got stuck.
 #[must_use]
 pub fn describe_state(observer: &Observer) -> Vec<String> {
@@ -95,11 +128,10 @@ pub fn describe_state(observer: &Observer) -> Vec<String> {
         if status.faults > 0 {
             let fault = &status.fault;
             line.push_str(&format!(
-                ", {} faults, latest: {} at pc {:#x}, guest address {:#x}",
+                ", {} faults, latest: {} at {}",
                 status.faults,
                 reason_name(fault.reason),
-                fault.program_counter,
-                fault.guest_address
+                place_of(observer.plan(), fault)
             ));
         }
         lines.push(line);
@@ -110,4 +142,27 @@ pub fn describe_state(observer: &Observer) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device_of;
+
+    #[test]
+    fn a_device_of_the_board_is_named_with_what_to_do() {
+        let boards = bulkhead_description::board::built_in();
+        let board = boards.first().expect("a built-in board");
+        let uart = device_of(board, 0x900_0018).expect("the UART");
+        assert_eq!(
+            uart,
+            "`qemu-virt` has its UART there, which belongs to the console; give the guest one with `console = \"pl011\"`"
+        );
+        let rtc = device_of(board, 0x901_0fff).expect("the clock");
+        assert!(rtc.contains("device `rtc`") && rtc.contains("`devices = [\"rtc\"]`"), "{rtc}");
+        assert!(device_of(board, 0xa00_0200).is_some_and(|text| text.contains("`virtio-mmio-1`")));
+        assert_eq!(
+            (device_of(board, 0x8ff_ffff), device_of(board, 0x900_1000), device_of(board, 0)),
+            (None, None, None)
+        );
+    }
 }

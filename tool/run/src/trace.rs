@@ -31,6 +31,9 @@ impl RingBytes for LiveRing<'_> {
     }
 }
 
+/// What to do for a system whose trace would be empty.
+pub(crate) const NOT_RECORDING: &str = "no core records; say so in the description: [trace] enabled = true";
+
 /// Collects the records of all cores while a machine runs.
 #[derive(Debug)]
 pub struct TraceCollector {
@@ -96,7 +99,7 @@ impl Trace {
         let layout = layout(observer, clock);
         let mut timeline = Timeline::from_records(layout, observer.plan().header.counter_hz, &self.batches);
         if !self.is_recording {
-            timeline.warnings.push("no core records; say so in the description: [trace] enabled = true".to_owned());
+            timeline.warnings.push(NOT_RECORDING.to_owned());
         }
         timeline
     }

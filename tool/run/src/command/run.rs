@@ -1,10 +1,11 @@
 //! `bulkhead run`: starts a system on QEMU and shows its consoles until it ends.
 
-use super::show::{Show, partitions_json, wants_colour};
+use super::log::Logs;
+use super::show::{Show, partitions_json};
 use super::trace::write_trace;
 use super::{Format, parse_duration};
 use crate::control::ControlServer;
-use crate::diagnosis::{reason_name, state_name};
+use crate::diagnosis::{place_of, reason_name, state_name};
 use crate::error::{RunError, exit_code};
 use crate::image_file::ImagePlan;
 use crate::machine::{End, Event, Machine};
@@ -12,10 +13,11 @@ use crate::observer::Observer;
 use crate::plugin::CountingOptions;
 use crate::qemu::check_version;
 use crate::source::{Source, SourceError};
-use crate::trace::TraceCollector;
+use crate::trace::{NOT_RECORDING, TraceCollector};
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_description::Check;
-use bulkhead_files::Output;
+use bulkhead_files::output::{self, FAULT, styled};
+use bulkhead_files::{Output, write};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +73,9 @@ pub struct RunArguments {
     /// Write all trace records of the run to this file, for the Perfetto UI and for `bulkhead report`.
     #[arg(long, value_name = "FILE.perfetto-trace")]
     pub trace: Option<PathBuf>,
+    /// Write each console to a file `PARTITION.log` in this directory, at the end of the run; replaces those of an earlier run.
+    #[arg(long, value_name = "DIR")]
+    pub log: Option<PathBuf>,
     /// Further arguments for QEMU.
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     pub extra: Vec<String>,
@@ -147,8 +152,16 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
     let only = arguments.only.iter().map(|name| partition_index(plan, name)).collect::<Result<Vec<_>, _>>()?;
     let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
-    let show = Show::new(Output, arguments.format, wants_colour(), plan.partition_names(), only);
+    let show = Show::new(Output, arguments.format, output::colours(), plan.partition_names(), only);
     let ram_start = options.ram_start;
+    // What comes at the end of a long run must not fail for a reason that was there at its start.
+    if let Some(path) = &arguments.trace {
+        write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
+        if plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0) {
+            bulkhead_files::complain!("warning: {NOT_RECORDING}");
+        }
+    }
+    let logs = arguments.log.as_deref().map(|path| Logs::create(path, &plan.partition_names())).transpose()?;
     if let Some(warning) = check_version(&options.qemu)?.warning() {
         bulkhead_files::complain!("warning: {warning}");
     }
@@ -159,7 +172,8 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
-    let mut run = Run { name, machine, control, show, input, dropped: 0, limit: arguments.timeout, until_off, trace };
+    let mut run =
+        Run { name, machine, control, show, input, dropped: 0, limit: arguments.timeout, until_off, trace, logs };
     run.machine.flush_lines_after(PROMPT_PAUSE);
     let outcome = run.until_end();
     run.finish(outcome, arguments).map_err(SourceError::from)
@@ -176,6 +190,7 @@ struct Run {
     limit: Option<Duration>,
     until_off: Option<usize>,
     trace: Option<TraceCollector>,
+    logs: Option<Logs>,
 }
 
 /// What ended a run that did not fail.
@@ -234,6 +249,9 @@ impl Run {
 
     /// Shows events; false when the output was closed.
     fn show_all(&mut self, events: &[Event]) -> bool {
+        if let Some(logs) = &mut self.logs {
+            events.iter().for_each(|event| logs.event(event));
+        }
         events.iter().try_for_each(|event| self.show.event(event)).is_ok()
     }
 
@@ -261,6 +279,7 @@ impl Run {
     fn finish(mut self, outcome: Result<Ended, RunError>, arguments: &RunArguments) -> Result<u8, RunError> {
         let rest = self.machine.quit();
         self.show_all(&rest);
+        let logged = self.logs.take().map_or(Ok(()), Logs::finish);
         if let (Some(path), Some(trace), Some(observer)) =
             (&arguments.trace, self.trace.take(), self.machine.observer())
         {
@@ -286,7 +305,14 @@ impl Run {
         if arguments.format == Format::Text {
             self.print_summary(&stopped);
         }
-        outcome.map(|_| code)
+        match (outcome, logged) {
+            (Ok(_), logged) => logged.map(|()| code),
+            (Err(error), Ok(())) => Err(error),
+            (Err(error), Err(unwritten)) => {
+                bulkhead_files::complain!("error: {unwritten}");
+                Err(error)
+            }
+        }
     }
 
     fn counts_json(&self) -> Value {
@@ -306,7 +332,7 @@ impl Run {
 
     fn print_summary(&self, stopped: &[String]) {
         for line in stopped {
-            bulkhead_files::complain!("{line}");
+            bulkhead_files::complain!("{}", styled(line, FAULT, output::colours_of_errors()));
         }
         let Ok(counts) = self.machine.counts() else { return };
         let mut text = String::from("instructions per core (counts, not cycles):\n");
@@ -334,7 +360,7 @@ fn stopped_partitions(observer: &Observer) -> Vec<String> {
         let status = observer.status(partition);
         let name = observer.plan().partition_name(partition);
         let (state, reason) = (state_name(status.state), reason_name(status.reason));
-        let place = format!("pc {:#x}, guest address {:#x}", status.fault.program_counter, status.fault.guest_address);
+        let place = place_of(observer.plan(), &status.fault);
         (status.state == STATE_STOPPED).then(|| format!("partition {name} was {state}: {reason} ({place})"))
     });
     stopped.collect()

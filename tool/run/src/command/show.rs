@@ -4,14 +4,17 @@ use crate::console::{Line, readable};
 use crate::diagnosis::{reason_name, state_name};
 use crate::machine::Event;
 use crate::observer::Observer;
-use bulkhead_abi::status::{STATE_INITIAL, STATE_RUNNING};
+use bulkhead_abi::status::{REASON_MANAGED, REASON_NONE, REASON_REQUESTED, STATE_INITIAL, STATE_RUNNING};
+use bulkhead_files::output::{AnsiColor, FAULT, styled};
 use serde_json::{Value, json};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use super::Format;
 
-/// Colours of prefixes, in order of partitions: those that are readable on light and on dark ground.
-const COLOURS: [u8; 6] = [36, 33, 35, 32, 34, 31];
+/// Colours of prefixes, in order of partitions: those that are readable on light and on dark ground, without red, which is for
+/// faults.
+const COLOURS: [AnsiColor; 5] =
+    [AnsiColor::Cyan, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Green, AnsiColor::Blue];
 
 /// Writes events.
 pub struct Show<W: Write> {
@@ -23,12 +26,6 @@ pub struct Show<W: Write> {
     only: Vec<usize>,
     width: usize,
     serial: Vec<u8>,
-}
-
-/// States whether colours belong on the output stream.
-#[must_use]
-pub fn wants_colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl<W: Write> Show<W> {
@@ -76,8 +73,8 @@ impl<W: Write> Show<W> {
         let padding = " ".repeat(self.width.saturating_sub(name.chars().count()));
         match partition.filter(|_| self.colour) {
             Some(partition) => {
-                let colour = COLOURS[partition % COLOURS.len()];
-                writeln!(self.output, "\x1b[{colour}m{name}{padding} |\x1b[0m {text}")?;
+                let style = COLOURS.get(partition % COLOURS.len()).copied().unwrap_or(AnsiColor::Cyan).on_default();
+                writeln!(self.output, "{style}{name}{padding} |{style:#} {text}")?;
             }
             None => writeln!(self.output, "{name}{padding} | {text}")?,
         }
@@ -92,7 +89,9 @@ impl<W: Write> Show<W> {
             _ if reason == 0 => format!("** {}", state_name(state)),
             _ => format!("** {}: {}", state_name(state), reason_name(reason)),
         };
-        self.prefixed(Some(partition), &text)
+        // What somebody asked for is no fault.
+        let is_fault = !matches!(reason, REASON_NONE | REASON_REQUESTED | REASON_MANAGED);
+        self.prefixed(Some(partition), &styled(&text, FAULT, self.colour && is_fault))
     }
 
     /// Shows the machine's own serial line, which no partition uses, line by line.
@@ -187,6 +186,10 @@ mod tests {
         assert_eq!(shown(Format::Text, false, vec![], &events), expected);
         assert_eq!(shown(Format::Text, false, vec![1], &events[..2]), "control | two\n");
         assert_eq!(shown(Format::Text, true, vec![], &events[..1]), "\x1b[36mlinux   |\x1b[0m one\n");
+        let coloured = shown(Format::Text, true, vec![], &events[2..4]);
+        let expected = "\x1b[36mlinux   |\x1b[0m ** started again (start 2)\n\
+            \x1b[33mcontrol |\x1b[0m \x1b[1m\x1b[31m** stopped: data access outside its memory\x1b[0m\n";
+        assert_eq!(coloured, expected, "a fault is red");
     }
 
     #[test]
