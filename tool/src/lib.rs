@@ -62,6 +62,33 @@ pub enum Command {
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
     Schema(description::SchemaArguments),
+    /// Print the script with which a shell completes commands and options.
+    Completions(CompletionsArguments),
+    /// Write the manual pages.
+    Man(ManArguments),
+}
+
+/// Shown at the end of `bulkhead completions --help`.
+const COMPLETIONS_HELP: &str = "\
+Where the script goes:
+  bash  bulkhead completions bash > ~/.local/share/bash-completion/completions/bulkhead
+  zsh   bulkhead completions zsh > DIR/_bulkhead, where DIR is in $fpath
+  fish  bulkhead completions fish > ~/.config/fish/completions/bulkhead.fish";
+
+/// Arguments of `bulkhead completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub struct CompletionsArguments {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `bulkhead man`.
+#[derive(Debug, clap::Args)]
+pub struct ManArguments {
+    /// Directory for the pages, which is made if it is missing; `man` finds those in ~/.local/share/man/man1.
+    #[arg(value_name = "DIR")]
+    pub directory: std::path::PathBuf,
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod explain;
+mod shell;
+
 use bulkhead_demo as demo;
 use bulkhead_description::command as description;
 use bulkhead_files::output;
@@ -26,7 +29,10 @@ fn main() -> ExitCode {
         Err(message) => return output::result(say(&message)),
     };
     output::result(match arguments.command {
-        Command::Check(arguments) => timing::command::check(&arguments),
+        Command::Check(arguments) => match &arguments.check.explain {
+            Some(code) => explain::explain(Some(code)),
+            None => timing::command::check(&arguments),
+        },
         Command::Build(arguments) => image::build(&arguments, &check),
         Command::Inspect(arguments) => image::inspect(&arguments, &check),
         Command::Verify(arguments) => verify::verify(&arguments),
@@ -37,17 +43,22 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => machine::trace(&arguments),
         Command::Report(arguments) => report::report(&arguments, &check),
         Command::Demo(arguments) => demo::demo(&arguments),
-        Command::Explain(arguments) => description::explain(&arguments),
+        Command::Explain(arguments) => explain::explain(arguments.code.as_deref()),
         Command::Schema(arguments) => description::schema(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     })
 }
 
 /// Prints what clap has to say: the text of `--help` (exit code 0), or what is wrong with the command line (2).
 fn say(message: &clap::Error) -> ExitCode {
-    let text = message.render().to_string();
+    let text = message.render();
+    // clap's own styles, where the stream has colours.
     match message.use_stderr() {
-        true => output::complain(&text),
-        false => output::print(&text),
+        true if output::colours_of_errors() => output::complain(&text.ansi().to_string()),
+        true => output::complain(&text.to_string()),
+        false if output::colours() => output::print(&text.ansi().to_string()),
+        false => output::print(&text.to_string()),
     }
     ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
 }

@@ -129,8 +129,15 @@ fn codes_are_explained_in_both_ways() {
     assert!(text(&explained.stdout).starts_with("# BH0101: memory of two partitions overlaps\n"));
     assert_eq!(bulkhead(&["check", "--explain", "BH0101"], &directory).stdout, explained.stdout);
     assert_eq!(bulkhead(&["explain", "BH9999"], &directory).status.code(), Some(2));
+    let finding = bulkhead(&["explain", "v042"], &directory);
+    assert_eq!(finding.status.code(), Some(0), "{}", text(&finding.stderr));
+    let finding = text(&finding.stdout);
+    assert!(finding.starts_with("# V042: translation table in a guest's map\n\nA guest can reach a"), "{finding}");
+    assert!(finding.contains("Do not run the image."), "{finding}");
+    assert_eq!(text(&bulkhead(&["check", "--explain", "V042"], &directory).stdout), finding);
+    assert_eq!(bulkhead(&["explain", "V999"], &directory).status.code(), Some(2));
     let list = text(&bulkhead(&["explain"], &directory).stdout);
-    assert!(list.lines().count() >= 70 && list.lines().all(|line| line.starts_with("BH")), "{list}");
+    assert!(list.lines().count() >= 160 && list.lines().all(|line| line.starts_with("BH") || line.starts_with('V')));
 }
 
 #[test]
@@ -142,5 +149,65 @@ fn help_names_the_exit_codes_and_schemas_are_json() {
     for of in [&["schema"][..], &["schema", "board"]] {
         let value: Value = serde_json::from_slice(&bulkhead(of, &directory).stdout).expect("JSON");
         assert_eq!(value["$schema"], "http://json-schema.org/draft-07/schema#");
+    }
+}
+
+#[test]
+fn shells_complete_and_man_shows_every_command() {
+    let directory = system("shells", GOOD);
+    let script = bulkhead(&["completions", "bash"], &directory);
+    assert_eq!(script.status.code(), Some(0), "{}", text(&script.stderr));
+    std::fs::write(directory.join("complete.sh"), &script.stdout).expect("a script can be written");
+    // What bash itself proposes after `bulkhead sim` and `bulkhead run --lo`.
+    let propose = |word: &str, words: &str| {
+        let program = format!(
+            "source ./complete.sh; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _bulkhead bulkhead '{word}' bulkhead; echo \"${{COMPREPLY[@]}}\""
+        );
+        let output = Command::new("bash").args(["-c", &program]).current_dir(&directory).output().expect("bash runs");
+        text(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(propose("sim", "bulkhead sim"), "simulate");
+    assert_eq!(propose("--lo", "bulkhead run --lo"), "--log");
+    assert_eq!(bulkhead(&["completions", "csh"], &directory).status.code(), Some(2));
+
+    let pages = bulkhead(&["man", "pages/man1"], &directory);
+    assert_eq!(pages.status.code(), Some(0), "{}", text(&pages.stderr));
+    let help = text(&bulkhead(&["--help"], &directory).stdout);
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.len() >= 14 && commands.contains(&"man"), "{help}");
+    for command in commands {
+        let page = directory.join(format!("pages/man1/bulkhead-{command}.1"));
+        let page = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{command}: {error}"));
+        assert!(page.contains(&format!(".TH bulkhead-{command} 1")), "{page}");
+    }
+    let program = std::fs::read_to_string(directory.join("pages/man1/bulkhead.1")).expect("a page");
+    assert!(program.contains("bulkhead\\-check(1)"), "{program}");
+    std::fs::write(directory.join("file"), "").expect("a file");
+    let refused = bulkhead(&["man", "file"], &directory);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(text(&refused.stderr).starts_with("error: cannot write manual pages to file: "));
+}
+
+/// Colours are for terminals that want them, whatever prints.
+#[test]
+fn colours_can_be_asked_for_and_refused() {
+    let directory = system("colours", &GOOD.replace("cores = [0]", "cores = [0, 8]"));
+    for arguments in [&["check", "."][..], &["--no-such-option"], &["verify", "no-such-image"], &["explain", "X"]] {
+        let run = |name: &str, value: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+            command.args(arguments).current_dir(&directory).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+            text(&command.env(name, value).output().expect("the command can be started").stderr)
+        };
+        let (wanted, refused) = (run("CLICOLOR_FORCE", "1"), run("NO_COLOR", "1"));
+        assert!(wanted.contains("\u{1b}["), "{arguments:?}: {wanted}");
+        assert!(!refused.contains('\u{1b}'), "{arguments:?}: {refused}");
     }
 }

@@ -1,12 +1,10 @@
-//! The commands `check`, `schema` and `explain`.
+//! What commands share that read a description, and the command `schema`.
 //!
 //! Exit codes of every command: 0 done or accepted, 1 refused by a check, 2 wrong usage, 3 environment (a file, a program
 //! or the machine). Reports go to the error stream, results to the output stream.
 
-use crate::code::{Code, Severity};
 use crate::diagnostic::Report;
-use crate::{Check, Loaded, Options, load, schema, suggest};
-use std::io::IsTerminal;
+use crate::{Check, Loaded, Options, load, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -69,12 +67,10 @@ pub fn exit_code(report: &Report) -> ExitCode {
     }
 }
 
-/// Prints a report to the error stream, in colour on a terminal unless `NO_COLOR` is set.
+/// Prints a report to the error stream.
 pub fn print_report(report: &Report) {
-    let stream = std::io::stderr();
-    let colour = stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    // A closed error stream cannot be complained about.
-    bulkhead_files::output::complain(&report.to_text(colour));
+    use bulkhead_files::output;
+    output::complain(&report.to_text(output::colours_of_errors()));
 }
 
 /// Writes a text to the output stream.
@@ -111,36 +107,6 @@ pub struct CheckArguments {
     /// Print the long text of a code instead, as `bulkhead explain` does.
     #[arg(long, value_name = "CODE", exclusive = true)]
     pub explain: Option<String>,
-}
-
-/// Runs `bulkhead check`.
-#[must_use]
-pub fn check(arguments: &CheckArguments, check: &dyn Check) -> ExitCode {
-    if arguments.explain.is_some() {
-        return explain(&ExplainArguments { code: arguments.explain.clone() });
-    }
-    let Some(description) = &arguments.description else {
-        bulkhead_files::complain!(
-            "error: name a system description, or a code after `--explain`; see `bulkhead check --help`"
-        );
-        return ExitCode::from(EXIT_USAGE);
-    };
-    let result = load(&description.system, &Options::from_environment(description.guests.clone()), check);
-    let (report, accepted) = match &result {
-        Ok(loaded) => (&loaded.warnings, true),
-        Err(report) => (report, false),
-    };
-    match arguments.format {
-        Format::Json => print(&format!("{:#}\n", report.to_json())),
-        Format::Text => print_report(report),
-    }
-    if let (Ok(loaded), Format::Text) = (&result, arguments.format) {
-        print(&summary(loaded));
-    }
-    match accepted {
-        true if arguments.deny_warnings && report.count(Severity::Warning) > 0 => ExitCode::from(EXIT_REFUSED),
-        _ => exit_code(report),
-    }
 }
 
 /// One line about an accepted system.
@@ -195,26 +161,6 @@ pub fn schema(arguments: &SchemaArguments) -> ExitCode {
 /// Arguments of `bulkhead explain`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExplainArguments {
-    /// Code of a diagnostic, for example BH0101; without it, all codes are listed.
+    /// Code of a diagnostic or finding, for example BH0101 or V042; without it, all codes are listed.
     pub code: Option<String>,
-}
-
-/// Runs `bulkhead explain`: prints the long text of a code.
-#[must_use]
-pub fn explain(arguments: &ExplainArguments) -> ExitCode {
-    let Some(text) = &arguments.code else {
-        for code in Code::ALL {
-            print(&format!("{} {:<7} {}\n", code.name(), code.severity().word(), code.title()));
-        }
-        return ExitCode::SUCCESS;
-    };
-    if let Some(code) = Code::parse(text) {
-        print(code.explanation());
-        return ExitCode::SUCCESS;
-    }
-    let near = suggest::closest(text, Code::ALL.iter().map(|code| code.name()));
-    let advice =
-        near.map_or_else(|| String::from("`bulkhead explain` lists all codes"), |code| format!("did you mean {code}?"));
-    bulkhead_files::complain!("error: `{text}` is not a code of a diagnostic; {advice}");
-    ExitCode::from(EXIT_USAGE)
 }

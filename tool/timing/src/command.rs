@@ -6,7 +6,8 @@ use crate::suggest::{Answer, suggest};
 use crate::text::server_name;
 use crate::{json, text};
 use bulkhead_description::command::{
-    CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, Format, exit_code, print, print_report, summary,
+    CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, EXIT_USAGE, Format, exit_code, print, print_report,
+    summary,
 };
 use bulkhead_description::source::Sources;
 use bulkhead_description::unit::{duration_option, format_duration};
@@ -53,14 +54,17 @@ fn instruction_ps(text: &str) -> Result<u64, String> {
     (1..=1_000).contains(&ns).then(|| ns * 1_000).ok_or_else(|| format!("`{text}` is not from 1 ns to 1 us"))
 }
 
-/// Runs `bulkhead check`.
+/// Runs `bulkhead check`, without `--explain`, which needs the codes of other commands too.
 #[must_use]
 pub fn check(arguments: &CheckArguments) -> ExitCode {
     let usual = Assumptions::default();
     let assumptions =
         Assumptions { instruction_ps: arguments.instruction_time.unwrap_or(usual.instruction_ps), ..usual };
-    let Some(description) = arguments.check.description.as_ref().filter(|_| arguments.check.explain.is_none()) else {
-        return bulkhead_description::command::check(&arguments.check, &assumptions);
+    let Some(description) = &arguments.check.description else {
+        bulkhead_files::complain!(
+            "error: name a system description, or a code after `--explain`; see `bulkhead check --help`"
+        );
+        return ExitCode::from(EXIT_USAGE);
     };
     let options = Options::from_environment(description.guests.clone());
     let result = load(&description.system, &options, &assumptions);

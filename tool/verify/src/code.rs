@@ -1,10 +1,10 @@
 //! Finding codes: stable names for everything that the verifier refuses.
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $title:literal;)*) => {
         /// What kind of mistake a finding is. A code keeps its meaning for good; retired codes are not used again.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $($(#[$doc])* $name,)* }
+        pub enum Code { $($(#[doc = $doc])+ $name,)* }
 
         impl Code {
             /// Every code.
@@ -20,6 +20,12 @@ macro_rules! codes {
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }
+            }
+
+            /// Returns what is wrong with an image that gets the code, in whole sentences.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc,)+).trim_ascii(),)* }
             }
         }
     };
@@ -186,6 +192,49 @@ codes! {
     Management = "V090", "management entries";
 }
 
+impl Code {
+    /// Finds a code by what people write: `V042` or `v42`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let number: u32 = text.trim().strip_prefix(['V', 'v'])?.parse().ok()?;
+        let name = format!("V{number:03}");
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+
+    /// Returns the long text (Markdown): what the code means, and what to do.
+    #[must_use]
+    pub fn explanation(self) -> String {
+        let advice = match self {
+            Self::Arm64Header | Self::NoHeader => NO_IMAGE,
+            Self::Version => OTHER_VERSION,
+            Self::OtherMonitor => OTHER_MONITOR,
+            _ => NOT_AS_BUILT,
+        };
+        format!("# {}: {}\n\n{}\n\n## What to do\n\n{advice}", self.name(), self.title(), self.meaning())
+    }
+}
+
+const NO_IMAGE: &str = "\
+The file is no image of Bulkhead, or its beginning is damaged. Name the file that `bulkhead build` wrote, not the
+description, the monitor or a guest.
+";
+
+const OTHER_VERSION: &str = "\
+The image was built by another version of the tool. Build it again with this one, or verify it with the one that built it
+(`bulkhead --version`).
+";
+
+const OTHER_MONITOR: &str = "\
+The image may be sound, but its monitor is not the one that was expected, so nothing that was tested or reviewed of that one
+holds. If another monitor is meant, name its ELF file: `bulkhead verify --monitor ELF`. Otherwise build the image again.
+";
+
+const NOT_AS_BUILT: &str = "\
+Do not run the image. `bulkhead build` does not write such a one: the file was damaged or changed afterwards, or the planner
+has a mistake that this check found. Build the image again and compare the hashes that `bulkhead verify` prints. If a
+fresh image is refused as well, that is a mistake in Bulkhead: report it with the description and the whole finding.
+";
+
 #[cfg(test)]
 mod tests {
     use super::Code;
@@ -196,5 +245,17 @@ mod tests {
         let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
         assert!(names.iter().all(|name| name.len() == 4 && name.starts_with('V')));
+    }
+
+    #[test]
+    fn every_code_is_found_and_says_what_to_do() {
+        for code in Code::ALL {
+            assert_eq!(Code::parse(code.name()), Some(*code));
+            assert!(code.meaning().ends_with('.') && code.meaning().len() > 10, "{}: {}", code.name(), code.meaning());
+            assert!(code.explanation().contains("\n## What to do\n"), "{}", code.name());
+        }
+        assert_eq!(Code::parse("v42"), Some(Code::TableReachable));
+        assert_eq!((Code::parse("42"), Code::parse("V999"), Code::parse("V")), (None, None, None));
+        assert_eq!(Code::TableReachable.meaning(), "A guest can reach a translation table.");
     }
 }
