@@ -10,13 +10,13 @@ use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
 use crate::input::InputQueue;
 use crate::line_log::LineLog;
-use crate::observer::Observer;
+use crate::observer::{Observer, Seen};
 use crate::plugin::{self, Counts, CountsFile};
 use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
 use crate::serial::SerialLine;
-use bulkhead_abi::status::STATE_RUNNING;
+use bulkhead_abi::status::{REASON_NONE, STATE_RUNNING};
 use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io::Write;
@@ -100,7 +100,7 @@ pub struct Machine {
     consoles: Option<ConsoleReader>,
     lines: Vec<LineLog>,
     cursors: Vec<usize>,
-    states: Vec<(u32, u32)>,
+    states: Vec<Seen>,
     crashes: Vec<CrashReport>,
     /// A monitor crash does not end the `wait_` functions: for tests that cause one on purpose.
     pub tolerates_crashes: bool,
@@ -157,7 +157,7 @@ impl Machine {
             consoles,
             lines: vec![LineLog::default(); partitions],
             cursors: vec![0; partitions],
-            states: vec![(0, 0); partitions],
+            states: vec![Seen::default(); partitions],
             crashes: Vec::new(),
             tolerates_crashes: false,
             started: Instant::now(),
@@ -262,10 +262,12 @@ impl Machine {
         let Some(observer) = &self.observer else { return events };
         for (partition, known) in self.states.iter_mut().enumerate() {
             let status = observer.status(partition);
-            if *known != (status.state, status.generation) {
-                *known = (status.state, status.generation);
-                let (state, reason, generation) = (status.state, status.reason, status.generation);
-                events.push(Event::State { partition, state, reason, generation });
+            let (before, generation) = (std::mem::replace(known, Seen::of(&status)), status.generation);
+            if before.missed_start(*known) {
+                events.push(Event::State { partition, state: STATE_RUNNING, reason: REASON_NONE, generation });
+            }
+            if before.differs(*known) {
+                events.push(Event::State { partition, state: status.state, reason: status.reason, generation });
             }
         }
         for core in 0..observer.core_count() {

@@ -10,7 +10,7 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, Counter, CounterPage, CrashRecord, TRACE_MAGIC, TraceHeader};
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::schedule::{USAGE_MAGIC, UsagePage};
-use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF, STATE_STOPPED, StatusPage};
+use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF, STATE_RUNNING, STATE_STOPPED, StatusPage};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +25,34 @@ enum Look {
     Whole(Box<UsagePage>),
     /// An update is under way.
     Changing,
+}
+
+/// What was seen of a partition when it was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    state: u32,
+    generation: u32,
+    faults: u64,
+}
+
+impl Seen {
+    /// Takes what counts from a status page.
+    pub(crate) fn of(page: &StatusPage) -> Self {
+        Self { state: page.state, generation: page.generation, faults: page.faults }
+    }
+
+    /// Whether there is another state, or another start, to speak of.
+    pub(crate) fn differs(self, now: Self) -> bool {
+        (self.state, self.generation) != (now.state, now.generation)
+    }
+
+    /// Whether the partition was started after this look and no longer ran at the next one: a guest that faults at once runs
+    /// for less time than lies between two looks. The number of starts alone does not say so, because it changes a little
+    /// before the state does.
+    pub(crate) fn missed_start(self, now: Self) -> bool {
+        let has_ended = matches!(now.state, STATE_OFF | STATE_STOPPED) || now.faults > self.faults;
+        now.generation > self.generation && now.state != STATE_RUNNING && has_ended
+    }
 }
 
 /// What the monitor of a core is doing.
@@ -241,5 +269,24 @@ impl Observer {
     #[must_use]
     pub fn all_ended(&self) -> bool {
         (0..self.partition_count()).all(|partition| matches!(self.status(partition).state, STATE_OFF | STATE_STOPPED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bulkhead_abi::status::{STATE_RESTARTING, STATE_SUSPENDED};
+
+    #[test]
+    fn a_start_between_two_looks_is_noticed_and_none_is_invented() {
+        let seen = |state, generation, faults| Seen { state, generation, faults };
+        let before = seen(STATE_RESTARTING, 2, 2);
+        assert!(before.missed_start(seen(STATE_STOPPED, 3, 3)), "it faulted at once, for the last time");
+        assert!(before.missed_start(seen(STATE_RESTARTING, 3, 3)), "it faulted at once and is started again");
+        assert!(before.missed_start(seen(STATE_OFF, 3, 2)), "it switched itself off at once");
+        assert!(!before.missed_start(seen(STATE_RUNNING, 3, 2)), "this start was seen");
+        assert!(!before.missed_start(seen(STATE_RESTARTING, 3, 2)), "it is about to run");
+        assert!(!before.missed_start(seen(STATE_SUSPENDED, 3, 2)), "it was suspended before it ran");
+        assert!(!before.missed_start(seen(STATE_STOPPED, 2, 2)), "it was not started any more");
     }
 }
