@@ -2,9 +2,7 @@
 
 mod pages;
 
-use bulkhead_description::Options;
 use bulkhead_ledger::page;
-use bulkhead_timing::Assumptions;
 
 /// Folder of the reference chapters.
 const FOLDER: &str = "docs/book/src/reference";
@@ -75,37 +73,4 @@ fn is_path(token: &str) -> bool {
     let is_plain =
         !token.contains(['*', '$', '<', '\n']) && !MADE_BY_READERS.iter().any(|made| token.starts_with(made));
     token.contains('/') && is_folder && is_plain
-}
-
-#[test]
-fn descriptions_in_the_guide_are_accepted() {
-    let mut descriptions = 0;
-    for (path, text) in bulkhead_ledger::files(&["docs/book/src"], &[".md"]) {
-        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-        for block in blocks.filter(|block| block.starts_with("version = 1") && block.contains("[[partition]]")) {
-            let file = std::path::Path::new(&path);
-            let outcome = bulkhead_description::load_text(file, block, &Options::default(), &Assumptions::default());
-            let report = outcome.map_or_else(|report| report, |loaded| loaded.warnings);
-            // Whether guests were built is not the book's affair.
-            let of_the_book = |diagnostic: &&bulkhead_description::Diagnostic| {
-                diagnostic.code != bulkhead_description::Code::GuestFileMissing
-            };
-            let mistakes: Vec<_> = report.diagnostics.iter().filter(of_the_book).map(|one| &one.message).collect();
-            assert!(mistakes.is_empty(), "{path}: {mistakes:?} in\n{block}");
-            descriptions += 1;
-        }
-    }
-    assert!(descriptions >= 2, "{descriptions} descriptions were found");
-}
-
-#[test]
-fn the_tutorial_shows_the_hello_system() {
-    let hello = page::read("systems/hello/system.toml");
-    let without_comments: String =
-        hello.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    let tutorial = page::read("docs/book/src/tutorial.md");
-    assert!(
-        tutorial.contains(&without_comments),
-        "tutorial.md shows another system than systems/hello/system.toml:\n{without_comments}"
-    );
 }
