@@ -136,6 +136,8 @@ pub struct ServerPlan {
     pub share_denominator: u64,
     /// Window gate: bit set of window names.
     pub windows: u64,
+    /// What each wake-up or replenishment after which it is chosen costs at least (`real-time.md` 1.5); 0 = what it runs.
+    pub least_charge_ticks: u64,
     /// PIBS: clients, shortest period first.
     pub clients: [ClientPlan; MAX_SERVER_CLIENTS],
 }
@@ -266,7 +268,7 @@ tables! { SchedulePlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ServerUsage {
-    /// Time charged to its budget.
+    /// Time that it ran on its budget.
     pub budgeted_ticks: u64,
     /// Time in the background.
     pub background_ticks: u64,

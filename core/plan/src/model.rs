@@ -382,6 +382,8 @@ pub struct Server {
     pub payer: Option<ServerReference>,
     /// What happens when the budget is used up.
     pub on_empty: OnEmpty,
+    /// What each wake-up or replenishment after which it is chosen costs at least; 0 = what it runs.
+    pub least_charge_ns: u64,
 }
 
 /// A server of a partition, by its place in [`Partition::servers`].

@@ -194,14 +194,14 @@ pub fn sporadic(priority: u8, budget_ns: u64, period_ns: u64) -> Server {
     let minimum_ns = if budget_ns >= 40_000 { 20_000 } else { budget_ns / 2 };
     let rule =
         BudgetRule::Sporadic { budget_ns, period_ns, minimum_ns, chunks: 8, dispatch_anchor: false, lag_clamp: true };
-    Server { vcpu: 0, priority, rule, gate: Gate::Always, payer: None, on_empty: OnEmpty::Stop }
+    Server { vcpu: 0, priority, rule, gate: Gate::Always, payer: None, on_empty: OnEmpty::Stop, least_charge_ns: 0 }
 }
 
 /// Returns a server of vCPU 0 without a limit.
 #[must_use]
 pub fn unlimited(priority: u8) -> Server {
     let (gate, on_empty) = (Gate::Always, OnEmpty::Stop);
-    Server { vcpu: 0, priority, rule: BudgetRule::Unlimited, gate, payer: None, on_empty }
+    Server { vcpu: 0, priority, rule: BudgetRule::Unlimited, gate, payer: None, on_empty, least_charge_ns: 0 }
 }
 
 /// Returns two native partitions on core 0 with fixed priorities: `control` has 2 ms of every 10 ms at priority 1, and
@@ -243,7 +243,7 @@ pub fn shared_cores() -> System {
     let deferrable = BudgetRule::Deferrable { budget_ns: 6_000_000, period_ns: 30_000_000 };
     let helper = Gate::Interrupt { voluntary_return: false };
     other.servers = vec![
-        Server { rule: deferrable, on_empty: OnEmpty::Background(40), ..unlimited(9) },
+        Server { rule: deferrable, on_empty: OnEmpty::Background(40), least_charge_ns: 100_000, ..unlimited(9) },
         Server { gate: helper, payer: Some(client), ..unlimited(20) },
     ];
     let mut table = native("table", &[1]);

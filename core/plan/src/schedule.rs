@@ -216,7 +216,16 @@ fn server_plan(
         plan.windows = 1 << slot;
     }
     fill_rule(&mut plan, system, &server.rule);
+    plan.least_charge_ticks = ticks::round_up(server.least_charge_ns, system.board.counter_hz).min(most_charge(&plan));
     Some(plan)
+}
+
+/// What a server has at least when it is chosen and has not run since its budget came back.
+const fn most_charge(plan: &ServerPlan) -> u64 {
+    match plan.rule {
+        RULE_SPORADIC | RULE_PIBS => plan.minimum_ticks,
+        _ => plan.budget_ticks,
+    }
 }
 
 /// Writes the rule. The smallest remainder is rounded up, because zero would be no limit, but never past the budget.

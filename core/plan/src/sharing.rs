@@ -156,6 +156,13 @@ fn check_routes(system: &System, partition: &Partition) -> Result<(), PlanError>
 
 fn check_server(system: &System, reference: ServerReference, server: &Server, place: &str) -> Result<(), PlanError> {
     check_rule(system, reference, server, place)?;
+    let most_ns = match &server.rule {
+        BudgetRule::Unlimited => 0,
+        BudgetRule::Sporadic { minimum_ns, .. } | BudgetRule::Pibs { minimum_ns, .. } => *minimum_ns,
+        BudgetRule::Deferrable { budget_ns, .. } | BudgetRule::Polling { budget_ns, .. } => *budget_ns,
+    };
+    let good = server.least_charge_ns <= most_ns;
+    require(good, place, "its least charge must be at most its minimum, or its budget where there is none")?;
     let lowest = schedule::lowest_priority(system, server);
     require(lowest < PRIORITIES, place, "its priority must be below 64")?;
     if let OnEmpty::Background(priority) = server.on_empty {

@@ -81,6 +81,7 @@ pub fn server(plan: &ServerPlan, start_ticks: u64) -> Result<Server, BadPlan> {
         _ => OnEmpty::Stop,
     };
     let mut server = Server::new(small(plan.priority)?, budget(plan, start_ticks)?).gated(gate).on_empty(on_empty);
+    server.least_charge_ticks = plan.least_charge_ticks;
     if plan.payer != NO_SERVER {
         server.payer = Payer::Donor(small(plan.payer)?);
     }

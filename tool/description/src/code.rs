@@ -155,7 +155,7 @@ codes! {
     OpenGate BH0710 Error "interrupt gate without a budget";
     BadBudget BH0711 Error "budget or period out of range";
     BadChunks BH0712 Error "number of chunks out of range";
-    BadMinimum BH0713 Error "smallest remainder out of range";
+    BadMinimum BH0713 Error "smallest remainder or least charge out of range";
     BadShare BH0714 Error "share of a core that is none";
     UnknownServer BH0715 Error "payer or client that does not exist";
     BadPayer BH0716 Error "payer that cannot pay";

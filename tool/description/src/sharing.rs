@@ -227,8 +227,12 @@ table! {
         anchor: Option<Located<Anchor>>,
         /// `sporadic`: pieces of the budget that are dated apart, 2 to 16; default 8, behind an interrupt gate 4.
         chunks: Option<Located<u64>>,
-        /// `sporadic` and `pibs`: less than this is not worth a switch; default `"20 us"`, or half of a budget below `"40 us"`.
+        /// `sporadic` and `pibs`: less than this is not worth a switch; default `"20 us"`, or half of a budget below `"40 us"`; at
+        /// least `least_charge`.
         minimum: Option<Located<Duration>>,
+        /// What each wake-up or replenishment costs it at least, so that it cannot take the core from others more often than its
+        /// budget holds that; at most `minimum`, or the budget of a rule without; default `"0 us"`. `check` proposes a value.
+        least_charge: Option<Located<Duration>>,
         /// `sporadic`: starvation gathers no credit; default true.
         clamp: Option<Located<bool>>,
         /// `pibs`: share of the core, for example `"5 %"`.

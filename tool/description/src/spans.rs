@@ -77,6 +77,8 @@ pub struct ServerSpans {
     pub chunks: Option<Span>,
     /// `minimum`.
     pub minimum: Option<Span>,
+    /// `least_charge`.
+    pub least_charge: Option<Span>,
     /// `share`.
     pub share: Option<Span>,
     /// `clients`.

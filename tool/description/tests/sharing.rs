@@ -57,6 +57,7 @@ fn servers_have_their_defaults() {
     let plain = &system.partitions[4].servers[0];
     let BudgetRule::Sporadic { minimum_ns, chunks, dispatch_anchor, lag_clamp, .. } = plain.rule else { panic!() };
     assert_eq!((minimum_ns, chunks, dispatch_anchor, lag_clamp), (15_000, 16, false, false));
+    assert_eq!((plain.least_charge_ns, system.partitions[2].servers[0].least_charge_ns), (0, 100_000));
     assert_eq!((plain.gate, plain.on_empty), (Gate::Window, OnEmpty::Notify));
     assert_eq!(system.partitions[4].servers[1].gate, Gate::Always);
     let help = &system.partitions[2].servers[1];
@@ -67,6 +68,7 @@ fn servers_have_their_defaults() {
         gate: Gate::Interrupt { voluntary_return: false },
         payer: Some(reference(0, 0)),
         on_empty: OnEmpty::Stop,
+        least_charge_ns: 0,
     };
     assert_eq!(*help, expected, "the first server of `control` with a budget pays");
     assert_eq!(system.partitions[2].servers[0].on_empty, OnEmpty::Background(40));

@@ -111,6 +111,9 @@ fn facts(server: &ServerPlan, time: &dyn Fn(u64) -> String) -> String {
     if server.minimum_ticks > 0 {
         let _ = write!(text, ", at least {}", time(server.minimum_ticks));
     }
+    if server.least_charge_ticks > 0 {
+        let _ = write!(text, ", charged at least {}", time(server.least_charge_ticks));
+    }
     if server.chunks > 0 {
         let _ = write!(text, ", {} chunks", server.chunks);
         let anchor = if server.flags & SERVER_DISPATCH_ANCHOR != 0 { "dispatch" } else { "eligible" };
@@ -252,7 +255,7 @@ gate interrupt with voluntary return
   server  1, priority  1: control, vCPU 0, sporadic 2 ms per 10 ms, at least 20 us, 8 chunks, anchor eligible, clamped, \
 gate always
   server  2, priority  1: driver, vCPU 0, pibs 1/20 for 10 ms at 1 30 ms at 9, at least 20 us, gate always
-  server  3, priority  9: other, vCPU 0, deferrable 6 ms per 30 ms, gate always, then priority 40
+  server  3, priority  9: other, vCPU 0, deferrable 6 ms per 30 ms, charged at least 100 us, gate always, then priority 40
   server  4, priority 20: other, vCPU 0, unlimited, gate interrupt, server 1 pays
 ";
         assert_eq!(texts[0], expected);

@@ -72,6 +72,14 @@ fn rule(server: &ServerPlan) -> bool {
         && server.share_denominator == 0
         && server.clients.iter().all(|client| *client == ClientPlan::default());
     let minimum = (1..=server.budget_ticks).contains(&server.minimum_ticks);
+    // More than there is when it is chosen for the first time would be owed whatever its guest does.
+    let least_charge = match server.rule {
+        RULE_SPORADIC | RULE_PIBS => server.least_charge_ticks <= server.minimum_ticks,
+        _ => server.least_charge_ticks <= server.budget_ticks,
+    };
+    if !least_charge {
+        return false;
+    }
     match server.rule {
         RULE_UNLIMITED => no_budget && no_chunks && no_minimum && no_clients,
         RULE_SPORADIC => budget && minimum && no_clients && (2..=MOST_CHUNKS).contains(&server.chunks),

@@ -59,6 +59,10 @@ fn scheduler(plan: &SchedulePlan) -> Result<(), String> {
         if planned.on_empty == ON_EMPTY_BACKGROUND {
             made.on_empty = server::OnEmpty::Background(planned.background_priority as u8);
         }
+        let most_ticks = if planned.minimum_ticks > 0 { planned.minimum_ticks } else { planned.budget_ticks };
+        if planned.least_charge_ticks > most_ticks {
+            return Err(format!("server {number} is charged more than it has when it is chosen: {planned:?}"));
+        }
         if planned.payer != NO_SERVER {
             made.payer = server::Payer::Donor(planned.payer as u8);
         }
@@ -115,13 +119,16 @@ fn server() -> impl Strategy<Value = Server> {
     ];
     let on_empty = prop_oneof![3 => Just(OnEmpty::Stop), 1 => (0..66_u8).prop_map(OnEmpty::Background)];
     let payer = prop_oneof![4 => Just(None), 1 => reference().prop_map(Some)];
-    (0..66_u8, rule(), gate, payer, on_empty).prop_map(|(priority, rule, gate, payer, on_empty)| Server {
+    let least_charge = prop_oneof![2 => Just(0), 1 => 0..20_000_u64];
+    let parts = (0..66_u8, rule(), gate, payer, on_empty, least_charge);
+    parts.prop_map(|(priority, rule, gate, payer, on_empty, least_charge_ns)| Server {
         vcpu: 0,
         priority,
         rule,
         gate,
         payer,
         on_empty,
+        least_charge_ns,
     })
 }
 

@@ -62,10 +62,11 @@ impl<'r> Resolver<'r> {
                 self.push(Diagnostic::new(Code::BadShare, message).at(place, "a larger one is needed"));
                 return None;
             }
-            let limit = self.minimum(written, grant_ns, "a grant")?;
+            let (limit, least_charge_ns) = self.minimum(written, grant_ns, "a grant")?;
             if let BudgetRule::Pibs { clients, minimum_ns, .. } = &mut draft.rule {
                 (*clients, *minimum_ns) = (names, limit);
             }
+            draft.least_charge_ns = least_charge_ns;
         } else if let Some(name) = &written.payer {
             draft.payer = Some(self.payer(drafts, own, written, name)?);
         }

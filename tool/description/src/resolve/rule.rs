@@ -25,28 +25,30 @@ pub(super) fn default_minimum_ns(budget_ns: u64) -> u64 {
 }
 
 impl Resolver<'_> {
-    /// Resolves the rule of a server; the clients of a PIBS server and what depends on them follow later.
+    /// Resolves the rule of a server and its least charge; the clients of a PIBS server and what depends on them follow later.
     pub(super) fn rule(
         &mut self,
         partition: &Partition,
         server: &Located<Server>,
         gate: model::Gate,
-    ) -> Option<BudgetRule> {
+    ) -> Option<(BudgetRule, u64)> {
         let default = if server.budget.is_some() { Rule::Sporadic } else { Rule::Unlimited };
         let rule = server.rule.as_ref().map_or(default, |rule| rule.value);
         self.keys_of_rule(server, rule);
         match rule {
-            Rule::Unlimited => Some(BudgetRule::Unlimited),
+            Rule::Unlimited => Some((BudgetRule::Unlimited, 0)),
             Rule::Sporadic => self.sporadic(partition, server, gate),
             Rule::Deferrable => {
                 let (budget_ns, period_ns) = self.budget(server)?;
-                Some(BudgetRule::Deferrable { budget_ns, period_ns })
+                let least_charge_ns = self.least_charge(server, budget_ns, "the budget")?;
+                Some((BudgetRule::Deferrable { budget_ns, period_ns }, least_charge_ns))
             }
             Rule::Polling => {
                 let (budget_ns, period_ns) = self.budget(server)?;
-                Some(BudgetRule::Polling { budget_ns, period_ns })
+                let least_charge_ns = self.least_charge(server, budget_ns, "the budget")?;
+                Some((BudgetRule::Polling { budget_ns, period_ns }, least_charge_ns))
             }
-            Rule::Pibs => self.pibs(server),
+            Rule::Pibs => self.pibs(server).map(|rule| (rule, 0)),
         }
     }
 
@@ -75,6 +77,9 @@ impl Resolver<'_> {
             self.does_not_apply(span(&server.share), "share", &beside);
             self.does_not_apply(span(&server.clients), "clients", &beside);
             self.does_not_apply(span(&server.published), "published", &beside);
+        }
+        if rule == Rule::Unlimited {
+            self.does_not_apply(span(&server.least_charge), "least_charge", &beside);
         }
         if rule == Rule::Unlimited && server.payer.is_none() {
             self.does_not_apply(span(&server.on_empty), "on_empty", &beside);
@@ -115,7 +120,12 @@ impl Resolver<'_> {
         Some((budget_ns, period_ns))
     }
 
-    fn sporadic(&mut self, partition: &Partition, server: &Located<Server>, gate: model::Gate) -> Option<BudgetRule> {
+    fn sporadic(
+        &mut self,
+        partition: &Partition,
+        server: &Located<Server>,
+        gate: model::Gate,
+    ) -> Option<(BudgetRule, u64)> {
         let is_gated = matches!(gate, model::Gate::Interrupt { .. });
         let default_chunks = if is_gated { DEFAULT_GATED_CHUNKS } else { DEFAULT_CHUNKS };
         let chunks = match &server.chunks {
@@ -131,23 +141,26 @@ impl Resolver<'_> {
             }
         };
         let (budget_ns, period_ns) = self.budget(server)?;
-        let minimum_ns = self.minimum(server, budget_ns, "the budget")?;
+        let (minimum_ns, least_charge_ns) = self.minimum(server, budget_ns, "the budget")?;
         let is_cap = !is_trusted(partition) || is_gated;
-        Some(BudgetRule::Sporadic {
+        let rule = BudgetRule::Sporadic {
             budget_ns,
             period_ns,
             minimum_ns,
             chunks: chunks?,
             dispatch_anchor: server.anchor.as_ref().map_or(is_cap, |anchor| anchor.value == Anchor::Dispatch),
             lag_clamp: server.clamp.as_ref().is_none_or(|state| state.value),
-        })
+        };
+        Some((rule, least_charge_ns))
     }
 
-    /// Reads the smallest remainder, which must be worth something and fit into `limit_ns`.
-    pub(super) fn minimum(&mut self, server: &Server, limit_ns: u64, what: &str) -> Option<u64> {
+    /// Reads the smallest remainder, which must be worth something and fit into `limit_ns`, and the least charge, which must fit
+    /// into the remainder: else a guest that never sleeps would be charged more than it runs.
+    pub(super) fn minimum(&mut self, server: &Server, limit_ns: u64, what: &str) -> Option<(u64, u64)> {
         let Some(written) = &server.minimum else {
+            let least_charge_ns = self.least_charge(server, limit_ns, what)?;
             // A budget of a few nanoseconds has no half; one tick is then the least.
-            return Some(default_minimum_ns(limit_ns).max(1));
+            return Some((default_minimum_ns(limit_ns).max(least_charge_ns).max(1), least_charge_ns));
         };
         let minimum_ns = self.duration(written)?;
         if minimum_ns == 0 || minimum_ns > limit_ns {
@@ -156,7 +169,21 @@ impl Resolver<'_> {
             self.push(Diagnostic::new(Code::BadMinimum, message).at(written.span, label));
             return None;
         }
-        Some(minimum_ns)
+        let least_charge_ns = self.least_charge(server, minimum_ns, "the smallest remainder")?;
+        Some((minimum_ns, least_charge_ns))
+    }
+
+    /// Reads the least charge, which fits into `limit_ns`.
+    fn least_charge(&mut self, server: &Server, limit_ns: u64, what: &str) -> Option<u64> {
+        let Some(written) = &server.least_charge else { return Some(0) };
+        let least_charge_ns = self.duration(written)?;
+        if least_charge_ns > limit_ns {
+            let message = format!("a least charge of {} cannot be", format_duration(least_charge_ns));
+            let label = format!("expected at most {what}, {}", format_duration(limit_ns));
+            self.push(Diagnostic::new(Code::BadMinimum, message).at(written.span, label));
+            return None;
+        }
+        Some(least_charge_ns)
     }
 
     fn pibs(&mut self, server: &Located<Server>) -> Option<BudgetRule> {

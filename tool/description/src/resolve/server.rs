@@ -97,14 +97,14 @@ impl<'r> Resolver<'r> {
         };
         let rule = self.rule(partition, server, gate?);
         let on_empty = self.on_empty(server);
-        let (priority, gate, rule, on_empty) = (priority?, gate?, rule?, on_empty?);
+        let (priority, gate, (rule, least_charge_ns), on_empty) = (priority?, gate?, rule?, on_empty?);
         if !is_pibs {
             self.background_behind(server, priority, on_empty);
         }
         if let (model::Gate::Interrupt { .. }, model::BudgetRule::Unlimited, None) = (gate, &rule, &server.payer) {
             self.open_gate(server, None);
         }
-        Some(model::Server { vcpu, priority, rule, gate, payer: None, on_empty })
+        Some(model::Server { vcpu, priority, rule, gate, payer: None, on_empty, least_charge_ns })
     }
 
     fn server_vcpu(&mut self, partition: &Partition, server: &Located<Server>) -> Option<usize> {

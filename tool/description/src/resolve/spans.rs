@@ -68,6 +68,7 @@ fn server(server: &Located<Server>) -> ServerSpans {
         anchor: span(&server.anchor),
         chunks: span(&server.chunks),
         minimum: span(&server.minimum),
+        least_charge: span(&server.least_charge),
         share: span(&server.share),
         clients: span(&server.clients),
         gate: span(&server.gate),

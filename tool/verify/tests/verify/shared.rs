@@ -137,6 +137,12 @@ const SERVER_MUTANTS: &[Mutant] = &[
     ("smallest remainder above the budget", Code::Server, |image| {
         server(image, 0, 1, |server| server.minimum_ticks = server.budget_ticks + 1);
     }),
+    ("least charge above the smallest remainder", Code::Server, |image| {
+        server(image, 0, 1, |server| server.least_charge_ticks = server.minimum_ticks + 1);
+    }),
+    ("least charge of an unlimited server", Code::Server, |image| {
+        server(image, 0, 4, |server| server.least_charge_ticks = 1);
+    }),
     ("budget of an unlimited server", Code::Server, |image| server(image, 0, 4, |server| server.budget_ticks = 1)),
     ("share of a whole core", Code::Server, |image| server(image, 0, 2, |server| server.share_numerator = 20)),
     ("PIBS without clients", Code::Server, |image| server(image, 0, 2, |server| server.client_count = 0)),
