@@ -10,6 +10,7 @@ use crate::outcome::Found;
 use crate::paths::{ONE_TICK_SHIFT, SHARE_CORE, doorbell};
 use crate::rows::{Row, Unit};
 use crate::symbols;
+use bulkhead_abi::Part;
 use bulkhead_analysis::costs::{COUNT, Costs, Difference, NAMES, RECORDED, compare, render};
 use bulkhead_run::{CountingOptions, Passages, qemu};
 use std::path::PathBuf;
@@ -117,7 +118,7 @@ struct Counted {
 }
 
 fn count(lab: &Lab, scenario: &'static Scenario) -> Result<Counted, Failure> {
-    let publication = symbols::function(&lab.monitor, PUBLICATION)?;
+    let publication = symbols::function(&lab.monitor(Part::Shared)?, PUBLICATION)?;
     let variant = Variant { name: scenario.system, changes: scenario.changes };
     let machine = lab.run(variant, |options| {
         options.icount_shift = Some(ONE_TICK_SHIFT);

@@ -1,9 +1,11 @@
 //! Builds and runs the systems of the benchmark, and keeps what a run found for the rows that share it.
 
 use crate::Failure;
+use bulkhead_abi::Part;
 use bulkhead_description::{Options, load_text_unchecked};
 use bulkhead_image::{Image, build_image};
 use bulkhead_plan::model::System;
+use bulkhead_plan::part_of;
 use bulkhead_run::{Machine, MachineOptions};
 use std::any::Any;
 use std::cell::RefCell;
@@ -60,8 +62,6 @@ pub(crate) struct Variant<'a> {
 
 /// Everything rows need to measure.
 pub(crate) struct Lab {
-    /// The monitor's ELF file.
-    pub(crate) monitor: Vec<u8>,
     options: Options,
     cache: RefCell<HashMap<String, Rc<dyn Any>>>,
     runs: RefCell<Vec<String>>,
@@ -70,9 +70,8 @@ pub(crate) struct Lab {
 impl Lab {
     /// Finds monitor and guests.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let monitor = bulkhead_image::read_monitor(None).map_err(|error| Failure::host(error.to_string()))?;
         let options = Options::from_environment(None);
-        Ok(Self { monitor, options, cache: RefCell::default(), runs: RefCell::default() })
+        Ok(Self { options, cache: RefCell::default(), runs: RefCell::default() })
     }
 
     /// Returns what `make` found when it was first called for this key.
@@ -123,9 +122,16 @@ impl Lab {
         Ok(loaded.system)
     }
 
-    /// Builds the image of a system.
+    /// Reads a part of the monitor: its ELF file.
+    pub(crate) fn monitor(&self, part: Part) -> Result<Rc<Vec<u8>>, Failure> {
+        self.once(&format!("monitor {}", part.name()), || {
+            bulkhead_image::read_monitor(None, part).map_err(|error| Failure::host(error.to_string()))
+        })
+    }
+
+    /// Builds the image of a system with the part of the monitor that it needs.
     pub(crate) fn image(&self, system: &System) -> Result<Image, Failure> {
-        build_image(system, &self.monitor).map_err(|error| Failure::wrong(error.to_string()))
+        build_image(system, &self.monitor(part_of(system))?).map_err(|error| Failure::wrong(error.to_string()))
     }
 
     /// Runs a system to its end, with options changed by the caller.

@@ -3,13 +3,14 @@
 use crate::Failure;
 use crate::lab::{Lab, Variant};
 use crate::outcome::Found;
+use bulkhead_abi::Part;
 use bulkhead_image::{core_memory, monitor};
 use bulkhead_ledger::code_lines;
 use bulkhead_run::CountingOptions;
 
 /// Text and read-only data of the monitor.
 pub(crate) fn monitor_bytes(lab: &Lab) -> Result<Found, Failure> {
-    let image = monitor::read(&lab.monitor).map_err(|error| Failure::wrong(error.to_string()))?;
+    let image = monitor::read(&lab.monitor(Part::Shared)?).map_err(|error| Failure::wrong(error.to_string()))?;
     let (text, rodata) = (image.text.len(), image.rodata.len());
     Ok(Found::new((text + rodata) as f64, [format!("text {text} (whole pages), read-only data {rodata}")]))
 }

@@ -47,6 +47,8 @@ fn monitor() -> Vec<u8> {
     }
     file.resize(8192, 0);
     file[4096 + 56..4096 + 60].copy_from_slice(b"ARM\x64");
+    // Which part of the monitor it is: `shared`.
+    file[4096 + 64..4096 + 72].copy_from_slice(b"BHPT\x02\0\0\0");
     file
 }
 

@@ -18,6 +18,7 @@ bulkhead_image_start:
     .long   0x644d5241              // "ARM\x64"
     .long   0
 
+.section .text.boot, "ax"
 // x19 = header, x20 = core boot record, x21 = plan CRC found (boot core) or 0, x22 = 1 on the boot core, x24 = text CRC found
 bulkhead_primary:
     mov     x22, #1

@@ -97,8 +97,8 @@ pub struct ImageHeader {
     pub boot_core: u32,
     /// CRC-32C of everything in front of this page: text and read-only data.
     pub text_crc: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The monitor's [`crate::Part`], by its number.
+    pub part: u32,
     /// CNTFRQ_EL0 of the board in Hz.
     pub counter_hz: u64,
     /// First byte of the board's RAM.

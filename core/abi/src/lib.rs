@@ -19,12 +19,14 @@ pub mod console;
 pub mod hypercall;
 pub mod image;
 pub mod observe;
+mod part;
 pub mod plan;
 mod readers;
 pub mod schedule;
 pub mod status;
 
 pub use address::{GuestAddress, PAGE_BYTES, PhysicalAddress};
+pub use part::{PART_MAGIC, PART_OFFSET, Part};
 
 /// Version of every layout in this crate together; the monitor refuses an image with another one.
 pub const ABI_VERSION: u32 = 3;

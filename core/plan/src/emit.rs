@@ -19,7 +19,7 @@ use bulkhead_abi::plan::{
     VcpuPlan,
 };
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_layout::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_layout::name_from;
 use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
@@ -80,7 +80,7 @@ pub(crate) fn image(
     for (index, (_, tables)) in settled.stage2.iter().enumerate() {
         file.put(AreaKind::Stage2Tables(index), &tables.bytes());
     }
-    let header = header(system, &settled, uses, &partitions, &file);
+    let header = header(system, &settled, uses, &partitions, &file, monitor.part);
     file.put(AreaKind::Header, header.as_bytes());
     Ok(Plan {
         bytes: file.bytes,
@@ -404,6 +404,7 @@ fn header(
     uses: &[CoreUse],
     partitions: &[PlannedPartition],
     file: &File<'_>,
+    part: Part,
 ) -> ImageHeader {
     let layout = &settled.layout;
     let area_bytes = |kind| layout.area(kind).map_or(0, |area| area.page_bytes());
@@ -422,6 +423,7 @@ fn header(
     header.plan_bytes = layout.plan_bytes;
     header.plan_crc = file.crc(layout.plan, layout.plan_bytes);
     header.text_crc = file.crc(start, header.text_bytes + header.rodata_bytes);
+    header.part = part as u32;
     header.core_count = narrow(uses.len());
     header.partition_count = narrow(system.partitions.len());
     header.boot_core = 0;

@@ -45,4 +45,4 @@ pub(crate) fn narrow(number: usize) -> u32 {
 
 pub use error::PlanError;
 pub use layout::{Area, AreaKind};
-pub use planner::{MonitorImage, Plan, PlannedPartition, plan};
+pub use planner::{MonitorImage, Plan, PlannedPartition, part_of, plan};

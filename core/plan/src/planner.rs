@@ -22,7 +22,7 @@ use bulkhead_abi::plan::{
     WINDOW_UART, Window,
 };
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_layout::guest::{GUEST_ECAM, GuestInformation};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte.
@@ -34,6 +34,8 @@ pub struct MonitorImage {
     pub rodata: Vec<u8>,
     /// Where it is linked to run: the board's load address.
     pub load: PhysicalAddress,
+    /// Which part of the monitor it is.
+    pub part: Part,
 }
 
 /// One partition of a plan.
@@ -115,9 +117,18 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
     emit::image(system, monitor, &drafts, &uses, settled)
 }
 
+/// The smallest part of the monitor that serves a system.
+#[must_use]
+pub fn part_of(system: &System) -> Part {
+    if system.schedules.is_empty() { Part::Own } else { Part::Shared }
+}
+
 fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanError> {
     if monitor.load != system.board.load_address {
         return Err(PlanError::Monitor { reason: "it is not linked at the board's load address" });
+    }
+    if monitor.part < part_of(system) {
+        return Err(PlanError::Monitor { reason: "it is the part `own`, but vCPUs of this system share a core" });
     }
     if monitor.text.is_empty() || monitor.text.len().max(monitor.rodata.len()) > 64 << 20 {
         return Err(PlanError::Monitor { reason: "its text is empty or absurdly large" });

@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::{GuestAddress, PhysicalAddress};
+use bulkhead_abi::{GuestAddress, Part, PhysicalAddress};
 
 const RAM: u64 = 0x4000_0000;
 
@@ -58,7 +58,8 @@ fn device(name: &str, address: u64, bytes: u64, intid: u32, compatible: &str) ->
 pub fn monitor() -> MonitorImage {
     let mut text: Vec<u8> = (0..10_000_u32).map(|index| (index % 251) as u8).collect();
     text.splice(0..64, arm64_header(0));
-    MonitorImage { text, rodata: vec![0x5a; 5_000], load: PhysicalAddress(0x4020_0000) }
+    text.splice(64..72, Part::Shared.mark());
+    MonitorImage { text, rodata: vec![0x5a; 5_000], load: PhysicalAddress(0x4020_0000), part: Part::Shared }
 }
 
 /// Returns the 64 bytes in front of an arm64 Image.

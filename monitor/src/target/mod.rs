@@ -22,6 +22,12 @@ use shared as part;
 
 type ThisVcpu = Vcpu<Hardware>;
 
+/// Tells builder and verifier which part this is.
+// SAFETY: the section holds data that nothing executes or writes, and the linker script puts it behind the arm64 Image header.
+#[unsafe(link_section = ".text.part")]
+#[used]
+static MARK: [u8; 8] = part::PART.mark();
+
 /// First Rust code of a core: MMU and caches on, own stack, private data zeroed.
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_core_main(

@@ -1,12 +1,16 @@
 //! Cores of several vCPUs: their vCPUs and scheduler at boot, and the exchange of one vCPU for another.
 
 use super::{ThisVcpu, crash, make_vcpu};
+use bulkhead_abi::Part;
 use bulkhead_abi::image::CoreBoot;
 use bulkhead_abi::observe::CRASH_BAD_PLAN;
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_arch::aarch64;
 use bulkhead_arch::{CoreHead, Machine};
 use bulkhead_monitor::sharing::scheduler::Scheduler;
+
+/// This part.
+pub(super) const PART: Part = Part::Shared;
 
 /// Puts the first start of the core's vCPU, or of all of them, under way.
 pub(super) fn begin(first: &mut ThisVcpu, boot_record: &CoreBoot) {

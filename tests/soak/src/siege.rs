@@ -94,7 +94,8 @@ impl Siege {
             promise => victim_bounds(&unbounded, promise)?,
         };
         let system = load(arrangement, attack, bounds)?;
-        let monitor = bulkhead_image::read_monitor(None).map_err(|error| error.to_string())?;
+        let monitor =
+            bulkhead_image::read_monitor(None, bulkhead_plan::part_of(&system)).map_err(|error| error.to_string())?;
         let image = bulkhead_image::build_image(&system, &monitor).map_err(|error| error.to_string())?.bytes;
         Ok(Self { arrangement: *arrangement, attack, system, image, bounds })
     }

@@ -99,13 +99,12 @@ impl System {
     }
 
     fn of_loaded(path: &Path, loaded: Result<Loaded, Report>) -> Self {
-        let monitor = monitor();
         let loaded = loaded.unwrap_or_else(|report| {
             let advice =
                 "If a guest is missing, run `./x build`. If the test is about time that nobody promises: `unjudged`.";
             panic!("{}\n{advice}", report.to_text(false))
         });
-        let image = bulkhead_image::build_image(&loaded.system, &monitor)
+        let image = bulkhead_image::build_image(&loaded.system, &monitor(&loaded.system))
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let areas = image.plan.areas();
         Self { model: loaded.system, image: image.bytes, areas }
@@ -329,8 +328,9 @@ pub fn guest(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `./x build`", path.display()))
 }
 
-fn monitor() -> Vec<u8> {
-    bulkhead_image::read_monitor(None).unwrap_or_else(|error| panic!("{error}; run `./x build`"))
+fn monitor(system: &bulkhead_plan::model::System) -> Vec<u8> {
+    bulkhead_image::read_monitor(None, bulkhead_plan::part_of(system))
+        .unwrap_or_else(|error| panic!("{error}; run `./x build`"))
 }
 
 fn package() -> &'static Path {

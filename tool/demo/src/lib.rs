@@ -117,12 +117,10 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
         }
     };
     let system = load_system(arguments)?;
-    let monitor = bulkhead_image::read_monitor(None)
-        .map_err(|error| Failure { message: error.to_string(), code: exit_code::HOST })?;
     say("checking and building the image");
-    let image = build(&system, &monitor)?;
+    let image = build(&system)?;
     let expected =
-        bulkhead_verify::Monitor::expected(None).map_err(|message| Failure { message, code: exit_code::HOST })?;
+        bulkhead_verify::Expected::read(None).map_err(|message| Failure { message, code: exit_code::HOST })?;
     if let Some(finding) = bulkhead_verify::verify_bytes(&image, &expected).findings.first() {
         return Err(Failure {
             message: format!("the image does not pass `bulkhead verify`: {finding}"),
@@ -131,7 +129,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     }
     say("the finished image was read again: no page is writable by two partitions, no interrupt has two owners");
     say("reference run: the controller alone");
-    let reference = reference_output(&system, &monitor)?;
+    let reference = reference_output(&system)?;
     say("now all partitions together");
     let mut machine = Machine::start(MachineOptions::for_system(&system, image)?)?;
     let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
@@ -142,7 +140,7 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     let mut facts = Facts::collect(&machine, &reference)?;
     drop(machine);
     say("the shared core once more, alone and on a clock that counts instructions");
-    facts.shared = shared::measure(&system, &monitor, OFFICE)?;
+    facts.shared = shared::measure(&system, OFFICE)?;
     facts.elapsed_s = started.elapsed().as_secs_f64();
     let summary = Summary::new(facts);
     match arguments.format {
@@ -184,19 +182,21 @@ fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
     Ok(loaded.system)
 }
 
-fn build(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure> {
-    let image = bulkhead_image::build_image(system, monitor)
+fn build(system: &System) -> Result<Vec<u8>, Failure> {
+    let monitor = bulkhead_image::read_monitor(None, bulkhead_plan::part_of(system))
+        .map_err(|error| Failure { message: error.to_string(), code: exit_code::HOST })?;
+    let image = bulkhead_image::build_image(system, &monitor)
         .map_err(|error| Failure { message: error.to_string(), code: exit_code::FAILURE })?;
     Ok(image.bytes)
 }
 
 /// Output of the controller without the other partitions, byte for byte.
-fn reference_output(system: &System, monitor: &[u8]) -> Result<Vec<u8>, Failure> {
+fn reference_output(system: &System) -> Result<Vec<u8>, Failure> {
     let mut alone = system.clone();
     alone.partitions.retain(|partition| partition.name == CONTROL);
     alone.channels.clear();
     alone.schedules.clear();
-    let mut options = MachineOptions::for_system(&alone, build(&alone, monitor)?)?;
+    let mut options = MachineOptions::for_system(&alone, build(&alone)?)?;
     options.icount_shift = Some(0);
     let mut machine = Machine::start(options)?;
     machine.wait_for_end(REFERENCE_LIMIT)?;

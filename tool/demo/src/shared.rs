@@ -71,9 +71,9 @@ pub struct SharedTime {
 }
 
 /// Runs the partitions that share their core with `member` alone on one core, until `member` is off, and compares.
-pub(crate) fn measure(system: &System, monitor: &[u8], member: &str) -> Result<SharedTime, Failure> {
+pub(crate) fn measure(system: &System, member: &str) -> Result<SharedTime, Failure> {
     let alone = one_core(system, member)?;
-    let mut options = MachineOptions::for_system(&alone, build(&alone, monitor)?)?;
+    let mut options = MachineOptions::for_system(&alone, build(&alone)?)?;
     options.icount_shift = Some(0);
     let mut machine = Machine::start(options)?;
     machine.wait_for(&format!("`{member}` to end in the exact run"), RUN_LIMIT, |view| {

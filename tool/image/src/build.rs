@@ -2,9 +2,11 @@
 
 use crate::write::{read_monitor_file, write_both};
 use crate::{Error, Image, build_image};
+use bulkhead_abi::Part;
 use bulkhead_description::command::print_report;
 use bulkhead_description::{Check, Loaded, Options, load};
 use bulkhead_plan::model::System;
+use bulkhead_plan::part_of;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +24,8 @@ pub struct SystemArguments {
     /// Directory of built guests, for paths that begin with `guest:`.
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
-    #[arg(long, value_name = "ELF")]
+    /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]
+    #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
 }
 
@@ -79,18 +81,20 @@ pub(crate) fn plan_system(source: &SystemArguments, check: &dyn Check) -> Result
         ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
     })?;
     print_report(&warnings);
-    let monitor_elf = read_monitor(source.monitor.as_deref()).map_err(|error| fail(&error))?;
+    let monitor_elf = read_monitor(source.monitor.as_deref(), part_of(&system)).map_err(|error| fail(&error))?;
     let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;
     Ok(Planned { system, image, monitor_elf })
 }
 
-/// Finds and reads the monitor: the given file, else `BULKHEAD_MONITOR`, else the one that the tool contains.
+/// Finds and reads a part of the monitor: of what is given, else of what `BULKHEAD_MONITOR` names, else the one that the tool
+/// contains. What is named is a folder with a file for each part (`own.elf`, `shared.elf`), or one ELF file for all systems.
 ///
 /// # Errors
 /// When there is none, with what to do about it.
-pub fn read_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
+pub fn read_monitor(given: Option<&Path>, part: Part) -> Result<Vec<u8>, Error> {
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_MONITOR").map(PathBuf::from));
-    match (named, bulkhead_contained_monitor::elf()) {
+    let file = named.map(|path| if path.is_dir() { path.join(format!("{}.elf", part.name())) } else { path });
+    match (file, bulkhead_contained_monitor::elf(part)) {
         (Some(path), _) if !path.exists() => Err(Error::MonitorMissing(Some(path))),
         (Some(path), _) => read_monitor_file(&path),
         (None, Some(elf)) => Ok(elf.to_vec()),

@@ -53,13 +53,17 @@ pub fn build_image(system: &System, monitor_elf: &[u8]) -> Result<Image, Error> 
 /// # Errors
 /// As [`build_image`].
 pub fn assemble(system: &System, monitor: &MonitorImage) -> Result<Image, Error> {
-    let magic =
-        monitor.text.get(..ARM64_IMAGE_HEADER_BYTES).and_then(|header| header.get(MAGIC_OFFSET..MAGIC_OFFSET + 4));
-    if magic != Some(ARM64_IMAGE_MAGIC.to_le_bytes().as_slice()) {
+    if !has_arm64_header(&monitor.text) {
         return Err(Error::NoArm64Header);
     }
     let plan = plan(system, monitor)?;
     Ok(Image { bytes: plan.bytes.clone(), plan })
+}
+
+/// States whether text begins with an arm64 Image header.
+fn has_arm64_header(text: &[u8]) -> bool {
+    let magic = text.get(..ARM64_IMAGE_HEADER_BYTES).and_then(|header| header.get(MAGIC_OFFSET..MAGIC_OFFSET + 4));
+    magic == Some(ARM64_IMAGE_MAGIC.to_le_bytes().as_slice())
 }
 
 /// Byte offset of the magic number.

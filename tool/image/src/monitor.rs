@@ -1,7 +1,7 @@
 //! The monitor's ELF file: two segments, text (read, execute) and read-only data, nothing writable.
 
 use crate::Error;
-use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_abi::{PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_plan::MonitorImage;
 use elf::ElfBytes;
 use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
@@ -49,7 +49,11 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
     }
     let text_bytes = flatten(&elf, &[text], load, rodata_start - load)?;
     let rodata_bytes = flatten(&elf, &rodata, rodata_start, rodata_end.max(rodata_start) - rodata_start)?;
-    Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, load: PhysicalAddress(load) })
+    if !crate::has_arm64_header(&text_bytes) {
+        return Err(Error::NoArm64Header);
+    }
+    let part = Part::of_text(&text_bytes).ok_or_else(|| wrong("it does not say which part of the monitor it is"))?;
+    Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, load: PhysicalAddress(load), part })
 }
 
 /// Copies segments into one run of bytes that starts at `base`.

@@ -59,6 +59,7 @@ fn write_system(directory: &Path) {
         file[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
     }
     file.extend(bulkhead_plan::samples::arm64_header(0));
+    file.extend(bulkhead_abi::Part::Shared.mark());
     file.resize(120 + 4096, 0);
     fs::write(directory.join("monitor"), file).unwrap();
 }

@@ -42,6 +42,7 @@ fn elf(entry: u64, parts: &[Part]) -> Vec<u8> {
 
 fn text() -> Vec<u8> {
     let mut text = samples::arm64_header(0);
+    text.extend(bulkhead_abi::Part::Shared.mark());
     text.resize(4096, 0xd5);
     text
 }

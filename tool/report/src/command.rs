@@ -7,10 +7,11 @@ use bulkhead_description::{Options, load};
 use bulkhead_files::read;
 use bulkhead_image::{build_image, read_monitor};
 use bulkhead_plan::model::System;
+use bulkhead_plan::part_of;
 use bulkhead_run::command::read_timeline;
 use bulkhead_timing::Assumptions;
 use bulkhead_trace::{ChannelLayout, Layout, Timeline};
-use bulkhead_verify::Monitor;
+use bulkhead_verify::Expected;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +29,8 @@ pub struct ReportArguments {
     /// Directory of built guests, for paths that begin with `guest:`.
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
-    #[arg(long, value_name = "ELF")]
+    /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]
+    #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
     /// Trace of a run of this system (`bulkhead run --trace`), to be shown and measured.
     #[arg(long, value_name = "FILE")]
@@ -77,13 +78,13 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         Failure { message: String::new(), code: if report.has_environment_errors() { ENVIRONMENT } else { REFUSED } }
     })?;
     let system = loaded.system;
-    let image = read_monitor(arguments.monitor.as_deref()).and_then(|monitor| build_image(&system, &monitor)).map_err(
-        |error| Failure {
+    let image = read_monitor(arguments.monitor.as_deref(), part_of(&system))
+        .and_then(|monitor| build_image(&system, &monitor))
+        .map_err(|error| Failure {
             message: error.to_string(),
             code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
-        },
-    )?;
-    let expected = Monitor::expected(arguments.monitor.as_deref()).map_err(Failure::environment)?;
+        })?;
+    let expected = Expected::read(arguments.monitor.as_deref()).map_err(Failure::environment)?;
     let timing = Timing::of_system(&system, &server_names(&arguments.system), assumptions);
     let timeline = arguments.trace.as_deref().map(|path| timeline(path, &system, &timing.cores)).transpose()?;
     let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;

@@ -79,7 +79,7 @@ impl Source {
             SourceError { message: String::new(), exit_code }
         })?;
         bulkhead_description::command::print_report(&loaded.warnings);
-        let image = bulkhead_image::read_monitor(monitor)
+        let image = bulkhead_image::read_monitor(monitor, bulkhead_plan::part_of(&loaded.system))
             .and_then(|monitor| bulkhead_image::build_image(&loaded.system, &monitor))
             .map_err(|error| SourceError {
                 message: error.to_string(),

@@ -86,6 +86,8 @@ codes! {
     TextCrc = "V026", "monitor checksum";
     /// Text or read-only data are not those of the monitor that the image must hold.
     OtherMonitor = "V027", "another monitor";
+    /// The header names another part of the monitor than the image holds, or one that does not serve its plan.
+    Part = "V029", "part of the monitor";
     /// A byte that belongs to nothing is not zero.
     Padding = "V028", "padding";
     /// A translation table lies outside the plan area, is used twice, or holds a malformed descriptor.

@@ -2,7 +2,7 @@
 
 use crate::image::View;
 use crate::monitor::hash_text;
-use crate::{Findings, Monitor, Verdict, hash, verify_bytes};
+use crate::{Expected, Findings, Monitor, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,8 +31,8 @@ pub enum Format {
 pub struct VerifyArguments {
     /// Image that `bulkhead build` wrote.
     pub image: PathBuf,
-    /// ELF file of the monitor that the image must hold [default: the one that this tool contains]
-    #[arg(long, value_name = "ELF")]
+    /// ELF file of the monitor that the image must hold, or folder of its parts [default: what this tool contains]
+    #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t)]
@@ -54,14 +54,14 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
             return ExitCode::from(ENVIRONMENT);
         }
     };
-    let monitor = match Monitor::expected(arguments.monitor.as_deref()) {
-        Ok(monitor) => monitor,
+    let expected = match Expected::read(arguments.monitor.as_deref()) {
+        Ok(expected) => expected,
         Err(message) => {
             bulkhead_files::complain!("error: {message}");
             return ExitCode::from(ENVIRONMENT);
         }
     };
-    let verdict = verify_bytes(&bytes, &monitor);
+    let verdict = verify_bytes(&bytes, &expected);
     let hashes = Hashes { image: hash_text(&hash(&bytes)), monitor: monitor_hash(&bytes) };
     let text = match arguments.format {
         Format::Text => to_text(&arguments.image, &hashes, &verdict),

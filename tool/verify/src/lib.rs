@@ -43,7 +43,7 @@ mod walk;
 pub use code::Code;
 pub use command::{Format, VerifyArguments, verify};
 pub use finding::{Finding, Findings};
-pub use monitor::Monitor;
+pub use monitor::{Expected, Monitor};
 
 use area::{Areas, Maps};
 use image::{Contents, View};
@@ -96,11 +96,11 @@ impl Verdict {
     }
 }
 
-/// Verifies the bytes of an image, which must hold this monitor.
+/// Verifies the bytes of an image, which must hold one of these monitors: that of the part that its header names.
 #[must_use]
-pub fn verify_bytes(bytes: &[u8], monitor: &Monitor) -> Verdict {
+pub fn verify_bytes(bytes: &[u8], expected: &Expected) -> Verdict {
     let mut findings = Findings::default();
-    let extent = examine(bytes, monitor, &mut findings).unwrap_or_default();
+    let extent = examine(bytes, expected, &mut findings).unwrap_or_default();
     Verdict { findings: findings.0, extent }
 }
 
@@ -111,12 +111,12 @@ pub fn hash(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Runs all checks; `None` when the image cannot be read far enough.
-fn examine(bytes: &[u8], monitor: &Monitor, findings: &mut Findings) -> Option<Extent> {
+fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option<Extent> {
     let view = View::open(bytes, findings)?;
     if !view.check_header(findings) {
         return None;
     }
-    monitor.check(&view, findings);
+    expected.check(&view, findings);
     let contents = Contents::read(&view, findings)?;
     values::check(&view, &contents, findings);
     let mut maps = Maps::default();

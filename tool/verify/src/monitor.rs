@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{PAGE, View, page_end};
+use bulkhead_abi::Part;
 use bulkhead_files::read;
 use bulkhead_layout::image::ARM64_IMAGE_SIZE_OFFSET;
 use sha2::{Digest, Sha256};
@@ -91,24 +92,10 @@ impl Monitor {
         Some(Self { load, text_bytes, bytes })
     }
 
-    /// Reads the monitor that images must hold: the one of a file that the user names, else the one that the tool contains. No
-    /// variable names another one: whoever can set it could also have changed the image.
-    ///
-    /// # Errors
-    /// When there is none, with what to do about it.
-    pub fn expected(given: Option<&Path>) -> Result<Self, String> {
-        let Some(path) = given else {
-            let contained = bulkhead_contained_monitor::elf().and_then(Self::read);
-            return contained.ok_or_else(|| {
-                String::from(
-                    "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \
-                     the monitor by --monitor",
-                )
-            });
-        };
-        let file = read::bytes(path, read::MONITOR)
-            .map_err(|error| format!("cannot read the monitor {}: {error}", path.display()))?;
-        Self::read(&file).ok_or_else(|| format!("{} is not a monitor's ELF file", path.display()))
+    /// Which part of the monitor its text says it is.
+    #[must_use]
+    pub fn part(&self) -> Option<Part> {
+        Part::of_text(&self.bytes)
     }
 
     /// Returns the SHA-256 of text and read-only data in whole pages, with zeroes in the field for the size in memory.
@@ -124,11 +111,68 @@ impl Monitor {
         clear_size(&mut bytes);
         Some(Self { load: header.image_start.0, text_bytes: header.text_bytes, bytes })
     }
+}
 
-    /// Compares the monitor in an image with this one.
+/// The monitors that images may hold, one for each part.
+#[derive(Clone, Debug, Default)]
+pub struct Expected(Vec<Monitor>);
+
+impl Expected {
+    /// This monitor and no other.
+    #[must_use]
+    pub fn only(monitor: Monitor) -> Self {
+        Self(vec![monitor])
+    }
+
+    /// Reads the monitors that images must hold: of a file or a folder of parts that the user names, else those that the tool
+    /// contains. No variable names others: whoever can set it could also have changed the image.
+    ///
+    /// # Errors
+    /// When there is none, with what to do about it.
+    pub fn read(given: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = given else {
+            let contained = Part::ALL.into_iter().filter_map(bulkhead_contained_monitor::elf).filter_map(Monitor::read);
+            let found = Self(contained.collect());
+            return if found.0.is_empty() {
+                Err(String::from(
+                    "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \
+                     the monitor by --monitor",
+                ))
+            } else {
+                Ok(found)
+            };
+        };
+        let read = |path: &Path| {
+            let file = read::bytes(path, read::MONITOR)
+                .map_err(|error| format!("cannot read the monitor {}: {error}", path.display()))?;
+            Monitor::read(&file).ok_or_else(|| format!("{} is not a monitor's ELF file", path.display()))
+        };
+        if path.is_dir() {
+            let parts = Part::ALL.iter().map(|part| read(&path.join(format!("{}.elf", part.name()))));
+            return parts.collect::<Result<_, _>>().map(Self);
+        }
+        Ok(Self::only(read(path)?))
+    }
+
+    /// Compares the monitor in an image with the one of the part that its header names.
     pub(crate) fn check(&self, view: &View<'_>, findings: &mut Findings) {
-        let Some(found) = Self::of_image(view) else { return };
-        if found == *self {
+        let Some(found) = Monitor::of_image(view) else { return };
+        let named = Part::from_number(view.header.part);
+        findings.require(named.is_some() && found.part() == named, Code::Part, || {
+            let says = |part: Option<Part>| part.map_or("none", Part::name);
+            format!("the header names the part {}, the monitor itself {}", says(named), says(found.part()))
+        });
+        let Some(expected) = self.0.iter().find(|monitor| monitor.part() == named) else {
+            findings.add(Code::OtherMonitor, String::from("no monitor of its part is known to compare it with"));
+            return;
+        };
+        expected.compare(&found, findings);
+    }
+}
+
+impl Monitor {
+    fn compare(&self, found: &Self, findings: &mut Findings) {
+        if *found == *self {
             return;
         }
         let differs = self.bytes.iter().zip(&found.bytes).position(|(own, other)| own != other);

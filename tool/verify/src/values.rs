@@ -3,7 +3,6 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Partition, Vcpu, View};
-use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::plan::{
@@ -11,6 +10,7 @@ use bulkhead_abi::plan::{
     MAX_SEGMENTS, MAX_WINDOWS, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
 };
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
+use bulkhead_abi::{MAX_CORES, Part};
 use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
@@ -36,10 +36,11 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
     }
     let header = &view.header;
     let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero)
-        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero)
-        && header.reserved == 0;
-    findings.require(rest, Code::Leftover, || {
-        String::from("the header has cores or partitions past its counts, or a reserved word")
+        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero);
+    findings.require(rest, Code::Leftover, || String::from("the header has cores or partitions past its counts"));
+    let has_schedule = contents.cores.iter().any(|core| core.boot.schedule.0 != 0);
+    findings.require(!has_schedule || header.part >= Part::Shared as u32, Code::Part, || {
+        String::from("a core has a schedule, which the part of the monitor in this image does not follow")
     });
 }
 

@@ -128,5 +128,13 @@ impl Resolver<'_> {
 /// Plans a system with a stand-in for the monitor.
 fn layout(system: &System) -> Result<Plan, PlanError> {
     let half = vec![0; MONITOR_BYTES / 2];
-    bulkhead_plan::plan(system, &MonitorImage { text: half.clone(), rodata: half, load: system.board.load_address })
+    bulkhead_plan::plan(
+        system,
+        &MonitorImage {
+            text: half.clone(),
+            rodata: half,
+            load: system.board.load_address,
+            part: bulkhead_plan::part_of(system),
+        },
+    )
 }

@@ -40,8 +40,8 @@ pub struct RunArguments {
     /// Directory of built guests, which the prefix `guest:` means [default: $BULKHEAD_GUESTS, else target/guests]
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor [default: $BULKHEAD_MONITOR, else the one that this tool contains]
-    #[arg(long, value_name = "ELF")]
+    /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]
+    #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
     /// Count instructions: each takes 2^SHIFT virtual nanoseconds, and runs repeat exactly.
     #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u8).range(0..=10))]

@@ -1,12 +1,14 @@
 //! The verifier's own reader of the monitor's ELF file against the builder's, and against damaged files.
 
+use bulkhead_abi::{PART_OFFSET, Part};
 use bulkhead_verify::Monitor;
 
 const LOAD: u64 = 0x4020_0000;
 
 /// An ELF file with text of 0x1234 bytes and, three pages on, 0x321 bytes of constants.
 fn elf() -> Vec<u8> {
-    let (text, constants): (Vec<u8>, Vec<u8>) = ((0..0x1234).map(|n| n as u8).collect(), vec![7; 0x321]);
+    let (mut text, constants): (Vec<u8>, Vec<u8>) = ((0..0x1234).map(|n| n as u8).collect(), vec![7; 0x321]);
+    text[PART_OFFSET..PART_OFFSET + 8].copy_from_slice(&Part::Own.mark());
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
     let mut push = |value: u64, bytes: usize| file.extend_from_slice(&value.to_le_bytes()[..bytes]);

@@ -5,8 +5,8 @@
 
 use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
-use bulkhead_abi::GuestAddress;
 use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
+use bulkhead_abi::{GuestAddress, Part};
 use bulkhead_layout::guest::GUEST_CHANNELS;
 use bulkhead_layout::registers::HCR_DIRECT;
 use bulkhead_plan::AreaKind;
@@ -75,7 +75,8 @@ const PLAN_MUTANTS: &[Mutant] = &[
     ("mode that does not exist", Code::PlanValue, |image| image.partition(3, |plan| plan.mode = 3)),
     ("restart policy without limit", Code::PlanValue, |image| image.partition(3, |plan| plan.health.policy = POLICY_RESTART)),
     ("direct partition that can be managed", Code::PlanValue, |image| image.partition(0, |plan| plan.flags |= 2)),
-    ("reserved word of the header", Code::Leftover, |image| image.header.reserved = 1),
+    ("header that names another part", Code::Part, |image| image.header.part = Part::Own as u32),
+    ("header that names no part", Code::Part, |image| image.header.part = 3),
     ("something behind a plan", Code::Padding, |image| {
         let plan = image.at(AreaKind::VcpuPlan(1, 0));
         image.slice(plan)[PAGE as usize - 1] = 1;

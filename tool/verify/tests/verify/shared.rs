@@ -11,6 +11,7 @@ use bulkhead_abi::schedule::{
     GATE_INTERRUPT, GATE_WINDOW, NO_SERVER, RULE_UNLIMITED, SCHEDULE_FIXED_PRIORITY, SERVER_VOLUNTARY_RETURN,
     ServerPlan, WindowPlan,
 };
+use bulkhead_abi::{PART_OFFSET, Part};
 use bulkhead_layout::registers::{HCR_MAPPED, HCR_SHARED};
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
@@ -28,6 +29,11 @@ fn window(image: &mut Editor, number: usize, change: impl FnOnce(&mut WindowPlan
 
 #[rustfmt::skip]
 const SLOT_MUTANTS: &[Mutant] = &[
+    ("shared core in the hands of `own`", Code::Part, |image| {
+        image.header.part = Part::Own as u32;
+        let text = image.at(AreaKind::Text);
+        image.slice(text)[PART_OFFSET..PART_OFFSET + 8].copy_from_slice(&Part::Own.mark());
+    }),
     ("schedule without its magic", Code::Schedule, |image| image.schedule(0, |plan| plan.magic ^= 1)),
     ("schedule without slots", Code::Schedule, |image| image.schedule(0, |plan| plan.slot_count = 0)),
     ("more slots than there are", Code::Schedule, |image| image.schedule(0, |plan| plan.slot_count = 9)),

@@ -9,14 +9,14 @@ use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_plan::layout::Layout;
 use bulkhead_plan::model::System;
 use bulkhead_plan::{AreaKind, samples};
-use bulkhead_verify::{Monitor, Verdict};
+use bulkhead_verify::{Expected, Monitor, Verdict};
 use std::sync::LazyLock;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The monitor of the samples.
-static MONITOR: LazyLock<Monitor> = LazyLock::new(|| {
+static MONITOR: LazyLock<Expected> = LazyLock::new(|| {
     let sample = samples::monitor();
-    Monitor::new(sample.load.0, &sample.text, &sample.rodata)
+    Expected::only(Monitor::new(sample.load.0, &sample.text, &sample.rodata))
 });
 
 /// Verifies an image of a sample.

@@ -1,0 +1,79 @@
+//! Parts of the monitor: one program, built with more or fewer rooms. A system carries the smallest part that serves its plan.
+
+/// First four bytes of a part's mark, which follows the arm64 Image header at the front of the text; the part's number is next.
+pub const PART_MAGIC: [u8; 4] = *b"BHPT";
+/// Offset of the mark in the text: the length of the arm64 Image header.
+pub const PART_OFFSET: usize = 64;
+
+/// A part, the smaller first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Part {
+    /// Every core is one vCPU's.
+    Own = 1,
+    /// Several vCPUs may share a core.
+    Shared = 2,
+}
+
+impl Part {
+    /// Every part, the smallest first.
+    pub const ALL: [Self; 2] = [Self::Own, Self::Shared];
+
+    /// The part of a number, if there is one.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Own),
+            2 => Some(Self::Shared),
+            _ => None,
+        }
+    }
+
+    /// Its name, in the words of the documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// The mark of the part in its text.
+    #[must_use]
+    pub const fn mark(self) -> [u8; 8] {
+        let [a, b, c, d] = PART_MAGIC;
+        let [e, f, g, h] = (self as u32).to_le_bytes();
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// The part that a monitor's text says it is; `None` when it says none.
+    #[must_use]
+    pub fn of_text(text: &[u8]) -> Option<Self> {
+        let mark = text.get(PART_OFFSET..)?.first_chunk::<8>()?;
+        Self::ALL.into_iter().find(|part| part.mark() == *mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PART_OFFSET, Part};
+
+    #[test]
+    fn a_part_is_found_in_its_text_and_nowhere_else() {
+        for part in Part::ALL {
+            let mut text = [0; PART_OFFSET + 8];
+            text[PART_OFFSET..].copy_from_slice(&part.mark());
+            assert_eq!(Part::of_text(&text), Some(part));
+            assert_eq!(Part::from_number(part as u32), Some(part));
+            for bit in 0..64 {
+                let mut damaged = text;
+                damaged[PART_OFFSET + bit / 8] ^= 1 << (bit % 8);
+                // One bit may make another part's number, never the same one's.
+                assert_ne!(Part::of_text(&damaged), Some(part));
+            }
+            assert_eq!(Part::of_text(&text[..PART_OFFSET + 7]), None);
+        }
+        assert_eq!(Part::from_number(0), None);
+        assert_eq!(Part::from_number(3), None);
+    }
+}
