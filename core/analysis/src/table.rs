@@ -1,6 +1,6 @@
 //! Windows of a time table: validity, supply and gaps (`real-time.md` 3.6; SG-50).
 
-use crate::arithmetic::{divide_down, least, remainder};
+use crate::arithmetic::{divide_down, remainder};
 use alloc::vec::Vec;
 
 /// A window of a major frame.
@@ -130,7 +130,14 @@ pub struct Table {
     major_ticks: u64,
     /// Starts and ends, in order, disjoint, inside the major frame.
     windows: Vec<(u64, u64)>,
+    /// Open time in a frame before each window.
+    before: Vec<u64>,
+    /// Open time in a frame.
+    open_ticks: u64,
 }
+
+/// Looking a place up costs about so much more than a division.
+const LOOK_STEPS: usize = 4;
 
 impl Table {
     /// The windows of `owner` in a table without faults. A window that follows another owner's too closely begins later:
@@ -142,7 +149,14 @@ impl Table {
             let lost = lost_ticks(major_ticks, windows, number, passage_ticks);
             (window.offset_ticks.saturating_add(lost), window.end_ticks())
         });
-        Self { major_ticks, windows: usable.filter(|(start, end)| start < end).collect() }
+        let windows: Vec<(u64, u64)> = usable.filter(|(start, end)| start < end).collect();
+        let mut open_ticks = 0u64;
+        let mut before = Vec::with_capacity(windows.len());
+        for (start, end) in &windows {
+            before.push(open_ticks);
+            open_ticks = open_ticks.saturating_add(end.saturating_sub(*start));
+        }
+        Self { major_ticks, windows, before, open_ticks }
     }
 
     /// The major frame.
@@ -162,57 +176,71 @@ impl Table {
 
     /// Time in windows in each major frame.
     #[must_use]
-    pub fn open_in_frame(&self) -> u64 {
-        self.open_until(self.major_ticks)
+    pub const fn open_in_frame(&self) -> u64 {
+        self.open_ticks
+    }
+
+    /// Steps of one look.
+    pub(crate) fn size(&self) -> usize {
+        self.windows.len().saturating_mul(LOOK_STEPS)
     }
 
     /// Time in windows from the origin until `ticks`.
     fn open_until(&self, ticks: u64) -> u64 {
-        let total: u64 = self.windows.iter().map(|(start, end)| end.saturating_sub(*start)).sum();
         let inside = remainder(ticks, self.major_ticks);
-        let part: u64 = self.windows.iter().map(|(start, end)| inside.min(*end).saturating_sub(*start)).sum();
-        divide_down(ticks, self.major_ticks).saturating_mul(total).saturating_add(part)
+        // The windows that begin before; the last of them may be open.
+        let begun = self.windows.partition_point(|(start, _)| *start < inside);
+        let part = match begun.checked_sub(1).and_then(|last| Some((self.windows.get(last)?, self.before.get(last)?))) {
+            Some(((start, end), before)) => before.saturating_add(inside.min(*end).saturating_sub(*start)),
+            None => 0,
+        };
+        divide_down(ticks, self.major_ticks).saturating_mul(self.open_ticks).saturating_add(part)
     }
 
-    /// Least time in windows in any window of `window_ticks`. The least is reached when the window begins at the end of a
-    /// table window or ends at the start of one, because in between the overlap is a straight line.
+    /// Least time in windows in any window of `window_ticks`. One that gets the least can be moved to the end of a table window:
+    /// back through a gap, or on through a table window, it gets no more.
     #[must_use]
     pub fn supply(&self, window_ticks: u64) -> u64 {
-        self.overlaps(window_ticks).min().unwrap_or(0)
+        self.windows.iter().map(|(_, end)| self.overlap(*end, window_ticks)).min().unwrap_or(0)
     }
 
-    /// Most time in windows in any window of `window_ticks`, by the same argument.
+    /// Most time in windows in any window of `window_ticks`, which begins with a table window by the same argument.
     #[must_use]
     pub fn most(&self, window_ticks: u64) -> u64 {
-        self.overlaps(window_ticks).max().unwrap_or(0)
+        self.windows.iter().map(|(start, _)| self.overlap(*start, window_ticks)).max().unwrap_or(0)
     }
 
-    /// Time in windows for every start that matters.
-    fn overlaps(&self, window_ticks: u64) -> impl Iterator<Item = u64> {
-        let frame = self.major_ticks;
-        let late = remainder(window_ticks, frame);
-        let edges = self.windows.iter().flat_map(|(start, end)| [*start, *end]);
-        let starts = edges.flat_map(move |edge| {
-            let before = edge.saturating_add(frame).saturating_sub(late);
-            [remainder(edge, frame), remainder(before, frame)]
-        });
-        starts.map(move |start: u64| {
-            self.open_until(start.saturating_add(window_ticks)).saturating_sub(self.open_until(start))
-        })
+    /// Time in windows from `start` on.
+    fn overlap(&self, start: u64, window_ticks: u64) -> u64 {
+        self.open_until(start.saturating_add(window_ticks)).saturating_sub(self.open_until(start))
     }
 
-    /// Shortest window of time in which `ticks` of open windows are certain; `None` without windows. Every major frame gives
-    /// the same, so only the last one is searched.
+    /// Shortest window of time in which `ticks` of open windows are certain; `None` without windows. The worst of all begins
+    /// at the end of a table window; every major frame gives the same.
     #[must_use]
     pub fn least_window(&self, ticks: u64) -> Option<u64> {
-        let total = self.open_until(self.major_ticks);
-        if ticks == 0 || total == 0 {
+        if ticks == 0 || self.open_ticks == 0 {
             return (ticks == 0).then_some(0);
         }
-        let frames = divide_down(ticks.saturating_sub(1), total);
-        let rest = ticks.saturating_sub(frames.saturating_mul(total));
-        let inside = least(self.major_ticks.saturating_mul(2), |window| self.supply(window) >= rest)?;
-        Some(frames.saturating_mul(self.major_ticks).saturating_add(inside))
+        let frames = divide_down(ticks.saturating_sub(1), self.open_ticks);
+        let rest = ticks.saturating_sub(frames.saturating_mul(self.open_ticks));
+        let from_end = |(number, (start, end)): (usize, &(u64, u64))| {
+            let open = self.before.get(number)?.saturating_add(end.saturating_sub(*start)).saturating_add(rest);
+            Some(self.instant_of(open)?.saturating_sub(*end))
+        };
+        let longest = self.windows.iter().enumerate().filter_map(from_end).max()?;
+        Some(frames.saturating_mul(self.major_ticks).saturating_add(longest))
+    }
+
+    /// The instant at which windows have been open for `ticks`, at most two major frames of them.
+    fn instant_of(&self, ticks: u64) -> Option<u64> {
+        let (frame_ticks, ticks) = match ticks.checked_sub(self.open_ticks) {
+            Some(rest) if rest > 0 => (self.major_ticks, rest),
+            _ => (0, ticks),
+        };
+        let number = self.before.partition_point(|before| *before < ticks).checked_sub(1)?;
+        let inside = ticks.saturating_sub(*self.before.get(number)?);
+        Some(frame_ticks.saturating_add(self.windows.get(number)?.0).saturating_add(inside))
     }
 
     /// Longest time outside the windows; `None` without windows.
