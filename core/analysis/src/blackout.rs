@@ -3,16 +3,24 @@
 use crate::arithmetic::{divide_down, scale_up};
 use crate::core_bounds::ServerBounds;
 use crate::core_model::{CoreModel, Rule, Server};
+use crate::steps::Steps;
 use crate::supply::{MAX_WINDOW_TICKS, Supply};
 
 /// Longest time from a wake-up to the first tick, whatever its owner used before.
-pub(crate) fn wait_after_sleep(model: &CoreModel, server: &Server, bounds: &ServerBounds) -> Option<u64> {
+pub(crate) fn wait_after_sleep(
+    model: &CoreModel,
+    server: &Server,
+    bounds: &ServerBounds,
+    steps: &Steps,
+) -> Option<u64> {
     let ticks = match &server.rule {
         // Nothing is promised where the opening of a window counts as a wake-up.
         Rule::Polling { .. } if bounds.supply == Supply::Nothing => None,
         // One that wakes right after a date of the grid has nothing until the next one.
-        Rule::Polling { period_ticks, .. } => Some(first_tick(bounds)?.saturating_add(period_ticks.saturating_sub(1))),
-        _ => bounds.sleeper_supply.blackout(),
+        Rule::Polling { period_ticks, .. } => {
+            Some(first_tick(bounds, steps)?.saturating_add(period_ticks.saturating_sub(1)))
+        }
+        _ => bounds.sleeper_supply.blackout(steps),
     };
     ticks.map(|ticks| ticks.saturating_add(debt_ticks(model, server)))
 }
@@ -40,7 +48,7 @@ pub(crate) fn debt_ticks(model: &CoreModel, server: &Server) -> u64 {
 }
 
 /// Longest wait for the first tick with a budget in hand.
-pub(crate) fn first_tick(bounds: &ServerBounds) -> Option<u64> {
-    let response = bounds.contention.as_ref()?.response(1, MAX_WINDOW_TICKS)?;
+pub(crate) fn first_tick(bounds: &ServerBounds, steps: &Steps) -> Option<u64> {
+    let response = bounds.contention.as_ref()?.response(1, MAX_WINDOW_TICKS, steps)?;
     Some(response.saturating_sub(1))
 }

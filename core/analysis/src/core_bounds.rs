@@ -9,6 +9,8 @@ use crate::interrupt::{Delivery, HandlerServer};
 use crate::overhead::{Costs, Overhead};
 use crate::preemption;
 use crate::response::Contention;
+use crate::search::Search;
+use crate::steps::Steps;
 use crate::supply::{MAX_WINDOW_TICKS, Supply};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,6 +31,8 @@ pub enum Verdict {
         /// Worst response of the first budget of a busy window; `None` when it is never done.
         response_ticks: Option<u64>,
     },
+    /// The search for the response took too many steps ([`crate::steps`]), so nothing is promised.
+    NotFound,
     /// A server of another vCPU may keep the core for ever.
     NoBound {
         /// That server.
@@ -103,6 +107,8 @@ pub struct VcpuBounds {
     pub conforming_wait_ticks: Option<u64>,
     /// The same with every budget just used up, or forgotten: a polling server's by the sleep itself.
     pub drained_wait_ticks: Option<u64>,
+    /// The searches for these waits ended; otherwise some of them took too many steps, and what is missing may exist.
+    pub is_found: bool,
 }
 
 /// Bounds of a core.
@@ -116,21 +122,29 @@ pub struct CoreBounds {
 
 impl CoreBounds {
     /// Computes all bounds of a core.
+    ///
+    /// Each server and each vCPU has an allowance of steps of its own.
     #[must_use]
-    pub fn of(model: &CoreModel) -> Self {
-        let servers: Vec<_> =
-            model.servers.iter().enumerate().map(|(number, server)| server_bounds(model, number, server)).collect();
+    pub fn of(model: &CoreModel, steps: &Steps) -> Self {
+        let servers: Vec<_> = model
+            .servers
+            .iter()
+            .enumerate()
+            .map(|(number, server)| server_bounds(model, number, server, steps))
+            .collect();
         let mut numbers: Vec<usize> = model.servers.iter().map(|server| server.vcpu).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let vcpus = numbers.into_iter().map(|vcpu| vcpu_bounds(model, &servers, vcpu)).collect();
+        let vcpus = numbers.into_iter().map(|vcpu| vcpu_bounds(model, &servers, vcpu, steps)).collect();
         Self { servers, vcpus }
     }
 
     /// States whether every server with a budget gets it in every period, and nobody can keep the core from it.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
-        self.servers.iter().all(|server| !matches!(server.verdict, Verdict::Late { .. } | Verdict::NoBound { .. }))
+        self.servers
+            .iter()
+            .all(|server| !matches!(server.verdict, Verdict::Late { .. } | Verdict::NotFound | Verdict::NoBound { .. }))
     }
 
     /// Bounds of a vCPU.
@@ -140,7 +154,16 @@ impl CoreBounds {
     }
 }
 
-fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBounds {
+/// Bounds of a server, or that they were not found.
+fn server_bounds(model: &CoreModel, number: usize, server: &Server, steps: &Steps) -> ServerBounds {
+    let (bounds, is_found) = steps.bound(|steps| searched_bounds(model, number, server, steps));
+    if is_found {
+        return bounds;
+    }
+    ServerBounds { verdict: Verdict::NotFound, contention: bounds.contention, ..nothing(model, server, None) }
+}
+
+fn searched_bounds(model: &CoreModel, number: usize, server: &Server, steps: &Steps) -> ServerBounds {
     let contention = match contention::of_server(model, number) {
         Ok(contention) => contention,
         Err(obstacle) => return without_bound(model, server, obstacle),
@@ -152,24 +175,16 @@ fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBou
         let supply = Supply::Rest(Box::new(contention.clone()));
         return ServerBounds {
             verdict: Verdict::Unlimited,
-            blackout_ticks: supply.blackout(),
+            blackout_ticks: supply.blackout(steps),
             sleeper_supply: supply.clone(),
             supply,
             envelope: Envelope::Unlimited,
             contention: Some(contention),
         };
     };
-    let response = contention.response(budget, period.saturating_mul(LATE_PERIODS));
-    let in_time = match &server.rule {
-        Rule::Pibs(pibs) => clients_in_time(model, number, pibs),
-        _ => response.is_some_and(|response| response <= period),
-    };
-    let verdict = match response {
-        Some(response_ticks) if in_time => Verdict::Fits { response_ticks },
-        response_ticks => Verdict::Late { response_ticks },
-    };
+    let (verdict, response) = judge(model, number, &contention, (budget, period), steps);
     let (supply, sleeper_supply) = match verdict {
-        Verdict::Fits { response_ticks } => supplies(model, number, server, &contention, response_ticks),
+        Verdict::Fits { response_ticks } => supplies(model, number, server, &contention, response_ticks, steps),
         _ => (Supply::Nothing, Supply::Nothing),
     };
     let bounds = ServerBounds {
@@ -180,8 +195,8 @@ fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBou
         envelope: envelope(model, number, server, response),
         contention: Some(contention),
     };
-    let awake_ticks = bounds.supply.blackout().map(|ticks| ticks.saturating_add(debt_ticks(model, server)));
-    let woken_ticks = wait_after_sleep(model, server, &bounds);
+    let awake_ticks = bounds.supply.blackout(steps).map(|ticks| ticks.saturating_add(debt_ticks(model, server)));
+    let woken_ticks = wait_after_sleep(model, server, &bounds, steps);
     let blackout_ticks = match server.rule {
         // Nobody who wants to run waits for longer than from one date of the grid to the next.
         Rule::Polling { .. } => woken_ticks,
@@ -190,11 +205,42 @@ fn server_bounds(model: &CoreModel, number: usize, server: &Server) -> ServerBou
     ServerBounds { blackout_ticks, ..bounds }
 }
 
+/// The verdict on a server with a budget, and the response of the first budget of a busy window.
+fn judge(
+    model: &CoreModel,
+    number: usize,
+    contention: &Contention,
+    (budget, period): (u64, u64),
+    steps: &Steps,
+) -> (Verdict, Option<u64>) {
+    let response = contention.response(budget, period.saturating_mul(LATE_PERIODS), steps);
+    let in_time = match model.servers.get(number).map(|server| &server.rule) {
+        Some(Rule::Pibs(pibs)) => clients_in_time(model, number, pibs, steps),
+        _ => response.is_some_and(|response| response <= period),
+    };
+    match response {
+        Some(response_ticks) if in_time => (Verdict::Fits { response_ticks }, response),
+        response_ticks => (Verdict::Late { response_ticks }, response),
+    }
+}
+
+/// States whether a server gets its budget in every period, without any other bound of it.
+#[must_use]
+pub fn fits(model: &CoreModel, number: usize, steps: &Steps) -> bool {
+    let (Ok(contention), Some(times)) =
+        (contention::of_server(model, number), model.servers.get(number).and_then(Server::budget))
+    else {
+        return false;
+    };
+    let (verdict, _) = judge(model, number, &contention, times, steps);
+    matches!(verdict, Verdict::Fits { .. }) && !steps.is_used_up()
+}
+
 /// A grant is done within the period of each client, at that client's priority.
-fn clients_in_time(model: &CoreModel, number: usize, pibs: &Pibs) -> bool {
+fn clients_in_time(model: &CoreModel, number: usize, pibs: &Pibs, steps: &Steps) -> bool {
     pibs.clients.iter().all(|client| {
         let contention = contention::of_server_at(model, number, client.priority);
-        contention.is_ok_and(|contention| contention.response(pibs.grant_ticks(), client.period_ticks).is_some())
+        contention.is_ok_and(|contention| contention.response(pibs.grant_ticks(), client.period_ticks, steps).is_some())
     })
 }
 
@@ -258,6 +304,7 @@ fn supplies(
     server: &Server,
     contention: &Contention,
     response_ticks: u64,
+    steps: &Steps,
 ) -> (Supply, Supply) {
     let nothing = (Supply::Nothing, Supply::Nothing);
     // A budget that another vCPU may spend is promised to nobody, and what somebody else pays is counted there.
@@ -281,7 +328,7 @@ fn supplies(
         Rule::Unlimited | Rule::Promised(_) => nothing,
         Rule::Sporadic { dispatch_anchor, minimum_ticks, chunks, .. } => {
             let split = dispatched(response_ticks, true);
-            if let Some(supply) = once_in_a_frame(server, contention, certain_ticks) {
+            if let Some(supply) = once_in_a_frame(server, contention, certain_ticks, steps) {
                 return (supply, dispatched(response_ticks, true));
             }
             let enough = u64::from(chunks.saturating_sub(1)).saturating_mul(*minimum_ticks) >= certain_ticks;
@@ -304,7 +351,7 @@ fn supplies(
 /// The opening of a window dates the budget of an eligible-dated server anew. With one window in a frame and a period that is
 /// not longer, the whole budget is there at each opening, as long as its owner does not sleep: a wake-up late in a window dates it
 /// late in the next ones, too.
-fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64) -> Option<Supply> {
+fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64, steps: &Steps) -> Option<Supply> {
     let (Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor: false, .. }, Supply::Table(table)) =
         (&server.rule, &contention.offered)
     else {
@@ -312,7 +359,7 @@ fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64) 
     };
     let window = table.only_window()?;
     let from_opening = Contention { offered: Supply::Whole, ..contention.clone() };
-    let response_ticks = from_opening.response(*budget_ticks, window)?;
+    let response_ticks = from_opening.response(*budget_ticks, window, steps)?;
     (*period_ticks <= table.major_ticks()).then(|| Supply::Explicit {
         budget_ticks: usable_ticks,
         period_ticks: table.major_ticks(),
@@ -360,7 +407,7 @@ fn envelope(model: &CoreModel, number: usize, server: &Server, response: Option<
 
 /// The server through which a handler runs, as [`HandlerServer`]; `None` when nothing bounds it.
 #[must_use]
-pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize) -> Option<HandlerServer> {
+pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize, steps: &Steps) -> Option<HandlerServer> {
     let server = model.servers.get(number)?;
     let contention = bounds.servers.get(number)?.contention.clone()?;
     let payer = server.payer.map_or(Some(server), |payer| model.servers.get(payer))?;
@@ -374,7 +421,7 @@ pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize) -> 
             contention,
         });
     };
-    let response = contention.response(budget_ticks, period_ticks.saturating_mul(LATE_PERIODS))?;
+    let response = contention.response(budget_ticks, period_ticks.saturating_mul(LATE_PERIODS), steps)?;
     let (certain_ticks, _) = certain(payer)?;
     let cycle = period_ticks.saturating_add(response.saturating_sub(certain_ticks));
     let wait = period_ticks.saturating_sub(certain_ticks).saturating_add(debt_ticks(model, payer));
@@ -392,7 +439,7 @@ pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize) -> 
     Some(HandlerServer { budget_ticks: certain_ticks, chunks, split, return_ticks, refill_ticks, contention })
 }
 
-fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuBounds {
+fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize, steps: &Steps) -> VcpuBounds {
     let mine = || {
         let pairs = model.servers.iter().zip(bounds);
         pairs.filter(move |(server, _)| server.vcpu == vcpu)
@@ -406,15 +453,25 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize) -> VcpuB
         _ if model.costs == Costs::default() => charged.clone(),
         _ => Supply::Net { charged: Box::new(charged.clone()), overhead: Box::new(overhead.clone()) },
     };
+    // Each server alone is a promise, so the least counts, and one that is not found leaves those of the others.
+    let least = |of: &dyn Fn(&Server, &ServerBounds, &Steps) -> Option<u64>| {
+        let each = steady().map(|(server, bounds)| steps.bound(|steps| of(server, bounds, steps)));
+        let each: Vec<(Option<u64>, bool)> = each.collect();
+        let least = each.iter().filter_map(|(ticks, _)| *ticks).min();
+        (least, least.is_some() || each.iter().all(|(_, is_found)| *is_found))
+    };
+    let (conforming_wait_ticks, is_conforming_found) = least(&|_, bounds, steps| first_tick(bounds, steps));
+    let (drained_wait_ticks, is_drained_found) =
+        least(&|server, bounds, steps| wait_after_sleep(model, server, bounds, steps));
     VcpuBounds {
         vcpu,
-        // Each server alone is a promise, so the least counts.
         blackout_ticks: steady().filter_map(|(_, bounds)| bounds.blackout_ticks).min(),
         supply: net(&supply),
         sleeper_supply: net(&sleeper_supply),
         overhead: overhead.clone(),
-        conforming_wait_ticks: steady().filter_map(|(_, bounds)| first_tick(bounds)).min(),
-        drained_wait_ticks: steady().filter_map(|(server, bounds)| wait_after_sleep(model, server, bounds)).min(),
+        conforming_wait_ticks,
+        drained_wait_ticks,
+        is_found: is_conforming_found && is_drained_found,
     }
 }
 
@@ -434,28 +491,23 @@ fn together<'a>(supplies: impl Iterator<Item = &'a Supply>) -> Supply {
 /// Delivery of an interrupt through the best of a vCPU's servers that it can count on: each alone is a bound, so the least
 /// counts. `gated` chooses servers behind an interrupt gate, too.
 #[must_use]
-pub fn delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_ticks: u64) -> Delivery {
+pub fn delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_ticks: u64, steps: &Steps) -> Delivery {
     let mine = model
         .servers
         .iter()
         .enumerate()
         .filter(|(_, server)| server.vcpu == vcpu && matches!(server.gate, Gate::Always | Gate::Interrupt));
-    let each = mine.filter_map(|(number, server)| Some((handler_server(model, bounds, number)?, server)));
+    let each = mine.filter_map(|(number, server)| Some((handler_server(model, bounds, number, steps)?, server)));
     let mut best = Delivery::default();
     for (handler, server) in each {
         let overhead = preemption::at_priority(model, &bounds.servers, vcpu, server.lowest_priority());
-        // Returns of its own budget are counted here: none while it is in hand, and one for each piece of a further budget.
-        let overhead = overhead.in_hand();
-        let within = |drained: u64, of: fn(Delivery) -> Option<u64>| {
-            overhead.least_window(handler_ticks, MAX_WINDOW_TICKS, |amount| {
-                let returns = handler.returns(amount).saturating_add(drained);
-                of(handler.delivery(amount.saturating_add(returns.saturating_mul(overhead.of_return()))))
-            })
-        };
-        best.conforming_ticks = least_of(best.conforming_ticks, within(0, |delivery| delivery.conforming_ticks));
-        best.drained_ticks = least_of(best.drained_ticks, within(1, |delivery| delivery.drained_ticks));
+        // Returns of its own budget are counted by the handler's server: none while it is in hand, and one for each piece of a
+        // further budget.
+        let delivery = handler.paid_delivery(handler_ticks, &overhead.in_hand(), steps);
+        best.conforming_ticks = least_of(best.conforming_ticks, delivery.conforming_ticks);
+        best.drained_ticks = least_of(best.drained_ticks, delivery.drained_ticks);
     }
-    if let Some(supplied) = bounds.vcpu(vcpu).and_then(|vcpu| vcpu.sleeper_supply.least_window(handler_ticks)) {
+    if let Some(supplied) = bounds.vcpu(vcpu).and_then(|vcpu| vcpu.sleeper_supply.least_window(handler_ticks, steps)) {
         best.conforming_ticks = least_of(best.conforming_ticks, Some(supplied));
         best.drained_ticks = least_of(best.drained_ticks, Some(supplied));
     }
@@ -472,13 +524,17 @@ fn least_of(left: Option<u64>, right: Option<u64>) -> Option<u64> {
 /// Delivery of an interrupt with the route `defer`: its owner runs anyway or the core has nothing better to do, so the
 /// bound is that of work less important than everything else on the core.
 #[must_use]
-pub fn deferred_delivery(model: &CoreModel, bounds: &CoreBounds, vcpu: usize, handler_ticks: u64) -> Delivery {
+pub fn deferred_delivery(
+    model: &CoreModel,
+    bounds: &CoreBounds,
+    vcpu: usize,
+    handler_ticks: u64,
+    steps: &Steps,
+) -> Delivery {
     let Ok(others) = contention::below_everything(model, vcpu) else {
         return Delivery::default();
     };
     let overhead = preemption::at_priority(model, &bounds.servers, vcpu, u8::MAX);
-    let window = overhead.least_window(handler_ticks, MAX_WINDOW_TICKS, |amount| {
-        crate::interrupt::when_idle(&others, amount).conforming_ticks
-    });
+    let window = Search::paying(&overhead, &others, 0, 0).least(handler_ticks, MAX_WINDOW_TICKS, steps);
     Delivery { conforming_ticks: window, drained_ticks: window }
 }

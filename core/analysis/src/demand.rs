@@ -5,6 +5,7 @@
 //! keep its budget until the window begins (the double hit, DS-02, SG-47).
 
 use crate::arithmetic::{divide_up, scale_up};
+use crate::line::Line;
 use crate::table::Table;
 
 /// What takes time from less important work.
@@ -84,6 +85,40 @@ impl Demand {
             Self::Windows(ref table) => table.most(ticks),
             Self::Unlimited => return None,
         })
+    }
+}
+
+impl Demand {
+    /// A line below what is taken, at every time by which some work can be done beside it.
+    pub(crate) fn line(&self) -> Line {
+        match *self {
+            Self::Periodic { budget_ticks, period_ticks, jitter_ticks } => {
+                Line::below(budget_ticks, period_ticks).earlier(jitter_ticks)
+            }
+            Self::Deferrable { budget_ticks, period_ticks } => {
+                Line::below(budget_ticks, period_ticks).earlier(period_ticks.saturating_sub(budget_ticks))
+            }
+            // As long as it takes all of the time there is no answer, so only the part behind its first grant counts.
+            Self::Pibs { grant_ticks, numerator, denominator } => {
+                Line::below(numerator, denominator).at_most_time().through(grant_ticks)
+            }
+            Self::Events { cost_ticks, events, period_ticks } => {
+                let amount = events.saturating_mul(cost_ticks);
+                Line::below(amount, period_ticks).plus(Line::constant(amount))
+            }
+            Self::Once { amount_ticks } => Line::constant(amount_ticks),
+            // The most of all windows is at least their mean.
+            Self::Windows(ref table) => Line::below(table.open_in_frame(), table.major_ticks()),
+            Self::Unlimited => Line::NOTHING,
+        }
+    }
+
+    /// Steps of one look.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Windows(table) => table.size(),
+            _ => 1,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Most that a server runs in any window of a length (`real-time.md` 2.1.1, 2.2, 2.3, and P14 for the lateness).
 
 use crate::arithmetic::{divide_down, remainder, scale_up};
+use crate::line::Line;
 
 /// `floor(window / period) * budget + min(budget, window mod period)`.
 #[must_use]
@@ -42,6 +43,15 @@ pub enum Envelope {
 }
 
 impl Envelope {
+    /// A line below the envelope.
+    pub(crate) fn line(&self) -> Line {
+        match *self {
+            Self::Stair { budget_ticks, period_ticks, .. } => Line::below(budget_ticks, period_ticks).at_most_time(),
+            Self::Pibs { numerator, denominator, .. } => Line::below(numerator, denominator).at_most_time(),
+            Self::Unlimited => Line::WHOLE,
+        }
+    }
+
     /// Most that runs in any window of `window_ticks`.
     #[must_use]
     pub fn in_window(&self, window_ticks: u64) -> u64 {

@@ -11,6 +11,8 @@
 use crate::arithmetic::{divide_down, divide_up, remainder};
 use crate::demand::Demand;
 use crate::response::Contention;
+use crate::search::Search;
+use crate::steps::Steps;
 use crate::supply::{MAX_WINDOW_TICKS, Supply};
 use alloc::vec::Vec;
 
@@ -25,10 +27,10 @@ pub struct Task {
     pub deadline_ticks: u64,
 }
 
-/// Worst response of each task, in the order given; `None` when it never ends.
+/// Worst response of each task, in the order given; `None` when it never ends, and where the steps do not suffice.
 #[must_use]
-pub fn responses(supply: &Supply, tasks: &[Task]) -> Vec<Option<u64>> {
-    below(&Contention { offered: supply.clone(), ..Contention::none() }, tasks)
+pub fn responses(supply: &Supply, tasks: &[Task], steps: &Steps) -> Vec<Option<u64>> {
+    below(&Contention { offered: supply.clone(), ..Contention::none() }, tasks, steps)
 }
 
 /// Budget of a sporadic server with one guest, as [`responses_in_hand`] needs it.
@@ -51,13 +53,18 @@ pub struct SporadicBudget {
 /// an idle core for eligible dating, on this core for dispatch dating. There must be a chunk for every job of a period and one
 /// more, so that no piece waits for another.
 #[must_use]
-pub fn responses_in_hand(contention: &Contention, server: &SporadicBudget, tasks: &[Task]) -> Option<Vec<Option<u64>>> {
+pub fn responses_in_hand(
+    contention: &Contention,
+    server: &SporadicBudget,
+    tasks: &[Task],
+    steps: &Steps,
+) -> Option<Vec<Option<u64>>> {
     let jobs = tasks.iter().map(|task| divide_up(server.period_ticks, task.period_ticks));
     if jobs.fold(1, u64::saturating_add) > server.chunks.saturating_sub(1) {
         return None;
     }
-    let here = below(contention, tasks);
-    let until_run = if server.dispatch_anchor { here.clone() } else { below(&Contention::none(), tasks) };
+    let here = below(contention, tasks, steps);
+    let until_run = if server.dispatch_anchor { here.clone() } else { below(&Contention::none(), tasks, steps) };
     let mut most = 0u64;
     for (task, response) in tasks.iter().zip(until_run) {
         let late = server.period_ticks.saturating_add(response?.saturating_sub(task.cost_ticks));
@@ -69,15 +76,33 @@ pub fn responses_in_hand(contention: &Contention, server: &SporadicBudget, tasks
 }
 
 /// Responses below a contention and each other.
-fn below(contention: &Contention, tasks: &[Task]) -> Vec<Option<u64>> {
-    let respond = |number: usize, task: &Task| {
-        let more_important = |other: usize, rival: &Task| {
-            other != number && (rival.deadline_ticks, other) < (task.deadline_ticks, number)
-        };
-        let rivals = tasks.iter().enumerate().filter(|(other, rival)| more_important(*other, rival));
-        let mut whole = contention.clone();
-        whole.demands.extend(rivals.map(|(_, rival)| Demand::periodic(rival.cost_ticks, rival.period_ticks)));
-        whole.response(task.cost_ticks, MAX_WINDOW_TICKS)
-    };
-    tasks.iter().enumerate().map(|(number, task)| respond(number, task)).collect()
+fn below(contention: &Contention, tasks: &[Task], steps: &Steps) -> Vec<Option<u64>> {
+    // The most important one first: whoever comes later waits for all before, and so is done later than each of them.
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|number| tasks.get(*number).map_or(0, |task| task.deadline_ticks));
+    let demands: Vec<Demand> = order
+        .iter()
+        .filter_map(|number| tasks.get(*number))
+        .map(|task| Demand::periodic(task.cost_ticks, task.period_ticks))
+        .collect();
+    let mut responses = alloc::vec![None; tasks.len()];
+    let mut done_before = 0;
+    let mut search = Search::below_added(contention, &demands);
+    for (place, number) in order.iter().enumerate() {
+        let Some(task) = tasks.get(*number).filter(|_| !steps.is_used_up()) else { break };
+        search.add(place);
+        // One without work waits for nobody, and with equals that take turns less work may be done sooner.
+        let in_order = contention.turns.is_none() && task.cost_ticks > 0;
+        let from = if in_order { done_before } else { 0 };
+        let response = search.least_from(task.cost_ticks, from, MAX_WINDOW_TICKS, steps);
+        if let Some(place) = responses.get_mut(*number) {
+            *place = response;
+        }
+        match response {
+            Some(response) => done_before = done_before.max(if in_order { response } else { 0 }),
+            None if in_order => done_before = u64::MAX,
+            None => {}
+        }
+    }
+    responses
 }

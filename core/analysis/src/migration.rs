@@ -23,7 +23,7 @@ pub fn migration_time(work_ticks: u64, budget_ticks: u64, period_ticks: u64) -> 
     MigrationTime {
         equation_ticks: whole.saturating_add(remainder(work_ticks, budget_ticks)),
         fresh_ticks: before.saturating_mul(period_ticks).saturating_add(last),
-        safe_ticks: Supply::periodic_resource(budget_ticks, period_ticks).least_window(work_ticks),
+        safe_ticks: Supply::periodic_resource(budget_ticks, period_ticks).formula_window(work_ticks),
     }
 }
 

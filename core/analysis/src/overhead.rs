@@ -22,6 +22,8 @@
 use crate::arithmetic::{divide_down, divide_up};
 use crate::envelope::Envelope;
 use crate::guest::Task;
+use crate::line::Line;
+use crate::steps::Steps;
 use alloc::vec::Vec;
 
 /// Costs of the monitor in ticks. All zero: nothing is taken.
@@ -151,6 +153,34 @@ impl Overhead {
         self.sources_below.saturating_mul(self.costs.entry_ticks).saturating_add(self.costs.both_exchanges_ticks())
     }
 
+    /// A line below what is taken.
+    pub(crate) fn line(&self) -> Line {
+        if self.is_nothing() {
+            return Line::NOTHING;
+        }
+        let sum = |lines: &mut dyn Iterator<Item = Line>| lines.fold(Line::NOTHING, Line::plus);
+        let each =
+            |returns: &Returns| Line::below(returns.pieces, returns.period_ticks).plus(Line::constant(returns.pieces));
+        let spent = sum(&mut self.spenders.iter().map(Envelope::line)).part_below(self.costs.least_stint_ticks);
+        let released = sum(&mut self.releases.iter().map(|period| Line::below(1, *period).plus(Line::constant(1))));
+        let drained = sum(&mut self.drained.iter().map(|(returns, _)| each(returns)));
+        let preemptions = spent.plus(released).plus(drained);
+        let returns = sum(&mut self.own.iter().map(each));
+        let entries = sum(&mut self.drained.iter().map(|(returns, sources)| each(returns).times(*sources)))
+            .plus(preemptions.times(self.deferred_above))
+            .plus(returns.plus(Line::constant(1)).times(self.sources_below));
+        preemptions
+            .times(self.costs.way_in_ticks)
+            .plus(returns.plus(Line::constant(1)).times(self.costs.both_exchanges_ticks()))
+            .plus(entries.times(self.costs.entry_ticks))
+    }
+
+    /// Steps of one look.
+    pub(crate) fn size(&self) -> usize {
+        let parts = [self.spenders.len(), self.releases.len(), self.drained.len(), self.own.len()];
+        parts.into_iter().fold(1, usize::saturating_add)
+    }
+
     /// Most that is taken in a window of `ticks`.
     #[must_use]
     pub fn in_window(&self, ticks: u64) -> u64 {
@@ -178,9 +208,15 @@ impl Overhead {
     /// The least window in which `charged` finds room for some work and for what is taken meanwhile, if it is at most
     /// `limit_ticks`; `charged` is the least window for an amount of charged time.
     #[must_use]
-    pub fn least_window(&self, work_ticks: u64, limit_ticks: u64, charged: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    pub fn least_window(
+        &self,
+        work_ticks: u64,
+        limit_ticks: u64,
+        steps: &Steps,
+        charged: impl Fn(u64) -> Option<u64>,
+    ) -> Option<u64> {
         let mut window = 0;
-        for _ in 0..MAX_STEPS {
+        while steps.take(self.size()) {
             let next = charged(work_ticks.saturating_add(self.in_window(window)))?;
             if next > limit_ticks {
                 return None;
@@ -193,9 +229,6 @@ impl Overhead {
         None
     }
 }
-
-/// Most steps of a search; one that needs more is for a vCPU that pays nearly all of its time, and no promise.
-const MAX_STEPS: usize = 2_000;
 
 #[cfg(test)]
 mod tests {

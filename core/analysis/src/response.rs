@@ -3,17 +3,13 @@
 //! The response of `cost` ticks of work is the least R with `given(R) >= cost + blocking + sum of demands in R`, where
 //! `given` is what the core offers at all: everything, or the windows of a time table. Each more important server adds its
 //! lateness once: it may notice the end of its budget late, and the debt repays what was taken earlier.
-//!
-//! The search goes up from the cost, ends at a limit, and never takes more than [`MAX_STEPS`] steps.
 
 use crate::arithmetic::divide_up;
 use crate::demand::Demand;
+use crate::search::Search;
+use crate::steps::Steps;
 use crate::supply::Supply;
 use alloc::vec::Vec;
-
-/// Most steps of a search. Each step adds at least one arrival of more important work, so that a search which needs more
-/// belongs to a core that is full within a hundred-thousandth.
-pub const MAX_STEPS: usize = 100_000;
 
 /// What work at one priority has to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,30 +63,15 @@ impl Contention {
         }
     }
 
-    /// Most that is taken in a window of `ticks` besides the work itself; `None` without a limit.
-    #[must_use]
-    pub fn taken(&self, ticks: u64) -> Option<u64> {
-        let fixed = self.blocking_ticks.saturating_add(self.lateness_ticks);
-        self.demands.iter().try_fold(fixed, |sum, demand| Some(sum.saturating_add(demand.in_window(ticks)?)))
+    /// What is taken once while `amount_ticks` are done: the longest passage, late ends of budgets, turns of equals.
+    pub(crate) fn fixed_ticks(&self, amount_ticks: u64) -> u64 {
+        let turns = self.turns.map_or(0, |turns| turns.taken(amount_ticks));
+        self.blocking_ticks.saturating_add(self.lateness_ticks).saturating_add(turns)
     }
 
-    /// Worst response of `cost_ticks`, if it is not above `limit_ticks`.
+    /// Worst response of `cost_ticks`, if it is not above `limit_ticks` and the steps suffice.
     #[must_use]
-    pub fn response(&self, cost_ticks: u64, limit_ticks: u64) -> Option<u64> {
-        let turns = self.turns.map_or(0, |turns| turns.taken(cost_ticks));
-        let work = cost_ticks.saturating_add(turns);
-        let mut response = 0;
-        for _ in 0..MAX_STEPS {
-            let needed = work.saturating_add(self.taken(response)?);
-            let next = self.offered.least_window(needed)?;
-            if next <= response {
-                return Some(response);
-            }
-            if next > limit_ticks {
-                return None;
-            }
-            response = next;
-        }
-        None
+    pub fn response(&self, cost_ticks: u64, limit_ticks: u64, steps: &Steps) -> Option<u64> {
+        Search::below(self).least(cost_ticks, limit_ticks, steps)
     }
 }

@@ -131,7 +131,7 @@ impl Ring {
     #[must_use]
     pub fn blackout(&self, guest: usize, blocking_ticks: u64) -> Option<u64> {
         let woken = self.others().saturating_mul(self.turn_ticks).saturating_add(blocking_ticks);
-        self.supply(guest).blackout().map(|awake| awake.max(woken))
+        self.supply(guest).formula_window(1).map(|awake| awake.saturating_sub(1).max(woken))
     }
 
     /// Least service to a guest: a quantum in each round, or nothing.

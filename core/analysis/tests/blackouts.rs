@@ -9,6 +9,7 @@ mod support;
 use bulkhead_analysis::core_bounds::{CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server, TimeTable};
 use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
 use bulkhead_sched::quantum::{self, QuantumRing, RingParameters, Scheme};
 use support::random::{Random, check_some};
@@ -77,7 +78,7 @@ fn assert_promises(model: &CoreModel, bounds: &CoreBounds, machine: &Machine, pr
 }
 
 fn judge(random: &mut Random, model: &CoreModel, promises: &mut u64) {
-    let bounds = CoreBounds::of(model);
+    let bounds = CoreBounds::of(model, &Steps::default());
     let refused = |one: &bulkhead_analysis::core_bounds::ServerBounds| {
         matches!(one.verdict, Verdict::Late { .. } | Verdict::NoBound { .. })
     };
@@ -111,7 +112,7 @@ fn a_polling_server_is_dark_for_a_period_after_a_wake_up() {
     let mut machine = Machine::new(&model, &[0]);
     machine.work(3001, 0, 1).run(6000);
     let dark = machine.longest_dark(0);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     assert_eq!(dark, 999);
     assert_eq!((bounds.servers[0].blackout_ticks, bounds.vcpus[0].blackout_ticks), (Some(dark), Some(dark)));
 }
@@ -239,7 +240,7 @@ fn a_driver_is_not_dark_for_longer_than_promised() {
             Server::new(2, 2, rule(random, late)),
         ];
         let model = CoreModel { servers, lateness_ticks: late, blocking_ticks: late, ..CoreModel::default() };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }

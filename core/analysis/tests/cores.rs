@@ -7,6 +7,7 @@ use bulkhead_analysis::demand::Demand;
 use bulkhead_analysis::envelope::Envelope;
 use bulkhead_analysis::guest::Task;
 use bulkhead_analysis::overhead::{Costs, Returns};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
 
 fn sporadic(budget_ticks: u64, period_ticks: u64) -> Rule {
@@ -54,7 +55,7 @@ fn cfg_01_one_whole_core() {
         blocking_ticks: 2,
         ..CoreModel::default()
     };
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     assert!(bounds.is_accepted());
     let responses: Vec<_> = [0, 2, 3].map(|number: usize| bounds.servers[number].response_ticks()).into();
     assert_eq!(responses, [Some(26), Some(155), Some(1_660)]);
@@ -63,11 +64,12 @@ fn cfg_01_one_whole_core() {
     // Most used in a period: the golden text gives both.
     assert_eq!(bounds.servers[2].envelope.in_window(500), 155);
     assert_eq!(bounds.servers[3].envelope.in_window(3_000), 1_660);
-    let handler = handler_server(&model, &bounds, 0).expect("a bound").delivery(5);
+    let handler =
+        handler_server(&model, &bounds, 0, &Steps::default()).expect("a bound").delivery(5, &Steps::default());
     assert_eq!((handler.conforming_ticks, handler.drained_ticks), (Some(11), Some(291)));
-    assert_eq!(delivery(&model, &bounds, 0, 5).drained_ticks, Some(291));
+    assert_eq!(delivery(&model, &bounds, 0, 5, &Steps::default()).drained_ticks, Some(291));
     // A handler of 45 needs three budgets: two more periods, dispatch-dated with a jitter of 6.
-    let long = handler_server(&model, &bounds, 0).expect("a bound").delivery(45);
+    let long = handler_server(&model, &bounds, 0, &Steps::default()).expect("a bound").delivery(45, &Steps::default());
     assert_eq!(long.conforming_ticks, Some(2 * 306 + 11));
 }
 
@@ -80,16 +82,20 @@ fn safeg_01_idle_approach_and_itask() {
     };
     let background = Server::new(1, 60, Rule::Unlimited);
     let idle = core(vec![rtos(0, 10), rtos(1, 20), background.clone()]);
-    let bounds = CoreBounds::of(&idle);
+    let bounds = CoreBounds::of(&idle, &Steps::default());
     assert_eq!(bounds.vcpu(1).and_then(|vcpu| vcpu.blackout_ticks), Some(130), "the idle approach");
-    assert_eq!(deferred_delivery(&idle, &CoreBounds::of(&idle), 1, 1).conforming_ticks, Some(131));
+    assert_eq!(
+        deferred_delivery(&idle, &CoreBounds::of(&idle, &Steps::default()), 1, 1, &Steps::default()).conforming_ticks,
+        Some(131)
+    );
 
     // The first tick of a handler: the budget was just used up. A bound for the wait is one less than that for a tick.
     let drained = |priority: u8| {
         let itask = gated(Server::new(1, priority, deferrable(2, 30)));
         let model = core(vec![itask, rtos(0, 10), rtos(1, 20), background.clone()]);
-        let bounds = CoreBounds::of(&model);
-        let handler = handler_server(&model, &bounds, 0).expect("a bound").delivery(1);
+        let bounds = CoreBounds::of(&model, &Steps::default());
+        let handler =
+            handler_server(&model, &bounds, 0, &Steps::default()).expect("a bound").delivery(1, &Steps::default());
         handler.drained_ticks.map(|ticks| ticks - 1)
     };
     assert_eq!((drained(5), drained(15)), (Some(28), Some(38)));
@@ -99,19 +105,23 @@ fn safeg_01_idle_approach_and_itask() {
         let mut servers = vec![gated(Server::new(1, 5, deferrable(2, 30)))];
         servers.extend(more);
         servers.push(Server::new(0, 30, sporadic(cost, period)));
-        CoreBounds::of(&core(servers)).servers.last().and_then(|server| server.response_ticks())
+        CoreBounds::of(&core(servers), &Steps::default()).servers.last().and_then(|server| server.response_ticks())
     };
     assert_eq!(below(10, 50, Vec::new()), Some(14));
     assert_eq!(below(100, 300, vec![Server::new(0, 10, sporadic(10, 50))]), Some(142));
     let periodic = core(vec![Server::new(1, 5, sporadic(2, 30)), Server::new(0, 10, sporadic(10, 50))]);
-    assert_eq!(CoreBounds::of(&periodic).servers[1].response_ticks(), Some(12), "a sporadic server costs less");
+    assert_eq!(
+        CoreBounds::of(&periodic, &Steps::default()).servers[1].response_ticks(),
+        Some(12),
+        "a sporadic server costs less"
+    );
 }
 
 /// UNI-02, MZ-26: a storm behind a gate takes its own budget and no more.
 #[test]
 fn uni_02_a_gated_storm_leaves_the_peer_its_budget() {
     let model = core(vec![gated(Server::new(0, 0, dispatched(2, 30))), Server::new(1, 1, sporadic(20, 30))]);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     assert_eq!(bounds.servers[1].verdict, Verdict::Fits { response_ticks: 22 });
     assert_eq!(bounds.servers[0].envelope.in_window(30), 2);
 }
@@ -129,28 +139,32 @@ fn pibs_bounds() {
     };
     assert_eq!([0, 4_800].map(|jitter| shape(jitter).in_window(5_000)), [392, 584]);
     let model = core(vec![Server::new(0, 0, share(4, 100, &[(5_000, 0)]))]);
-    assert_eq!(CoreBounds::of(&model).servers[0].envelope, shape(1), "a date is rounded up, so a grant is a tick late");
+    assert_eq!(
+        CoreBounds::of(&model, &Steps::default()).servers[0].envelope,
+        shape(1),
+        "a date is rounded up, so a grant is a tick late"
+    );
     // PIBS-03: 10 % above a victim (20, 50), shortest client 10: the corrected rule is bounded by 24 (measured: 21).
     let victim = |published: bool| {
         let clients = vec![Client { period_ticks: 10, priority: 0 }, Client { period_ticks: 1_000, priority: 2 }];
         let pibs = Pibs { numerator: 1, denominator: 10, clients, published };
         let model = core(vec![Server::new(0, 0, Rule::Pibs(pibs)), Server::new(1, 1, sporadic(20, 50))]);
-        CoreBounds::of(&model).servers[1].verdict
+        CoreBounds::of(&model, &Steps::default()).servers[1].verdict
     };
     assert!(matches!(victim(false), Verdict::Fits { response_ticks: 24 }), "{:?}", victim(false));
     assert!(matches!(victim(true), Verdict::Late { response_ticks: Some(115..) }), "{:?}", victim(true));
     // PIBS-04: a request of one tick of the client with period 10, which is the shortest: T_floor + 1.
     let model = core(vec![Server::new(0, 0, share(1, 10, &[(10, 0)]))]);
-    let bounds = CoreBounds::of(&model);
-    let handler = handler_server(&model, &bounds, 0).expect("a bound");
-    assert!(handler.delivery(1).drained_ticks.is_some_and(|ticks| ticks <= 11));
+    let bounds = CoreBounds::of(&model, &Steps::default());
+    let handler = handler_server(&model, &bounds, 0, &Steps::default()).expect("a bound");
+    assert!(handler.delivery(1, &Steps::default()).drained_ticks.is_some_and(|ticks| ticks <= 11));
 }
 
 /// SPUMONE (SP-11, SP-12): the RTOS above, the other below; without tasks declared there is no promise for the lower one.
 #[test]
 fn spumone_two_unlimited_guests() {
     let model = core(vec![Server::new(0, 0, Rule::Unlimited), Server::new(1, 1, Rule::Unlimited)]);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     assert_eq!(bounds.vcpus[0].blackout_ticks, Some(0));
     assert_eq!(
         (bounds.servers[1].verdict, bounds.vcpus[1].blackout_ticks),
@@ -158,7 +172,7 @@ fn spumone_two_unlimited_guests() {
     );
     let idle = |tasks: Vec<Task>| {
         let model = core(vec![Server::new(0, 0, Rule::Promised(tasks)), Server::new(1, 1, Rule::Unlimited)]);
-        CoreBounds::of(&model).vcpus[1].blackout_ticks
+        CoreBounds::of(&model, &Steps::default()).vcpus[1].blackout_ticks
     };
     assert_eq!(idle(vec![task(2, 10), task(5, 20)]), Some(7));
     assert_eq!(idle(vec![task(2, 10), task(9, 20)]), Some(13), "a second 2 arrives inside");
@@ -167,7 +181,8 @@ fn spumone_two_unlimited_guests() {
 #[test]
 fn what_has_no_bound_names_its_culprit() {
     let victim = Server::new(1, 5, sporadic(10, 100));
-    let bounds = |first: Server| CoreBounds::of(&core(vec![first, victim.clone()])).servers[1].verdict;
+    let bounds =
+        |first: Server| CoreBounds::of(&core(vec![first, victim.clone()]), &Steps::default()).servers[1].verdict;
     assert_eq!(bounds(Server::new(0, 1, Rule::Unlimited)), Verdict::NoBound { culprit: 0, background: false });
     assert_eq!(bounds(Server::new(0, 5, Rule::Unlimited)), Verdict::NoBound { culprit: 0, background: false });
     assert_eq!(bounds(Server::new(0, 6, Rule::Unlimited)), Verdict::Fits { response_ticks: 10 });
@@ -178,23 +193,23 @@ fn what_has_no_bound_names_its_culprit() {
     fallen.background = Some(6);
     assert_eq!(bounds(fallen), Verdict::Fits { response_ticks: 15 });
     let overload = core(vec![Server::new(0, 0, sporadic(60, 100)), Server::new(1, 1, sporadic(50, 100))]);
-    let bounds = CoreBounds::of(&overload);
+    let bounds = CoreBounds::of(&overload, &Steps::default());
     assert!(!bounds.is_accepted());
     // QV-39: the more important one keeps its guarantee.
     assert_eq!(bounds.servers[0].verdict, Verdict::Fits { response_ticks: 60 });
     assert_eq!(bounds.servers[1].verdict, Verdict::Late { response_ticks: Some(170) });
     let full = core(vec![Server::new(0, 0, sporadic(100, 100)), Server::new(1, 1, sporadic(50, 140))]);
-    assert_eq!(CoreBounds::of(&full).servers[1].verdict, Verdict::Late { response_ticks: None });
+    assert_eq!(CoreBounds::of(&full, &Steps::default()).servers[1].verdict, Verdict::Late { response_ticks: None });
 }
 
 #[test]
 fn several_servers_of_one_vcpu_add_up() {
     let model = core(vec![Server::new(0, 0, sporadic(10, 100)), Server::new(0, 1, sporadic(20, 200))]);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     let vcpu = bounds.vcpu(0).expect("known");
     assert_eq!(bounds.servers[1].response_ticks(), Some(30), "its sibling counts as interference");
-    let parts: u64 = bounds.servers.iter().map(|server| server.supply.in_window(1_000)).sum();
-    assert_eq!(vcpu.supply.in_window(1_000), parts);
+    let parts: u64 = bounds.servers.iter().map(|server| server.supply.in_window(1_000, &Steps::default())).sum();
+    assert_eq!(vcpu.supply.in_window(1_000, &Steps::default()), parts);
     assert_eq!(vcpu.blackout_ticks, Some(90), "that of the better server");
 }
 
@@ -204,11 +219,11 @@ fn a_donors_budget_counts_once() {
     let mut handler = gated(Server::new(0, 0, Rule::Unlimited));
     handler.payer = Some(1);
     let model = core(vec![handler, Server::new(0, 1, sporadic(10, 50)), Server::new(1, 2, sporadic(10, 100))]);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     // Deferrable: 10 + 2 * 10.
     assert_eq!(bounds.servers[2].response_ticks(), Some(30));
     assert_eq!(bounds.servers[1].response_ticks(), Some(10));
-    assert_eq!(delivery(&model, &bounds, 0, 4).conforming_ticks, Some(4));
+    assert_eq!(delivery(&model, &bounds, 0, 4, &Steps::default()).conforming_ticks, Some(4));
 }
 
 #[test]
@@ -228,17 +243,17 @@ fn windows_limit_what_is_offered() {
         table: Some(TimeTable { major_ticks: 100, windows: windows.into(), passage_ticks: 5 }),
         ..CoreModel::default()
     };
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     // Window 0 follows window 1 without a gap and loses 5; a gap of 20 is enough for window 1.
     assert_eq!(bounds.vcpus.iter().map(|vcpu| vcpu.blackout_ticks).collect::<Vec<_>>(), [Some(75), Some(50)]);
-    assert_eq!(bounds.vcpus[0].supply.in_window(1_000), 250);
+    assert_eq!(bounds.vcpus[0].supply.in_window(1_000, &Steps::default()), 250);
     // One behind all windows, outside of them or when both sleep, gets what the windows leave.
     model.servers.push(Server::new(3, 40, Rule::Unlimited));
-    let behind = CoreBounds::of(&model);
+    let behind = CoreBounds::of(&model, &Steps::default());
     assert_eq!(behind.vcpu(3).and_then(|vcpu| vcpu.blackout_ticks), Some(80), "both windows and their seam");
     model.servers.pop();
     model.servers.push(everywhere);
-    let disturbed = CoreBounds::of(&model);
+    let disturbed = CoreBounds::of(&model, &Steps::default());
     assert_eq!(disturbed.vcpus[0].blackout_ticks, Some(75 + 4));
 }
 
@@ -249,10 +264,10 @@ fn equals_under_a_quantum_take_turns() {
         quanta: vec![(3, 30)],
         ..CoreModel::default()
     };
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     for vcpu in &bounds.vcpus {
         assert_eq!(vcpu.blackout_ticks, Some(90));
-        assert_eq!(vcpu.supply.in_window(240), 60, "a quarter, less what the blackout hides");
+        assert_eq!(vcpu.supply.in_window(240, &Steps::default()), 60, "a quarter, less what the blackout hides");
     }
 }
 
@@ -268,7 +283,8 @@ fn requests_of_managers_are_counted_on_the_core_of_the_one_that_is_asked() {
         requests: requests.to_vec(),
         ..CoreModel::default()
     };
-    let (quiet, asked) = (CoreBounds::of(&model(&[])), CoreBounds::of(&model(&[(1, requests)])));
+    let (quiet, asked) =
+        (CoreBounds::of(&model(&[]), &Steps::default()), CoreBounds::of(&model(&[(1, requests)]), &Steps::default()));
     for window in [1_000, 5_000, 20_000] {
         let most = requests.in_window(window);
         assert_eq!(most, 5 * (window / 1_000 + 2));
@@ -281,5 +297,8 @@ fn requests_of_managers_are_counted_on_the_core_of_the_one_that_is_asked() {
         assert!(taken(0) <= (most + 2) * (2 * 4 + 3), "{} for {most} requests in {window}", taken(0));
         assert!(taken(1) >= most * (2 * 10), "{} for {most} requests in {window}", taken(1));
     }
-    assert!(asked.vcpus[0].supply.in_window(20_000) < quiet.vcpus[0].supply.in_window(20_000));
+    assert!(
+        asked.vcpus[0].supply.in_window(20_000, &Steps::default())
+            < quiet.vcpus[0].supply.in_window(20_000, &Steps::default())
+    );
 }

@@ -11,6 +11,7 @@ use bulkhead_analysis::migration::{ClockReadings, clock_adjustment, migration_ti
 use bulkhead_analysis::notification::Notification;
 use bulkhead_analysis::ratio::Ratio;
 use bulkhead_analysis::response::Contention;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::{Share, ShareFault, Table, TableFault, Window, faults, share_fault};
 
@@ -28,7 +29,10 @@ fn ds_01_windows_of_a_deferrable_server() {
 fn ds_02_the_periodic_formula_is_wrong_below_a_deferrable_server() {
     let wrong = below(vec![Demand::periodic(2, 10)], 0);
     let right = below(vec![Demand::Deferrable { budget_ticks: 2, period_ticks: 10 }], 0);
-    assert_eq!((wrong.response(5, 1_000), right.response(5, 1_000)), (Some(7), Some(9)));
+    assert_eq!(
+        (wrong.response(5, 1_000, &Steps::default()), right.response(5, 1_000, &Steps::default())),
+        (Some(7), Some(9))
+    );
 }
 
 /// SG-47.
@@ -73,7 +77,7 @@ fn ut_02_the_seeds_experiment_needs_the_exact_analysis() {
     let responses: Vec<_> = (0..set.len())
         .map(|number| {
             let above = set[..number].iter().map(|(cost, period)| Demand::periodic(*cost, *period)).collect();
-            below(above, 0).response(set[number].0, set[number].1).expect("accepted")
+            below(above, 0).response(set[number].0, set[number].1, &Steps::default()).expect("accepted")
         })
         .collect();
     assert_eq!(responses, [10, 30, 50, 80, 90]);
@@ -95,46 +99,60 @@ fn ut_04_one_of_each_kind_above() {
         Demand::Pibs { grant_ticks: 2, numerator: 5, denominator: 100 },
         Demand::Events { cost_ticks: 1, events: 1, period_ticks: 15 },
     ];
-    assert_eq!(below(demands.clone(), 0).response(6, 1_000), Some(28));
-    assert_eq!(below(demands.clone(), 1).response(6, 1_000), Some(29));
+    assert_eq!(below(demands.clone(), 0).response(6, 1_000, &Steps::default()), Some(28));
+    assert_eq!(below(demands.clone(), 1).response(6, 1_000, &Steps::default()), Some(29));
     // An unlimited one above gives no bound at all, a limit below the answer neither.
-    assert_eq!(below(demands.clone(), 0).response(6, 27), None);
+    assert_eq!(below(demands.clone(), 0).response(6, 27, &Steps::default()), None);
     let unlimited = demands.into_iter().chain([Demand::Unlimited]).collect();
-    assert_eq!(below(unlimited, 0).response(6, 1_000), None);
+    assert_eq!(below(unlimited, 0).response(6, 1_000, &Steps::default()), None);
 }
 
 #[test]
 fn sup_01_and_02_supply_of_a_periodic_resource() {
     let resource = Supply::periodic_resource(4, 10);
-    let given = [6, 12, 13, 16, 22, 23, 26, 36].map(|window| resource.in_window(window));
+    let given = [6, 12, 13, 16, 22, 23, 26, 36].map(|window| resource.in_window(window, &Steps::default()));
     assert_eq!(given, [0, 0, 1, 4, 4, 5, 8, 12]);
-    assert_eq!(resource.blackout(), Some(12));
+    assert_eq!(resource.blackout(&Steps::default()), Some(12));
     let explicit = Supply::Explicit { budget_ticks: 4, period_ticks: 10, response_ticks: 7 };
-    assert_eq!([9, 10, 13, 19, 20].map(|window| explicit.in_window(window)), [0, 1, 4, 4, 5]);
-    assert_eq!(explicit.blackout(), Some(9));
+    assert_eq!([9, 10, 13, 19, 20].map(|window| explicit.in_window(window, &Steps::default())), [0, 1, 4, 4, 5]);
+    assert_eq!(explicit.blackout(&Steps::default()), Some(9));
 }
 
 #[test]
 fn sup_03_tasks_in_a_guest() {
     let task = |cost_ticks, period_ticks| Task { cost_ticks, period_ticks, deadline_ticks: period_ticks };
     let tasks = [task(2, 30), task(3, 40)];
-    assert_eq!(responses(&Supply::periodic_resource(4, 10), &tasks), [Some(14), Some(23)]);
-    assert_eq!(responses(&Supply::Whole, &tasks), [Some(2), Some(5)]);
+    assert_eq!(responses(&Supply::periodic_resource(4, 10), &tasks, &Steps::default()), [Some(14), Some(23)]);
+    assert_eq!(responses(&Supply::Whole, &tasks, &Steps::default()), [Some(2), Some(5)]);
     // The order of the list does not matter, the deadlines do.
-    assert_eq!(responses(&Supply::Whole, &[tasks[1], tasks[0]]), [Some(5), Some(2)]);
-    assert_eq!(responses(&Supply::Nothing, &tasks), [None, None]);
+    assert_eq!(responses(&Supply::Whole, &[tasks[1], tasks[0]], &Steps::default()), [Some(5), Some(2)]);
+    assert_eq!(responses(&Supply::Nothing, &tasks, &Steps::default()), [None, None]);
 }
 
 #[test]
 fn ss_10_supply_of_the_dispatch_anchor() {
     let given = |split| Supply::Dispatched { budget_ticks: 2, period_ticks: 10, jitter_ticks: 6, split };
     let whole = given(false);
-    assert_eq!((whole.in_window(1_600), whole.in_window(14), whole.in_window(16)), (200, 0, 2));
-    assert_eq!(whole.blackout(), Some(14));
+    assert_eq!(
+        (
+            whole.in_window(1_600, &Steps::default()),
+            whole.in_window(14, &Steps::default()),
+            whole.in_window(16, &Steps::default())
+        ),
+        (200, 0, 2)
+    );
+    assert_eq!(whole.blackout(&Steps::default()), Some(14));
     // Split by others with too few chunks, half of that is certain.
     let split = given(true);
-    assert_eq!((split.in_window(1_600), split.in_window(14), split.in_window(16)), (100, 0, 1));
-    assert_eq!(split.blackout(), Some(14));
+    assert_eq!(
+        (
+            split.in_window(1_600, &Steps::default()),
+            split.in_window(14, &Steps::default()),
+            split.in_window(16, &Steps::default())
+        ),
+        (100, 0, 1)
+    );
+    assert_eq!(split.blackout(&Steps::default()), Some(14));
 }
 
 fn arinc() -> [Window; 3] {
@@ -150,8 +168,8 @@ fn arinc_01_supply_and_gaps_of_a_table() {
     let [a, b] = [0, 1].map(|owner| Table::of_owner(100, &arinc(), owner, 0));
     assert_eq!([40, 41, 60, 70, 100].map(|window| a.supply(window)), [0, 1, 10, 10, 30]);
     assert_eq!((a.longest_gap(), b.longest_gap()), (Some(40), Some(70)));
-    assert_eq!(Supply::Table(a).blackout(), Some(40));
-    assert_eq!(Supply::Table(b).blackout(), Some(70));
+    assert_eq!(Supply::Table(a).blackout(&Steps::default()), Some(40));
+    assert_eq!(Supply::Table(b).blackout(&Steps::default()), Some(70));
     assert_eq!(Table::of_owner(100, &arinc(), 2, 0).longest_gap(), None);
 }
 

@@ -6,6 +6,7 @@ mod support;
 use bulkhead_analysis::core_bounds::{CoreBounds, handler_server};
 use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server, TimeTable};
 use bulkhead_analysis::guest::{SporadicBudget, Task, responses_in_hand};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
 use support::random::{check, check_some};
 use support::{ALWAYS, Machine, accepted, any_rule, any_sporadic, bursts, grids};
@@ -37,7 +38,7 @@ fn a_task_with_its_budget_in_hand_keeps_its_response() {
             dispatch_anchor,
         };
         let contention = bounds.servers[victim].contention.as_ref().expect("accepted");
-        let Some(responses) = responses_in_hand(contention, &server, &[task]) else {
+        let Some(responses) = responses_in_hand(contention, &server, &[task], &Steps::default()) else {
             return;
         };
         let Some(bound) = responses[0].filter(|bound| *bound <= task.period_ticks) else {
@@ -74,12 +75,14 @@ fn handlers_end_within_their_bounds() {
         gated.gate = Gate::Interrupt;
         let above = Server::new(0, 0, any_rule(random, 6, 50));
         let model = CoreModel { servers: vec![above, gated], ..CoreModel::default() };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
         let handler = random.within(1, 2 * budget);
-        let bound = handler_server(&model, &bounds, 1).expect("accepted").delivery(handler);
+        let bound = handler_server(&model, &bounds, 1, &Steps::default())
+            .expect("accepted")
+            .delivery(handler, &Steps::default());
         let mut machine = Machine::new(&model, &grids(random));
         machine.interrupted[1] = true;
         bursts(random, &mut machine, 0, 600);
@@ -126,7 +129,7 @@ fn windows_give_what_the_table_promises() {
             table: Some(TimeTable { major_ticks: major, windows: windows.into(), passage_ticks: 0 }),
             ..CoreModel::default()
         };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         // Busy from the start, or woken in the middle of a window.
         let sleeps = random.flip();
         let mut machine = Machine::new(&model, &if sleeps { grids(random) } else { [0; 8] });
@@ -140,7 +143,7 @@ fn windows_give_what_the_table_promises() {
             let supply = if sleeps { &bounds.sleeper_supply } else { &bounds.supply };
             for window in [major / 2, major, 2 * major, 3 * major + 7, 500] {
                 let least = machine.least_in(vcpu as u8, window).expect("busy for long");
-                let promised = supply.in_window(window);
+                let promised = supply.in_window(window, &Steps::default());
                 assert!(least >= promised, "vCPU {vcpu}, window {window}: {least} < {promised}: {model:?}");
             }
             let bound = if sleeps { bounds.drained_wait_ticks } else { bounds.blackout_ticks };
@@ -160,7 +163,7 @@ fn equals_under_a_quantum_get_their_turns() {
         let mut servers = vec![Server::new(0, 0, any_rule(random, 6, 60))];
         servers.extend((1..=peers).map(|vcpu| Server::new(vcpu, 5, Rule::Unlimited)));
         let model = CoreModel { servers, quanta: vec![(5, quantum)], ..CoreModel::default() };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         let mut machine = Machine::new(&model, &grids(random));
         bursts(random, &mut machine, 0, 800);
         machine.work(random.within(0, 100), 1, ALWAYS);
@@ -171,7 +174,7 @@ fn equals_under_a_quantum_get_their_turns() {
         assert!(machine.longest_dark(1) <= bound, "{} > {bound}: {model:?}", machine.longest_dark(1));
         for window in [bound, 2 * bound, 100, 300] {
             let least = machine.least_in(1, window.min(600)).expect("busy for long");
-            assert!(least >= vcpu.supply.in_window(window.min(600)), "window {window}: {model:?}");
+            assert!(least >= vcpu.supply.in_window(window.min(600), &Steps::default()), "window {window}: {model:?}");
         }
     });
 }

@@ -7,6 +7,7 @@ mod support;
 
 use bulkhead_analysis::core_bounds::{CoreBounds, VcpuBounds, Verdict, handler_server};
 use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server};
+use bulkhead_analysis::steps::Steps;
 use support::random::check;
 use support::{ALWAYS, Machine, accepted, any_rule, any_sporadic, bursts, grids, model, sporadic};
 
@@ -53,7 +54,7 @@ fn a_whole_budget_is_done_within_its_response_though_ends_are_noticed_late() {
         model.blocking_ticks = late;
         // Below everything, and late itself.
         model.servers.push(Server::new(7, 60, sporadic(5, 40, true)));
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         let victim = model.servers.len() - 2;
         let Verdict::Fits { response_ticks } = bounds.servers[victim].verdict else {
             return;
@@ -100,7 +101,7 @@ fn a_driver_keeps_its_bounds() {
             ],
             ..CoreModel::default()
         };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         let mut machine = Machine::new(&model, &grids(random));
         bursts(random, &mut machine, 0, 400);
         let mut time = random.within(0, 60);
@@ -143,12 +144,15 @@ fn a_request_of_the_shortest_client_is_served_in_time() {
             servers: vec![Server::new(0, 0, any_sporadic(random, 6, 50)), Server::new(1, 1, Rule::Pibs(pibs))],
             ..CoreModel::default()
         };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
         let amount = random.within(1, grant);
-        let bound = handler_server(&model, &bounds, 1).expect("accepted").delivery(amount).drained_ticks;
+        let bound = handler_server(&model, &bounds, 1, &Steps::default())
+            .expect("accepted")
+            .delivery(amount, &Steps::default())
+            .drained_ticks;
         let mut machine = Machine::new(&model, &[]);
         bursts(random, &mut machine, 0, 400);
         let mut time = 0;
@@ -179,7 +183,7 @@ fn a_donated_budget_is_taken_once() {
             ],
             ..CoreModel::default()
         };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
@@ -217,7 +221,7 @@ fn the_response_is_exact_at_the_critical_instant() {
         let budget = random.within(1, 12);
         rules.push(sporadic(budget, 90, random.flip()));
         let model = model(rules);
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
@@ -266,7 +270,7 @@ fn a_busy_guest_gets_its_supply() {
         // The first grid point after the wake-up of a polling server.
         let first = if matches!(model.servers[victim].rule, Rule::Polling { .. }) { 2 * period } else { 0 };
         for window in [1, period, period + 1, 2 * period, 3 * period + 5, 150] {
-            let promised = supply.in_window(window);
+            let promised = supply.in_window(window, &Steps::default());
             let Some(least) = machine.least_in(victim as u8, window + first) else {
                 continue;
             };
@@ -307,7 +311,7 @@ fn nobody_takes_more_than_the_envelope() {
         model.lateness_ticks = late;
         // A late server above blocks, too.
         model.blocking_ticks = late;
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         let mut machine = Machine::new(&model, &grids(random));
         machine.late = late;
         for vcpu in 0..model.servers.len() {
@@ -340,7 +344,7 @@ fn servers_of_one_vcpu_add_up() {
         ];
         servers[1].background = random.flip().then_some(20);
         let model = CoreModel { servers, ..CoreModel::default() };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
@@ -350,7 +354,7 @@ fn servers_of_one_vcpu_add_up() {
         let supply = &bounds.vcpu(0).expect("known").supply;
         for window in [20, 45, 70, 100, 200, 333] {
             let least = machine.least_in(0, window).expect("busy for long");
-            let promised = supply.in_window(window);
+            let promised = supply.in_window(window, &Steps::default());
             assert!(least >= promised, "window {window}: {least} < {promised}: {model:?}");
         }
         // What the unlimited one below gets is what is left.
@@ -359,7 +363,7 @@ fn servers_of_one_vcpu_add_up() {
         machine.work(0, 0, ALWAYS).work(0, 1, ALWAYS).run(600);
         for window in [30, 100, 300] {
             let least = machine.least_in(1, window).expect("busy for long");
-            assert!(least >= rest.in_window(window), "window {window}: {model:?}");
+            assert!(least >= rest.in_window(window, &Steps::default()), "window {window}: {model:?}");
         }
     });
 }

@@ -7,6 +7,7 @@ use bulkhead_analysis::demand::{Demand, events_in_window};
 use bulkhead_analysis::guest::{Task, responses};
 use bulkhead_analysis::response::Contention;
 use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::{Table, Window};
 use bulkhead_sched::quantum::{self, QuantumRing, RingParameters, Scheme};
@@ -42,14 +43,14 @@ fn p11_periodic_supply_equals_brute_force() {
         let worst = worst_pattern(budget, period, response, 8);
         for window in 1..=4 * period {
             assert_eq!(
-                supply.in_window(window),
+                supply.in_window(window, &Steps::default()),
                 extreme(&worst, window as usize, false),
                 "window {window}: {supply:?}"
             );
         }
         let amount = random.within(1, 3 * budget);
-        let least = (0..).find(|window| supply.in_window(*window) >= amount);
-        assert_eq!(supply.least_window(amount), least, "{supply:?}");
+        let least = (0..).find(|window| supply.in_window(*window, &Steps::default()) >= amount);
+        assert_eq!(supply.least_window(amount, &Steps::default()), least, "{supply:?}");
         // Whoever places the budget elsewhere gives no less.
         let mut pattern = Vec::new();
         for _ in 0..8 {
@@ -57,7 +58,7 @@ fn p11_periodic_supply_equals_brute_force() {
             pattern.extend((0..period).map(|tick| (start..start + budget).contains(&tick)));
         }
         let window = random.within(1, 4 * period);
-        assert!(extreme(&pattern, window as usize, false) >= supply.in_window(window));
+        assert!(extreme(&pattern, window as usize, false) >= supply.in_window(window, &Steps::default()));
     });
 }
 
@@ -91,7 +92,7 @@ fn p11_supply_of_a_table_equals_brute_force() {
         }
         let amount = random.within(1, 2 * total);
         assert_eq!(table.least_window(amount), (0..).find(|window| table.supply(*window) >= amount));
-        assert_eq!(Supply::Table(table.clone()).blackout(), table.longest_gap());
+        assert_eq!(Supply::Table(table.clone()).blackout(&Steps::default()), table.longest_gap());
     });
 }
 
@@ -115,7 +116,7 @@ fn p11_what_is_left_over_equals_brute_force() {
             } else {
                 idle += 1;
             }
-            assert_eq!(supply.in_window(tick + 1), idle, "window {}: {above:?}", tick + 1);
+            assert_eq!(supply.in_window(tick + 1, &Steps::default()), idle, "window {}: {above:?}", tick + 1);
         }
     });
 }
@@ -132,7 +133,7 @@ fn tasks_in_a_guest_equal_a_search() {
                 Task { cost_ticks: random.within(1, 5), period_ticks, deadline_ticks: 4 * period_ticks + number }
             })
             .collect();
-        for (number, (task, response)) in tasks.iter().zip(responses(&supply, &tasks)).enumerate() {
+        for (number, (task, response)) in tasks.iter().zip(responses(&supply, &tasks, &Steps::default())).enumerate() {
             let rivals = || {
                 tasks
                     .iter()
@@ -143,7 +144,7 @@ fn tasks_in_a_guest_equal_a_search() {
                 task.cost_ticks
                     + rivals().map(|(_, rival)| time.div_ceil(rival.period_ticks) * rival.cost_ticks).sum::<u64>()
             };
-            let search = (1..2_000).find(|time| supply.in_window(*time) >= needed(*time));
+            let search = (1..2_000).find(|time| supply.in_window(*time, &Steps::default()) >= needed(*time));
             if let Some(search) = search {
                 assert_eq!(response, Some(search), "{tasks:?} in {supply:?}");
             } else {
@@ -268,5 +269,5 @@ fn rr_01_and_rr_02_are_the_table_of_bounds() {
         reading: Reading::Masked,
     };
     assert_eq!(ring.bound(0, false, 2, 0).completion_ticks, 92);
-    assert_eq!(ring.supply(0).blackout(), Some(90));
+    assert_eq!(ring.supply(0).blackout(&Steps::default()), Some(90));
 }

@@ -5,6 +5,7 @@ mod support;
 use bulkhead_analysis::core_bounds::CoreBounds;
 use bulkhead_analysis::core_model::Rule;
 use bulkhead_analysis::overhead::Costs;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use support::random::check_some;
 use support::{ALWAYS, Machine, any_rule, grids, model};
@@ -31,7 +32,7 @@ fn a_victim_executes_its_supply_because_who_pre_empts_pays() {
         rules.push(pieces(random.within(60, 140), random.within(150, 200), false, random.within(2, 8) as u32));
         let mut model = model(rules);
         model.costs = Costs { switch_ticks: load, least_stint_ticks: load + 1, ..Costs::default() };
-        let bounds = CoreBounds::of(&model);
+        let bounds = CoreBounds::of(&model, &Steps::default());
         if !bounds.is_accepted() {
             return;
         }
@@ -50,7 +51,7 @@ fn a_victim_executes_its_supply_because_who_pre_empts_pays() {
         }
         machine.work(30, victim as u8, ALWAYS).run(1_000);
         for window in [150, 200, 300, 600, 900] {
-            let promised = supply.in_window(window);
+            let promised = supply.in_window(window, &Steps::default());
             let Some(least) = machine.least_in(victim as u8, window) else {
                 continue;
             };
@@ -70,7 +71,7 @@ fn the_supply_is_near_what_the_worst_attack_leaves() {
     const WINDOW: u64 = 15_000;
     let mut model = model(vec![Rule::Deferrable { budget_ticks: 60, period_ticks: 300 }, pieces(180, 300, false, 2)]);
     model.costs = Costs { switch_ticks: LOAD, least_stint_ticks: LOAD + 1, ..Costs::default() };
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     assert!(bounds.is_accepted());
     let mut machine = Machine::new(&model, &[]);
     machine.load = LOAD;
@@ -79,7 +80,7 @@ fn the_supply_is_near_what_the_worst_attack_leaves() {
         machine.work(start + 30 + activation * (2 * LOAD + 1), 0, 1);
     }
     machine.work(30, 1, ALWAYS).run(16_000);
-    let promised = bounds.vcpu(1).expect("known").supply.in_window(WINDOW);
+    let promised = bounds.vcpu(1).expect("known").supply.in_window(WINDOW, &Steps::default());
     let least = machine.least_in(1, WINDOW).expect("it is always busy");
     println!("{least} executed, {promised} promised");
     assert!(promised <= least && promised * 10 >= least * 9, "{promised} promised, {least} executed");

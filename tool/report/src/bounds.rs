@@ -103,6 +103,7 @@ fn verdict(
         Verdict::Late { .. } => {
             Some((false, response_ns.map_or_else(|| "never done".to_owned(), |ns| format!("takes {}", rough(ns)))))
         }
+        Verdict::NotFound => Some((false, "no bound found".to_owned())),
         Verdict::NoBound { culprit, .. } => Some((false, format!("no bound: {}", name(culprit)))),
         Verdict::Shadowed { by } => Some((true, format!("covered by {}", name(by)))),
         // Nothing was promised to them.

@@ -8,10 +8,12 @@ use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server};
 use bulkhead_analysis::interrupt::{self, Delivery};
 use bulkhead_analysis::notification::Notification;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::Table;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::{Limiter, Route, RouteRule, ServerReference, System};
+use std::collections::BTreeMap;
 
 /// Bounds of a whole system.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct Bounds {
     pub cores: Vec<CoreTiming>,
     /// Channels with a doorbell, in the order of the description.
     pub channels: Vec<ChannelBound>,
+    /// Steps that the analysis took, the same on every host ([`bulkhead_analysis::steps`]).
+    pub steps: u64,
 }
 
 /// Bounds of a shared core.
@@ -83,6 +87,8 @@ pub struct VcpuBound {
     pub blackout_ns: Option<u64>,
     /// Least that its guest executes in a long time when it always wants to run, in millionths of the core.
     pub supply_ppm: u64,
+    /// The searches for waits and supply ended; otherwise what is missing may exist.
+    pub is_found: bool,
     /// What its servers give together, in ticks ([`Supply::in_window`]).
     pub supply: Supply,
     /// Tasks of its guest.
@@ -91,11 +97,13 @@ pub struct VcpuBound {
 }
 
 impl VcpuBound {
-    /// Least that it gets in any window of `window_ns` in which it always wants to run.
+    /// Least that it gets in any window of `window_ns` in which it always wants to run; nothing where the steps of the analysis do
+    /// not suffice.
     #[must_use]
     pub fn supplied_ns(&self, window_ns: u64) -> u64 {
         let clock = Clock::new(self.hz);
-        clock.ns_down(self.supply.in_window(clock.ticks_down(window_ns)))
+        let (supplied, _) = Steps::default().bound(|steps| self.supply.in_window(clock.ticks_down(window_ns), steps));
+        clock.ns_down(supplied)
     }
 }
 
@@ -106,6 +114,8 @@ pub struct TaskBound {
     pub task: usize,
     /// Worst response; `None` when it never ends.
     pub response_ns: Option<u64>,
+    /// The search for it ended; otherwise there may be a response.
+    pub is_found: bool,
     /// Deadline.
     pub deadline_ns: u64,
 }
@@ -146,6 +156,8 @@ pub struct InterruptBound {
     pub drained_ns: Option<u64>,
     /// Deadline.
     pub deadline_ns: Option<u64>,
+    /// The search for both bounds ended; otherwise what is missing may exist.
+    pub is_found: bool,
 }
 
 /// Bound from a message to its handling.
@@ -162,30 +174,38 @@ pub struct ChannelBound {
 /// Computes every bound of a system.
 #[must_use]
 pub fn bounds(system: &System, assumptions: &Assumptions) -> Bounds {
-    let cores: Vec<CoreTiming> =
-        shared_cores(system, assumptions).into_iter().map(|core| core_timing(system, assumptions, core)).collect();
+    let steps = Steps::default();
+    let cores: Vec<CoreTiming> = shared_cores(system, assumptions)
+        .into_iter()
+        .map(|core| core_timing(system, assumptions, core, &steps))
+        .collect();
     let channels = channels(system, assumptions, &cores);
-    Bounds { assumptions: *assumptions, cores, channels }
+    Bounds { assumptions: *assumptions, cores, channels, steps: steps.taken() }
 }
 
-pub(crate) fn core_timing(system: &System, assumptions: &Assumptions, core: SharedCore) -> CoreTiming {
-    let clock = Clock::new(system.board.counter_hz);
-    let ticks = match &core.model {
-        SharedModel::Servers(model) => Some(CoreBounds::of(model)),
+/// Bounds of a core in ticks; `None` for a round robin.
+pub(crate) fn core_ticks(core: &SharedCore, steps: &Steps) -> Option<CoreBounds> {
+    match &core.model {
+        SharedModel::Servers(model) => Some(CoreBounds::of(model, steps)),
         SharedModel::Ring { .. } => None,
-    };
+    }
+}
+
+fn core_timing(system: &System, assumptions: &Assumptions, core: SharedCore, steps: &Steps) -> CoreTiming {
+    let clock = Clock::new(system.board.counter_hz);
+    let ticks = core_ticks(&core, steps);
     let servers = match (&core.model, &ticks) {
-        (SharedModel::Servers(model), Some(ticks)) => servers(&core, model, ticks, clock),
+        (SharedModel::Servers(model), Some(ticks)) => servers(&core, model, ticks, clock, steps),
         _ => Vec::new(),
     };
     let vcpus =
-        (0..core.core_use.vcpus.len()).filter_map(|slot| vcpu(system, assumptions, &core, ticks.as_ref(), slot));
+        (0..core.core_use.vcpus.len()).filter_map(|slot| vcpu(system, assumptions, &core, ticks.as_ref(), slot, steps));
     let vcpus: Vec<VcpuBound> = vcpus.collect();
-    let interrupts = interrupts(system, &core, ticks.as_ref(), clock);
+    let interrupts = interrupts(system, &core, ticks.as_ref(), clock, steps);
     CoreTiming { ticks, servers, vcpus, interrupts, core }
 }
 
-fn servers(core: &SharedCore, model: &CoreModel, ticks: &CoreBounds, clock: Clock) -> Vec<ServerBound> {
+fn servers(core: &SharedCore, model: &CoreModel, ticks: &CoreBounds, clock: Clock, steps: &Steps) -> Vec<ServerBound> {
     let all = model.servers.iter().zip(&ticks.servers).zip(&core.servers).enumerate();
     all.map(|(number, ((server, bounds), reference))| ServerBound {
         number,
@@ -200,7 +220,7 @@ fn servers(core: &SharedCore, model: &CoreModel, ticks: &CoreBounds, clock: Cloc
         most_below_ns: shortest_below(model, server)
             .map(|window| (clock.ns_up(window), clock.ns_up(most_in(model, server, bounds, window)))),
         blackout_ns: bounds.blackout_ticks.map(|blackout| clock.ns_up(blackout)),
-        supply_ppm: long_run_ppm(&bounds.supply),
+        supply_ppm: steps.bound(|steps| long_run_ppm(&bounds.supply, steps)).0,
     })
     .collect()
 }
@@ -240,7 +260,7 @@ fn rule_name(server: &Server) -> &'static str {
 }
 
 /// Share of the core in the long run, in millionths.
-fn long_run_ppm(supply: &Supply) -> u64 {
+fn long_run_ppm(supply: &Supply, steps: &Steps) -> u64 {
     let share = |amount: u64, of: u64| {
         let millionths = u128::from(amount) * 1_000_000;
         u64::try_from(millionths.checked_div(u128::from(of)).unwrap_or(0)).unwrap_or(0)
@@ -256,10 +276,10 @@ fn long_run_ppm(supply: &Supply) -> u64 {
         Supply::Table(table) => share(table.open_in_frame(), table.major_ticks()),
         Supply::Rest(_) | Supply::Net { .. } => {
             // Long enough for the start of the window not to matter.
-            let window = supply.blackout().map_or(0, |blackout| blackout.saturating_add(1).saturating_mul(1_000));
-            if window == 0 { 0 } else { share(supply.in_window(window), window) }
+            let window = supply.blackout(steps).map_or(0, |blackout| blackout.saturating_add(1).saturating_mul(1_000));
+            if window == 0 { 0 } else { share(supply.in_window(window, steps), window) }
         }
-        Supply::Sum(parts) => parts.iter().map(long_run_ppm).sum(),
+        Supply::Sum(parts) => parts.iter().map(|part| long_run_ppm(part, steps)).sum(),
     }
 }
 
@@ -269,46 +289,68 @@ fn vcpu(
     core: &SharedCore,
     ticks: Option<&CoreBounds>,
     slot: usize,
+    steps: &Steps,
 ) -> Option<VcpuBound> {
     let hz = system.board.counter_hz;
     let clock = Clock::new(hz);
     let used = *core.core_use.vcpus.get(slot)?;
-    let (supply, sleeper, blackout, conforming, drained) = match (&core.model, ticks) {
+    let (supply, blackout, (conforming, drained), is_found) = match (&core.model, ticks) {
         (SharedModel::Ring { ring, blocking_ticks }, _) => {
-            let supply = ring.supply(slot);
             let blackout = ring.blackout(slot, *blocking_ticks);
             let wait = blackout.map(|_| ring.bound(slot, false, 0, *blocking_ticks).start_ticks);
-            (supply.clone(), supply, blackout, wait, wait)
+            (ring.supply(slot), blackout, (wait, wait), true)
         }
         (SharedModel::Servers(_), Some(ticks)) => {
             let bounds = ticks.vcpu(slot)?;
             let waits = (bounds.conforming_wait_ticks, bounds.drained_wait_ticks);
-            (bounds.supply.clone(), bounds.sleeper_supply.clone(), bounds.blackout_ticks, waits.0, waits.1)
+            (bounds.supply.clone(), bounds.blackout_ticks, waits, bounds.is_found)
         }
         (SharedModel::Servers(_), None) => return None,
     };
     let up = |ticks: Option<u64>| ticks.map(|ticks| clock.ns_up(ticks));
+    let (supply_ppm, is_supply_found) = steps.bound(|steps| long_run_ppm(&supply, steps));
     Some(VcpuBound {
         slot,
         vcpu: used,
         conforming_wait_ns: up(conforming),
         drained_wait_ns: up(drained),
         blackout_ns: up(blackout),
-        supply_ppm: long_run_ppm(&supply),
-        tasks: tasks(
-            system,
-            assumptions,
-            core,
-            ticks,
-            used,
-            task_supply(core, slot, shortest_run(system, used), &supply, &sleeper),
-        ),
+        supply_ppm,
+        is_found: is_found && is_supply_found,
+        tasks: tasks_of(system, assumptions, core, ticks, slot, steps),
         supply,
         hz,
     })
 }
 
-fn interrupts(system: &System, core: &SharedCore, ticks: Option<&CoreBounds>, clock: Clock) -> Vec<InterruptBound> {
+/// Bounds of the tasks of a vCPU's guest.
+pub(crate) fn tasks_of(
+    system: &System,
+    assumptions: &Assumptions,
+    core: &SharedCore,
+    ticks: Option<&CoreBounds>,
+    slot: usize,
+    steps: &Steps,
+) -> Vec<TaskBound> {
+    let Some(used) = core.core_use.vcpus.get(slot) else {
+        return Vec::new();
+    };
+    let (supply, sleeper) = match (&core.model, ticks.and_then(|ticks| ticks.vcpu(slot))) {
+        (SharedModel::Ring { ring, .. }, _) => (ring.supply(slot), ring.supply(slot)),
+        (SharedModel::Servers(_), Some(bounds)) => (bounds.supply.clone(), bounds.sleeper_supply.clone()),
+        (SharedModel::Servers(_), None) => return Vec::new(),
+    };
+    let supply = task_supply(core, slot, shortest_run(system, *used), &supply, &sleeper);
+    tasks(system, assumptions, core, ticks, *used, supply, steps)
+}
+
+fn interrupts(
+    system: &System,
+    core: &SharedCore,
+    ticks: Option<&CoreBounds>,
+    clock: Clock,
+    steps: &Steps,
+) -> Vec<InterruptBound> {
     let mut list = Vec::new();
     for (slot, used) in core.core_use.vcpus.iter().enumerate() {
         let Some(partition) = system.partitions.get(used.partition) else { continue };
@@ -316,10 +358,14 @@ fn interrupts(system: &System, core: &SharedCore, ticks: Option<&CoreBounds>, cl
         let with_interrupts = devices.filter(|(_, (device, _))| {
             system.board.devices.get(**device).is_some_and(|device| !device.interrupts.is_empty())
         });
+        let mut known = BTreeMap::new();
         let routes = with_interrupts.map(|(place, (_, route))| (InterruptSource::Device(place), route));
         for (source, route) in routes.chain([(InterruptSource::Others, &partition.route)]) {
             let handler = clock.ticks_up(route.handler_ns.unwrap_or(1)).max(1);
-            let delivery = delivery(core, ticks, slot, route, handler);
+            // Many have the same handler, or none that is declared.
+            let (delivery, is_found) = *known
+                .entry((route.rule == RouteRule::Defer, route.rule == RouteRule::Preempt, handler))
+                .or_insert_with(|| steps.bound(|steps| delivery(core, ticks, slot, route, handler, steps)));
             let up = |ticks: Option<u64>| ticks.map(|ticks| clock.ns_up(ticks));
             list.push(InterruptBound {
                 vcpu: *used,
@@ -330,13 +376,21 @@ fn interrupts(system: &System, core: &SharedCore, ticks: Option<&CoreBounds>, cl
                 conforming_ns: up(delivery.conforming_ticks),
                 drained_ns: up(delivery.drained_ticks),
                 deadline_ns: route.deadline_ns,
+                is_found: is_found || (delivery.conforming_ticks.is_some() && delivery.drained_ticks.is_some()),
             });
         }
     }
     list
 }
 
-fn delivery(core: &SharedCore, ticks: Option<&CoreBounds>, slot: usize, route: &Route, handler: u64) -> Delivery {
+fn delivery(
+    core: &SharedCore,
+    ticks: Option<&CoreBounds>,
+    slot: usize,
+    route: &Route,
+    handler: u64,
+    steps: &Steps,
+) -> Delivery {
     match (&core.model, ticks) {
         (SharedModel::Ring { ring, blocking_ticks }, _) => {
             let preempts = route.rule == RouteRule::Preempt;
@@ -344,12 +398,11 @@ fn delivery(core: &SharedCore, ticks: Option<&CoreBounds>, slot: usize, route: &
             Delivery { conforming_ticks: Some(bound.start_ticks), drained_ticks: Some(bound.completion_ticks) }
         }
         (SharedModel::Servers(model), Some(ticks)) if route.rule == RouteRule::Defer => {
-            let idle = core_bounds::deferred_delivery(model, ticks, slot, handler);
             // Its owner may run for other reasons, but nobody promises that.
-            idle
+            core_bounds::deferred_delivery(model, ticks, slot, handler, steps)
         }
-        (SharedModel::Servers(model), Some(ticks)) => core_bounds::delivery(model, ticks, slot, handler),
-        (SharedModel::Servers(_), None) => interrupt::by_supply(&Supply::Nothing, handler),
+        (SharedModel::Servers(model), Some(ticks)) => core_bounds::delivery(model, ticks, slot, handler, steps),
+        (SharedModel::Servers(_), None) => interrupt::by_supply(&Supply::Nothing, handler, steps),
     }
 }
 

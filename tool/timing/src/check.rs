@@ -12,6 +12,7 @@ mod tasks;
 use crate::assumption::Assumptions;
 use crate::bounds::{Bounds, CoreTiming, bounds};
 use crate::cores::TickCosts;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_description::source::Span;
 use bulkhead_description::spans::{PartitionSpans, ServerSpans, Spans};
 use bulkhead_description::{Check, Code, Diagnostic};
@@ -26,7 +27,8 @@ impl Check for Assumptions {
 /// Checks the time of every shared core.
 fn check(system: &System, spans: &Spans, assumptions: &Assumptions) -> Vec<Diagnostic> {
     let bounds = bounds(system, assumptions);
-    let scope = Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, assumptions) };
+    let scope =
+        Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, assumptions), steps: Steps::default() };
     let mut found = Vec::new();
     interrupts::check_doorbells(&scope, &mut found);
     for core in &bounds.cores {
@@ -49,6 +51,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) spans: &'a Spans,
     pub(crate) bounds: &'a Bounds,
     pub(crate) costs: TickCosts,
+    /// The allowance for advice.
+    pub(crate) steps: Steps,
 }
 
 impl Scope<'_> {

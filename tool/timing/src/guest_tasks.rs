@@ -7,6 +7,7 @@ use crate::cores::{SharedCore, SharedModel, costs_of, task_model};
 use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{Gate, Rule, Server};
 use bulkhead_analysis::guest;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::System;
@@ -45,6 +46,7 @@ fn tasks_in_hand(
     ticks: Option<&CoreBounds>,
     used: VcpuUse,
     tasks: &[guest::Task],
+    steps: &Steps,
 ) -> Option<Vec<Option<u64>>> {
     let SharedModel::Servers(model) = &core.model else {
         return None;
@@ -67,7 +69,7 @@ fn tasks_in_hand(
         guest::Task { cost_ticks: task.cost_ticks.saturating_add(taken), ..*task }
     };
     let tasks: Vec<_> = tasks.iter().map(paid).collect();
-    let responses = guest::responses_in_hand(bounds.contention.as_ref()?, &budget, &tasks)?;
+    let responses = guest::responses_in_hand(bounds.contention.as_ref()?, &budget, &tasks, steps)?;
     let within = |(response, task): (Option<u64>, &guest::Task)| response.filter(|ticks| *ticks <= task.period_ticks);
     Some(responses.into_iter().zip(&tasks).map(within).collect())
 }
@@ -80,6 +82,7 @@ pub(crate) fn tasks(
     ticks: Option<&CoreBounds>,
     used: VcpuUse,
     supply: &Supply,
+    steps: &Steps,
 ) -> Vec<TaskBound> {
     let Some(partition) = system.partitions.get(used.partition).filter(|partition| partition.cores.len() == 1) else {
         return Vec::new();
@@ -94,8 +97,10 @@ pub(crate) fn tasks(
         .map(|task| task_model(task, clock))
         .map(|task| guest::Task { cost_ticks: task.cost_ticks.saturating_add(entry), ..task })
         .collect();
-    let by_supply = guest::responses(supply, &models);
-    let in_hand = tasks_in_hand(core, ticks, used, &models).unwrap_or_default();
+    let ((by_supply, in_hand), is_found) = steps.bounds(models.len(), |steps| {
+        let in_hand = tasks_in_hand(core, ticks, used, &models, steps).unwrap_or_default();
+        (guest::responses(supply, &models, steps), in_hand)
+    });
     let in_hand = in_hand.into_iter().chain(std::iter::repeat(None));
     let better = |(one, other): (Option<u64>, Option<u64>)| match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -106,6 +111,7 @@ pub(crate) fn tasks(
     both.map(|(number, (task, response))| TaskBound {
         task: number,
         response_ns: response.map(|ticks| clock.ns_up(ticks)),
+        is_found: is_found || response.is_some(),
         deadline_ns: task.deadline_ns,
     })
     .collect()

@@ -92,6 +92,7 @@ fn server_json(system: &System, spans: &Spans, server: &ServerBound) -> Value {
     let verdict = match server.verdict {
         Verdict::Fits { .. } => "fits",
         Verdict::Late { .. } => "late",
+        Verdict::NotFound => "not-found",
         Verdict::NoBound { .. } => "no-bound",
         Verdict::Starved { .. } => "starved",
         Verdict::Unlimited => "unlimited",

@@ -8,15 +8,18 @@
 //! 2. If that is not enough, every guest with tasks gets the smallest budget that its tasks need, which leaves more to others.
 //! 3. If that is not enough either, the budgets of guests without tasks are scaled down by one common factor.
 //!
+//! The search has an allowance of steps as the analysis has ([`bulkhead_analysis::steps`]), and finds nothing beyond it.
+//!
 //! A budget that nobody needs is never raised. What is suggested was analysed again before it is shown.
 
 use crate::assumption::Assumptions;
-use crate::bounds::{CoreTiming, core_timing};
+use crate::bounds::{TaskBound, core_ticks, tasks_of};
 use crate::check::servers::largest_below;
 use crate::clock::{Clock, written_down, written_up};
 use crate::cores::{SharedCore, SharedModel, TickCosts, shared_cores};
-use bulkhead_analysis::core_bounds::Verdict;
+use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{Gate, Rule, Server};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::{ServerReference, System};
 use bulkhead_plan::schedule::{budget_and_period_ns, server};
@@ -58,8 +61,9 @@ pub enum Answer {
 /// Looks for budgets for every core that does not pass.
 #[must_use]
 pub fn suggest(system: &System, assumptions: &Assumptions) -> Vec<Answer> {
+    let steps = Steps::default();
     let cores = shared_cores(system, assumptions).into_iter();
-    let searches = cores.map(|core| Search::new(system, assumptions, core));
+    let searches = cores.map(|core| Search::new(system, assumptions, core, &steps));
     searches.filter(|search| !search.passes()).map(Search::answer).collect()
 }
 
@@ -69,9 +73,10 @@ pub(crate) fn budget_for_tasks(
     system: &System,
     assumptions: &Assumptions,
     vcpu: VcpuUse,
+    steps: &Steps,
 ) -> Option<(ServerReference, u64)> {
     let core = shared_cores(system, assumptions).into_iter().find(|core| core.core_use.vcpus.contains(&vcpu))?;
-    let search = Search::new(system, assumptions, core);
+    let search = Search::new(system, assumptions, core, steps);
     let number = search.regular_server(search.core.core_use.vcpus.iter().position(|one| *one == vcpu)?)?;
     Some((*search.core.servers.get(number)?, search.least_for_tasks(number)?))
 }
@@ -80,13 +85,14 @@ struct Search<'a> {
     system: &'a System,
     assumptions: &'a Assumptions,
     core: SharedCore,
+    steps: &'a Steps,
     /// Budgets that were chosen, as they will be written.
     chosen: BTreeMap<usize, u64>,
 }
 
 impl<'a> Search<'a> {
-    fn new(system: &'a System, assumptions: &'a Assumptions, core: SharedCore) -> Self {
-        Self { system, assumptions, core, chosen: BTreeMap::new() }
+    fn new(system: &'a System, assumptions: &'a Assumptions, core: SharedCore, steps: &'a Steps) -> Self {
+        Self { system, assumptions, core, steps, chosen: BTreeMap::new() }
     }
 
     /// Smallest budget that is worth its switches.
@@ -99,14 +105,16 @@ impl<'a> Search<'a> {
         Clock::new(self.system.board.counter_hz)
     }
 
-    fn timing(&self) -> CoreTiming {
-        core_timing(self.system, self.assumptions, self.core.clone())
+    fn passes(&self) -> bool {
+        let ticks = core_ticks(&self.core, self.steps);
+        let is_late = |verdict: &Verdict| matches!(verdict, Verdict::Late { .. } | Verdict::NotFound);
+        let fits = ticks.iter().flat_map(|ticks| &ticks.servers).all(|server| !is_late(&server.verdict));
+        fits && (0..self.core.core_use.vcpus.len()).all(|slot| self.keeps_tasks_of(slot, ticks.as_ref()))
     }
 
-    fn passes(&self) -> bool {
-        let timing = self.timing();
-        let fits = timing.servers.iter().all(|server| !matches!(server.verdict, Verdict::Late { .. }));
-        fits && timing.vcpus.iter().flat_map(|vcpu| &vcpu.tasks).all(crate::bounds::TaskBound::is_kept)
+    /// States whether all tasks of a vCPU's guest keep their deadlines.
+    fn keeps_tasks_of(&self, slot: usize, ticks: Option<&CoreBounds>) -> bool {
+        tasks_of(self.system, self.assumptions, &self.core, ticks, slot, self.steps).iter().all(TaskBound::is_kept)
     }
 
     fn models(&self) -> &[Server] {
@@ -149,7 +157,7 @@ impl<'a> Search<'a> {
         }
         let mut chosen = self.chosen.clone();
         chosen.insert(number, budget_ns);
-        Self { system: self.system, assumptions: self.assumptions, core, chosen }
+        Self { system: self.system, assumptions: self.assumptions, core, steps: self.steps, chosen }
     }
 
     fn period_ns(&self, number: usize) -> u64 {
@@ -158,8 +166,10 @@ impl<'a> Search<'a> {
     }
 
     fn is_late(&self, number: usize) -> bool {
-        let timing = self.timing();
-        timing.servers.get(number).is_none_or(|server| !matches!(server.verdict, Verdict::Fits { .. }))
+        match &self.core.model {
+            SharedModel::Servers(model) => !self.steps.bound(|steps| core_bounds::fits(model, number, steps)).0,
+            SharedModel::Ring { .. } => true,
+        }
     }
 
     /// Largest budget that is certain in its period, at most `above_ns`.
@@ -171,10 +181,10 @@ impl<'a> Search<'a> {
 
     fn keeps_tasks(&self, number: usize, budget_ns: u64) -> bool {
         let changed = self.with(number, budget_ns);
-        let slot = self.models().get(number).map(|server| server.vcpu);
-        let timing = changed.timing();
-        let vcpu = timing.vcpus.iter().find(|vcpu| Some(vcpu.slot) == slot);
-        vcpu.is_some_and(|vcpu| vcpu.tasks.iter().all(crate::bounds::TaskBound::is_kept))
+        let Some(slot) = self.models().get(number).map(|server| server.vcpu) else {
+            return false;
+        };
+        changed.keeps_tasks_of(slot, core_ticks(&changed.core, self.steps).as_ref())
     }
 
     /// Smallest budget of a server with which all tasks of its guest keep their deadlines.
@@ -240,6 +250,7 @@ impl<'a> Search<'a> {
             system: self.system,
             assumptions: self.assumptions,
             core: self.core.clone(),
+            steps: self.steps,
             chosen: self.chosen.clone(),
         }
     }

@@ -120,6 +120,7 @@ fn servers(system: &System, spans: &Spans, servers: &[ServerBound]) -> String {
         let (budget, period) = server.budget_and_period_ns.unzip();
         let response = match server.verdict {
             Verdict::Fits { .. } | Verdict::Late { .. } => time(server.response_ns),
+            Verdict::NotFound => String::from("not found"),
             Verdict::NoBound { .. } | Verdict::Starved { .. } => String::from("no bound"),
             Verdict::Unlimited | Verdict::Off | Verdict::Shadowed { .. } => String::from("-"),
         };

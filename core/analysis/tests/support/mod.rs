@@ -6,6 +6,7 @@ pub(crate) mod random;
 
 use bulkhead_analysis::core_bounds::CoreBounds;
 use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_sched::budget::{
     Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
 };
@@ -451,6 +452,6 @@ pub(crate) fn accepted(random: &mut Random, victim: Rule) -> Option<(CoreModel, 
     let mut rules: Vec<_> = (0..above).map(|_| any_rule(random, 8, 50)).collect();
     rules.push(victim);
     let model = model(rules);
-    let bounds = CoreBounds::of(&model);
+    let bounds = CoreBounds::of(&model, &Steps::default());
     bounds.is_accepted().then_some((model, bounds))
 }

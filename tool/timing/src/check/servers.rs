@@ -106,7 +106,8 @@ fn what_fits(scope: &Scope, server: &ServerBound, contention: &Contention, diagn
         return diagnostic.help("make its share smaller, or take from the servers above");
     }
     let period = clock.ticks_down(period_ns);
-    let fits = |ns: u64| contention.response(clock.ticks_down(ns), period).is_some();
+    let fits =
+        |ns: u64| scope.steps.bound(|steps| contention.response(clock.ticks_down(ns), period, steps)).0.is_some();
     let largest = written_down(largest_below(budget_ns, fits));
     if largest == 0 || !fits(largest) {
         diagnostic = diagnostic.help("no budget fits here with this period: take from the servers above");

@@ -7,6 +7,7 @@ use crate::suggest;
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Code, Diagnostic};
+use bulkhead_plan::model::ServerReference;
 
 pub(super) fn check(scope: &Scope, core: &CoreTiming, found: &mut Vec<Diagnostic>) {
     // While a server gets nothing for certain, that is reported; the tasks would only repeat it.
@@ -14,16 +15,20 @@ pub(super) fn check(scope: &Scope, core: &CoreTiming, found: &mut Vec<Diagnostic
         core.servers.iter().any(|server| {
             server.reference.partition == vcpu.vcpu.partition
                 && server.vcpu == vcpu.vcpu.vcpu
-                && matches!(server.verdict, Verdict::Late { .. } | Verdict::NoBound { .. })
+                && matches!(server.verdict, Verdict::Late { .. } | Verdict::NotFound | Verdict::NoBound { .. })
         })
     };
     for vcpu in core.vcpus.iter().filter(|vcpu| !reported(vcpu)) {
-        found.extend(vcpu.tasks.iter().filter(|task| !task.is_kept()).map(|task| late(scope, vcpu, task)));
+        let mut late_ones = vcpu.tasks.iter().filter(|task| task.is_found && !task.is_kept()).peekable();
+        if late_ones.peek().is_some() {
+            let advice = suggest::budget_for_tasks(scope.system, &scope.bounds.assumptions, vcpu.vcpu, &scope.steps);
+            found.extend(late_ones.map(|task| late(scope, vcpu, task, advice)));
+        }
     }
 }
 
 /// BH0803.
-fn late(scope: &Scope, vcpu: &VcpuBound, bound: &TaskBound) -> Diagnostic {
+fn late(scope: &Scope, vcpu: &VcpuBound, bound: &TaskBound, advice: Option<(ServerReference, u64)>) -> Diagnostic {
     let partition = vcpu.vcpu.partition;
     let task = scope.system.partitions.get(partition).and_then(|partition| partition.tasks.get(bound.task));
     let name = task.map_or("", |task| &task.name);
@@ -49,7 +54,7 @@ fn late(scope: &Scope, vcpu: &VcpuBound, bound: &TaskBound) -> Diagnostic {
         let text = format!("its guest may have to wait {} before it runs at all", readable(blackout));
         diagnostic = diagnostic.note(text);
     }
-    match suggest::budget_for_tasks(scope.system, &scope.bounds.assumptions, vcpu.vcpu) {
+    match advice {
         Some((reference, budget_ns)) => {
             let text = format!("a budget of {} is enough", format_duration(budget_ns));
             match scope.server_spans(reference).and_then(|spans| spans.budget) {
