@@ -178,6 +178,7 @@ codes! {
     LimitTooWide BH0804 Error "limit whose interrupts may take the whole core";
     BudgetTooSmall BH0805 Error "budget that switching uses up";
     InterruptLate BH0806 Error "interrupt that misses its deadline";
+    BoundNotFound BH0807 Error "promise whose bound was not found";
     DrainedLate BH0820 Warning "interrupt that is late when the budget was just used up";
     MayStarve BH0821 Warning "trusted server without a limit above another guest";
     DoubleHit BH0822 Warning "deferrable server above others";

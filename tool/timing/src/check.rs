@@ -5,6 +5,7 @@
 //! why there is none.
 
 pub(crate) mod interrupts;
+mod not_found;
 pub(crate) mod servers;
 mod tables;
 mod tasks;
@@ -38,6 +39,7 @@ fn check(system: &System, spans: &Spans, assumptions: &Assumptions) -> Vec<Diagn
             continue;
         }
         servers::check(&scope, core, &mut found);
+        not_found::check(&scope, core, &mut found);
         tasks::check(&scope, core, &mut found);
         interrupts::check(&scope, core, &mut found);
         tables::check(&scope, core, &mut found);

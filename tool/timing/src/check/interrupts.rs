@@ -30,7 +30,7 @@ pub(crate) fn source_name(scope_system: &bulkhead_plan::model::System, interrupt
     }
 }
 
-fn place(scope: &Scope, interrupt: &InterruptBound) -> Option<Span> {
+pub(super) fn place(scope: &Scope, interrupt: &InterruptBound) -> Option<Span> {
     let spans = scope.partition_spans(interrupt.vcpu.partition)?;
     match interrupt.source {
         InterruptSource::Device(place) => {
@@ -89,7 +89,7 @@ fn too_wide(scope: &Scope, limit: Limiter, place: Option<Span>) -> Option<Diagno
 
 /// BH0806 and BH0820.
 fn deadline(scope: &Scope, core: &CoreTiming, interrupt: &InterruptBound) -> Option<Diagnostic> {
-    let deadline = interrupt.deadline_ns?;
+    let deadline = interrupt.deadline_ns.filter(|_| interrupt.is_found)?;
     let is_late = |bound: Option<u64>| bound.is_none_or(|bound| bound > deadline);
     let is_ring = matches!(core.core.model, SharedModel::Ring { .. });
     // Under the round robin both amounts are of one interrupt: its handler's first and last instruction.
