@@ -7,7 +7,7 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_arm::{Intid, ListRegister};
+use bulkhead_arm::{Intid, ListRegister, timer};
 use core::sync::atomic::AtomicU64;
 
 #[cfg(target_os = "none")]
@@ -84,7 +84,7 @@ impl GuestContext {
     pub fn timer_ticks(&self) -> u64 {
         let [.., virtual_ticks, virtual_control, physical_ticks, physical_control] = self.registers;
         let when = |ticks, control, intid| {
-            if control & 3 == 1 && !(self.list_used && self.lists(intid)) { ticks } else { u64::MAX }
+            if timer::is_armed(control) && !(self.list_used && self.lists(intid)) { ticks } else { u64::MAX }
         };
         when(virtual_ticks, virtual_control, Intid::VIRTUAL_TIMER).min(when(
             physical_ticks,

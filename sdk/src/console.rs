@@ -1,6 +1,7 @@
 //! Text output: into the partition's own ring without an exit, or through a PL011 where there is no ring.
 
 use crate::{cpu, information, mmio, ring::Ring};
+use bulkhead_arm::pl011;
 use core::{
     cell::UnsafeCell,
     fmt,
@@ -9,9 +10,6 @@ use core::{
 
 /// UART of the bare board (QEMU `virt`).
 const BOARD_UART: u64 = 0x0900_0000;
-const UART_DATA: u64 = 0x00;
-const UART_FLAG: u64 = 0x18;
-const UART_FLAG_TRANSMIT_FULL: u32 = 1 << 5;
 
 /// Where text goes.
 enum Sink {
@@ -72,10 +70,10 @@ pub fn write_bytes(bytes: &[u8]) {
 fn write_uart(address: u64, byte: u8) {
     // SAFETY: a PL011 of this guest; writing its data register sends a byte.
     unsafe {
-        while mmio::read32(address + UART_FLAG) & UART_FLAG_TRANSMIT_FULL != 0 {
+        while mmio::read32(address + pl011::UARTFR) & pl011::FLAG_TRANSMIT_FULL != 0 {
             cpu::yield_now();
         }
-        mmio::write32(address + UART_DATA, u32::from(byte));
+        mmio::write32(address + pl011::UARTDR, u32::from(byte));
     }
 }
 

@@ -10,7 +10,7 @@ use core::arch::asm;
 pub fn set_compare_ticks(ticks: u64) {
     // SAFETY: this guest's own timer.
     unsafe {
-        asm!("msr CNTV_CVAL_EL0, {}", "msr CNTV_CTL_EL0, {}", "isb", in(reg) ticks, in(reg) 1u64, options(nostack, preserves_flags));
+        asm!("msr CNTV_CVAL_EL0, {}", "msr CNTV_CTL_EL0, {}", "isb", in(reg) ticks, in(reg) bulkhead_arm::timer::ENABLE, options(nostack, preserves_flags));
     }
 }
 

@@ -2,25 +2,19 @@
 
 use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::plan::{CPTR, VcpuPlan};
+use bulkhead_abi::plan::VcpuPlan;
+use bulkhead_arm::el2::interface::{
+    EOI_MODE_SPLIT, EVERY_PRIORITY, IAR_INTID, ICH_ENABLE, ICH_NO_GROUP_0, ICH_UNDERFLOW, SYSTEM_REGISTERS,
+    SYSTEM_REGISTERS_FOR_EL1,
+};
+use bulkhead_arm::el2::{ISR_INTERRUPT, cptr};
 use bulkhead_arm::psci::Function;
+use bulkhead_arm::{exception, timer};
 use core::sync::atomic::AtomicU64;
 
 /// The machine this monitor runs on. Holds nothing: state is in registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hardware;
-
-/// ICC_CTLR_EL1.EOImode: priority drop and deactivation are separate.
-const EOI_MODE_SPLIT: u64 = 1 << 1;
-/// ICH_HCR_EL2.En.
-const ICH_ENABLE: u64 = 1;
-/// ICH_HCR_EL2.UIE.
-const ICH_UNDERFLOW: u64 = 1 << 1;
-/// ICH_HCR_EL2.TALL0: group 0 of the CPU interface traps. Guests have no interrupts of group 0, but with ICC_AP0R0_EL1, which
-/// no exchange would save, one of them could stop the interrupts of every other vCPU of its core. In every value written here.
-const ICH_NO_GROUP_0: u64 = 1 << 11;
-/// CPTR_EL2.TFP: the guest's use of floating point traps, and so does EL2's own.
-const CPTR_TFP: u64 = 1 << 10;
 
 fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
     let result: u64;
@@ -104,7 +98,7 @@ impl Machine for Hardware {
 
     fn set_timer(&self, deadline_ticks: u64) {
         write_register!("cnthp_cval_el2", deadline_ticks);
-        write_register!("cnthp_ctl_el2", u64::from(deadline_ticks != u64::MAX));
+        write_register!("cnthp_ctl_el2", if deadline_ticks == u64::MAX { 0 } else { timer::ENABLE });
     }
 
     fn wait_for_interrupt(&self) {
@@ -118,14 +112,15 @@ impl Machine for Hardware {
     }
 
     fn start_interrupts(&self, mapped: bool) {
-        // ICC_SRE_EL2. Without Enable (bit 3) a guest cannot switch the system registers off for the next guest of the core.
-        write_register!("S3_4_C12_C9_5", if mapped { 7 } else { 0xf });
+        // ICC_SRE_EL2. Without Enable a guest cannot switch the system registers off for the next guest of the core.
+        let for_el1 = if mapped { 0 } else { SYSTEM_REGISTERS_FOR_EL1 };
+        write_register!("S3_4_C12_C9_5", SYSTEM_REGISTERS | for_el1);
         isb();
-        write_register!("S3_0_C12_C12_5", 7); // ICC_SRE_EL1
+        write_register!("S3_0_C12_C12_5", SYSTEM_REGISTERS); // ICC_SRE_EL1
         isb();
         write_register!("S3_0_C12_C12_6", 0); // ICC_IGRPEN0_EL1
         write_register!("S3_0_C12_C12_3", 0); // ICC_BPR1_EL1
-        write_register!("S3_0_C4_C6_0", if mapped { 0xff } else { 0 }); // ICC_PMR_EL1
+        write_register!("S3_0_C4_C6_0", if mapped { EVERY_PRIORITY } else { 0 }); // ICC_PMR_EL1
         write_register!("S3_0_C12_C12_4", if mapped { EOI_MODE_SPLIT } else { 0 }); // ICC_CTLR_EL1
         write_register!("S3_0_C12_C12_7", u64::from(mapped)); // ICC_IGRPEN1_EL1
         self.reset_virtual_interface(mapped);
@@ -133,7 +128,7 @@ impl Machine for Hardware {
 
     #[inline(always)]
     fn acknowledge(&self) -> u32 {
-        read_register!("S3_0_C12_C12_0") as u32 & 0xff_ffff // ICC_IAR1_EL1
+        (read_register!("S3_0_C12_C12_0") & IAR_INTID) as u32 // ICC_IAR1_EL1
     }
 
     #[inline(always)]
@@ -178,6 +173,8 @@ impl Machine for Hardware {
         read_register!("S3_4_C12_C11_3") as u32 & 0xf // ICH_EISR_EL2
     }
 
+    // ICH_NO_GROUP_0 is in every value of ICH_HCR_EL2. Guests have no interrupts of group 0, but with ICC_AP0R0_EL1, which no exchange
+    // would save, one of them could stop the interrupts of every other vCPU of its core.
     fn set_underflow_interrupt(&self, on: bool) {
         let underflow = if on { ICH_UNDERFLOW } else { 0 };
         write_register!("S3_4_C12_C11_0", ICH_NO_GROUP_0 | ICH_ENABLE | underflow); // ICH_HCR_EL2
@@ -190,7 +187,7 @@ impl Machine for Hardware {
 
     fn mask_guest_interrupts(&self, masked: bool) {
         // Guests' priorities are 8 and less urgent.
-        write_register!("S3_0_C4_C6_0", if masked { 8 } else { 0xff }); // ICC_PMR_EL1
+        write_register!("S3_0_C4_C6_0", if masked { 8 } else { EVERY_PRIORITY }); // ICC_PMR_EL1
         isb();
     }
 
@@ -237,17 +234,17 @@ impl Machine for Hardware {
     /// Arm ARM D1.10.2: vector offset by the mode the exception comes from.
     fn inject_synchronous(&self, syndrome: u64) {
         let state = read_register!("spsr_el2");
-        let offset = match state & 0x1f {
-            0x5 => 0x200,                      // EL1h
-            0x4 => 0x000,                      // EL1t
-            mode if mode & 0x10 == 0 => 0x400, // EL0, AArch64
-            _ => 0x600,                        // EL0, AArch32
+        let offset = match state & exception::STATE_MODE {
+            exception::STATE_EL1H => exception::VECTOR_SAME_LEVEL,
+            exception::STATE_EL1T => exception::VECTOR_SAME_LEVEL_EL0_STACK,
+            mode if mode & exception::STATE_AARCH32 == 0 => exception::VECTOR_LOWER_LEVEL,
+            _ => exception::VECTOR_LOWER_LEVEL_AARCH32,
         };
         write_register!("spsr_el1", state);
         write_register!("elr_el1", read_register!("elr_el2"));
         write_register!("esr_el1", syndrome);
         write_register!("elr_el2", read_register!("vbar_el1").wrapping_add(offset));
-        write_register!("spsr_el2", 0x3c5);
+        write_register!("spsr_el2", exception::STATE_MASKED | exception::STATE_EL1H);
     }
 
     fn reset_guest(&self, entry: u64) {
@@ -288,18 +285,17 @@ impl Machine for Hardware {
     }
 
     fn trap_floating_point(&self, on: bool) {
-        write_register!("cptr_el2", if on { CPTR | CPTR_TFP } else { CPTR });
+        write_register!("cptr_el2", if on { cptr::GUEST | cptr::FLOATING_POINT } else { cptr::GUEST });
         isb();
     }
 
     fn guest_timer_asserted(&self) -> bool {
-        // ENABLE set, IMASK clear, ISTATUS set.
-        read_register!("cntv_ctl_el0") & 7 == 5 || read_register!("cntp_ctl_el0") & 7 == 5
+        timer::is_asserted(read_register!("cntv_ctl_el0")) || timer::is_asserted(read_register!("cntp_ctl_el0"))
     }
 
     fn interrupt_waits(&self) -> bool {
-        // ISR_EL1.I. Bit 8 is a pending SError: it is taken by a guest, and acknowledging interrupts would never end it.
-        read_register!("isr_el1") & 1 << 7 != 0
+        // A pending SError is not asked for: it is taken by a guest, and acknowledging interrupts would never end it.
+        read_register!("isr_el1") & ISR_INTERRUPT != 0
     }
 
     fn invalidate_guest_translations(&self) {

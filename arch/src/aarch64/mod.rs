@@ -11,14 +11,9 @@ pub use machine::Hardware;
 
 use crate::{CoreHead, FloatingPoint, GuestContext};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
+use bulkhead_arm::el2;
+use bulkhead_arm::exception::ExceptionClass;
 use core::mem::offset_of;
-
-/// MAIR_EL2: 0 = Device-nGnRE, 1 = Normal write-back, 2 = Normal non-cacheable (the indices the host planned with).
-pub const MAIR: u64 = 0x0044_ff04;
-/// TCR_EL2: 39-bit addresses, 4 KiB, write-back inner-shareable walks, 40-bit physical, RES1 bits.
-pub const TCR: u64 = (1 << 31) | (1 << 23) | (2 << 16) | (3 << 12) | (1 << 10) | (1 << 8) | 25;
-/// SCTLR_EL2: RES1 bits, M, C, I, SA, WXN (a writable page is never executed, whatever the tables say).
-pub const SCTLR: u64 = 0x30c5_0830 | (1 << 19) | (1 << 12) | (1 << 3) | (1 << 2) | 1;
 
 core::arch::global_asm!(
     include_str!("boot.s"),
@@ -35,9 +30,9 @@ core::arch::global_asm!(
     BOOT_DATA_BYTES = const offset_of!(CoreBoot, data_bytes),
     BOOT_STACK = const offset_of!(CoreBoot, stack_top),
     HEAD_STACK = const offset_of!(CoreHead, stack_top),
-    MAIR = const MAIR,
-    TCR = const TCR,
-    SCTLR = const SCTLR,
+    MAIR = const el2::MAIR,
+    TCR = const el2::TCR,
+    SCTLR = const el2::sctlr::MONITOR,
 );
 
 core::arch::global_asm!(
@@ -45,8 +40,8 @@ core::arch::global_asm!(
     HEAD_STACK = const offset_of!(CoreHead, stack_top),
     HEAD_FAST = const offset_of!(CoreHead, fast_table),
     HEAD_COUNTERS = const offset_of!(CoreHead, counters),
-    CLASS_HVC64 = const 0x16,
-    CLASS_DATA_ABORT = const 0x24,
+    CLASS_HVC64 = const ExceptionClass::HVC64.0,
+    CLASS_DATA_ABORT = const ExceptionClass::DATA_ABORT.0,
     FAST_ENTRIES = const bulkhead_abi::plan::MAX_INTID,
 );
 

@@ -4,11 +4,11 @@
 //! take turns with is loaded from a context of zeros, the rest is written here. PAR_EL1 is in it (seL4 16.0.0's lesson).
 
 use crate::{FloatingPoint, GuestContext};
+use bulkhead_arm::el2::{CNTHCTL_GUEST, sctlr};
+use bulkhead_arm::exception;
 
-/// SCTLR_EL1 at reset: RES1 bits, MMU and caches off, little-endian.
-const SCTLR_EL1_RESET: u64 = 0x30d0_0800;
-/// SPSR_EL2 for entry: EL1h, DAIF masked.
-const SPSR_ENTRY: u64 = 0x3c5;
+/// SPSR_EL2 for entry.
+const SPSR_ENTRY: u64 = exception::STATE_MASKED | exception::STATE_EL1H;
 
 static NO_FLOATING_POINT: FloatingPoint = FloatingPoint { words: [0; 66] };
 
@@ -19,7 +19,7 @@ macro_rules! clear_registers {
 pub(super) fn guest_registers(entry: u64) {
     let mut context = GuestContext::default();
     let [program_counter, state, control, ..] = &mut context.registers;
-    (*program_counter, *state, *control) = (entry, SPSR_ENTRY, SCTLR_EL1_RESET);
+    (*program_counter, *state, *control) = (entry, SPSR_ENTRY, sctlr::EL1_RESET);
     // SAFETY: reads the two contexts; the registers it writes belong to the guest, and none is used by EL2 code, which is
     // compiled without floating point.
     unsafe {
@@ -39,6 +39,6 @@ pub(super) fn guest_registers(entry: u64) {
         "hstr_el2",
         "pmuserenr_el0",
     );
-    write_register!("cnthctl_el2", 3);
+    write_register!("cnthctl_el2", CNTHCTL_GUEST);
     write_register!("vpidr_el2", read_register!("midr_el1"));
 }

@@ -35,9 +35,6 @@ pub const MODE_MAPPED: u32 = 1;
 /// Interrupt mode of a partition: the guest owns the physical CPU interface (HCR_EL2.IMO = FMO = 0).
 pub const MODE_DIRECT: u32 = 2;
 
-/// CPTR_EL2: TTA (trace registers trap), TCPAC clear, TFP clear (guests own FP/SIMD), RES1 bits.
-pub const CPTR: u64 = 0x33ff | (1 << 20);
-
 /// A vCPU, the core that runs it, and where that core's monitor finds everything of it. One page, mapped read-only on
 /// that core alone. A core that one vCPU owns has one of these; a shared core has one per vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -57,7 +54,7 @@ pub struct VcpuPlan {
     pub mpidr: u64,
     /// VMPIDR_EL2: affinity 0 is the vCPU number, bit 31 set.
     pub vmpidr: u64,
-    /// HCR_EL2 while the guest runs (`bulkhead_layout::registers` has the values of this and the next ones).
+    /// HCR_EL2 while the guest runs (`core/arm` has the values of this and the next ones).
     pub hcr: u64,
     /// VTCR_EL2.
     pub vtcr: u64,

@@ -32,11 +32,15 @@
 )]
 
 mod affinity;
+pub mod el2;
+pub mod exception;
 pub mod gic;
 mod intid;
 mod list_register;
+pub mod pl011;
 pub mod psci;
 pub mod smccc;
+pub mod timer;
 
 pub use affinity::{Affinity, SgiRequest};
 pub use intid::Intid;

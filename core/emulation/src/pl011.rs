@@ -14,50 +14,30 @@
 //! and whoever adds input each look at the other's word afterwards, hence sequentially consistent accesses there: with
 //! weaker ones both could miss the other and the interrupt would be lost.
 
+use bulkhead_arm::pl011::{
+    CONTROL_RECEIVE, CONTROL_TRANSMIT, FLAG_RECEIVE_EMPTY, FLAG_RECEIVE_FULL, FLAG_TRANSMIT_EMPTY, INTERRUPT_OVERRUN,
+    INTERRUPT_RECEIVE, INTERRUPT_RECEIVE_TIMEOUT, INTERRUPT_TRANSMIT, INTERRUPTS, STATUS_OVERRUN, UARTCR, UARTFBRD,
+    UARTFR, UARTIBRD, UARTICR, UARTIFLS, UARTIMSC, UARTLCR_H, UARTMIS, UARTPCELLID3, UARTPERIPHID0, UARTRIS, UARTRSR,
+};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use zerocopy::FromBytes;
 
-/// Offset of UARTDR, the data register.
-pub const UARTDR: u64 = 0x000;
-// Offsets of the others that do something (DDI 0183, table 3-1); UARTRSR is error clear when written.
-const UARTRSR: u64 = 0x004;
-const UARTFR: u64 = 0x018;
-const UARTIMSC: u64 = 0x038;
-const UARTRIS: u64 = 0x03c;
-const UARTMIS: u64 = 0x040;
-const UARTICR: u64 = 0x044;
-const UARTPERIPHID0: u64 = 0xfe0;
-const UARTPCELLID3: u64 = 0xffc;
+pub use bulkhead_arm::pl011::UARTDR;
 
 /// UARTPeriphID0-3 (part 0x011, designer Arm 0x41, revision r1p5 = 3) and UARTPCellID0-3.
 const IDENTIFICATION: [u8; 8] = [0x11, 0x10, 0x34, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
 
 /// Registers that are remembered and have no effect: offset, writable bits and value at reset.
 const SETTINGS: [(u64, u32, u32); 5] = [
-    (0x024, 0xffff, 0),     // UARTIBRD, integer baud rate divisor
-    (0x028, 0x3f, 0),       // UARTFBRD, fractional baud rate divisor
-    (0x02c, 0xff, 0),       // UARTLCR_H, line control
-    (0x030, 0xff87, 0x300), // UARTCR: transmit and receive enabled at reset
-    (0x034, 0x3f, 0x12),    // UARTIFLS: both FIFOs at a half at reset
+    (UARTIBRD, 0xffff, 0),
+    (UARTFBRD, 0x3f, 0),
+    (UARTLCR_H, 0xff, 0),
+    (UARTCR, 0xff87, CONTROL_TRANSMIT | CONTROL_RECEIVE),
+    (UARTIFLS, 0x3f, 0x12), // both FIFOs at a half
 ];
 
-/// UARTFR: receive FIFO empty.
-const FLAG_RECEIVE_EMPTY: u32 = 1 << 4;
-/// UARTFR: receive FIFO full.
-const FLAG_RECEIVE_FULL: u32 = 1 << 6;
-/// UARTFR: transmit FIFO empty.
-const FLAG_TRANSMIT_EMPTY: u32 = 1 << 7;
-
 /// Interrupts: receive and receive timeout. Both are simply "input waits", so clearing them does nothing before it is read.
-const INTERRUPT_INPUT: u32 = (1 << 4) | (1 << 6);
-/// Interrupt: transmit. Set by each byte, cleared by UARTICR.
-const INTERRUPT_TRANSMIT: u32 = 1 << 5;
-/// Interrupt: overrun of the receive FIFO.
-const INTERRUPT_OVERRUN: u32 = 1 << 10;
-/// UARTRSR: overrun.
-const STATUS_OVERRUN: u32 = 1 << 3;
-/// The eleven interrupts.
-const INTERRUPTS: u32 = 0x7ff;
+const INTERRUPT_INPUT: u32 = INTERRUPT_RECEIVE | INTERRUPT_RECEIVE_TIMEOUT;
 
 /// Bytes of the receive FIFO, as in r1p5.
 const FIFO_BYTES: u32 = 32;

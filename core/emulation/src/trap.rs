@@ -1,38 +1,17 @@
-//! Decoding of ESR_EL2: why the guest stopped (Arm ARM DDI 0487, D17.2.37).
+//! Decoding of ESR_EL2: why the guest stopped (Arm ARM DDI 0487, D17.2.38).
 //!
 //! Only the classes that the monitor answers get a decoder. A data abort is usable for emulation only when the processor
 //! describes the access (ISV); the rejected alternative, fetching and decoding the guest's instruction, would put a
 //! parser of hostile bytes into EL2.
 
+use bulkhead_arm::exception::{LONG_INSTRUCTION, data_abort as iss};
+
+pub use bulkhead_arm::exception::{ExceptionClass, STATE_AARCH32};
+
 /// ESR_EL2 as read after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Syndrome(pub u64);
-
-/// Exception class, ESR_EL2.EC (D17.2.37). Only those that the monitor answers have names; a guest gets UNDEFINED for the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct ExceptionClass(pub u8);
-
-impl ExceptionClass {
-    /// WFI, WFE, WFIT or WFET.
-    pub const WAIT: Self = Self(0x01);
-    /// Floating point or SIMD.
-    pub const FLOATING_POINT: Self = Self(0x07);
-    /// HVC from AArch64; ELR_EL2 points behind the instruction.
-    pub const HVC64: Self = Self(0x16);
-    /// SMC from AArch64, trapped by HCR_EL2.TSC; ELR_EL2 points at the instruction.
-    pub const SMC64: Self = Self(0x17);
-    /// MSR, MRS or system instruction; [`Syndrome::system_access`] decodes it.
-    pub const SYSTEM_REGISTER: Self = Self(0x18);
-    /// Instruction abort from a lower level.
-    pub const INSTRUCTION_ABORT: Self = Self(0x20);
-    /// Data abort from a lower level; [`Syndrome::data_abort`] decodes it.
-    pub const DATA_ABORT: Self = Self(0x24);
-}
-
-/// DFSC without its level (bits 5:2): no mapping.
-const STATUS_TRANSLATION: u64 = 1;
 
 /// A data abort from the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +78,6 @@ pub const fn encoding(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | crm << 1
 }
 
-/// PSTATE.nRW of a saved state (SPSR_EL2): the guest executed AArch32, which only its programs at EL0 can.
-pub const STATE_AARCH32: u64 = 1 << 4;
 /// PSTATE.IT of a saved AArch32 state: ITSTATE 7:2 at 15:10, ITSTATE 1:0 at 26:25 (C5.2.20).
 const STATE_IT: u64 = 0x3f << 10 | 3 << 25;
 
@@ -141,7 +118,7 @@ impl Syndrome {
     /// Returns the length of the instruction that trapped (IL): Thumb has some of two bytes.
     #[must_use]
     pub const fn instruction_bytes(self) -> u64 {
-        if self.0 & 1 << 25 != 0 { 4 } else { 2 }
+        if self.0 & LONG_INSTRUCTION != 0 { 4 } else { 2 }
     }
 
     /// States whether the instruction that trapped was to be executed. A processor may trap a conditional AArch32 instruction
@@ -149,7 +126,7 @@ impl Syndrome {
     /// the processor may leave that to ITSTATE (ISS encodings, CV). The others trap only what is executed.
     #[must_use]
     pub const fn condition_holds(self, state: u64) -> bool {
-        if state & STATE_AARCH32 == 0 || self.exception_class().0 >= 0x10 {
+        if state & STATE_AARCH32 == 0 || self.exception_class().0 >= ExceptionClass::FIRST_UNCONDITIONAL.0 {
             return true;
         }
         let condition = match (self.0 & 1 << 24 != 0, it_state(state)) {
@@ -163,23 +140,23 @@ impl Syndrome {
     /// Returns the exception class.
     #[must_use]
     pub const fn exception_class(self) -> ExceptionClass {
-        ExceptionClass(((self.0 >> 26) & 0x3f) as u8)
+        ExceptionClass::of_syndrome(self.0)
     }
 
     /// Decodes the syndrome of a data abort (ISS encoding for exceptions from a data abort).
     #[must_use]
     pub const fn data_abort(self) -> DataAbort {
-        let described = self.0 & (1 << 24) != 0;
-        let cache_maintenance = self.0 & (1 << 8) != 0;
-        let table_walk = self.0 & (1 << 7) != 0;
+        let described = self.0 & iss::VALID != 0;
+        let cache_maintenance = self.0 & iss::CACHE_MAINTENANCE != 0;
+        let table_walk = self.0 & iss::TABLE_WALK != 0;
         DataAbort {
             valid: described && !cache_maintenance && !table_walk,
-            write: self.0 & (1 << 6) != 0,
-            bytes: 1 << ((self.0 >> 22) & 3),
-            register: ((self.0 >> 16) & 31) as u8,
-            sign_extend: self.0 & (1 << 21) != 0,
-            sixty_four: self.0 & (1 << 15) != 0,
-            unmapped: (self.0 >> 2) & 0xf == STATUS_TRANSLATION && !table_walk,
+            write: self.0 & iss::WRITE != 0,
+            bytes: 1 << ((self.0 >> iss::SIZE_SHIFT) & 3),
+            register: ((self.0 >> iss::REGISTER_SHIFT) & 31) as u8,
+            sign_extend: self.0 & iss::SIGN_EXTEND != 0,
+            sixty_four: self.0 & iss::SIXTY_FOUR != 0,
+            unmapped: (self.0 >> iss::STATUS_SHIFT) & 0xf == iss::STATUS_TRANSLATION && !table_walk,
         }
     }
 

@@ -8,7 +8,6 @@
 pub mod channel;
 pub mod guest;
 pub mod image;
-pub mod registers;
 
 use bulkhead_abi::{NAME_BYTES, Name};
 

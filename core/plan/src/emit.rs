@@ -14,15 +14,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{
-    CPTR, DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
+    DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
     PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VCPU_PLAN_MAGIC,
     VcpuPlan,
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, Part, PhysicalAddress};
+use bulkhead_arm::el2::{self, cptr, hcr, mdcr};
 use bulkhead_layout::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_layout::name_from;
-use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bit 31 of MPIDR is RES1.
@@ -150,8 +150,8 @@ fn mpidr(system: &System, board_core: usize) -> u64 {
 
 fn mode(mode: InterruptMode) -> (u32, u64) {
     match mode {
-        InterruptMode::Mapped => (MODE_MAPPED, HCR_MAPPED),
-        InterruptMode::Direct => (MODE_DIRECT, HCR_DIRECT),
+        InterruptMode::Mapped => (MODE_MAPPED, hcr::MAPPED),
+        InterruptMode::Direct => (MODE_DIRECT, hcr::DIRECT),
     }
 }
 
@@ -185,11 +185,11 @@ fn vcpu_plan(
         mode,
         mpidr: mpidr(system, core_use.board_core),
         vmpidr: MPIDR_RES1 | vcpu as u64,
-        hcr: if core_use.is_shared() { HCR_SHARED } else { hcr },
-        vtcr: VTCR,
+        hcr: if core_use.is_shared() { hcr::SHARED } else { hcr },
+        vtcr: el2::VTCR,
         vttbr: (own as u64 + 1) << 48 | stage2_root(settled, own).0,
-        mdcr: MDCR,
-        cptr: CPTR,
+        mdcr: mdcr::GUEST,
+        cptr: cptr::GUEST,
         partition_plan: layout.address(AreaKind::PartitionPlan(own)),
         shared: layout.address(AreaKind::Shared(own)),
         shared_bytes: SHARED_BYTES,

@@ -17,6 +17,7 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
+use bulkhead_arm::{Intid, gic, pl011};
 use bulkhead_emulation::pl011::LineEffect;
 use core::mem::offset_of;
 
@@ -25,17 +26,9 @@ const NEXT: u8 = 0x1d;
 /// Bytes taken per interrupt, twice the UART's FIFO: more wait for the next interrupt, so a flood cannot hold the core.
 const MOST_BYTES: u32 = 64;
 
-// PL011 registers (Arm DDI 0183) and their bits.
-const DATA: u64 = 0x00;
-const FLAGS: u64 = 0x18;
-const LINE_CONTROL: u64 = 0x2c;
-const CONTROL: u64 = 0x30;
-const INTERRUPT_MASK: u64 = 0x38;
-const INTERRUPT_CLEAR: u64 = 0x44;
-const RECEIVE_EMPTY: u32 = 1 << 4;
-const EIGHT_BITS_FIFO: u32 = 0x70;
-const ENABLE_RECEIVE: u32 = 1 << 9 | 1;
-const RECEIVE_AND_TIMEOUT: u32 = 1 << 6 | 1 << 4;
+const EIGHT_BITS_FIFO: u32 = pl011::LINE_EIGHT_BITS | pl011::LINE_FIFO;
+const ENABLE_RECEIVE: u32 = pl011::CONTROL_RECEIVE | pl011::CONTROL_ENABLE;
+const RECEIVE_AND_TIMEOUT: u32 = pl011::INTERRUPT_RECEIVE_TIMEOUT | pl011::INTERRUPT_RECEIVE;
 
 impl<M: Machine> Vcpu<M> {
     /// Sets the UART up and takes the focus, on the core that the plan says has it at boot.
@@ -44,16 +37,15 @@ impl<M: Machine> Vcpu<M> {
             return;
         }
         let uart = |offset| at(self.plan.uart, offset);
-        self.machine.store32(uart(CONTROL), 0);
-        self.machine.store32(uart(LINE_CONTROL), EIGHT_BITS_FIFO);
-        self.machine.store32(uart(INTERRUPT_CLEAR), 0x7ff);
-        self.machine.store32(uart(INTERRUPT_MASK), RECEIVE_AND_TIMEOUT);
-        self.machine.store32(uart(CONTROL), ENABLE_RECEIVE);
-        let intid = u64::from(self.plan.uart_interrupt);
-        self.machine.store8(self.distributor(0x400u64.wrapping_add(intid)), crate::interrupts::MONITOR_PRIORITY);
+        self.machine.store32(uart(pl011::UARTCR), 0);
+        self.machine.store32(uart(pl011::UARTLCR_H), EIGHT_BITS_FIFO);
+        self.machine.store32(uart(pl011::UARTICR), pl011::INTERRUPTS);
+        self.machine.store32(uart(pl011::UARTIMSC), RECEIVE_AND_TIMEOUT);
+        self.machine.store32(uart(pl011::UARTCR), ENABLE_RECEIVE);
+        let intid = Intid(self.plan.uart_interrupt);
+        self.machine.store8(self.distributor(gic::priority_byte(intid)), crate::interrupts::MONITOR_PRIORITY);
         self.route_console(self.plan.mpidr);
-        let enable = 0x100u64.wrapping_add((intid >> 5).wrapping_mul(4));
-        self.machine.store32(self.distributor(enable), 1 << (self.plan.uart_interrupt & 31));
+        self.machine.store32(self.distributor(gic::bit_word(gic::ISENABLER, intid)), intid.bit());
     }
 
     fn distributor(&self, offset: u64) -> PhysicalAddress {
@@ -69,10 +61,10 @@ impl<M: Machine> Vcpu<M> {
     /// Takes what the UART received, until it is empty or the focus moved.
     pub(crate) fn console_input(&mut self) {
         for _ in 0..MOST_BYTES {
-            if self.machine.load32(at(self.plan.uart, FLAGS)) & RECEIVE_EMPTY != 0 {
+            if self.machine.load32(at(self.plan.uart, pl011::UARTFR)) & pl011::FLAG_RECEIVE_EMPTY != 0 {
                 break;
             }
-            match self.machine.load32(at(self.plan.uart, DATA)) as u8 {
+            match self.machine.load32(at(self.plan.uart, pl011::UARTDR)) as u8 {
                 NEXT => {
                     let word = at(self.plan.status, offset_of!(StatusPage, focus_given) as u64);
                     self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));

@@ -110,7 +110,7 @@ extern "C" fn bulkhead_handle_synchronous(vcpu: &mut ThisVcpu, syndrome: u64) ->
 extern "C" fn bulkhead_handle_data_abort(core: &mut ThisVcpu, syndrome: u64) -> HandlerReturn {
     core.data_abort(syndrome);
     // ISS.SRT: a load into one of the registers that the lean return does not load.
-    let high = (syndrome >> 16) & 0x1f > 18;
+    let high = (syndrome >> bulkhead_arm::exception::data_abort::REGISTER_SHIFT) & 0x1f > 18;
     // As with a call: only a vCPU that left its run makes room for another one.
     if core.run == RunState::Running {
         return HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(high) };

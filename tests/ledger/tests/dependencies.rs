@@ -114,6 +114,56 @@ fn the_product_needs_neither_the_benchmark_nor_the_tests() {
     }
 }
 
+/// Crates of ours that `tool/verify` may be made of: layouts, and what is no part of a plan. What it shares with the writer of images
+/// it cannot check, so it states the facts of the architecture again instead of taking them from `core/arm`.
+const VERIFY: &[&str] = &[
+    "bulkhead-abi",
+    "bulkhead-contained-monitor",
+    "bulkhead-files",
+    "bulkhead-layout",
+    "bulkhead-verify",
+    "bulkhead-words",
+];
+
+/// Crates of ours that `root` is made of on the target, itself included; what only its tests or its build use does not count.
+fn made_of(metadata: &Value, root: &str) -> BTreeSet<String> {
+    let packages = packages(metadata);
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"]["nodes"]).iter().map(|node| (word(&node["id"]), node)).collect();
+    let mut waiting: Vec<&str> =
+        packages.iter().filter(|(_, package)| package["name"] == root).map(|(id, _)| *id).collect();
+    let mut found = BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        let Some(package) = packages.get(id).filter(|package| package["source"].is_null()) else { continue };
+        if found.insert(word(&package["name"]).to_owned()) {
+            let needs = nodes.get(id).map_or(&[][..], |node| list(&node["deps"])).iter();
+            let linked = needs.filter(|need| list(&need["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()));
+            waiting.extend(linked.map(|need| word(&need["pkg"])));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_verifier_shares_only_layouts_with_the_writer() {
+    let metadata = metadata(LINUX_TARGET);
+    let allowed: BTreeSet<String> = VERIFY.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(
+        made_of(&metadata, "bulkhead-verify"),
+        allowed,
+        "tool/verify shares layouts with the writer, nothing else"
+    );
+    assert!(
+        made_of(&metadata, "bulkhead-image").contains("bulkhead-arm"),
+        "the writer takes its register values there"
+    );
+    for user in ["bulkhead-verify", "bulkhead-abi", "bulkhead-layout"] {
+        let manifest = packages(&metadata).into_values().find(|package| package["name"] == user).expect("a member");
+        let named = list(&manifest["dependencies"]).iter().any(|dependency| dependency["name"] == "bulkhead-arm");
+        assert!(!named, "{user} names core/arm in its manifest, for its tests or its build at least");
+    }
+}
+
 #[test]
 fn every_direct_dependency_is_listed_with_its_version_and_a_reason() {
     let path = "docs/dependencies.md";

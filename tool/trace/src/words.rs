@@ -39,10 +39,10 @@ pub fn reason_name(reason: u32) -> &'static str {
     }
 }
 
-/// Where the exception class is in a syndrome (Arm ARM D17.2.37).
+/// Where the exception class is in a syndrome (Arm ARM D17.2.38).
 pub const CLASS_SHIFT: u32 = 26;
 
-/// Returns the name of the exception class in an ESR value (Arm ARM D17.2.37), as far as EL2 can take it.
+/// Returns the name of the exception class in an ESR_EL2 value (Arm ARM D17.2.38), as far as EL2 can take it.
 #[must_use]
 pub fn exception_class_name(syndrome: u64) -> &'static str {
     match (syndrome >> CLASS_SHIFT) & 0x3f {

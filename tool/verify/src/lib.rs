@@ -35,6 +35,7 @@ mod loading;
 mod management;
 mod monitor;
 mod padding;
+mod registers;
 mod schedule;
 mod server;
 mod values;

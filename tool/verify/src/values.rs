@@ -3,15 +3,15 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Partition, Vcpu, View};
+use crate::registers::{CPTR, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::plan::{
-    CPTR, FLAG_MANAGEABLE, FLAG_MANAGES, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS,
-    MAX_SEGMENTS, MAX_WINDOWS, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
+    FLAG_MANAGEABLE, FLAG_MANAGES, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS, MAX_SEGMENTS,
+    MAX_WINDOWS, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
 };
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_abi::{MAX_CORES, Part};
-use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 

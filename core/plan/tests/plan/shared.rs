@@ -3,7 +3,7 @@
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, ROUTE_DEFER, ROUTE_PREEMPT, ROUTE_PRIORITY};
 use bulkhead_abi::schedule::*;
-use bulkhead_layout::registers::{HCR_DIRECT, HCR_MAPPED, HCR_SHARED};
+use bulkhead_arm::el2::hcr;
 use bulkhead_plan::maps::{console_input, core_use};
 use bulkhead_plan::model::{
     BudgetRule, Gate, InterruptMode, OnEmpty, Route, RouteRule, ScheduleKind, ServerReference, System,
@@ -53,7 +53,7 @@ fn every_slot_has_its_own_plan_data_and_counters() {
 fn idle_guests_trap_on_shared_cores_alone() {
     let plan = shared();
     let values: Vec<Vec<u64>> = plan.vcpus.iter().map(|core| core.iter().map(|vcpu| vcpu.hcr).collect()).collect();
-    assert_eq!(values, [vec![HCR_SHARED; 3], vec![HCR_SHARED; 2], vec![HCR_SHARED; 2], vec![HCR_MAPPED]]);
+    assert_eq!(values, [vec![hcr::SHARED; 3], vec![hcr::SHARED; 2], vec![hcr::SHARED; 2], vec![hcr::MAPPED]]);
     let bits: Vec<u32> = plan.partitions.iter().map(|partition| partition.plan.shared_vcpus).collect();
     assert_eq!(bits, [1, 1, 1, 1, 1, 1, 1, 0], "`alone` owns its core");
     assert_eq!(plan.partitions[7].plan.vcpu_core[0], 3);
@@ -66,7 +66,7 @@ fn an_own_core_has_nothing_of_a_shared_one() {
     assert!(plan.schedules.iter().all(Option::is_none));
     for (core, (boot, vcpus)) in plan.header.cores.iter().zip(&plan.vcpus).enumerate() {
         assert_eq!((boot.schedule, boot.data_bytes, vcpus.len()), (PhysicalAddress(0), 4096, 1));
-        let hcr = if core == 0 { HCR_DIRECT } else { HCR_MAPPED };
+        let hcr = if core == 0 { hcr::DIRECT } else { hcr::MAPPED };
         assert_eq!((vcpus[0].schedule, vcpus[0].slot, vcpus[0].hcr), (PhysicalAddress(0), 0, hcr));
     }
     assert!(plan.areas().iter().all(|area| !matches!(area.kind, AreaKind::Schedule(_) | AreaKind::Usage(_))));

@@ -12,7 +12,7 @@ use bulkhead_system_tests::{Remote, Running, System};
 
 const STOP: &str = "health = { on_fault = \"stop\" }";
 const RAM_BYTES: u64 = 4 << 20;
-/// Exception classes of aborts from a lower level (Arm ARM D17.2.37).
+/// Exception classes of aborts from a lower level (Arm ARM D17.2.38).
 const INSTRUCTION_ABORT: u64 = 0x20;
 const DATA_ABORT: u64 = 0x24;
 /// ESR_EL2.WnR.

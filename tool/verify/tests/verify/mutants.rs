@@ -8,7 +8,7 @@ use crate::support::*;
 use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
 use bulkhead_abi::{GuestAddress, Part};
 use bulkhead_layout::guest::GUEST_CHANNELS;
-use bulkhead_layout::registers::HCR_DIRECT;
+
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ const PLAN_MUTANTS: &[Mutant] = &[
     ("vCPU that runs elsewhere", Code::VcpuCore, |image| image.partition(2, |plan| plan.vcpu_core[1] = 4)),
     ("VMPIDR of another vCPU", Code::VcpuCore, |image| image.core(3, |plan| plan.vmpidr = 1 << 31)),
     ("HCR_EL2 without stage 2", Code::Hcr, |image| image.core(4, |plan| plan.hcr &= !1)),
-    ("HCR_EL2 of direct for an untrusted partition", Code::Hcr, |image| image.core(4, |plan| plan.hcr = HCR_DIRECT)),
+    ("HCR_EL2 of direct for an untrusted partition", Code::Hcr, |image| image.core(4, |plan| plan.hcr &= !(1 << 3 | 1 << 4))),
     ("VTCR_EL2 with another address size", Code::Vtcr, |image| image.core(4, |plan| plan.vtcr ^= 1)),
     ("VMID of another partition", Code::Vmid, |image| image.core(4, |plan| plan.vttbr = plan.vttbr & ((1 << 48) - 1) | 1 << 48)),
     ("stage-2 root of another partition", Code::Stage2Root, |image| {

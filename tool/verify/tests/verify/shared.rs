@@ -12,7 +12,6 @@ use bulkhead_abi::schedule::{
     ServerPlan, WindowPlan,
 };
 use bulkhead_abi::{PART_OFFSET, Part};
-use bulkhead_layout::registers::{HCR_MAPPED, HCR_SHARED};
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
 use std::collections::BTreeSet;
@@ -76,8 +75,8 @@ const SLOT_MUTANTS: &[Mutant] = &[
     ("vCPU that believes in another slot", Code::Slot, |image| image.vcpu(1, 0, |plan| plan.slot = 2)),
     ("vCPU that believes that it is alone", Code::Slot, |image| image.vcpu(1, 0, |plan| plan.schedule.0 = 0)),
     ("direct interrupts on a shared core", Code::Slot, |image| image.vcpu(1, 0, |plan| plan.mode = MODE_DIRECT)),
-    ("idle guest that keeps a shared core", Code::Hcr, |image| image.vcpu(1, 0, |plan| plan.hcr = HCR_MAPPED)),
-    ("trap of WFI on an own core", Code::Hcr, |image| image.vcpu(7, 0, |plan| plan.hcr = HCR_SHARED)),
+    ("idle guest that keeps a shared core", Code::Hcr, |image| image.vcpu(1, 0, |plan| plan.hcr &= !(1 << 13))),
+    ("trap of WFI on an own core", Code::Hcr, |image| image.vcpu(7, 0, |plan| plan.hcr |= 1 << 13)),
     ("tables of the neighbour on the core", Code::Stage2Root, |image| {
         let other = image.guest_root(0);
         image.vcpu(1, 0, |plan| plan.vttbr = plan.vttbr >> 48 << 48 | other);
