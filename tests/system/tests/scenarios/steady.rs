@@ -2,7 +2,7 @@
 
 use bulkhead_abi::observe::{COUNTER_NAMES, Counter};
 use bulkhead_run::End;
-use bulkhead_system_tests::System;
+use bulkhead_system_tests::{System, sharing};
 
 /// Counters of a whole run to its end, by counter number.
 fn counters(system: &System, partition: &str) -> Vec<u64> {
@@ -44,6 +44,50 @@ fn a_mapped_guest_has_one_exit_per_interrupt() {
     let longer = counters(&control(1100, "mapped"), "control");
     let expected = [(name(Counter::Exits), 1000), (name(Counter::Interrupt), 1000)];
     assert_eq!(difference(&shorter, &longer), expected);
+}
+
+/// The number behind a word in the last line of the guest `process`.
+fn did(lines: &[String], what: &str) -> u64 {
+    let line = lines.iter().find(|line| line.starts_with("process ticks="));
+    sharing::field(line.unwrap_or_else(|| panic!("the guest printed {lines:?}")), what)
+}
+
+/// Runs the guest `process` for 100 ticks and for 1100; returns what the longer run adds to the counters, after it was seen that both did
+/// their work.
+fn process(mode: &str) -> Vec<(&'static str, u64)> {
+    let mode = format!("interrupts = \"{mode}\"");
+    let run = |ticks: u64| {
+        let arguments = format!("ticks={ticks} ");
+        let system = System::changed("process", &[("ticks=100 ", &arguments), ("interrupts = \"direct\"", &mode)]);
+        let mut running = system.start_exact(0);
+        assert_eq!(running.end(), End::AllEnded);
+        running.assert_no_crash();
+        let lines = running.texts("kernel");
+        assert_eq!((did(&lines, "ticks"), did(&lines, "wrong")), (ticks, 0), "{lines:?}");
+        let counters = COUNTER_NAMES.iter().map(|(counter, _)| running.counter("kernel", *counter));
+        (counters.collect::<Vec<u64>>(), lines)
+    };
+    let ((shorter, _), (longer, lines)) = (run(100), run(1100));
+    println!("{lines:?}");
+    let (calls, changes) = (did(&lines, "calls"), did(&lines, "changes"));
+    assert!(calls >= 100_000 && changes == calls, "{calls} system calls, {changes} changes of page tables");
+    for what in ["switches", "messages", "readings"] {
+        assert_eq!(did(&lines, what), 1099, "{what}: one at each tick but the last");
+    }
+    difference(&shorter, &longer)
+}
+
+/// QV-5, MZ-2, MZ-3, MZ-4: in `direct` mode 100,000 system calls of processes at EL0, as many changes of page tables with TLB maintenance, and at
+/// each of 1000 timer interrupts a change of the address space, a message and an access to a device cost no exit of any kind.
+#[test]
+fn processes_of_a_direct_guest_cost_no_exit() {
+    assert_eq!(process("direct"), []);
+}
+
+/// QV-5, MZ-2, MZ-3: in `mapped` mode the same costs one exit for each of the interrupts.
+#[test]
+fn processes_of_a_mapped_guest_cost_its_interrupts_alone() {
+    assert_eq!(process("mapped"), [(name(Counter::Exits), 1000), (name(Counter::Interrupt), 1000)]);
 }
 
 /// MZ-2: an SGI that a mapped guest sends costs one exit more, and so does its arrival; its end costs none.
