@@ -3,7 +3,7 @@
 //! `BULKHEAD_BLESS=1` writes the expected texts of the refused ones anew.
 
 use bulkhead_description::Options;
-use bulkhead_description::scenario::{load_scenario, load_scenario_text};
+use bulkhead_description::scenario::{LoadedScenario, load_scenario, load_scenario_text};
 use bulkhead_simulate::event::{Event, EventKind, Nowhere};
 use bulkhead_simulate::json::JsonWriter;
 use bulkhead_simulate::text::TextSink;
@@ -68,6 +68,49 @@ fn uni_02_a_storm_takes_its_own_budget_and_no_more() {
     let hz = simulation.system.board.counter_hz;
     assert_eq!(simulation.runs()[0].usage(0).budgeted_ticks * 1000 / hz, 20, "2 ms in every 30 ms");
     assert_eq!(simulation.runs()[0].idle_ticks(), 0);
+}
+
+/// Guests that always compute, the most important first, with a budget and a period in milliseconds each.
+fn busy(guests: &[(&str, u64, u64)]) -> LoadedScenario {
+    let mut text = String::from("[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n");
+    for (priority, (name, budget, period)) in guests.iter().enumerate() {
+        text += &format!(
+            "[[partition]]\nname = \"{name}\"\ntrust = \"trusted\"\ncores = [0]\nservers = [{{ priority = {priority}, budget = \"{budget} ms\", period = \"{period} ms\" }}]\n\
+             [[arrival]]\nvcpu = \"{name}\"\nbusy = true\n"
+        );
+    }
+    load_scenario_text(Path::new("overload.toml"), &text, &Options::default(), &Assumptions::default())
+        .unwrap_or_else(|report| panic!("{}", report.to_text(false)))
+}
+
+/// QV-39: of five guests with 135 % of the core the first three fit; their schedule is the same to the tick as without the others, with
+/// the whole budget in every period, and the others do not have theirs. (A scenario with a schedule of its own is not judged.)
+#[test]
+fn the_most_important_that_fit_notice_no_overload() {
+    const GUESTS: [(&str, u64, u64); 5] =
+        [("first", 3, 10), ("second", 3, 15), ("third", 6, 30), ("fourth", 10, 40), ("fifth", 20, 50)];
+    const FIT: usize = 3;
+    const UNTIL_MS: u64 = 600;
+    let until_ns = UNTIL_MS * MILLISECOND_NS;
+    let simulated = |guests: &[(&str, u64, u64)]| {
+        let limits = Limits { until_ns, events: u64::MAX };
+        let mut events = Vec::new();
+        Simulation::new(busy(guests), limits)
+            .expect("it can be planned")
+            .run(&mut events)
+            .expect("a list takes everything");
+        (0..guests.len()).map(|slot| runs(&events, slot, UNTIL_MS)).collect::<Vec<_>>()
+    };
+    let (alone, overloaded) = (simulated(&GUESTS[..FIT]), simulated(&GUESTS));
+    assert_eq!(overloaded[..FIT], alone[..]);
+    let had = |guest: usize, from: u64, to: u64| -> u64 {
+        overloaded[guest].iter().map(|run| run.1.min(to).saturating_sub(run.0.max(from))).sum()
+    };
+    let kept = |guest: usize| {
+        let (_, budget, period) = GUESTS[guest];
+        (0..UNTIL_MS / period).all(|number| had(guest, number * period, (number + 1) * period) == budget)
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(kept), [true, true, true, false, false]);
 }
 
 /// MZ-22, MZ-23, RR-03: with the ring moving and an interrupt every 31 ms the third guest never runs.
