@@ -19,9 +19,10 @@ mod deferrable;
 mod pibs;
 mod sporadic;
 
+pub use bulkhead_words::Anchor;
 pub use deferrable::{Deferrable, Polling};
 pub use pibs::{Client, MAX_CLIENTS, Pibs, PibsRule, Share};
-pub use sporadic::{Anchor, Chunk, MAX_CHUNKS, Sporadic, SporadicParameters};
+pub use sporadic::{Chunk, MAX_CHUNKS, Sporadic, SporadicParameters};
 
 #[cfg(feature = "mutants")]
 pub use sporadic::Mutant;

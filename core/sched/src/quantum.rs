@@ -6,7 +6,7 @@
 //! budget per period (UNI-02).
 //!
 //! An interrupt of the guest that runs is delivered at once and changes nothing, also when the guest runs in somebody
-//! else's quantum (MZ-24). One that arrives while another guest runs acts by [`Scheme`] if that guest may be pre-empted,
+//! else's quantum (MZ-24). One that arrives while another guest runs acts by [`OnInterrupt`] if that guest may be pre-empted,
 //! and otherwise waits as [`Reading`] says. A wait ends whenever its guest runs.
 //!
 //! The seed leaves open what happens to several waiting interrupts under the masked reading; here the guest with the
@@ -18,31 +18,10 @@
 //! ends, without a timer. With guests that are always ready none of this happens, and what remains is the published policy.
 
 use crate::dispatch::{Choice, Decision};
+pub use bulkhead_words::{OnInterrupt, Reading};
 
 /// Most guests: waiting guests are a bit set.
 pub const MAX_GUESTS: usize = 32;
-
-/// What an interrupt does to the quantum of the guest that it pre-empts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// Nothing: the interrupt waits for its guest's turn (MZ-20).
-    None,
-    /// Its guest runs for what is left of the quantum (MZ-21).
-    Recycle,
-    /// Its guest gets a whole quantum (MZ-22).
-    Reset,
-    /// As `Reset`, and an interrupt of the running guest starts its quantum anew. Not published; it bounds completion.
-    ResetExtend,
-}
-
-/// When an interrupt acts that arrived while a guest ran that may not be pre-empted (MZ-15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// When the ring starts the quantum of a guest that may be pre-empted.
-    Masked,
-    /// At the end of the current quantum, in the order of arrival (MZ-16).
-    Latched,
-}
 
 /// Settings of a [`QuantumRing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +30,11 @@ pub struct RingParameters {
     pub guests: u8,
     /// Quantum, at least 1.
     pub quantum_ticks: u64,
-    /// Interrupt policy.
-    pub scheme: Scheme,
-    /// What waiting means.
+    /// What an interrupt does to the turn of the guest that it pre-empts: nothing (MZ-20), `Recycle` (MZ-21), `Reset` (MZ-22), or
+    /// `ResetExtend`, which is not published and bounds completion.
+    pub on_interrupt: OnInterrupt,
+    /// When an interrupt acts that arrived while a guest ran that may not be pre-empted (MZ-15); `Latched` in the order of
+    /// arrival (MZ-16).
     pub reading: Reading,
     /// A `Reset` moves the ring to the interrupt's guest, instead of leaving it at the pre-empted one (MZ-23).
     pub ring_moves: bool,
@@ -163,16 +144,16 @@ impl QuantumRing {
             return false;
         };
         if guest == running {
-            if self.parameters.scheme == Scheme::ResetExtend {
+            if self.parameters.on_interrupt == OnInterrupt::ResetExtend {
                 self.left_ticks = self.parameters.quantum_ticks;
             }
             return true;
         }
-        if self.parameters.scheme != Scheme::None && self.may_be_preempted(running) {
+        if self.parameters.on_interrupt != OnInterrupt::None && self.may_be_preempted(running) {
             self.dispatch(guest);
             return true;
         }
-        let latches = self.parameters.reading == Reading::Latched && self.parameters.scheme != Scheme::None;
+        let latches = self.parameters.reading == Reading::Latched && self.parameters.on_interrupt != OnInterrupt::None;
         if latches
             && self.waiting & bit(guest) == 0
             && let Some(place) = self.latched.get_mut(self.latched_count)
@@ -186,7 +167,7 @@ impl QuantumRing {
 
     /// Runs a guest outside its turn. The pre-empted guest loses the rest of its quantum.
     fn dispatch(&mut self, guest: u8) {
-        if matches!(self.parameters.scheme, Scheme::Reset | Scheme::ResetExtend) {
+        if matches!(self.parameters.on_interrupt, OnInterrupt::Reset | OnInterrupt::ResetExtend) {
             self.left_ticks = self.parameters.quantum_ticks;
             if self.parameters.ring_moves {
                 self.pointer = guest;
@@ -281,7 +262,7 @@ impl QuantumRing {
         // An interrupt of the next one itself is served by its turn. Taking that turn away would forget it.
         let served = self.waiting & bit(next) != 0;
         self.enter(next);
-        let acts = self.parameters.scheme != Scheme::None && self.parameters.reading == Reading::Masked;
+        let acts = self.parameters.on_interrupt != OnInterrupt::None && self.parameters.reading == Reading::Masked;
         if acts && !served && self.waiting != 0 && self.may_be_preempted(next) {
             self.dispatch(u8::try_from(self.waiting.trailing_zeros()).unwrap_or(0));
         }

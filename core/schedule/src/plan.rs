@@ -4,17 +4,15 @@
 //! one error says all there is to say.
 
 use bulkhead_abi::schedule::{
-    GATE_ALWAYS, GATE_INTERRUPT, GATE_WINDOW, MAX_CORE_WINDOWS, MAX_SERVER_CLIENTS, NO_SERVER, ON_EMPTY_BACKGROUND,
-    ON_EMPTY_NOTIFY, ON_INTERRUPT_RECYCLE, ON_INTERRUPT_RESET, ON_INTERRUPT_RESET_EXTEND, READING_LATCHED,
-    RULE_DEFERRABLE, RULE_PIBS, RULE_POLLING, RULE_SPORADIC, RULE_UNLIMITED, SCHEDULE_CYCLIC, SERVER_DISPATCH_ANCHOR,
-    SERVER_LAG_CLAMP, SERVER_PUBLISHED_PIBS, SchedulePlan, ServerPlan,
+    Gate as GateWord, MAX_CORE_WINDOWS, MAX_SERVER_CLIENTS, NO_SERVER, OnEmpty as OnEmptyWord, Ring, Rule,
+    ScheduleKind, SchedulePlan, ServerFlag, ServerPlan,
 };
 use bulkhead_sched::budget::{
     Anchor, Budget, Client, Deferrable, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
 };
 use bulkhead_sched::cyclic::{CyclicTable, Window};
 use bulkhead_sched::dispatch::Core;
-use bulkhead_sched::quantum::{QuantumRing, Reading, RingParameters, Scheme};
+use bulkhead_sched::quantum::{QuantumRing, RingParameters};
 use bulkhead_sched::server::{Gate, OnEmpty, Payer, Server};
 
 /// The plan contradicts itself.
@@ -27,24 +25,23 @@ fn small(value: u32) -> Result<u8, BadPlan> {
 
 fn budget(plan: &ServerPlan, start_ticks: u64) -> Result<Budget, BadPlan> {
     let (budget_ticks, period_ticks) = (plan.budget_ticks, plan.period_ticks);
-    let made = match plan.rule {
-        RULE_UNLIMITED => Ok(Budget::Unlimited),
-        RULE_SPORADIC => Sporadic::new(
+    let made = match plan.rule().ok_or(BadPlan)? {
+        Rule::Unlimited => Ok(Budget::Unlimited),
+        Rule::Sporadic => Sporadic::new(
             SporadicParameters {
                 budget_ticks,
                 period_ticks,
                 smallest_chunk_ticks: plan.minimum_ticks,
                 chunks: small(plan.chunks)?,
-                anchor: if plan.flags & SERVER_DISPATCH_ANCHOR != 0 { Anchor::Dispatch } else { Anchor::Eligible },
-                lag_clamp: plan.flags & SERVER_LAG_CLAMP != 0,
+                anchor: if plan.has(ServerFlag::DispatchAnchor) { Anchor::Dispatch } else { Anchor::Eligible },
+                lag_clamp: plan.has(ServerFlag::LagClamp),
             },
             start_ticks,
         )
         .map(Budget::Sporadic),
-        RULE_DEFERRABLE => Deferrable::new(budget_ticks, period_ticks, start_ticks).map(Budget::Deferrable),
-        RULE_POLLING => Polling::new(budget_ticks, period_ticks, start_ticks).map(Budget::Polling),
-        RULE_PIBS => return pibs(plan, start_ticks),
-        _ => return Err(BadPlan),
+        Rule::Deferrable => Deferrable::new(budget_ticks, period_ticks, start_ticks).map(Budget::Deferrable),
+        Rule::Polling => Polling::new(budget_ticks, period_ticks, start_ticks).map(Budget::Polling),
+        Rule::Pibs => return pibs(plan, start_ticks),
     };
     made.map_err(|_| BadPlan)
 }
@@ -59,7 +56,7 @@ fn pibs(plan: &ServerPlan, start_ticks: u64) -> Result<Budget, BadPlan> {
         numerator: u32::try_from(plan.share_numerator).map_err(|_| BadPlan)?,
         denominator: u32::try_from(plan.share_denominator).map_err(|_| BadPlan)?,
     };
-    let rule = if plan.flags & SERVER_PUBLISHED_PIBS != 0 { PibsRule::Published } else { PibsRule::Corrected };
+    let rule = if plan.has(ServerFlag::PublishedPibs) { PibsRule::Published } else { PibsRule::Corrected };
     Pibs::new(share, rule, clients, plan.minimum_ticks, start_ticks).map(Budget::Pibs).map_err(|_| BadPlan)
 }
 
@@ -69,16 +66,16 @@ fn pibs(plan: &ServerPlan, start_ticks: u64) -> Result<Budget, BadPlan> {
 ///
 /// When the plan contradicts itself.
 pub fn server(plan: &ServerPlan, start_ticks: u64) -> Result<Server, BadPlan> {
-    let gate = match plan.gate {
-        GATE_ALWAYS => Gate::Always,
-        GATE_INTERRUPT => Gate::InterruptPending(1),
-        GATE_WINDOW => Gate::Window(plan.windows),
-        _ => Gate::Never,
+    let gate = match plan.gate().ok_or(BadPlan)? {
+        GateWord::Always => Gate::Always,
+        GateWord::Interrupt => Gate::InterruptPending(1),
+        GateWord::Window => Gate::Window(plan.windows),
+        GateWord::Never => Gate::Never,
     };
-    let on_empty = match plan.on_empty {
-        ON_EMPTY_BACKGROUND => OnEmpty::Background(small(plan.background_priority)?),
-        ON_EMPTY_NOTIFY => OnEmpty::Notify,
-        _ => OnEmpty::Stop,
+    let on_empty = match plan.on_empty().ok_or(BadPlan)? {
+        OnEmptyWord::Background => OnEmpty::Background(small(plan.background_priority)?),
+        OnEmptyWord::Notify => OnEmpty::Notify,
+        OnEmptyWord::Stop => OnEmpty::Stop,
     };
     let mut server = Server::new(small(plan.priority)?, budget(plan, start_ticks)?).gated(gate).on_empty(on_empty);
     server.least_charge_ticks = plan.least_charge_ticks;
@@ -99,20 +96,20 @@ pub fn configure<const SERVERS: usize, const VCPUS: usize>(
     start_ticks: u64,
 ) -> Result<(), BadPlan> {
     let mut bad = false;
-    let planned = plan.servers.iter().take(plan.server_count as usize);
+    let planned = plan.servers().iter();
     let servers = planned.map_while(|planned| {
         let made = server(planned, start_ticks).and_then(|made| Ok((small(planned.slot)?, made)));
         bad |= made.is_err();
         made.ok()
     });
     core.configure(start_ticks, servers).map_err(|_| BadPlan)?;
-    for quantum in plan.quanta.iter().take(plan.quantum_count as usize) {
+    for quantum in plan.quanta() {
         bad |= !core.set_quantum(small(quantum.priority)?, quantum.quantum_ticks);
     }
     if bad {
         return Err(BadPlan);
     }
-    if plan.kind == SCHEDULE_CYCLIC {
+    if plan.kind() == Some(ScheduleKind::Cyclic) {
         core.set_table(start_ticks, table(plan, start_ticks)?);
     }
     Ok(())
@@ -137,21 +134,15 @@ fn table(plan: &SchedulePlan, start_ticks: u64) -> Result<CyclicTable, BadPlan> 
 ///
 /// When the plan contradicts itself.
 pub fn ring(plan: &SchedulePlan, start_ticks: u64) -> Result<QuantumRing, BadPlan> {
-    let scheme = match plan.on_interrupt {
-        ON_INTERRUPT_RECYCLE => Scheme::Recycle,
-        ON_INTERRUPT_RESET => Scheme::Reset,
-        ON_INTERRUPT_RESET_EXTEND => Scheme::ResetExtend,
-        _ => Scheme::None,
-    };
-    let slots = (0u32..).zip(&plan.slots).take(plan.slot_count as usize);
+    let slots = (0u32..).zip(plan.slots());
     let preemptible =
         slots.filter(|(_, slot)| slot.preemptible != 0).fold(0, |set, (number, _)| set | 1u32.wrapping_shl(number));
     let parameters = RingParameters {
         guests: small(plan.slot_count)?,
         quantum_ticks: plan.quantum_ticks,
-        scheme,
-        reading: if plan.reading == READING_LATCHED { Reading::Latched } else { Reading::Masked },
-        ring_moves: plan.ring_moves != 0,
+        on_interrupt: plan.on_interrupt().ok_or(BadPlan)?,
+        reading: plan.reading().ok_or(BadPlan)?,
+        ring_moves: plan.ring().ok_or(BadPlan)? == Ring::Moves,
         preemptible,
     };
     QuantumRing::new(start_ticks, parameters).ok_or(BadPlan)

@@ -6,10 +6,10 @@
 //!
 //! The choice itself is [`bulkhead_sched::dispatch`] or [`bulkhead_sched::quantum`].
 
-use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, MAX_LIMITED_INTERRUPTS, PartitionPlan, ROUTE_PREEMPT};
+use bulkhead_abi::plan::{InterruptPlan, MAX_INTID, MAX_LIMITED_INTERRUPTS, PartitionPlan};
 use bulkhead_abi::schedule::{
-    GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerUsage,
-    SlotUsage, UsagePage,
+    Gate, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RouteRule, Rule, SchedulePlan, ServerFlag, ServerUsage, SlotUsage,
+    UsagePage,
 };
 use bulkhead_sched::dispatch::{self, Prospect, Stint, Usage};
 use bulkhead_sched::quantum::QuantumRing;
@@ -238,7 +238,7 @@ pub struct Scheduler<Registers> {
 impl<Registers> Scheduler<Registers> {
     /// Registers what a partition's plan says about the interrupts of slot `slot`.
     pub fn adopt(&mut self, slot: u8, partition: &'static PartitionPlan) {
-        for interrupt in partition.interrupts.iter().take(partition.interrupt_count as usize) {
+        for interrupt in partition.interrupts() {
             let at = interrupt.intid as usize;
             if let (Some(owner), Some(route)) = (self.owners.get_mut(at), self.routes.get_mut(at)) {
                 *owner = slot.wrapping_add(1);
@@ -247,14 +247,15 @@ impl<Registers> Scheduler<Registers> {
             }
             self.limit(interrupt);
         }
-        let own = self.plan.servers.iter().zip(0u8..).take(self.plan.server_count as usize);
+        let own = self.plan.servers().iter().zip(0u8..);
         let mut gated = false;
         let mut voluntary = false;
         let mut pibs = None;
         for (server, number) in own.filter(|(server, _)| server.slot == u32::from(slot)) {
-            gated |= server.gate == GATE_INTERRUPT;
-            voluntary |= server.gate == GATE_INTERRUPT && server.flags & SERVER_VOLUNTARY_RETURN != 0;
-            if server.rule == RULE_PIBS {
+            let is_gated = server.gate() == Some(Gate::Interrupt);
+            gated |= is_gated;
+            voluntary |= is_gated && server.has(ServerFlag::VoluntaryReturn);
+            if server.rule().is_some_and(Rule::serves_clients) {
                 pibs = Some(number);
             }
         }
@@ -266,7 +267,7 @@ impl<Registers> Scheduler<Registers> {
             state.pibs = pibs;
             state.watches_pending = gated || pibs.is_some();
             state.timer_route = route;
-            state.preempts = ring && route == ROUTE_PREEMPT;
+            state.preempts = ring && route == RouteRule::Preempt.number();
             state.partition = Some(partition);
         }
     }

@@ -57,6 +57,12 @@ impl Rule {
         }
     }
 
+    /// States whether its time belongs to clients, whose requests open it and whose priorities it has.
+    #[must_use]
+    pub const fn serves_clients(self) -> bool {
+        matches!(self, Self::Pibs)
+    }
+
     /// States whether the rule is given by this parameter.
     #[must_use]
     pub fn has(self, parameter: Parameter) -> bool {

@@ -143,7 +143,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn is_own_ram(&self, guest: u64) -> bool {
-        let regions = self.partition.ram.iter().take(self.partition.ram_count as usize);
+        let regions = self.partition.ram().iter();
         regions.into_iter().any(|region| guest.wrapping_sub(region.guest.0) < region.bytes)
     }
 

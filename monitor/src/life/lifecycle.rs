@@ -316,8 +316,8 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn restore_step(&mut self, most_bytes: u64) {
         let plan = self.partition;
         let Restore { piece, offset, crc, reason } = self.restore;
-        let rams = plan.ram.iter().take(plan.ram_count as usize);
-        let mut regions = rams.chain(plan.channel_clear.iter().take(plan.channel_clear_count as usize));
+        let rams = plan.ram().iter();
+        let mut regions = rams.chain(plan.channel_clear().iter());
         let region_count = (plan.ram_count as usize).wrapping_add(plan.channel_clear_count as usize);
         let bytes_left = if let Some(region) = regions.nth(piece) {
             let bytes = region.bytes.saturating_sub(offset).min(most_bytes);
@@ -325,7 +325,7 @@ impl<M: Machine> Vcpu<M> {
             self.restore.offset = offset.wrapping_add(bytes);
             region.bytes.saturating_sub(self.restore.offset)
         } else {
-            let segments = plan.segments.iter().take(plan.segment_count as usize);
+            let segments = plan.segments().iter();
             let Some(segment) = segments.into_iter().nth(piece.wrapping_sub(region_count)) else {
                 return self.enter_partition(reason);
             };

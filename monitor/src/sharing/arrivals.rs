@@ -7,7 +7,7 @@ use crate::life::lifecycle::request_offset;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
-use bulkhead_abi::schedule::{ON_INTERRUPT_RESET_EXTEND, SCHEDULE_ROUND_ROBIN};
+use bulkhead_abi::schedule::{OnInterrupt, ScheduleKind};
 use bulkhead_arch::Machine;
 
 impl<M: Machine> Vcpu<M> {
@@ -99,7 +99,8 @@ impl<M: Machine> Vcpu<M> {
     /// The vectors must not forward this vCPU's interrupts by themselves.
     pub(crate) fn sees_every_interrupt(&self) -> bool {
         let restarts_quantum = self.scheduler.as_deref().is_some_and(|scheduler| {
-            scheduler.plan.kind == SCHEDULE_ROUND_ROBIN && scheduler.plan.on_interrupt == ON_INTERRUPT_RESET_EXTEND
+            scheduler.plan.kind() == Some(ScheduleKind::RoundRobin)
+                && scheduler.plan.on_interrupt() == Some(OnInterrupt::ResetExtend)
         });
         self.ends_are_seen() || restarts_quantum
     }

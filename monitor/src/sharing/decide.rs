@@ -18,7 +18,7 @@ use crate::observe::at;
 use crate::sharing::scheduler::{NEVER, Scheduler, Slot, Stint};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::TRACE_BLOCK;
-use bulkhead_abi::plan::ROUTE_PREEMPT;
+use bulkhead_abi::plan::RouteRule;
 use bulkhead_abi::schedule::UsagePage;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, ListRegister};
@@ -187,7 +187,7 @@ impl<M: Machine> Vcpu<M> {
         let acts = listed || self.machine.guest_timer_asserted();
         if let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| acts) {
             let own = scheduler.loaded;
-            scheduler.arrived(own, ROUTE_PREEMPT, now);
+            scheduler.arrived(own, RouteRule::Preempt.number(), now);
         }
         acts
     }

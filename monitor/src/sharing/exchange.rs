@@ -10,7 +10,7 @@ use crate::sharing::decide::GUEST_TIMERS;
 use crate::sharing::scheduler::{Held, NEVER, Scheduler};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
-use bulkhead_abi::schedule::FLOATING_POINT_EAGER;
+use bulkhead_abi::schedule::FloatingPoint;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{ListRegister, gic};
 use core::sync::atomic::Ordering::Relaxed;
@@ -79,7 +79,7 @@ impl<M: Machine> Vcpu<M> {
             }
             scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);
         }
-        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
+        if scheduler.plan.floating_point() == Some(FloatingPoint::Eager) {
             self.machine.save_floating_point(&mut slot.registers.floating_point);
         }
         // One that was suspended in its sleep is not to run, whatever arrives.
@@ -124,7 +124,7 @@ impl<M: Machine> Vcpu<M> {
         if date != NEVER && date == scheduler.next_date_ticks {
             scheduler.date_is_stale = true;
         }
-        if scheduler.plan.floating_point == FLOATING_POINT_EAGER {
+        if scheduler.plan.floating_point() == Some(FloatingPoint::Eager) {
             self.machine.load_floating_point(&slot.registers.floating_point);
             scheduler.floating_point_owner = own;
         } else {

@@ -87,7 +87,7 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
 }
 
 fn start_others(vcpu: &ThisVcpu, header: &ImageHeader) {
-    for other in header.cores.iter().take(header.core_count as usize) {
+    for other in header.cores().iter() {
         if other.mpidr != vcpu.plan.mpidr && vcpu.machine.start_core(other.mpidr).is_err() {
             // The partition of that core stays in its initial state, which the host reports by name.
             vcpu.count(bulkhead_abi::observe::Counter::DeniedCall);

@@ -38,7 +38,7 @@ fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
     };
     first.begin_core();
     first.join(scheduler);
-    for slot in schedule.slots.iter().take(schedule.slot_count as usize).skip(1) {
+    for slot in schedule.slots().iter().skip(1) {
         make_vcpu(slot.data.0 as *mut ThisVcpu, boot_record.stack_top.0, slot.plan).join(scheduler);
     }
     // Budgets, tables and waits begin when everything is ready to be chosen.

@@ -16,20 +16,11 @@
 //! Rejected: the published POSIX rule (one activation time, overrun forgiven), which lets the budget grow without end
 //! (SS-06) and returns budget early (SS-05); a list that drops what does not fit (SS-08), instead of delaying it.
 
-use super::{BudgetError, BudgetRule, END_OF_TIME_TICKS, check_budget};
+use super::{Anchor, BudgetError, BudgetRule, END_OF_TIME_TICKS, check_budget};
 
 /// Most chunks of one server. A power of two, so that the ring's index is a mask.
 pub const MAX_CHUNKS: usize = 16;
 const INDEX_MASK: usize = MAX_CHUNKS - 1;
-
-/// Which event dates the chunk that is about to be consumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anchor {
-    /// The owner became ready. For guaranteed guests: the supply matters.
-    Eligible,
-    /// The owner really got the core. For caps on untrusted or interrupt-driven servers: isolation matters.
-    Dispatch,
-}
 
 /// A part of the budget: `amount_ticks` may be used from `date_ticks` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

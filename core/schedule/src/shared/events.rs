@@ -1,23 +1,26 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
 use super::{Held, LIMITED, NEVER, Policy, Scheduler};
-use bulkhead_abi::plan::{ROUTE_DEFER, ROUTE_PREEMPT};
-use bulkhead_abi::schedule::{GATE_INTERRUPT, PUBLICATION_TICKS};
+use bulkhead_abi::schedule::{Gate, PUBLICATION_TICKS, RouteRule};
 use bulkhead_sched::dispatch::{Next, Prospect, Stint};
 use bulkhead_sched::limiter::{self, Verdict};
+
+/// Routes are kept as numbers, beside a flag ([`super::Scheduler::routes`]).
+const DEFER: u32 = RouteRule::Defer.number();
+const PREEMPT: u32 = RouteRule::Preempt.number();
 
 impl<Registers> Scheduler<Registers> {
     /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
     #[inline(always)]
     pub fn route_now(&mut self, intid: u32, slot: u8, now: u64) -> u32 {
-        let route = self.routes.get(intid as usize).copied().map_or(ROUTE_DEFER, u32::from);
+        let route = self.routes.get(intid as usize).copied().map_or(DEFER, u32::from);
         if route & LIMITED == 0 { route } else { self.limited_route(route & !LIMITED, intid, slot, now) }
     }
 
     #[cold]
     fn limited_route(&mut self, route: u32, intid: u32, slot: u8, now: u64) -> u32 {
         let Some(limit) = self.limits.iter_mut().find(|limit| limit.intid == intid) else {
-            return ROUTE_DEFER;
+            return DEFER;
         };
         if limiter::try_pass(&limit.word, now, limit.period_ticks, limit.events) == Verdict::Send {
             return route;
@@ -25,14 +28,14 @@ impl<Registers> Scheduler<Registers> {
         if let Some(state) = self.slot_mut(slot) {
             state.usage.interrupts_limited = state.usage.interrupts_limited.wrapping_add(1);
         }
-        ROUTE_DEFER
+        DEFER
     }
 
     /// An interrupt (or a timer) of a slot that is not loaded, or that sleeps, has become pending.
     #[inline(always)]
     pub fn arrived(&mut self, slot: u8, route: u32, now: u64) {
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
-        if route == ROUTE_DEFER {
+        if route == DEFER {
             state.deferred |= state.asleep;
             return;
         }
@@ -46,7 +49,7 @@ impl<Registers> Scheduler<Registers> {
             self.note_pending(slot, true, now);
         }
         if let Policy::Ring(ring) = &mut self.policy
-            && route == ROUTE_PREEMPT
+            && route == PREEMPT
         {
             ring.advance(now);
             ring.interrupt(slot);
@@ -283,7 +286,7 @@ impl<Registers> Scheduler<Registers> {
                 continue;
             }
             counts.exhaustions = counts.exhaustions.wrapping_add(1);
-            if planned.gate == GATE_INTERRUPT
+            if planned.gate() == Some(Gate::Interrupt)
                 && let Some(slot) = self.slots.get_mut(planned.slot as usize)
             {
                 slot.spent = true;

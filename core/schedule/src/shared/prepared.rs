@@ -14,7 +14,7 @@
 //! [`Core::visit`]: bulkhead_sched::dispatch::Core::visit
 
 use super::{Held, NEVER, Policy, Scheduler};
-use bulkhead_abi::plan::{ROUTE_PREEMPT, ROUTE_PRIORITY};
+use bulkhead_abi::schedule::RouteRule;
 use bulkhead_sched::dispatch::{Prospect, Stint};
 
 impl<Registers> Scheduler<Registers> {
@@ -193,5 +193,5 @@ impl<Registers> Scheduler<Registers> {
 /// An interrupt of this route wakes its owner, however often it comes.
 #[inline(always)]
 const fn wakes(route: u32) -> bool {
-    matches!(route, ROUTE_PRIORITY | ROUTE_PREEMPT)
+    matches!(RouteRule::from_number(route), Some(RouteRule::Priority | RouteRule::Preempt))
 }

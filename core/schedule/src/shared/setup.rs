@@ -3,7 +3,7 @@
 use super::{INTIDS, NEVER, Policy, Scheduler, Servers, Slot};
 use crate::plan::{self, BadPlan};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
-use bulkhead_abi::schedule::{SCHEDULE_ROUND_ROBIN, SchedulePlan};
+use bulkhead_abi::schedule::{ScheduleKind, SchedulePlan};
 use bulkhead_sched::dispatch::Stint;
 
 impl<Registers: Default> Scheduler<Registers> {
@@ -14,7 +14,7 @@ impl<Registers: Default> Scheduler<Registers> {
     /// When the plan contradicts itself.
     #[inline(never)]
     pub fn new(plan: &'static SchedulePlan, now: u64) -> Result<Self, BadPlan> {
-        let policy = if plan.kind == SCHEDULE_ROUND_ROBIN {
+        let policy = if plan.kind() == Some(ScheduleKind::RoundRobin) {
             Policy::Ring(plan::ring(plan, now)?)
         } else {
             Policy::Servers(Servers::empty())
