@@ -5,28 +5,7 @@
 
 use crate::arithmetic::divide_up;
 use alloc::vec::Vec;
-
-/// What an interrupt does when another guest runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// It waits for its guest's turn (MZ-20).
-    None,
-    /// Its guest runs for what is left of the quantum (MZ-21).
-    Recycle,
-    /// Its guest gets a whole quantum (MZ-22).
-    Reset,
-    /// As reset, and an interrupt of the running guest starts its quantum anew.
-    ResetExtend,
-}
-
-/// When an interrupt acts that met a guest which may not be pre-empted (MZ-15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// When the ring starts a guest that may be pre-empted.
-    Masked,
-    /// At the end of the current quantum.
-    Latched,
-}
+pub use bulkhead_words::{OnInterrupt, Reading};
 
 /// A ring of guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +18,9 @@ pub struct Ring {
     pub turn_ticks: u64,
     /// Quantum: what of a turn the guest itself gets for certain.
     pub quantum_ticks: u64,
-    /// Policy.
-    pub policy: Policy,
-    /// Reading.
+    /// What an interrupt does to the turn of another guest (MZ-20 to MZ-22).
+    pub policy: OnInterrupt,
+    /// When an interrupt acts that met a guest which may not be pre-empted (MZ-15).
     pub reading: Reading,
 }
 
@@ -76,7 +55,7 @@ impl Ring {
     /// Turns that pass before a route `preempt` acts for `guest`.
     fn waits(&self, guest: usize) -> u64 {
         let closed = self.longest_closed_run(guest);
-        if self.policy == Policy::None {
+        if self.policy == OnInterrupt::None {
             return self.others();
         }
         match self.reading {
@@ -95,15 +74,15 @@ impl Ring {
     /// monitor. With the route `preempt` the policy applies, with every other route it is as if there were none.
     #[must_use]
     pub fn bound(&self, guest: usize, preempts: bool, handler_ticks: u64, blocking_ticks: u64) -> RingBound {
-        let policy = if preempts { self.policy } else { Policy::None };
+        let policy = if preempts { self.policy } else { OnInterrupt::None };
         let round = self.others().saturating_mul(self.turn_ticks);
         let start = if preempts { self.waits(guest).saturating_mul(self.turn_ticks) } else { round };
         // A handler longer than a quantum waits a round for each further one.
         let further = divide_up(handler_ticks, self.quantum_ticks).saturating_sub(1).saturating_mul(round);
         let completion = match policy {
-            Policy::ResetExtend => start,
+            OnInterrupt::ResetExtend => start,
             // The interrupt comes in the last ticks of its own guest's turn: nothing acts, and the handler is cut off.
-            Policy::None | Policy::Recycle | Policy::Reset => start.max(round),
+            OnInterrupt::None | OnInterrupt::Recycle | OnInterrupt::Reset => start.max(round),
         };
         RingBound {
             start_ticks: start.saturating_add(blocking_ticks),
@@ -121,9 +100,11 @@ impl Ring {
         let rival = |(number, interrupts): (usize, &bool)| *interrupts && number != guest;
         match self.policy {
             _ if !self.interrupting.iter().enumerate().any(rival) => true,
-            Policy::None => true,
-            Policy::Recycle if self.reading == Reading::Masked => !self.preemptible.get(guest).copied().unwrap_or(true),
-            Policy::Recycle | Policy::Reset | Policy::ResetExtend => false,
+            OnInterrupt::None => true,
+            OnInterrupt::Recycle if self.reading == Reading::Masked => {
+                !self.preemptible.get(guest).copied().unwrap_or(true)
+            }
+            OnInterrupt::Recycle | OnInterrupt::Reset | OnInterrupt::ResetExtend => false,
         }
     }
 

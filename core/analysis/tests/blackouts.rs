@@ -8,10 +8,10 @@ mod support;
 
 use bulkhead_analysis::core_bounds::{CoreBounds, Verdict};
 use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server, TimeTable};
-use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
+use bulkhead_analysis::round_robin::{OnInterrupt, Reading, Ring};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
-use bulkhead_sched::quantum::{self, QuantumRing, RingParameters, Scheme};
+use bulkhead_sched::quantum::{QuantumRing, RingParameters};
 use support::random::{Random, check_some};
 use support::{ALWAYS, Habit, Machine, any_rule, sporadic};
 
@@ -303,13 +303,8 @@ fn nobody_is_dark_for_longer_than_a_ring_promises() {
     let (mut promises, mut broken) = (0u64, 0u64);
     let cases = check_some("rings", 20, |random| {
         let guests = random.within(2, 5) as usize;
-        let policies = [
-            (Policy::None, Scheme::None),
-            (Policy::Recycle, Scheme::Recycle),
-            (Policy::Reset, Scheme::Reset),
-            (Policy::ResetExtend, Scheme::ResetExtend),
-        ];
-        let (policy, scheme) = policies[random.below(4) as usize];
+        let policies = [OnInterrupt::None, OnInterrupt::Recycle, OnInterrupt::Reset, OnInterrupt::ResetExtend];
+        let policy = policies[random.below(4) as usize];
         let latched = random.flip();
         let quantum_ticks = random.within(2, 12);
         let preemptible: Vec<bool> = (0..guests).map(|_| random.flip()).collect();
@@ -317,15 +312,15 @@ fn nobody_is_dark_for_longer_than_a_ring_promises() {
         let parameters = RingParameters {
             guests: guests as u8,
             quantum_ticks,
-            scheme,
-            reading: if latched { quantum::Reading::Latched } else { quantum::Reading::Masked },
+            on_interrupt: policy,
+            reading: if latched { Reading::Latched } else { Reading::Masked },
             ring_moves: random.flip(),
             preemptible: preemptible.iter().enumerate().fold(0, |bits, (guest, open)| bits | u32::from(*open) << guest),
         };
         let reading = if latched { Reading::Latched } else { Reading::Masked };
         let ring = Ring { preemptible, interrupting, turn_ticks: quantum_ticks, quantum_ticks, policy, reading };
         let dark = dark_in_a_ring(random, parameters, &ring.interrupting);
-        let without = Ring { policy: Policy::None, ..ring.clone() };
+        let without = Ring { policy: OnInterrupt::None, ..ring.clone() };
         for (guest, dark) in dark.into_iter().enumerate() {
             if let Some(promised) = ring.blackout(guest, 0) {
                 assert!(dark <= promised, "guest {guest}: {dark} > {promised}: {ring:?}");

@@ -6,11 +6,11 @@ mod support;
 use bulkhead_analysis::demand::{Demand, events_in_window};
 use bulkhead_analysis::guest::{Task, responses};
 use bulkhead_analysis::response::Contention;
-use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
+use bulkhead_analysis::round_robin::{OnInterrupt, Reading, Ring};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_analysis::table::{Table, Window};
-use bulkhead_sched::quantum::{self, QuantumRing, RingParameters, Scheme};
+use bulkhead_sched::quantum::{QuantumRing, RingParameters};
 use support::random::{Random, check, check_some};
 
 /// Least service of a pattern of ticks in any window; `most` looks for the most instead.
@@ -198,13 +198,8 @@ fn worst(parameters: RingParameters, handler: u64) -> (u64, u64) {
 fn bounds_of_the_round_robin_hold_in_every_phase() {
     let any_ring = |random: &mut Random| {
         let guests = random.within(2, 5);
-        let policies = [
-            (Policy::None, Scheme::None),
-            (Policy::Recycle, Scheme::Recycle),
-            (Policy::Reset, Scheme::Reset),
-            (Policy::ResetExtend, Scheme::ResetExtend),
-        ];
-        let (policy, scheme) = policies[random.within(0, 3) as usize];
+        let policies = [OnInterrupt::None, OnInterrupt::Recycle, OnInterrupt::Reset, OnInterrupt::ResetExtend];
+        let policy = policies[random.within(0, 3) as usize];
         let latched = random.flip();
         let quantum = random.within(2, 9);
         let preemptible: Vec<bool> = (0..guests).map(|_| random.flip()).collect();
@@ -220,8 +215,8 @@ fn bounds_of_the_round_robin_hold_in_every_phase() {
         let parameters = RingParameters {
             guests: guests as u8,
             quantum_ticks: quantum,
-            scheme,
-            reading: if latched { quantum::Reading::Latched } else { quantum::Reading::Masked },
+            on_interrupt: policy,
+            reading: if latched { Reading::Latched } else { Reading::Masked },
             ring_moves: false,
             preemptible: bits,
         };
@@ -235,7 +230,7 @@ fn bounds_of_the_round_robin_hold_in_every_phase() {
         assert!(start <= bound.start_ticks, "{start} > {bound:?}: {ring:?}");
         assert!(completion <= bound.completion_ticks, "{completion} > {bound:?}, handler {handler}: {ring:?}");
         let exact = ring.reading == Reading::Masked && handler <= ring.quantum_ticks;
-        if exact && ring.policy != Policy::Reset && ring.policy != Policy::Recycle {
+        if exact && ring.policy != OnInterrupt::Reset && ring.policy != OnInterrupt::Recycle {
             assert_eq!((start, completion), (bound.start_ticks, bound.completion_ticks), "reached: {ring:?}");
         }
     });
@@ -255,17 +250,23 @@ fn rr_01_and_rr_02_are_the_table_of_bounds() {
         let bound = ring.bound(0, true, 2, 0);
         (bound.start_ticks, bound.completion_ticks)
     };
-    let policies = [Policy::None, Policy::Recycle, Policy::Reset, Policy::ResetExtend];
+    let policies = [OnInterrupt::None, OnInterrupt::Recycle, OnInterrupt::Reset, OnInterrupt::ResetExtend];
     assert_eq!(policies.map(|policy| bound(&[], policy)), [(90, 92), (0, 92), (0, 92), (0, 2)]);
-    assert_eq!([Policy::Recycle, Policy::ResetExtend].map(|policy| bound(&[1, 2], policy)), [(60, 92), (60, 62)]);
-    assert_eq!([Policy::Recycle, Policy::ResetExtend].map(|policy| bound(&[1, 3], policy)), [(30, 92), (30, 32)]);
+    assert_eq!(
+        [OnInterrupt::Recycle, OnInterrupt::ResetExtend].map(|policy| bound(&[1, 2], policy)),
+        [(60, 92), (60, 62)]
+    );
+    assert_eq!(
+        [OnInterrupt::Recycle, OnInterrupt::ResetExtend].map(|policy| bound(&[1, 3], policy)),
+        [(30, 92), (30, 32)]
+    );
     // MZ-20: without `preempt` the policy does not matter.
     let ring = Ring {
         preemptible: vec![true; 4],
         interrupting: vec![true, false, false, false],
         turn_ticks: 30,
         quantum_ticks: 30,
-        policy: Policy::ResetExtend,
+        policy: OnInterrupt::ResetExtend,
         reading: Reading::Masked,
     };
     assert_eq!(ring.bound(0, false, 2, 0).completion_ticks, 92);

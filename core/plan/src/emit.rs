@@ -431,9 +431,7 @@ fn header(
     header.ram_start = system.board.ram;
     header.ram_bytes = system.memory_bytes;
     header.gicd = system.board.gicd;
-    let owned = partitions
-        .iter()
-        .flat_map(|planned| planned.plan.interrupts.iter().take(planned.plan.interrupt_count as usize));
+    let owned = partitions.iter().flat_map(|planned| planned.plan.interrupts());
     header.gicd_icfgr = interrupts::configuration_words(owned);
     header.source_hash = system.source_hash;
     fill(&mut header.cores, uses.iter().enumerate().map(|(core, core_use)| core_boot(system, settled, core, core_use)));

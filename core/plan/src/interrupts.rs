@@ -4,14 +4,11 @@
 //! change of one partition's channels does not move the consoles.
 
 use crate::error::PlanError;
-use crate::model::{Channel, Route, RouteRule, System};
+use crate::model::{Channel, Route, System};
 use crate::ticks;
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::plan::{
-    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTERRUPTS, ROUTE_DEFER, ROUTE_PREEMPT,
-    ROUTE_PRIORITY,
-};
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTERRUPTS};
 
 /// First INTID of shared peripheral interrupts.
 pub const FIRST_SPI: u32 = 32;
@@ -115,20 +112,10 @@ pub fn limited_count(system: &System, index: usize) -> usize {
 /// through.
 fn routed(route: &Route, hz: u64) -> InterruptPlan {
     InterruptPlan {
-        route: route_word(route.rule),
+        route: route.rule.number(),
         limit_events: route.limit.map_or(0, |limit| limit.events),
         limit_period_ticks: route.limit.map_or(0, |limit| ticks::round_up(limit.period_ns, hz)),
         ..InterruptPlan::default()
-    }
-}
-
-/// Returns the plan's number of a route.
-#[must_use]
-pub fn route_word(rule: RouteRule) -> u32 {
-    match rule {
-        RouteRule::Priority => ROUTE_PRIORITY,
-        RouteRule::Preempt => ROUTE_PREEMPT,
-        RouteRule::Defer => ROUTE_DEFER,
     }
 }
 

@@ -31,6 +31,7 @@ pub mod loading;
 pub mod maps;
 pub mod model;
 mod planner;
+mod rule;
 #[cfg(feature = "samples")]
 pub mod samples;
 pub mod schedule;

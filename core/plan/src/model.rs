@@ -3,8 +3,10 @@
 //! Every reference between parts is an index, every unit is fixed, every default is filled in, and every spatial rule of
 //! the checker already holds. Nothing here remembers the TOML text.
 
+pub use crate::rule::BudgetRule;
 use alloc::{string::String, vec::Vec};
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
+pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 
 /// Facts of a machine, from `boards/*.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -271,7 +273,7 @@ pub struct Channel {
 }
 
 /// What an interrupt does on a shared core when another vCPU runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The rule.
     pub rule: RouteRule,
@@ -283,16 +285,11 @@ pub struct Route {
     pub deadline_ns: Option<u64>,
 }
 
-/// Rules of [`Route`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RouteRule {
-    /// The owner becomes ready; priorities decide.
-    #[default]
-    Priority,
-    /// The owner runs at once, by the core's round-robin policy.
-    Preempt,
-    /// It waits until the owner runs anyway or the core has nothing better to do.
-    Defer,
+impl Default for Route {
+    /// By the priorities of servers, without a limit.
+    fn default() -> Self {
+        Self { rule: RouteRule::Priority, limit: None, handler_ns: None, deadline_ns: None }
+    }
 }
 
 /// How a shared core chooses. A core without one of these belongs to one vCPU.
@@ -334,28 +331,6 @@ pub enum ScheduleKind {
     },
 }
 
-/// Interrupt policies of the round robin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnInterrupt {
-    /// It waits for its guest's turn.
-    None,
-    /// Its guest runs for what is left of the quantum.
-    Recycle,
-    /// Its guest gets a whole quantum.
-    Reset,
-    /// As reset, and an interrupt of the running guest starts its quantum anew.
-    ResetExtend,
-}
-
-/// Two readings of the seed for interrupts that met a guest which may not be pre-empted (MZ-15, MZ-16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// They act when the ring starts a guest that may be pre-empted.
-    Masked,
-    /// They act at the end of the current quantum.
-    Latched,
-}
-
 /// A window of a time table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableWindow {
@@ -393,53 +368,6 @@ pub struct ServerReference {
     pub partition: usize,
     /// Place in its list of servers.
     pub server: usize,
-}
-
-/// Budget rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BudgetRule {
-    /// No limit.
-    Unlimited,
-    /// Sporadic server.
-    Sporadic {
-        /// Budget per period.
-        budget_ns: u64,
-        /// Period.
-        period_ns: u64,
-        /// Smallest usable remainder.
-        minimum_ns: u64,
-        /// Chunks kept, 2 to 16.
-        chunks: u32,
-        /// Chunks are dated when they execute, rather than when they became eligible.
-        dispatch_anchor: bool,
-        /// Starvation gathers no credit.
-        lag_clamp: bool,
-    },
-    /// Deferrable server.
-    Deferrable {
-        /// Budget per period.
-        budget_ns: u64,
-        /// Period.
-        period_ns: u64,
-    },
-    /// Polling server.
-    Polling {
-        /// Budget per period.
-        budget_ns: u64,
-        /// Period.
-        period_ns: u64,
-    },
-    /// Server for work on behalf of others.
-    Pibs {
-        /// Share of the core: numerator and denominator.
-        share: (u64, u64),
-        /// Smallest usable grant.
-        minimum_ns: u64,
-        /// Servers on whose behalf it works: sporadic, deferrable or polling ones of the same core.
-        clients: Vec<ServerReference>,
-        /// The published rule, for experiments.
-        published: bool,
-    },
 }
 
 /// When a server may be used.

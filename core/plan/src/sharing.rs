@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bulkhead_abi::plan::MAX_LIMITED_INTERRUPTS;
-use bulkhead_abi::schedule::{MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, MAX_SERVER_CLIENTS};
+use bulkhead_abi::schedule::{MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS};
 
 /// Priorities of a core (`core/sched`).
 pub const PRIORITIES: u8 = 64;
@@ -30,7 +30,7 @@ fn refuse(place: impl Into<String>, reason: impl Into<String>) -> PlanError {
     PlanError::Schedule { place: place.into(), reason: reason.into() }
 }
 
-fn require(good: bool, place: &str, reason: &str) -> Result<(), PlanError> {
+pub(crate) fn require(good: bool, place: &str, reason: &str) -> Result<(), PlanError> {
     if good { Ok(()) } else { Err(refuse(place, reason)) }
 }
 
@@ -155,13 +155,8 @@ fn check_routes(system: &System, partition: &Partition) -> Result<(), PlanError>
 }
 
 fn check_server(system: &System, reference: ServerReference, server: &Server, place: &str) -> Result<(), PlanError> {
-    check_rule(system, reference, server, place)?;
-    let most_ns = match &server.rule {
-        BudgetRule::Unlimited => 0,
-        BudgetRule::Sporadic { minimum_ns, .. } | BudgetRule::Pibs { minimum_ns, .. } => *minimum_ns,
-        BudgetRule::Deferrable { budget_ns, .. } | BudgetRule::Polling { budget_ns, .. } => *budget_ns,
-    };
-    let good = server.least_charge_ns <= most_ns;
+    server.rule.check(system, reference, place)?;
+    let good = server.least_charge_ns <= server.rule.least_in_hand_ns();
     require(good, place, "its least charge must be at most its minimum, or its budget where there is none")?;
     let lowest = schedule::lowest_priority(system, server);
     require(lowest < PRIORITIES, place, "its priority must be below 64")?;
@@ -173,7 +168,7 @@ fn check_server(system: &System, reference: ServerReference, server: &Server, pl
         None => Some(server),
         Some(payer) => schedule::server(system, payer).filter(|donor| {
             let same = schedule::server_core(system, payer) == schedule::server_core(system, reference);
-            same && payer != reference && donor.payer.is_none() && !matches!(donor.rule, BudgetRule::Pibs { .. })
+            same && payer != reference && donor.payer.is_none() && donor.rule.clients().is_none()
         }),
     };
     let Some(payer) = payer else {
@@ -181,38 +176,4 @@ fn check_server(system: &System, reference: ServerReference, server: &Server, pl
     };
     let is_open = matches!(server.gate, Gate::Interrupt { .. }) && payer.rule == BudgetRule::Unlimited;
     require(!is_open, place, "behind an interrupt gate there must be a budget")
-}
-
-fn check_rule(system: &System, reference: ServerReference, server: &Server, place: &str) -> Result<(), PlanError> {
-    let hz = system.board.counter_hz;
-    if let Some((budget_ns, period_ns)) = schedule::budget_and_period_ns(&server.rule) {
-        let (budget, period) = (ticks::round_down(budget_ns, hz), ticks::round_up(period_ns, hz));
-        let good = budget > 0 && budget <= period && period <= MAX_PERIOD_TICKS;
-        require(good, place, "its budget must be positive and at most its period")?;
-    }
-    match &server.rule {
-        BudgetRule::Sporadic { budget_ns, minimum_ns, chunks, .. } => {
-            require((2..=MAX_CHUNKS).contains(chunks), place, "chunks must be 2 to 16")?;
-            require((1..=*budget_ns).contains(minimum_ns), place, "minimum must be positive and at most the budget")
-        }
-        BudgetRule::Pibs { share: (numerator, denominator), minimum_ns, clients, .. } => {
-            at_most("clients", place, clients.len(), MAX_SERVER_CLIENTS)?;
-            let is_share = 0 < *numerator && numerator < denominator && *denominator <= u64::from(u32::MAX);
-            require(is_share, place, "share must be between 0 and 1, with a denominator of at most 32 bits")?;
-            let is_client = |client: &ServerReference| {
-                schedule::server_core(system, *client) == schedule::server_core(system, reference)
-                    && schedule::server(system, *client)
-                        .is_some_and(|client| schedule::budget_and_period_ns(&client.rule).is_some())
-            };
-            let good = !clients.is_empty() && clients.iter().all(is_client);
-            require(good, place, "clients must be servers of the same core with budget and period")?;
-            let list = schedule::clients(system, clients);
-            let sorted = list.is_sorted_by_key(|(_, priority)| *priority);
-            require(sorted, place, "a client with a longer period must not be more important than one with a shorter")?;
-            let minimum = ticks::round_up(*minimum_ns, hz);
-            let grant = schedule::grant_ticks(system, (*numerator, *denominator), clients);
-            require((1..=grant).contains(&minimum), place, "minimum must be positive and at most a grant")
-        }
-        BudgetRule::Unlimited | BudgetRule::Deferrable { .. } | BudgetRule::Polling { .. } => Ok(()),
-    }
 }

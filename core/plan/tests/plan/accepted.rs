@@ -30,7 +30,8 @@ fn budget_of(plan: &ServerPlan) -> Result<Budget, BudgetError> {
         RULE_DEFERRABLE => budget::Deferrable::new(budget_ticks, period_ticks, 0).map(Budget::Deferrable),
         RULE_POLLING => budget::Polling::new(budget_ticks, period_ticks, 0).map(Budget::Polling),
         RULE_PIBS => {
-            let clients: Vec<_> = plan.clients[..plan.client_count as usize]
+            let clients: Vec<_> = plan
+                .clients()
                 .iter()
                 .map(|client| budget::Client { period_ticks: client.period_ticks, priority: client.priority as u8 })
                 .collect();
@@ -47,7 +48,7 @@ fn budget_of(plan: &ServerPlan) -> Result<Budget, BudgetError> {
 /// Makes the scheduler of a core as the monitor does; says why it cannot be.
 fn scheduler(plan: &SchedulePlan) -> Result<(), String> {
     let mut servers = Vec::new();
-    for (number, planned) in plan.servers[..plan.server_count as usize].iter().enumerate() {
+    for (number, planned) in plan.servers().iter().enumerate() {
         let budget = budget_of(planned).map_err(|error| format!("server {number}: {error:?} in {planned:?}"))?;
         let mut made = server::Server::new(planned.priority as u8, budget);
         made.gate = match planned.gate {

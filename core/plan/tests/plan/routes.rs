@@ -16,7 +16,7 @@ fn spare_interrupts_are_given_out_in_order() {
     let plan = demo();
     let owned = |index: usize| {
         let described = &plan.partitions[index].plan;
-        let used = described.interrupts.iter().take(described.interrupt_count as usize);
+        let used = described.interrupts().iter();
         used.map(|interrupt| (interrupt.intid, interrupt.kind, interrupt.edge)).collect::<Vec<_>>()
     };
     assert_eq!(owned(0), [(82, INTERRUPT_DOORBELL, 1)], "ticks");

@@ -77,7 +77,7 @@ fn an_own_core_has_nothing_of_a_shared_one() {
 fn servers_are_numbered_by_priority() {
     let plan = shared();
     let schedule = schedule_of(&plan, 0);
-    let servers = &schedule.servers[..schedule.server_count as usize];
+    let servers = schedule.servers();
     let facts: Vec<_> = servers.iter().map(|server| (server.slot, server.priority, server.rule, server.gate)).collect();
     let expected = [
         (0, 0, RULE_SPORADIC, GATE_INTERRUPT),
