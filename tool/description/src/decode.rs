@@ -7,6 +7,7 @@ use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::source::{FileId, Span};
 use crate::suggest;
+use bulkhead_words::Word;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
 use toml::Spanned;
@@ -359,6 +360,44 @@ macro_rules! words {
 }
 
 pub(crate) use {table, words};
+
+/// The words of the crate that all parts share, read by their names.
+macro_rules! shared_words {
+    ($($set:ident),+) => {
+        $(impl Decode for bulkhead_words::$set {
+            fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
+                shared_word(value, key, reader)
+            }
+        })+
+    };
+}
+
+shared_words!(Anchor, FloatingPoint, Gate, OnEmpty, OnInterrupt, Reading, Ring, RouteRule, Rule, ScheduleKind);
+
+fn shared_word<W: Word>(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<W> {
+    let text = String::decode(value, key, reader)?;
+    let word = W::from_name(&text);
+    if word.is_none() {
+        unknown_word(value, key, &text, W::NAMES, reader);
+    }
+    word
+}
+
+/// The JSON Schema of a set of shared words: their crate knows no schemas.
+pub(crate) struct WordSchema<W>(std::marker::PhantomData<W>);
+
+impl<W: Word> JsonSchema for WordSchema<W> {
+    fn schema_name() -> Cow<'static, str> {
+        W::SET.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let word =
+            |word: &W| serde_json::json!({ "type": "string", "const": word.name(), "description": word.meaning() });
+        let words: Vec<serde_json::Value> = W::ALL.iter().map(word).collect();
+        schemars::json_schema!({ "description": W::ABOUT, "oneOf": words })
+    }
+}
 
 /// Reports a word that is not one of the known ones.
 pub(crate) fn unknown_word(value: Value<'_, '_>, key: &str, word: &str, known: &[&str], reader: &mut Reader) {

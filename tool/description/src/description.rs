@@ -3,7 +3,7 @@
 //! Nothing is resolved here: names are names and quantities are texts with their places. [`crate::resolve`] gives them
 //! their meaning. The doc comments are what editors show, because the JSON Schema is made from these types.
 
-use crate::decode::{Decode, Duration, Located, Reader, Size, Value, table, words};
+use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, table, words};
 use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
 use schemars::JsonSchema;
 use toml::de::DeValue;
@@ -283,6 +283,7 @@ table! {
         /// INTIDs of the device that the partition gets; default all.
         interrupts: Option<Located<Vec<Located<u64>>>>,
         /// What its interrupts do on a shared core while another vCPU runs; default the partition's `route`.
+        #[schemars(with = "Option<WordSchema<RouteRule>>")]
         route: Option<Located<RouteRule>>,
         /// Beyond this its interrupts wait as if deferred.
         limit: Option<Located<Limit>>,

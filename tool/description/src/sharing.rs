@@ -1,129 +1,12 @@
 //! The part of the description that is about time: schedules of shared cores, servers, routes, tasks.
 
-use crate::decode::{Decode, Duration, Located, Reader, Value, table, words};
+use crate::decode::{Decode, Duration, Located, Reader, Value, WordSchema, table};
 use crate::description::Limit;
+pub use bulkhead_words::{
+    Anchor, FloatingPoint, Gate, OnEmpty, OnInterrupt, Reading, Ring, RouteRule, Rule, ScheduleKind,
+};
 use schemars::JsonSchema;
 use toml::de::DeValue;
-
-words! {
-    /// How a shared core chooses who runs.
-    pub enum ScheduleKind {
-        /// Servers by priority; equals take turns where `quanta` say so.
-        FixedPriority = "fixed-priority",
-        /// Everybody in turn for a quantum, with the published interrupt policies; there are no servers.
-        RoundRobin = "round-robin",
-        /// Windows of a time table; inside them servers by priority.
-        Cyclic = "cyclic",
-    }
-}
-
-words! {
-    /// Under `round-robin`, what an interrupt with the route `preempt` does to the turn of another guest.
-    pub enum OnInterrupt {
-        /// Nothing: it waits for its guest's turn.
-        None = "none",
-        /// Its guest runs for what is left of the quantum.
-        Recycle = "recycle",
-        /// Its guest gets a whole quantum.
-        Reset = "reset",
-        /// As `reset`, and an interrupt of the guest that runs starts its quantum anew.
-        ResetExtend = "reset-extend",
-    }
-}
-
-words! {
-    /// Under `round-robin`, when an interrupt acts that came while a guest ran that may not be pre-empted.
-    pub enum Reading {
-        /// When the ring starts a guest that may be pre-empted.
-        Masked = "masked",
-        /// At the end of the current quantum.
-        Latched = "latched",
-    }
-}
-
-words! {
-    /// Under `round-robin`, what a reset does to the ring.
-    pub enum Ring {
-        /// The guest whose turn it was stays next in the order.
-        Stays = "stays",
-        /// The ring goes on from the interrupt's guest.
-        Moves = "moves",
-    }
-}
-
-words! {
-    /// When floating-point registers are switched.
-    pub enum FloatingPoint {
-        /// At the first use after another vCPU used them.
-        Lazy = "lazy",
-        /// With all other registers.
-        Eager = "eager",
-    }
-}
-
-words! {
-    /// What an interrupt does on a shared core while another vCPU runs.
-    pub enum RouteRule {
-        /// Its vCPU becomes ready; the priorities of the servers decide.
-        Priority = "priority",
-        /// Its vCPU runs at once by the policy of the round robin.
-        Preempt = "preempt",
-        /// It waits until its vCPU runs anyway, or the core has nothing better to do.
-        Defer = "defer",
-    }
-}
-
-words! {
-    /// How the time of a server is spent and comes back.
-    pub enum Rule {
-        /// No limit.
-        Unlimited = "unlimited",
-        /// Used time comes back one period after it was used.
-        Sporadic = "sporadic",
-        /// The budget is there until the period ends, and whole again at the next.
-        Deferrable = "deferrable",
-        /// As `deferrable`, but what is not wanted at once is lost.
-        Polling = "polling",
-        /// A share of the core for work on behalf of clients, at their priorities.
-        Pibs = "pibs",
-    }
-}
-
-words! {
-    /// When a chunk of a sporadic server counts as used.
-    pub enum Anchor {
-        /// From when it could have been used: a guarantee for its guest.
-        Eligible = "eligible",
-        /// From when it was used: a cap for the others' sake.
-        Dispatch = "dispatch",
-    }
-}
-
-words! {
-    /// When a server may be used.
-    pub enum Gate {
-        /// Whenever its vCPU has something to do.
-        Always = "always",
-        /// While an interrupt of its vCPU is pending or active; needs a budget.
-        Interrupt = "interrupt",
-        /// While a window of its partition is open; on `cyclic` cores.
-        Window = "window",
-        /// Never.
-        Never = "never",
-    }
-}
-
-words! {
-    /// What happens when a budget is used up.
-    pub enum OnEmpty {
-        /// The server waits for time to come back.
-        Stop = "stop",
-        /// It goes on at `background_priority` and pays nothing.
-        Background = "background",
-        /// It waits, and the event is counted.
-        Notify = "notify",
-    }
-}
 
 table! {
     /// The schedule of one shared core.
@@ -131,6 +14,7 @@ table! {
         /// The board core, by index.
         core: Located<u64>,
         /// How it chooses.
+        #[schemars(with = "WordSchema<ScheduleKind>")]
         kind: Located<ScheduleKind>,
         /// `fixed-priority`: priorities whose servers take turns, at most 8.
         #[schemars(default)]
@@ -138,10 +22,13 @@ table! {
         /// `round-robin`: how long a turn is.
         quantum: Option<Located<Duration>>,
         /// `round-robin`: what an interrupt with the route `preempt` does; default `none`.
+        #[schemars(with = "Option<WordSchema<OnInterrupt>>")]
         on_interrupt: Option<Located<OnInterrupt>>,
         /// `round-robin`: when a waiting interrupt acts; default `masked`.
+        #[schemars(with = "Option<WordSchema<Reading>>")]
         reading: Option<Located<Reading>>,
         /// `round-robin`: what a reset does to the ring; default `stays`.
+        #[schemars(with = "Option<WordSchema<Ring>>")]
         ring: Option<Located<Ring>>,
         /// `cyclic`: length of the time table, which repeats for ever from the start of the machine.
         major_frame: Option<Located<Duration>>,
@@ -149,6 +36,7 @@ table! {
         #[schemars(default)]
         windows: Vec<Located<Window>>,
         /// When floating-point registers are switched; default `lazy`.
+        #[schemars(with = "Option<WordSchema<FloatingPoint>>")]
         floating_point: Option<Located<FloatingPoint>>,
     }
 }
@@ -180,7 +68,7 @@ table! {
 #[schemars(untagged)]
 pub enum Route {
     /// The rule.
-    Rule(Located<RouteRule>),
+    Rule(#[schemars(with = "WordSchema<RouteRule>")] Located<RouteRule>),
     /// The rule with a limit and numbers for the analysis.
     Table(RouteTable),
 }
@@ -198,6 +86,7 @@ table! {
     /// What interrupts do on a shared core, with a limit and numbers for the analysis.
     pub struct RouteTable {
         /// The rule; default `priority`.
+        #[schemars(with = "Option<WordSchema<RouteRule>>")]
         rule: Option<Located<RouteRule>>,
         /// Beyond this they wait as if deferred.
         limit: Option<Located<Limit>>,
@@ -218,12 +107,14 @@ table! {
         /// Priority, 0 is the most important, at most 63; not for `pibs`, which has those of its clients.
         priority: Option<Located<u64>>,
         /// The rule; default `sporadic` with a budget and `unlimited` without.
+        #[schemars(with = "Option<WordSchema<Rule>>")]
         rule: Option<Located<Rule>>,
         /// Time per period.
         budget: Option<Located<Duration>>,
         /// The period.
         period: Option<Located<Duration>>,
         /// `sporadic`: default `eligible` for a trusted partition, else `dispatch`; `dispatch` behind an interrupt gate.
+        #[schemars(with = "Option<WordSchema<Anchor>>")]
         anchor: Option<Located<Anchor>>,
         /// `sporadic`: pieces of the budget that are dated apart, 2 to 16; default 8, behind an interrupt gate 4.
         chunks: Option<Located<u64>>,
@@ -242,12 +133,14 @@ table! {
         /// `pibs`: the published rule instead of the corrected one, for experiments; default false.
         published: Option<Located<bool>>,
         /// When it may be used; default `window` for a partition with windows on a `cyclic` core, else `always`.
+        #[schemars(with = "Option<WordSchema<Gate>>")]
         gate: Option<Located<Gate>>,
         /// Interrupt gate: closes when the guest has ended its interrupt, not only when the budget is used up; default false.
         voluntary_return: Option<Located<bool>>,
         /// Whose budget is spent: `partition` (its first server with a budget) or `partition.server`; default its own.
         payer: Option<Located<String>>,
         /// What happens when the budget is used up; default `stop`.
+        #[schemars(with = "Option<WordSchema<OnEmpty>>")]
         on_empty: Option<Located<OnEmpty>>,
         /// `on_empty = "background"`: priority without budget, a larger number than any other of the server.
         background_priority: Option<Located<u64>>,

@@ -5,10 +5,9 @@ use super::server::Servers;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
-use crate::sharing::Server;
+use crate::sharing::{Gate, Server};
 use bulkhead_abi::schedule::MAX_SERVER_CLIENTS;
-use bulkhead_plan::model::{self, BudgetRule, ServerReference};
-use bulkhead_plan::schedule::budget_and_period_ns;
+use bulkhead_plan::model::{self, ServerReference};
 use bulkhead_plan::ticks;
 
 /// Servers by partition, each by itself.
@@ -49,7 +48,7 @@ impl<'r> Resolver<'r> {
         mut draft: model::Server,
     ) -> Option<model::Server> {
         let written = self.written(own)?;
-        if let BudgetRule::Pibs { share, .. } = draft.rule {
+        if let Some(share) = draft.rule.share() {
             let (names, list) = self.pibs_clients(drafts, own, written)?;
             let lowest = list.iter().map(|(_, _, priority)| *priority).max()?;
             self.background_behind(written, lowest, draft.on_empty);
@@ -63,9 +62,7 @@ impl<'r> Resolver<'r> {
                 return None;
             }
             let (limit, least_charge_ns) = self.minimum(written, grant_ns, "a grant")?;
-            if let BudgetRule::Pibs { clients, minimum_ns, .. } = &mut draft.rule {
-                (*clients, *minimum_ns) = (names, limit);
-            }
+            draft.rule.set_clients(names, limit);
             draft.least_charge_ns = least_charge_ns;
         } else if let Some(name) = &written.payer {
             draft.payer = Some(self.payer(drafts, own, written, name)?);
@@ -94,7 +91,7 @@ impl<'r> Resolver<'r> {
             let help = format!("name `{}` here: whose budget is spent must not depend on a chain", payer.value);
             return refuse("does not pay for itself", "lets another pay", &help);
         }
-        if donor.rule.as_ref().is_some_and(|rule| rule.value == crate::sharing::Rule::Pibs) {
+        if donor.rule.as_ref().is_some_and(|rule| rule.value.serves_clients()) {
             return refuse("works for clients", "its time belongs to them", "name one of its clients here");
         }
         // A payer with a mistake of its own is reported already.
@@ -106,7 +103,7 @@ impl<'r> Resolver<'r> {
             self.push(diagnostic.help("a core pays with its own time: name a server of the same core"));
             return None;
         }
-        let is_gated = written.gate.as_ref().is_some_and(|gate| gate.value == crate::sharing::Gate::Interrupt);
+        let is_gated = written.gate.as_ref().is_some_and(|gate| gate.value == Gate::Interrupt);
         let is_unlimited = donor.budget.is_none();
         if is_gated && is_unlimited {
             self.open_gate(written, Some(donor));
@@ -167,7 +164,7 @@ impl<'r> Resolver<'r> {
         // A client with a mistake of its own is reported already.
         let draft = drafts.get(found.partition)?.get(found.server)?.as_ref()?;
         let there = self.written(found)?.span;
-        let Some((_, period_ns)) = budget_and_period_ns(&draft.rule) else {
+        let Some((_, period_ns)) = draft.rule.budget_and_period_ns() else {
             let message = format!("`{}` has no budget and no period", name.value);
             let diagnostic = Diagnostic::new(Code::BadClient, message).at(name.span, "").at(there, "this server");
             self.push(diagnostic.note("the grant of a PIBS server is its share of a client's period"));

@@ -48,8 +48,8 @@ impl Resolver<'_> {
                 deadline: table.deadline.as_ref(),
             },
         };
-        let route = self.route(partition, own, model::RouteRule::Priority);
-        let default = route.map_or(model::RouteRule::Priority, |route| route.rule);
+        let route = self.route(partition, own, RouteRule::Priority);
+        let default = route.map_or(RouteRule::Priority, |route| route.rule);
         let devices: Vec<Option<model::Route>> = partition
             .devices
             .iter()
@@ -69,12 +69,7 @@ impl Resolver<'_> {
         Some((route?, devices.into_iter().collect::<Option<_>>()?))
     }
 
-    fn route(
-        &mut self,
-        partition: &Partition,
-        written: Written<'_>,
-        default: model::RouteRule,
-    ) -> Option<model::Route> {
+    fn route(&mut self, partition: &Partition, written: Written<'_>, default: RouteRule) -> Option<model::Route> {
         if !self.shares_a_core(partition) {
             self.does_not_apply(written.rule.map(|rule| rule.span), "route", ALONE);
             self.does_not_apply(written.limit.map(|limit| limit.span), "limit", ALONE);
@@ -91,12 +86,7 @@ impl Resolver<'_> {
         };
         let (handler_ns, deadline_ns) = (duration(written.handler), duration(written.deadline));
         Some(model::Route {
-            rule: match written.rule.map(|rule| rule.value) {
-                None => default,
-                Some(RouteRule::Priority) => model::RouteRule::Priority,
-                Some(RouteRule::Preempt) => model::RouteRule::Preempt,
-                Some(RouteRule::Defer) => model::RouteRule::Defer,
-            },
+            rule: written.rule.map_or(default, |rule| rule.value),
             limit: limit?,
             handler_ns: handler_ns?,
             deadline_ns: deadline_ns?,

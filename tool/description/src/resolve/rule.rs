@@ -7,10 +7,12 @@ use crate::decode::Located;
 use crate::description::Partition;
 use crate::diagnostic::Diagnostic;
 use crate::sharing::{Anchor, Rule, Server, parse_share};
+use crate::source::Span;
 use crate::unit::format_duration;
 use bulkhead_plan::model::{self, BudgetRule};
 use bulkhead_plan::sharing::{MAX_CHUNKS, MAX_PERIOD_TICKS};
 use bulkhead_plan::ticks;
+use bulkhead_words::{Parameter, Word as _};
 
 /// Smallest remainder when the description does not say and the budget is at least twice as large.
 const DEFAULT_MINIMUM_NS: u64 = 20_000;
@@ -22,6 +24,23 @@ const DEFAULT_GATED_CHUNKS: u32 = 4;
 /// Smallest remainder for a budget or grant when the description does not say.
 pub(super) fn default_minimum_ns(budget_ns: u64) -> u64 {
     if budget_ns >= 2 * DEFAULT_MINIMUM_NS { DEFAULT_MINIMUM_NS } else { budget_ns / 2 }
+}
+
+/// Where a parameter of the rule is written.
+fn written(server: &Server, parameter: Parameter) -> Option<Span> {
+    match parameter {
+        Parameter::Budget => span(&server.budget),
+        Parameter::Period => span(&server.period),
+        Parameter::Anchor => span(&server.anchor),
+        Parameter::Chunks => span(&server.chunks),
+        Parameter::Clamp => span(&server.clamp),
+        Parameter::Minimum => span(&server.minimum),
+        Parameter::Share => span(&server.share),
+        Parameter::Clients => span(&server.clients),
+        Parameter::Published => span(&server.published),
+        Parameter::LeastCharge => span(&server.least_charge),
+        Parameter::OnEmpty => span(&server.on_empty),
+    }
 }
 
 impl Resolver<'_> {
@@ -56,33 +75,20 @@ impl Resolver<'_> {
     fn keys_of_rule(&mut self, server: &Server, rule: Rule) {
         let beside = match &server.payer {
             Some(_) => String::from("`payer`, who has the budget"),
-            None => format!("`rule = \"{}\"`", rule.word()),
+            None => format!("`rule = \"{}\"`", rule.name()),
         };
         if server.payer.is_some() && rule != Rule::Unlimited {
             self.does_not_apply(span(&server.rule), "rule", &beside);
         }
-        if server.payer.is_some() || matches!(rule, Rule::Unlimited | Rule::Pibs) {
-            self.does_not_apply(span(&server.budget), "budget", &beside);
-            self.does_not_apply(span(&server.period), "period", &beside);
-        }
-        if rule != Rule::Sporadic {
-            self.does_not_apply(span(&server.anchor), "anchor", &beside);
-            self.does_not_apply(span(&server.chunks), "chunks", &beside);
-            self.does_not_apply(span(&server.clamp), "clamp", &beside);
-        }
-        if !matches!(rule, Rule::Sporadic | Rule::Pibs) {
-            self.does_not_apply(span(&server.minimum), "minimum", &beside);
-        }
-        if rule != Rule::Pibs {
-            self.does_not_apply(span(&server.share), "share", &beside);
-            self.does_not_apply(span(&server.clients), "clients", &beside);
-            self.does_not_apply(span(&server.published), "published", &beside);
-        }
-        if rule == Rule::Unlimited {
-            self.does_not_apply(span(&server.least_charge), "least_charge", &beside);
-        }
-        if rule == Rule::Unlimited && server.payer.is_none() {
-            self.does_not_apply(span(&server.on_empty), "on_empty", &beside);
+        for parameter in Parameter::ALL {
+            let applies = match parameter {
+                Parameter::Budget | Parameter::Period => rule.has(*parameter) && server.payer.is_none(),
+                Parameter::OnEmpty => rule.has(*parameter) || server.payer.is_some(),
+                _ => rule.has(*parameter),
+            };
+            if !applies {
+                self.does_not_apply(written(server, *parameter), parameter.name(), &beside);
+            }
         }
     }
 

@@ -322,10 +322,8 @@ impl Resolver<'_> {
         vcpu: usize,
     ) -> Option<Option<usize>> {
         let servers = system.partitions.get(partition).map_or(&[] as &[model::Server], |one| &one.servers);
-        let clients = servers.iter().filter(|server| server.vcpu == vcpu).find_map(|server| match &server.rule {
-            model::BudgetRule::Pibs { clients, .. } => Some(bulkhead_plan::schedule::clients(system, clients).len()),
-            _ => None,
-        });
+        let clients = servers.iter().filter(|server| server.vcpu == vcpu).find_map(|server| server.rule.clients());
+        let clients = clients.map(|clients| bulkhead_plan::schedule::clients(system, clients).len());
         match (&arrival.client, clients) {
             (None, None) => Some(None),
             (None, Some(_)) => Some(Some(0)),

@@ -66,7 +66,7 @@ impl<'r> Resolver<'r> {
     }
 
     fn schedule(&mut self, schedule: &'r Located<Schedule>) -> Option<model::Schedule> {
-        let beside = format!("`kind = \"{}\"`", schedule.kind.word());
+        let beside = format!("`kind = \"{}\"`", schedule.kind.name());
         let first_quantum = schedule.quanta.first().map(|quantum| quantum.span);
         let first_window = schedule.windows.first().map(|window| window.span);
         if schedule.kind.value != ScheduleKind::RoundRobin {
@@ -104,19 +104,10 @@ impl<'r> Resolver<'r> {
     fn round_robin(&mut self, schedule: &Schedule) -> Option<model::ScheduleKind> {
         let quantum = self.needed(&schedule.quantum, "quantum", schedule.kind.span, "a round robin")?;
         let quantum_ns = self.quantum(quantum)?;
-        let word = |choice: &Option<Located<OnInterrupt>>| choice.as_ref().map(|choice| choice.value);
         Some(model::ScheduleKind::RoundRobin {
             quantum_ns,
-            on_interrupt: match word(&schedule.on_interrupt) {
-                None | Some(OnInterrupt::None) => model::OnInterrupt::None,
-                Some(OnInterrupt::Recycle) => model::OnInterrupt::Recycle,
-                Some(OnInterrupt::Reset) => model::OnInterrupt::Reset,
-                Some(OnInterrupt::ResetExtend) => model::OnInterrupt::ResetExtend,
-            },
-            reading: match schedule.reading.as_ref().map(|reading| reading.value) {
-                Some(Reading::Latched) => model::Reading::Latched,
-                None | Some(Reading::Masked) => model::Reading::Masked,
-            },
+            on_interrupt: schedule.on_interrupt.as_ref().map_or(OnInterrupt::None, |word| word.value),
+            reading: schedule.reading.as_ref().map_or(Reading::Masked, |word| word.value),
             ring_moves: schedule.ring.as_ref().is_some_and(|ring| ring.value == Ring::Moves),
         })
     }

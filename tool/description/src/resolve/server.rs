@@ -87,9 +87,10 @@ impl<'r> Resolver<'r> {
         let vcpu = self.server_vcpu(partition, server)?;
         let schedule = self.server_schedule(partition, server, vcpu)?;
         let gate = self.gate(partition, server, schedule);
-        let is_pibs = server.rule.as_ref().is_some_and(|rule| rule.value == crate::sharing::Rule::Pibs);
-        let priority = if is_pibs {
-            self.does_not_apply(span(&server.priority), "priority", "`rule = \"pibs\"`, whose clients decide");
+        let with_clients = server.rule.as_ref().map(|rule| rule.value).filter(|rule| rule.serves_clients());
+        let priority = if let Some(rule) = with_clients {
+            let beside = format!("`rule = \"{}\"`, whose clients decide", rule.name());
+            self.does_not_apply(span(&server.priority), "priority", &beside);
             Some(0)
         } else {
             let priority = self.needed(&server.priority, "priority", server.span, "a server");
@@ -98,7 +99,7 @@ impl<'r> Resolver<'r> {
         let rule = self.rule(partition, server, gate?);
         let on_empty = self.on_empty(server);
         let (priority, gate, (rule, least_charge_ns), on_empty) = (priority?, gate?, rule?, on_empty?);
-        if !is_pibs {
+        if with_clients.is_none() {
             self.background_behind(server, priority, on_empty);
         }
         if let (model::Gate::Interrupt { .. }, model::BudgetRule::Unlimited, None) = (gate, &rule, &server.payer) {
@@ -161,7 +162,7 @@ impl<'r> Resolver<'r> {
         let default = if is_cyclic && has_window { Gate::Window } else { Gate::Always };
         let gate = server.gate.as_ref().map_or(default, |gate| gate.value);
         if gate != Gate::Interrupt {
-            let beside = format!("`gate = \"{}\"`", gate.word());
+            let beside = format!("`gate = \"{}\"`", gate.name());
             self.does_not_apply(span(&server.voluntary_return), "voluntary_return", &beside);
         }
         if let Some(written) = server.gate.as_ref().filter(|gate| gate.value == Gate::Window)
@@ -194,7 +195,7 @@ impl<'r> Resolver<'r> {
     fn on_empty(&mut self, server: &Located<Server>) -> Option<model::OnEmpty> {
         let word = server.on_empty.as_ref().map_or(OnEmpty::Stop, |word| word.value);
         if word != OnEmpty::Background {
-            let beside = format!("`on_empty = \"{}\"`", word.word());
+            let beside = format!("`on_empty = \"{}\"`", word.name());
             self.does_not_apply(span(&server.background_priority), "background_priority", &beside);
         }
         match word {
