@@ -39,8 +39,10 @@ words! {
         Clients = 7, "clients";
         /// The published rule instead of the corrected one.
         Published = 8, "published";
+        /// What each wake-up or replenishment costs at least.
+        LeastCharge = 9, "least_charge";
         /// What happens when the time is used up ([`OnEmpty`]).
-        OnEmpty = 9, "on_empty";
+        OnEmpty = 10, "on_empty";
     }
 }
 
@@ -48,12 +50,14 @@ impl Rule {
     /// Returns what the rule is given by. It has no other parameter.
     #[must_use]
     pub const fn parameters(self) -> &'static [Parameter] {
-        use Parameter::{Anchor, Budget, Chunks, Clamp, Clients, Minimum, OnEmpty, Period, Published, Share};
+        use Parameter::{
+            Anchor, Budget, Chunks, Clamp, Clients, LeastCharge, Minimum, OnEmpty, Period, Published, Share,
+        };
         match self {
             Self::Unlimited => &[],
-            Self::Sporadic => &[Budget, Period, Anchor, Chunks, Clamp, Minimum, OnEmpty],
-            Self::Deferrable | Self::Polling => &[Budget, Period, OnEmpty],
-            Self::Pibs => &[Minimum, Share, Clients, Published, OnEmpty],
+            Self::Sporadic => &[Budget, Period, Anchor, Chunks, Clamp, Minimum, LeastCharge, OnEmpty],
+            Self::Deferrable | Self::Polling => &[Budget, Period, LeastCharge, OnEmpty],
+            Self::Pibs => &[Minimum, Share, Clients, Published, LeastCharge, OnEmpty],
         }
     }
 

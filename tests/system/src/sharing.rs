@@ -186,7 +186,7 @@ impl Running {
     pub fn server(&self, core: usize, partition: &str, place: usize) -> usize {
         let schedule = self.watch().plan().cores[core].schedule.as_ref().expect("the core is shared");
         let slot = self.slot(core, partition) as u32;
-        let servers = schedule.servers.iter().take(schedule.server_count as usize).enumerate();
+        let servers = schedule.servers().iter().enumerate();
         let mut own = servers.filter(|(_, server)| server.slot == slot).map(|(number, _)| number);
         own.nth(place).unwrap_or_else(|| panic!("{partition} has no server {place} on core {core}"))
     }
@@ -199,7 +199,7 @@ impl Running {
     pub fn slot(&self, core: usize, partition: &str) -> usize {
         let schedule = self.watch().plan().cores[core].schedule.as_ref().expect("the core is shared");
         let index = self.index(partition) as u32;
-        let slots = schedule.slots.iter().take(schedule.slot_count as usize);
+        let slots = schedule.slots().iter();
         let found = slots.into_iter().position(|slot| slot.partition == index);
         found.unwrap_or_else(|| panic!("{partition} is not on core {core}"))
     }

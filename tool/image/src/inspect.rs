@@ -124,11 +124,11 @@ fn write_memory(out: &mut String, planned: &Planned) {
 }
 
 fn write_emulation(out: &mut String, plan: &PartitionPlan) {
-    for window in plan.windows.iter().take(plan.window_count as usize) {
+    for window in plan.windows() {
         let end = window.guest.0 + window.bytes;
         line!(out, "  {:#012x}..{end:#012x} emulated  {}", window.guest.0, window_text(window.kind));
     }
-    for interrupt in plan.interrupts.iter().take(plan.interrupt_count as usize) {
+    for interrupt in plan.interrupts() {
         let trigger = if interrupt.edge != 0 { "edge " } else { "level" };
         let (intid, name) = (interrupt.intid, interrupt_text(interrupt));
         // Without a shared core nobody else can run, and a route means nothing.

@@ -57,16 +57,15 @@ fn core(planned: &Planned, memory: &CoreMemory, map: &[Mapping]) -> Value {
 fn partition(planned: &Planned, described: &Partition, result: &PlannedPartition) -> Value {
     let plan = &result.plan;
     let windows = plan
-        .windows
+        .windows()
         .iter()
-        .take(plan.window_count as usize)
         .map(|window| json!({"guest": window.guest.0, "bytes": window.bytes, "kind": window_text(window.kind)}));
-    let interrupts = plan.interrupts.iter().take(plan.interrupt_count as usize).map(|interrupt| {
+    let interrupts = plan.interrupts().iter().map(|interrupt| {
         json!({
             "intid": interrupt.intid,
             "edge": interrupt.edge != 0,
             "use": interrupt_text(interrupt),
-            "route": schedule::route_name(interrupt.route),
+            "route": bulkhead_words::name_of::<bulkhead_words::RouteRule>(interrupt.route),
         })
     });
     json!({

@@ -1,29 +1,19 @@
 //! Schedules of shared cores for people and programs: what the monitor will read, in the words of a description.
 
 use crate::build::Planned;
-use bulkhead_abi::plan::{InterruptPlan, ROUTE_DEFER, ROUTE_PREEMPT};
-use bulkhead_abi::schedule::{
-    FLOATING_POINT_EAGER, NO_SERVER, ON_EMPTY_BACKGROUND, ON_EMPTY_NOTIFY, ON_INTERRUPT_NONE, ON_INTERRUPT_RECYCLE,
-    ON_INTERRUPT_RESET, ON_INTERRUPT_RESET_EXTEND, READING_LATCHED, RULE_PIBS, SCHEDULE_ROUND_ROBIN,
-    SERVER_DISPATCH_ANCHOR, SERVER_LAG_CLAMP, SERVER_PUBLISHED_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerPlan,
-};
+use bulkhead_abi::plan::InterruptPlan;
+use bulkhead_abi::schedule::{NO_SERVER, SchedulePlan, ServerPlan};
 use bulkhead_description::unit::format_duration;
 use bulkhead_plan::Plan;
 use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::model::System;
-use bulkhead_plan::schedule::{gate_name, kind_name, rule_name};
 use bulkhead_plan::ticks;
+use bulkhead_words::{
+    Anchor, FloatingPoint, Gate, OnEmpty, OnInterrupt, Parameter, Reading, Ring, RouteRule, Rule, ScheduleKind,
+    ServerFlag, name_of,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-
-/// Names a route, as in a description.
-pub(crate) fn route_name(route: u32) -> &'static str {
-    match route {
-        ROUTE_PREEMPT => "preempt",
-        ROUTE_DEFER => "defer",
-        _ => "priority",
-    }
-}
 
 /// Says what an interrupt does while another vCPU runs.
 pub(crate) fn route_text(interrupt: &InterruptPlan) -> String {
@@ -31,16 +21,7 @@ pub(crate) fn route_text(interrupt: &InterruptPlan) -> String {
         0 => String::new(),
         period => format!(", at most {} in {period} ticks", interrupt.limit_events),
     };
-    format!("route {}{limit}", route_name(interrupt.route))
-}
-
-fn on_interrupt_name(policy: u32) -> &'static str {
-    match policy {
-        ON_INTERRUPT_RECYCLE => "recycle",
-        ON_INTERRUPT_RESET => "reset",
-        ON_INTERRUPT_RESET_EXTEND => "reset-extend",
-        _ => "none",
-    }
+    format!("route {}{limit}", name_of::<RouteRule>(interrupt.route))
 }
 
 /// Partition and vCPU of a slot.
@@ -62,29 +43,33 @@ pub(crate) fn text(system: &System, core_use: &CoreUse, plan: &SchedulePlan) -> 
     let hz = system.board.counter_hz;
     let time = |ticks| format_duration(ticks::to_ns(ticks, hz));
     let mut out = String::new();
-    let floating_point = if plan.floating_point == FLOATING_POINT_EAGER { "eager" } else { "lazy" };
-    let kind = kind_name(plan.kind);
+    let floating_point = name_of::<FloatingPoint>(plan.floating_point);
+    let kind = name_of::<ScheduleKind>(plan.kind);
     line!(out, "\nschedule of core {}: {kind}, floating point {floating_point}", core_use.board_core);
-    if plan.kind == SCHEDULE_ROUND_ROBIN {
-        let reading = if plan.reading == READING_LATCHED { "latched" } else { "masked" };
-        let ring = if plan.ring_moves != 0 { "moves" } else { "stays" };
-        let policy = on_interrupt_name(plan.on_interrupt);
+    if plan.kind() == Some(ScheduleKind::RoundRobin) {
+        let reading = name_of::<Reading>(plan.reading);
+        let ring = name_of::<Ring>(plan.ring_moves);
+        let policy = name_of::<OnInterrupt>(plan.on_interrupt);
         line!(out, "  quantum {}, on interrupt {policy}, reading {reading}, ring {ring}", time(plan.quantum_ticks));
     }
     for (slot, facts) in (0..plan.slot_count).zip(&plan.slots) {
         let (name, vcpu) = slot_name(system, core_use, slot);
         let keeps = if facts.preemptible == 0 { ", keeps its turn" } else { "" };
-        line!(out, "  slot {slot}: {name}, vCPU {vcpu}, timer route {}{keeps}", route_name(facts.timer_route));
+        line!(
+            out,
+            "  slot {slot}: {name}, vCPU {vcpu}, timer route {}{keeps}",
+            name_of::<RouteRule>(facts.timer_route)
+        );
     }
-    for quantum in plan.quanta.iter().take(plan.quantum_count as usize) {
+    for quantum in plan.quanta() {
         line!(out, "  priority {} takes turns of {}", quantum.priority, time(quantum.quantum_ticks));
     }
-    for window in plan.windows.iter().take(plan.window_count as usize) {
+    for window in plan.windows() {
         let (name, _) = slot_name(system, core_use, window.name);
         let (start, end) = (time(window.offset_ticks), time(window.offset_ticks + window.length_ticks));
         line!(out, "  window {start} to {end} of {}: {name}", time(plan.major_ticks));
     }
-    for (number, server) in plan.servers.iter().take(plan.server_count as usize).enumerate() {
+    for (number, server) in plan.servers().iter().enumerate() {
         let (name, vcpu) = slot_name(system, core_use, server.slot);
         line!(
             out,
@@ -98,13 +83,14 @@ pub(crate) fn text(system: &System, core_use: &CoreUse, plan: &SchedulePlan) -> 
 
 /// Says what a server may use and when.
 fn facts(server: &ServerPlan, time: &dyn Fn(u64) -> String) -> String {
-    let mut text = rule_name(server.rule).to_owned();
+    let mut text = name_of::<Rule>(server.rule).to_owned();
     if server.budget_ticks > 0 {
         let _ = write!(text, " {} per {}", time(server.budget_ticks), time(server.period_ticks));
     }
-    if server.rule == RULE_PIBS {
+    let has = |parameter| server.rule().is_some_and(|rule| rule.has(parameter));
+    if has(Parameter::Clients) {
         let _ = write!(text, " {}/{} for", server.share_numerator, server.share_denominator);
-        for client in server.clients.iter().take(server.client_count as usize) {
+        for client in server.clients() {
             let _ = write!(text, " {} at {}", time(client.period_ticks), client.priority);
         }
     }
@@ -116,25 +102,25 @@ fn facts(server: &ServerPlan, time: &dyn Fn(u64) -> String) -> String {
     }
     if server.chunks > 0 {
         let _ = write!(text, ", {} chunks", server.chunks);
-        let anchor = if server.flags & SERVER_DISPATCH_ANCHOR != 0 { "dispatch" } else { "eligible" };
-        let clamp = if server.flags & SERVER_LAG_CLAMP != 0 { "clamped" } else { "not clamped" };
+        let anchor = if server.has(ServerFlag::DispatchAnchor) { Anchor::Dispatch } else { Anchor::Eligible }.name();
+        let clamp = if server.has(ServerFlag::LagClamp) { "clamped" } else { "not clamped" };
         let _ = write!(text, ", anchor {anchor}, {clamp}");
     }
-    if server.flags & SERVER_PUBLISHED_PIBS != 0 {
+    if server.has(ServerFlag::PublishedPibs) {
         text.push_str(", published rule");
     }
-    let _ = write!(text, ", gate {}", gate_name(server.gate));
-    if server.flags & SERVER_VOLUNTARY_RETURN != 0 {
+    let _ = write!(text, ", gate {}", name_of::<Gate>(server.gate));
+    if server.has(ServerFlag::VoluntaryReturn) {
         text.push_str(" with voluntary return");
     }
     if server.payer != NO_SERVER {
         let _ = write!(text, ", server {} pays", server.payer);
     }
-    match server.on_empty {
-        ON_EMPTY_BACKGROUND => {
+    match server.on_empty() {
+        Some(OnEmpty::Background) => {
             let _ = write!(text, ", then priority {}", server.background_priority);
         }
-        ON_EMPTY_NOTIFY => text.push_str(", then notifies"),
+        Some(OnEmpty::Notify) => text.push_str(", then notifies"),
         _ => {}
     }
     text
@@ -152,20 +138,20 @@ pub(crate) struct Wait {
 /// Returns the interrupts of a round robin that do not act at once, with the longest wait (N - 1) x Q (MZ-13, MZ-20). A
 /// device whose buffer is shorter than that loses data.
 pub(crate) fn waits(planned: &Plan, core_use: &CoreUse, plan: &SchedulePlan) -> Vec<Wait> {
-    if plan.kind != SCHEDULE_ROUND_ROBIN {
+    if plan.kind() != Some(ScheduleKind::RoundRobin) {
         return Vec::new();
     }
     let longest_ticks = plan.quantum_ticks.saturating_mul(u64::from(plan.slot_count.saturating_sub(1)));
-    let acts = |route: u32| route == ROUTE_PREEMPT && plan.on_interrupt != ON_INTERRUPT_NONE;
+    let acts = |route| route == Some(RouteRule::Preempt) && plan.on_interrupt() != Some(OnInterrupt::None);
     let mut waits = Vec::new();
     for (vcpu, slot) in core_use.vcpus.iter().zip(&plan.slots) {
         let partition = vcpu.partition;
-        if !acts(slot.timer_route) {
+        if !acts(slot.timer_route()) {
             waits.push(Wait { partition, intid: None, longest_ticks });
         }
         let Some(own) = planned.partitions.get(partition) else { continue };
-        let interrupts = own.plan.interrupts.iter().take(own.plan.interrupt_count as usize);
-        let waiting = interrupts.filter(|interrupt| !acts(interrupt.route));
+        let interrupts = own.plan.interrupts().iter();
+        let waiting = interrupts.filter(|interrupt| !acts(interrupt.route()));
         waits.extend(waiting.map(|interrupt| Wait { partition, intid: Some(interrupt.intid), longest_ticks }));
     }
     waits
@@ -193,19 +179,19 @@ pub(crate) fn form(planned: &Planned, core_use: &CoreUse, plan: &SchedulePlan) -
         let (partition, vcpu) = slot_name(system, core_use, slot);
         json!({ "partition": partition, "vcpu": vcpu })
     };
-    let servers = plan.servers.iter().take(plan.server_count as usize).map(|server| {
+    let servers = plan.servers().iter().map(|server| {
         json!({
             "slot": server.slot,
             "priority": server.priority,
-            "rule": rule_name(server.rule),
-            "gate": gate_name(server.gate),
+            "rule": name_of::<Rule>(server.rule),
+            "gate": name_of::<Gate>(server.gate),
             "budget_ns": ns(server.budget_ticks),
             "period_ns": ns(server.period_ticks),
             "payer": Some(server.payer).filter(|payer| *payer != NO_SERVER),
-            "background_priority": Some(server.background_priority).filter(|_| server.on_empty == ON_EMPTY_BACKGROUND),
+            "background_priority": Some(server.background_priority).filter(|_| server.on_empty() == Some(OnEmpty::Background)),
         })
     });
-    let windows = plan.windows.iter().take(plan.window_count as usize).map(|window| {
+    let windows = plan.windows().iter().map(|window| {
         json!({ "slot": window.name, "offset_ns": ns(window.offset_ticks), "length_ns": ns(window.length_ticks) })
     });
     let waits = waits.iter().map(|wait| {
@@ -214,7 +200,7 @@ pub(crate) fn form(planned: &Planned, core_use: &CoreUse, plan: &SchedulePlan) -
     });
     json!({
         "core": core_use.board_core,
-        "kind": kind_name(plan.kind),
+        "kind": name_of::<ScheduleKind>(plan.kind),
         "quantum_ns": ns(plan.quantum_ticks),
         "major_frame_ns": ns(plan.major_ticks),
         "slots": (0..plan.slot_count).map(slot).collect::<Vec<Value>>(),

@@ -5,7 +5,7 @@
 
 use bulkhead_plan::maps::{CoreUse, core_uses};
 use bulkhead_plan::model::{BudgetRule, Gate, OnEmpty, OnInterrupt, ScheduleKind, ServerReference, System};
-use bulkhead_plan::schedule::{best_priority, budget_and_period_ns, numbered_servers, server};
+use bulkhead_plan::schedule::{best_priority, numbered_servers, server};
 use bulkhead_trace::words::duration;
 use bulkhead_trace::{CoreLayout, ServerLayout, SlotLayout};
 use toml::de::DeTable;
@@ -231,11 +231,8 @@ fn servers(system: &System, names: &ServerNames, core_use: &CoreUse) -> Vec<Serv
         };
         let is_owner =
             |vcpu: &bulkhead_plan::maps::VcpuUse| vcpu.partition == reference.partition && vcpu.vcpu == found.vcpu;
-        let times = budget_and_period_ns(&found.rule);
-        let share = match (&found.rule, times) {
-            (BudgetRule::Pibs { share, .. }, _) => Some(*share),
-            (_, times) => times,
-        };
+        let times = found.rule.budget_and_period_ns();
+        let share = found.rule.share().or(times);
         let siblings = partition.servers.iter().filter(|other| other.vcpu == found.vcpu).count();
         let name = match (names.get(reference), siblings, partition.cores.len()) {
             (Some(name), ..) => format!("{}.{name}", partition.name),
@@ -247,7 +244,7 @@ fn servers(system: &System, names: &ServerNames, core_use: &CoreUse) -> Vec<Serv
             name,
             slot: core_use.vcpus.iter().position(is_owner).unwrap_or(usize::MAX),
             priority: best_priority(system, found),
-            rule: rule_text(&found.rule).to_owned(),
+            rule: rule_text(&found.rule),
             gate: gate_text(found.gate).to_owned(),
             on_empty: on_empty_text(found.on_empty, &found.rule),
             budget_ns: times.map(|(budget, _)| budget),
@@ -281,15 +278,9 @@ fn schedule_text(kind: &ScheduleKind) -> String {
     }
 }
 
-fn rule_text(rule: &BudgetRule) -> &'static str {
-    match rule {
-        BudgetRule::Unlimited => "unlimited",
-        BudgetRule::Sporadic { .. } => "sporadic",
-        BudgetRule::Deferrable { .. } => "deferrable",
-        BudgetRule::Polling { .. } => "polling",
-        BudgetRule::Pibs { published: true, .. } => "PIBS, published rule",
-        BudgetRule::Pibs { .. } => "PIBS",
-    }
+fn rule_text(rule: &BudgetRule) -> String {
+    let published = if rule.is_published() { ", published rule" } else { "" };
+    format!("{}{published}", rule.word().name())
 }
 
 fn gate_text(gate: Gate) -> &'static str {

@@ -4,13 +4,12 @@ use crate::html::Html;
 use crate::page::Context;
 use crate::table::{Cell, Table};
 use crate::timing::InterruptTiming;
-use bulkhead_abi::plan::{
-    INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, ROUTE_DEFER, ROUTE_PREEMPT,
-};
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan};
 use bulkhead_plan::model::{Limiter, PortKind, System};
 use bulkhead_trace::EventKind;
 use bulkhead_trace::measure::InterruptMeasure;
 use bulkhead_trace::words::duration;
+use bulkhead_words::{RouteRule, name_of};
 
 pub(crate) fn interrupts(html: &mut Html, context: &Context<'_>) {
     let input = &context.input;
@@ -28,7 +27,7 @@ pub(crate) fn interrupts(html: &mut Html, context: &Context<'_>) {
         "longest hold",
     ]);
     for (owner, planned) in input.plan.partitions.iter().enumerate() {
-        for interrupt in planned.plan.interrupts.iter().take(planned.plan.interrupt_count as usize) {
+        for interrupt in planned.plan.interrupts() {
             let is_shared = planned.plan.shared_vcpus != 0;
             let seen = measure(context, owner, interrupt.intid);
             let bound = bound(context, owner, interrupt);
@@ -37,7 +36,7 @@ pub(crate) fn interrupts(html: &mut Html, context: &Context<'_>) {
                 Cell::Partition(owner, context.partition_name(owner).to_owned()),
                 Cell::text(origin(input.system, owner, interrupt)),
                 Cell::text(if interrupt.edge != 0 { "edge" } else { "level" }),
-                Cell::text(if is_shared { rule(interrupt.route) } else { "" }),
+                Cell::text(if is_shared { name_of::<RouteRule>(interrupt.route) } else { "" }),
                 Cell::text(route_limit(input.system, owner, interrupt.intid)),
                 Cell::Time(bound.and_then(|bound| bound.conforming_ns)),
                 Cell::Time(bound.and_then(|bound| bound.drained_ns)),
@@ -129,14 +128,6 @@ fn origin(system: &System, owner: usize, interrupt: &InterruptPlan) -> String {
         INTERRUPT_DOORBELL => "doorbell".to_owned(),
         INTERRUPT_CONSOLE => "console".to_owned(),
         _ => "?".to_owned(),
-    }
-}
-
-fn rule(route: u32) -> &'static str {
-    match route {
-        ROUTE_PREEMPT => "preempt",
-        ROUTE_DEFER => "defer",
-        _ => "priority",
     }
 }
 

@@ -110,7 +110,7 @@ fn systems_of_all_kinds_have_a_page() {
         "fixed priority, turns of 10 ms at priority 9",
         "time table of 2 windows in 100 ms",
         "round robin with quantum 30 ms; an interrupt recycles what is left of the quantum",
-        "PIBS",
+        "pibs",
         "background, priority 40",
         "until its interrupt is ended",
         "There are no servers: guests take turns.",

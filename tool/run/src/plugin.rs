@@ -54,8 +54,7 @@ impl CountingOptions {
     pub fn for_monitor(plan: &ImagePlan) -> Self {
         let header = &plan.header;
         let text = header.text..PhysicalAddress(header.text.0.saturating_add(header.text_bytes));
-        let regions =
-            plan.partitions.iter().flat_map(|partition| partition.ram.iter().take(partition.ram_count as usize));
+        let regions = plan.partitions.iter().flat_map(|partition| partition.ram());
         let after =
             regions.map(|ram| ram.physical..PhysicalAddress(ram.physical.0.saturating_add(ram.bytes))).collect();
         Self { ranges: vec![("monitor".to_owned(), text)], after, ..Self::default() }

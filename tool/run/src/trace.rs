@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{TraceHeader, TraceRecord};
-use bulkhead_abi::schedule::{RULE_UNLIMITED, ServerPlan};
+use bulkhead_abi::schedule::{Rule, ServerPlan};
 use bulkhead_trace::decode::ticks_to_ns;
 use bulkhead_trace::ring::{Batch, RingBytes, RingReader};
 use bulkhead_trace::{ChannelLayout, CoreLayout, Layout, ServerLayout, SlotLayout, Timeline, text};
@@ -116,7 +116,7 @@ impl Trace {
 pub fn layout(observer: &Observer, clock: &str) -> Layout {
     let plan = observer.plan();
     let channels = plan.partitions.iter().enumerate().flat_map(|(source, partition)| {
-        let used = partition.doorbells.iter().take(partition.doorbell_count as usize);
+        let used = partition.doorbells().iter();
         used.map(move |doorbell| (source, doorbell))
     });
     let mut layout = Layout {
@@ -148,15 +148,15 @@ fn core_layout(observer: &Observer, core: usize) -> CoreLayout {
         .map(|vcpu| SlotLayout { partition: vcpu.partition as usize, vcpu: vcpu.vcpu as usize })
         .collect();
     let Some(schedule) = &core_plan.schedule else { return CoreLayout { slots, ..CoreLayout::default() } };
-    let used: Vec<_> = schedule.servers.iter().take(schedule.server_count as usize).collect();
-    let server = |server: &&ServerPlan| {
+    let used = schedule.servers();
+    let server = |server: &ServerPlan| {
         let index = server.slot as usize;
         let mut name = plan.partition_name(slots.get(index).map_or(usize::MAX, |slot| slot.partition)).to_owned();
         // The image holds no names of servers; priorities tell those of one vCPU apart.
         if used.iter().filter(|other| other.slot == server.slot).count() > 1 {
             name.push_str(&format!(", priority {}", server.priority));
         }
-        let time = |ticks: u64| (server.rule != RULE_UNLIMITED && ticks > 0).then(|| ticks_to_ns(ticks, hz));
+        let time = |ticks: u64| (server.rule() != Some(Rule::Unlimited) && ticks > 0).then(|| ticks_to_ns(ticks, hz));
         ServerLayout {
             name,
             slot: index,

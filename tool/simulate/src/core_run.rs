@@ -9,10 +9,7 @@
 
 use crate::arrivals::{Dates, ENDLESS_TICKS};
 use crate::event::{Event, EventKind};
-use bulkhead_abi::schedule::{
-    GATE_INTERRUPT, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RULE_PIBS, SCHEDULE_ROUND_ROBIN, SERVER_VOLUNTARY_RETURN,
-    SchedulePlan,
-};
+use bulkhead_abi::schedule::{Gate, MAX_CORE_SERVERS, MAX_CORE_VCPUS, Rule, ScheduleKind, SchedulePlan, ServerFlag};
 use bulkhead_description::scenario::CheckedArrival;
 use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::ticks;
@@ -98,7 +95,7 @@ impl CoreRun {
         hz: u64,
         end_ticks: u64,
     ) -> Result<Self, BadPlan> {
-        let policy = if plan.kind == SCHEDULE_ROUND_ROBIN {
+        let policy = if plan.kind() == Some(ScheduleKind::RoundRobin) {
             Policy::Ring(Box::new(plan::ring(plan, 0)?))
         } else {
             let mut core = Box::new(Core::empty());
@@ -106,13 +103,13 @@ impl CoreRun {
             Policy::Servers(core)
         };
         let mut guests: Vec<Guest> = core_use.vcpus.iter().map(|_| Guest::default()).collect();
-        let servers = plan.servers.iter().take(plan.server_count as usize);
+        let servers = plan.servers().iter();
         for (number, server) in servers.clone().enumerate() {
             let Some(guest) = guests.get_mut(server.slot as usize) else { continue };
-            if server.rule == RULE_PIBS {
+            if server.rule().is_some_and(Rule::serves_clients) {
                 guest.pibs = u8::try_from(number).ok();
             }
-            if server.gate == GATE_INTERRUPT && server.flags & SERVER_VOLUNTARY_RETURN == 0 {
+            if server.gate() == Some(Gate::Interrupt) && !server.has(ServerFlag::VoluntaryReturn) {
                 guest.lasting_gates |= 1 << number;
             }
         }

@@ -4,7 +4,7 @@ use crate::event::{Event, EventKind, Sink};
 use crate::simulation::Simulation;
 use bulkhead_description::unit::format_duration;
 use bulkhead_plan::maps::{CoreUse, core_uses};
-use bulkhead_plan::schedule::{budget_and_period_ns, numbered_servers, server};
+use bulkhead_plan::schedule::{numbered_servers, server};
 use bulkhead_trace as trace;
 use bulkhead_trace::{CoreLayout, Layout, ServerLayout, SlotLayout, Timeline};
 use std::io;
@@ -146,7 +146,7 @@ fn layout(simulation: &Simulation, all: &[CoreUse]) -> Layout {
                 let own = |one: &bulkhead_plan::maps::VcpuUse| {
                     one.partition == reference.partition && one.vcpu == server.vcpu
                 };
-                let times = budget_and_period_ns(&server.rule);
+                let times = server.rule.budget_and_period_ns();
                 let partition = system.partitions.get(reference.partition).map_or("?", |one| one.name.as_str());
                 Some(ServerLayout {
                     name: format!("{partition} server {number}"),

@@ -8,20 +8,18 @@
 
 use crate::assumption::Assumptions;
 use crate::clock::Clock;
-use bulkhead_abi::schedule::{
-    GATE_ALWAYS, GATE_INTERRUPT, GATE_WINDOW, NO_SERVER, ON_EMPTY_BACKGROUND, PUBLICATION_TICKS, RULE_DEFERRABLE,
-    RULE_PIBS, RULE_POLLING, RULE_SPORADIC, SERVER_DISPATCH_ANCHOR, SERVER_LAG_CLAMP, SERVER_PUBLISHED_PIBS,
-    SchedulePlan, ServerPlan,
-};
-use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server, TimeTable};
+use crate::rule;
+use bulkhead_abi::schedule::{NO_SERVER, PUBLICATION_TICKS, SchedulePlan, ServerPlan};
+use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server, TimeTable};
 use bulkhead_analysis::costs::Costs;
 use bulkhead_analysis::guest::Task;
 use bulkhead_analysis::overhead::{self, Habits, REQUEST_ENTRIES, Returns};
-use bulkhead_analysis::round_robin::{Policy, Reading, Ring};
+use bulkhead_analysis::round_robin::Ring;
 use bulkhead_analysis::table::Window;
 use bulkhead_plan::maps::{CoreUse, core_uses};
-use bulkhead_plan::model::{self, Limiter, OnInterrupt, RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{self, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
+use bulkhead_words as words;
 
 /// A shared core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +141,7 @@ fn ring(
     plan: &SchedulePlan,
     costs: &TickCosts,
     on_interrupt: OnInterrupt,
-    reading: model::Reading,
+    reading: Reading,
 ) -> Ring {
     let partitions = || core_use.vcpus.iter().filter_map(|vcpu| system.partitions.get(vcpu.partition));
     let preempts = |partition: &&model::Partition| {
@@ -160,23 +158,15 @@ fn ring(
             .saturating_sub(costs.switch)
             .saturating_sub(costs.publication)
             .saturating_sub(ring_entries(system, core_use, costs, plan.quantum_ticks)),
-        policy: match on_interrupt {
-            OnInterrupt::None => Policy::None,
-            OnInterrupt::Recycle => Policy::Recycle,
-            OnInterrupt::Reset => Policy::Reset,
-            OnInterrupt::ResetExtend => Policy::ResetExtend,
-        },
-        reading: match reading {
-            model::Reading::Masked => Reading::Masked,
-            model::Reading::Latched => Reading::Latched,
-        },
+        policy: on_interrupt,
+        reading,
     }
 }
 
 fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs: &TickCosts) -> CoreModel {
-    let plans = plan.servers.get(..index(plan.server_count)).unwrap_or_default();
+    let plans = plan.servers();
     let servers: Vec<Server> = plans.iter().map(|server| server_model(system, core_use, server, costs)).collect();
-    let windows = plan.windows.get(..index(plan.window_count)).unwrap_or_default();
+    let windows = plan.windows();
     let table = (!windows.is_empty()).then(|| TimeTable {
         major_ticks: plan.major_ticks,
         windows: windows
@@ -220,48 +210,26 @@ fn index(value: u32) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
-fn narrow(value: u32) -> u8 {
+pub(crate) fn narrow(value: u32) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
 }
 
 fn server_model(system: &System, core_use: &CoreUse, plan: &ServerPlan, costs: &TickCosts) -> Server {
     let slot = index(plan.slot);
-    let rule = match plan.rule {
-        RULE_SPORADIC => Rule::Sporadic {
-            budget_ticks: plan.budget_ticks,
-            period_ticks: plan.period_ticks,
-            dispatch_anchor: plan.flags & SERVER_DISPATCH_ANCHOR != 0,
-            lag_clamp: plan.flags & SERVER_LAG_CLAMP != 0,
-            chunks: plan.chunks,
-            minimum_ticks: plan.minimum_ticks,
-        },
-        RULE_DEFERRABLE => Rule::Deferrable { budget_ticks: plan.budget_ticks, period_ticks: plan.period_ticks },
-        RULE_POLLING => Rule::Polling { budget_ticks: plan.budget_ticks, period_ticks: plan.period_ticks },
-        RULE_PIBS => Rule::Pibs(Pibs {
-            numerator: plan.share_numerator,
-            denominator: plan.share_denominator,
-            clients: plan
-                .clients
-                .iter()
-                .take(index(plan.client_count))
-                .map(|client| Client { period_ticks: client.period_ticks, priority: narrow(client.priority) })
-                .collect(),
-            published: plan.flags & SERVER_PUBLISHED_PIBS != 0,
-        }),
-        _ => promised(system, core_use, slot, costs).map_or(Rule::Unlimited, Rule::Promised),
-    };
+    let promised = || promised(system, core_use, slot, costs).map_or(Rule::Unlimited, Rule::Promised);
+    let rule = rule::read(plan).unwrap_or_else(promised);
     Server {
         vcpu: slot,
         priority: narrow(plan.priority),
         rule,
-        gate: match plan.gate {
-            GATE_ALWAYS => Gate::Always,
-            GATE_INTERRUPT => Gate::Interrupt,
-            GATE_WINDOW => Gate::Window(slot),
-            _ => Gate::Never,
+        gate: match plan.gate() {
+            Some(words::Gate::Always) => Gate::Always,
+            Some(words::Gate::Interrupt) => Gate::Interrupt,
+            Some(words::Gate::Window) => Gate::Window(slot),
+            Some(words::Gate::Never) | None => Gate::Never,
         },
         payer: (plan.payer != NO_SERVER).then(|| index(plan.payer)),
-        background: (plan.on_empty == ON_EMPTY_BACKGROUND).then(|| narrow(plan.background_priority)),
+        background: (plan.on_empty() == Some(words::OnEmpty::Background)).then(|| narrow(plan.background_priority)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::bounds::{Bounds, CoreTiming, InterruptBound, ServerBound, VcpuBound};
 use crate::check::interrupts::source_name;
 use crate::cores::SharedModel;
 use crate::quick::quick_tests;
-use crate::text::{rule_word, server_name};
+use crate::text::server_name;
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_analysis::costs::NAMES;
 use bulkhead_description::spans::Spans;
@@ -145,7 +145,7 @@ fn interrupt_json(system: &System, interrupt: &InterruptBound) -> Value {
         "partition": partition_name(system, interrupt.vcpu.partition),
         "vcpu": interrupt.vcpu.vcpu,
         "source": source_name(system, interrupt),
-        "route": rule_word(interrupt.rule),
+        "route": interrupt.rule.name(),
         "limit": limit,
         "handler_ns": interrupt.handler_ns,
         "conforming_ns": interrupt.conforming_ns,

@@ -23,6 +23,7 @@ pub mod cores;
 mod guest_tasks;
 pub mod json;
 pub mod quick;
+mod rule;
 pub mod suggest;
 pub mod text;
 

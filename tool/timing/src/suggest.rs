@@ -22,7 +22,7 @@ use bulkhead_analysis::core_model::{Gate, Rule, Server};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::{ServerReference, System};
-use bulkhead_plan::schedule::{budget_and_period_ns, server};
+use bulkhead_plan::schedule::server;
 use std::collections::BTreeMap;
 
 /// Scaling is tried in thousandths.
@@ -272,7 +272,7 @@ impl<'a> Search<'a> {
     fn changes(&self) -> Vec<Change> {
         let change = |(number, new_ns): (&usize, &u64)| {
             let reference = *self.core.servers.get(*number)?;
-            let (old_ns, _) = budget_and_period_ns(&server(self.system, reference)?.rule)?;
+            let (old_ns, _) = server(self.system, reference)?.rule.budget_and_period_ns()?;
             (old_ns != *new_ns).then_some(Change { server: reference, old_ns, new_ns: *new_ns })
         };
         self.chosen.iter().filter_map(change).collect()

@@ -9,7 +9,7 @@ use crate::quick::quick_tests;
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_description::spans::Spans;
 use bulkhead_plan::maps::VcpuUse;
-use bulkhead_plan::model::{RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{ScheduleKind, ServerReference, System};
 use std::fmt::Write;
 
 /// Writes the bounds; empty when no core is shared.
@@ -167,15 +167,6 @@ fn vcpus(system: &System, core: &CoreTiming) -> String {
     text
 }
 
-/// The word of a route.
-pub(crate) fn rule_word(rule: RouteRule) -> &'static str {
-    match rule {
-        RouteRule::Priority => "priority",
-        RouteRule::Preempt => "preempt",
-        RouteRule::Defer => "defer",
-    }
-}
-
 fn interrupts(system: &System, interrupts: &[InterruptBound], is_ring: bool) -> String {
     let (first, second) = if is_ring { ("first", "last") } else { ("in hand", "used up") };
     let mut rows =
@@ -186,7 +177,7 @@ fn interrupts(system: &System, interrupts: &[InterruptBound], is_ring: bool) -> 
             .map_or_else(|| String::from("none"), |limit| format!("{} in {}", limit.events, readable(limit.period_ns)));
         rows.push(vec![
             format!("{}: {}", vcpu_name(system, interrupt.vcpu), source_name(system, interrupt)),
-            rule_word(interrupt.rule).to_owned(),
+            interrupt.rule.name().to_owned(),
             limit,
             interrupt.handler_ns.map_or_else(|| String::from("first"), readable),
             time(interrupt.conforming_ns),

@@ -142,7 +142,7 @@ impl Areas {
         }
         for partition in &contents.partitions {
             // The padding of a copy belongs to it.
-            let segments = partition.plan.segments.iter().take(partition.plan.segment_count as usize);
+            let segments = partition.plan.segments().iter();
             let start = segments.clone().map(|segment| segment.source.0).min().unwrap_or(0);
             let end = segments.map(|segment| segment.source.0.saturating_add(segment.bytes)).max().unwrap_or(0);
             self.add(start, end.saturating_sub(start), Use::Pristine(partition.index));
@@ -182,7 +182,7 @@ impl Areas {
             for doorbell in partition.doorbells() {
                 self.add(doorbell.words.0, PAGE, Use::Doorbell(doorbell.peer as usize));
             }
-            for ram in plan.ram.iter().take(plan.ram_count as usize) {
+            for ram in plan.ram().iter() {
                 self.add(ram.physical.0, ram.bytes, Use::Ram(index));
             }
         }

@@ -79,7 +79,7 @@ pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: 
                 ends.extend(end(partition, port, map, findings));
             }
         }
-        for (index, function) in partition.plan.pci.iter().take(partition.plan.pci_count as usize).enumerate() {
+        for (index, function) in partition.plan.pci().iter().enumerate() {
             let port = partition.plan.ports.get(index).copied().unwrap_or_default();
             check_function_port(partition, index, function, &port, findings);
             if function.kind == PCI_IVSHMEM {
@@ -144,7 +144,7 @@ fn end(partition: &Partition, port: &PortInformation, map: &Map, findings: &mut 
     findings.require(known, Code::DoorbellTarget, || {
         format!("{} names doorbell {}, which it does not have", place(), port.doorbell)
     });
-    let owned = partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize);
+    let owned = partition.plan.interrupts().iter();
     let is_doorbell = |one: &InterruptPlan| one.intid == port.interrupt && one.kind == INTERRUPT_DOORBELL;
     let waits = port.interrupt == 0 || !is_source && owned.clone().any(is_doorbell);
     findings.require(waits, Code::DoorbellTarget, || {
@@ -239,7 +239,7 @@ fn check_clear(partition: &Partition, ends: &[End], findings: &mut Findings) {
         .filter(|end| end.partition == partition.index)
         .map(|end| if end.is_source { end.writer.clone() } else { end.reader..end.reader.saturating_add(PAGE) })
         .collect();
-    let clear = partition.plan.channel_clear.iter().take(partition.plan.channel_clear_count as usize);
+    let clear = partition.plan.channel_clear().iter();
     let mut cleared: Vec<Range<u64>> =
         clear.map(|region| region.physical.0..region.physical.0.saturating_add(region.bytes)).collect();
     let same = merge(&mut written) == merge(&mut cleared);

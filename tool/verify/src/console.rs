@@ -60,7 +60,7 @@ fn check_ring(contents: &Contents, first: &Vcpu, ring: &[&Vcpu], findings: &mut 
     });
     let intid = first.plan.uart_interrupt;
     let owned = |partition: &crate::image::Partition| {
-        let used = partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize);
+        let used = partition.plan.interrupts().iter();
         used.into_iter().any(|interrupt| interrupt.intid == intid)
     };
     let owner = contents.partitions.iter().find(|partition| owned(partition));

@@ -26,7 +26,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
 }
 
 fn windows(partition: &Partition) -> impl Iterator<Item = &Window> {
-    partition.plan.windows.iter().take(partition.plan.window_count as usize)
+    partition.plan.windows().iter()
 }
 
 fn range(window: &Window) -> Range<u64> {
@@ -43,7 +43,7 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
     let name = partition.name();
     let functions = u64::from(plan.pci_count);
     for (index, window) in windows(partition).enumerate() {
-        let function = plan.pci.iter().take(plan.pci_count as usize).nth(window.index as usize);
+        let function = plan.pci().iter().nth(window.index as usize);
         let good = match window.kind {
             WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
             WINDOW_GICR => {
@@ -82,7 +82,7 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
 
 fn check_functions(partition: &Partition, findings: &mut Findings) {
     let plan = &partition.plan;
-    for (index, function) in plan.pci.iter().take(plan.pci_count as usize).enumerate() {
+    for (index, function) in plan.pci().iter().enumerate() {
         let position = index as u64;
         let registers = function.registers.0 == GUEST_PCI_REGISTERS.0 + position * PCI_REGISTERS_STEP;
         let memory = function.memory.0 == GUEST_PCI_MEMORY.0 + position * PCI_MEMORY_STEP;

@@ -65,7 +65,7 @@ fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End
     let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| {
         expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag })
     };
-    for ram in partition.plan.ram.iter().take(partition.plan.ram_count as usize) {
+    for ram in partition.plan.ram().iter() {
         add(ram.guest.0, ram.physical.0, ram.bytes, Rights::ALL, Memory::Normal, Tag::Ram);
     }
     if let Some(page) = maps.information.get(partition.index).copied().flatten() {
@@ -106,7 +106,7 @@ fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End
 
 /// Rules that hold for every mapping of a guest, whatever it is.
 fn check_run(partition: &Partition, run: &Run, findings: &mut Findings) {
-    for window in partition.plan.windows.iter().take(partition.plan.window_count as usize) {
+    for window in partition.plan.windows().iter() {
         let range = window.guest.0..window.guest.0.saturating_add(window.bytes);
         findings.require(!overlap(&range, &(run.input..run.input_end())), Code::WindowMapped, || {
             format!(

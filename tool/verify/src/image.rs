@@ -238,7 +238,7 @@ impl Partition {
 
     /// Returns the doorbells that it rings.
     pub(crate) fn doorbells(&self) -> impl Iterator<Item = &DoorbellPlan> + Clone {
-        self.plan.doorbells.iter().take(self.plan.doorbell_count as usize)
+        self.plan.doorbells().iter()
     }
 }
 
@@ -253,11 +253,11 @@ impl Contents {
     pub(crate) fn read(view: &View<'_>, findings: &mut Findings) -> Option<Self> {
         let header = &view.header;
         let mut cores = Vec::new();
-        for (index, boot) in header.cores.iter().take(header.core_count as usize).enumerate() {
+        for (index, boot) in header.cores().iter().enumerate() {
             cores.push(read_core(view, index, boot, findings)?);
         }
         let mut partitions = Vec::new();
-        for (index, entry) in header.partitions.iter().take(header.partition_count as usize).enumerate() {
+        for (index, entry) in header.partitions().iter().enumerate() {
             let plan = view.read::<PartitionPlan>(entry.plan).filter(|_| in_plan(view, entry.plan));
             let good = plan.is_some_and(|plan| {
                 plan.magic == PARTITION_PLAN_MAGIC && plan.index as usize == index && plan.name == entry.name
@@ -290,7 +290,7 @@ fn read_core(view: &View<'_>, index: usize, boot: &CoreBoot, findings: &mut Find
     };
     let plans: Vec<PhysicalAddress> = match &schedule {
         None => vec![boot.plan],
-        Some(plan) => plan.slots.iter().take(plan.slot_count as usize).map(|slot| slot.plan).collect(),
+        Some(plan) => plan.slots().iter().map(|slot| slot.plan).collect(),
     };
     let mut vcpus = Vec::new();
     for (slot, address) in plans.into_iter().enumerate() {

@@ -4,10 +4,10 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
-    DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, ROUTE_DEFER,
-    ROUTE_PREEMPT, ROUTE_PRIORITY, WINDOW_UART,
+    DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, RouteRule,
+    WINDOW_UART,
 };
-use bulkhead_abi::schedule::SCHEDULE_ROUND_ROBIN;
+use bulkhead_abi::schedule::ScheduleKind;
 use std::collections::{HashMap, HashSet};
 
 const FIRST_SPI: u32 = 32;
@@ -16,7 +16,7 @@ const MOST_EVENTS: u32 = (1 << 24) - 1;
 
 /// Returns the used interrupts of a partition.
 fn owned(partition: &Partition) -> impl Iterator<Item = &InterruptPlan> {
-    partition.plan.interrupts.iter().take(partition.plan.interrupt_count as usize)
+    partition.plan.interrupts().iter()
 }
 
 /// Checks owners, kinds, the distributor's words and doorbells.
@@ -86,10 +86,7 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
         )
     });
     let plan = &partition.plan;
-    let function = interrupt
-        .pci_function
-        .checked_sub(1)
-        .map(|index| plan.pci.iter().take(plan.pci_count as usize).nth(index as usize));
+    let function = interrupt.pci_function.checked_sub(1).map(|index| plan.pci().iter().nth(index as usize));
     let named = match function {
         None => true,
         Some(function) => {
@@ -109,14 +106,13 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
 
 /// Routes matter on shared cores alone, so there they must be possible and elsewhere at least known.
 fn check_route(contents: &Contents, partition: &Partition, interrupt: &InterruptPlan, findings: &mut Findings) {
-    let takes_turns = contents
-        .cores
-        .iter()
-        .any(|core| core.runs(partition.index) && core.schedule.is_some_and(|plan| plan.kind == SCHEDULE_ROUND_ROBIN));
-    let known = match interrupt.route {
-        ROUTE_PRIORITY | ROUTE_DEFER => true,
-        ROUTE_PREEMPT => takes_turns,
-        _ => false,
+    let takes_turns = contents.cores.iter().any(|core| {
+        core.runs(partition.index) && core.schedule.is_some_and(|plan| plan.kind() == Some(ScheduleKind::RoundRobin))
+    });
+    let known = match interrupt.route() {
+        Some(RouteRule::Priority | RouteRule::Defer) => true,
+        Some(RouteRule::Preempt) => takes_turns,
+        None => false,
     };
     let limited = interrupt.limit_period_ticks > 0 && (1..=MOST_EVENTS).contains(&interrupt.limit_events);
     let unlimited = interrupt.limit_period_ticks == 0 && interrupt.limit_events == 0;

@@ -22,11 +22,11 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
 }
 
 fn ram(partition: &Partition) -> impl Iterator<Item = &RamRegion> {
-    partition.plan.ram.iter().take(partition.plan.ram_count as usize)
+    partition.plan.ram().iter()
 }
 
 fn segments(partition: &Partition) -> impl Iterator<Item = &Segment> {
-    partition.plan.segments.iter().take(partition.plan.segment_count as usize)
+    partition.plan.segments().iter()
 }
 
 fn destination(segment: &Segment) -> Range<u64> {

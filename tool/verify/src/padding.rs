@@ -19,7 +19,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, findings:
     }
     for partition in &contents.partitions {
         used.push((partition.entry.plan.0, size_of::<PartitionPlan>() as u64));
-        let segments = partition.plan.segments.iter().take(partition.plan.segment_count as usize);
+        let segments = partition.plan.segments().iter();
         used.extend(segments.map(|segment| (segment.source.0, segment.bytes)));
     }
     used.extend(maps.information.iter().flatten().map(|page| (*page, size_of::<GuestInformation>() as u64)));

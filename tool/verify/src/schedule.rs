@@ -7,11 +7,8 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Vcpu};
 use crate::server;
-use bulkhead_abi::plan::{MODE_MAPPED, ROUTE_DEFER, ROUTE_PREEMPT, ROUTE_PRIORITY};
-use bulkhead_abi::schedule::{
-    FLOATING_POINT_EAGER, ON_INTERRUPT_RESET_EXTEND, READING_LATCHED, SCHEDULE_CYCLIC, SCHEDULE_FIXED_PRIORITY,
-    SCHEDULE_ROUND_ROBIN, SchedulePlan, SlotPlan,
-};
+use bulkhead_abi::plan::MODE_MAPPED;
+use bulkhead_abi::schedule::{RouteRule, ScheduleKind, SchedulePlan, SlotPlan};
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -53,7 +50,7 @@ fn check_slots(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
 }
 
 fn check_slot(core: &Core, plan: &SchedulePlan, vcpu: &Vcpu, slot: &SlotPlan, findings: &mut Findings) {
-    let takes_turns = plan.kind == SCHEDULE_ROUND_ROBIN;
+    let takes_turns = plan.kind() == Some(ScheduleKind::RoundRobin);
     findings.require(slot.partition == vcpu.plan.partition, Code::Slot, || {
         format!(
             "core {}: slot {} is said to be partition {}, its plan is partition {}'s",
@@ -64,10 +61,10 @@ fn check_slot(core: &Core, plan: &SchedulePlan, vcpu: &Vcpu, slot: &SlotPlan, fi
         format!("core {}: slot {} owns the physical CPU interface of a core that others use", core.index, vcpu.slot)
     });
     let keeps_turn = slot.preemptible == 0;
-    let route = match slot.timer_route {
-        ROUTE_PRIORITY | ROUTE_DEFER => true,
-        ROUTE_PREEMPT => takes_turns,
-        _ => false,
+    let route = match slot.timer_route() {
+        Some(RouteRule::Priority | RouteRule::Defer) => true,
+        Some(RouteRule::Preempt) => takes_turns,
+        None => false,
     };
     let good = slot.preemptible <= 1 && (!keeps_turn || takes_turns) && route && slot.reserved == 0;
     findings.require(good, Code::Slot, || {
@@ -81,20 +78,20 @@ fn check_slot(core: &Core, plan: &SchedulePlan, vcpu: &Vcpu, slot: &SlotPlan, fi
 fn check_words(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
     let turns = [plan.on_interrupt, plan.reading, plan.ring_moves];
     let in_range = |ticks: u64| (1..=MOST_TICKS).contains(&ticks);
-    let good = match plan.kind {
-        SCHEDULE_ROUND_ROBIN => {
-            let known = plan.on_interrupt <= ON_INTERRUPT_RESET_EXTEND && plan.reading <= READING_LATCHED;
-            known && plan.ring_moves <= 1 && in_range(plan.quantum_ticks) && plan.quantum_count == 0
+    let good = match plan.kind() {
+        Some(ScheduleKind::RoundRobin) => {
+            let known = plan.on_interrupt().is_some() && plan.reading().is_some();
+            known && plan.ring().is_some() && in_range(plan.quantum_ticks) && plan.quantum_count == 0
         }
-        SCHEDULE_FIXED_PRIORITY | SCHEDULE_CYCLIC => turns == [0; 3] && plan.quantum_ticks == 0,
-        _ => false,
+        Some(ScheduleKind::FixedPriority | ScheduleKind::Cyclic) => turns == [0; 3] && plan.quantum_ticks == 0,
+        None => false,
     };
-    let known = plan.floating_point <= FLOATING_POINT_EAGER && plan.reserved == 0;
+    let known = plan.floating_point().is_some() && plan.reserved == 0;
     findings.require(good && known, Code::Schedule, || {
         format!("core {}: a schedule of kind {} with words that it does not have", core.index, plan.kind)
     });
     let mut priorities = HashSet::new();
-    for quantum in plan.quanta.iter().take(plan.quantum_count as usize) {
+    for quantum in plan.quanta().iter() {
         let alone = priorities.insert(quantum.priority) && quantum.reserved == 0;
         let good = alone && quantum.priority < PRIORITIES && in_range(quantum.quantum_ticks);
         findings.require(good, Code::Schedule, || {
@@ -116,7 +113,7 @@ fn rest<T: IntoBytes + Immutable>(entries: &[T], count: u32) -> bool {
 
 /// Windows lie in order inside the major frame and do not overlap, and each opens the gates of one slot of this core.
 fn check_table(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
-    let is_cyclic = plan.kind == SCHEDULE_CYCLIC;
+    let is_cyclic = plan.kind() == Some(ScheduleKind::Cyclic);
     let frame = match is_cyclic {
         true => (1..=MOST_TICKS).contains(&plan.major_ticks) && plan.window_count > 0,
         false => plan.major_ticks == 0 && plan.window_count == 0,
@@ -128,7 +125,7 @@ fn check_table(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
         )
     });
     let mut free_from = 0;
-    for window in plan.windows.iter().take(plan.window_count as usize) {
+    for window in plan.windows().iter() {
         let end = window.offset_ticks.checked_add(window.length_ticks);
         let inside = end.is_some_and(|end| end <= plan.major_ticks);
         let good = inside && window.length_ticks > 0 && window.offset_ticks >= free_from && window.reserved == 0;

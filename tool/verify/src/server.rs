@@ -5,10 +5,7 @@ use crate::finding::Findings;
 use crate::image::Core;
 use crate::schedule::{MOST_TICKS, PRIORITIES};
 use bulkhead_abi::schedule::{
-    ClientPlan, GATE_ALWAYS, GATE_INTERRUPT, GATE_NEVER, GATE_WINDOW, MAX_SERVER_CLIENTS, NO_SERVER,
-    ON_EMPTY_BACKGROUND, ON_EMPTY_NOTIFY, ON_EMPTY_STOP, RULE_DEFERRABLE, RULE_PIBS, RULE_POLLING, RULE_SPORADIC,
-    RULE_UNLIMITED, SCHEDULE_CYCLIC, SCHEDULE_ROUND_ROBIN, SERVER_DISPATCH_ANCHOR, SERVER_LAG_CLAMP,
-    SERVER_PUBLISHED_PIBS, SERVER_VOLUNTARY_RETURN, SchedulePlan, ServerPlan,
+    ClientPlan, Gate, MAX_SERVER_CLIENTS, NO_SERVER, OnEmpty, Rule, ScheduleKind, SchedulePlan, ServerFlag, ServerPlan,
 };
 
 /// Most servers of one vCPU (`core/sched`).
@@ -18,8 +15,8 @@ const MOST_CHUNKS: u32 = 16;
 
 /// Checks the servers of a core.
 pub(crate) fn check(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
-    let servers: Vec<&ServerPlan> = plan.servers.iter().take(plan.server_count as usize).collect();
-    check_counts(core, plan, &servers, findings);
+    let servers = plan.servers();
+    check_counts(core, plan, servers, findings);
     let mut best = 0;
     for (number, server) in servers.iter().enumerate() {
         let ordered = server.priority >= best && server.priority < PRIORITIES;
@@ -42,15 +39,15 @@ pub(crate) fn check(core: &Core, plan: &SchedulePlan, findings: &mut Findings) {
                 core.index, server.background_priority, server.priority
             )
         });
-        check_payer(core, number, server, &servers, findings);
+        check_payer(core, number, server, servers, findings);
     }
 }
 
-fn check_counts(core: &Core, plan: &SchedulePlan, servers: &[&ServerPlan], findings: &mut Findings) {
+fn check_counts(core: &Core, plan: &SchedulePlan, servers: &[ServerPlan], findings: &mut Findings) {
     for slot in 0..plan.slot_count {
         let count = servers.iter().filter(|server| server.slot == slot).count();
-        let good = match plan.kind {
-            SCHEDULE_ROUND_ROBIN => count == 0,
+        let good = match plan.kind() {
+            Some(ScheduleKind::RoundRobin) => count == 0,
             _ => (1..=MOST_OF_A_VCPU).contains(&count),
         };
         findings.require(good, Code::Server, || {
@@ -66,31 +63,30 @@ fn rule(server: &ServerPlan) -> bool {
     let no_budget = server.budget_ticks == 0 && server.period_ticks == 0;
     let no_chunks = server.chunks == 0;
     let no_minimum = server.minimum_ticks == 0;
-    let clients = server.clients.iter().take(server.client_count as usize);
     let no_clients = server.client_count == 0
         && server.share_numerator == 0
         && server.share_denominator == 0
         && server.clients.iter().all(|client| *client == ClientPlan::default());
     let minimum = (1..=server.budget_ticks).contains(&server.minimum_ticks);
     // More than there is when it is chosen for the first time would be owed whatever its guest does.
-    let least_charge = match server.rule {
-        RULE_SPORADIC | RULE_PIBS => server.least_charge_ticks <= server.minimum_ticks,
+    let least_charge = match server.rule() {
+        Some(Rule::Sporadic | Rule::Pibs) => server.least_charge_ticks <= server.minimum_ticks,
         _ => server.least_charge_ticks <= server.budget_ticks,
     };
     if !least_charge {
         return false;
     }
-    match server.rule {
-        RULE_UNLIMITED => no_budget && no_chunks && no_minimum && no_clients,
-        RULE_SPORADIC => budget && minimum && no_clients && (2..=MOST_CHUNKS).contains(&server.chunks),
-        RULE_DEFERRABLE | RULE_POLLING => budget && no_chunks && no_minimum && no_clients,
-        RULE_PIBS => {
+    match server.rule() {
+        Some(Rule::Unlimited) => no_budget && no_chunks && no_minimum && no_clients,
+        Some(Rule::Sporadic) => budget && minimum && no_clients && (2..=MOST_CHUNKS).contains(&server.chunks),
+        Some(Rule::Deferrable | Rule::Polling) => budget && no_chunks && no_minimum && no_clients,
+        Some(Rule::Pibs) => {
             let count = (1..=MAX_SERVER_CLIENTS).contains(&(server.client_count as usize));
             let unused = server.clients.iter().skip(server.client_count as usize);
             let empty = unused.into_iter().all(|client| *client == ClientPlan::default());
-            count && empty && no_budget && no_chunks && pibs(server, &clients.copied().collect::<Vec<_>>())
+            count && empty && no_budget && no_chunks && pibs(server, server.clients())
         }
-        _ => false,
+        None => false,
     }
 }
 
@@ -112,41 +108,41 @@ fn pibs(server: &ServerPlan, clients: &[ClientPlan]) -> bool {
 
 /// A window gate opens with the windows of its own slot and exists under a time table alone.
 fn gate(plan: &SchedulePlan, server: &ServerPlan) -> bool {
-    let flags = match server.rule {
-        RULE_SPORADIC => SERVER_DISPATCH_ANCHOR | SERVER_LAG_CLAMP,
-        RULE_PIBS => SERVER_PUBLISHED_PIBS,
+    let flags = match server.rule() {
+        Some(Rule::Sporadic) => ServerFlag::DispatchAnchor.number() | ServerFlag::LagClamp.number(),
+        Some(Rule::Pibs) => ServerFlag::PublishedPibs.number(),
         _ => 0,
     };
-    let flags = flags | if server.gate == GATE_INTERRUPT { SERVER_VOLUNTARY_RETURN } else { 0 };
-    let windows = match server.gate {
-        GATE_ALWAYS | GATE_INTERRUPT | GATE_NEVER => server.windows == 0,
-        GATE_WINDOW => {
-            plan.kind == SCHEDULE_CYCLIC && 1_u64.checked_shl(server.slot).is_some_and(|bit| bit == server.windows)
+    let flags = flags | ServerFlag::VoluntaryReturn.bits_if(server.gate() == Some(Gate::Interrupt));
+    let windows = match server.gate() {
+        Some(Gate::Always | Gate::Interrupt | Gate::Never) => server.windows == 0,
+        Some(Gate::Window) => {
+            plan.kind() == Some(ScheduleKind::Cyclic)
+                && 1_u64.checked_shl(server.slot).is_some_and(|bit| bit == server.windows)
         }
-        _ => false,
+        None => false,
     };
     windows && server.flags & !flags == 0
 }
 
 /// A background priority is less important than every priority that the server has with budget.
 fn on_empty(server: &ServerPlan) -> bool {
-    let clients = server.clients.iter().take(server.client_count as usize);
+    let clients = server.clients().iter();
     let lowest = clients.map(|client| client.priority).max().unwrap_or(server.priority);
-    match server.on_empty {
-        ON_EMPTY_STOP | ON_EMPTY_NOTIFY => server.background_priority == 0,
-        ON_EMPTY_BACKGROUND => server.background_priority > lowest && server.background_priority < PRIORITIES,
-        _ => false,
+    match server.on_empty() {
+        Some(OnEmpty::Stop | OnEmpty::Notify) => server.background_priority == 0,
+        Some(OnEmpty::Background) => server.background_priority > lowest && server.background_priority < PRIORITIES,
+        None => false,
     }
 }
 
 /// Somebody else who pays does so himself and not for clients; whoever pays behind an interrupt gate has a budget.
-fn check_payer(core: &Core, number: usize, server: &ServerPlan, servers: &[&ServerPlan], findings: &mut Findings) {
+fn check_payer(core: &Core, number: usize, server: &ServerPlan, servers: &[ServerPlan], findings: &mut Findings) {
     let payer = match server.payer {
         NO_SERVER => Some(server),
         donor => servers
             .get(donor as usize)
-            .copied()
-            .filter(|payer| donor as usize != number && payer.payer == NO_SERVER && payer.rule != RULE_PIBS),
+            .filter(|payer| donor as usize != number && payer.payer == NO_SERVER && payer.rule() != Some(Rule::Pibs)),
     };
     let Some(payer) = payer else {
         findings.add(
@@ -155,7 +151,9 @@ fn check_payer(core: &Core, number: usize, server: &ServerPlan, servers: &[&Serv
         );
         return;
     };
-    findings.require(server.gate != GATE_INTERRUPT || payer.rule != RULE_UNLIMITED, Code::OpenGate, || {
-        format!("core {}: server {number} is behind an interrupt gate and nothing bounds it", core.index)
-    });
+    findings.require(
+        server.gate() != Some(Gate::Interrupt) || payer.rule() != Some(Rule::Unlimited),
+        Code::OpenGate,
+        || format!("core {}: server {number} is behind an interrupt gate and nothing bounds it", core.index),
+    );
 }

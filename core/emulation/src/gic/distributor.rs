@@ -82,7 +82,7 @@ impl<Port: GicPort> Filter<'_, Port> {
             return 0;
         }
         let route = self.port.read64(offset) & Affinity::FIELDS;
-        let cores = self.plan.vcpu_mpidr.iter().take(self.plan.vcpu_count as usize);
+        let cores = self.plan.vcpu_mpidr().iter();
         cores.zip(0u64..).find(|(mpidr, _)| **mpidr & Affinity::FIELDS == route).map_or(0, |(_, vcpu)| vcpu)
     }
 
@@ -92,7 +92,7 @@ impl<Port: GicPort> Filter<'_, Port> {
             return value == 0;
         }
         let vcpu = if value & gic::IROUTER_ANY_CORE != 0 { 0 } else { value & Affinity::FIELDS };
-        let cores = self.plan.vcpu_mpidr.iter().take(self.plan.vcpu_count as usize);
+        let cores = self.plan.vcpu_mpidr().iter();
         let core = cores.zip(0u64..).find(|(_, index)| *index == vcpu);
         if let Some((mpidr, _)) = core {
             self.port.write64(offset, mpidr & Affinity::FIELDS);

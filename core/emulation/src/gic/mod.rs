@@ -57,7 +57,7 @@ impl OwnedInterrupts {
     #[must_use]
     pub fn from_plan(plan: &PartitionPlan) -> Self {
         let mut shared = [0u32; WORDS];
-        let planned = plan.interrupts.iter().take(plan.interrupt_count as usize);
+        let planned = plan.interrupts().iter();
         for interrupt in planned.filter(|interrupt| !Intid(interrupt.intid).is_private()) {
             if let Some(word) = shared.get_mut(Intid(interrupt.intid).word() as usize) {
                 *word |= Intid(interrupt.intid).bit();

@@ -33,13 +33,12 @@ impl Shadow {
     pub(crate) fn filled(frame: Frame, plan: &PartitionPlan, fill: u32) -> Self {
         let owned: Vec<u32> = match frame {
             Frame::Distributor => {
-                let planned =
-                    plan.interrupts.iter().take(plan.interrupt_count as usize).map(|interrupt| interrupt.intid);
+                let planned = plan.interrupts().iter().map(|interrupt| interrupt.intid);
                 planned.filter(|intid| (32..256).contains(intid)).collect()
             }
             Frame::Redistributor => (0..15).chain([27, 30]).collect(),
         };
-        let cores = plan.vcpu_mpidr.iter().take(plan.vcpu_count as usize).map(|m| m & 0xff_00ff_ffff).collect();
+        let cores = plan.vcpu_mpidr().iter().map(|m| m & 0xff_00ff_ffff).collect();
         Self {
             frame,
             fill,

@@ -40,7 +40,7 @@ fn expected_ram(system: &System) -> Vec<u8> {
     let plan = system.plan();
     let facts = &plan.partitions[QUIET];
     let mut ram = vec![0; facts.ram[0].bytes as usize];
-    for segment in &facts.segments[..facts.segment_count as usize] {
+    for segment in facts.segments() {
         let to = (segment.destination.0 - facts.ram[0].physical.0) as usize;
         let from = (segment.source.0 - plan.header.image_start.0) as usize;
         let bytes = segment.bytes as usize;

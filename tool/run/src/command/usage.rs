@@ -7,8 +7,8 @@ use crate::image_file::CorePlan;
 use crate::observer::Observer;
 use bulkhead_abi::schedule::{NO_SERVER, SchedulePlan, ServerUsage, SlotUsage, UsagePage};
 use bulkhead_files::table::table;
-use bulkhead_plan::schedule::{gate_name, kind_name, rule_name};
 use bulkhead_plan::ticks;
+use bulkhead_words::{Gate, Rule, ScheduleKind, name_of};
 use serde_json::{Value, json};
 
 /// A shared core whose monitor has written its page.
@@ -31,7 +31,7 @@ fn shared_cores(observer: &Observer) -> Vec<SharedCore<'_>> {
 
 /// A server with its number and what it used.
 fn servers<'o>(shared: &'o SharedCore<'_>) -> impl Iterator<Item = (usize, &'o ServerUsage)> {
-    shared.usage.servers.iter().take(shared.schedule.server_count as usize).enumerate()
+    shared.usage.servers.iter().take(shared.schedule.servers().len()).enumerate()
 }
 
 /// Partition and vCPU of a slot.
@@ -57,7 +57,7 @@ pub(super) fn text(observer: &Observer) -> String {
         text.push_str(&format!(
             "\ncore {}, {}: idle {}, {} switches, as of {}\n",
             shared.core,
-            kind_name(shared.schedule.kind),
+            name_of::<ScheduleKind>(shared.schedule.kind),
             time(usage.idle_ticks),
             usage.switches,
             time(usage.time_ticks)
@@ -71,8 +71,8 @@ pub(super) fn text(observer: &Observer) -> String {
                 number.to_string(),
                 observer.plan().partition_name(partition).to_owned(),
                 plan.priority.to_string(),
-                rule_name(plan.rule).to_owned(),
-                gate_name(plan.gate).to_owned(),
+                name_of::<Rule>(plan.rule).to_owned(),
+                name_of::<Gate>(plan.gate).to_owned(),
                 payer,
                 time(used.budgeted_ticks),
                 time(used.background_ticks),
@@ -133,8 +133,8 @@ pub(super) fn json(observer: &Observer) -> Value {
                 "partition": name(partition),
                 "vcpu": vcpu,
                 "priority": plan.priority,
-                "rule": rule_name(plan.rule),
-                "gate": gate_name(plan.gate),
+                "rule": name_of::<Rule>(plan.rule),
+                "gate": name_of::<Gate>(plan.gate),
                 "payer": Some(plan.payer).filter(|payer| *payer != NO_SERVER),
                 "used_ns": ticks::to_ns(used.budgeted_ticks, hz),
                 "background_ns": ticks::to_ns(used.background_ticks, hz),
@@ -157,7 +157,7 @@ pub(super) fn json(observer: &Observer) -> Value {
         });
         json!({
             "core": shared.core,
-            "schedule": kind_name(shared.schedule.kind),
+            "schedule": name_of::<ScheduleKind>(shared.schedule.kind),
             "idle_ns": ticks::to_ns(shared.usage.idle_ticks, hz),
             "switches": shared.usage.switches,
             "time_ns": ticks::to_ns(shared.usage.time_ticks, hz),

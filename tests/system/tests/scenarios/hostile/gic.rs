@@ -74,7 +74,7 @@ pub(super) fn private(machine: &mut Machine, core: u64) -> Registers {
 pub(super) fn assert_routes(registers: &Registers, plan: &ImagePlan) {
     let mut routes = 0;
     for partition in &plan.partitions {
-        for interrupt in &partition.interrupts[..partition.interrupt_count as usize] {
+        for interrupt in partition.interrupts() {
             let route = registers.get(&format!("route of interrupts from {}", interrupt.intid));
             assert_eq!(
                 route.copied().map(u64::from),
