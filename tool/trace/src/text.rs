@@ -47,6 +47,30 @@ pub fn subject(event: &Event, layout: &Layout) -> String {
     }
 }
 
+/// Returns what happened without addresses and contents of registers: the same words for the same kind of event.
+#[must_use]
+pub fn title(event: &Event, layout: &Layout) -> String {
+    match &event.kind {
+        EventKind::GuestStart { .. } => "guest start".to_owned(),
+        EventKind::Exit { syndrome, .. } => format!("exit: {}", exception_class_name(*syndrome)),
+        EventKind::Call { function, .. } => format!("call {}", call_name(*function)),
+        EventKind::Fault { reason, .. } => format!("fault: {}", reason_name(*reason)),
+        _ => describe(event, layout),
+    }
+}
+
+/// Returns what [`title`] leaves out: addresses and contents of registers, with their names.
+#[must_use]
+pub fn registers(kind: &EventKind) -> Vec<(&'static str, u64)> {
+    match *kind {
+        EventKind::GuestStart { entry, .. } => vec![("entry", entry)],
+        EventKind::Exit { syndrome, address, .. } => vec![("program counter", address), ("ESR_EL2", syndrome)],
+        EventKind::Call { argument, .. } => vec![("argument", argument)],
+        EventKind::Fault { syndrome, address, .. } => vec![("guest address", address), ("ESR_EL2", syndrome)],
+        _ => Vec::new(),
+    }
+}
+
 /// Returns what happened, in words.
 #[must_use]
 pub fn describe(event: &Event, layout: &Layout) -> String {

@@ -286,3 +286,56 @@ fn any_order_of_events_makes_a_well_formed_trace() {
         assert_eq!(read(&bytes).as_ref(), Ok(&timeline), "case {case}");
     }
 }
+
+/// A wake-up by a guest's timer, which its monitor keeps, has an arrow as an interrupt has; one by a recorded interrupt has one.
+#[test]
+fn a_timer_that_wakes_has_an_arrow_to_the_run() {
+    let mut timeline = Timeline::new(layout());
+    let run = |slot| EventKind::Run { slot, server: None, background: false, budget_ns: None, until_ns: None };
+    let shared = timeline.layout.cores.iter().position(|core| core.is_shared).expect("a shared core");
+    let owner = timeline.layout.slot(shared, 1).expect("two vCPUs").partition;
+    timeline.push(1_000, shared, EventKind::Wake { slot: 1, interrupt: Some(27) });
+    timeline.push(1_500, shared, run(1));
+    timeline.push(2_000, shared, EventKind::Block { slot: 1 });
+    timeline.push(3_000, shared, EventKind::Interrupt { intid: 40, owner: Some(owner), held: true });
+    timeline.push(3_000, shared, EventKind::Wake { slot: 1, interrupt: Some(40) });
+    timeline.push(3_200, shared, run(1));
+    timeline.push(4_000, shared, EventKind::Block { slot: 1 });
+    // Its run is not in the trace any more.
+    timeline.push(5_000, shared, EventKind::Wake { slot: 1, interrupt: Some(27) });
+    timeline.finish(0);
+    let bytes = write(&timeline);
+    let shown = check(&bytes);
+    let arrows: Vec<_> = shown.flows.iter().map(|((_, from), (_, to))| (*from, *to)).collect();
+    assert_eq!(arrows, [(1_000, 1_500), (3_000, 3_200)], "{:?}", shown.flows);
+    assert!(shown.flows.iter().all(|((track, _), _)| track.contains("interrupt")), "{:?}", shown.flows);
+    assert_eq!(read(&bytes).expect("a trace").events, timeline.events, "shown in two places, kept once");
+}
+
+/// The UI groups by name and can search arguments.
+#[test]
+fn addresses_are_arguments_and_no_names() {
+    let mut timeline = Timeline::new(layout());
+    let (syndrome, address) = (0x9300_0045, 0x900_0018);
+    timeline.push(1, 0, EventKind::GuestStart { partition: 0, entry: 0x4000_0000 });
+    timeline.push(2, 0, EventKind::Exit { partition: 0, syndrome, address: 0x4000_1230 });
+    timeline.push(3, 0, EventKind::Call { partition: 0, function: 0x8400_0000, argument: 0x77 });
+    timeline.push(4, 0, EventKind::Fault { partition: 0, reason: 1, syndrome, address });
+    timeline.finish(0);
+    let bytes = write(&timeline);
+    let instants = check(&bytes).instants;
+    let names: Vec<&str> = instants.values().flatten().map(|(name, _)| name.as_str()).collect();
+    let expected = [
+        "guest start",
+        "exit: data abort from a lower level",
+        "call PSCI_VERSION",
+        "fault: data access outside its memory",
+    ];
+    assert_eq!(names, expected);
+    // Field 4 is an annotation, its field 7 a pointer.
+    let packets = decode_raw(&bytes);
+    let events = packets.messages(1).flat_map(|packet| packet.messages(TRACK_EVENT)).collect::<Vec<_>>();
+    let values: BTreeSet<u64> =
+        events.iter().flat_map(|event| event.messages(4)).filter_map(|note| note.number(7)).collect();
+    assert_eq!(values, BTreeSet::from([0x4000_0000, syndrome, 0x4000_1230, 0x77, address]));
+}

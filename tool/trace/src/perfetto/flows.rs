@@ -21,6 +21,8 @@ impl Flows {
         // Held interrupts by core and owner, doorbells by receiver and INTID: the events that caused them.
         let mut held: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         let mut rung: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
+        // Wake-ups that no recorded interrupt caused, by core and slot: a guest's timer that its monitor keeps for it.
+        let mut woken: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         for (index, event) in timeline.events.iter().enumerate() {
             let causes = match event.kind {
                 EventKind::Interrupt { intid, owner: Some(owner), held: is_held } => {
@@ -31,7 +33,26 @@ impl Flows {
                 }
                 EventKind::Run { slot, .. } => {
                     let owner = timeline.layout.slot(event.core, slot).map(|owner| owner.partition);
-                    owner.and_then(|owner| held.remove(&(event.core, owner)))
+                    let mut causes = owner.and_then(|owner| held.remove(&(event.core, owner))).unwrap_or_default();
+                    causes.extend(woken.remove(&(event.core, slot)).unwrap_or_default());
+                    Some(causes)
+                }
+                EventKind::Wake { slot, interrupt: Some(intid) } => {
+                    let owner = timeline.layout.slot(event.core, slot).map(|owner| owner.partition);
+                    let waiting = owner.and_then(|owner| held.get(&(event.core, owner)));
+                    let is_it = |cause: &usize| {
+                        let cause = timeline.events.get(*cause).map(|event| &event.kind);
+                        matches!(cause, Some(EventKind::Interrupt { intid: held, .. }) if *held == intid)
+                    };
+                    if !waiting.is_some_and(|causes| causes.iter().any(is_it)) {
+                        woken.entry((event.core, slot)).or_default().push(index);
+                    }
+                    None
+                }
+                // Not ready any more: a wake-up that comes to nothing has no arrow.
+                EventKind::Block { slot } => {
+                    woken.remove(&(event.core, slot));
+                    None
                 }
                 EventKind::Doorbell { channel, sent: true, .. } => {
                     let channel = timeline.layout.channels.get(channel);

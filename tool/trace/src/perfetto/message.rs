@@ -97,6 +97,9 @@ pub struct DebugAnnotation {
     /// Text.
     #[prost(string, optional, tag = "6")]
     pub string_value: Option<String>,
+    /// Address or register, which the UI shows in hexadecimal digits.
+    #[prost(uint64, optional, tag = "7")]
+    pub pointer_value: Option<u64>,
     /// Name.
     #[prost(string, optional, tag = "10")]
     pub name: Option<String>,

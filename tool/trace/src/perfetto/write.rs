@@ -149,8 +149,11 @@ impl<'a> Writer<'a> {
     }
 
     fn instant(&mut self, track: Track, event: &Event, rest: TrackEvent) {
-        let name = text::describe(event, &self.timeline.layout);
-        self.emit(track, EventType::Instant, TrackEvent { name: Some(name), ..rest });
+        // The UI groups events by name, so what differs from one to the next is an argument.
+        let name = text::title(event, &self.timeline.layout);
+        let mut notes = rest.debug_annotations;
+        notes.extend(text::registers(&event.kind).into_iter().map(|(name, value)| pointer(name, value)));
+        self.emit(track, EventType::Instant, TrackEvent { name: Some(name), debug_annotations: notes, ..rest });
     }
 
     /// Returns the track of a slot if the layout has it, else that of the core.
@@ -171,7 +174,17 @@ impl<'a> Writer<'a> {
             EventKind::Idle => self.end_run(core),
             // For `bulkhead report`; what it adds to a chart is less than a pixel.
             EventKind::Charged { .. } => {}
-            EventKind::Wake { slot, .. } => self.show_wake(core, *slot),
+            EventKind::Wake { slot, .. } => {
+                // A wake-up by the guest's timer has no interrupt of its own in the trace: it is shown as one.
+                let flow_ids = self.flows.beginning(index);
+                if !flow_ids.is_empty() {
+                    let owner = self.timeline.layout.slot_name(core, *slot).to_string();
+                    let debug_annotations = vec![note("owner", owner)];
+                    let rest = TrackEvent { debug_annotations, flow_ids, ..TrackEvent::default() };
+                    self.instant(Track::Interrupts(core), event, rest);
+                }
+                self.show_wake(core, *slot);
+            }
             EventKind::Block { slot } => self.show_block(core, *slot),
             EventKind::Exhausted { server } => self.show_budget(event, *server, Some(0), true),
             EventKind::Replenished { server, budget_ns } => self.show_budget(event, *server, *budget_ns, false),
@@ -373,9 +386,13 @@ fn waits() -> TrackEvent {
 }
 
 fn note(name: &str, value: String) -> DebugAnnotation {
-    DebugAnnotation { name: Some(name.to_owned()), string_value: Some(value), uint_value: None }
+    DebugAnnotation { name: Some(name.to_owned()), string_value: Some(value), ..DebugAnnotation::default() }
 }
 
 fn number(name: &str, value: u64) -> DebugAnnotation {
-    DebugAnnotation { name: Some(name.to_owned()), uint_value: Some(value), string_value: None }
+    DebugAnnotation { name: Some(name.to_owned()), uint_value: Some(value), ..DebugAnnotation::default() }
+}
+
+fn pointer(name: &str, value: u64) -> DebugAnnotation {
+    DebugAnnotation { name: Some(name.to_owned()), pointer_value: Some(value), ..DebugAnnotation::default() }
 }
