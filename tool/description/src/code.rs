@@ -204,6 +204,14 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }
 
+    /// States whether a mistake has nothing to do with the time of shared cores: it is about memory, an image, health or the trace, or
+    /// a part that time depends on is then missing, and with it the system.
+    #[must_use]
+    pub fn leaves_time_alone(self) -> bool {
+        let is_elsewhere = ["BH01", "BH04", "BH06"].iter().any(|group| self.name().starts_with(group));
+        is_elsewhere || matches!(self, Self::BadTrace | Self::BadQuantity | Self::BadName)
+    }
+
     /// States whether the mistake is one of the environment, not of the description: exit code 3 instead of 1.
     #[must_use]
     pub fn is_environment(self) -> bool {

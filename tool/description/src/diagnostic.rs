@@ -151,6 +151,13 @@ impl Report {
         self.count(Severity::Error) > 0
     }
 
+    /// States whether no error has to do with the time of shared cores, so that what is said about that holds.
+    #[must_use]
+    pub fn leaves_time_alone(&self) -> bool {
+        let mut errors = self.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
+        self.omitted.0 == 0 && errors.all(|one| one.code.leaves_time_alone())
+    }
+
     /// States whether an error is one of the environment (exit code 3) rather than one of the description (exit code 1).
     #[must_use]
     pub fn has_environment_errors(&self) -> bool {

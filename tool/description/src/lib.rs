@@ -11,6 +11,7 @@
 pub mod board;
 pub mod code;
 pub mod command;
+mod damaged;
 mod decode;
 pub mod description;
 pub mod diagnostic;
@@ -130,11 +131,18 @@ pub fn load_text_unchecked(path: &Path, text: &str, options: &Options) -> Result
 fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
-    let system = read_description(file, text, &mut report)
-        .and_then(|description| resolve::system(&description, path, file, options, &mut report));
+    let system = match read_description(file, text, &mut report) {
+        Read::Whole(description) => resolve::system(&description, path, file, options, &mut report),
+        Read::Damaged(description) => {
+            damaged::examine(&description, path, file, options, &mut report);
+            None
+        }
+        Read::Nothing => None,
+    };
+    // With mistakes that have nothing to do with time, what is said about it holds all the same.
     if let Some((system, spans)) = &system
         && let Some(check) = check
-        && !report.has_errors()
+        && report.leaves_time_alone()
     {
         check.check(system, spans).into_iter().for_each(|diagnostic| report.push(diagnostic));
     }
@@ -145,19 +153,33 @@ fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn C
     }
 }
 
+/// What could be read of a description.
+enum Read {
+    /// All of it.
+    Whole(description::Description),
+    /// Some values could not be, and are left out.
+    Damaged(description::Description),
+    /// Too little for further checks.
+    Nothing,
+}
+
 /// Reads the typed form of a description.
-fn read_description(file: FileId, text: &str, report: &mut Report) -> Option<description::Description> {
+fn read_description(file: FileId, text: &str, report: &mut Report) -> Read {
     let (root, errors) = DeTable::parse_recoverable(text);
     push_syntax_errors(file, &errors, report);
     if !errors.is_empty() {
-        return None;
+        return Read::Nothing;
     }
     let mut reader = decode::Reader::new(file);
     // A missing key of the root table is shown at the start of the text, not by underlining all of it.
     let description = description::Description::decode_root(root.get_ref(), Span::new(file, 0..0), &mut reader);
     let complete = !reader.incomplete;
     reader.diagnostics.into_iter().for_each(|diagnostic| report.push(diagnostic));
-    description.filter(|_| complete)
+    match description {
+        Some(description) if complete => Read::Whole(description),
+        Some(description) => Read::Damaged(description),
+        None => Read::Nothing,
+    }
 }
 
 /// Reports what the TOML parser says.

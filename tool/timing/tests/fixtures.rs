@@ -214,3 +214,21 @@ fn bounds_and_tasks(path: &Path, text: &str) -> (Value, Value, Vec<Value>) {
     let tasks = vcpus.filter_map(|vcpu| vcpu.as_object_mut()?.remove("tasks")).collect();
     (core["servers"].take(), core["vcpus"].take(), tasks)
 }
+
+/// Mistakes that have nothing to do with time do not hide those that have; a budget that cannot be read does.
+#[test]
+fn time_is_checked_beside_mistakes_of_other_kinds() {
+    let path = Path::new("tests/bad/late-server.toml");
+    let text = std::fs::read_to_string(path).expect("a fixture");
+    let codes = |text: &str| -> BTreeSet<&'static str> {
+        let report = bulkhead_description::load_text(path, text, &options(), &ASSUMED).expect_err("refused");
+        report.diagnostics.iter().map(|one| one.code.name()).collect()
+    };
+    let timing = codes(&text);
+    assert!(timing.contains("BH0801"), "{timing:?}");
+    let with = |more: &'static str| timing.iter().copied().chain([more]).collect::<BTreeSet<_>>();
+    assert_eq!(codes(&text.replacen("guest:tiny.bin", "guest:absent.bin", 1)), with("BH0401"));
+    assert_eq!(codes(&text.replace("memory = \"64 MiB\"", "memory = \"64 mib\"")), with("BH0008"));
+    let unread = text.replacen("budget = \"", "budget = \"x", 1);
+    assert_eq!(codes(&unread), BTreeSet::from(["BH0008"]), "what is not known is not judged");
+}

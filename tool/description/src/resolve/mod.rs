@@ -52,6 +52,9 @@ pub(crate) struct Resolver<'r> {
 }
 
 /// Resolves a description. The report holds at least one error when the result is `None`.
+///
+/// With mistakes that have nothing to do with time ([`Report::leaves_time_alone`]) there is a system nevertheless, with stand-ins, for
+/// the check of time; it is not for building.
 pub(crate) fn system(
     description: &Description,
     path: &Path,
@@ -84,7 +87,7 @@ pub(crate) fn system(
     resolver.memory(memory_bytes, &partitions);
     let channels = resolver.channels();
     resolver.interrupts(&devices, &channels);
-    if resolver.report.has_errors() {
+    if !resolver.report.leaves_time_alone() {
         return None;
     }
     let board = resolver.board_with_interrupts(&devices);
@@ -101,8 +104,8 @@ pub(crate) fn system(
     let mut system = System {
         name: description.name.value.clone(),
         board,
-        memory_bytes: memory_bytes?,
-        trace_records: trace_records?,
+        memory_bytes: memory_bytes.unwrap_or_default(),
+        trace_records: trace_records.unwrap_or(DEFAULT_TRACE_RECORDS),
         trace_enabled,
         partitions,
         channels: channels.into_iter().collect::<Option<_>>()?,
@@ -110,10 +113,9 @@ pub(crate) fn system(
         source_hash: [0; 32],
     };
     resolver.limited_interrupts(&system);
-    if resolver.report.has_errors() {
-        return None;
+    if !resolver.report.has_errors() {
+        resolver.fit(&mut system);
     }
-    resolver.fit(&mut system);
     system.source_hash = resolver.files.finish();
     let spans = spans::of(description);
     Some((system, spans))

@@ -1,11 +1,13 @@
 //! Partitions one by one, and their cores against each other.
 
 use super::Resolver;
+use super::memory::PartitionMemory;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::description::{self, Console, ImageKind, Interrupts, Partition, Trust};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
+use bulkhead_abi::GuestAddress;
 use bulkhead_plan::model;
 
 impl Resolver<'_> {
@@ -30,7 +32,10 @@ impl Resolver<'_> {
             Some(limit) => self.limiter(limit, "leave `doorbell_limit` out to limit each channel by itself").map(Some),
         };
         let manage_limit = self.manage_limit(partition);
-        let (memory, image, health) = (memory?, image?, health?);
+        // What time does not depend on gets a stand-in: the report has an error then, and the system is not built.
+        let nowhere = PartitionMemory { bytes: 0, guest: GuestAddress(0), physical: None, span: partition.memory.span };
+        let memory = memory.unwrap_or(nowhere);
+        let image = image.unwrap_or(model::GuestImage::Raw { bytes: Vec::new(), load: memory.guest });
         Some(model::Partition {
             name: partition.name.value.clone(),
             criticality: criticality(partition),
@@ -40,7 +45,7 @@ impl Resolver<'_> {
             guest_ram: memory.guest,
             physical_ram: memory.physical,
             image,
-            arguments: arguments?,
+            arguments: arguments.unwrap_or_default(),
             mode: if is_direct(partition) { model::InterruptMode::Direct } else { model::InterruptMode::Mapped },
             devices: Vec::new(),
             device_routes: Vec::new(),
@@ -52,11 +57,11 @@ impl Resolver<'_> {
             virtual_uart: console == Console::Pl011,
             own_console: console == Console::Ring,
             pci_channels: partition.image.kind.value == ImageKind::Linux,
-            health,
-            watchdog_ns: watchdog_ns?,
+            health: health.unwrap_or(model::HealthPolicy::Stop),
+            watchdog_ns: watchdog_ns.unwrap_or_default(),
             manages: partition.manages.as_ref().is_some_and(|state| state.value),
             manage_limit: manage_limit?,
-            overlay: overlay?,
+            overlay: overlay.unwrap_or_default(),
         })
     }
 
