@@ -5,6 +5,8 @@
 
 use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, table, words};
 use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
+use bulkhead_abi::MAX_CORES;
+use bulkhead_abi::plan::MAX_RESTARTS;
 use schemars::JsonSchema;
 use toml::de::DeValue;
 
@@ -17,6 +19,7 @@ table! {
         /// Version of the format: 1.
         version: Located<u64>,
         /// Name of the system.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Located<String>,
         /// Board: the name of a built-in board file such as `qemu-virt`, or the path of one (ending in `.toml`).
         board: Located<String>,
@@ -53,6 +56,7 @@ table! {
         /// Record from boot on; default true when the table is present.
         enabled: Option<Located<bool>>,
         /// Records that each core keeps, a power of two from 128 to 1,048,576; default 4096.
+        #[schemars(range(min = 128, max = 1_048_576))]
         records: Option<Located<u64>>,
     }
 }
@@ -159,12 +163,14 @@ table! {
     /// A partition: a guest with its cores, memory and devices.
     pub struct Partition {
         /// Name: a letter or digit first, then letters, digits, `-` and `_`, at most 31 bytes.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Located<String>,
         /// Default `medium`.
         criticality: Option<Located<Criticality>>,
         /// Default `untrusted`.
         trust: Option<Located<Trust>>,
         /// Board cores, by index; vCPU n runs on the n-th entry.
+        #[schemars(length(min = 1, max = MAX_CORES), inner(range(max = MAX_CORES - 1)))]
         cores: Located<Vec<Located<u64>>>,
         /// RAM of the guest.
         memory: Located<Memory>,
@@ -281,6 +287,7 @@ table! {
         /// Must be `trusted` for a device that can write memory by itself.
         dma: Option<Located<Dma>>,
         /// INTIDs of the device that the partition gets; default all.
+        #[schemars(inner(range(min = 32, max = 1019)))]
         interrupts: Option<Located<Vec<Located<u64>>>>,
         /// What its interrupts do on a shared core while another vCPU runs; default the partition's `route`.
         #[schemars(with = "Option<WordSchema<RouteRule>>")]
@@ -300,6 +307,7 @@ table! {
         /// The policy.
         on_fault: Located<OnFault>,
         /// `restart`: at most this many restarts ...
+        #[schemars(range(min = 1, max = MAX_RESTARTS))]
         max: Option<Located<u64>>,
         /// ... within this time.
         within: Option<Located<Duration>>,
@@ -312,14 +320,17 @@ table! {
     /// One end of a channel.
     pub struct Port {
         /// Name, unique in the partition.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Located<String>,
         /// Direction.
         direction: Located<Direction>,
         /// Kind.
         kind: Located<PortKind>,
         /// Payload bytes of a message, 1 to 4032.
+        #[schemars(range(min = 1, max = 4032))]
         message_bytes: Located<u64>,
         /// Messages that a `queuing` port keeps, 2 to 1024.
+        #[schemars(range(min = 2, max = 1024))]
         depth: Option<Located<u64>>,
     }
 }
@@ -328,6 +339,7 @@ table! {
     /// A channel from one port to another.
     pub struct Channel {
         /// Name, unique.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Located<String>,
         /// Sending end, `partition.port`.
         source: Option<Located<String>>,
@@ -365,6 +377,7 @@ table! {
     /// At most `limit` notifications or interrupts in each window of `per`.
     pub struct Limit {
         /// How many per window, 1 or more.
+        #[schemars(range(min = 1, max = 0xff_ffff))]
         limit: Located<u64>,
         /// Window.
         per: Located<Duration>,

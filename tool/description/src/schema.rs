@@ -5,22 +5,27 @@ use crate::description::{DESCRIPTION_VERSION, Description};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// Returns the schema of `system.toml`.
+/// What a name is: a letter or digit, then letters, digits, `-` and `_`, at most 31 bytes in all.
+pub(crate) const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$";
+
+/// Returns the schema of `system.toml`, which `schemas/system.schema.json` holds.
 #[must_use]
 pub fn description() -> Value {
-    schema::<Description>("Bulkhead system description", DESCRIPTION_VERSION)
+    schema::<Description>("system", "Bulkhead system description", DESCRIPTION_VERSION)
 }
 
-/// Returns the schema of a board file.
+/// Returns the schema of a board file, which `schemas/board.schema.json` holds.
 #[must_use]
 pub fn board() -> Value {
-    schema::<BoardFile>("Bulkhead board file", BOARD_VERSION)
+    schema::<BoardFile>("board", "Bulkhead board file", BOARD_VERSION)
 }
 
-fn schema<T: schemars::JsonSchema>(title: &str, version: u64) -> Value {
+fn schema<T: schemars::JsonSchema>(name: &str, title: &str, version: u64) -> Value {
     let generator = SchemaSettings::draft07().into_generator();
     let mut value = generator.into_root_schema_for::<T>().to_value();
     without_null(&mut value);
+    // The project has no address in the network; a name is enough to tell schemas apart.
+    value["$id"] = Value::from(format!("urn:bulkhead:schema:{name}:{version}"));
     value["title"] = Value::from(title);
     value["properties"]["version"] = json!({ "const": version, "description": "Version of the format." });
     value

@@ -2,6 +2,8 @@
 
 use crate::decode::{Decode, Duration, Located, Reader, Value, WordSchema, table};
 use crate::description::Limit;
+use bulkhead_abi::MAX_CORES;
+use bulkhead_plan::sharing::{MAX_CHUNKS, PRIORITIES};
 pub use bulkhead_words::{
     Anchor, FloatingPoint, Gate, OnEmpty, OnInterrupt, Reading, Ring, RouteRule, Rule, ScheduleKind,
 };
@@ -12,6 +14,7 @@ table! {
     /// The schedule of one shared core.
     pub struct Schedule {
         /// The board core, by index.
+        #[schemars(range(max = MAX_CORES - 1))]
         core: Located<u64>,
         /// How it chooses.
         #[schemars(with = "WordSchema<ScheduleKind>")]
@@ -45,6 +48,7 @@ table! {
     /// How long servers of one priority run before the next of them does.
     pub struct Quantum {
         /// The priority.
+        #[schemars(range(max = PRIORITIES - 1))]
         priority: Located<u64>,
         /// How long.
         quantum: Located<Duration>,
@@ -101,10 +105,13 @@ table! {
     /// A claim of a vCPU on the time of a shared core.
     pub struct Server {
         /// Name, for `payer` and `clients`, unique in the partition.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Option<Located<String>>,
         /// vCPU of the partition; default 0.
+        #[schemars(range(max = MAX_CORES - 1))]
         vcpu: Option<Located<u64>>,
         /// Priority, 0 is the most important, at most 63; not for `pibs`, which has those of its clients.
+        #[schemars(range(max = PRIORITIES - 1))]
         priority: Option<Located<u64>>,
         /// The rule; default `sporadic` with a budget and `unlimited` without.
         #[schemars(with = "Option<WordSchema<Rule>>")]
@@ -117,6 +124,7 @@ table! {
         #[schemars(with = "Option<WordSchema<Anchor>>")]
         anchor: Option<Located<Anchor>>,
         /// `sporadic`: pieces of the budget that are dated apart, 2 to 16; default 8, behind an interrupt gate 4.
+        #[schemars(range(min = 2, max = MAX_CHUNKS))]
         chunks: Option<Located<u64>>,
         /// `sporadic` and `pibs`: less than this is not worth a switch; default `"20 us"`, or half of a budget below `"40 us"`; at
         /// least `least_charge`.
@@ -143,6 +151,7 @@ table! {
         #[schemars(with = "Option<WordSchema<OnEmpty>>")]
         on_empty: Option<Located<OnEmpty>>,
         /// `on_empty = "background"`: priority without budget, a larger number than any other of the server.
+        #[schemars(range(max = PRIORITIES - 1))]
         background_priority: Option<Located<u64>>,
     }
 }
@@ -151,6 +160,7 @@ table! {
     /// A periodic task inside a guest; read by the analysis only.
     pub struct Task {
         /// Name, unique in the partition.
+        #[schemars(regex(pattern = crate::schema::NAME))]
         name: Located<String>,
         /// Longest execution time.
         cost: Located<Duration>,

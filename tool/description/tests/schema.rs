@@ -36,7 +36,7 @@ fn table_to_json(table: &DeTable<'_>) -> Value {
 fn mistake(value: &Value, schema: &Value, root: &Value) -> Option<String> {
     let Some(words) = schema.as_object() else { return (schema != &json!(true)).then(|| String::from("refused")) };
     words.iter().find_map(|(word, rule)| match word.as_str() {
-        "$schema" | "title" | "description" | "definitions" | "examples" | "default" | "format" => None,
+        "$schema" | "$id" | "title" | "description" | "definitions" | "examples" | "default" | "format" => None,
         "$ref" => mistake(value, root.pointer(rule.as_str()?.strip_prefix('#')?).expect("a definition"), root),
         "type" => (!has_type(value, rule)).then(|| format!("{value} is not {rule}")),
         "const" => (value != rule).then(|| format!("{value} is not {rule}")),
@@ -49,8 +49,21 @@ fn mistake(value: &Value, schema: &Value, root: &Value) -> Option<String> {
             .as_f64()
             .filter(|number| *number > rule.as_f64().unwrap_or(0.0))
             .map(|_| format!("{value} is too large")),
-        // Patterns are about quantities, which the checker reports as mistakes of content.
+        // Other patterns are about quantities, which the checker reports as mistakes of content.
+        "pattern" if rule == "^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$" => {
+            let name = value.as_str()?;
+            let is_name = name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+                && name.len() <= 31
+                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_'));
+            (!is_name).then(|| format!("{value} is no name"))
+        }
         "pattern" => None,
+        "minItems" => {
+            (value.as_array()?.len() < rule.as_u64()? as usize).then(|| format!("{value} has too few entries"))
+        }
+        "maxItems" => {
+            (value.as_array()?.len() > rule.as_u64()? as usize).then(|| format!("{value} has too many entries"))
+        }
         "items" => value.as_array()?.iter().find_map(|item| mistake(item, rule, root)),
         "required" => rule
             .as_array()?
@@ -116,8 +129,9 @@ fn schema_and_checker_agree_about_form() {
         let is_form = report.diagnostics.iter().any(|one| FORM.contains(&one.code.name()));
         // A bare number is reported with its missing unit, which says more; a schema can only call it a wrong type.
         let is_bare_quantity = report.diagnostics.iter().any(|one| one.code.name() == "BH0008");
+        // Of what is out of range a schema says some, and never more than the checker.
         assert!(
-            found.is_some() == is_form || is_bare_quantity,
+            found.is_some() == is_form || is_bare_quantity || (found.is_some() && report.has_errors()),
             "{}: schema says {found:?}, checker says\n{}",
             path.display(),
             report.to_text(false)
@@ -156,4 +170,57 @@ fn every_key_is_described() {
 fn schemas_name_their_version() {
     assert_eq!(schema::description()["properties"]["version"]["const"], 1);
     assert_eq!(schema::board()["properties"]["version"]["const"], 1);
+}
+
+/// Ranges of numbers and names are in the schema, so that an editor shows them.
+#[test]
+fn what_is_out_of_range_is_shown_by_an_editor() {
+    let schema = schema::description();
+    for code in ["BH0009", "BH0201", "BH0203", "BH0508", "BH0509", "BH0510", "BH0602", "BH0605", "BH0708", "BH0712"] {
+        let found = fixtures().into_iter().filter(|path| {
+            let text = std::fs::read_to_string(path).expect("a fixture can be read");
+            let is_about_it = text.lines().next().is_some_and(|line| line.contains(code));
+            let root = DeTable::parse(&text);
+            is_about_it && root.is_ok_and(|root| mistake(&table_to_json(root.get_ref()), &schema, &schema).is_some())
+        });
+        assert!(found.count() > 0, "{code}");
+    }
+}
+
+/// The files that editors read are what `bulkhead schema` prints. `BULKHEAD_UPDATE_SNAPSHOTS=1` writes them again.
+#[test]
+fn the_schemas_in_the_repository_are_those_of_the_tool() {
+    for (name, schema) in [("system", schema::description()), ("board", schema::board())] {
+        let path = format!("../../schemas/{name}.schema.json");
+        let text = format!("{schema:#}\n");
+        if std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some() {
+            std::fs::write(&path, &text).expect("a schema can be written");
+        }
+        assert!(std::fs::read_to_string(&path).is_ok_and(|file| file == text), "{path} is another one");
+        assert_eq!(schema["$id"], format!("urn:bulkhead:schema:{name}:1"));
+    }
+}
+
+/// taplo and VS Code read the schema's place in the first line.
+#[test]
+fn every_example_names_its_schema_in_the_first_line() {
+    let mut folders = vec![PathBuf::from("../../systems"), PathBuf::from("../../boards")];
+    let mut examples = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = std::fs::read_to_string(&path).expect("an example");
+                let name = if folder.ends_with("boards") { "board" } else { "system" };
+                let schema = text.lines().next().and_then(|line| line.strip_prefix("#:schema "));
+                let schema = schema.unwrap_or_else(|| panic!("{}: the first line names no schema", path.display()));
+                assert!(schema.ends_with(&format!("/{name}.schema.json")), "{}: {schema}", path.display());
+                assert!(folder.join(schema).is_file(), "{}: there is no {schema}", path.display());
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples >= 15, "{examples} examples");
 }
