@@ -88,10 +88,16 @@ fn clock(html: &mut Html, context: &Context<'_>) {
         };
         html.text(missing);
     });
+    if !timeline.is_complete() {
+        html.element("p", &[], |html| {
+            chip(html, "warn", "trace incomplete");
+            html.text(" Worst cases in what is missing were not seen; a verdict below is about the rest.");
+        });
+    }
     if !timeline.warnings.is_empty() {
         html.element("ul", &[], |html| {
             for warning in &timeline.warnings {
-                html.leaf("li", &[], warning);
+                html.leaf("li", &[("class", &"warning")], warning);
             }
         });
     }

@@ -11,7 +11,7 @@ use crate::words::TimeUnit;
 /// Width of every figure, in units of the drawing.
 pub(crate) const WIDTH: f64 = 960.0;
 /// Width of the names at the left.
-pub(crate) const GUTTER: f64 = 148.0;
+pub(crate) const GUTTER: f64 = 200.0;
 /// Room at the right.
 pub(crate) const MARGIN: f64 = 14.0;
 
@@ -38,6 +38,20 @@ pub(crate) fn figure(html: &mut Html, height: f64, title: &str, draw: impl FnOnc
 /// Writes text in a figure.
 pub(crate) fn label(html: &mut Html, x: f64, y: f64, class: &str, text: &str) {
     html.leaf("text", &[("x", &at(x)), ("y", &at(y)), ("class", &class)], text);
+}
+
+/// Width of a letter of a figure's text, more than less.
+const LETTER: f64 = 7.6;
+
+/// Writes text that ends at `x`. What would be longer than the room for it is set narrower, never cut.
+pub(crate) fn label_within(html: &mut Html, x: f64, y: f64, room: f64, class: &str, text: &str) {
+    let (x, y, room_text) = (at(x), at(y), at(room));
+    let mut attributes: Vec<(&str, &dyn std::fmt::Display)> = vec![("x", &x), ("y", &y), ("class", &class)];
+    if text.chars().count() as f64 * LETTER > room {
+        attributes
+            .extend([("textLength", &room_text as &dyn std::fmt::Display), ("lengthAdjust", &"spacingAndGlyphs")]);
+    }
+    html.leaf("text", &attributes, text);
 }
 
 /// Writes a rectangle with an optional explanation that appears when it is pointed at.

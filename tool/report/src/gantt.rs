@@ -3,7 +3,7 @@
 //! A trace has thousands of turns and a figure has 800 columns. So the strip shows in each column how much of it a vCPU
 //! had, in five shades, and the exact figure shows the place that matters most: where somebody waited longest.
 
-use crate::figure::{GUTTER, MARGIN, TimeAxis, WIDTH, at, figure, label, legend, rectangle};
+use crate::figure::{GUTTER, MARGIN, TimeAxis, WIDTH, at, figure, label, label_within, legend, rectangle};
 use crate::html::Html;
 use crate::words::rough;
 use bulkhead_trace::{EventKind, Interval, Measurements, Run, Timeline};
@@ -13,6 +13,8 @@ use std::fmt::Write;
 const LANE: f64 = 30.0;
 /// Height of what is drawn in a lane.
 const BAR: f64 = 18.0;
+/// Room for the number of the core in front of a lane's name.
+const CORE: f64 = 48.0;
 /// Columns of the strip.
 const COLUMNS: u64 = 400;
 /// Shades of the strip.
@@ -50,7 +52,7 @@ const WAIT: usize = usize::MAX;
 
 fn lane_name(html: &mut Html, timeline: &Timeline, core: usize, slot: usize, top: f64) {
     let name = timeline.layout.slot_name(core, slot).to_string();
-    label(html, GUTTER - 10.0, top + 17.0, "lane end", &name);
+    label_within(html, GUTTER - 10.0, top + 17.0, GUTTER - 10.0 - CORE, "lane end", &name);
     if slot == 0 {
         label(html, 2.0, top + 17.0, "tick", &format!("core {core}"));
     }

@@ -130,7 +130,7 @@ pub(crate) fn write(html: &mut Html, system: &System, plan: &Plan) {
                 Use::Ram(partition) => Cell::Partition(partition, stretch.what.words(system)),
                 what => Cell::Text(what.words(system)),
             };
-            let bytes = Cell::Number(size(stretch.to - stretch.from));
+            let bytes = Cell::Size(stretch.to - stretch.from);
             table.row(vec![Cell::Code(address(stretch.from)), Cell::Code(address(stretch.to)), bytes, what]);
         }
         table.write(html);

@@ -56,11 +56,11 @@ fn row(index: usize, partition: &Partition) -> Vec<Cell> {
         Cell::text(criticality(partition.criticality)),
         Cell::text(format!("{trust}{manages}")),
         Cell::text(cores.join(", ")),
-        Cell::Number(size(partition.memory_bytes)),
+        Cell::Size(partition.memory_bytes),
         Cell::text(image(&partition.image)),
         Cell::text(mode),
         Cell::text(health(&partition.health)),
-        partition.watchdog_ns.map_or(Cell::Dash, |ns| Cell::Number(duration(ns))),
+        Cell::Time(partition.watchdog_ns),
     ]
 }
 

@@ -122,25 +122,48 @@ fn head(html: &mut Html, system: &str) {
     html.style(include_str!("style.css"));
 }
 
-fn header(html: &mut Html, context: &Context<'_>, written: &[(&str, &str, Html)]) {
+/// Everything that was judged: class and words of a chip.
+fn verdicts(context: &Context<'_>) -> Vec<(&'static str, String)> {
     let input = &context.input;
+    let judged = |holds: bool| if holds { "good" } else { "bad" };
+    let accepted = input.evidence.verdict.is_accepted();
+    let mut list = vec![(judged(accepted), if accepted { "image verified" } else { "image refused" }.to_owned())];
+    list.push(match input.evidence.warnings.count(Severity::Warning) {
+        0 => ("good", "no hazards".to_owned()),
+        warnings => ("warn", plural(warnings, "hazard")),
+    });
+    if input.timeline.is_some_and(|timeline| !timeline.is_complete()) {
+        list.push(("warn", "trace incomplete".to_owned()));
+    }
+    time::verdicts(&mut list, context);
+    if !input.experiments.is_empty() {
+        let met = input.experiments.iter().filter(|experiment| experiment.verdict == "met").count();
+        let all = input.experiments.len();
+        list.push((judged(met == all), format!("{met} of {all} experiments met")));
+    }
+    list
+}
+
+/// All verdicts in one sentence.
+fn overall(verdicts: &[(&'static str, String)]) -> (&'static str, String) {
+    let count = |class: &str| verdicts.iter().filter(|(one, _)| *one == class).count();
+    match (count("bad"), count("warn")) {
+        (0, 0) => ("good", "\u{2713} Everything that was checked holds.".to_owned()),
+        (0, remarks) => ("warn", format!("! Everything that was judged holds, with {}.", plural(remarks, "remark"))),
+        (broken, _) => ("bad", format!("\u{2717} {broken} of {} verdicts do not hold.", verdicts.len())),
+    }
+}
+
+fn header(html: &mut Html, context: &Context<'_>, written: &[(&str, &str, Html)]) {
+    let verdicts = verdicts(context);
+    let (class, text) = overall(&verdicts);
     html.leaf("p", &[("class", &"kicker")], "Bulkhead report");
-    html.leaf("h1", &[], &input.system.name);
+    html.leaf("h1", &[], &context.input.system.name);
+    // Before all numbers: who opens the page on a telephone sees this without scrolling.
+    html.leaf("p", &[("class", &format!("verdict {class}")), ("id", &"verdict")], text);
     html.element("p", &[("class", &"verdicts")], |html| {
-        let accepted = input.evidence.verdict.is_accepted();
-        let text = if accepted { "image verified" } else { "image refused" };
-        chip(html, if accepted { "good" } else { "bad" }, text);
-        let warnings = input.evidence.warnings.count(Severity::Warning);
-        if warnings == 0 {
-            chip(html, "good", "no hazards");
-        } else {
-            chip(html, "warn", &plural(warnings, "hazard"));
-        }
-        time::verdict_chips(html, context);
-        if !input.experiments.is_empty() {
-            let met = input.experiments.iter().filter(|experiment| experiment.verdict == "met").count();
-            let all = input.experiments.len();
-            chip(html, if met == all { "good" } else { "bad" }, &format!("{met} of {all} experiments met"));
+        for (class, text) in &verdicts {
+            chip(html, class, text);
         }
     });
     html.element("nav", &[("aria-label", &"Sections")], |html| {

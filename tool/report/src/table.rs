@@ -1,7 +1,7 @@
 //! Tables with numbers that can be compared: one unit of time per table, the same number of digits, set right.
 
 use crate::html::Html;
-use crate::words::{TimeUnit, ratio_text};
+use crate::words::{SizeUnit, TimeUnit, ratio_text, size_unit};
 
 /// What stands in a table's cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) enum Cell {
     Partition(usize, String),
     /// A duration in nanoseconds; the table chooses the unit.
     Time(Option<u64>),
+    /// A size in bytes; the table chooses the unit.
+    Size(u64),
     /// A number of things.
     Count(Option<u64>),
     /// Measured against bound, with a bar.
@@ -35,7 +37,7 @@ impl Cell {
     }
 
     fn is_number(&self) -> bool {
-        matches!(self, Self::Time(_) | Self::Count(_) | Self::Ratio(_) | Self::Number(_))
+        matches!(self, Self::Time(_) | Self::Size(_) | Self::Count(_) | Self::Ratio(_) | Self::Number(_))
     }
 }
 
@@ -69,7 +71,8 @@ impl Table {
     /// Writes the table. Columns in which nothing stands are left out.
     pub(crate) fn write(&self, html: &mut Html) {
         let used: Vec<_> = (0..self.titles.len()).filter(|index| self.column(*index).any(is_filled)).collect();
-        let unit = self.unit();
+        let (unit, size) = (self.unit(), self.size_unit());
+        let has_sizes = |index: usize| self.column(index).any(|cell| matches!(cell, Cell::Size(_)));
         let has_times = |index: usize| self.column(index).any(|cell| matches!(cell, Cell::Time(Some(_))));
         let is_right = |index: usize| self.column(index).any(Cell::is_number);
         html.line();
@@ -84,6 +87,9 @@ impl Table {
                                 if has_times(*index) {
                                     html.leaf("small", &[], format!(" {}", unit.name()));
                                 }
+                                if has_sizes(*index) {
+                                    html.leaf("small", &[], format!(" {}", size.0));
+                                }
                             });
                         }
                     });
@@ -94,13 +100,20 @@ impl Table {
                         html.element("tr", &[], |html| {
                             for index in &used {
                                 let cell = row.get(*index).unwrap_or(&Cell::Dash);
-                                write_cell(html, cell, is_right(*index), unit);
+                                write_cell(html, cell, is_right(*index), unit, size);
                             }
                         });
                     }
                 });
             });
         });
+    }
+
+    fn size_unit(&self) -> SizeUnit {
+        size_unit(self.rows.iter().flatten().filter_map(|cell| match cell {
+            Cell::Size(bytes) => Some(*bytes),
+            _ => None,
+        }))
     }
 
     /// Returns the unit of all durations of the table: two columns in different units cannot be compared at a glance.
@@ -120,12 +133,12 @@ fn is_filled(cell: &Cell) -> bool {
     match cell {
         Cell::Dash | Cell::Time(None) | Cell::Count(None) | Cell::Ratio(None) => false,
         Cell::Text(text) | Cell::Code(text) | Cell::Number(text) => !text.is_empty(),
-        Cell::Partition(..) | Cell::Time(_) | Cell::Count(_) | Cell::Ratio(_) => true,
+        Cell::Partition(..) | Cell::Time(_) | Cell::Size(_) | Cell::Count(_) | Cell::Ratio(_) => true,
         Cell::Warning(_) | Cell::Verdict(..) => true,
     }
 }
 
-fn write_cell(html: &mut Html, cell: &Cell, right: bool, unit: TimeUnit) {
+fn write_cell(html: &mut Html, cell: &Cell, right: bool, unit: TimeUnit, size: SizeUnit) {
     let class = match cell {
         _ if right => "right",
         Cell::Text(text) if text.chars().count() > LONG => "prose",
@@ -136,6 +149,7 @@ fn write_cell(html: &mut Html, cell: &Cell, right: bool, unit: TimeUnit) {
         Cell::Code(text) if !text.is_empty() => html.leaf("code", &[], text),
         Cell::Partition(index, name) => partition_name(html, *index, name),
         Cell::Time(Some(ns)) => html.text(unit.text(*ns)),
+        Cell::Size(bytes) => html.text(crate::words::grouped(bytes / size.1)),
         Cell::Count(Some(count)) => html.text(crate::words::grouped(*count)),
         Cell::Ratio(Some(ratio)) => {
             let width = format!("width:{:.1}%", (ratio * 100.0).clamp(0.0, 100.0));

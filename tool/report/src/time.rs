@@ -3,9 +3,10 @@
 use crate::gantt;
 use crate::html::Html;
 use crate::page::Context;
-use crate::table::{Cell, Table, chip};
+use crate::table::{Cell, Table, partition_name};
 use crate::timing::{CoreTiming, ServerTiming};
 use crate::words::{percent, plural, rough};
+use bulkhead_trace::measure::{CoreMeasure, SlotMeasure};
 
 /// A bound beside what was measured.
 struct Comparison {
@@ -30,8 +31,9 @@ impl Comparison {
     }
 }
 
-/// Writes the verdicts of this section for the head of the page.
-pub(crate) fn verdict_chips(html: &mut Html, context: &Context<'_>) {
+/// Adds the verdicts of this section to those at the head of the page: class and words of a chip.
+pub(crate) fn verdicts(list: &mut Vec<(&'static str, String)>, context: &Context<'_>) {
+    let mut add = |holds: bool, text: String| list.push((if holds { "good" } else { "bad" }, text));
     let servers = || context.input.timing.cores.iter().flat_map(|core| &core.servers);
     let judged = servers().filter_map(|server| server.bound.verdict.as_ref());
     let (mut good, mut bad) = (0, 0);
@@ -39,7 +41,7 @@ pub(crate) fn verdict_chips(html: &mut Html, context: &Context<'_>) {
     if good + bad > 0 {
         let text =
             if bad == 0 { "every budget certain".to_owned() } else { format!("{} not certain", plural(bad, "budget")) };
-        chip(html, if bad == 0 { "good" } else { "bad" }, &text);
+        add(bad == 0, text);
     }
     let tasks = || context.input.timing.cores.iter().flat_map(|core| &core.tasks);
     if tasks().next().is_some() {
@@ -49,7 +51,7 @@ pub(crate) fn verdict_chips(html: &mut Html, context: &Context<'_>) {
         } else {
             format!("{} not certain", plural(late, "deadline"))
         };
-        chip(html, if late == 0 { "good" } else { "bad" }, &text);
+        add(late == 0, text);
     }
     let compared = comparisons(context);
     if !compared.is_empty() {
@@ -59,7 +61,7 @@ pub(crate) fn verdict_chips(html: &mut Html, context: &Context<'_>) {
         } else {
             format!("{} exceeded", plural(broken, "bound"))
         };
-        chip(html, if broken == 0 { "good" } else { "bad" }, &text);
+        add(broken == 0, text);
     }
 }
 
@@ -133,7 +135,7 @@ fn dedicated(html: &mut Html, context: &Context<'_>) {
 /// What a shared core promises to whom.
 fn promises(html: &mut Html, context: &Context<'_>, core: &CoreTiming) {
     html.leaf("h3", &[], format!("Core {}: {}", core.board_core, core.schedule));
-    loads(html, context, core);
+    loads(html, core);
     let mut table = Table::new(&[
         "server",
         "priority",
@@ -208,7 +210,7 @@ fn supplies(html: &mut Html, context: &Context<'_>, core: &CoreTiming) {
 }
 
 /// How much of the core is promised: one bar.
-fn loads(html: &mut Html, context: &Context<'_>, core: &CoreTiming) {
+fn loads(html: &mut Html, core: &CoreTiming) {
     let shares: Vec<_> = core
         .servers
         .iter()
@@ -229,12 +231,19 @@ fn loads(html: &mut Html, context: &Context<'_>, core: &CoreTiming) {
                 let class = format!("b{}", partition_of(core, server) % 8);
                 let style = format!("width:{:.2}%", share / scale * 100.0);
                 let title = format!("{}: {}", server.name, percent(*part, *whole));
-                html.element("span", &[("class", &class), ("style", &style), ("title", &title)], |html| {
-                    html.leaf("i", &[], context.partition_name(partition_of(core, server)));
-                });
+                html.element("span", &[("class", &class), ("style", &style), ("title", &title)], |_| {});
             }
         },
     );
+    // Below the bar, where there is room for every name.
+    html.element("p", &[("class", &"legend")], |html| {
+        for (server, (part, whole)) in &shares {
+            html.element("span", &[("class", &"entry")], |html| {
+                partition_name(html, partition_of(core, server), &server.name);
+                html.text(percent(*part, *whole));
+            });
+        }
+    });
     let rest = if sum > 1.0 {
         "more than there is".to_owned()
     } else {
@@ -251,8 +260,8 @@ fn partition_of(core: &CoreTiming, server: &ServerTiming) -> usize {
 fn measured_table(html: &mut Html, context: &Context<'_>) {
     let mut table = Table::new(&[
         "vCPU",
-        "core",
         "ran",
+        "start-up",
         "wake-ups",
         "mean response",
         "worst response",
@@ -268,17 +277,54 @@ fn measured_table(html: &mut Html, context: &Context<'_>) {
                     slot.partition,
                     format!("{}, vCPU {}", context.partition_name(slot.partition), slot.vcpu),
                 ),
-                Cell::text(core.board_core.to_string()),
                 Cell::Number(percent(measure.running.total_ns(), length)),
+                Cell::Time(measure.startup_ns),
                 Cell::Count(core.is_shared.then_some(measure.wakes)),
-                Cell::Time(measure.mean_response_ns()),
+                mean_response(core, measure),
                 Cell::Time(measure.longest_response_ns),
                 Cell::Time(measure.longest_wait_ns),
                 Cell::Time(measure.longest_blackout_ns()),
             ]);
         }
     }
+    if table.is_empty() {
+        return;
+    }
     table.write(html);
+    html.leaf(
+        "p",
+        &[("class", &"note")],
+        "Start-up is the time until a guest had nothing to do for the first time. Responses are those after it: from a \
+         wake-up until there is nothing to do again.",
+    );
+}
+
+/// The mean response, where there were any: a guest that always computes has none, which is no good value but none at all.
+fn mean_response(core: &CoreTiming, measure: &SlotMeasure) -> Cell {
+    let never_idle = measure.responses == 0 && measure.startup_ns.is_none() && measure.running.total_ns() > 0;
+    if core.is_shared && never_idle {
+        return Cell::Number("never idle".to_owned());
+    }
+    Cell::Time(measure.mean_response_ns())
+}
+
+/// Deadlines of tasks beside what their guests needed. A guest's own scheduler leaves no trace, so the time from a wake-up of its vCPU
+/// until there is nothing to do again stands for the task's response, which is never longer.
+fn deadlines(core: &CoreTiming, measure: &CoreMeasure, context: &Context<'_>, list: &mut Vec<Comparison>) {
+    for bound in &core.tasks {
+        let slot = core.slots.iter().position(|slot| slot.partition == bound.partition);
+        let seen = slot.and_then(|slot| measure.slots.get(slot)).and_then(|slot| slot.longest_response_ns);
+        let partition = context.input.system.partitions.get(bound.partition);
+        let task = partition.and_then(|partition| partition.tasks.get(bound.task));
+        let is_alone = core.tasks.iter().filter(|one| one.partition == bound.partition).count() == 1;
+        let (Some(measured_ns), Some(task)) = (seen, task) else { continue };
+        // With several tasks, a longer time may be that of all together and refutes nothing.
+        if is_alone || measured_ns <= bound.deadline_ns {
+            let what = format!("{}.{}: deadline of the task", context.partition_name(bound.partition), task.name);
+            let bound_ns = bound.deadline_ns;
+            list.push(Comparison { what, partition: bound.partition, bound_ns, measured_ns, is_floor: false });
+        }
+    }
 }
 
 fn comparisons(context: &Context<'_>) -> Vec<Comparison> {
@@ -306,6 +352,7 @@ fn comparisons(context: &Context<'_>) -> Vec<Comparison> {
                 add(what, Some(*least), seen.least_supply_ns(*window), true);
             }
         }
+        deadlines(core, measure, context, &mut list);
         for (server, seen) in core.servers.iter().zip(&measure.servers) {
             let what = format!("{}: most in a period", server.name);
             if let (Some(bound_ns), Some(measured_ns)) = (server.bound.most_in_period_ns, seen.most_in_period_ns) {

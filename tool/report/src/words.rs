@@ -107,6 +107,16 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// Unit of a column of sizes: name and bytes.
+pub(crate) type SizeUnit = (&'static str, u64);
+
+/// Returns the largest unit of which all sizes are whole multiples.
+pub(crate) fn size_unit(sizes: impl Iterator<Item = u64>) -> SizeUnit {
+    let all = sizes.fold(0, |all, bytes| all | bytes);
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    units.into_iter().find(|(_, bytes)| all != 0 && all.is_multiple_of(*bytes)).unwrap_or(("B", 1))
+}
+
 /// Returns an address.
 pub(crate) fn address(value: u64) -> String {
     format!("0x{:04x}_{:04x}", value >> 16, value & 0xffff)
@@ -145,5 +155,10 @@ mod tests {
             ("4 MiB".into(), "1.5 KiB".into(), "384 MiB".into())
         );
         assert_eq!(address(0x4020_0000), "0x4020_0000");
+        let unit = |sizes: &[u64]| size_unit(sizes.iter().copied()).0;
+        assert_eq!(
+            [unit(&[4 << 20, 3 << 30]), unit(&[4 << 20, 4096]), unit(&[4097]), unit(&[])],
+            ["MiB", "KiB", "B", "B"]
+        );
     }
 }

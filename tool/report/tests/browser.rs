@@ -67,6 +67,17 @@ fn nothing_is_wider_than_a_telephone() {
     assert!(shown.contains("<title>wide 390</title>"), "{}", &shown[..shown.len().min(600)]);
 }
 
+/// Who opens the page on a telephone reads the verdict without scrolling, also that of a bad system.
+#[test]
+fn the_verdict_is_on_the_first_screen_of_a_telephone() {
+    let measure = "<script>const at = document.getElementById('verdict').getBoundingClientRect(); \
+        document.title = at.top > 0 && at.bottom < innerHeight / 2 && at.left >= 0 && at.right <= innerWidth ? 'seen' : 'unseen'</script></html>";
+    let page = support::page().replace("Content-Security-Policy", "no-policy").replace("</html>", measure);
+    let (output, _) = browse("verdict", &page, &["--dump-dom", "--hide-scrollbars", "--window-size=390,844"]);
+    let shown = String::from_utf8(output.stdout).expect("text");
+    assert!(shown.contains("<title>seen</title>"), "{}", &shown[..shown.len().min(600)]);
+}
+
 #[test]
 fn the_page_prints() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("printed.pdf");

@@ -2,9 +2,10 @@
 
 mod support;
 
+use bulkhead_plan::model::{self, System};
 use bulkhead_plan::samples;
 use bulkhead_report::experiment::Experiment;
-use bulkhead_report::timing::{CoreTiming, ServerNames, Timing};
+use bulkhead_report::timing::{CoreTiming, ServerNames, TaskTiming, Timing};
 use bulkhead_timing::Assumptions;
 use support::{experiments, page, page_of, system, timeline, timing};
 
@@ -181,4 +182,88 @@ fn results_of_experiments_are_read_leniently_and_never_silently() {
     let error = Experiment::read_all(&folder).expect_err("no result");
     assert!(error.contains("no result of `./x bench`"), "{error}");
     std::fs::remove_file(folder.join("bad.json")).expect("removed");
+}
+
+/// What a guest does once says nothing about what it does for ever.
+#[test]
+fn start_up_stands_apart_and_who_never_rests_has_no_mean() {
+    let page = page();
+    let (_, table) = page.split_once("mean response").expect("a table");
+    let row = |name: &str| table.lines().find(|line| line.contains(name)).expect("a row").to_owned();
+    assert!(page.contains("start-up<small>"), "a column");
+    assert!(row("linux, vCPU 0").contains("never idle"), "{}", row("linux, vCPU 0"));
+    assert!(!row("control, vCPU 0").contains("never idle"));
+}
+
+#[test]
+fn a_deadline_of_a_task_stands_beside_what_was_measured() {
+    let mut system = system();
+    let task = |name: &str, deadline_ns| model::Task {
+        name: name.to_owned(),
+        cost_ns: 1_000_000,
+        period_ns: 10_000_000,
+        deadline_ns,
+    };
+    system.partitions[0].tasks = vec![task("loop", 10_000_000)];
+    let with = |system: &System, deadlines: &[u64]| {
+        let mut timing = timing(system);
+        let tasks = deadlines.iter().enumerate().map(|(task, deadline_ns)| TaskTiming {
+            partition: 0,
+            task,
+            response_ns: None,
+            deadline_ns: *deadline_ns,
+        });
+        timing.cores[0].tasks = tasks.collect();
+        page_of(system, &timing, Some(&timeline(system)), &[])
+    };
+    let find = |page: &str, name: &str| {
+        page.lines().find(|line| line.contains(&format!("{name}: deadline of the task"))).map(str::to_owned)
+    };
+    let row = find(&with(&system, &[10_000_000]), "control.loop").expect("a row");
+    assert!(row.contains("10.000") && row.contains("within the bound"), "{row}");
+    // Its jobs take 0.8 ms and more.
+    let row = find(&with(&system, &[700_000]), "control.loop").expect("a row");
+    assert!(row.contains("bound broken"), "{row}");
+    // Of two tasks it is not known whose time a long one is.
+    system.partitions[0].tasks.push(task("second", 700_000));
+    let page = with(&system, &[10_000_000, 700_000]);
+    assert!(find(&page, "control.loop").is_some() && find(&page, "control.second").is_none());
+}
+
+#[test]
+fn the_verdict_comes_first_and_a_trace_that_is_cut_is_a_remark() {
+    let system = system();
+    let verdict =
+        |page: &str| page.split("id=\"verdict\">").nth(1).and_then(|rest| rest.split('<').next()).map(str::to_owned);
+    let whole = page_of(&system, &timing(&system), Some(&timeline(&system)), &[]);
+    assert_eq!(verdict(&whole).as_deref(), Some("\u{2713} Everything that was checked holds."));
+    assert!(!whole.contains("trace incomplete"));
+    let mut cut = timeline(&system);
+    cut.lost[0] = 5;
+    let page = page_of(&system, &timing(&system), Some(&cut), &[]);
+    assert_eq!(verdict(&page).as_deref(), Some("! Everything that was judged holds, with 1 remark."));
+    assert_eq!(page.matches("! trace incomplete").count(), 2, "at the top and where the trace is described");
+    let mut broken = timing(&system);
+    broken.cores[0].slots[2].bound.blackout_ns = Some(5_000_000);
+    let page = page_of(&system, &broken, Some(&cut), &[]);
+    assert!(verdict(&page).is_some_and(|text| text.starts_with("\u{2717} 1 of ")), "{:?}", verdict(&page));
+}
+
+#[test]
+fn names_are_never_cut_and_a_table_has_one_unit_of_size() {
+    let mut system = system();
+    let long = "a-name-of-thirty-one-characters";
+    system.partitions[0].name = long.to_owned();
+    let page = page_of(&system, &timing(&system), Some(&timeline(&system)), &[]);
+    let lanes: Vec<&str> =
+        page.match_indices("textLength=").map(|(at, _)| page[at..].split("</text>").next().unwrap_or("")).collect();
+    assert!(!lanes.is_empty() && lanes.iter().all(|lane| lane.contains(long)), "{lanes:?}");
+    assert!(!page.contains("<i>"), "no name stands where it may not fit");
+    let legend = page.split("class=\"legend\"").nth(1).expect("a legend");
+    assert!(
+        legend.split("</p>").next().is_some_and(|legend| legend.contains(long)),
+        "the shares have their names below"
+    );
+    let row = page.lines().find(|line| line.contains("high") && line.contains(long)).expect("a row of the system");
+    assert!(!row.contains("MiB") && page.contains("memory<small> MiB</small>"), "{row}");
 }

@@ -36,6 +36,9 @@ pub struct CoreMeasure {
 pub struct SlotMeasure {
     /// Times that it became ready.
     pub wakes: u64,
+    /// From its start until it had nothing to do for the first time: the longest, where it was started again. What a guest does once
+    /// says nothing about what it does for ever, so its start is no response.
+    pub startup_ns: Option<u64>,
     /// Times that it became ready and then had nothing to do again, both seen.
     pub responses: u64,
     /// Longest such time.
@@ -206,6 +209,8 @@ struct SlotWatch {
     is_whole: bool,
     /// It has not run since it became ready.
     waits: bool,
+    /// It had nothing to do at least once since it was started.
+    is_started: bool,
 }
 
 struct Watch {
@@ -222,7 +227,7 @@ impl Watch {
     fn wake(&mut self, slot: usize, time_ns: u64) {
         // Waking a vCPU that is ready already changes nothing.
         if let Some(watch) = self.slots.get_mut(slot).filter(|watch| watch.ready_ns.is_none()) {
-            *watch = SlotWatch { ready_ns: Some(time_ns), is_whole: true, waits: true };
+            *watch = SlotWatch { ready_ns: Some(time_ns), is_whole: true, waits: true, ..*watch };
         }
     }
 
@@ -230,7 +235,7 @@ impl Watch {
         let (Some(watch), Some(slot)) = (self.slots.get_mut(slot), measure.slots.get_mut(slot)) else { return };
         match watch.ready_ns {
             // Whoever runs was ready; its wake-up was overwritten, or it has been ready since it was started.
-            None => *watch = SlotWatch { ready_ns: Some(time_ns), is_whole: false, waits: false },
+            None => *watch = SlotWatch { ready_ns: Some(time_ns), is_whole: false, waits: false, ..*watch },
             Some(since_ns) if watch.waits => {
                 watch.waits = false;
                 slot.longest_wait_ns = slot.longest_wait_ns.max(Some(time_ns - since_ns));
@@ -241,10 +246,12 @@ impl Watch {
 
     fn block(&mut self, slot: usize, time_ns: u64, measure: &mut CoreMeasure) {
         let (Some(watch), Some(slot)) = (self.slots.get_mut(slot), measure.slots.get_mut(slot)) else { return };
-        let watch = std::mem::take(watch);
+        let watch = std::mem::replace(watch, SlotWatch { is_started: true, ..SlotWatch::default() });
         let Some(since_ns) = watch.ready_ns else { return };
         slot.ready.push(since_ns, time_ns);
-        if watch.is_whole {
+        if !watch.is_started {
+            slot.startup_ns = slot.startup_ns.max(Some(time_ns - since_ns));
+        } else if watch.is_whole {
             slot.responses += 1;
             slot.response_sum_ns += time_ns - since_ns;
             slot.longest_response_ns = slot.longest_response_ns.max(Some(time_ns - since_ns));

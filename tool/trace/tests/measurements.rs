@@ -14,14 +14,15 @@ fn worst_cases_of_the_hand_made_schedule() {
     let measured = Measurements::of(&timeline());
     let core = &measured.cores[0];
     let control = &core.slots[0];
-    assert_eq!((control.wakes, control.responses), (2, 2));
+    assert_eq!((control.wakes, control.responses), (2, 1));
+    assert_eq!(control.startup_ns, Some(55 * TICK), "woken at 1000 for the first time, done at 1055");
     assert_eq!(control.longest_response_ns, Some(1020 * TICK), "woken at 2000, done at 3020");
-    assert_eq!(control.mean_response_ns(), Some((55 + 1020) * TICK / 2));
+    assert_eq!(control.mean_response_ns(), Some(1020 * TICK), "its start is no response");
     assert_eq!(control.longest_wait_ns, Some(10 * TICK));
     assert_eq!(control.longest_blackout_ns(), Some(900 * TICK), "between its exhaustion and the replenishment");
     assert_eq!(control.running.total_ns(), 160 * TICK);
     let linux = &core.slots[1];
-    assert_eq!((linux.wakes, linux.longest_response_ns), (1, Some(3500 * TICK)));
+    assert_eq!((linux.wakes, linux.longest_response_ns, linux.startup_ns), (1, None, Some(3500 * TICK)));
     assert_eq!(linux.longest_blackout_ns(), Some(100 * TICK), "while control used its whole budget");
     // Control takes at most 100 of any 1000 ticks, so linux always gets 900.
     assert_eq!(linux.least_supply_ns(1000 * TICK), Some(900 * TICK));
@@ -51,7 +52,30 @@ fn one_who_starves_until_the_end_is_seen() {
     let control = Measurements::of(&timeline).cores[0].slots[0].clone();
     assert_eq!(control.longest_wait_ns, Some(6000 * TICK));
     assert_eq!(control.longest_blackout_ns(), Some(6000 * TICK));
-    assert_eq!(control.responses, 2, "what did not end is no response");
+    assert_eq!(control.responses, 1, "what did not end is no response");
+}
+
+/// A guest that is started again starts up again; the longest counts.
+#[test]
+fn each_start_of_a_guest_is_a_start_up() {
+    use bulkhead_abi::status::{STATE_RESTARTING, STATE_RUNNING};
+    use bulkhead_trace::EventKind::{Block, State, Wake};
+    let mut timeline = timeline();
+    let state = |state| State { partition: 0, state, reason: 0 };
+    for (ticks, kind) in [
+        (4000, state(STATE_RESTARTING)),
+        (5000, state(STATE_RUNNING)),
+        (5000, Wake { slot: 0, interrupt: None }),
+        (5700, Block { slot: 0 }),
+        (6000, Wake { slot: 0, interrupt: None }),
+        (6100, Block { slot: 0 }),
+    ] {
+        timeline.push(ticks * TICK, 0, kind);
+    }
+    timeline.finish(0);
+    let control = Measurements::of(&timeline).cores[0].slots[0].clone();
+    assert_eq!((control.startup_ns, control.responses), (Some(700 * TICK), 2));
+    assert_eq!(control.mean_response_ns(), Some((1020 + 100) * TICK / 2));
 }
 
 /// Random stretches between 0 and 400, and the same as one flag per unit of time.
