@@ -1,9 +1,15 @@
-//! Shared cores: budget and period of either end of a channel set the rate of its messages (QV-52).
+//! Shared cores: budget and period of either end of a channel set the rate of its messages (QV-52), and others' damage does not (QV-53).
 
+use bulkhead_abi::plan::PortInformation;
+use bulkhead_abi::status::REASON_DATA_ABORT;
+use bulkhead_layout::channel::CHANNEL_WRITER_OFFSET;
+use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_system_tests::Running;
+use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::sharing::{
     BY_PRIORITY, Description, EXCHANGE, Supply, TICKS_PER_MILLISECOND as MS, WAY_IN, field, finish,
 };
+use std::mem::offset_of;
 
 const START_MS: u64 = 100;
 const END_MS: u64 = 1300;
@@ -100,6 +106,63 @@ fn budget_and_period_of_either_end_set_the_rate() {
         let ratio = count_of((8, 20)) as f64 / count_of((2, 20)) as f64;
         assert!((3.9..=4.25).contains(&ratio), "{slow}: {ratio:.2} times the messages for four times the budget");
     }
+}
+
+/// A guest that fills the head of its own end of a channel with ones, leaves it so for 20 ms, and then reads where it may not.
+fn liar() -> Program {
+    let place = offset_of!(GuestInformation, ports) + offset_of!(PortInformation, window);
+    let mut program = Program::new();
+    program.constant(0, GUEST_INFORMATION.0 + place as u64).load(0, 0, 0).constant(1, CHANNEL_WRITER_OFFSET);
+    // ADD x0, x0, x1
+    program.word(0x8b01_0000).constant(2, u64::MAX);
+    for offset in (0..64).step_by(8) {
+        program.store(2, 0, offset);
+    }
+    program.barrier().counter(3).constant(4, 20 * MS);
+    // ADD x3, x3, x4
+    program.word(0x8b04_0063);
+    let again = program.here();
+    program.counter(5).compare(5, 3).branch_below(again);
+    program.constant(0, 0).load(1, 0, 0);
+    program
+}
+
+/// QV-53, QV-74: a guest damages its channel, faults and is restarted, five times. The other end of that channel says that it is rubbish;
+/// the messages of two others on the same core are all there, as without it, and none comes later than by a slice of a restart.
+#[test]
+fn damage_and_restarts_change_nothing_in_the_messages_of_others() {
+    let run = |damages: bool| {
+        let description = Description::unjudged("shared-rates").schedule(0, BY_PRIORITY);
+        let sends = stream(QUICK, " period_us=7000");
+        let rest = format!("{}\n{}", server(1, (1, 7)), port("source"));
+        let description = description.guest("sender", 0, "stream", &sends, &rest);
+        let rest = format!("{}\n{}", server(2, (1, 7)), port("destination"));
+        let description = description.guest("receiver", 0, "stream", &stream(QUICK, " sleeps=1"), &rest);
+        let mut description = description
+            .table("[[channel]]\nname = \"queue\"\nsource = \"sender.queue\"\ndestination = \"receiver.queue\"\ndoorbell = true");
+        if damages {
+            let health = "health = { on_fault = \"restart\", max = 5, within = \"600 s\" }";
+            let rest = format!("servers = [ {{ priority = 9 }} ]\n{}\n{health}", port("source"));
+            description = description.program("liar", 0, "liar", &rest);
+            let rest = format!("{}\n{}", server(3, (1, 10)), port("destination"));
+            description = description.guest("reader", 0, "listener", "messages=1", &rest);
+            let channel = "[[channel]]\nname = \"lies\"\nsource = \"liar.queue\"\ndestination = \"reader.queue\"";
+            description = description.table(channel);
+        }
+        let running = finish(&description.build_with(&[("liar", &liar())]));
+        let line = running.printed("receiver", "stream received");
+        println!("damage {damages}: {line}");
+        if damages {
+            let status = running.status("liar");
+            assert_eq!((status.restarts, status.fault.reason), (5, REASON_DATA_ABORT));
+            assert!(running.texts("reader").contains(&"listener failed: the source's memory is rubbish".to_owned()));
+        }
+        (field(&line, "received"), field(&line, "longest"))
+    };
+    let (alone, beside) = (run(false), run(true));
+    assert_eq!(beside.0, alone.0, "messages received");
+    assert!(beside.0 >= (END_MS - START_MS) / 7 - 2);
+    assert!(beside.1 <= alone.1 + EXCHANGE, "{} ticks instead of {}", beside.1, alone.1);
 }
 
 /// QV-52: a receiver above others that compute has its messages sooner than one below them.
