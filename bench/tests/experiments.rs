@@ -62,7 +62,7 @@ fn safeg_linux() {
     assert_holds("safeg-linux");
 }
 
-/// SP-E2, SP-E4, SP-E5, SP-15: what the other guest masks does not delay the RTOS.
+/// SP-E2, SP-E4, SP-E5, SP-15, SP-18: what the other guest masks does not delay the RTOS.
 #[test]
 fn spumone_dispatch() {
     assert_holds("spumone-dispatch");

@@ -8,7 +8,7 @@ pub(super) const FAMILY: Family = Family {
     shown: &[
         "MZ-1", "MZ-3", "MZ-5", "MZ-8", "MZ-10", "MZ-11", "MZ-12", "MZ-13", "MZ-14", "MZ-16", "MZ-17", "MZ-18",
         "MZ-19", "MZ-20", "MZ-21", "MZ-22", "MZ-23", "MZ-24", "MZ-25", "MZ-26", "MZ-E1", "MZ-E2", "MZ-E3", "MZ-E4",
-        "MZ-E5", "MZ-E6",
+        "MZ-E6",
     ],
     in_part: &[
         (
@@ -21,6 +21,10 @@ pub(super) const FAMILY: Family = Family {
             "a timer that expires wakes its vCPU or waits for its turn; that nothing is made up for the time away is not shown",
         ),
         ("MZ-15", "both ways, each with its bound; the default is `masked`, where `latched` is asked for"),
+        (
+            "MZ-E5",
+            "the source of one guest of three, while each of the three runs, under five settings of policy and route; not every source of every guest, and by what guests saw instead of by a trace",
+        ),
     ],
     not_built: &[
         (&["MZ-7"], "sizes are measured (QV-3) and larger"),

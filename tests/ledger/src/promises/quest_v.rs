@@ -68,10 +68,7 @@ pub(super) const FAMILY: Family = Family {
             "QV-41",
             "consumed and idle time and the longest overrun; the scheduler's own time is not a number of its own",
         ),
-        (
-            "QV-74",
-            "a partition as a whole, in its own place; no fail-over to another one, and messages between the others are not compared with those of a run without the fault",
-        ),
+        ("QV-74", "a partition as a whole, in its own place; no fail-over to another one"),
     ],
     not_built: &[
         (&["QV-4"], "one monitor for all cores ([0005](design-records/0005-one-image-per-core-type.md))"),

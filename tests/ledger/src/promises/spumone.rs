@@ -12,12 +12,17 @@ pub(super) const FAMILY: Family = Family {
     prefix: "SP",
     shown: &[
         "SP-10", "SP-11", "SP-12", "SP-13", "SP-14", "SP-15", "SP-16", "SP-17", "SP-18", "SP-19", "SP-E2", "SP-E3",
-        "SP-E5",
     ],
-    in_part: &[(
-        "SP-E4",
-        "nothing that the other guest masks adds to the delay; the form without IPL does not exist, and fewer samples are taken",
-    )],
+    in_part: &[
+        (
+            "SP-E4",
+            "nothing that the other guest masks adds to the delay; the form without IPL does not exist, and fewer samples are taken",
+        ),
+        (
+            "SP-E5",
+            "(1) with interrupts masked by PSTATE, as there is no GPOS mask of priorities; (2) in order and within the longest exchange, which is not compared with the voluntary switch",
+        ),
+    ],
     not_built: &[
         (&["SP-1", "SP-2", "SP-3", "SP-4", "SP-5", "SP-6", "SP-7", "SP-8"], NO_LAYER),
         (

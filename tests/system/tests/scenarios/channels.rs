@@ -20,7 +20,7 @@ fn doorbells(running: &Running, partition: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{partition} printed {texts:?}"))
 }
 
-/// QV-50, QV-52, QV-53, CH-30, CH-42: newest values never go back; every write rings, and the limiter lets 10 through in each
+/// QV-50, QV-53, CH-30, CH-42: newest values never go back; every write rings, and the limiter lets 10 through in each
 /// window of 100 ms, 10 or 11 of which are in one second.
 #[test]
 fn newest_values_arrive_and_the_limiter_holds() {
@@ -38,7 +38,7 @@ fn newest_values_arrive_and_the_limiter_holds() {
     assert_eq!(running.counter("control", Counter::Interrupt), 0);
 }
 
-/// QV-50, QV-53, CH-31: messages arrive in order, and a receiver that sleeps until its doorbell rings misses none: data
+/// QV-50, QV-53, CH-11, CH-31: messages arrive in order, and a receiver that sleeps until its doorbell rings misses none: data
 /// first, doorbell second.
 #[test]
 fn messages_arrive_in_order_by_doorbell_alone() {
@@ -187,7 +187,7 @@ fn storms_from_two_cores() -> System {
         .build()
 }
 
-/// CH-32, CH-35, CH-36, QV-52: of two storms at the same time on two cores no more comes through together than the receiver's
+/// CH-32, CH-35, CH-36: of two storms at the same time on two cores no more comes through together than the receiver's
 /// limit allows, though each of them alone would use it up; who rings somebody else is not counted there.
 #[test]
 fn a_receivers_limit_holds_for_all_senders_together() {

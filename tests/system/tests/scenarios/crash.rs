@@ -17,7 +17,7 @@ fn reference() -> Vec<Vec<u8>> {
     alone.lines("control").map(|line| line.bytes.clone()).collect()
 }
 
-/// QV-74, SG-62, SG-60, QV-5: the policy restarts a crashed kernel `max` times from its pristine image; status words tell
+/// QV-70, QV-74, SG-62, SG-60, QV-5: the policy restarts a crashed kernel `max` times from its pristine image; status words tell
 /// it; the controller's exits do not move and no byte of its output changes.
 #[test]
 fn a_crashed_kernel_comes_back_as_often_as_its_policy_says() {

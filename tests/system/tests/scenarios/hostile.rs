@@ -213,7 +213,7 @@ fn nobody_else_notices() {
     assert_eq!(distributor, 10, "register accesses to enable the interrupts of two ports");
 }
 
-/// QV-52, CH-30, CH-36, CH-42: of more than ten thousand rings no more come through than the limiters of two doorbells allow.
+/// CH-30, CH-36, CH-42: of more than ten thousand rings no more come through than the limiters of two doorbells allow.
 #[test]
 fn the_limiter_holds_back_a_storm_of_doorbells() {
     let run = suite();

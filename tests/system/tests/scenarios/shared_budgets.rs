@@ -92,7 +92,7 @@ fn an_overrun_is_paid_back() {
     }
 }
 
-/// QV-22: an empty server with `on_empty = "background"` runs below everybody else and pays nothing for it.
+/// QV-22, QV-29: an empty server with `on_empty = "background"` runs below everybody else and pays nothing for it.
 #[test]
 fn background_takes_what_nobody_wants() {
     let server = "priority = 1, rule = \"sporadic\", budget = \"2 ms\", period = \"10 ms\", on_empty = \"background\", \

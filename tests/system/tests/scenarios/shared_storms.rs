@@ -71,7 +71,7 @@ fn a_storm_of_doorbells_takes_its_budgets() {
     }
 }
 
-/// MZ-26, QV-35, QV-52, CH-39: the same from another core, where nothing bounds the sender: the receiver's budget does.
+/// MZ-26, QV-35, CH-39: the same from another core, where nothing bounds the sender: the receiver's budget does.
 #[test]
 fn a_storm_from_another_core_takes_the_receivers_budget() {
     let description = Description::new("shared-storms").schedule(0, BY_PRIORITY);
