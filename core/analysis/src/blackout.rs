@@ -30,7 +30,7 @@ pub(crate) fn wait_after_sleep(
 /// A budget on a grid ends so much sooner, and the grid does not move. The budget of a sporadic server comes back at its own date,
 /// so that only a debt matters that swallows a whole budget, or all of it but a sliver. A debt of a PIBS server moves the date.
 pub(crate) fn debt_ticks(model: &CoreModel, server: &Server) -> u64 {
-    let late_ticks = model.lateness_ticks;
+    let late_ticks = model.lateness_ticks.saturating_add(server.least_charge_ticks);
     match (&server.rule, server.budget()) {
         (Rule::Pibs(pibs), _) => scale_up(late_ticks, pibs.denominator, pibs.numerator),
         (Rule::Sporadic { minimum_ticks, .. }, Some((budget_ticks, period_ticks))) => {

@@ -98,7 +98,8 @@ fn gather(model: &CoreModel, place: &Place) -> Result<Contention, Obstacle> {
             continue;
         }
         if best <= place.priority {
-            contention.servers_above = contention.servers_above.saturating_add(1);
+            let takes = sibling || crate::preemption::may_take(model, rival, place.vcpu, place.priority);
+            contention.servers_above = contention.servers_above.saturating_add(usize::from(takes));
             contention.lateness_ticks = contention.lateness_ticks.saturating_add(model.lateness_ticks);
             match demands(model, number, rival, place, &mut paid) {
                 Some(demands) => contention.demands.extend(demands),

@@ -314,6 +314,10 @@ fn supplies(
     let Some((certain_ticks, period_ticks)) = certain(server) else {
         return nothing;
     };
+    // After an early sleep the rest of a chunk is usable when the missing time has passed; and the end of a window is one.
+    let response_ticks = response_ticks.saturating_add(server.least_charge_ticks);
+    let missing_ticks = if matches!(server.gate, Gate::Window(_)) { server.least_charge_ticks } else { 0 };
+    let certain_ticks = certain_ticks.saturating_sub(missing_ticks);
     let explicit = Supply::Explicit { budget_ticks: certain_ticks, period_ticks, response_ticks };
     let dispatched = |late_ticks: u64, split: bool| Supply::Dispatched {
         budget_ticks: certain_ticks,
@@ -359,7 +363,9 @@ fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64, 
     };
     let window = table.only_window()?;
     let from_opening = Contention { offered: Supply::Whole, ..contention.clone() };
-    let response_ticks = from_opening.response(*budget_ticks, window, steps)?;
+    let late_ticks = server.least_charge_ticks;
+    let response_ticks =
+        from_opening.response(*budget_ticks, window.saturating_sub(late_ticks), steps)?.saturating_add(late_ticks);
     (*period_ticks <= table.major_ticks()).then(|| Supply::Explicit {
         budget_ticks: usable_ticks,
         period_ticks: table.major_ticks(),
@@ -422,9 +428,10 @@ pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize, ste
         });
     };
     let response = contention.response(budget_ticks, period_ticks.saturating_mul(LATE_PERIODS), steps)?;
-    let (certain_ticks, _) = certain(payer)?;
+    let certain_ticks = certain(payer)?.0.saturating_sub(payer.least_charge_ticks);
     let cycle = period_ticks.saturating_add(response.saturating_sub(certain_ticks));
-    let wait = period_ticks.saturating_sub(certain_ticks).saturating_add(debt_ticks(model, payer));
+    let late_ticks = debt_ticks(model, payer).saturating_add(payer.least_charge_ticks);
+    let wait = period_ticks.saturating_sub(certain_ticks).saturating_add(late_ticks);
     let (return_ticks, refill_ticks) = match payer.rule {
         Rule::Sporadic { dispatch_anchor: true, .. } | Rule::Pibs(_) => (cycle, wait),
         Rule::Polling { .. } => (period_ticks, period_ticks.saturating_add(debt_ticks(model, payer))),
@@ -450,7 +457,7 @@ fn vcpu_bounds(model: &CoreModel, bounds: &[ServerBounds], vcpu: usize, steps: &
     let overhead = preemption::of_vcpu(model, bounds, vcpu);
     let net = |charged: &Supply| match charged {
         Supply::Nothing => Supply::Nothing,
-        _ if model.costs == Costs::default() => charged.clone(),
+        _ if model.costs == Costs::default() && overhead.owed_ticks == 0 => charged.clone(),
         _ => Supply::Net { charged: Box::new(charged.clone()), overhead: Box::new(overhead.clone()) },
     };
     // Each server alone is a promise, so the least counts, and one that is not found leaves those of the others.

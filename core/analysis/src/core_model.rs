@@ -59,13 +59,15 @@ pub struct Server {
     pub payer: Option<usize>,
     /// Priority at which it goes on when the budget is used up.
     pub background: Option<u8>,
+    /// What each wake-up or replenishment after which it is chosen costs it at least (`real-time.md` 1.5).
+    pub least_charge_ticks: u64,
 }
 
 impl Server {
     /// A server that is always open, pays for itself and stops when its budget is used up.
     #[must_use]
     pub const fn new(vcpu: usize, priority: u8, rule: Rule) -> Self {
-        Self { vcpu, priority, rule, gate: Gate::Always, payer: None, background: None }
+        Self { vcpu, priority, rule, gate: Gate::Always, payer: None, background: None, least_charge_ticks: 0 }
     }
 
     /// The most important priority at which it ever competes with a budget.

@@ -1,6 +1,6 @@
 //! Most that a server runs in any window of a length (`real-time.md` 2.1.1, 2.2, 2.3, and P14 for the lateness).
 
-use crate::arithmetic::{divide_down, remainder, scale_up};
+use crate::arithmetic::{divide_down, divide_up, remainder, scale_up};
 use crate::line::Line;
 
 /// `floor(window / period) * budget + min(budget, window mod period)`.
@@ -50,6 +50,27 @@ impl Envelope {
             Self::Pibs { numerator, denominator, .. } => Line::below(numerator, denominator).at_most_time(),
             Self::Unlimited => Line::WHOLE,
         }
+    }
+
+    /// Most that is charged in any window of `window_ticks` when each activation is charged at least `least_ticks`, what did not run
+    /// included (`real-time.md` 1.5); `None` without a bound.
+    ///
+    /// A charge takes no time, so budgets count whole as soon as they may be touched.
+    #[must_use]
+    pub fn charged_in_window(&self, window_ticks: u64, least_ticks: u64) -> Option<u64> {
+        let late_ticks = |jitter: u64| window_ticks.saturating_add(least_ticks).saturating_add(jitter);
+        let (most, lateness_ticks) = match *self {
+            Self::Stair { budget_ticks, period_ticks, jitter_ticks, lateness_ticks } => {
+                let touched = divide_up(late_ticks(jitter_ticks.saturating_add(budget_ticks)), period_ticks);
+                (touched.saturating_mul(budget_ticks), lateness_ticks)
+            }
+            Self::Pibs { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
+                let running = scale_up(late_ticks(jitter_ticks), numerator, denominator);
+                (running.saturating_add(grant_ticks.saturating_mul(2)), lateness_ticks)
+            }
+            Self::Unlimited => return None,
+        };
+        Some(most.saturating_add(lateness_ticks).saturating_add(least_ticks))
     }
 
     /// Most that runs in any window of `window_ticks`.

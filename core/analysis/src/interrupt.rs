@@ -91,7 +91,7 @@ impl HandlerServer {
             return (steps.is_used_up() || self.budget_ticks == u64::MAX).then_some(None);
         };
         let window = response.saturating_add(refill_ticks).max(all_back_ticks);
-        let most = work.saturating_add(overhead.in_window(window));
+        let most = work.saturating_add(overhead.in_window(window, work));
         let is_same = drained == 0 || self.in_pieces(work) == self.in_pieces(most);
         (most <= self.budget_ticks && is_same).then_some((window <= MAX_WINDOW_TICKS).then_some(window))
     }

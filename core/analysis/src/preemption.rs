@@ -3,7 +3,7 @@
 use crate::arithmetic::divide_up;
 use crate::core_bounds::ServerBounds;
 use crate::core_model::{CoreModel, Gate, Rule, Server};
-use crate::overhead::{Habits, Overhead, REQUEST_ENTRIES, Returns};
+use crate::overhead::{Habits, Overhead, OwnReturns, REQUEST_ENTRIES, Returns, Spender};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -20,18 +20,30 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
     let mut above = Vec::new();
     for (server, bounds) in model.servers.iter().zip(bounds).filter(|(server, _)| server.gate != Gate::Never) {
         if server.vcpu == vcpu {
-            overhead.own.extend(returns(model, server));
-        } else if server.best_priority() <= lowest && !takes_turns(model, server, lowest) {
+            let budget_ticks = whole_budget(server);
+            let own = returns(model, server).into_iter();
+            overhead.own.extend(
+                own.map(|(returns, is_budget)| OwnReturns {
+                    returns,
+                    budget_ticks: budget_ticks.filter(|_| is_budget),
+                }),
+            );
+            overhead.owed_ticks = overhead.owed_ticks.saturating_add(server.least_charge_ticks);
+        } else if may_take(model, server, vcpu, lowest) {
             above.push(server.vcpu);
             let habits = habits(model, server.vcpu);
             if !suffices(model, server, &habits) {
-                overhead.drained.extend(returns(model, server).into_iter().map(|returns| (returns, habits.sources)));
+                overhead
+                    .drained
+                    .extend(returns(model, server).into_iter().map(|(returns, _)| (returns, habits.sources)));
             }
             match (&server.rule, &habits.tasks) {
                 (Rule::Promised(tasks), _) | (_, Some(tasks)) => {
                     overhead.releases.extend(tasks.iter().map(|task| task.period_ticks));
                 }
-                (_, None) => overhead.spenders.push(bounds.envelope),
+                (_, None) => overhead
+                    .spenders
+                    .push(Spender { envelope: bounds.envelope, least_charge_ticks: server.least_charge_ticks }),
             }
         }
     }
@@ -44,16 +56,26 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
     for (asked, requests) in &model.requests {
         if *asked == vcpu {
             // It takes the core to serve each, and gives it away.
-            overhead.own.push(*requests);
+            overhead.own.push(OwnReturns { returns: *requests, budget_ticks: None });
         } else {
             // Each enters on behalf of the core, and whoever is asked may be more important.
             overhead.drained.push((*requests, REQUEST_ENTRIES));
         }
     }
     if let Some((_, quantum_ticks)) = model.quanta.iter().find(|(priority, _)| *priority == lowest) {
-        overhead.own.push(Returns { period_ticks: *quantum_ticks, pieces: 1 });
+        let returns = Returns { period_ticks: *quantum_ticks, pieces: 1 };
+        overhead.own.push(OwnReturns { returns, budget_ticks: None });
     }
     overhead
+}
+
+/// A server that may take the core from a vCPU that runs at a priority. An equal does not without a quantum: it waits behind
+/// whoever runs until that sleeps or has used its budget up. Only a driver, whose priority changes, lines up anew.
+pub(crate) fn may_take(model: &CoreModel, server: &Server, vcpu: usize, priority: u8) -> bool {
+    let best = server.best_priority();
+    let turns = model.quanta.iter().any(|(level, _)| *level == priority);
+    let lines_up = || model.servers.iter().any(|own| own.vcpu == vcpu && matches!(own.rule, Rule::Pibs(_)));
+    best < priority || best == priority && !takes_turns(model, server, priority) && (turns || lines_up())
 }
 
 /// An unlimited equal under a quantum runs between turns, which are counted as returns.
@@ -85,8 +107,15 @@ fn habits(model: &CoreModel, vcpu: usize) -> Habits {
     model.habits.get(vcpu).cloned().unwrap_or_default()
 }
 
-/// How often a server's budget runs out and comes back, and its windows open.
-fn returns(model: &CoreModel, server: &Server) -> Vec<Returns> {
+/// What is charged at least between so many returns of a budget as it has pieces: each return uses the oldest piece up, and all
+/// of them together are the budget, less a remainder that waits for more.
+fn whole_budget(server: &Server) -> Option<u64> {
+    let certain = crate::core_bounds::certain(server).filter(|_| matches!(server.rule, Rule::Sporadic { .. }));
+    certain.map(|(budget_ticks, _)| budget_ticks).filter(|budget_ticks| *budget_ticks > 0)
+}
+
+/// How often a server's budget runs out and comes back, which is marked, and its windows open.
+fn returns(model: &CoreModel, server: &Server) -> Vec<(Returns, bool)> {
     let mut all = Vec::new();
     if let Some((budget_ticks, period_ticks)) = server.budget() {
         let pieces = match server.rule {
@@ -96,12 +125,12 @@ fn returns(model: &CoreModel, server: &Server) -> Vec<Returns> {
             }
             _ => 1,
         };
-        all = vec![Returns { period_ticks, pieces }];
+        all = vec![(Returns { period_ticks, pieces }, true)];
     }
     if let (Gate::Window(owner), Some(table)) = (server.gate, &model.table) {
         let windows = table.windows.iter().filter(|window| window.owner == owner).count();
         let pieces = u64::try_from(windows).unwrap_or(u64::MAX);
-        all.push(Returns { period_ticks: table.major_ticks, pieces });
+        all.push((Returns { period_ticks: table.major_ticks, pieces }, false));
     }
     all
 }

@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
                 }
                 Layer::Overhead { overhead, later_ticks, at_least_ticks } => {
                     let window = time.saturating_add(*later_ticks).max(*at_least_ticks);
-                    amount = amount.saturating_add(take(items, overhead.in_window(window)));
+                    amount = amount.saturating_add(take(items, overhead.in_window(window, amount)));
                 }
             }
         }

@@ -77,7 +77,21 @@ fn assert_promises(model: &CoreModel, bounds: &CoreBounds, machine: &Machine, pr
     }
 }
 
+/// Some servers are charged at least something for each wake-up, at most what there is when they are chosen.
+fn with_least_charges(random: &mut Random, mut model: CoreModel) -> CoreModel {
+    for server in &mut model.servers {
+        let most = match (&server.rule, server.budget()) {
+            (Rule::Sporadic { minimum_ticks, .. }, _) => *minimum_ticks,
+            (_, Some((budget_ticks, _))) => budget_ticks,
+            (_, None) => 0,
+        };
+        server.least_charge_ticks = if server.payer.is_none() && random.flip() { random.within(0, most) } else { 0 };
+    }
+    model
+}
+
 fn judge(random: &mut Random, model: &CoreModel, promises: &mut u64) {
+    let model = &if random.below(3) == 0 { with_least_charges(random, model.clone()) } else { model.clone() };
     let bounds = CoreBounds::of(model, &Steps::default());
     let refused = |one: &bulkhead_analysis::core_bounds::ServerBounds| {
         matches!(one.verdict, Verdict::Late { .. } | Verdict::NoBound { .. })

@@ -289,7 +289,7 @@ fn requests_of_managers_are_counted_on_the_core_of_the_one_that_is_asked() {
         let most = requests.in_window(window);
         assert_eq!(most, 5 * (window / 1_000 + 2));
         let taken = |vcpu: usize| {
-            let of = |bounds: &CoreBounds| bounds.vcpu(vcpu).expect("it is there").overhead.in_window(window);
+            let of = |bounds: &CoreBounds| bounds.vcpu(vcpu).expect("it is there").overhead.in_window(window, u64::MAX);
             of(&asked) - of(&quiet)
         };
         // The more important one pays two entries each; that somebody is woken by them is counted as if it were above.

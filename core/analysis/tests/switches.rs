@@ -4,7 +4,7 @@ mod support;
 
 use bulkhead_analysis::core_bounds::CoreBounds;
 use bulkhead_analysis::core_model::Rule;
-use bulkhead_analysis::overhead::Costs;
+use bulkhead_analysis::overhead::{Costs, Habits};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use support::random::check_some;
@@ -84,4 +84,101 @@ fn the_supply_is_near_what_the_worst_attack_leaves() {
     let least = machine.least_in(1, WINDOW).expect("it is always busy");
     println!("{least} executed, {promised} promised");
     assert!(promised <= least && promised * 10 >= least * 9, "{promised} promised, {least} executed");
+}
+
+/// Costs of a core whose entries take a guest's time, and where an end is noticed that much late.
+fn with_entries(model: &mut bulkhead_analysis::core_model::CoreModel, load: u64, way_in: u64) {
+    model.costs = Costs {
+        switch_ticks: load,
+        way_in_ticks: way_in,
+        entry_ticks: way_in,
+        least_stint_ticks: load + 1,
+        ..Costs::default()
+    };
+    model.habits = model.servers.iter().map(|_| Habits { sources: 1, ..Habits::default() }).collect();
+    (model.lateness_ticks, model.blocking_ticks) = (load + way_in, load + way_in);
+}
+
+/// QV-39, SG-48: servers above a victim, or beside it, with a least charge and without, wake as often as they can; so does the victim,
+/// before it wants to run for good. It executes what is computed.
+#[test]
+fn least_charges_limit_what_wake_ups_take() {
+    let mut promises = 0;
+    check_some("least charges", 4, |random| {
+        let (load, way_in) = (random.within(1, 3), random.within(1, 3));
+        let mut model = model((0..random.within(1, 2)).map(|_| any_rule(random, 40, 200)));
+        let budget_ticks = random.within(60, 140);
+        let chunks = random.within(2, 8) as u32;
+        let (period, dispatch) = (random.within(180, 240), random.flip());
+        let victim = model.servers.len();
+        let beside = random.flip();
+        let place = if beside { victim - 1 } else { victim } as u8;
+        let rule = pieces(budget_ticks, period, dispatch, chunks);
+        model.servers.push(bulkhead_analysis::core_model::Server::new(victim, place, rule));
+        for server in &mut model.servers {
+            let least = if random.flip() { random.within(1, 15) } else { 0 };
+            if let Rule::Sporadic { minimum_ticks, budget_ticks, .. } = &mut server.rule {
+                *minimum_ticks = least.clamp(1, *budget_ticks);
+            }
+            server.least_charge_ticks = least.min(server.budget().map_or(0, |(budget_ticks, _)| budget_ticks));
+        }
+        with_entries(&mut model, load, way_in);
+        let bounds = CoreBounds::of(&model, &Steps::default());
+        if !bounds.is_accepted() {
+            return;
+        }
+        let supply = &bounds.vcpu(victim).expect("known").supply;
+        let mut machine = Machine::new(&model, &grids(random));
+        (machine.load, machine.way_in) = (load, way_in);
+        for vcpu in 0..victim as u8 {
+            let mut time = random.within(30, 60);
+            let (work, pause) = (random.within(1, 3), random.within(1, 20));
+            while time < 1_500 {
+                machine.work(time, vcpu, work);
+                time += random.within(1, pause);
+            }
+        }
+        let early = random.within(0, 12);
+        for number in 0..early {
+            machine.work(30 + number * 9, victim as u8, 1);
+        }
+        machine.work(140, victim as u8, ALWAYS).run(1_500);
+        for window in [200, 300, 400, 600, 900, 1_200] {
+            let promised = supply.in_window(window, &Steps::default());
+            let Some(least) = machine.least_in(victim as u8, window) else {
+                continue;
+            };
+            assert!(least >= promised, "window {window}: {least} < {promised}: {model:?}");
+            promises += u64::from(promised > 0);
+        }
+    });
+    println!("{promises} promises");
+    assert!(promises > 100, "nobody was promised anything");
+}
+
+/// SG-48: with a least charge the bound is near what a guest can do that wakes as often as it can, and far above what is promised
+/// without one.
+#[test]
+fn a_least_charge_lets_a_promise_be_near_what_is_executed() {
+    const WINDOW: u64 = 30_000;
+    let bounds_with = |least| {
+        let mut model =
+            model(vec![Rule::Deferrable { budget_ticks: 120, period_ticks: 600 }, pieces(320, 600, false, 2)]);
+        model.servers[0].least_charge_ticks = least;
+        with_entries(&mut model, 2, 3);
+        (CoreBounds::of(&model, &Steps::default()), model)
+    };
+    let promised = |least| bounds_with(least).0.vcpu(1).expect("known").supply.in_window(WINDOW, &Steps::default());
+    let (bounds, model) = bounds_with(20);
+    assert!(bounds.is_accepted());
+    let mut machine = Machine::new(&model, &[]);
+    (machine.load, machine.way_in) = (2, 3);
+    for (start, number) in (0..31_000).step_by(600).flat_map(|start| (0..60).map(move |number| (start, number))) {
+        machine.work(start + 30 + number * 9, 0, 1);
+    }
+    machine.work(30, 1, ALWAYS).run(31_000);
+    let least = machine.least_in(1, WINDOW).expect("it is always busy");
+    println!("{least} executed, {} promised, {} without a least charge", promised(20), promised(0));
+    assert!(promised(20) <= least && promised(20) * 10 >= least * 9, "{} promised, {least} executed", promised(20));
+    assert!(promised(0) * 10 < promised(20) * 9, "{} promised without", promised(0));
 }

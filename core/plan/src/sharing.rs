@@ -156,7 +156,9 @@ fn check_routes(system: &System, partition: &Partition) -> Result<(), PlanError>
 
 fn check_server(system: &System, reference: ServerReference, server: &Server, place: &str) -> Result<(), PlanError> {
     server.rule.check(system, reference, place)?;
-    let good = server.least_charge_ns <= server.rule.least_in_hand_ns();
+    // Whose budget is spent says what that costs.
+    let most_ns = if server.payer.is_some() { 0 } else { server.rule.least_in_hand_ns() };
+    let good = server.least_charge_ns <= most_ns;
     require(good, place, "its least charge must be at most its minimum, or its budget where there is none")?;
     let lowest = schedule::lowest_priority(system, server);
     require(lowest < PRIORITIES, place, "its priority must be below 64")?;

@@ -230,6 +230,7 @@ fn server_model(system: &System, core_use: &CoreUse, plan: &ServerPlan, costs: &
         },
         payer: (plan.payer != NO_SERVER).then(|| index(plan.payer)),
         background: (plan.on_empty() == Some(words::OnEmpty::Background)).then(|| narrow(plan.background_priority)),
+        least_charge_ticks: plan.least_charge_ticks,
     }
 }
 

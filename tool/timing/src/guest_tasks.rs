@@ -65,7 +65,7 @@ fn tasks_in_hand(
     // A job that is done within its period pays what the monitor takes in so long a time, its own switches included.
     let overhead = ticks?.vcpu(slot)?.overhead.in_hand();
     let paid = |task: &guest::Task| {
-        let taken = overhead.in_window(task.period_ticks);
+        let taken = overhead.in_window(task.period_ticks, u64::MAX);
         guest::Task { cost_ticks: task.cost_ticks.saturating_add(taken), ..*task }
     };
     let tasks: Vec<_> = tasks.iter().map(paid).collect();

@@ -32,6 +32,7 @@ pub(crate) fn scheduler(model: &CoreModel, grid: &[u64]) -> Core<16, 8> {
         };
         made.payer = server.payer.map_or(server::Payer::Own, |payer| server::Payer::Donor(payer as u8));
         made.on_empty = server.background.map_or(server::OnEmpty::Stop, server::OnEmpty::Background);
+        made.least_charge_ticks = server.least_charge_ticks;
         (server.vcpu as u8, made)
     });
     let mut core = Core::new(0, servers).expect("the servers of a test are valid");
@@ -141,6 +142,8 @@ pub(crate) struct Machine {
     pub(crate) late_by_chance: Option<Random>,
     /// What a vCPU is charged, without working, when it runs after another one.
     pub(crate) load: u64,
+    /// What whoever runs is charged, without working, when another one wakes.
+    pub(crate) way_in: u64,
     loaded: u8,
     loading: u64,
     stint: Stint,
@@ -169,6 +172,7 @@ impl Machine {
             late: 0,
             late_by_chance: None,
             load: 0,
+            way_in: 0,
             loaded: u8::MAX,
             loading: 0,
             stint: Stint::IDLE,
@@ -271,6 +275,9 @@ impl Machine {
             while let Some((_, vcpu, amount)) =
                 self.arrivals.get(self.next_arrival).copied().filter(|(time, ..)| *time <= now)
             {
+                if ran.is_some_and(|running| running != vcpu) && self.left[usize::from(vcpu)] == 0 {
+                    now += self.way_in;
+                }
                 self.arrive(now, vcpu, amount);
                 self.next_arrival += 1;
             }
@@ -303,6 +310,8 @@ impl Machine {
                 let late = self.late_by_chance.as_mut().map_or(self.late, |random| random.within(0, self.late));
                 next = next.min(deadline + late);
             }
+            // An entry may take the time until the end of the run.
+            next = next.max(now);
             ran = None;
             if let Some(choice) = decision.choice {
                 if self.loaded != choice.vcpu {
