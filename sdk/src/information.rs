@@ -9,8 +9,8 @@
 use crate::{device_tree, exception};
 use bulkhead_abi::ABI_VERSION;
 use bulkhead_abi::plan::PortInformation;
-use bulkhead_layout::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
+use bulkhead_guest_abi::name_text;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static IS_PRESENT: AtomicBool = AtomicBool::new(false);

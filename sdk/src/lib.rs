@@ -57,4 +57,4 @@ pub mod timer;
 pub use bulkhead_abi as abi;
 pub use bulkhead_arm as arm;
 pub use bulkhead_channel as channel;
-pub use bulkhead_layout as layout;
+pub use bulkhead_guest_abi as guest_abi;

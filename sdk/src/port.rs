@@ -9,7 +9,7 @@ use bulkhead_channel::{
     Geometry, MappedWindow, Message, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, Sample,
     SampleError, SamplingReader, SamplingWriter, SendError, WriteError,
 };
-use bulkhead_layout::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
+use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use core::fmt;
 
 /// Why a port was not opened.

@@ -8,7 +8,7 @@ use bulkhead_channel::{
     Corruption, Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter,
     SendError, SharedMemory,
 };
-use bulkhead_layout::{channel, guest};
+use bulkhead_guest_abi::{channel, guest};
 use std::{
     fmt::Write as _,
     fs,

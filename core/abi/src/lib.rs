@@ -10,7 +10,7 @@
 //!
 //! Words about time (rules, gates, policies) are numbers in the plan and come from [`bulkhead_words`].
 //!
-//! This crate is linked at EL2. What only the tool, the verifier and guests share is in `bulkhead_layout`.
+//! This crate is linked at EL2. What only the tool, the verifier and guests share is in `bulkhead_guest_abi`.
 #![no_std]
 #![forbid(unsafe_code)]
 

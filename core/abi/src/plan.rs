@@ -243,13 +243,13 @@ pub struct DoorbellPlan {
 pub struct PortInformation {
     /// Port name.
     pub name: Name,
-    /// Guest address of the channel window (its layout is `bulkhead_layout::channel`).
+    /// Guest address of the channel window (its layout is `bulkhead_guest_abi::channel`).
     pub window: GuestAddress,
     /// Bytes of the window.
     pub window_bytes: u64,
-    /// `DIRECTION_SOURCE` or `DIRECTION_DESTINATION` of `bulkhead_layout::guest`.
+    /// `DIRECTION_SOURCE` or `DIRECTION_DESTINATION` of `bulkhead_guest_abi::guest`.
     pub direction: u32,
-    /// `PORT_SAMPLING` or `PORT_QUEUING` of `bulkhead_layout::channel`.
+    /// `PORT_SAMPLING` or `PORT_QUEUING` of `bulkhead_guest_abi::channel`.
     pub kind: u32,
     /// Payload bytes of a message.
     pub message_bytes: u32,

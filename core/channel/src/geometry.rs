@@ -2,7 +2,7 @@
 
 use crate::OpenError;
 use bulkhead_abi::plan::PortInformation;
-use bulkhead_layout::channel::{
+use bulkhead_guest_abi::channel::{
     CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, SAMPLING_SLOTS, SLOTS_OFFSET, SlotHeader, slot_stride,
     writer_bytes,
 };

@@ -1,6 +1,6 @@
 //! Ports of channels: two ends that share memory and do not trust each other (QV-50, QV-51, QV-53, QV-55).
 //!
-//! A channel carries messages one way. Its memory is laid out by [`bulkhead_layout::channel`]: the source writes its own
+//! A channel carries messages one way. Its memory is laid out by [`bulkhead_guest_abi::channel`]: the source writes its own
 //! area, the destination writes its own page, a monitor writes the status page, and stage 2 makes everybody else's pages
 //! read-only. Two kinds of port, as in ARINC 653:
 //!

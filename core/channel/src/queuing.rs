@@ -12,7 +12,7 @@ use crate::window::{
     READER_HEAD, READER_PAIR_EPOCH, READER_READ, WRITER_ACKNOWLEDGED, WRITER_WRITTEN, Window, high, pack,
 };
 use crate::{Geometry, Message, OpenError, PeerStatus, SharedMemory, Written};
-use bulkhead_layout::channel::{PORT_QUEUING, READER_MAGIC};
+use bulkhead_guest_abi::channel::{PORT_QUEUING, READER_MAGIC};
 
 /// States whether a source that has written `written` and a destination that has read `read` can both be right.
 const fn counters_agree(read: u64, written: u64, slots: u32) -> bool {

@@ -17,7 +17,7 @@ use crate::window::{
     READER_HEAD, READER_PAIR_EPOCH, WRITER_PAIRS_EPOCH, WRITER_SLOTS_LATEST, WRITER_WRITTEN, Window, high, low, pack,
 };
 use crate::{Geometry, Message, OpenError, PeerStatus, SharedMemory, Written};
-use bulkhead_layout::channel::{PORT_SAMPLING, READER_MAGIC};
+use bulkhead_guest_abi::channel::{PORT_SAMPLING, READER_MAGIC};
 
 /// The source of a sampling port.
 #[derive(Debug)]

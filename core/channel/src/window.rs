@@ -5,7 +5,7 @@ use crate::error::Corruption;
 use crate::geometry::WORD;
 use crate::{Geometry, OpenError, SharedMemory};
 use bulkhead_abi::status::StatusPage;
-use bulkhead_layout::channel::{
+use bulkhead_guest_abi::channel::{
     CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, ReaderPage, SlotHeader,
     WRITER_MAGIC, WriterHeader,
 };

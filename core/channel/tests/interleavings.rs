@@ -9,7 +9,7 @@ use bulkhead_channel::{
     Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError,
     SharedMemory,
 };
-use bulkhead_layout::channel::slot_stride;
+use bulkhead_guest_abi::channel::slot_stride;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;

@@ -6,7 +6,7 @@ use bulkhead_channel::{
     Geometry, MappedWindow, OpenError, PeerStatus, QueuingReader, QueuingWriter, ReceiveError, SampleError,
     SamplingReader, SamplingWriter, SendError, WriteError,
 };
-use bulkhead_layout::channel::{READER_MAGIC, WRITER_MAGIC};
+use bulkhead_guest_abi::channel::{READER_MAGIC, WRITER_MAGIC};
 use support::{HEAD, READER, WRITER, peek, poke, restart_destination, restart_source, window};
 
 /// QV-55: the register.

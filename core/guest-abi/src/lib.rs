@@ -1,13 +1,13 @@
-//! Bytes and values that the host tool, the verifier and guests agree on, and that EL2 neither reads nor writes.
+//! What guests see: addresses, the information page and the layout of channels.
 //!
-//! Apart from `bulkhead_abi`, so that a reader of the trusted code reads only what is part of it: the monitor maps channel
-//! memory and information pages as the plan says and never looks inside.
+//! Planner, verifier, guests and tools agree on these bytes; EL2 neither reads nor writes them, since the monitor maps channel memory
+//! and information pages as the plan says and never looks inside. Hence apart from `bulkhead_abi`, of which a reader of the
+//! trusted code has to read all.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod channel;
 pub mod guest;
-pub mod image;
 
 use bulkhead_abi::{NAME_BYTES, Name};
 

@@ -5,8 +5,8 @@ use crate::model::System;
 use alloc::vec::Vec;
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PciFunction};
-use bulkhead_layout::channel::{CHANNEL_WRITER_OFFSET, writer_bytes};
-use bulkhead_layout::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::channel::{CHANNEL_WRITER_OFFSET, writer_bytes};
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 
 /// Distance between BAR 0 of two PCI functions.
 pub const PCI_REGISTERS_STEP: u64 = 64 << 10;

@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PciFunction};
-use bulkhead_layout::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 use dtoolkit::ToPropertyValue;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::overlay::OverlayApplier;

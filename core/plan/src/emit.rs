@@ -1,4 +1,4 @@
-//! Fills the structures of `core/abi` and `core/layout` and writes the bytes of the image.
+//! Fills the structures of `core/abi` and `core/guest-abi` and writes the bytes of the image.
 
 use crate::checksum::crc32c;
 use crate::error::PlanError;
@@ -12,6 +12,7 @@ use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
 use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
+use bulkhead_abi::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{
     DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
@@ -21,8 +22,7 @@ use bulkhead_abi::plan::{
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{ABI_VERSION, GuestAddress, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_arm::el2::{self, cptr, hcr, mdcr};
-use bulkhead_layout::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
-use bulkhead_layout::name_from;
+use bulkhead_guest_abi::name_from;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bit 31 of MPIDR is RES1.

@@ -8,11 +8,11 @@ use crate::narrow;
 use alloc::format;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::{ABI_VERSION, GuestAddress};
-use bulkhead_layout::channel::{PORT_QUEUING, PORT_SAMPLING};
-use bulkhead_layout::guest::{
+use bulkhead_guest_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
+use bulkhead_guest_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS,
 };
-use bulkhead_layout::name_from;
+use bulkhead_guest_abi::name_from;
 
 /// Writes the information page of partition `index`.
 ///

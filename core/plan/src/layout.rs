@@ -17,11 +17,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
+use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
-use bulkhead_layout::channel::writer_bytes;
-use bulkhead_layout::image::stack_bytes;
+use bulkhead_guest_abi::channel::writer_bytes;
 
 /// Private data of one vCPU. A core that one vCPU owns has no more.
 pub const VCPU_DATA_BYTES: u64 = 4 << 10;

@@ -6,7 +6,7 @@
 //! The steps are: check what the layouts can hold ([`limits`]), give out spare interrupts ([`interrupts`]), decide what
 //! each channel end looks like ([`channels`]), write guest device trees ([`device_tree`]) and images ([`loading`]), lay
 //! out memory ([`layout`]), make translation tables ([`maps`], [`tables`]), and fill the structures of
-//! `core/abi` and `core/layout` (`emit`). What shared cores need is in [`schedule`].
+//! `core/abi` and `core/guest-abi` (`emit`). What shared cores need is in [`schedule`].
 //!
 //! The size of the tables depends on addresses and the addresses depend on the size of the tables. The planner repeats
 //! layout and tables until both agree, which takes two or three rounds. The rejected alternative, tables at the far end

@@ -13,12 +13,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bulkhead_abi::plan::{MAX_DOORBELLS, MAX_INTID, MAX_PCI_FUNCTIONS};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS, NAME_BYTES, PAGE_BYTES};
-use bulkhead_layout::channel::{SAMPLING_SLOTS, writer_bytes};
-use bulkhead_layout::guest::{GUEST_CHANNELS, GUEST_CONSOLE, MAX_PORTS};
+use bulkhead_guest_abi::channel::{SAMPLING_SLOTS, writer_bytes};
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, MAX_PORTS};
 
 const _: () = assert!(GUEST_CONSOLE.0 + CONSOLE_BYTES <= GUEST_CHANNELS.0, "the console ring ends before the channels");
 
-/// Most payload bytes of a message (`core/layout/src/channel.rs`).
+/// Most payload bytes of a message (`core/guest-abi/src/channel.rs`).
 const MAX_MESSAGE_BYTES: u64 = 4032;
 /// Most slots of a queuing port: what a BAR of 16 MiB holds of the largest messages.
 const MAX_SLOTS: u64 = 4000;

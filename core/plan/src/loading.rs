@@ -14,8 +14,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::GuestAddress;
+use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
 use bulkhead_abi::plan::MAX_SEGMENTS;
-use bulkhead_layout::image::ARM64_IMAGE_MAGIC;
 
 /// Destinations are multiples of this.
 pub const SEGMENT_ALIGNMENT: u64 = 16;

@@ -6,8 +6,8 @@ use crate::model::{InterruptMode, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
-use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_layout::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
+use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
 
 /// Bytes of the distributor.
 pub const GICD_BYTES: u64 = 64 << 10;

@@ -176,7 +176,7 @@ pub struct Partition {
     pub physical_ram: Option<PhysicalAddress>,
     /// What is loaded.
     pub image: GuestImage,
-    /// Arguments for native guests ([`bulkhead_layout::guest::GuestInformation::arguments`]); Linux has its command line.
+    /// Arguments for native guests ([`bulkhead_guest_abi::guest::GuestInformation::arguments`]); Linux has its command line.
     pub arguments: String,
     /// Interrupt mode.
     pub mode: InterruptMode,

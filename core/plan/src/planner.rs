@@ -23,7 +23,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part, PhysicalAddress};
-use bulkhead_layout::guest::{GUEST_ECAM, GuestInformation};
+use bulkhead_guest_abi::guest::{GUEST_ECAM, GuestInformation};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ fn main() {
     let vcpus = information::information().map_or(1, |page| page.vcpu_count);
     println!("arguments \"{}\", vCPUs {vcpus}", information::arguments());
     for port in information::ports() {
-        println!("port {} at {}", bulkhead_sdk::layout::name_text(&port.name), port.window);
+        println!("port {} at {}", bulkhead_sdk::guest_abi::name_text(&port.name), port.window);
     }
     println!("goodbye");
 }

@@ -12,9 +12,10 @@ use bulkhead_sdk::{
     abi::plan::PortInformation,
     arguments,
     channel::{ReceiveError, SampleError, SendError},
-    cpu, information,
+    cpu,
+    guest_abi::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
+    information,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
-    layout::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
     port::{QueuingDestination, QueuingSource, SamplingDestination},
     println, timer,
 };

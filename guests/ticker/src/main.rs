@@ -18,9 +18,10 @@
 
 use bulkhead_sdk::{
     abi::plan::PortInformation,
-    arguments, cpu, hypercall, information,
+    arguments, cpu,
+    guest_abi::guest::DIRECTION_SOURCE,
+    hypercall, information,
     interrupt::{self, InterruptId, VIRTUAL_TIMER},
-    layout::guest::DIRECTION_SOURCE,
     mmio, println, timer,
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -4,9 +4,9 @@
 
 use bulkhead_sdk::{
     abi::plan::PortInformation,
+    guest_abi::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
     information,
     interrupt::{self, InterruptId},
-    layout::{channel::PORT_SAMPLING, guest::DIRECTION_SOURCE, name_text},
     port::{QueuingDestination, QueuingSource, SamplingDestination, SamplingSource},
 };
 

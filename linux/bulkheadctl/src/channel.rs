@@ -8,8 +8,8 @@ use crate::partition::{reason_text, state_text};
 use crate::port::Port;
 use crate::sysfs::Machine;
 use bulkhead_channel::SharedMemory;
-use bulkhead_layout::channel::PORT_SAMPLING;
-use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, WRITER_MAGIC};
+use bulkhead_guest_abi::channel::PORT_SAMPLING;
+use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET, READER_MAGIC, WRITER_MAGIC};
 use std::io::Write;
 use std::time::Duration;
 

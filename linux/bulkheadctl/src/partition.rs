@@ -8,7 +8,7 @@ use crate::port::{map_registers, read_name};
 use crate::sysfs::{DEVICE_MANAGEMENT, Machine};
 use bulkhead_abi::hypercall::management as register;
 use bulkhead_abi::{MAX_PARTITIONS, status};
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::name_text;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::Write;

@@ -75,7 +75,7 @@ const PARTS: &[(&str, &[&str])] = &[
         "At EL2",
         &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
     ),
-    ("Shared by guests and tools", &["core/layout", "core/channel", "core/plan"]),
+    ("Shared by guests and tools", &["core/guest-abi", "core/channel", "core/plan"]),
     ("In guests", &["sdk", "guests", "linux"]),
     ("On the host", &["tool", "tests", "bench", "fuzz"]),
 ];

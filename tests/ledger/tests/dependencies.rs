@@ -120,7 +120,7 @@ const VERIFY: &[&str] = &[
     "bulkhead-abi",
     "bulkhead-contained-monitor",
     "bulkhead-files",
-    "bulkhead-layout",
+    "bulkhead-guest-abi",
     "bulkhead-verify",
     "bulkhead-words",
 ];
@@ -157,7 +157,7 @@ fn the_verifier_shares_only_layouts_with_the_writer() {
         made_of(&metadata, "bulkhead-image").contains("bulkhead-arm"),
         "the writer takes its register values there"
     );
-    for user in ["bulkhead-verify", "bulkhead-abi", "bulkhead-layout"] {
+    for user in ["bulkhead-verify", "bulkhead-abi", "bulkhead-guest-abi"] {
         let manifest = packages(&metadata).into_values().find(|package| package["name"] == user).expect("a member");
         let named = list(&manifest["dependencies"]).iter().any(|dependency| dependency["name"] == "bulkhead-arm");
         assert!(!named, "{user} names core/arm in its manifest, for its tests or its build at least");
@@ -180,7 +180,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "EL2",
         &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
     ),
-    ("Planner and ports, shared by several programs", &["core/layout", "core/plan", "core/channel"]),
+    ("Planner and ports, shared by several programs", &["core/guest-abi", "core/plan", "core/channel"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
     ("Build and test programs on the host", &["linux/initramfs", "tests", "bench"]),

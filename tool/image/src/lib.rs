@@ -26,7 +26,7 @@ pub use error::Error;
 pub use inspect::{InspectArguments, inspect};
 pub use report::{CoreMemory, core_memory};
 
-use bulkhead_layout::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_plan::model::System;
 use bulkhead_plan::{MonitorImage, Plan, plan};
 

@@ -3,7 +3,7 @@
 use crate::Image;
 use crate::map::size_text;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::name_text;
 use bulkhead_plan::AreaKind;
 use bulkhead_plan::maps::CoreUse;
 use bulkhead_plan::model::System;

@@ -5,12 +5,12 @@
 //! right version and checksum; the tool's own file is trusted beyond that.
 
 use crate::error::RunError;
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
 use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{MAX_CORE_SERVERS, MAX_CORE_VCPUS, SCHEDULE_PLAN_MAGIC, SchedulePlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
-use bulkhead_layout::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::name_text;
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 

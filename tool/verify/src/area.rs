@@ -6,7 +6,7 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, View, page_end};
 use crate::walk::Map;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_layout::image::stack_bytes;
+use bulkhead_abi::image::stack_bytes;
 use std::ops::Range;
 
 /// What a range is for.

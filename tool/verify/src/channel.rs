@@ -8,13 +8,13 @@ use crate::walk::Map;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICR, WINDOW_UART};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
-use bulkhead_layout::channel::{
+use bulkhead_guest_abi::channel::{
     CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes,
 };
-use bulkhead_layout::guest::{
+use bulkhead_guest_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS,
 };
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::name_text;
 use std::ops::Range;
 
 /// One end of a channel as its partition's stage 2 shows it.

@@ -9,7 +9,7 @@ use bulkhead_abi::plan::{
     MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
     WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
-use bulkhead_layout::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 use std::ops::Range;
 
 const ECAM_BYTES: u64 = 1 << 20;

@@ -6,8 +6,8 @@ use crate::cover::{Difference, Expected, differences};
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Vcpu, View};
 use crate::walk::{Map, Memory, Rights, Run};
+use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES};
-use bulkhead_layout::image::stack_bytes;
 
 /// Bytes of the distributor.
 pub(crate) const GICD_BYTES: u64 = 64 << 10;

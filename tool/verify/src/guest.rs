@@ -10,8 +10,8 @@ use crate::image::{Contents, Core, PAGE, Partition, View, page_end};
 use crate::walk::{Memory, Rights, Run};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::plan::{MODE_DIRECT, WINDOW_GICR};
-use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_layout::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
+use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
 use std::ops::Range;
 
 /// Offset of the SGI frame in a redistributor.

@@ -2,14 +2,14 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
+use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_SIZE_OFFSET};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{DoorbellPlan, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{
     MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
 };
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress};
-use bulkhead_layout::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_SIZE_OFFSET};
-use bulkhead_layout::name_text;
+use bulkhead_guest_abi::name_text;
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,7 +1,7 @@
 //! Reads a finished image again and proves that its partitions are isolated.
 //!
 //! Translation validation: the claim is about the artefact, not about the source. This crate shares only
-//! `core/abi` and `core/layout` with the writer. It walks every EL2 and stage-2 table in the bytes that will boot, follows every address in every
+//! `core/abi` and `core/guest-abi` with the writer. It walks every EL2 and stage-2 table in the bytes that will boot, follows every address in every
 //! plan, and refuses the image unless each fact that isolation rests on holds: each physical page is writable by at
 //! most one partition, monitor memory is in nobody's map except declared pages with the declared rights, each core's
 //! monitor maps what record 0001 lists and nothing else, nothing is writable and executable at EL2, registers hold

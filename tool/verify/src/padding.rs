@@ -7,7 +7,7 @@ use crate::image::{Contents, PAGE, View};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_layout::guest::GuestInformation;
+use bulkhead_guest_abi::guest::GuestInformation;
 
 /// Checks everything from the header on; in front of it is the monitor, which is compared as a whole.
 pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, findings: &mut Findings) {

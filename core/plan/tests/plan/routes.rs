@@ -1,8 +1,8 @@
 //! Interrupt routes, doorbells and channel windows.
 
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL};
-use bulkhead_layout::channel::writer_bytes;
-use bulkhead_layout::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::channel::writer_bytes;
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
 use bulkhead_plan::model::PortKind;
 use bulkhead_plan::{AreaKind, Plan, plan, samples};
 

@@ -5,11 +5,11 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    information, interrupt,
-    layout::{
+    guest_abi::{
         channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET},
         guest::{DIRECTION_SOURCE, GUEST_CHANNELS, GUEST_ECAM, GUEST_INFORMATION, GUEST_PCI_REGISTERS},
     },
+    information, interrupt,
 };
 
 /// Written everywhere; a victim that finds it knows who was there.

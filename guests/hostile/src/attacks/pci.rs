@@ -5,9 +5,8 @@ use crate::{
     trial,
 };
 use bulkhead_sdk::{
-    information,
-    layout::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
-    mmio,
+    guest_abi::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
+    information, mmio,
 };
 
 const FUNCTIONS: u64 = 256;

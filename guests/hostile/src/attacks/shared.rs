@@ -3,11 +3,12 @@
 use crate::attack::{Attack, Expectation, Outcome};
 use bulkhead_sdk::{
     abi::plan::PortInformation,
-    cpu, hypercall, information,
-    layout::{
+    cpu,
+    guest_abi::{
         channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET, SLOTS_OFFSET, WRITER_MAGIC},
         guest::DIRECTION_SOURCE,
     },
+    hypercall, information,
 };
 
 /// Hostile values of a 64-bit word.

@@ -8,9 +8,10 @@ use bulkhead_sdk::{
         self, DISTRIBUTOR_BYTES as GICD_BYTES, ICACTIVER, ICENABLER, ICFGR, ICPENDR, IGROUPR, IPRIORITYR, IROUTER,
         ISACTIVER, ISENABLER, ISPENDR, REDISTRIBUTOR_BYTES as GICR_BYTES, SGI_FRAME,
     },
-    cpu, information,
+    cpu,
+    guest_abi::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
+    information,
     interrupt::{self, InterruptId},
-    layout::guest::{GUEST_ECAM, GUEST_PCI_REGISTERS},
 };
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};

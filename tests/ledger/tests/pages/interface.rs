@@ -1,4 +1,4 @@
-//! What guests and observers see, from `core/abi` and `core/layout`.
+//! What guests and observers see, from `core/abi` and `core/guest-abi`.
 
 use super::generated;
 use bulkhead_abi::observe::COUNTER_NAMES;
@@ -12,7 +12,7 @@ fn source(name: &str) -> String {
 
 /// Addresses and limits that EL2 does not know.
 fn guest_layout() -> String {
-    page::read("core/layout/src/guest.rs")
+    page::read("core/guest-abi/src/guest.rs")
 }
 
 fn table(titles: &[&str], items: &[Item]) -> String {
@@ -29,7 +29,7 @@ pub(super) fn guest() -> String {
     let (calls, management) = hypercall.split_once("pub mod management").expect("the module of registers");
     let answers: Vec<Item> = constants(calls, "").into_iter().filter(|item| !item.name.starts_with("CALL_")).collect();
     let status = source("status");
-    let mut text = String::from("# Interface of guests\n\n") + &generated("`core/abi` and `core/layout`");
+    let mut text = String::from("# Interface of guests\n\n") + &generated("`core/abi` and `core/guest-abi`");
     text += "A guest makes calls with HVC or SMC, which are the same: function id in `x0`, arguments from `x1`, answer in `x0`. Bulkhead's own calls and\n\
              PSCI 1.1 are answered; every other function id gets `NOT_SUPPORTED`. The SDK and its C header wrap all of this.\n\n";
     text += &format!(
@@ -90,7 +90,7 @@ fn trace_kinds(observe: &str) -> Vec<Item> {
 
 /// The chapter about limits.
 pub(super) fn limits() -> String {
-    let mut text = String::from("# Limits\n\n") + &generated("`core/abi` and `core/layout`");
+    let mut text = String::from("# Limits\n\n") + &generated("`core/abi` and `core/guest-abi`");
     text += "The plan has fixed-size tables, so that the monitor needs no parser. `bulkhead check` refuses what does not fit, with a code.\n\n";
     let all = [source("lib"), source("plan"), guest_layout()].concat();
     text += &table(&["limit", "value", "meaning"], &constants(&all, "MAX_"));

@@ -5,8 +5,8 @@ use bulkhead_abi::hypercall::{CALL_DOORBELL, INVALID_PARAMETERS, LIMITED, SUCCES
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::status::{REASON_DATA_ABORT, STATE_RUNNING, StatusPage};
-use bulkhead_layout::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
+use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
+use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_run::End;
 use bulkhead_system_tests::remote;
 use bulkhead_system_tests::sharing::{Description, TICKS_PER_MILLISECOND, field};

@@ -83,10 +83,10 @@ fn stores_outside_are_recorded_with_address_and_place() {
 /// QV-9: the page that tells a guest about itself can be read and not written.
 #[test]
 fn the_information_page_is_read_only() {
-    let page = bulkhead_layout::guest::GUEST_INFORMATION.0;
+    let page = bulkhead_guest_abi::guest::GUEST_INFORMATION.0;
     let status = fault(|guest, running| {
         let magic = guest.load(running, page);
-        assert_eq!(magic, bulkhead_layout::guest::GUEST_MAGIC & 0xffff_ffff);
+        assert_eq!(magic, bulkhead_guest_abi::guest::GUEST_MAGIC & 0xffff_ffff);
         guest.store_and_fault(running, page, 0);
     });
     assert_eq!(status.fault.reason, REASON_DATA_ABORT);

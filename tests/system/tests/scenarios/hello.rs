@@ -33,7 +33,7 @@ fn everybody_says_hello(cores: usize) {
         let status = running.status(&name);
         assert_eq!((status.state, status.reason), (STATE_OFF, REASON_NONE), "{name}");
         assert_eq!((status.generation, status.restarts, status.faults), (1, 0, 0), "{name}");
-        assert_eq!(bulkhead_layout::name_text(&status.name), name);
+        assert_eq!(bulkhead_guest_abi::name_text(&status.name), name);
         assert_eq!(running.watch().phase(core), Phase::GuestEntered, "{name}");
         // One question about the version; the switch-off is the one exit that nothing else explains.
         assert_eq!(running.counter(&name, Counter::Hypercall), 1, "{name}");

@@ -2,8 +2,8 @@
 
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::status::REASON_DATA_ABORT;
-use bulkhead_layout::channel::CHANNEL_WRITER_OFFSET;
-use bulkhead_layout::guest::{GUEST_INFORMATION, GuestInformation};
+use bulkhead_guest_abi::channel::CHANNEL_WRITER_OFFSET;
+use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_system_tests::Running;
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::sharing::{

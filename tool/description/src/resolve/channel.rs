@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::suggest;
 use crate::unit::format_duration;
 use bulkhead_abi::plan::{MAX_DOORBELLS, MAX_PCI_FUNCTIONS};
-use bulkhead_layout::guest::MAX_PORTS;
+use bulkhead_guest_abi::guest::MAX_PORTS;
 use bulkhead_plan::model;
 
 /// Payload bytes of a message: a slot with its head fits into a page.

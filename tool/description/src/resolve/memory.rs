@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::unit::format_size;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
-use bulkhead_layout::guest::{GUEST_ECAM, GUEST_INFORMATION};
+use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_INFORMATION};
 use bulkhead_plan::model;
 
 /// Smallest RAM of a partition: the device tree has 64 KiB of it, image and stack need some pages each.

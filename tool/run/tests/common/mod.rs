@@ -5,11 +5,11 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
+use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
-use bulkhead_layout::image::ARM64_IMAGE_MAGIC;
-use bulkhead_layout::name_from;
+use bulkhead_guest_abi::name_from;
 use bulkhead_run::{ImagePlan, Ram, image_file::header_crc};
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};

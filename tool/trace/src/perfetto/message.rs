@@ -34,7 +34,7 @@ pub struct TracePacket {
     pub first_packet_on_sequence: Option<bool>,
     /// Ours: who is who. In a packet alone; Perfetto passes over fields that it does not know.
     #[prost(message, optional, tag = "960")]
-    pub bulkhead_layout: Option<super::record::LayoutRecord>,
+    pub bulkhead_guest_abi: Option<super::record::LayoutRecord>,
     /// Ours: the event that this packet, and those after it without one, show.
     #[prost(message, optional, tag = "961")]
     pub bulkhead_event: Option<super::record::EventRecord>,

@@ -52,7 +52,7 @@ pub fn read(bytes: &[u8]) -> Result<Timeline, ReadError> {
             is_cut = true;
             break;
         };
-        if let Some(layout) = packet.bulkhead_layout {
+        if let Some(layout) = packet.bulkhead_guest_abi {
             let mut fresh = Timeline::new(layout.layout());
             fresh.lost.clone_from(&layout.lost);
             fresh.warnings.clone_from(&layout.warnings);

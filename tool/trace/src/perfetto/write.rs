@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
             trusted_packet_sequence_id: Some(SEQUENCE),
             sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
             first_packet_on_sequence: Some(true),
-            bulkhead_layout: Some(record),
+            bulkhead_guest_abi: Some(record),
             ..TracePacket::default()
         });
         for track in descriptors(&self.timeline.layout) {

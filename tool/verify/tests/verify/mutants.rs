@@ -7,7 +7,7 @@ use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
 use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
 use bulkhead_abi::{GuestAddress, Part};
-use bulkhead_layout::guest::GUEST_CHANNELS;
+use bulkhead_guest_abi::guest::GUEST_CHANNELS;
 
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
