@@ -8,19 +8,42 @@ use bulkhead_image::{core_memory, monitor};
 use bulkhead_ledger::code_lines;
 use bulkhead_run::CountingOptions;
 
-/// Text and read-only data of the monitor.
-pub(crate) fn monitor_bytes(lab: &Lab) -> Result<Found, Failure> {
-    let image = monitor::read(&lab.monitor(Part::Shared)?).map_err(|error| Failure::wrong(error.to_string()))?;
-    let (text, rodata) = (image.text.len(), image.rodata.len());
-    Ok(Found::new((text + rodata) as f64, [format!("text {text} (whole pages), read-only data {rodata}")]))
+/// Text and read-only data of `own`.
+pub(crate) fn own_bytes(lab: &Lab) -> Result<Found, Failure> {
+    part_bytes(lab, Part::Own)
 }
 
-/// Lines of our crates that are linked at EL2.
-pub(crate) fn code_lines(_: &Lab) -> Result<Found, Failure> {
-    let crates = code_lines::at_el2();
-    let own = crates.iter().filter(|(name, _)| !code_lines::SHARED_CRATES.contains(name));
-    let total: usize = own.map(|(_, lines)| lines.total()).sum();
-    if crates.iter().any(|(_, lines)| lines.total() == 0) {
+/// Text and read-only data of `shared`.
+pub(crate) fn shared_bytes(lab: &Lab) -> Result<Found, Failure> {
+    part_bytes(lab, Part::Shared)
+}
+
+fn part_bytes(lab: &Lab, part: Part) -> Result<Found, Failure> {
+    let elf = lab.monitor(part)?;
+    let wrong = |error: bulkhead_image::Error| Failure::wrong(error.to_string());
+    let read = monitor::read(&elf).map_err(wrong)?;
+    let exact = monitor::exact_bytes(&elf).map_err(wrong)?;
+    if read.part != part {
+        return Err(Failure::wrong(format!("the monitor is the part `{}`; name the folder of both", read.part.name())));
+    }
+    let pages = read.text.len() + read.rodata.len();
+    Ok(Found::new(exact as f64, [format!("in whole pages {pages}")]))
+}
+
+/// Lines of our crates in `own`.
+pub(crate) fn own_lines(_: &Lab) -> Result<Found, Failure> {
+    part_lines(Part::Own)
+}
+
+/// Lines of our crates in `shared`.
+pub(crate) fn shared_lines(_: &Lab) -> Result<Found, Failure> {
+    part_lines(Part::Shared)
+}
+
+fn part_lines(part: Part) -> Result<Found, Failure> {
+    let crates = code_lines::of_part(part).map_err(Failure::host)?;
+    let total: usize = crates.iter().map(|(_, lines)| lines.total()).sum();
+    if total == 0 {
         return Err(Failure::host("the sources are not where this program was built".to_owned()));
     }
     let parts = crates.iter().map(|(name, lines)| format!("{name} {}", lines.total())).collect::<Vec<_>>().join(", ");

@@ -8,4 +8,4 @@ fn main() {
 }
 
 #[cfg(target_os = "none")]
-mod target;
+mod entry;

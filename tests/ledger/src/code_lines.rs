@@ -1,9 +1,14 @@
-//! Lines of code that are linked at EL2.
+//! Lines of code that are linked at EL2, for each part of the monitor.
 //!
-//! A line counts if something is left of it without comments, tests and white space. Data and declarations count like statements:
-//! a reader of the trusted code reads them too. Counted by file, not by what the linker keeps, so the number is an upper bound.
+//! What counts is every item of ours that is compiled for the part, used or not, after rustfmt with its defaults, so that nobody
+//! gains lines by packing them: a line counts if something is left of it without comments, tests and white space. Data and
+//! declarations count like statements: a reader of the trusted code reads them too. The scheduler, the facts of the architecture
+//! and assembly are in it.
 
-use crate::source::{Source, test_items};
+use crate::source::{Source, items_under, test_items};
+use bulkhead_abi::Part;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 /// Crates linked at EL2: name and folder.
 pub const EL2_CRATES: &[(&str, &str)] = &[
@@ -19,21 +24,45 @@ pub const EL2_CRATES: &[(&str, &str)] = &[
 
 /// Files of these folders that are not linked at EL2: host tests, and the lists of registers that documentation and tests are made from.
 const LEFT_OUT: &[&str] =
-    &["arch/src/fake.rs", "core/emulation/src/registers.rs", "core/emulation/src/state.rs", "monitor/src/tests"];
+    &["arch/src/fake", "core/emulation/src/registers.rs", "core/emulation/src/state.rs", "monitor/src/tests"];
 
 /// Modules of `bulkhead-sched` that EL2 uses. The monitor shares the crate with analyser and simulator, and each function of it that
 /// nobody at EL2 calls is left out by the linker. The test below compares the list with what EL2 names.
 const SCHED_AT_EL2: &[&str] = &["budget", "cyclic", "dates", "dispatch", "limiter", "quantum", "ready", "server"];
 const SCHED_FOLDER: &str = "core/sched/src";
 
-/// States whether a file is linked at EL2.
-fn is_linked(path: &str) -> bool {
-    if LEFT_OUT.iter().any(|left_out| path.starts_with(left_out)) {
+/// How items are marked that only one part has.
+const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
+const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
+
+/// What a part does not have: whole files and folders, and items under this attribute.
+struct Absent {
+    paths: &'static [&'static str],
+    items: &'static str,
+}
+
+const fn absent(part: Part) -> Absent {
+    match part {
+        Part::Own => Absent {
+            paths: &["core/schedule/src", "monitor/src/sharing", "monitor/src/entry/shared.rs"],
+            items: OF_SHARED,
+        },
+        Part::Shared => Absent { paths: &["monitor/src/alone.rs", "monitor/src/entry/own.rs"], items: OF_OWN },
+    }
+}
+
+/// States whether a file is compiled for a part.
+fn is_compiled(path: &str, part: Part) -> bool {
+    if LEFT_OUT.iter().chain(absent(part).paths).any(|left_out| path.starts_with(left_out)) {
         return false;
     }
     let Some(module) = path.strip_prefix(SCHED_FOLDER).and_then(|rest| rest.strip_prefix('/')) else { return true };
     let module = module.split(['/', '.']).next().unwrap_or_default();
-    module == "lib" || SCHED_AT_EL2.contains(&module)
+    match part {
+        // Doorbells have limits on every core.
+        Part::Own => matches!(module, "lib" | "limiter"),
+        Part::Shared => module == "lib" || SCHED_AT_EL2.contains(&module),
+    }
 }
 
 /// Code lines of one crate.
@@ -53,26 +82,67 @@ impl CodeLines {
     }
 }
 
-/// Crates that are counted apart: monitor, analysis and simulator share scheduler and words, each tested as a crate of its own, and
-/// the facts of the architecture are constants that guests use as well.
-pub const SHARED_CRATES: &[&str] = &["bulkhead-arm", "bulkhead-sched", "bulkhead-schedule", "bulkhead-words"];
-
-/// Counts the code lines of each crate at EL2.
-#[must_use]
-pub fn at_el2() -> Vec<(&'static str, CodeLines)> {
-    EL2_CRATES.iter().map(|(name, folder)| (*name, of_folder(folder))).collect()
+/// Counts the code lines of each crate in a part.
+///
+/// # Errors
+/// When rustfmt is missing or refuses a file.
+pub fn of_part(part: Part) -> Result<Vec<(&'static str, CodeLines)>, String> {
+    EL2_CRATES.iter().map(|(name, folder)| Ok((*name, of_folder(folder, part)?))).collect()
 }
 
-fn of_folder(folder: &str) -> CodeLines {
+/// Counts the code lines of a part.
+///
+/// # Errors
+/// As [`of_part`].
+pub fn total(part: Part) -> Result<usize, String> {
+    Ok(of_part(part)?.iter().map(|(_, lines)| lines.total()).sum())
+}
+
+fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
     let mut lines = CodeLines::default();
-    for (path, text) in crate::files(&[folder], &[".rs", ".s"]).into_iter().filter(|(path, _)| is_linked(path)) {
+    for (path, text) in crate::files(&[folder], &[".rs", ".s"]).into_iter().filter(|(path, _)| is_compiled(path, part))
+    {
         if path.ends_with(".s") {
             lines.assembly += assembly(&text);
         } else {
-            lines.rust += rust(&text);
+            let text = without_items(absent(part).items, &text);
+            lines.rust += rust(&formatted(&text).map_err(|error| format!("{path}: {error}"))?);
         }
     }
-    lines
+    Ok(lines)
+}
+
+/// The text with spaces in place of items under an attribute.
+fn without_items(attribute: &str, text: &str) -> String {
+    let mut kept = text.as_bytes().to_vec();
+    for range in items_under(attribute, text, &Source::new(text).code()) {
+        kept[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// The text as rustfmt writes it without any configuration.
+fn formatted(text: &str) -> Result<String, String> {
+    let missing = |error| format!("cannot run rustfmt, which the toolchain of the project has: {error}");
+    let mut child = Command::new("rustfmt")
+        .args(["--edition", "2024", "--emit", "stdout", "--quiet"])
+        // rustfmt looks for its configuration here and above.
+        .current_dir(std::env::temp_dir())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(missing)?;
+    let mut input = child.stdin.take().ok_or("rustfmt has no input")?;
+    let output = std::thread::scope(|scope| {
+        // On a thread of its own: rustfmt may write before it has read all.
+        scope.spawn(move || input.write_all(text.as_bytes()));
+        child.wait_with_output()
+    });
+    let output = output.map_err(missing)?;
+    if !output.status.success() {
+        return Err(String::from("rustfmt refuses it"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Counts lines of Rust without blanks, comments and items for tests.
@@ -100,22 +170,30 @@ mod tests {
     /// Every module of `bulkhead-sched` that code at EL2 names is in the list, and what those use in turn.
     #[test]
     fn the_modules_of_sched_at_el2_are_listed() {
-        for (_, folder) in EL2_CRATES {
-            let prefix = if *folder == SCHED_FOLDER { "crate::" } else { "bulkhead_sched::" };
-            for (path, text) in crate::files(&[folder], &[".rs"]).iter().filter(|(path, _)| is_linked(path)) {
-                let code = Source::new(text).code();
-                for (start, _) in code.match_indices(prefix) {
-                    let name: String = code[start + prefix.len()..]
-                        .chars()
-                        .take_while(|one| one.is_alphanumeric() || *one == '_')
-                        .collect();
-                    assert!(
-                        SCHED_AT_EL2.contains(&name.as_str()),
-                        "{path} uses bulkhead_sched::{name}; add it to SCHED_AT_EL2"
-                    );
+        for part in Part::ALL {
+            for (_, folder) in EL2_CRATES {
+                let prefix = if *folder == SCHED_FOLDER { "crate::" } else { "bulkhead_sched::" };
+                for (path, text) in crate::files(&[folder], &[".rs"]).iter().filter(|(path, _)| is_compiled(path, part))
+                {
+                    let code = Source::new(&without_items(absent(part).items, text)).code();
+                    for (start, _) in code.match_indices(prefix) {
+                        let name: String = code[start + prefix.len()..]
+                            .chars()
+                            .take_while(|one| one.is_alphanumeric() || *one == '_')
+                            .collect();
+                        let module = format!("{SCHED_FOLDER}/{name}.rs");
+                        assert!(is_compiled(&module, part), "{path} of `{}` uses bulkhead_sched::{name}", part.name());
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn packing_gains_no_lines() {
+        let packed = "fn a() { if b() { c(); d() } }";
+        assert_eq!(rust(&formatted(packed).unwrap()), 6);
+        assert!(formatted("fn {").is_err());
     }
 
     #[test]

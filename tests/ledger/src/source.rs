@@ -144,8 +144,15 @@ fn is_character(bytes: &[u8]) -> bool {
 /// Returns the ranges of items under `#[cfg(test)]` in masked code.
 #[must_use]
 pub fn test_items(code: &str) -> Vec<Range<usize>> {
+    items_under("#[cfg(test)]", code, code)
+}
+
+/// Returns the ranges of items under an attribute. Strings are masked in `code`, so the attribute is looked for in `text`, of which
+/// `code` is the masked form.
+#[must_use]
+pub fn items_under(attribute: &str, text: &str, code: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    for (start, attribute) in code.match_indices("#[cfg(test)]") {
+    for (start, _) in text.match_indices(attribute).filter(|(start, _)| code[*start..].starts_with("#[")) {
         if found.last().is_none_or(|last| last.end <= start) {
             found.push(start..item_end(code, start + attribute.len()));
         }
@@ -153,14 +160,19 @@ pub fn test_items(code: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// End of the item that starts at or after `from`: its semicolon or closing brace, further attributes skipped.
+/// End of the item that starts at or after `from`: its semicolon, closing brace, or comma (a field, or the value of one), further
+/// attributes skipped.
 fn item_end(code: &str, from: usize) -> usize {
     let mut nesting = 0usize;
     for (at, byte) in code.bytes().enumerate().skip(from) {
         match byte {
             b'(' | b'[' => nesting += 1,
             b')' | b']' => nesting = nesting.saturating_sub(1),
-            b';' if nesting == 0 => return at + 1,
+            b';' | b',' if nesting == 0 => return at + 1,
+            // The braces of `use a::{b, c};` are not its end.
+            b'{' if nesting == 0 && code[..at].ends_with("::") => {
+                return at + code[at..].find(';').map_or(0, |end| end + 1);
+            }
             b'{' if nesting == 0 => return braces_end(code, at),
             _ => {}
         }
@@ -236,6 +248,18 @@ mod tests {
         assert_eq!(ranges.len(), 2);
         assert!(text[ranges[0].clone()].ends_with("mod other;"));
         assert!(text[ranges[1].clone()].ends_with("{ fn c() { {} } }"));
+    }
+
+    #[test]
+    fn items_of_a_feature_are_found() {
+        let shared = "#[cfg(feature = \"shared\")]";
+        let text = format!(
+            "struct A {{\n    {shared}\n    b: C,\n    d: E,\n}}\n// {shared}\n{shared}\nuse f::{{g, h}};\nfn i() {{}}"
+        );
+        let source = Source::new(&text);
+        let ranges = items_under(shared, &text, &source.code());
+        let items: Vec<&str> = ranges.iter().map(|range| text[range.clone()].lines().last().unwrap().trim()).collect();
+        assert_eq!(items, ["b: C,", "use f::{g, h};"]);
     }
 
     #[test]

@@ -56,6 +56,16 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
     Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, load: PhysicalAddress(load), part })
 }
 
+/// Counts the bytes of text and read-only data, without what fills pages up.
+///
+/// # Errors
+/// When the file is no ELF file.
+pub fn exact_bytes(file: &[u8]) -> Result<u64, Error> {
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|error| Error::Monitor(error.to_string()))?;
+    let segments = elf.segments().ok_or_else(|| Error::Monitor(String::from("it has no program headers")))?;
+    Ok(segments.iter().filter(|segment| segment.p_type == PT_LOAD).map(|segment| segment.p_filesz).sum())
+}
+
 /// Copies segments into one run of bytes that starts at `base`.
 fn flatten(
     elf: &ElfBytes<'_, LittleEndian>,

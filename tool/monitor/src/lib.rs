@@ -6,6 +6,10 @@
 //! alternative, a hash of the monitor, would not let the verifier say where an image differs.
 #![forbid(unsafe_code)]
 
+mod recorded;
+
+pub use recorded::code_lines;
+
 use bulkhead_abi::Part;
 
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own.elf"));
