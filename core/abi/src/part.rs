@@ -19,16 +19,6 @@ impl Part {
     /// Every part, the smallest first.
     pub const ALL: [Self; 2] = [Self::Own, Self::Shared];
 
-    /// The part of a number, if there is one.
-    #[must_use]
-    pub const fn from_number(number: u32) -> Option<Self> {
-        match number {
-            1 => Some(Self::Own),
-            2 => Some(Self::Shared),
-            _ => None,
-        }
-    }
-
     /// Its name, in the words of the documentation.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -64,7 +54,6 @@ mod tests {
             let mut text = [0; PART_OFFSET + 8];
             text[PART_OFFSET..].copy_from_slice(&part.mark());
             assert_eq!(Part::of_text(&text), Some(part));
-            assert_eq!(Part::from_number(part as u32), Some(part));
             for bit in 0..64 {
                 let mut damaged = text;
                 damaged[PART_OFFSET + bit / 8] ^= 1 << (bit % 8);
@@ -73,7 +62,5 @@ mod tests {
             }
             assert_eq!(Part::of_text(&text[..PART_OFFSET + 7]), None);
         }
-        assert_eq!(Part::from_number(0), None);
-        assert_eq!(Part::from_number(3), None);
     }
 }

@@ -19,8 +19,9 @@ use bulkhead_emulation::trap::{ExceptionClass, STATE_AARCH32, Syndrome, state_af
 const UNDEFINED: u64 = 1 << 25;
 
 impl<M: Machine> Vcpu<M> {
-    /// Handles a synchronous exception from the guest.
-    pub fn synchronous(&mut self, esr: u64) {
+    /// Handles a synchronous exception from the guest, as the vectors send it on.
+    #[cfg(test)]
+    pub(crate) fn synchronous(&mut self, esr: u64) {
         if Syndrome(esr).exception_class() == ExceptionClass::DATA_ABORT {
             self.data_abort(esr);
         } else {

@@ -157,7 +157,7 @@ impl Expected {
     /// Compares the monitor in an image with the one of the part that its header names.
     pub(crate) fn check(&self, view: &View<'_>, findings: &mut Findings) {
         let Some(found) = Monitor::of_image(view) else { return };
-        let named = Part::from_number(view.header.part);
+        let named = Part::ALL.into_iter().find(|part| *part as u32 == view.header.part);
         findings.require(named.is_some() && found.part() == named, Code::Part, || {
             let says = |part: Option<Part>| part.map_or("none", Part::name);
             format!("the header names the part {}, the monitor itself {}", says(named), says(found.part()))
