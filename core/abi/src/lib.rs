@@ -22,6 +22,7 @@ pub mod observe;
 mod part;
 pub mod plan;
 mod readers;
+#[cfg(feature = "schedule")]
 pub mod schedule;
 pub mod status;
 
