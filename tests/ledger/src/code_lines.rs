@@ -44,7 +44,12 @@ struct Absent {
 const fn absent(part: Part) -> Absent {
     match part {
         Part::Own => Absent {
-            paths: &["core/abi/src/schedule.rs", "core/schedule/src", "monitor/src/sharing", "monitor/src/entry/shared.rs"],
+            paths: &[
+                "core/abi/src/schedule.rs",
+                "core/schedule/src",
+                "monitor/src/sharing",
+                "monitor/src/entry/shared.rs",
+            ],
             items: OF_SHARED,
         },
         Part::Shared => Absent { paths: &["monitor/src/alone.rs", "monitor/src/entry/own.rs"], items: OF_OWN },
