@@ -89,6 +89,13 @@ pub enum PlanError {
         /// Why.
         reason: &'static str,
     },
+    /// The device tree cannot lie where the description puts it.
+    DeviceTree {
+        /// Partition.
+        partition: String,
+        /// What is wrong with the place.
+        reason: String,
+    },
     /// A device-tree overlay cannot be applied.
     Overlay {
         /// Partition.
@@ -162,6 +169,11 @@ impl fmt::Display for PlanError {
                      `Image` file"
                 )
             }
+            Self::DeviceTree { partition, reason } => write!(
+                f,
+                "the device tree of partition \"{partition}\" cannot lie there: {reason}; leave `device_tree_address` \
+                 out, or give a place that is free"
+            ),
             Self::Overlay { partition, reason } => {
                 write!(
                     f,

@@ -2,13 +2,14 @@
 //!
 //! Linux follows the arm64 boot protocol (kernel `Documentation/arm64/booting.rst`): the Image sits `text_offset` bytes
 //! from a 2 MiB-aligned base, the device tree on a 2 MiB boundary of its own after the kernel's memory, the initial RAM
-//! file system after that. ELF and raw images say where they go; their device tree takes the last 64 KiB of RAM.
+//! file system after that. ELF and raw images say where they go; their device tree takes the last 64 KiB of RAM. A boot loader
+//! that looks for the tree at a place of its own is told so by the description; then the tree has 64 KiB there.
 //!
 //! The monitor copies whole 16-byte units, so pieces that start inside a unit are widened with zeros and pieces that
 //! then touch are joined. Memory that no piece covers is zero: the monitor scrubs RAM before it copies.
 
 use crate::error::PlanError;
-use crate::model::{GuestImage, Partition};
+use crate::model::{ElfSegment, GuestImage, Partition};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -21,10 +22,12 @@ use bulkhead_abi::plan::MAX_SEGMENTS;
 pub const SEGMENT_ALIGNMENT: u64 = 16;
 /// Pristine copies start at multiples of this and are padded to it.
 pub const PRISTINE_ALIGNMENT: u64 = 64;
-/// Room for the device tree of ELF and raw guests, at the end of RAM.
+/// Room for a device tree.
 pub const DEVICE_TREE_BYTES: u64 = 64 << 10;
 const LINUX_ALIGNMENT: u64 = 2 << 20;
 const INITRD_ALIGNMENT: u64 = 4096;
+/// A device tree starts at a multiple of this (Devicetree Specification 5.6).
+const DEVICE_TREE_ALIGNMENT: u64 = 8;
 /// `text_offset` of kernels before 3.17, whose header says nothing.
 const OLD_TEXT_OFFSET: u64 = 0x8_0000;
 
@@ -50,24 +53,49 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
+/// A part of an image in its partition's RAM: what it is called, first byte, bytes.
+type Part = (&'static str, u64, u64);
+
 /// Decides where the parts of a partition's image go.
 ///
 /// # Errors
-/// When the image is of the wrong kind or does not fit into the partition's memory.
+/// When the image is of the wrong kind or does not fit into the partition's memory, or the device tree cannot lie where the
+/// description puts it.
 pub fn place(partition: &Partition) -> Result<Placement, PlanError> {
-    match &partition.image {
-        GuestImage::Linux { kernel, initrd, .. } => place_linux(partition, kernel, initrd.len() as u64),
+    let (mut placement, parts) = match &partition.image {
+        GuestImage::Linux { kernel, initrd, .. } => place_linux(partition, kernel, initrd.len() as u64)?,
         GuestImage::Elf { segments, entry } => {
-            for segment in segments {
-                let bytes = segment.memory_bytes.max(segment.bytes.len() as u64);
-                within(partition, "an ELF segment", segment.address.0, bytes, tree_start(partition))?;
-            }
-            within(partition, "the entry point", entry.0, 4, tree_start(partition))?;
-            place_bare(partition, *entry)
+            let bytes = |segment: &ElfSegment| segment.memory_bytes.max(segment.bytes.len() as u64);
+            let part = |segment: &ElfSegment| ("an ELF segment", segment.address.0, bytes(segment));
+            place_bare(partition, *entry, segments.iter().map(part).collect())?
         }
         GuestImage::Raw { bytes, load } => {
-            within(partition, "the raw image", load.0, bytes.len() as u64, tree_start(partition))?;
-            place_bare(partition, *load)
+            place_bare(partition, *load, vec![("the raw image", load.0, bytes.len() as u64)])?
+        }
+    };
+    if let Some(address) = partition.device_tree_address {
+        check_tree(partition, address, &parts)
+            .map_err(|reason| PlanError::DeviceTree { partition: partition.name.clone(), reason })?;
+        placement.device_tree = address;
+    }
+    Ok(placement)
+}
+
+/// Says what is wrong with the place that a description gives the device tree.
+fn check_tree(partition: &Partition, address: GuestAddress, parts: &[Part]) -> Result<(), String> {
+    let (start, end) = (address.0, address.0.saturating_add(DEVICE_TREE_BYTES));
+    if !start.is_multiple_of(DEVICE_TREE_ALIGNMENT) {
+        return Err(format!("{start:#x} is not a multiple of {DEVICE_TREE_ALIGNMENT}"));
+    }
+    if start < partition.guest_ram.0 || end > ram_end(partition) {
+        let (first, last) = (partition.guest_ram.0, ram_end(partition) - 1);
+        return Err(format!("it needs 64 KiB from {start:#x}, and the RAM is {first:#x} to {last:#x}"));
+    }
+    match parts.iter().find(|(_, first, bytes)| *first < end && start < first.saturating_add(*bytes)) {
+        None => Ok(()),
+        Some((what, first, bytes)) => {
+            let last = first.saturating_add(*bytes).saturating_sub(1);
+            Err(format!("its 64 KiB from {start:#x} lie over {what}, {first:#x} to {last:#x}"))
         }
     }
 }
@@ -93,13 +121,25 @@ fn within(partition: &Partition, what: &str, start: u64, bytes: u64, end: u64) -
     })
 }
 
-fn place_bare(partition: &Partition, entry: GuestAddress) -> Result<Placement, PlanError> {
+fn place_bare(
+    partition: &Partition,
+    entry: GuestAddress,
+    parts: Vec<Part>,
+) -> Result<(Placement, Vec<Part>), PlanError> {
     let start = tree_start(partition);
+    // With a place of its own the device tree leaves the end of RAM to the image.
+    let end = if partition.device_tree_address.is_some() { ram_end(partition) } else { start };
+    for (what, first, bytes) in &parts {
+        within(partition, what, *first, *bytes, end)?;
+    }
+    within(partition, "the entry point", entry.0, 4, end)?;
     within(partition, "the device tree", start, DEVICE_TREE_BYTES, ram_end(partition))?;
-    Ok(Placement { entry, device_tree: GuestAddress(start), device_tree_limit: DEVICE_TREE_BYTES, initrd: None })
+    let placement =
+        Placement { entry, device_tree: GuestAddress(start), device_tree_limit: DEVICE_TREE_BYTES, initrd: None };
+    Ok((placement, parts))
 }
 
-fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<Placement, PlanError> {
+fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<(Placement, Vec<Part>), PlanError> {
     let image = LinuxImage::read(kernel)
         .map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
     if !partition.guest_ram.0.is_multiple_of(LINUX_ALIGNMENT) {
@@ -116,12 +156,15 @@ fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Resul
     within(partition, "the device tree", device_tree, DEVICE_TREE_BYTES, end)?;
     let initrd = (device_tree + DEVICE_TREE_BYTES).next_multiple_of(INITRD_ALIGNMENT);
     within(partition, "the initial RAM file system", initrd, initrd_bytes, end)?;
-    Ok(Placement {
+    let parts =
+        vec![("the Linux kernel", entry, image.memory_bytes), ("the initial RAM file system", initrd, initrd_bytes)];
+    let placement = Placement {
         entry: GuestAddress(entry),
         device_tree: GuestAddress(device_tree),
         device_tree_limit: DEVICE_TREE_BYTES,
         initrd: (initrd_bytes > 0).then_some((GuestAddress(initrd), initrd_bytes)),
-    })
+    };
+    Ok((placement, parts))
 }
 
 /// The header fields of an arm64 Image that placement needs.

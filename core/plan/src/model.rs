@@ -208,6 +208,8 @@ pub struct Partition {
     pub manages: bool,
     /// Limiter of its requests to each of them, if it may.
     pub manage_limit: Limiter,
+    /// Where the guest's device tree goes (a multiple of 8); `None`: where the planner finds room.
+    pub device_tree_address: Option<GuestAddress>,
     /// Device-tree overlay source bytes (compiled `.dtbo`), applied last.
     pub overlay: Option<Vec<u8>>,
 }

@@ -117,6 +117,7 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         watchdog_ns: None,
         manages: false,
         manage_limit: Limiter::OF_MANAGERS,
+        device_tree_address: None,
         overlay: None,
     }
 }

@@ -122,6 +122,7 @@ codes! {
     TooManySegments BH0409 Error "too many segments in an ELF file";
     NotOverlay BH0410 Error "not a compiled device-tree overlay";
     TextTooLong BH0411 Error "command line or arguments too long";
+    DeviceTreePlace BH0412 Error "device tree where it cannot lie";
     OneEnd BH0501 Error "channel with one end";
     UnknownPort BH0502 Error "channel end that does not exist";
     UnconnectedPort BH0503 Error "port without a channel";

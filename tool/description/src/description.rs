@@ -257,6 +257,9 @@ table! {
         command_line: Option<Located<String>>,
         /// Guest address of the first byte (`raw`); default the start of RAM.
         load: Option<Located<u64>>,
+        /// Guest address of the device tree, a multiple of 8, for a boot loader that looks for it at a place of its own; default behind
+        /// the kernel (`linux`) or the last 64 KiB of RAM. The guest gets the address in `x0` in any case.
+        device_tree_address: Option<Located<u64>>,
     }
 }
 

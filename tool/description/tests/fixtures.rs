@@ -182,6 +182,8 @@ fn every_key_is_resolved() {
     );
     assert_eq!(control.health, HealthPolicy::Halt);
     assert!(matches!(&control.image, GuestImage::Raw { load, bytes } if load.0 == 0x8000_1000 && bytes.len() == 16));
+    assert_eq!(control.device_tree_address.map(|address| address.0), Some(0x8020_0000));
+    assert_eq!((linux.device_tree_address, logger.device_tree_address), (None, None));
     assert_eq!(
         (linux.cores.as_slice(), linux.mode, linux.manages, linux.pci_channels),
         ([0, 1].as_slice(), InterruptMode::Mapped, true, true)

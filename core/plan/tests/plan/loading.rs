@@ -109,3 +109,63 @@ fn pristine_copies_start_at_multiples_of_64() {
     assert_eq!(offsets, [0, 128, 192]);
     assert_eq!(bytes.len(), 256);
 }
+
+fn at(mut partition: Partition, device_tree: u64) -> Partition {
+    partition.device_tree_address = Some(GuestAddress(device_tree));
+    partition
+}
+
+fn refused(partition: &Partition) -> String {
+    match loading::place(partition) {
+        Err(PlanError::DeviceTree { partition: name, reason }) => {
+            assert_eq!(name, partition.name);
+            reason
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_device_tree_lies_where_the_description_puts_it() {
+    // As U-Boot wants it: at the start of RAM, before the program.
+    let partition = at(with_segments(vec![(RAM + 0x1_0000, 100)]), RAM);
+    assert_eq!(loading::place(&partition).unwrap().device_tree.0, RAM);
+    let found = pieces(&partition).unwrap();
+    assert_eq!((found[0].guest.0, found[0].bytes.as_slice()), (RAM, &[0xd0; 40][..]));
+    // 8 bytes into a unit of the copy: widened with zeros, like any other part.
+    let found = pieces(&at(with_segments(vec![(RAM + 0x2_0000, 100)]), RAM + 8)).unwrap();
+    assert_eq!((found[0].guest.0, found[0].bytes.len(), found[0].bytes[7..9].to_vec()), (RAM, 48, vec![0, 0xd0]));
+    // What it leaves free at the end of RAM is the image's.
+    let last = at(with_segments(vec![(RAM + (4 << 20) - 16, 16)]), RAM);
+    assert_eq!(pieces(&last).unwrap().len(), 2);
+    let mut linux = at(samples::linux("linux", &[0]), RAM + (60 << 20));
+    let usual = loading::place(&samples::linux("linux", &[0])).unwrap();
+    let placement = loading::place(&linux).unwrap();
+    assert_eq!((placement.device_tree.0, placement.initrd), (RAM + (60 << 20), usual.initrd));
+    linux.image = GuestImage::Raw { bytes: vec![1; 16], load: GuestAddress(RAM + (2 << 20)) };
+    assert_eq!(loading::place(&linux).unwrap().entry.0, RAM + (2 << 20));
+}
+
+#[test]
+fn a_device_tree_that_cannot_lie_there_is_refused() {
+    let native = || with_segments(vec![(RAM + 0x2_0000, 0x1000)]);
+    assert_eq!(refused(&at(native(), RAM + 4)), "0x40000004 is not a multiple of 8");
+    for outside in [0, RAM - 8, RAM + (4 << 20) - (64 << 10) + 8, RAM + (4 << 20), u64::MAX - 7] {
+        assert!(refused(&at(native(), outside)).contains("and the RAM is 0x40000000 to 0x403fffff"), "{outside:#x}");
+    }
+    for over in [RAM + 0x1_0008, RAM + 0x2_0000, RAM + 0x2_0ff8] {
+        assert!(refused(&at(native(), over)).contains("over an ELF segment, 0x40020000 to 0x40020fff"), "{over:#x}");
+    }
+    for free in [RAM, RAM + 0x1_0000, RAM + 0x2_1000] {
+        assert_eq!(loading::place(&at(native(), free)).unwrap().device_tree.0, free);
+    }
+    let linux = |address| at(samples::linux("linux", &[0]), address);
+    assert!(refused(&linux(RAM)).contains("over the Linux kernel"), "its zeroed data is no place either");
+    let (initrd, bytes) = loading::place(&samples::linux("linux", &[0])).unwrap().initrd.unwrap();
+    assert!(
+        refused(&linux((initrd.0 + bytes - 8).next_multiple_of(8) - 8)).contains("over the initial RAM file system")
+    );
+    let mut raw = native();
+    raw.image = GuestImage::Raw { bytes: vec![1; 16], load: GuestAddress(RAM) };
+    assert!(refused(&at(raw, RAM + 8)).contains("over the raw image"));
+}

@@ -1,8 +1,10 @@
 //! Stock FreeRTOS: the same file in a partition and on the bare board, with its tick undisturbed.
 
 use crate::support::lines;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::STATE_OFF;
+use bulkhead_plan::AreaKind;
 use bulkhead_plan::model::GuestImage;
 use bulkhead_run::{End, MachineOptions};
 use bulkhead_system_tests::system::guest;
@@ -62,6 +64,19 @@ fn the_same_file_runs_on_the_bare_board() {
     let mut board = Running::start(options);
     assert_eq!(board.wait_for_end(LIMIT).expect("the guest powers the board off"), End::PoweredOff);
     assert_output(&lines(board.serial_text()));
+}
+
+/// The tree is at the guest address that the description names: in RAM, and in `x0`, from where the guest knows when to end.
+#[test]
+fn a_device_tree_lies_where_the_description_puts_it() {
+    let image = r#"file = "guest:freertos.elf""#;
+    let placed = format!("{image}, device_tree_address = 0x4000_0008");
+    let system = System::example("freertos", &[(image, &placed)]);
+    let mut running = system.start_exact(SHIFT);
+    assert_eq!(running.end(), End::AllEnded);
+    assert_output(&running.texts("rtos"));
+    let ram = system.area(AreaKind::Ram(0)).address;
+    assert_eq!(running.copy(PhysicalAddress(ram.0 + 8), 4), [0xd0, 0x0d, 0xfe, 0xed]);
 }
 
 /// The guest does not notice other cores: three of them at once, on one clock, print the same.

@@ -103,6 +103,9 @@ impl Resolver<'_> {
         let (code, span) = match error {
             PlanError::OutOfMemory { .. } => (Code::MemoryExhausted, memory),
             PlanError::Overlay { partition, .. } => (Code::NotOverlay, self.overlay_span(partition).unwrap_or(memory)),
+            PlanError::DeviceTree { partition, .. } => {
+                (Code::DeviceTreePlace, self.device_tree_span(partition).unwrap_or(memory))
+            }
             PlanError::NotAnImage { partition, .. } => {
                 (Code::NotLinuxImage, self.image_span(partition).unwrap_or(memory))
             }
@@ -114,6 +117,11 @@ impl Resolver<'_> {
     fn overlay_span(&self, name: &str) -> Option<Span> {
         let partition = self.description.partition.iter().find(|partition| partition.name.value == name)?;
         partition.device_tree_overlay.as_ref().map(|overlay| overlay.span)
+    }
+
+    fn device_tree_span(&self, name: &str) -> Option<Span> {
+        let partition = self.description.partition.iter().find(|partition| partition.name.value == name)?;
+        partition.image.device_tree_address.as_ref().map(|address| address.span)
     }
 
     fn image_span(&self, name: &str) -> Option<Span> {

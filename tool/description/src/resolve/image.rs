@@ -20,6 +20,11 @@ const ARGUMENT_BYTES: usize = 256;
 /// Alignment of a Linux kernel's load address.
 const LINUX_ALIGNMENT: u64 = 0x20_0000;
 
+/// Bytes at the end of the RAM of a guest that says itself where it goes: its device tree, unless that has another place.
+fn tree_at_the_end(partition: &Partition) -> u64 {
+    if partition.image.device_tree_address.is_some() { 0 } else { DEVICE_TREE_BYTES }
+}
+
 impl Resolver<'_> {
     /// Reads and checks the image of a partition.
     pub(super) fn image(&mut self, partition: &Partition, memory: PartitionMemory) -> Option<GuestImage> {
@@ -88,7 +93,8 @@ impl Resolver<'_> {
             .max()
             .unwrap_or(0);
         if inside {
-            self.fits(partition, memory, end.saturating_sub(memory.guest.0).saturating_add(DEVICE_TREE_BYTES))?;
+            let tree_bytes = tree_at_the_end(partition);
+            self.fits(partition, memory, end.saturating_sub(memory.guest.0).saturating_add(tree_bytes))?;
         }
         inside.then_some(GuestImage::Elf { segments: executable.segments, entry: executable.entry })
     }
@@ -118,7 +124,7 @@ impl Resolver<'_> {
             self.outside(partition, memory, message, &place, label);
             return None;
         }
-        self.fits(partition, memory, load.0 - memory.guest.0 + bytes.len() as u64 + DEVICE_TREE_BYTES)?;
+        self.fits(partition, memory, load.0 - memory.guest.0 + bytes.len() as u64 + tree_at_the_end(partition))?;
         Some(GuestImage::Raw { bytes, load })
     }
 

@@ -61,6 +61,7 @@ impl Resolver<'_> {
             watchdog_ns: watchdog_ns.unwrap_or_default(),
             manages: partition.manages.as_ref().is_some_and(|state| state.value),
             manage_limit: manage_limit?,
+            device_tree_address: partition.image.device_tree_address.as_ref().map(|at| GuestAddress(at.value)),
             overlay: overlay.unwrap_or_default(),
         })
     }

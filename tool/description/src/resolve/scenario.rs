@@ -88,6 +88,7 @@ fn one_partition(written: &Located<ScenarioPartition>) -> Located<Partition> {
         initrd: None,
         command_line: None,
         load: None,
+        device_tree_address: None,
     };
     let partition = Partition {
         name: written.name.clone(),
@@ -158,6 +159,7 @@ impl Resolver<'_> {
                 watchdog_ns: None,
                 manages: false,
                 manage_limit: model::Limiter::OF_MANAGERS,
+                device_tree_address: None,
                 overlay: None,
             })
         });

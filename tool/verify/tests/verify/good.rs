@@ -1,6 +1,7 @@
 //! Good images of several shapes are accepted.
 
 use crate::support::verify_bytes;
+use bulkhead_abi::GuestAddress;
 use bulkhead_image::assemble;
 use bulkhead_plan::model::{InterruptMode, PortKind, System};
 use bulkhead_plan::samples;
@@ -21,6 +22,16 @@ fn one_native_partition_is_accepted() {
 #[test]
 fn one_linux_partition_is_accepted() {
     accepted("linux", &samples::system(vec![samples::linux("linux", &[0, 1])], vec![]));
+}
+
+#[test]
+fn device_trees_at_places_of_their_own_are_accepted() {
+    let mut native = samples::native("native", &[0]);
+    // The second half of a unit that the monitor copies.
+    native.device_tree_address = Some(GuestAddress(native.guest_ram.0 + 8));
+    let mut linux = samples::linux("linux", &[1]);
+    linux.device_tree_address = Some(GuestAddress(linux.guest_ram.0 + (60 << 20)));
+    accepted("placed trees", &samples::system(vec![native, linux], vec![]));
 }
 
 #[test]
