@@ -1,28 +1,34 @@
 #!/bin/sh
 # Fetches what the Linux guest is made of from the user's own Debian sources: kernel, two modules and busybox for arm64.
 #
-#   packages.sh DIRECTORY
+#   packages.sh DIRECTORY [KERNEL [MODULE...]]
 #
+# KERNEL is the package that Debian names without a version, linux-image-cloud-arm64 if nothing is said, and MODULE one of its
+# modules. What a module needs is not looked up: name it before the module.
 # DIRECTORY/files is complete when it exists: it is made under another name and renamed as the last step. apt gets a
 # private state below DIRECTORY, so neither the package lists nor the architectures of the machine change, and no root is
 # needed. Signatures are checked as always: the sources bring their own keys.
 set -eu
-
-packages="linux-image-cloud-arm64 busybox-static"
-modules="uio uio_pci_generic"
 
 fail() {
     printf 'x: %s\n' "$*" >&2
     exit 1
 }
 
-[ $# = 1 ] || fail "usage: packages.sh DIRECTORY"
+[ $# -ge 1 ] || fail "usage: packages.sh DIRECTORY [KERNEL [MODULE...]]"
+newest=${2:-linux-image-cloud-arm64}
+packages="$newest busybox-static"
 [ ! -d "$1/files" ] || exit 0
 for program in apt-get apt-cache apt-config dpkg-deb; do
     command -v $program >/dev/null 2>&1 || fail "the Linux guest comes from Debian packages, and this machine has no $program; use Debian 12."
 done
 mkdir -p "$1"
-directory=$(cd "$1" && pwd)
+wanted=$1
+case $# in
+    1 | 2) set -- uio uio_pci_generic ;;
+    *) shift 2 ;;
+esac
+directory=$(cd "$wanted" && pwd)
 apt=$directory/apt
 work=$directory/work
 rm -rf "$apt" "$work"
@@ -56,7 +62,7 @@ export APT_CONFIG="$apt/apt.conf"
 apt-get -q update >"$apt/update.log" 2>&1 || true
 
 # The newest kernel is a dependency of the empty package that Debian names without a version.
-kernel=$(apt-cache depends --important linux-image-cloud-arm64 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+kernel=$(apt-cache depends --important "$newest" 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
 if [ -z "$kernel" ] || [ -z "$(apt-cache madison busybox-static 2>/dev/null)" ]; then
     grep -E '^[EW]:' "$apt/update.log" >&2 || true
     ! grep -q 'No space left' "$apt/update.log" || fail "the disk of $directory is full: make room, then run the same command again."
@@ -75,13 +81,13 @@ done
 release=${kernel#linux-image-}
 cp "$work/root/boot/vmlinuz-$release" "$work/files/vmlinuz"
 cp "$work/root/bin/busybox" "$work/files/busybox"
-for module in $modules; do
+for module; do
     # Merged /usr moves the modules in later releases of Debian.
     found=$(find "$work/root" -path "*/lib/modules/$release/*/$module.ko*" | head -n 1)
     case $found in
         *.ko) cp "$found" "$work/files/$module.ko" ;;
         *.ko.xz) xz -dc "$found" >"$work/files/$module.ko" ;;
-        *) fail "$kernel has no module $module in a form that is known; the channels of the Linux guest need it." ;;
+        *) fail "$kernel has no module $module in a form that is known." ;;
     esac
 done
 mv "$work/files" "$directory/files"
