@@ -12,6 +12,7 @@ const SITTINGS: &[&[&str]] = &[
     &["demonstration.md", "README.md"],
     &["tutorial.md", "channels.md", "health.md", "watching.md"],
     &["time.md", "report.md"],
+    &["your-own-guest.md"],
     &["experiments.md"],
     &["porting.md"],
     &["documentation.md"],
@@ -19,7 +20,7 @@ const SITTINGS: &[&[&str]] = &[
 /// Most listings of commands that may say why they are not run.
 const MOST_NOT_RUN: usize = 10;
 /// Words behind a fence that this test knows what to do with. A picture has none.
-const LANGUAGES: &[&str] = &["", "console", "text", "toml", "rust", "c"];
+const LANGUAGES: &[&str] = &["", "console", "text", "toml", "rust", "c", "sh"];
 
 /// Pages with listings: the README and the chapters of the book, apart from the reference, which is generated.
 fn pages() -> Vec<(String, String)> {
@@ -57,6 +58,11 @@ fn the_tutorial_and_the_chapters_that_go_on_from_it_hold() {
 #[test]
 fn the_chapters_about_time_and_reports_hold() {
     type_pages(&["time.md", "report.md"]);
+}
+
+#[test]
+fn the_chapter_about_guests_holds() {
+    type_pages(&["your-own-guest.md"]);
 }
 
 #[test]
