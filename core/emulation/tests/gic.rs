@@ -195,6 +195,28 @@ fn own_frame_is_masked_to_own_private_interrupts() {
     assert!(filter(&owned, &plan, &shadow).redistributor_write(1, FRAME_BYTES + 0x1_0100, 4, 1 << 27));
 }
 
+/// QV-13: the short way reads what the long one does, and nothing but the asking vCPU's own write-one registers.
+#[test]
+fn the_short_way_to_own_registers_reads_nothing_else() {
+    let (owned, plan, shadow) = redistributor();
+    for offset in (0..0x2_0000).step_by(4) {
+        shadow.set(offset, u32::MAX);
+    }
+    for vcpu in 0..2u32 {
+        for offset in (0..4 * FRAME_BYTES).step_by(2).chain([u64::MAX - 3, u64::MAX, 1 << 32 | 0x1_0100]) {
+            for bytes in [1, 2, 4, 8] {
+                let short = filter(&owned, &plan, &shadow).own_set_clear_read(vcpu, offset, bytes);
+                let own = offset.checked_sub(FRAME_BYTES * u64::from(vcpu) + 0x1_0000);
+                let meant = own.is_some_and(|own| (0x100..0x400).contains(&own) && own % 4 == 0) && bytes == 4;
+                assert_eq!(short.is_some(), meant, "vCPU {vcpu}, {offset:#x}, {bytes} bytes");
+                if meant {
+                    assert_eq!(short, filter(&owned, &plan, &shadow).redistributor_read(vcpu, offset, bytes));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn ownership_comes_from_the_plan_alone() {
     let mut plan = plan(&[40, 31, 256, u32::MAX, 41]);

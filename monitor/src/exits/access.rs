@@ -99,6 +99,13 @@ impl<M: Machine> Vcpu<M> {
                 self.count(Counter::Console);
                 if offset == UARTDR { self.read_input() } else { u64::from(self.shared.uart.read(offset).value) }
             }
+            WINDOW_GICR
+                if let Some(value) =
+                    self.gic(self.plan.gicr).own_set_clear_read(self.plan.vcpu, offset, abort.bytes) =>
+            {
+                self.count(Counter::Redistributor);
+                value
+            }
             _ => self.rare_read(window, offset, abort.bytes),
         }
     }

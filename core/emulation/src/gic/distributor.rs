@@ -26,6 +26,9 @@ impl<Port: GicPort> Filter<'_, Port> {
         if bytes == 4 && offset & 3 == 0 && is_set_clear(offset) {
             return Some(u64::from(self.shared_bank().read_set_clear(offset)));
         }
+        if bytes == 4 && offset == GICD_TYPER {
+            return Some(u64::from(self.kind()));
+        }
         self.other_read(offset, bytes)
     }
 
@@ -68,12 +71,17 @@ impl<Port: GicPort> Filter<'_, Port> {
     fn identification(&self, offset: u64) -> u32 {
         match offset {
             GICD_CTLR => DISTRIBUTOR_CONTROL,
-            // Just enough SPIs: every line less is an IROUTER write less while Linux boots.
-            GICD_TYPER => TYPE | (self.plan.highest_intid >> 5).min(31),
+            GICD_TYPER => self.kind(),
             GICD_IIDR => IMPLEMENTER,
             gic::PERIPHERAL_ID2 => PERIPHERAL_ID2,
             _ => 0,
         }
+    }
+
+    /// GICD_TYPER, which has an instruction budget. Just enough SPIs: every line less is an IROUTER write less while Linux boots.
+    #[inline(always)]
+    fn kind(&self) -> u32 {
+        TYPE | (self.plan.highest_intid >> 5).min(31)
     }
 
     /// Reads a route back as virtual affinity: the number of the vCPU that runs on the core.

@@ -3,7 +3,7 @@
 //! Frame n is vCPU n's. A vCPU reaches the SGI frame of its own core; of the others it sees the identification alone,
 //! which is what an operating system needs to find its own frame. So no monitor ever touches another core's redistributor.
 
-use super::bank::Bank;
+use super::bank::{Bank, is_set_clear};
 use super::{Filter, GicPort, IMPLEMENTER, PERIPHERAL_ID2, PRIVATE_WORDS, half};
 use bulkhead_arm::gic::{self, GICR_CTLR, GICR_IIDR, GICR_TYPER, GICR_TYPER_AFFINITY, SGI_FRAME};
 
@@ -17,6 +17,16 @@ const SGI_BANK_END: u64 = SGI_FRAME | gic::BANK.end;
 impl<Port: GicPort> Filter<'_, Port> {
     fn private_bank(&self) -> Bank<'_, Port> {
         Bank { port: &self.port, base: SGI_FRAME, owned: &PRIVATE_WORDS }
+    }
+
+    /// As [`Self::redistributor_read`], for the asking vCPU's own write-one registers alone: drivers use them at run time, so they have
+    /// an instruction budget.
+    #[must_use]
+    #[inline(always)]
+    pub fn own_set_clear_read(&self, vcpu: u32, offset: u64, bytes: u8) -> Option<u64> {
+        let register = offset.wrapping_sub(u64::from(vcpu).wrapping_mul(FRAME_BYTES) | SGI_FRAME);
+        let is_one = bytes == 4 && register & 3 == 0 && is_set_clear(register);
+        is_one.then(|| u64::from(self.private_bank().read_set_clear(register)))
     }
 
     /// Reads a redistributor. `offset` is relative to the frame of vCPU 0, `vcpu` is the one that asks, the port its own

@@ -83,7 +83,10 @@ pub(crate) fn gic(bytes: &[u8]) {
             }
             2 => _ = filter(&redistributor).redistributor_write(vcpu, offset, width, value),
             _ => {
-                if let Some(seen) = filter(&redistributor).redistributor_read(vcpu, offset, width)
+                let seen = filter(&redistributor).redistributor_read(vcpu, offset, width);
+                let short = filter(&redistributor).own_set_clear_read(vcpu, offset, width);
+                assert!(short.is_none() || short == seen, "both ways come to the same");
+                if let Some(seen) = seen
                     && offset & 0x1_0000 != 0
                 {
                     redistributor.check_seen(offset & 0xffff, width, seen);
