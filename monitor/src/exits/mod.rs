@@ -7,10 +7,12 @@ mod access;
 pub mod call;
 
 use crate::life::health::Fault;
+use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_EXIT};
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
+use bulkhead_arm::gic;
 use bulkhead_arm::{Affinity, Intid, SgiRequest};
 use bulkhead_emulation::sysreg::{self, SystemAction};
 use bulkhead_emulation::trap::{ExceptionClass, STATE_AARCH32, Syndrome, state_after_instruction};
@@ -136,7 +138,7 @@ impl<M: Machine> Vcpu<M> {
         self.skip_instruction(syndrome);
     }
 
-    /// Sends a guest's SGI to those of its vCPUs that it names, by the physical SGI of the same number.
+    /// Sends a guest's SGI to those of its vCPUs that it names: to another one by the physical SGI of the same number.
     fn send_guest_sgi(&mut self, value: u64) {
         self.count(Counter::SendSgi);
         let sgi = sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count);
@@ -145,16 +147,25 @@ impl<M: Machine> Vcpu<M> {
         }
         for vcpu in 0..self.partition.vcpu_count.min(8) {
             if sgi.vcpus & (1 << vcpu) != 0 {
-                self.send_sgi_to_vcpu(vcpu, sgi.intid);
+                if vcpu == self.plan.vcpu && self.delivers_to_itself(sgi.intid) {
+                    self.make_pending(sgi.intid);
+                } else {
+                    self.send_sgi_to_vcpu(vcpu, sgi.intid);
+                }
             }
         }
     }
 
+    /// States whether an SGI of the guest to its own vCPU goes straight to a list register (only `mapped` guests send any through
+    /// here). On a core of its own one that is disabled does not: it is to be pending in the redistributor, where the guest
+    /// sees it and can take it back.
+    fn delivers_to_itself(&self, intid: u32) -> bool {
+        let enabled = at(self.plan.gicr, gic::SGI_FRAME | gic::ISENABLER);
+        self.is_shared() || self.machine.load32(enabled) & Intid(intid).bit() != 0
+    }
+
     /// Sends a physical SGI to the core of one of the partition's own vCPUs.
-    pub fn send_sgi_to_vcpu(&mut self, vcpu: u32, intid: u32) {
-        if self.is_shared() && vcpu == self.plan.vcpu {
-            return self.make_pending(intid);
-        }
+    pub fn send_sgi_to_vcpu(&self, vcpu: u32, intid: u32) {
         if let Some(mpidr) = self.partition.vcpu_mpidr.get(vcpu as usize) {
             self.send_physical_sgi(*mpidr, intid);
         }

@@ -33,6 +33,8 @@ pub const MONITOR_PRIORITY: u8 = 0;
 pub const DEFAULT_PRIORITY: u8 = 0xa0;
 
 pub(crate) const LIST_REGISTERS: u32 = 4;
+/// All of them as bits: none is in use.
+pub(crate) const ALL_FREE: u32 = (1 << LIST_REGISTERS) - 1;
 
 /// Returns the list-register value that makes `intid` pending, backed by the physical interrupt of the same number
 /// unless it is an SGI.
@@ -141,10 +143,12 @@ impl<M: Machine> Vcpu<M> {
 
     /// Makes an interrupt pending for the guest, or lets it wait for a list register.
     pub(crate) fn make_pending(&mut self, intid: u32) {
-        if Intid(intid).is_software_generated() && (self.hold_disabled(intid) || self.merge_software_generated(intid)) {
+        let free = self.machine.free_list_registers();
+        if Intid(intid).is_software_generated()
+            && (self.hold_disabled(intid) || free != ALL_FREE && self.merge_software_generated(intid, free))
+        {
             return;
         }
-        let free = self.machine.free_list_registers();
         if free == 0 {
             self.count(Counter::ListRegisterFull);
             self.set_waiting(intid, true);
@@ -160,8 +164,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
     /// list registers with one number are unpredictable. Like the hardware, it coalesces.
-    fn merge_software_generated(&self, intid: u32) -> bool {
-        let free = self.machine.free_list_registers();
+    fn merge_software_generated(&self, intid: u32, free: u32) -> bool {
         for index in (0..LIST_REGISTERS).filter(|index| free & (1 << index) == 0) {
             let value = ListRegister(self.machine.list_register(index));
             if value.intid().0 == intid && value.is_in_use() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::interrupts::MAINTENANCE;
+use bulkhead_abi::observe::Counter;
 use bulkhead_arch::fake::Event;
 use bulkhead_emulation::pl011::{LineEffect, UARTDR};
 use std::sync::atomic::Ordering::Relaxed;
@@ -143,6 +144,23 @@ fn a_guest_sgi_reaches_own_vcpus_by_their_cores_and_nobody_else() {
     );
     assert_eq!(send(&mut core, 15 << 24 | 0b10), [], "SGI 15 is the monitor's");
     assert_eq!(core.machine.guest_program_counter(), 0x4008_0000 + 5 * 4);
+}
+
+/// MZ-2: no physical interrupt is needed for what a guest sends to itself, unless it has that SGI disabled: then it is pending in the
+/// redistributor, where the guest can see it and take it back.
+#[test]
+fn a_guest_sgi_to_itself_is_in_a_list_register_at_once_if_it_is_enabled() {
+    let mut core = running(partition(2));
+    core.machine.store32(PhysicalAddress(core.plan.gicr.0 + 0x1_0100), 1 << 2 | 1 << 5); // GICR_ISENABLER0
+    assert_eq!(send(&mut core, 2 << 24 | 0b1), []);
+    assert_eq!(held(&core), [2]);
+    assert_eq!(send(&mut core, 2 << 24 | 0b1), [], "it coalesces");
+    assert_eq!(held(&core), [2]);
+    assert_eq!(send(&mut core, 3 << 24 | 0b1), [Event::SendSgi(3 << 24 | 1 << 2)], "3 is disabled");
+    assert_eq!(send(&mut core, 5 << 24 | 0b11), [Event::SendSgi(5 << 24 | 1 << 3)], "the other vCPU as before");
+    assert_eq!(held(&core), [2, 5]);
+    assert_eq!(core.counter(Counter::SendSgi), 4);
+    assert_eq!(core.counter(Counter::Interrupt), 0);
 }
 
 #[test]
