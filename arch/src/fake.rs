@@ -304,8 +304,10 @@ impl Machine for FakeMachine {
         self.floating_point_traps.set(on);
     }
     fn guest_timer_asserted(&self) -> bool {
-        let context = GuestContext { registers: self.registers.get(), ..GuestContext::default() };
-        context.timer_ticks() <= self.now.get()
+        self.guest_timer_ticks() <= self.now.get()
+    }
+    fn guest_timer_ticks(&self) -> u64 {
+        GuestContext { registers: self.registers.get(), ..GuestContext::default() }.timer_ticks()
     }
     fn interrupt_waits(&self) -> bool {
         let quiet = self.quiet_polls.get();

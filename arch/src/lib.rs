@@ -219,6 +219,8 @@ pub trait Machine {
     fn trap_floating_point(&self, on: bool);
     /// A timer of the loaded vCPU raises its interrupt now.
     fn guest_timer_asserted(&self) -> bool;
+    /// Counter ticks at which the earliest enabled timer of the loaded vCPU raises its interrupt; `u64::MAX` when none will.
+    fn guest_timer_ticks(&self) -> u64;
     /// A physical interrupt waits to be acknowledged.
     fn interrupt_waits(&self) -> bool;
     /// Drops all cached translations of the current VMID on this core's inner-shareable domain.

@@ -293,6 +293,13 @@ impl Machine for Hardware {
         timer::is_asserted(read_register!("cntv_ctl_el0")) || timer::is_asserted(read_register!("cntp_ctl_el0"))
     }
 
+    fn guest_timer_ticks(&self) -> u64 {
+        // ENABLE set, IMASK clear.
+        let date = |control: u64, ticks: u64| if control & 3 == 1 { ticks } else { u64::MAX };
+        let virtual_ticks = date(read_register!("cntv_ctl_el0"), read_register!("cntv_cval_el0"));
+        virtual_ticks.min(date(read_register!("cntp_ctl_el0"), read_register!("cntp_cval_el0")))
+    }
+
     fn interrupt_waits(&self) -> bool {
         // A pending SError is not asked for: it is taken by a guest, and acknowledging interrupts would never end it.
         read_register!("isr_el1") & ISR_INTERRUPT != 0

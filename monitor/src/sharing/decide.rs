@@ -26,6 +26,9 @@ use core::mem::offset_of;
 
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
 pub(crate) const GUEST_TIMERS: u32 = Intid::VIRTUAL_TIMER.bit() | Intid::PHYSICAL_TIMER.bit();
+/// Before a date by less than this nothing is published: it takes longer than a publication and the exchange that follows, together
+/// some 3,700 instructions with as many servers as a core can have (`./x bench costs`).
+const PUBLICATION_GUARD_TICKS: u64 = 4_096;
 /// Bytes that a restart scrubs or copies before it looks whether somebody else is to run.
 pub const RESTART_SLICE_BYTES: u64 = 4 << 10;
 
@@ -69,7 +72,7 @@ impl<M: Machine> Vcpu<M> {
             let stint = next.stint;
             let same = stint == scheduler.stint;
             let own = scheduler.loaded;
-            // Publishing never delays a handler: not when somebody starts who was just woken.
+            // Publishing never delays a handler: neither when somebody starts who was just woken, nor shortly before somebody wakes.
             let publish = !same && !scheduler.account(stint, now) && scheduler.is_publication_due(now);
             if publish {
                 self.publish_usage(now);
@@ -259,11 +262,23 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// The date at which the next sleeper of this core is to wake: that of the loaded vCPU is in the machine.
+    fn next_wake_ticks(&mut self) -> u64 {
+        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
+        let own_ticks = if asleep { self.machine.guest_timer_ticks() } else { NEVER };
+        self.scheduler.as_deref().map_or(NEVER, |scheduler| scheduler.next_date_ticks).min(own_ticks)
+    }
+
     /// Writes what the core, its servers and its slots have seen where the host reads it: when the core is idle, and else now
-    /// and then at a switch, because it costs as much as one.
+    /// and then at a switch, because it costs as much as one. Somebody whose date comes meanwhile would wait for it, so it is put off
+    /// for a while when there is such a date.
     #[inline(never)]
     fn publish_usage(&mut self, now: u64) {
+        let wakes_soon = self.next_wake_ticks().saturating_sub(now) < PUBLICATION_GUARD_TICKS;
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        if wakes_soon && !scheduler.is_publication_overdue(now) {
+            return;
+        }
         scheduler.published_ticks = now;
         let (machine, page) = (&self.machine, scheduler.plan.usage);
         // The host reads while this is written: the first word tells it to wait for the last one.

@@ -10,6 +10,7 @@ mod interrupts;
 mod manage;
 mod noted;
 mod prepared;
+mod publication;
 mod requests;
 mod shared;
 mod standing;

@@ -8,6 +8,8 @@ use bulkhead_sched::limiter::{self, Verdict};
 /// Routes are kept as numbers, beside a flag ([`super::Scheduler::routes`]).
 const DEFER: u32 = RouteRule::Defer.number();
 const PREEMPT: u32 = RouteRule::Preempt.number();
+/// A publication that is due is put off for so many times [`PUBLICATION_TICKS`] at most.
+const PUBLICATION_PATIENCE: u64 = 16;
 
 impl<Registers> Scheduler<Registers> {
     /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
@@ -245,6 +247,12 @@ impl<Registers> Scheduler<Registers> {
     /// States whether the usage page is old enough to be written again.
     pub fn is_publication_due(&self, now: u64) -> bool {
         now.wrapping_sub(self.published_ticks) > PUBLICATION_TICKS
+    }
+
+    /// States whether the usage page is so old that it is written although somebody is to run soon: else guests that sleep for short
+    /// times only could keep the host from ever seeing what they use.
+    pub fn is_publication_overdue(&self, now: u64) -> bool {
+        now.wrapping_sub(self.published_ticks) > PUBLICATION_PATIENCE * PUBLICATION_TICKS
     }
 
     /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.
