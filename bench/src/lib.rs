@@ -1,6 +1,6 @@
 //! `./x bench`: every number that Bulkhead promises, measured on the reader's machine.
 //!
-//! A *row* ([`rows::ROWS`]) is one number: what it is, how it is measured, what others reach on the same work, the ceiling that it
+//! A *row* ([`rows::all`]) is one number: what it is, how it is measured, what others reach on the same work, the ceiling that it
 //! must not pass, and a function that measures it. Rows share runs of the emulator through a [`lab::Lab`]. The command
 //! prints rows as they come and ends with 0 only if all that ran are met; `--record` writes them to `docs/measurements.json` and
 //! `docs/measurements.md`, from where the documentation takes them.

@@ -121,24 +121,49 @@ pub(crate) fn timer_shared(lab: &Lab) -> Result<Found, Failure> {
     Ok(Found::new(extra as f64, [show("bare board", bare), show("shared core", ours), idle]))
 }
 
-/// The largest sample of one row in `mapped` mode.
-fn largest(lab: &Lab, row: &str) -> Result<Found, Failure> {
-    let range = printed(lab, Place::Mapped)?.row(row)?;
+/// The largest sample of one row.
+fn largest(lab: &Lab, place: Place, row: &str) -> Result<Found, Failure> {
+    let range = printed(lab, place)?.row(row)?;
     Ok(Found::new(range.maximum as f64, [show("over all samples", range)]))
 }
 
-pub(crate) fn hypercall(lab: &Lab) -> Result<Found, Failure> {
-    let mut found = largest(lab, "hypercall")?;
-    found.details.push(show("the same by SMC", printed(lab, Place::Mapped)?.row("hypercall_smc")?));
-    found.details.push(show("PSCI_VERSION", printed(lab, Place::Mapped)?.row("psci_version")?));
+/// [`largest`] on a core of the guest's own, and the same on a shared one beside it.
+fn largest_of_both(lab: &Lab, row: &str) -> Result<Found, Failure> {
+    let mut found = largest(lab, Place::Mapped, row)?;
+    found.details.push(show("on a shared core", printed(lab, Place::Shared)?.row(row)?));
     Ok(found)
 }
 
-pub(crate) fn gicd_read(lab: &Lab) -> Result<Found, Failure> {
-    let mut found = largest(lab, "gicd_isenabler_read")?;
-    found.details.push(show("GICD_ISENABLER write", printed(lab, Place::Mapped)?.row("gicd_isenabler_write")?));
-    found.details.push(show("GICR_ISENABLER0 read", printed(lab, Place::Mapped)?.row("gicr_isenabler_read")?));
+pub(crate) fn hypercall(lab: &Lab) -> Result<Found, Failure> {
+    let mut found = largest_of_both(lab, "hypercall")?;
+    found.details.push(show("the same by SMC", printed(lab, Place::Mapped)?.row("hypercall_smc")?));
     Ok(found)
+}
+
+pub(crate) fn psci_version(lab: &Lab) -> Result<Found, Failure> {
+    largest_of_both(lab, "psci_version")
+}
+
+pub(crate) fn gicd_read(lab: &Lab) -> Result<Found, Failure> {
+    let mut found = largest_of_both(lab, "gicd_isenabler_read")?;
+    found.details.push(show("GICD_ISENABLER write", printed(lab, Place::Mapped)?.row("gicd_isenabler_write")?));
+    Ok(found)
+}
+
+pub(crate) fn gicd_typer(lab: &Lab) -> Result<Found, Failure> {
+    largest_of_both(lab, "gicd_typer_read")
+}
+
+pub(crate) fn gicr_read(lab: &Lab) -> Result<Found, Failure> {
+    largest(lab, Place::Mapped, "gicr_isenabler_read")
+}
+
+pub(crate) fn gicr_read_shared(lab: &Lab) -> Result<Found, Failure> {
+    largest(lab, Place::Shared, "gicr_isenabler_read")
+}
+
+pub(crate) fn own_sgi(lab: &Lab) -> Result<Found, Failure> {
+    largest_of_both(lab, "own_sgi")
 }
 
 /// A byte through the virtual PL011 as a driver sends it: is there room, then the byte.

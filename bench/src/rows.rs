@@ -3,9 +3,12 @@
 //! Figures of others were measured on the same emulator (QEMU 7.2, `-icount shift=4`; the doorbell QEMU 10.0) with the same guest;
 //! ceilings are promises of the project and change by decision, not by measurement.
 
+mod calls;
+mod shared;
+
 use crate::lab::Lab;
 use crate::outcome::Found;
-use crate::{Failure, linux, paths, scheduler, shared, static_size, steady};
+use crate::{Failure, linux, paths, scheduler, static_size, steady};
 
 /// What a value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +79,8 @@ impl Row {
     }
 }
 
-/// The rows of the promises, in the order of the table; [`all`] has some more.
-pub const ROWS: &[Row] = &[
+/// Rows of dedicated cores, of the scheduler alone and of sizes.
+const ROWS: &[Row] = &[
     Row {
         name: "timer.direct",
         what: "guest timer interrupt, compare value to first handler instruction: extra over the same guest on the bare board, `direct`",
@@ -124,7 +127,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "exits.sgi",
-        what: "exits beyond those, for 1000 SGIs to the own core, `mapped`",
+        what: "exits beyond the one that sends it, for 1000 SGIs to the own core, `mapped`",
         how: "counters of a run with 2000 SGIs less those of a run with 1000",
         peers: "",
         ceiling: Some(0.0),
@@ -176,39 +179,6 @@ pub const ROWS: &[Row] = &[
         requirements: &["QV-6", "MZ-1"],
         slow: true,
         measure: linux::work,
-    },
-    Row {
-        name: "console.byte",
-        what: "virtual console, for each byte: read of the flags and write of the byte, as a PL011 driver does",
-        how: "the guest reads the counter before and after each instruction; largest of 64",
-        peers: "",
-        ceiling: Some(300.0),
-        unit: Unit::Instructions,
-        requirements: &[],
-        slow: false,
-        measure: paths::console_byte,
-    },
-    Row {
-        name: "call.hypercall",
-        what: "hypercall, round trip, the HVC itself included",
-        how: "the guest reads the counter before and after the instruction; largest of 1000",
-        peers: "Bao 203, Xen 471",
-        ceiling: Some(80.0),
-        unit: Unit::Instructions,
-        requirements: &[],
-        slow: false,
-        measure: paths::hypercall,
-    },
-    Row {
-        name: "call.gicd_read",
-        what: "trapped read of GICD_ISENABLER, round trip, the load itself included",
-        how: "the guest reads the counter before and after the instruction; largest of 1000",
-        peers: "Bao 1,290, Xen 676",
-        ceiling: Some(150.0),
-        unit: Unit::Instructions,
-        requirements: &["QV-13"],
-        slow: false,
-        measure: paths::gicd_read,
     },
     Row {
         name: "doorbell.sleeping",
@@ -308,39 +278,6 @@ pub const ROWS: &[Row] = &[
         requirements: &[],
         slow: false,
         measure: paths::trace_interrupt,
-    },
-    Row {
-        name: "shared.timer",
-        what: "guest timer interrupt of the running guest on a shared core, extra over the bare board",
-        how: "as timer.mapped, with a schedule for the core",
-        peers: "Xen 1,083; no small peer shares cores",
-        ceiling: Some(70.0),
-        unit: Unit::Instructions,
-        requirements: &["SP-10", "MZ-2"],
-        slow: false,
-        measure: paths::timer_shared,
-    },
-    Row {
-        name: "shared.switch",
-        what: "interrupt of another vCPU's device to the first instruction of that vCPU's handler, on a shared core: decision and full switch, floating point apart",
-        how: "the clock's alarm wakes a guest while another one computes; its handler's counter, less that on the bare board; largest of 5",
-        peers: "",
-        ceiling: Some(354.0),
-        unit: Unit::Instructions,
-        requirements: &["SP-10", "SP-14", "SP-18"],
-        slow: false,
-        measure: shared::switch_lazy,
-    },
-    Row {
-        name: "shared.switch_eager",
-        what: "the same with floating-point registers switched at once",
-        how: "as shared.switch, with `floating_point = \"eager\"`",
-        peers: "",
-        ceiling: Some(410.0),
-        unit: Unit::Instructions,
-        requirements: &["SP-10", "SP-18"],
-        slow: false,
-        measure: shared::switch_eager,
     },
     Row {
         name: "scheduler.pick_4",
@@ -454,9 +391,9 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// All rows: those of the table, and those that the analysis rests on.
+/// All rows: those of the promises, and those that the analysis rests on.
 pub fn all() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(crate::costs::ROWS)
+    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(crate::costs::ROWS)
 }
 
 /// Finds the rows that names or groups mean, in the order of the table; all rows without names.

@@ -3,7 +3,7 @@
 //! Run it with `-icount shift=4,sleep=off` on one core, where a tick is an instruction. It runs in a partition and on the
 //! bare board at EL1; what needs the monitor is left out there, so that the difference of two runs is the monitor's share.
 //! Arguments: `samples=N` (default 1000), and `role=` for one thing alone, which the host counts from outside by comparing
-//! two runs with different numbers of samples: `sgi`, `sender`, `receiver`, `leaver` (see `roles.rs`).
+//! two runs with different numbers of samples: `sgi`, `sender`, `receiver`, `leaver`, `sleeper` (see `roles.rs`).
 #![no_std]
 #![no_main]
 
@@ -27,6 +27,7 @@ const CONSOLE_SAMPLES: u64 = 64;
 /// UART of the bare board.
 const BOARD_UART: u64 = 0x0900_0000;
 const UART_FLAG: u64 = 0x18;
+const GICD_TYPER: u64 = 0x4;
 const GICD_ISENABLER1: u64 = 0x104;
 const GICR_ISENABLER0: u64 = 0x1_0100;
 
@@ -34,6 +35,7 @@ fn main() {
     let samples = arguments::number(information::arguments(), "samples").unwrap_or(DEFAULT_SAMPLES).max(1);
     match arguments::value(information::arguments(), "role") {
         None => measure_all(samples),
+        Some("sleeper") => roles::sleep(samples),
         Some("sgi") => roles::send_to_itself(samples),
         Some("sender") => roles::send_doorbells(samples),
         Some("receiver") => roles::receive_doorbells(samples),
@@ -57,13 +59,15 @@ fn measure_all(samples: u64) {
     let enabled = interrupt::distributor() + GICD_ISENABLER1;
     row("gicd_isenabler_read", &repeat(samples, || measure::read(enabled)));
     row("gicd_isenabler_write", &repeat(samples, || measure::write(enabled, 0)));
+    let kind = interrupt::distributor() + GICD_TYPER;
+    row("gicd_typer_read", &repeat(samples, || measure::read(kind)));
     let own_enabled = interrupt::redistributor() + GICR_ISENABLER0;
     row("gicr_isenabler_read", &repeat(samples, || measure::read(own_enabled)));
     measure_console();
     println!("bench done");
 }
 
-fn row(name: &str, range: &Range) {
+pub(crate) fn row(name: &str, range: &Range) {
     println!("bench {name} min={} max={} n={}", range.minimum_ticks, range.maximum_ticks, range.samples);
 }
 
@@ -73,7 +77,7 @@ fn measure_interrupts(samples: u64) {
     interrupt::enable(measure::SGI);
     let (busy, idle, sgi) = measure::with_own_vectors(|| {
         let busy = repeat(samples, measure::timer_busy);
-        let idle = repeat(samples, measure::timer_idle);
+        let idle = repeat(samples, || measure::timer_idle(measure::DELAY_TICKS));
         let sgi = measure::own_sgi().map(|_| repeat(samples, || measure::own_sgi().unwrap_or(u64::MAX)));
         (busy, idle, sgi)
     });

@@ -50,7 +50,7 @@ pub(crate) fn with_own_vectors<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Far enough away for the core to be waiting when it comes.
-const DELAY_TICKS: u64 = 500;
+pub(crate) const DELAY_TICKS: u64 = 500;
 
 /// Compare value of the virtual timer to the first instruction of its handler, while the core runs instructions.
 pub(crate) fn timer_busy() -> u64 {
@@ -77,12 +77,13 @@ pub(crate) fn timer_busy() -> u64 {
     entered.wrapping_sub(compare)
 }
 
-/// As [`timer_busy`], while the core sleeps in WFI with interrupts masked, as idle loops of operating systems do.
+/// As [`timer_busy`], `delay_ticks` from now, while the core sleeps in WFI with interrupts masked, as idle loops of operating systems
+/// do.
 ///
 /// Unmasked, the interrupt could come just before the WFI, which then would wait for ever. So the instruction that
 /// unmasks is part of the result, on the bare board as well.
-pub(crate) fn timer_idle() -> u64 {
-    let compare = bulkhead_sdk::cpu::counter_ticks() + DELAY_TICKS;
+pub(crate) fn timer_idle(delay_ticks: u64) -> u64 {
+    let compare = bulkhead_sdk::cpu::counter_ticks() + delay_ticks;
     let entered: u64;
     // SAFETY: as in `timer_busy`.
     unsafe {

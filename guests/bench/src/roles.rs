@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Between two doorbells: long enough for the receiver to be asleep again.
 const PAUSE_TICKS: u64 = 20_000;
-/// Before the first doorbell: the receiver enables its interrupt meanwhile.
+/// Before the first doorbell or sleep that counts: other guests get ready meanwhile.
 const START_TICKS: u64 = 1_000_000;
 
 /// Sends software generated interrupts to this core and takes each.
@@ -20,6 +20,33 @@ pub(crate) fn send_to_itself(samples: u64) {
     interrupt::enable(measure::SGI);
     measure::with_own_vectors(|| measure::repeat(samples, || measure::own_sgi().unwrap_or(u64::MAX)));
     println!("bench sent");
+}
+
+/// The shortest sleep that counts, unless `shortest=` says otherwise.
+const SHORTEST_SLEEP_TICKS: u64 = 1_500;
+/// Sleeps that count differ by up to so many ticks, so that the timer rings at every moment of what others do meanwhile.
+const SPREAD_TICKS: u64 = 1_500;
+/// A long sleep before each of them, so that what is done once in a while falls due.
+const LONG_SLEEP_TICKS: u64 = 70_000;
+
+/// Sleeps until its own timer wakes it, and prints how late its handler was. By the shortest sleep the core has been given away: a vCPU
+/// whose date comes before it sleeps is not woken.
+pub(crate) fn sleep(samples: u64) {
+    let shortest = arguments::number(information::arguments(), "shortest").unwrap_or(SHORTEST_SLEEP_TICKS);
+    interrupt::start();
+    interrupt::enable(interrupt::VIRTUAL_TIMER);
+    let mut number = 0;
+    let range = measure::with_own_vectors(|| {
+        // The other guests of the core start meanwhile, and those end that have nothing to do.
+        measure::timer_idle(10 * START_TICKS);
+        measure::repeat(samples, || {
+            measure::timer_idle(LONG_SLEEP_TICKS);
+            number += 1;
+            measure::timer_idle(shortest + number * SPREAD_TICKS / samples)
+        })
+    });
+    crate::row("own_timer", &range);
+    println!("bench done");
 }
 
 /// Rings the first doorbell of this partition.
