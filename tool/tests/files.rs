@@ -105,7 +105,6 @@ fn what_is_read_is_a_regular_file_with_a_limit() {
             &["report", ".", "--trace", odd],
             &["trace", "--text", "--file", odd],
             &["trace", "--ram", "tiny.bin", "--image", odd],
-            &["bench", "soak", "--state", odd],
         ] {
             let output = bulkhead(arguments, &directory);
             let (code, text) = (output.status.code(), errors(&output));
@@ -120,7 +119,7 @@ fn what_is_read_is_a_regular_file_with_a_limit() {
 }
 
 /// Commands with an output, of every kind that needs no machine.
-const TALKING: [&[&str]; 15] = [
+const TALKING: [&[&str]; 13] = [
     &["--help"],
     &["--version"],
     &["check", "--help"],
@@ -132,8 +131,6 @@ const TALKING: [&[&str]; 15] = [
     &["explain"],
     &["explain", "BH0101"],
     &["schema"],
-    &["bench", "--list"],
-    &["bench", "soak", "--seed", "1", "--describe"],
     &["simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios/storm.toml")],
     // What `build` above has made.
     &["verify", "said.img", "--monitor", "monitor.elf"],
@@ -166,13 +163,8 @@ fn a_reader_that_went_away_is_none() {
 #[test]
 fn a_full_error_stream_keeps_the_exit_code() {
     let directory = directory("mute");
-    let directions: [(&[&str], i32); 5] = [
-        (&["check", "no-such.toml"], 3),
-        (&["explain", "BH9999"], 2),
-        (&["check"], 2),
-        (&["verify", "tiny.bin"], 1),
-        (&["bench", "soak", "--state", "/dev/zero"], 3),
-    ];
+    let directions: [(&[&str], i32); 4] =
+        [(&["check", "no-such.toml"], 3), (&["explain", "BH9999"], 2), (&["check"], 2), (&["verify", "tiny.bin"], 1)];
     for (arguments, code) in directions {
         let full = File::options().write(true).open("/dev/full").expect("there is /dev/full");
         let status = command(arguments, &directory).stderr(full).stdout(Stdio::null()).status();

@@ -1,0 +1,48 @@
+//! The program `bulkhead-bench` keeps the rules of the tool for what it reads and prints.
+
+use std::fs::File;
+use std::process::{Command, Output};
+
+/// Exit code when the host lacks something or a file cannot be used.
+const ENVIRONMENT: Option<i32> = Some(3);
+
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead-bench"));
+    command.args(arguments);
+    command
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_full_device_is_an_error_and_a_reader_that_went_away_is_none() {
+    for arguments in [&["--list"][..], &["soak", "--seed", "1", "--describe"]] {
+        let full = File::options().write(true).open("/dev/full").expect("there is /dev/full");
+        let output = bench(arguments).stdout(full).output().expect("it can be started");
+        assert_eq!(output.status.code(), ENVIRONMENT, "{arguments:?}: {}", errors(&output));
+        assert!(errors(&output).contains("cannot write to the output stream: No space left"), "{}", errors(&output));
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = bench(arguments).stdout(writer).output().expect("it can be started");
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_state_of_a_soak_is_a_regular_file() {
+    let output = bench(&["soak", "--state", "/dev/zero"]).output().expect("it can be started");
+    assert_eq!(output.status.code(), ENVIRONMENT);
+    assert!(errors(&output).contains("/dev/zero"), "{}", errors(&output));
+}
+
+#[test]
+fn wrong_usage_says_how_it_is_called() {
+    let output = bench(&["--short", "--record"]).output().expect("it can be started");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("Usage: ./x bench"), "{}", errors(&output));
+    let output = bench(&["timr"]).output().expect("it can be started");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("no row, group or experiment `timr`"), "{}", errors(&output));
+}
