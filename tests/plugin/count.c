@@ -51,7 +51,7 @@ struct passages {
     uint64_t count;
     uint64_t longest;
     uint64_t longest_start; /* physical address of its first instruction */
-    uint64_t longest_apart; /* most instructions of `apart` ranges in one passage */
+    uint64_t longest_apart; /* most instructions of one call of an `apart` range */
     uint64_t switches;
     uint64_t longest_switch;
     uint64_t shortest_enter, longest_enter; /* of switches, up to the first read of the counter */
@@ -65,6 +65,7 @@ struct passages {
 struct passage {
     uint64_t instructions;
     uint64_t apart;
+    uint64_t apart_call; /* of the latest call of an `apart` range: a core that becomes idle may make a second one */
     uint64_t clock; /* instructions up to the first read of the counter; 0 = not yet */
     uint64_t clock_again; /* instructions up to the last one after it; 0 = there was none */
     uint64_t start;
@@ -165,7 +166,6 @@ static void end_passage(struct block *block, uint64_t guest) {
             all->longest = now->instructions;
             all->longest_start = now->start;
         }
-        keep_most(&all->longest_apart, now->apart);
         uint64_t ours = now->instructions - now->apart;
         if (guest != 0 && guest == now->guest && now->acknowledged)
             keep_most(&all->longest_interrupt, ours);
@@ -213,6 +213,7 @@ static void on_block(unsigned int core, void *data) {
 #define APART 0x800u
 #define IN_GUEST 0x1000u
 #define ACKNOWLEDGES 0x2000u
+#define APART_BEGINS 0x4000u
 #define PLACE_SHIFT 16 /* above all of these */
 
 static void on_instruction(unsigned int core, void *data) {
@@ -236,8 +237,12 @@ static void on_instruction(unsigned int core, void *data) {
     }
     if (now->instructions++ == 0)
         now->start = ram_start + (word >> PLACE_SHIFT);
-    if (word & APART)
+    if (word & APART) {
         now->apart++;
+        now->apart_call = word & APART_BEGINS ? 1 : now->apart_call + 1;
+        if (block->armed)
+            keep_most(&block->passages.longest_apart, now->apart_call);
+    }
     if (word & READS_CLOCK)
         *(now->clock == 0 ? &now->clock : &now->clock_again) = now->instructions - now->apart;
     if (word & ACKNOWLEDGES)
@@ -288,8 +293,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
             word |= meaning(instruction) | (address - ram_start) << PLACE_SHIFT;
         if (guest != NO_RANGE)
             word |= IN_GUEST;
-        if (range != NO_RANGE && range_of(apart, apart_count, address) != NO_RANGE)
-            word |= APART;
+        size_t aside = range != NO_RANGE ? range_of(apart, apart_count, address) : NO_RANGE;
+        if (aside != NO_RANGE)
+            word |= APART | (address == apart[aside].start ? APART_BEGINS : 0);
         if (exact || range != NO_RANGE)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
                                                    (void *)(uintptr_t)word);

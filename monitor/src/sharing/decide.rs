@@ -73,7 +73,9 @@ impl<M: Machine> Vcpu<M> {
             let same = stint == scheduler.stint;
             let own = scheduler.loaded;
             // Publishing never delays a handler: neither when somebody starts who was just woken, nor shortly before somebody wakes.
-            let publish = !same && !scheduler.account(stint, now) && scheduler.is_publication_due(now);
+            // A core that becomes idle does it while it waits.
+            let starts = !same && !scheduler.account(stint, now) && stint != Stint::IDLE;
+            let publish = starts && scheduler.is_publication_due(now);
             if publish {
                 self.publish_usage(now);
             }

@@ -183,7 +183,7 @@ pub struct Passages {
     pub longest: u64,
     /// Where it began: in the vectors, that says why.
     pub longest_start: PhysicalAddress,
-    /// Most instructions in `apart` ranges within one.
+    /// Most instructions of one call of an `apart` range.
     pub longest_apart: u64,
     /// Switches.
     pub switches: u64,
