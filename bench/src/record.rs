@@ -36,13 +36,10 @@ fn save(name: &str, text: &str) -> Result<(), Failure> {
     replace(&bulkhead_ledger::repository().join("docs").join(name), text)
 }
 
-/// Writes a file and renames it, so that a reader finds the old one or the new one.
+/// Writes a file, so that a reader finds the old one or the new one.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    std::fs::write(&new, text)
-        .and_then(|()| std::fs::rename(&new, path))
-        .map_err(|cause| Failure::host(format!("cannot write {}: {cause}", path.display())))
+    bulkhead_files::write::whole(path, text.as_bytes())
+        .map_err(|error| Failure::host(format!("cannot write {}: {}", error.path.display(), error.cause)))
 }
 
 /// Today in UTC, as `2026-01-31`.

@@ -351,11 +351,9 @@ pub fn run(experiment: &'static Experiment, length: Length) -> Result<Done, Fail
 pub(crate) fn write(done: &Done) -> Result<PathBuf, Failure> {
     let folder = bulkhead_ledger::repository().join("target/bench");
     let path = folder.join(format!("{}.json", done.experiment.name));
-    let new = path.with_extension("json.new");
     std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::write(&new, format!("{:#}\n", done.json())))
-        .and_then(|()| std::fs::rename(&new, &path))
-        .map_err(|cause| Failure::host(format!("cannot write {}: {cause}", path.display())))?;
+        .map_err(|cause| Failure::host(format!("cannot make {}: {cause}", folder.display())))?;
+    crate::record::replace(&path, &format!("{:#}\n", done.json()))?;
     Ok(path)
 }
 

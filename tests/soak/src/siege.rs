@@ -156,11 +156,9 @@ fn write_flat_attacker(arrangement: &Arrangement, attack: Attack) -> Result<(), 
         place.ok_or("the attacker has no such place")?.copy_from_slice(&segment.bytes);
     }
     let guests = Options::from_environment(None).guests.ok_or("there is no directory of built guests")?;
-    let cannot = |error: std::io::Error| format!("cannot write {FLAT_ATTACKER}: {error}");
     // As a whole or not at all: another thread or process may do so now.
-    let own = guests.join(format!("{FLAT_ATTACKER}.{}-{:?}", std::process::id(), std::thread::current().id()));
-    std::fs::write(&own, &bytes).map_err(cannot)?;
-    std::fs::rename(&own, guests.join(FLAT_ATTACKER)).map_err(cannot)
+    bulkhead_files::write::whole(&guests.join(FLAT_ATTACKER), &bytes)
+        .map_err(|error| format!("cannot write {FLAT_ATTACKER}: {}", error.cause))
 }
 
 /// What the attacker has beside its doorbell.

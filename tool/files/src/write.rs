@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why nothing was written.
 #[derive(Debug)]
@@ -153,10 +154,15 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "too many links lead from one to the next"))
 }
 
-/// A name in the same directory. Two commands at once use different ones: the process number is part of it.
+/// Files that were begun in this process.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// A name in the same directory. Two commands at once, or two threads of one, use different ones.
 fn beside(target: &Path, ending: &str) -> PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.{ending}", std::process::id()));
+    // Only that no number comes twice matters.
+    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}-{number}.{ending}", std::process::id()));
     target.with_file_name(name)
 }
 
@@ -196,5 +202,24 @@ fn prepare(draft: &Draft<'_>) -> io::Result<()> {
 fn take_back(draft: &Draft<'_>) {
     if fs::rename(&draft.backup, &draft.target).is_err() {
         let _ = fs::remove_file(&draft.target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_write_one_file_do_not_meet() {
+        let folder = std::env::temp_dir().join(format!("bulkhead-write-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("one");
+        let write = |byte: u8| (0..50).for_each(|_| whole(&path, &[byte; 4096]).expect("written"));
+        std::thread::scope(|scope| (0..4).for_each(|byte| drop(scope.spawn(move || write(byte)))));
+        let bytes = fs::read(&path).expect("it is there");
+        assert!(bytes.len() == 4096 && bytes.iter().all(|byte| Some(byte) == bytes.first()), "one of them, whole");
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left");
+        assert!(probe(&folder).is_err() && probe(&path).is_ok(), "as it would be written");
+        fs::remove_dir_all(folder).expect("removed");
     }
 }
