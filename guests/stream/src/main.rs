@@ -15,9 +15,10 @@
 use bulkhead_sdk::{
     arguments,
     channel::{ReceiveError, SendError},
-    cpu, information,
+    cpu,
+    guest_abi::{guest::DIRECTION_SOURCE, name_text},
+    information,
     interrupt::{self, InterruptId},
-    layout::{guest::DIRECTION_SOURCE, name_text},
     port::{QueuingDestination, QueuingSource},
     println, timer,
 };
