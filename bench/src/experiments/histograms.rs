@@ -15,16 +15,17 @@ const MS: f64 = 1e6;
 /// Two rows that are not of the same requests: what Kolmogorov and Smirnov's distance of two samples exceeds once in a thousand times, in
 /// units of the root of (1/n + 1/m), for requests that are independent.
 const ONCE_IN_A_THOUSAND: f64 = 1.95;
-/// MZ-R6: how far rows of other dithers may lie from each other, and so from the ideal of their policy.
-const OF_ANOTHER_DITHER: f64 = 0.05;
+/// How far a row may lie from the ideal of its policy in any case, and beyond that in parts of the root of its number of requests, as their
+/// phases are not independent: 7.7 % of 2,000 requests and 2.5 % of 40,000, where simulated rows lay off by up to 5.1 % and 1.2 %.
+const OF_ITS_IDEAL: (f64, f64) = (0.01, 3.0);
 /// Beyond this, an answer waited for another turn of the owner.
 const ANOTHER_TURN_NS: u64 = QUANTUM_NS / 2;
-/// Deviations that a count may be off its expectation.
-const DEVIATIONS: f64 = 3.0;
 /// The deviation of a count of requests that came within a handler's time of a quantum's end, in roots of its expectation. Requests 50 ms
 /// apart come to the same place of a 30 ms quantum after three of them, so such requests come in runs: 1.6 to 2.1 by simulation of 200
 /// rows for 2, 4 and 6 guests.
 const DEVIATION_OF_RUNS: f64 = 2.1;
+/// Deviations that a count may be off its expectation: none of those 200 rows was further off than 4.6, whether of 2,000 requests or 40,000.
+const DEVIATIONS: f64 = 5.0;
 
 /// A row of the experiment.
 pub(super) struct Row<'a> {
@@ -104,14 +105,15 @@ fn flat(findings: &mut Findings, row: &Row<'_>, ours: &[Served]) {
         .map(|number| handler_ms + number.saturating_sub(IDEAL) as f64 / (IDEAL * (row.guests - 1)) as f64 * away_ms)
         .collect();
     let apart = distance(&answers_ms(ours), &ideal, EDGE_NS as f64 / MS);
+    let most = OF_ITS_IDEAL.0 + OF_ITS_IDEAL.1 / (ours.len().max(1) as f64).sqrt();
     findings.claim(
-        apart <= OF_ANOTHER_DITHER,
+        apart <= most,
         format!(
-            "{}: histogram: one in {} at once, the others flat up to {away_ms:.0} ms; {:.2} % lie elsewhere, at most {:.0} %",
+            "{}: histogram: one in {} at once, the others flat up to {away_ms:.0} ms; {:.2} % lie elsewhere, at most {:.1} %",
             row.label,
             row.guests,
             100.0 * apart,
-            100.0 * OF_ANOTHER_DITHER
+            100.0 * most
         ),
     );
 }
