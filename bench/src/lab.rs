@@ -27,6 +27,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("doorbell", include_str!("../systems/doorbell.toml")),
     ("linux", include_str!("../systems/linux.toml")),
     ("paths", include_str!("../systems/paths.toml")),
+    ("process", include_str!("../systems/process.toml")),
     ("rtos", include_str!("../systems/rtos.toml")),
     ("sgi", include_str!("../systems/sgi.toml")),
     ("shared", include_str!("../systems/shared.toml")),

@@ -82,6 +82,29 @@ pub(crate) fn mapped(lab: &Lab) -> Result<Found, Failure> {
     beyond_interrupts(&added(lab, "control", shorter, longer)?, 1000)
 }
 
+/// 1000 ticks of a kernel whose processes call it and whose page tables change all the time.
+pub(crate) fn process(lab: &Lab) -> Result<Found, Failure> {
+    let mut all = Found::new(0.0, Vec::new());
+    for mode in ["direct", "mapped"] {
+        let mode_line = format!("interrupts = \"{mode}\"");
+        let mode_change = ("interrupts = \"direct\"", mode_line.as_str());
+        let shorter = Variant { name: "process", changes: &[mode_change] };
+        let longer = Variant { name: "process", changes: &[mode_change, ("ticks=100", "ticks=1100")] };
+        let ((shorter, _), (longer, printed)) = (counters(lab, "kernel", shorter)?, counters(lab, "kernel", longer)?);
+        let added = Added::between(&shorter, &longer, &printed);
+        let did = printed.iter().find(|line| line.starts_with("process ticks=1100 ") && line.ends_with(" wrong=0"));
+        let did = did.ok_or_else(|| Failure::wrong(format!("the kernel did not do its work: {printed:?}")))?;
+        let found = match mode {
+            "direct" => Found::new(added.entries() as f64, added.details()),
+            _ => beyond_interrupts(&added, 1000)?,
+        };
+        all.value += found.value;
+        all.details.push(format!("{mode}: {did}"));
+        all.details.extend(found.details);
+    }
+    Ok(all)
+}
+
 /// A thousand SGIs to the own core, for which no interrupt comes to the monitor.
 pub(crate) fn own_sgi(lab: &Lab) -> Result<Found, Failure> {
     let shorter = Variant { name: "sgi", changes: &[] };
