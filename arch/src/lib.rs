@@ -1,6 +1,6 @@
 //! The thin layer between monitor logic and the machine.
 //!
-//! [`Machine`] is everything that the monitor asks of hardware. `aarch64` implements it with registers and assembly; [`fake`]
+//! [`Machine`] is everything that the monitor asks of hardware, the sum of six small traits. `el2` implements it with registers and assembly; [`fake`]
 //! implements it with ordinary memory, so that all monitor logic runs as host tests (hafnium `src/arch/fake`). Which one
 //! is compiled is decided in this file alone. Monitor logic never contains `unsafe` for hardware access: it names physical
 //! addresses, and the identity map that the host planned decides what they reach.
@@ -11,7 +11,7 @@ use bulkhead_arm::{Intid, ListRegister, timer};
 use core::sync::atomic::AtomicU64;
 
 #[cfg(target_os = "none")]
-pub mod aarch64;
+pub mod el2;
 #[cfg(not(target_os = "none"))]
 pub mod fake;
 
@@ -58,7 +58,7 @@ pub struct CoreHead {
     pub counters: u64,
 }
 
-/// Registers of a vCPU that stay in the machine while it is loaded, in the order of `aarch64/switch.s`. All zeros is what a
+/// Registers of a vCPU that stay in the machine while it is loaded, in the order of `el2/switch.s`. All zeros is what a
 /// vCPU has before its first start, which resets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -126,11 +126,11 @@ pub struct ExitRegisters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirmwareError(pub i64);
 
-/// Everything the monitor asks of a machine.
+/// Memory and device registers, by physical address.
 ///
-/// Duties of an implementer: `load`/`store` reach exactly the given physical address, once, with the given width, in
-/// program order per address; `*_guest_*` touch the registers of the guest of the calling core.
-pub trait Machine {
+/// Duties of an implementer: a load or store reaches exactly the given address, once, with the given width, in program order for
+/// each address.
+pub trait Memory {
     /// Reads a byte of memory or of a device register.
     fn load8(&self, address: PhysicalAddress) -> u8;
     /// Reads a 32-bit word.
@@ -153,7 +153,17 @@ pub trait Machine {
     fn barrier(&self);
     /// Views a 64-bit word in monitor memory as an atomic.
     fn atomic(&self, address: PhysicalAddress) -> &'static AtomicU64;
+    /// Fills memory with zeros and writes it back (page-aligned, whole pages).
+    fn scrub(&self, address: PhysicalAddress, bytes: u64);
+    /// Copies `bytes`, rounded up to 64, writes the destination back, and returns the CRC-32C of the source's `bytes`
+    /// appended to bytes whose CRC-32C is `crc` (0 for none).
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32;
+    /// Makes copied instructions visible to fetches.
+    fn synchronise_instructions(&self);
+}
 
+/// The counter, the timer of EL2, and waiting for time to pass.
+pub trait Clock {
     /// Reads the physical counter.
     fn counter_ticks(&self) -> u64;
     /// Arms the EL2 physical timer (one shot) for an absolute counter value; `u64::MAX` switches it off.
@@ -162,7 +172,10 @@ pub trait Machine {
     fn wait_for_interrupt(&self);
     /// Tells the emulator and SMT siblings that this is a wait loop.
     fn spin_hint(&self);
+}
 
+/// The physical CPU interface of the calling core.
+pub trait PhysicalInterrupts {
     /// Sets up the CPU interface; `mapped` with split priority drop and the virtual interface on.
     fn start_interrupts(&self, mapped: bool);
     /// Acknowledges the highest pending interrupt; 1023 when none.
@@ -173,6 +186,14 @@ pub trait Machine {
     fn deactivate(&self, intid: u32);
     /// Sends a software-generated interrupt: an ICC_SGI1R_EL1 value.
     fn send_sgi(&self, value: u64);
+    /// Lets only interrupts of the monitor's own priority be signalled to this core; the others stay pending.
+    fn mask_guest_interrupts(&self, masked: bool);
+    /// A physical interrupt waits to be acknowledged.
+    fn interrupt_waits(&self) -> bool;
+}
+
+/// The virtual CPU interface of the calling core: what its guest is given.
+pub trait VirtualInterrupts {
     /// Bit n = list register n is free.
     fn free_list_registers(&self) -> u32;
     /// Reads list register `index` (0..4).
@@ -186,11 +207,12 @@ pub trait Machine {
     /// Switches the virtual interface on or off, its list registers kept. While it is on, a virtual interrupt that is
     /// pending for the guest ends every wait of the monitor.
     fn enable_virtual_interface(&self, on: bool);
-    /// Lets only interrupts of the monitor's own priority be signalled to this core; the others stay pending.
-    fn mask_guest_interrupts(&self, masked: bool);
     /// Clears list registers, active priorities and the guest's view of the CPU interface.
     fn reset_virtual_interface(&self, mapped: bool);
+}
 
+/// Registers of the guest that is loaded on the calling core, and what confines it.
+pub trait GuestRegisters {
     /// Fault addresses of the current exit.
     fn exit_registers(&self) -> ExitRegisters;
     /// ELR_EL2.
@@ -221,19 +243,12 @@ pub trait Machine {
     fn guest_timer_asserted(&self) -> bool;
     /// Counter ticks at which the earliest enabled timer of the loaded vCPU raises its interrupt; `u64::MAX` when none will.
     fn guest_timer_ticks(&self) -> u64;
-    /// A physical interrupt waits to be acknowledged.
-    fn interrupt_waits(&self) -> bool;
     /// Drops all cached translations of the current VMID on this core's inner-shareable domain.
     fn invalidate_guest_translations(&self);
+}
 
-    /// Fills memory with zeros and writes it back (page-aligned, whole pages).
-    fn scrub(&self, address: PhysicalAddress, bytes: u64);
-    /// Copies `bytes`, rounded up to 64, writes the destination back, and returns the CRC-32C of the source's `bytes`
-    /// appended to bytes whose CRC-32C is `crc` (0 for none).
-    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32;
-    /// Makes copied instructions visible to fetches.
-    fn synchronise_instructions(&self);
-
+/// The firmware below.
+pub trait Firmware {
     /// Starts a core at the monitor's secondary entry (PSCI CPU_ON).
     ///
     /// # Errors
@@ -242,3 +257,8 @@ pub trait Machine {
     /// Powers the board off (PSCI SYSTEM_OFF). Returns only if the firmware refuses.
     fn power_off(&self);
 }
+
+/// Everything the monitor asks of a machine.
+pub trait Machine: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware {}
+
+impl<All: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware> Machine for All {}

@@ -1,7 +1,7 @@
 //! Every group of registers that software at EL1 or EL0 can reach, and why none of them leads out of the partition.
 //!
 //! "Switched" means: written with its reset value by the monitor when the guest starts or restarts, and on a core that
-//! several vCPUs share saved and loaded with everything else of them (`arch/src/aarch64/switch.s`). The list is data for the documentation; [`crate::sysreg::classify`] is the code, and
+//! several vCPUs share saved and loaded with everything else of them (`arch/src/el2/switch.s`). The list is data for the documentation; [`crate::sysreg::classify`] is the code, and
 //! a test checks that the two say the same. The rejected alternative, prose in a book, forgot PAR_EL1 in other systems for
 //! years (seL4 16.0.0).
 

@@ -12,7 +12,7 @@ use crate::trap::encoding;
 /// How a piece of state is kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
-    /// Saved and loaded by `arch/src/aarch64/switch.s` at each exchange; loaded with its reset value at each start.
+    /// Saved and loaded by `arch/src/el2/switch.s` at each exchange; loaded with its reset value at each start.
     Switched,
     /// Kept apart by other code; the test that shows it, as file and function.
     Elsewhere(&'static str),
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_the_assembly_switches_is_listed_in_its_order() {
-        let source = read("arch/src/aarch64/switch.s");
+        let source = read("arch/src/el2/switch.s");
         let pairs = source
             .lines()
             .filter_map(|line| line.trim().strip_prefix("\\action "))
@@ -359,11 +359,11 @@ mod tests {
     #[test]
     fn every_register_that_el2_names_is_listed() {
         // All that is in the folder, so that a new file is not forgotten, and in each what it names at least.
-        let folder = std::format!("{}/../../arch/src/aarch64", env!("CARGO_MANIFEST_DIR"));
+        let folder = std::format!("{}/../../arch/src/el2", env!("CARGO_MANIFEST_DIR"));
         let mut found = std::collections::BTreeMap::new();
         for entry in std::fs::read_dir(folder).expect("the folder of EL2's assembly") {
             let file = entry.expect("an entry").file_name().into_string().expect("a name");
-            let source = read(&std::format!("arch/src/aarch64/{file}"));
+            let source = read(&std::format!("arch/src/el2/{file}"));
             let registers: Vec<&str> = match file.ends_with(".s") {
                 true => named_in_assembly(&source).collect(),
                 false => named_in_rust(&source).collect(),
@@ -419,14 +419,14 @@ mod tests {
     /// A1: one writer that forgets the bit gives group 0 back to the guests until the next one comes.
     #[test]
     fn group_0_traps_whoever_writes_the_control_register() {
-        let source = read("arch/src/aarch64/machine.rs");
+        let source = read("arch/src/el2/machine.rs");
         let writes: Vec<&str> = source.split("write_register!(\"S3_4_C12_C11_0\"").skip(1).collect();
         assert_eq!(writes.len(), 3, "of ICH_HCR_EL2");
         for write in writes {
             let value = write.split(';').next().unwrap_or_default();
             assert!(value.contains("ICH_NO_GROUP_0"), "{value}");
         }
-        assert!(!read("arch/src/aarch64/vectors.s").contains("C12_C11_0"));
+        assert!(!read("arch/src/el2/vectors.s").contains("C12_C11_0"));
     }
 
     #[test]

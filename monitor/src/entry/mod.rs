@@ -4,8 +4,8 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::{CoreBoot, ImageHeader};
 use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
-use bulkhead_arch::aarch64::{self, HandlerReturn, Hardware};
-use bulkhead_arch::{CoreHead, Machine};
+use bulkhead_arch::el2::{self, HandlerReturn, Hardware};
+use bulkhead_arch::{Clock, CoreHead, Firmware, GuestRegisters, Memory};
 use bulkhead_monitor::life::boot;
 use bulkhead_monitor::state::{RunState, Shared, Vcpu};
 use core::mem::offset_of;
@@ -41,21 +41,21 @@ extern "C" fn bulkhead_core_main(
     if is_boot_core != 0 {
         // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
         let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
-        let fits = shared_bytes as usize >= size_of::<Shared>() && aarch64::zeroes_64_byte_blocks();
+        let fits = shared_bytes as usize >= size_of::<Shared>() && el2::zeroes_64_byte_blocks();
         if !(boot::is_image_sound(header, plan_crc, text_crc) && fits) {
             crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
         }
         boot::start_distributor(&machine, header);
     }
     // The boot code made TPIDR_EL2 point at the core's private data, which starts with this vCPU's.
-    let vcpu = make_vcpu(aarch64::core_head().cast(), boot_record.stack_top.0, boot_record.plan);
+    let vcpu = make_vcpu(el2::core_head().cast(), boot_record.stack_top.0, boot_record.plan);
     if is_boot_core != 0 {
         start_others(vcpu, header);
     }
     part::begin(vcpu, boot_record);
     let head = part::continue_with(vcpu);
     // SAFETY: the head is TPIDR_EL2's, and the controls and the registers of its guest are loaded.
-    unsafe { aarch64::enter(head) }
+    unsafe { el2::enter(head) }
 }
 
 /// Makes a vCPU's data in its page of the core's private data.
@@ -161,7 +161,7 @@ fn crash(counters: PhysicalAddress, kind: u64, detail: u64, location: Option<&co
     let word = |offset: usize, value: u64| machine.store64(PhysicalAddress(base.wrapping_add(offset as u64)), value);
     let registers = machine.exit_registers();
     word(offset_of!(CrashRecord, kind), kind);
-    word(offset_of!(CrashRecord, syndrome), aarch64::syndrome());
+    word(offset_of!(CrashRecord, syndrome), el2::syndrome());
     word(offset_of!(CrashRecord, address), registers.fault_address);
     word(offset_of!(CrashRecord, program_counter), machine.guest_program_counter());
     word(offset_of!(CrashRecord, stack_pointer), detail);
@@ -182,7 +182,7 @@ fn crash(counters: PhysicalAddress, kind: u64, detail: u64, location: Option<&co
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let head: *mut CoreHead = aarch64::core_head();
+    let head: *mut CoreHead = el2::core_head();
     // SAFETY: TPIDR_EL2 points at this core's data; it is only read, and only this core runs.
     let core = unsafe { &*head.cast::<ThisVcpu>() };
     crash(core.plan.counters, CRASH_PANIC, 0, info.location())

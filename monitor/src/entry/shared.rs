@@ -5,8 +5,8 @@ use bulkhead_abi::Part;
 use bulkhead_abi::image::CoreBoot;
 use bulkhead_abi::observe::CRASH_BAD_PLAN;
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_arch::aarch64;
-use bulkhead_arch::{CoreHead, Machine};
+use bulkhead_arch::el2;
+use bulkhead_arch::{Clock, CoreHead};
 use bulkhead_monitor::sharing::scheduler::Scheduler;
 
 /// This part.
@@ -88,7 +88,7 @@ fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
     next.scheduler = scheduler;
     next.trace_ring.written = before.trace_ring.written;
     // SAFETY: it is the head of a vCPU of this core.
-    unsafe { aarch64::set_core_head(&raw mut next.head) };
+    unsafe { el2::set_core_head(&raw mut next.head) };
     next.load(slot);
     next
 }

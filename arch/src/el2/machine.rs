@@ -1,6 +1,7 @@
 //! [`Machine`] on real registers.
 
-use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext, Machine};
+use crate::{Clock, Firmware, GuestRegisters, Memory, PhysicalInterrupts, VirtualInterrupts};
+use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_arm::el2::interface::{
@@ -49,9 +50,11 @@ macro_rules! accessors {
     };
 }
 
-impl Machine for Hardware {
+impl Memory for Hardware {
     accessors!(load32, store32, u32);
+
     accessors!(load64, store64, u64);
+
     accessors!(load8, store8, u8);
 
     #[inline(always)]
@@ -91,6 +94,69 @@ impl Machine for Hardware {
         unsafe { &*(address.0 as *const AtomicU64) }
     }
 
+    fn scrub(&self, address: PhysicalAddress, bytes: u64) {
+        // SAFETY: (1) the range is RAM of the calling core's own partition, mapped write-back at EL2, whole pages, and no
+        // Rust reference into it exists; (2) a block of DC ZVA is 64 bytes on the cores supported (checked at boot).
+        unsafe {
+            core::arch::asm!(
+                "2:", "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
+                "cmp {a}, {end}", "b.lo 2b", "dsb sy",
+                a = inout(reg) address.0 => _, end = in(reg) address.0.wrapping_add(bytes), options(nostack)
+            );
+        }
+    }
+
+    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
+        let mut crc = !crc;
+        let whole = bytes & !63;
+        // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
+        // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.
+        unsafe {
+            core::arch::asm!(
+                ".arch_extension crc", "cbz {n}, 3f", "add {n}, {s}, {n}",
+                "2:", "ldp {t0}, {t1}, [{s}]", "ldp {t2}, {t3}, [{s}, #16]",
+                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
+                "stp {t0}, {t1}, [{d}]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
+                "stp {t2}, {t3}, [{d}, #16]",
+                "ldp {t0}, {t1}, [{s}, #32]", "ldp {t2}, {t3}, [{s}, #48]",
+                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
+                "stp {t0}, {t1}, [{d}, #32]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
+                "stp {t2}, {t3}, [{d}, #48]", "dc civac, {d}",
+                "add {s}, {s}, #64", "add {d}, {d}, #64", "cmp {s}, {n}", "b.lo 2b", "3:",
+                n = inout(reg) whole => _, s = inout(reg) source.0 => _, d = inout(reg) destination.0 => _,
+                c = inout(reg) crc, t0 = out(reg) _, t1 = out(reg) _, t2 = out(reg) _, t3 = out(reg) _,
+                options(nostack)
+            );
+        }
+        // The tail, at most 63 bytes.
+        let mut offset = whole;
+        while offset < bytes {
+            let byte = self.load8(PhysicalAddress(source.0.wrapping_add(offset)));
+            self.store8(PhysicalAddress(destination.0.wrapping_add(offset)), byte);
+            // SAFETY: computes on registers only.
+            unsafe {
+                core::arch::asm!(".arch_extension crc\n crc32cb {c:w}, {c:w}, {b:w}", c = inout(reg) crc, b = in(reg) u32::from(byte),
+                    options(nostack, nomem, preserves_flags, pure));
+            }
+            offset = offset.wrapping_add(1);
+        }
+        // SAFETY: writing a line of the partition's RAM back to memory changes nothing.
+        unsafe {
+            core::arch::asm!("dc civac, {}", in(reg) destination.0.wrapping_add(whole), options(nostack, preserves_flags));
+        }
+        !crc
+    }
+
+    fn synchronise_instructions(&self) {
+        // SAFETY: cache maintenance changes no memory content.
+        unsafe { core::arch::asm!("dsb sy", "ic ialluis", "dsb sy", "isb", options(nostack, preserves_flags)) };
+    }
+}
+
+impl Clock for Hardware {
     #[inline(always)]
     fn counter_ticks(&self) -> u64 {
         read_register!("cntpct_el0")
@@ -110,7 +176,9 @@ impl Machine for Hardware {
         // SAFETY: a hint changes no state.
         unsafe { core::arch::asm!("yield", options(nostack, preserves_flags)) };
     }
+}
 
+impl PhysicalInterrupts for Hardware {
     fn start_interrupts(&self, mapped: bool) {
         // ICC_SRE_EL2. Without Enable a guest cannot switch the system registers off for the next guest of the core.
         let for_el1 = if mapped { 0 } else { SYSTEM_REGISTERS_FOR_EL1 };
@@ -146,6 +214,19 @@ impl Machine for Hardware {
         isb();
     }
 
+    fn mask_guest_interrupts(&self, masked: bool) {
+        // Guests' priorities are 8 and less urgent.
+        write_register!("S3_0_C4_C6_0", if masked { 8 } else { EVERY_PRIORITY }); // ICC_PMR_EL1
+        isb();
+    }
+
+    fn interrupt_waits(&self) -> bool {
+        // A pending SError is not asked for: it is taken by a guest, and acknowledging interrupts would never end it.
+        read_register!("isr_el1") & ISR_INTERRUPT != 0
+    }
+}
+
+impl VirtualInterrupts for Hardware {
     #[inline(always)]
     fn free_list_registers(&self) -> u32 {
         read_register!("S3_4_C12_C11_5") as u32 & 0xf // ICH_ELRSR_EL2
@@ -185,12 +266,6 @@ impl Machine for Hardware {
         isb();
     }
 
-    fn mask_guest_interrupts(&self, masked: bool) {
-        // Guests' priorities are 8 and less urgent.
-        write_register!("S3_0_C4_C6_0", if masked { 8 } else { EVERY_PRIORITY }); // ICC_PMR_EL1
-        isb();
-    }
-
     fn reset_virtual_interface(&self, mapped: bool) {
         for index in 0..4 {
             self.set_list_register(index, 0);
@@ -207,7 +282,9 @@ impl Machine for Hardware {
         }
         isb();
     }
+}
 
+impl GuestRegisters for Hardware {
     fn exit_registers(&self) -> ExitRegisters {
         ExitRegisters { fault_address: read_register!("far_el2"), fault_page: read_register!("hpfar_el2") }
     }
@@ -294,83 +371,18 @@ impl Machine for Hardware {
     }
 
     fn guest_timer_ticks(&self) -> u64 {
-        // ENABLE set, IMASK clear.
-        let date = |control: u64, ticks: u64| if control & 3 == 1 { ticks } else { u64::MAX };
+        let date = |control: u64, ticks: u64| if timer::is_armed(control) { ticks } else { u64::MAX };
         let virtual_ticks = date(read_register!("cntv_ctl_el0"), read_register!("cntv_cval_el0"));
         virtual_ticks.min(date(read_register!("cntp_ctl_el0"), read_register!("cntp_cval_el0")))
-    }
-
-    fn interrupt_waits(&self) -> bool {
-        // A pending SError is not asked for: it is taken by a guest, and acknowledging interrupts would never end it.
-        read_register!("isr_el1") & ISR_INTERRUPT != 0
     }
 
     fn invalidate_guest_translations(&self) {
         // SAFETY: dropping cached translations of the guest changes no memory.
         unsafe { core::arch::asm!("dsb sy", "tlbi vmalls12e1is", "dsb sy", "isb", options(nostack, preserves_flags)) };
     }
+}
 
-    fn scrub(&self, address: PhysicalAddress, bytes: u64) {
-        // SAFETY: (1) the range is RAM of the calling core's own partition, mapped write-back at EL2, whole pages, and no
-        // Rust reference into it exists; (2) a block of DC ZVA is 64 bytes on the cores supported (checked at boot).
-        unsafe {
-            core::arch::asm!(
-                "2:", "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "cmp {a}, {end}", "b.lo 2b", "dsb sy",
-                a = inout(reg) address.0 => _, end = in(reg) address.0.wrapping_add(bytes), options(nostack)
-            );
-        }
-    }
-
-    fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
-        let mut crc = !crc;
-        let whole = bytes & !63;
-        // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
-        // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.
-        unsafe {
-            core::arch::asm!(
-                ".arch_extension crc", "cbz {n}, 3f", "add {n}, {s}, {n}",
-                "2:", "ldp {t0}, {t1}, [{s}]", "ldp {t2}, {t3}, [{s}, #16]",
-                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
-                "stp {t0}, {t1}, [{d}]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
-                "stp {t2}, {t3}, [{d}, #16]",
-                "ldp {t0}, {t1}, [{s}, #32]", "ldp {t2}, {t3}, [{s}, #48]",
-                "crc32cx {c:w}, {c:w}, {t0}", "crc32cx {c:w}, {c:w}, {t1}",
-                "stp {t0}, {t1}, [{d}, #32]", "crc32cx {c:w}, {c:w}, {t2}", "crc32cx {c:w}, {c:w}, {t3}",
-                "stp {t2}, {t3}, [{d}, #48]", "dc civac, {d}",
-                "add {s}, {s}, #64", "add {d}, {d}, #64", "cmp {s}, {n}", "b.lo 2b", "3:",
-                n = inout(reg) whole => _, s = inout(reg) source.0 => _, d = inout(reg) destination.0 => _,
-                c = inout(reg) crc, t0 = out(reg) _, t1 = out(reg) _, t2 = out(reg) _, t3 = out(reg) _,
-                options(nostack)
-            );
-        }
-        // The tail, at most 63 bytes.
-        let mut offset = whole;
-        while offset < bytes {
-            let byte = self.load8(PhysicalAddress(source.0.wrapping_add(offset)));
-            self.store8(PhysicalAddress(destination.0.wrapping_add(offset)), byte);
-            // SAFETY: computes on registers only.
-            unsafe {
-                core::arch::asm!(".arch_extension crc\n crc32cb {c:w}, {c:w}, {b:w}", c = inout(reg) crc, b = in(reg) u32::from(byte),
-                    options(nostack, nomem, preserves_flags, pure));
-            }
-            offset = offset.wrapping_add(1);
-        }
-        // SAFETY: writing a line of the partition's RAM back to memory changes nothing.
-        unsafe {
-            core::arch::asm!("dc civac, {}", in(reg) destination.0.wrapping_add(whole), options(nostack, preserves_flags));
-        }
-        !crc
-    }
-
-    fn synchronise_instructions(&self) {
-        // SAFETY: cache maintenance changes no memory content.
-        unsafe { core::arch::asm!("dsb sy", "ic ialluis", "dsb sy", "isb", options(nostack, preserves_flags)) };
-    }
-
+impl Firmware for Hardware {
     fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
         let entry = super::bulkhead_secondary as *const () as usize as u64;
         match firmware_call(Function::CpuOn64.id(), mpidr, entry, 0) {

@@ -1,0 +1,13 @@
+//! Firmware that does what it is told and says so.
+
+use super::*;
+
+impl Firmware for FakeMachine {
+    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
+        self.note(Event::StartCore(mpidr));
+        Ok(())
+    }
+    fn power_off(&self) {
+        self.note(Event::PowerOff);
+    }
+}

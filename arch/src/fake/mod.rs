@@ -1,0 +1,162 @@
+//! A machine made of ordinary memory, for host tests of monitor logic (house rule 7).
+//!
+//! Memory is a sparse map of 64-bit words. A distributor and redistributor are plain words, so a test states what the
+//! monitor wrote. Interrupts are queued by the test and acknowledged by the code under test.
+
+mod clock;
+mod firmware;
+mod guest;
+mod memory;
+mod physical;
+mod virtual_interface;
+
+use crate::{
+    Clock, ExitRegisters, Firmware, FirmwareError, FloatingPoint, GuestContext, GuestRegisters, Memory,
+    PhysicalInterrupts, VirtualInterrupts,
+};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::plan::VcpuPlan;
+use bulkhead_arm::{Intid, ListRegister, gic};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+
+/// What the code under test did to the machine, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An interrupt's priority was dropped.
+    PriorityDrop(u32),
+    /// An interrupt was deactivated.
+    Deactivate(u32),
+    /// ICC_SGI1R_EL1 was written.
+    SendSgi(u64),
+    /// The guest got a synchronous exception with this ESR_EL1.
+    Inject(u64),
+    /// The guest's registers were reset to this entry point.
+    ResetGuest(u64),
+    /// A range was scrubbed.
+    Scrub(u64, u64),
+    /// A segment was copied: destination, source, bytes.
+    Copy(u64, u64, u64),
+    /// A core was started.
+    StartCore(u64),
+    /// The board was powered off.
+    PowerOff,
+    /// The EL2 timer was armed (`Some`) or stopped.
+    Timer(Option<u64>),
+}
+
+/// The fake machine: a handle, so that the vCPUs of a shared core are on one machine.
+#[derive(Clone, Debug, Default)]
+pub struct FakeMachine(Rc<FakeState>);
+
+impl Deref for FakeMachine {
+    type Target = FakeState;
+
+    fn deref(&self) -> &FakeState {
+        &self.0
+    }
+}
+
+/// What the fake machine consists of.
+#[derive(Debug, Default)]
+pub struct FakeState {
+    /// Memory by 8-byte word address.
+    pub words: RefCell<BTreeMap<u64, u64>>,
+    /// Everything that happened.
+    pub events: RefCell<Vec<Event>>,
+    /// Interrupts waiting to be acknowledged.
+    pub pending: RefCell<VecDeque<u32>>,
+    /// Times that is asked whether an interrupt waits before those in [`Self::pending`] do.
+    pub quiet_polls: Cell<u32>,
+    /// Interrupts that are active in the interrupt controller: acknowledged and not deactivated.
+    pub active: RefCell<BTreeSet<u32>>,
+    /// Where writes to ISACTIVER and ICACTIVER reach [`Self::active`]: the distributor and the frame of private interrupts.
+    pub frames: Cell<[u64; 2]>,
+    /// List registers.
+    pub list: [Cell<u64>; 4],
+    /// The counter; a wait advances it to the armed deadline.
+    pub now: Cell<u64>,
+    /// FAR_EL2 and HPFAR_EL2.
+    pub exit: Cell<(u64, u64)>,
+    /// ELR_EL2.
+    pub program_counter: Cell<u64>,
+    /// ICH_HCR_EL2.UIE.
+    pub underflow: Cell<bool>,
+    /// Answer of `copy_and_check`; `None` = the CRC of the fake memory's bytes.
+    pub crc: Cell<Option<u32>>,
+    /// Registers of the loaded vCPU, as in [`GuestContext::registers`].
+    pub registers: Cell<[u64; 30]>,
+    /// VTTBR_EL2 of the vCPU that was loaded last.
+    pub translation_root: Cell<u64>,
+    /// Floating-point registers.
+    pub floating_point: Cell<FloatingPoint>,
+    /// CPTR_EL2.TFP.
+    pub floating_point_traps: Cell<bool>,
+    /// Only the monitor's own interrupts are signalled: SGI 15, PPIs 25 and 26.
+    pub guest_interrupts_masked: Cell<bool>,
+    /// Counter ticks that pass at each turn of a wait loop.
+    pub ticks_per_spin: Cell<u64>,
+    /// Counter ticks that pass behind each reading of the counter.
+    pub ticks_per_reading: Cell<u64>,
+    /// Counter ticks that pass at each store of 32 bits.
+    pub ticks_per_store: Cell<u64>,
+    deadline: Cell<Option<u64>>,
+    atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
+}
+
+impl FakeState {
+    /// Returns and forgets what happened so far.
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.events.borrow_mut())
+    }
+
+    fn note(&self, event: Event) {
+        self.events.borrow_mut().push(event);
+    }
+
+    fn word(&self, address: u64) -> u64 {
+        self.words.borrow().get(&(address & !7)).copied().unwrap_or(0)
+    }
+
+    /// Follows a write to ISACTIVER or ICACTIVER.
+    fn set_active(&self, address: u64, bits: u32) {
+        let [distributor, private] = self.frames.get();
+        let active = |frame: u64| frame.wrapping_add(gic::ISACTIVER)..frame.wrapping_add(gic::IPRIORITYR);
+        let (private, distributor) = (active(private), active(distributor));
+        let Some(frame) = [private, distributor].into_iter().find(|frame| frame.contains(&address)) else { return };
+        let place = address - frame.start;
+        let mut active = self.active.borrow_mut();
+        for bit in (0..32).filter(|bit| bits & 1 << bit != 0) {
+            let intid = (place as u32 & 0x7c) * 8 + bit;
+            if place < gic::BIT_REGISTER_BYTES {
+                active.insert(intid)
+            } else {
+                active.remove(&intid)
+            };
+        }
+    }
+
+    fn merge(&self, address: u64, bytes: u32, value: u64) {
+        let shift = (address & 7) * 8;
+        let mask = if bytes == 8 { u64::MAX } else { ((1u64 << (bytes * 8)) - 1) << shift };
+        let old = self.word(address);
+        self.words.borrow_mut().insert(address & !7, (old & !mask) | ((value << shift) & mask));
+    }
+
+    fn bytes(&self, address: u64, count: u64) -> Vec<u8> {
+        let byte = |address: u64| (self.word(address) >> ((address & 7) * 8)) as u8;
+        (0..count).map(|offset| byte(address + offset)).collect()
+    }
+}
+
+fn crc32c(before: u32, bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!before, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |value, _| if value & 1 == 1 { (value >> 1) ^ 0x82f6_3b78 } else { value >> 1 },
+        )
+    })
+}
