@@ -293,9 +293,12 @@ impl<'a> Search<'a> {
         }
         let Base::Formula(supply) = &self.base else { return 0 };
         let mut items = self.items.take();
-        let taken = self.needed(1, window_ticks, &mut items).map_or(u64::MAX, |needed| needed.saturating_sub(1));
+        // The more is done, the more the monitor takes: so what it takes while everything is done is the most.
+        let given = supply.formula(window_ticks);
+        let work = given.max(1);
+        let taken = self.needed(work, window_ticks, &mut items).map_or(u64::MAX, |needed| needed.saturating_sub(work));
         self.items.replace(items);
-        supply.formula(window_ticks).saturating_sub(taken)
+        given.saturating_sub(taken)
     }
 }
 

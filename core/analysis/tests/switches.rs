@@ -182,3 +182,20 @@ fn a_least_charge_lets_a_promise_be_near_what_is_executed() {
     assert!(promised(20) <= least && promised(20) * 10 >= least * 9, "{} promised, {least} executed", promised(20));
     assert!(promised(0) * 10 < promised(20) * 9, "{} promised without", promised(0));
 }
+
+/// QV-38: what is certain in a window is what is certain within it, also where returns of a budget are counted by what is charged.
+#[test]
+fn the_most_in_a_window_is_the_last_amount_whose_window_fits() {
+    let mut model = model(vec![pieces(400, 1_000, false, 8)]);
+    with_entries(&mut model, 12, 3);
+    let supply = CoreBounds::of(&model, &Steps::default()).vcpu(0).expect("known").supply.clone();
+    let steps = Steps::default();
+    for window in [1_000, 3_000, 10_000, 100_000, 1_000_000] {
+        let most = supply.in_window(window, &steps);
+        let within = |amount| supply.least_window(amount, &steps).is_some_and(|needed| needed <= window);
+        assert!((most == 0 || within(most)) && !within(most + 1), "{most} in {window}");
+    }
+    // Eight returns of 24 in every 400.
+    let long = supply.in_window(1_000_000, &steps);
+    assert!((200_000..208_000).contains(&long), "{long}");
+}
