@@ -260,7 +260,7 @@ fn rule_name(server: &Server) -> &'static str {
 }
 
 /// Share of the core in the long run, in millionths.
-fn long_run_ppm(supply: &Supply, steps: &Steps) -> u64 {
+pub(crate) fn long_run_ppm(supply: &Supply, steps: &Steps) -> u64 {
     let share = |amount: u64, of: u64| {
         let millionths = u128::from(amount) * 1_000_000;
         u64::try_from(millionths.checked_div(u128::from(of)).unwrap_or(0)).unwrap_or(0)

@@ -22,6 +22,7 @@ pub mod command;
 pub mod cores;
 mod guest_tasks;
 pub mod json;
+pub mod propose;
 pub mod quick;
 mod rule;
 pub mod suggest;

@@ -5,9 +5,11 @@ use crate::bounds::{Bounds, CoreTiming, InterruptBound, ServerBound};
 use crate::check::interrupts::source_name;
 use crate::clock::readable;
 use crate::cores::SharedModel;
+use crate::propose;
 use crate::quick::quick_tests;
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_description::spans::Spans;
+use bulkhead_description::unit::format_duration;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::{ScheduleKind, ServerReference, System};
 use std::fmt::Write;
@@ -59,6 +61,7 @@ fn core_text(system: &System, spans: &Spans, core: &CoreTiming) -> String {
         text.push_str(&servers(system, spans, &core.servers));
     }
     text.push_str(&vcpus(system, core));
+    text.push_str(&proposal(system, spans, core));
     text.push_str(&interrupts(system, &core.interrupts, matches!(core.core.model, SharedModel::Ring { .. })));
     if let SharedModel::Servers(model) = &core.core.model
         && let Some(quick) = quick_tests(model)
@@ -163,6 +166,37 @@ fn vcpus(system: &System, core: &CoreTiming) -> String {
     }
     if rows.len() > 1 {
         text.push_str(&table(&rows, 1));
+    }
+    text
+}
+
+/// What guests are promised of what they are charged, where that is less than nine tenths, and what would help.
+fn proposal(system: &System, spans: &Spans, core: &CoreTiming) -> String {
+    let mut text = String::new();
+    let name = |slot: usize| core.core.core_use.vcpus.get(slot).map_or(String::new(), |vcpu| vcpu_name(system, *vcpu));
+    let shares = propose::shares(system, core);
+    for one in shares.iter().filter(|one| !one.is_near()) {
+        let (executed, charged) = (share(one.executed_ppm), share(one.charged_ppm));
+        let _ = writeln!(text, "  {} executes {executed} of {charged} charged", name(one.slot));
+    }
+    if text.is_empty() {
+        return text;
+    }
+    for one in shares.iter().filter(|one| one.anchor_ppm > 0) {
+        let _ = writeln!(text, "  the anchor `dispatch` takes {} of {}", share(one.anchor_ppm), name(one.slot));
+    }
+    let Some(proposal) = propose::proposal(system, core) else { return text };
+    let names: Vec<String> = proposal.servers.iter().map(|one| server_name(system, spans, *one)).collect();
+    let chunks = proposal.chunks.map_or_else(String::new, |chunks| format!(", chunks = {chunks}"));
+    let least = format_duration(proposal.least_charge_ns);
+    let _ = writeln!(
+        text,
+        "  proposed for {}: least_charge = \"{least}\"{chunks}, and a `minimum` of at least that; then",
+        names.join(", ")
+    );
+    for one in &proposal.shares {
+        let (executed, charged) = (share(one.executed_ppm), share(one.charged_ppm));
+        let _ = writeln!(text, "    {} executes {executed} of {charged} charged", name(one.slot));
     }
     text
 }
