@@ -31,8 +31,9 @@ pub struct BenchArguments {
     #[arg(long)]
     commands: bool,
 
-    /// Write the rows to docs/measurements.json and docs/measurements.md of the repository; needs all of them.
-    #[arg(long, conflicts_with_all = ["names", "short"])]
+    /// Write the rows to docs/measurements.json and docs/measurements.md of the repository, and experiments, in their full and in their
+    /// short forms, to docs/experiments.json; without names everything, else the experiments that are named.
+    #[arg(long, conflicts_with = "short")]
     record: bool,
 
     /// Measure the rows `costs` and write them to core/analysis, from where `bulkhead check` takes them; then build again.
@@ -64,7 +65,8 @@ Examples:
   ./x bench timer               measures one group of rows
   ./x bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   ./x bench --format json       prints one JSON object
-  ./x bench --record            measures every row and writes docs/measurements.md
+  ./x bench --record            measures everything and writes it down in docs/
+  ./x bench --record mips-rtt   runs one experiment, in full and short, and writes it down
   ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   ./x bench soak --minutes 60   lets the random attacker run for an hour
 
@@ -135,7 +137,10 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
         }
     }
     if arguments.record {
-        record::write(&outcomes)?;
+        if !outcomes.is_empty() {
+            record::write(&outcomes)?;
+        }
+        experiments::record(&done)?;
     }
     Ok(exit_code_of(&outcomes, &done))
 }
@@ -157,17 +162,19 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
         arguments.names.iter().partition(|name| experiments::named(name).is_some() || *name == "experiments");
     let wanted = |experiment: &&Experiment| {
         let named = experiments.iter().any(|name| *name == experiment.name);
-        let all = if arguments.names.is_empty() {
-            !arguments.record
-        } else {
-            experiments.iter().any(|name| *name == "experiments")
-        };
+        let all = arguments.names.is_empty() || experiments.iter().any(|name| *name == "experiments");
         // One that is named has a short form as well.
         named || all && !(arguments.short && experiment.slow)
     };
     let chosen = EXPERIMENTS.iter().filter(wanted).collect();
     if !experiments.is_empty() && rows.is_empty() {
         return Ok((chosen, None));
+    }
+    if arguments.record && !rows.is_empty() {
+        let message =
+            "rows are recorded together: `./x bench --record` records everything, and with names of experiments those"
+                .to_owned();
+        return Err(Failure { message, exit_code: exit_code::USAGE });
     }
     let names: Vec<String> = rows.into_iter().cloned().collect();
     let names = if arguments.short { without_slow(&names)? } else { names };

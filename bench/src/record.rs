@@ -25,7 +25,7 @@ pub(crate) fn write(outcomes: &[Outcome]) -> Result<(), Failure> {
 }
 
 /// Debian packages of the Linux guest with their versions, as `./x` wrote them down.
-fn guest_packages() -> Vec<String> {
+pub(crate) fn guest_packages() -> Vec<String> {
     let path = Options::from_environment(None).guests.map(|guests| guests.join("linux/versions"));
     let text = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
@@ -43,7 +43,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Today in UTC, as `2026-01-31`.
-fn date() -> String {
+pub(crate) fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (year, month, day) = civil(seconds / 86_400);
     format!("{year:04}-{month:02}-{day:02}")

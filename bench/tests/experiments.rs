@@ -1,4 +1,4 @@
-//! The short form of every experiment holds; `./x bench` runs them in full.
+//! The short form of every experiment holds and finds what was recorded with its full form; `./x bench` runs them in full.
 
 use bulkhead_bench::experiments::{self, Bound, Done, EXPERIMENTS, LEAST_TIGHTNESS, Length, median_tightness};
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ fn assert_holds(name: &str) {
     println!("{}", done.text(false));
     let findings = done.findings.as_ref().unwrap_or_else(|failure| panic!("{}", failure.message));
     assert_eq!(findings.misses(), 0, "{}", done.text(false));
+    let difference = experiments::difference(&done).unwrap_or_else(|failure| panic!("{}", failure.message));
+    assert_eq!(difference, None);
 }
 
 /// QV-38, SG-47, SG-48: no measured worst case is beyond its bound, and half of the bounds are reached to six tenths.

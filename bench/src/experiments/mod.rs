@@ -10,6 +10,7 @@ mod guests;
 mod histograms;
 mod mips;
 mod quest;
+mod recorded;
 mod safeg;
 mod spumone;
 mod text;
@@ -17,6 +18,8 @@ mod text;
 use crate::Failure;
 use crate::lab::Lab;
 pub use bound::{Bound, median_tightness};
+pub use recorded::difference;
+pub(crate) use recorded::write as record;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Texts of the reference chapters.
 
 mod commands;
+mod experiments;
 mod interface;
 mod schema;
 
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("counters.md", interface::counters()),
         ("registers.md", registers()),
         ("limits.md", interface::limits()),
+        ("experiments.md", experiments::page()),
     ]
 }
 

@@ -1,0 +1,158 @@
+//! Experiments as they are recorded in `docs/experiments.json`: the full form, and the short one that shows whether it is still true.
+//!
+//! The full forms take too long for every change. So the short form, which takes the same seed and runs in every test, is recorded
+//! beside the full one and compared exactly: as long as it finds the same, the record of the full one is valid. When it
+//! does not, something that decides when guests run has changed, and the experiment is recorded again.
+
+use super::{Done, EXPERIMENTS, Length, run};
+use crate::{Failure, record};
+use bulkhead_run::qemu;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The seed of every guest that draws numbers (`seed=`, if nothing else is given), in both forms.
+const SEED: u64 = 1;
+/// The part of the monitor that the experiments run on: all of them share cores.
+const MONITOR_PART: &str = "shared";
+
+fn path() -> PathBuf {
+    bulkhead_ledger::repository().join("docs/experiments.json")
+}
+
+/// The record of every experiment that has one.
+fn read() -> Result<Vec<Value>, Failure> {
+    let path = path();
+    let cannot = |cause: String| Failure::host(format!("cannot read {}: {cause}", path.display()));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(cannot(cause.to_string())),
+    };
+    serde_json::from_str(&text).map_err(|cause| cannot(cause.to_string()))
+}
+
+/// What was measured, as it is recorded and compared: every number of ours and whether each claim holds.
+fn essence(done: &Done) -> Value {
+    let findings = done.findings.clone().unwrap_or_default();
+    let cell = |cell: &super::Cell| json!([cell.label, cell.model, cell.ours]);
+    let bound = |bound: &super::Bound| json!([bound.label, bound.measured]);
+    let found = json!({
+        "cells": findings.cells.iter().map(cell).collect::<Vec<_>>(),
+        "bounds": findings.bounds.iter().map(bound).collect::<Vec<_>>(),
+        "claims": findings.claims.iter().map(|claim| claim.holds).collect::<Vec<_>>(),
+    });
+    // Numbers as the file has them: reading one may change its last bit.
+    serde_json::from_str(&found.to_string()).unwrap_or(found)
+}
+
+/// Compares a short form with its record: what differs, or `None` when nothing does or nothing is recorded. Experiments with Linux
+/// are compared where the same packages of Debian are installed that the record was made with.
+///
+/// # Errors
+/// When the record cannot be read.
+pub fn difference(done: &Done) -> Result<Option<String>, Failure> {
+    let name = done.experiment.name;
+    let known = read()?;
+    let Some(known) = known.iter().find(|known| known["name"] == name) else { return Ok(None) };
+    if done.experiment.slow && known["guest_packages"] != json!(record::guest_packages()) {
+        return Ok(None);
+    }
+    Ok(first_difference(&known["short"], &essence(done)).map(|difference| {
+        format!("{name} is not what docs/experiments.json says, so its full form may not be either: {difference}; `./x bench --record {name}` records both again")
+    }))
+}
+
+/// The first entry of a list that differs, as text.
+fn first_difference(known: &Value, found: &Value) -> Option<String> {
+    for list in ["cells", "bounds", "claims"] {
+        let entries = |value: &Value| value[list].as_array().cloned().unwrap_or_default();
+        let (known, found) = (entries(known), entries(found));
+        if known.len() != found.len() {
+            return Some(format!("{} {list} instead of {}", found.len(), known.len()));
+        }
+        if let Some((known, found)) = known.iter().zip(&found).find(|(known, found)| known != found) {
+            return Some(format!("{found} instead of {known} in `{list}`"));
+        }
+    }
+    None
+}
+
+/// The commit that is measured, with a `+` when files differ from it.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(bulkhead_ledger::repository()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
+    let is_clean = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| changes.is_empty());
+    if is_clean { commit } else { commit + "+" }
+}
+
+/// Records experiments whose full forms have just been run: runs their short forms, and replaces their entries in the file.
+///
+/// # Errors
+/// When an experiment does not hold in one of its forms, a short form cannot be run, or the file cannot be written.
+pub(crate) fn write(done: &[Done]) -> Result<(), Failure> {
+    let mut all = read()?;
+    let version = qemu::check_version(&qemu::program())?;
+    let version = format!("{}.{}.{}", version.major, version.minor, version.micro);
+    for full in done {
+        let short = run(full.experiment, Length::Short)?;
+        for form in [full, &short] {
+            if !form.holds() {
+                let (name, length) = (form.experiment.name, form.length.name());
+                return Err(Failure::wrong(format!("{name} is not recorded: its {length} form is not met")));
+            }
+        }
+        let mut entry = full.json();
+        let left_out = ["runs", "series", "length", "error", "how", "command"];
+        left_out.iter().for_each(|key| drop(entry.as_object_mut().and_then(|entry| entry.remove(*key))));
+        entry["seed"] = json!(SEED);
+        entry["commit"] = json!(commit());
+        entry["date"] = json!(record::date());
+        entry["qemu"] = json!(version);
+        entry["monitor_part"] = json!(MONITOR_PART);
+        let packages = if full.experiment.slow { record::guest_packages() } else { Vec::new() };
+        entry["guest_packages"] = json!(packages);
+        entry["short"] = essence(&short);
+        all.retain(|known| known["name"] != full.experiment.name);
+        all.push(entry);
+    }
+    let place = |entry: &Value| EXPERIMENTS.iter().position(|experiment| entry["name"] == experiment.name);
+    all.retain(|entry| place(entry).is_some());
+    all.sort_by_key(|entry| place(entry));
+    record::replace(&path(), &format!("{:#}\n", Value::from(all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::{Bound, Cell, Findings};
+
+    fn done(ours: f64, measured: f64, holds: bool) -> Done {
+        let cell = Cell { label: "mean".to_owned(), ours: Some(ours), ..Cell::default() };
+        let bound =
+            Bound { label: "response".to_owned(), unit: "ms", measured, bound: measured + 1.0, is_least: false };
+        let mut findings = Findings { cells: vec![cell], bounds: vec![bound], ..Findings::default() };
+        findings.claim(holds, "order");
+        Done { experiment: &EXPERIMENTS[0], findings: Ok(findings), length: Length::Short, runs: Vec::new() }
+    }
+
+    #[test]
+    fn the_least_difference_of_a_number_or_a_claim_shows() {
+        let known = essence(&done(0.1 + 0.2, 2.0, true));
+        // As it comes back from a file.
+        let known: Value = serde_json::from_str(&format!("{known:#}")).expect("JSON");
+        let difference = |done: &Done| first_difference(&known, &essence(done));
+        assert_eq!(difference(&done(0.1 + 0.2, 2.0, true)), None);
+        assert!(difference(&done(0.31, 2.0, true)).expect("a number").contains("`cells`"));
+        assert!(difference(&done(0.1 + 0.2, 2.000_000_1, true)).expect("a number").contains("`bounds`"));
+        assert!(difference(&done(0.1 + 0.2, 2.0, false)).expect("a claim").contains("`claims`"));
+        assert!(
+            first_difference(&Value::Null, &essence(&done(1.0, 2.0, true)))
+                .expect("all")
+                .contains("1 cells instead of 0")
+        );
+    }
+}
