@@ -45,7 +45,14 @@ pub enum Command {
     /// Read a finished image again and prove that its partitions are isolated.
     Verify(verify::VerifyArguments),
     /// Run the scheduler of shared cores on a scenario, without a machine.
-    Simulate(simulate::SimulateArguments),
+    Simulate {
+        /// What is simulated.
+        #[command(flatten)]
+        arguments: simulate::SimulateArguments,
+        /// With what the system that the scenario names is checked.
+        #[command(flatten)]
+        time: timing::assumption::InstructionTime,
+    },
     /// Run a system on QEMU with one console per partition.
     Run(machine::RunArguments),
     /// Connect to one partition's console of a running system.

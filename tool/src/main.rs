@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Command::Build(arguments) => image::build(&arguments, &check),
         Command::Inspect(arguments) => image::inspect(&arguments, &check),
         Command::Verify(arguments) => verify::verify(&arguments),
-        Command::Simulate(arguments) => simulate::simulate(&arguments, &check),
+        Command::Simulate { arguments, time } => simulate::simulate(&arguments, &time.assumptions()),
         Command::Run(arguments) => machine::run(&arguments, &check),
         Command::Attach(arguments) => machine::attach(&arguments),
         Command::Stats(arguments) => machine::stats(&arguments),

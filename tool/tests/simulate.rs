@@ -86,3 +86,39 @@ fn mistakes_give_1_2_and_3() {
     std::fs::remove_file(directory.join("scenario.toml")).expect("it was written");
     assert_eq!(simulate(&[], &directory).status.code(), Some(3));
 }
+
+/// A system that a scenario names is judged as `check` judges it, with the same time of an instruction.
+#[test]
+fn a_system_is_checked_with_the_instruction_time_that_is_given() {
+    let scenario = "system = \"system.toml\"\nuntil = \"4 ms\"\n\n[[arrival]]\nvcpu = \"a\"\nbusy = true\n";
+    let directory = directory("instruction-time", scenario);
+    let partition = |name: &str, server: &str| {
+        format!(
+            "\n[[partition]]\nname = \"{name}\"\ntrust = \"trusted\"\ncores = [0]\nmemory = \"1 MiB\"\n\
+             image = {{ kind = \"raw\", file = \"tiny.bin\" }}\nservers = [{{ {server} }}]\n"
+        )
+    };
+    let system = format!(
+        "version = 1\nname = \"system\"\nboard = \"qemu-virt\"\nmemory = \"64 MiB\"\n\n[[schedule]]\ncore = 0\n\
+         kind = \"fixed-priority\"\n{}{}",
+        partition("a", "priority = 1, budget = \"9950 us\", period = \"10 ms\""),
+        partition("b", "priority = 2, budget = \"20 us\", period = \"10 ms\"")
+    );
+    std::fs::write(directory.join("system.toml"), system).expect("a description can be written");
+    std::fs::write(directory.join("tiny.bin"), [0; 16]).expect("a guest can be written");
+    let check = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command.args(["check", "system.toml"]).args(arguments).current_dir(&directory);
+        command.output().expect("the command can be started").status.code()
+    };
+    // Sixteen nanoseconds each leave too little for the second server, one does not.
+    for (arguments, code) in [(&[] as &[&str], 1), (&["--instruction-time", "1 ns"], 0)] {
+        let output = simulate(arguments, &directory);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr).contains("error[BH0801]"), code == 1);
+        assert_eq!(check(arguments), Some(code));
+    }
+    let output = simulate(&["--instruction-time", "2 us"], &directory);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("`2 us` is not from 1 ns to 1 us"), "{}", text(&output.stderr));
+}

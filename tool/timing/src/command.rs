@@ -1,6 +1,6 @@
 //! The command `check`: the description's own check, with the bounds of shared cores and suggestions.
 
-use crate::assumption::Assumptions;
+use crate::assumption::{Assumptions, InstructionTime};
 use crate::bounds::bounds;
 use crate::suggest::{Answer, suggest};
 use crate::text::server_name;
@@ -10,7 +10,7 @@ use bulkhead_description::command::{
     summary,
 };
 use bulkhead_description::source::Sources;
-use bulkhead_description::unit::{duration_option, format_duration};
+use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Loaded, Options, Report, Severity, load, load_unchecked};
 use serde_json::{Value, json as value};
 use std::collections::BTreeMap;
@@ -43,23 +43,15 @@ pub struct CheckArguments {
     /// Where time does not suffice, look for budgets that do and print the lines to change.
     #[arg(long)]
     pub suggest: bool,
-    /// Time of an instruction, for the monitor's own costs, such as "1 ns" [default: 16 ns, QEMU with -icount shift=4].
-    #[arg(long, value_name = "TIME", value_parser = instruction_ps)]
-    pub instruction_time: Option<u64>,
-}
-
-/// Reads the time of an instruction, at most a microsecond.
-fn instruction_ps(text: &str) -> Result<u64, String> {
-    let ns = duration_option(text, "ns")?;
-    (1..=1_000).contains(&ns).then(|| ns * 1_000).ok_or_else(|| format!("`{text}` is not from 1 ns to 1 us"))
+    /// What an instruction takes.
+    #[command(flatten)]
+    pub time: InstructionTime,
 }
 
 /// Runs `bulkhead check`, without `--explain`, which needs the codes of other commands too.
 #[must_use]
 pub fn check(arguments: &CheckArguments) -> ExitCode {
-    let usual = Assumptions::default();
-    let assumptions =
-        Assumptions { instruction_ps: arguments.instruction_time.unwrap_or(usual.instruction_ps), ..usual };
+    let assumptions = arguments.time.assumptions();
     let Some(description) = &arguments.check.description else {
         bulkhead_files::complain!(
             "error: name a system description, or a code after `--explain`; see `bulkhead check --help`"
