@@ -272,6 +272,8 @@ pub struct Channel {
     pub message_bytes: u32,
     /// Doorbell.
     pub doorbell: Option<Doorbell>,
+    /// The receiver promises that its own timer lets it look at the port at least this often; read by the analysis only.
+    pub polls_ns: Option<u64>,
 }
 
 /// What an interrupt does on a shared core when another vCPU runs.

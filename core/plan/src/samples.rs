@@ -152,6 +152,7 @@ pub fn channel(name: &str, source: usize, destination: usize, kind: PortKind, me
         kind,
         message_bytes,
         doorbell: Some(Doorbell { limiter: Some(Limiter { events: 10, period_ns: 100_000_000 }) }),
+        polls_ns: None,
     }
 }
 

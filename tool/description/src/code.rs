@@ -139,6 +139,7 @@ codes! {
     LoopChannel BH0514 Error "channel from a partition to itself";
     UnlimitedDoorbell BH0515 Warning "doorbell without a limiter";
     LimitedTwice BH0516 Error "doorbell with two limits";
+    BadPolls BH0517 Error "time between two looks at a port out of range";
     RestartWithoutLimit BH0601 Error "restart policy without a limit";
     LimitZero BH0602 Error "limit of zero";
     BadWatchdog BH0603 Error "watchdog period out of range";

@@ -335,6 +335,8 @@ table! {
         /// Messages that a `queuing` port keeps, 2 to 1024.
         #[schemars(range(min = 2, max = 1024))]
         depth: Option<Located<u64>>,
+        /// At a `destination`: its guest promises to look at it at least this often, by a timer of its own; read by the analysis only.
+        polls: Option<Located<Duration>>,
     }
 }
 

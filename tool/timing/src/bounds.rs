@@ -167,8 +167,10 @@ pub struct ChannelBound {
     pub channel: usize,
     /// Within the limit of its doorbell.
     pub within_limit_ns: Option<u64>,
-    /// Held back until the next window of the limit.
+    /// Held back by the limit: until the receiver's own next look has ended. `None` when it does not say how often it looks.
     pub held_back_ns: Option<u64>,
+    /// How often the receiver looks, as it promises.
+    pub polls_ns: Option<u64>,
 }
 
 /// Computes every bound of a system.
@@ -409,6 +411,8 @@ fn delivery(
 fn channels(system: &System, assumptions: &Assumptions, cores: &[CoreTiming]) -> Vec<ChannelBound> {
     let clock = Clock::new(system.board.counter_hz);
     let costs = TickCosts::of(system, assumptions);
+    // With a limit on all of its own interrupts, that of its timer may be put off until its guest runs anyway.
+    let is_limited = |receiver: usize| system.partitions.get(receiver).is_some_and(|one| one.route.limit.is_some());
     let mut list = Vec::new();
     for (number, channel) in system.channels.iter().enumerate() {
         if channel.doorbell.is_none() {
@@ -423,7 +427,10 @@ fn channels(system: &System, assumptions: &Assumptions, cores: &[CoreTiming]) ->
                 limiter_period_ticks: limit.map(|limit| clock.ticks_up(limit.period_ns)),
                 // What is held back is dropped and the sender told so (CH-31): the receiver finds the data when it looks next.
                 latched: false,
-                polling_ticks: None,
+                polling_ticks: channel.polls_ns.filter(|_| !is_limited(receiver)).map(|polls_ns| {
+                    // The timer's interrupt is noticed as late as the end of a turn, and enters like any other.
+                    (clock.ticks_up(polls_ns), costs.noticed.saturating_add(costs.entry))
+                }),
                 receiver_response_ticks: clock.ticks_up(response_ns),
             }
             .bound()
@@ -432,6 +439,7 @@ fn channels(system: &System, assumptions: &Assumptions, cores: &[CoreTiming]) ->
             channel: number,
             within_limit_ns: bound.map(|bound| clock.ns_up(bound.within_limit_ticks)),
             held_back_ns: bound.and_then(|bound| bound.held_back_ticks).map(|ticks| clock.ns_up(ticks)),
+            polls_ns: channel.polls_ns,
         });
     }
     list

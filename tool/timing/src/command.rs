@@ -25,7 +25,7 @@ JSON of shared cores, in `timing` (accepted systems; times in ns, null where the
   servers[]: number, name, partition, vcpu, rule, priority, budget_ns, period_ns, verdict, response_ns, most_in_period_ns,
   most_below_ns, blackout_ns, supply_ppm; vcpus[]: slot, partition, vcpu, conforming_wait_ns, drained_wait_ns, blackout_ns, supply_ppm,
   tasks[] (name, response_ns, deadline_ns); interrupts[]: partition, vcpu, source, route, limit, handler_ns, conforming_ns,
-  drained_ns, deadline_ns; doorbells[]: channel, within_limit_ns, held_back_ns.
+  drained_ns, deadline_ns; doorbells[]: channel, within_limit_ns, held_back_ns, polls_ns.
 With --suggest, `suggestions[]`: core, found, changes[] (server, old_ns, new_ns, file, line, old, new).";
 
 fn help() -> String {

@@ -14,7 +14,9 @@
 //!   `drained_ns`, `deadline_ns`; under a round robin the first and the last instruction of the handler;
 //! - `information`: `sum`, `limit`, `equation_one` (ten-thousandths), `liu_layland`, `hyperbolic`, `accepts_equation_one`,
 //!   `accepts_hyperbolic_form`, `below_deferrable` (or `null`);
-//! - `doorbells[]`: `channel`, `within_limit_ns`, `held_back_ns`.
+//! - `doorbells[]`: `channel`, `within_limit_ns`, `held_back_ns`, `polls_ns` (how often the receiver promises to look).
+//!
+//! `verdict` is `not-found` where the search for a response took too many steps.
 
 use crate::bounds::{Bounds, CoreTiming, InterruptBound, ServerBound, VcpuBound};
 use crate::check::interrupts::source_name;
@@ -43,6 +45,7 @@ pub fn json(system: &System, spans: &Spans, bounds: &Bounds) -> Value {
                 "channel": system.channels.get(bound.channel).map(|channel| &channel.name),
                 "within_limit_ns": bound.within_limit_ns,
                 "held_back_ns": bound.held_back_ns,
+                "polls_ns": bound.polls_ns,
             })
         })
         .collect();

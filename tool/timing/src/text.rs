@@ -223,10 +223,11 @@ fn interrupts(system: &System, interrupts: &[InterruptBound], is_ring: bool) -> 
 }
 
 fn channels(system: &System, bounds: &Bounds) -> String {
-    let mut rows = vec![["doorbell", "within its limit", "held back"].map(String::from).to_vec()];
+    let mut rows = vec![["doorbell", "within its limit", "held back", "looks every"].map(String::from).to_vec()];
     for channel in &bounds.channels {
         let name = system.channels.get(channel.channel).map_or("", |channel| &channel.name);
-        rows.push(vec![name.to_owned(), time(channel.within_limit_ns), time(channel.held_back_ns)]);
+        let polls = channel.polls_ns.map_or_else(|| String::from("-"), readable);
+        rows.push(vec![name.to_owned(), time(channel.within_limit_ns), time(channel.held_back_ns), polls]);
     }
     if rows.len() == 1 { String::new() } else { format!("\nfrom message to handling\n{}", table(&rows, 1)) }
 }

@@ -66,6 +66,10 @@ impl<'r> Resolver<'r> {
             let message = format!("a message cannot have {} bytes", port.message_bytes.value);
             self.push(Diagnostic::new(Code::BadMessageSize, message).at(port.message_bytes.span, "expected 1 to 4032"));
         }
+        if port.direction.value == Direction::Source {
+            let polls = port.polls.as_ref().map(|polls| polls.span);
+            self.does_not_apply(polls, "polls", "`direction = \"source\"`, at which nobody looks");
+        }
         match (port.kind.value, &port.depth) {
             (description::PortKind::Sampling, depth) => {
                 self.does_not_apply(
@@ -88,6 +92,22 @@ impl<'r> Resolver<'r> {
             }
             (description::PortKind::Queuing, Some(_)) => {}
         }
+    }
+
+    /// Reads how often the receiver looks at its port. `None` for a bad one.
+    fn polls(&mut self, port: &Port) -> Option<Option<u64>> {
+        let Some(written) = &port.polls else {
+            return Some(None);
+        };
+        let polls_ns = self.duration(written)?;
+        if LIMITER_NS.contains(&polls_ns) {
+            return Some(Some(polls_ns));
+        }
+        let message = format!("nobody looks at a port every {}", format_duration(polls_ns));
+        let label =
+            format!("expected {} to {}", format_duration(*LIMITER_NS.start()), format_duration(*LIMITER_NS.end()));
+        self.push(Diagnostic::new(Code::BadPolls, message).at(written.span, label));
+        None
     }
 
     /// Finds both ends of a channel.
@@ -240,6 +260,7 @@ impl<'r> Resolver<'r> {
     /// Resolves a channel whose ends were found.
     fn channel(&mut self, channel: &Channel, (source, destination): Ends<'r>) -> Option<model::Channel> {
         let doorbell = self.doorbell(channel, destination);
+        let polls_ns = destination.map(|end| self.polls(end.port));
         let (source, destination) = (source?, destination?);
         self.agree(channel, source, destination);
         let message_bytes = u32::try_from(source.port.message_bytes.value).ok()?;
@@ -258,6 +279,7 @@ impl<'r> Resolver<'r> {
             kind,
             message_bytes,
             doorbell: doorbell?,
+            polls_ns: polls_ns??,
         })
     }
 
