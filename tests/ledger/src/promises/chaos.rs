@@ -12,15 +12,11 @@ const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel
 pub(super) const FAMILY: Family = Family {
     title: "Chaos",
     prefix: "CH",
-    shown: &["CH-11", "CH-30", "CH-31", "CH-32", "CH-34", "CH-35", "CH-36", "CH-37", "CH-41", "CH-42"],
+    shown: &["CH-11", "CH-30", "CH-31", "CH-32", "CH-34", "CH-35", "CH-36", "CH-37", "CH-38", "CH-41", "CH-42"],
     in_part: &[
         (
             "CH-33",
             "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level: [kernel.md](specification/kernel.md) 6",
-        ),
-        (
-            "CH-38",
-            "the formula; a description cannot say that a receiver polls, so what a limiter held back has no bound in any system",
         ),
         (
             "CH-39",

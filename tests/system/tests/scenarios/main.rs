@@ -28,6 +28,7 @@ mod shared_deferred;
 mod shared_hostile;
 mod shared_instants;
 mod shared_lifecycle;
+mod shared_looks;
 mod shared_nested;
 mod shared_odd;
 mod shared_overload;
