@@ -226,6 +226,99 @@ impl Budget {
     }
 }
 
+/// What the scheduler asks beyond [`BudgetRule`]: the short ways of the plain rules, and what only some rules have.
+///
+/// The rules on the path that a guest waits for are *plain*: the usual event changes nothing but the chunk at their head. The
+/// scheduler then takes a way without calls, in which it is told when that was not the case, and goes the long one.
+impl Budget {
+    /// States whether the short ways serve the rule.
+    #[inline]
+    pub(crate) const fn is_plain(&self) -> bool {
+        matches!(self, Self::Unlimited | Self::Sporadic(_))
+    }
+
+    /// [`BudgetRule::wake`] of a plain rule; returns whether it can be used then.
+    #[inline(always)]
+    pub(crate) fn wake_plain(&mut self, now: u64) -> bool {
+        if let Self::Sporadic(rule) = self {
+            rule.wake(now);
+            return rule.capacity_ticks(now) != 0;
+        }
+        true
+    }
+
+    /// [`BudgetRule::dispatch`] of a plain rule with budget in the queue, if it starts anew; returns until when it may run, and
+    /// nothing when that takes the long way.
+    #[inline(always)]
+    pub(crate) fn dispatch_plain(&mut self, starts: bool, now: u64) -> Option<u64> {
+        match self {
+            // It is in the queue, so it has something that is due.
+            Self::Sporadic(rule) => {
+                (!starts || rule.dispatch_without_lag(now)).then(|| now.wrapping_add(rule.due_ticks()))
+            }
+            Self::Unlimited => Some(u64::MAX),
+            _ => None,
+        }
+    }
+
+    /// [`BudgetRule::charge`] of a plain rule; returns false, and charges nothing, when that takes the long way.
+    #[inline(always)]
+    pub(crate) fn charge_plain(&mut self, used_ticks: u64) -> bool {
+        match self {
+            Self::Sporadic(rule) => rule.charge_within_head(used_ticks),
+            Self::Unlimited => true,
+            _ => false,
+        }
+    }
+
+    /// A plain rule woke at `from`, ran for `used_ticks` and is done; returns false, with nothing charged, when that takes the
+    /// long way.
+    #[inline(always)]
+    pub(crate) fn visit_plain(&mut self, from: u64, used_ticks: u64) -> bool {
+        if let Self::Sporadic(rule) = self {
+            // It may be told again, at the same instant. After it no lag is left to clamp.
+            rule.wake(from);
+            return used_ticks == 0 || rule.charge_within_head(used_ticks);
+        }
+        true
+    }
+
+    /// The smallest remainder that a plain rule keeps.
+    #[inline]
+    pub(crate) const fn smallest_ticks(&self) -> u64 {
+        match self {
+            Self::Sporadic(rule) => rule.parameters().smallest_chunk_ticks,
+            _ => 1,
+        }
+    }
+
+    /// The rule with its clients, if its time belongs to some.
+    #[inline]
+    pub(crate) const fn clients(&self) -> Option<&Pibs> {
+        match self {
+            Self::Pibs(rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// The same, for what its clients ask.
+    #[inline]
+    pub(crate) const fn of_clients(&mut self) -> Option<&mut Pibs> {
+        match self {
+            Self::Pibs(rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// Gives the rule another budget ([`Sporadic::reconfigure`]); `None` for a rule that cannot be changed.
+    pub(crate) fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Option<Result<(), BudgetError>> {
+        match self {
+            Self::Sporadic(rule) => Some(rule.reconfigure(parameters, now)),
+            _ => None,
+        }
+    }
+}
+
 /// Checks what every rule with a budget and a period asks for.
 fn check_budget(budget_ticks: u64, period_ticks: u64) -> Result<(), BudgetError> {
     if period_ticks > MAX_PERIOD_TICKS {

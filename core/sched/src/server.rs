@@ -104,27 +104,18 @@ impl Server {
     /// The most important priority at which it can ever compete.
     #[must_use]
     pub fn best_priority(&self) -> u8 {
-        match &self.budget {
-            Budget::Pibs(rule) => rule.best_priority(),
-            _ => self.priority,
-        }
+        self.budget.clients().map_or(self.priority, |rule| rule.best_priority())
     }
 
     /// The least important priority at which it can compete with budget in hand.
     #[must_use]
     pub fn lowest_priority(&self) -> u8 {
-        match &self.budget {
-            Budget::Pibs(rule) => rule.lowest_priority(),
-            _ => self.priority,
-        }
+        self.budget.clients().map_or(self.priority, |rule| rule.lowest_priority())
     }
 
     /// The priority at which it competes now, with budget.
     #[must_use]
     pub fn current_priority(&self) -> u8 {
-        match &self.budget {
-            Budget::Pibs(rule) => rule.priority(),
-            _ => self.priority,
-        }
+        self.budget.clients().map_or(self.priority, |rule| rule.priority())
     }
 }

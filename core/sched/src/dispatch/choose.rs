@@ -1,7 +1,7 @@
 //! The choice: who runs from now on, and until when.
 
 use super::{Core, Decision, Next, Prospect, Stint, Turn, bit};
-use crate::budget::{Budget, BudgetRule};
+use crate::budget::BudgetRule;
 use crate::dates::NEVER;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
@@ -42,10 +42,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[must_use]
     pub fn prospect_after(&self, prospect: Prospect, vcpu: u8, at: u64) -> Prospect {
         let slot = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0).trailing_zeros() as u8;
-        let smallest_ticks = match self.entry(slot).map(|entry| &entry.server.budget) {
-            Some(Budget::Sporadic(rule)) => rule.parameters().smallest_chunk_ticks,
-            _ => 1,
-        };
+        let smallest_ticks = self.entry(slot).map_or(1, |entry| entry.server.budget.smallest_ticks());
         let capacity_ticks = prospect.capacity_ticks.saturating_sub(at.saturating_sub(self.now_ticks));
         // Less than a chunk is given to the next one, and not usable now.
         if capacity_ticks < smallest_ticks { Prospect::UNKNOWN } else { Prospect { capacity_ticks, ..prospect } }
@@ -99,19 +96,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             let background = entry.background == level;
             let running = Stint::new(vcpu, slot, level, background);
             let fresh = self.running != running;
-            let mut deadline = NEVER;
-            let usable = background
-                || match &mut entry.server.budget {
-                    Budget::Sporadic(rule) => {
-                        // It is in the queue, so it has something that is due.
-                        let dispatched = !fresh || rule.dispatch_without_lag(now);
-                        deadline = now.wrapping_add(rule.due_ticks());
-                        dispatched
-                    }
-                    Budget::Unlimited => true,
-                    _ => false,
-                };
-            if usable {
+            let usable = if background { Some(NEVER) } else { entry.server.budget.dispatch_plain(fresh, now) };
+            if let Some(mut deadline) = usable {
                 self.running = running;
                 if self.quiet_until_ticks < deadline {
                     deadline = deadline.min(self.window.until_ticks).min(self.rival_date_ticks(level));

@@ -1,7 +1,7 @@
 //! What is reported to a core: time passes, vCPUs wake and block, interrupts become pending.
 
 use super::{Core, Members, Stint, bit};
-use crate::budget::{Budget, BudgetRule};
+use crate::budget::BudgetRule;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Time has passed until `now`: charges whoever ran, opens and closes windows, brings back what is due.
@@ -89,11 +89,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             entry.usage.background_ticks = entry.usage.background_ticks.wrapping_add(used_ticks);
             return true;
         }
-        let charged = match &mut entry.server.budget {
-            Budget::Sporadic(rule) => rule.charge_within_head(used_ticks),
-            Budget::Unlimited => true,
-            _ => false,
-        };
+        let charged = entry.server.budget.charge_plain(used_ticks);
         if charged {
             entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
         }
@@ -275,12 +271,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         let used_ticks = to.wrapping_sub(from);
         let slot = servers.trailing_zeros() as u8;
         let entry = self.entries.get_mut(usize::from(slot) % SERVERS)?;
-        if let Budget::Sporadic(rule) = &mut entry.server.budget {
-            // It may be told again, at the same instant. After it no lag is left to clamp.
-            rule.wake(from);
-            if used_ticks != 0 && !rule.charge_within_head(used_ticks) {
-                return None;
-            }
+        if !entry.server.budget.visit_plain(from, used_ticks) {
+            return None;
         }
         entry.usage.budgeted_ticks = entry.usage.budgeted_ticks.wrapping_add(used_ticks);
         self.now_ticks = to;
@@ -322,11 +314,11 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
-    /// A request of a client reached the PIBS server with this number; wakes its vCPU. Returns false when the server has
+    /// A request of a client reached the server with this number; wakes its vCPU. Returns false when the server has
     /// no such client.
     pub fn request(&mut self, now: u64, slot: u8, client: usize) -> bool {
         self.advance(now);
-        let Some(Budget::Pibs(rule)) = self.entry_mut(slot).map(|entry| &mut entry.server.budget) else {
+        let Some(rule) = self.entry_mut(slot).and_then(|entry| entry.server.budget.of_clients()) else {
             return false;
         };
         if !rule.request(now, client) {
@@ -341,7 +333,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// A request of a client is done; blocks the vCPU when it was the last one. Returns false when none waited.
     pub fn complete(&mut self, now: u64, slot: u8, client: usize) -> bool {
         self.advance(now);
-        let Some(Budget::Pibs(rule)) = self.entry_mut(slot).map(|entry| &mut entry.server.budget) else {
+        let Some(rule) = self.entry_mut(slot).and_then(|entry| entry.server.budget.of_clients()) else {
             return false;
         };
         if !rule.complete(client) {
@@ -356,7 +348,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         true
     }
 
-    /// A PIBS server's priority, grant and date may have changed with its clients.
+    /// The priority, grant and date of a server with clients may have changed with them.
     fn follow_clients(&mut self, slot: u8, now: u64) {
         if let Some(entry) = self.entry_mut(slot) {
             entry.level = entry.server.current_priority();

@@ -1,7 +1,7 @@
 //! Where servers stand: asking or not, in a ready queue, on the list of dates.
 
 use super::{Core, Members, NO_LEVEL, bit};
-use crate::budget::{Budget, BudgetRule};
+use crate::budget::BudgetRule;
 use crate::dates::NEVER;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
@@ -52,12 +52,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 return;
             };
             let level = entry.level;
-            if let Budget::Sporadic(rule) = &mut entry.server.budget {
-                rule.wake(now);
-                if rule.capacity_ticks(now) == 0 {
-                    rest = left;
-                    break;
-                }
+            if !entry.server.budget.wake_plain(now) {
+                rest = left;
+                break;
             }
             opened |= bit(slot);
             left &= left.wrapping_sub(1);

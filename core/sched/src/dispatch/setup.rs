@@ -22,7 +22,7 @@ pub enum SetupError {
     Order(usize),
     /// A server behind an interrupt gate has no bound, so a guest that never acknowledges would keep the core.
     UnlimitedBehindInterrupt(usize),
-    /// The donor does not exist, does not pay for itself, or is a PIBS server, whose time belongs to its clients.
+    /// The donor does not exist, does not pay for itself, or works for clients, to whom its time belongs.
     Donor(usize),
 }
 
@@ -175,9 +175,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         let mut taken = 0;
         let mut shared = 0;
         for entry in self.entries.iter().take(usize::from(self.count)) {
-            let levels = match &entry.server.budget {
-                Budget::Pibs(rule) => rule.priorities().fold(0, |set, level| set | bit(level)),
-                _ => bit(entry.level),
+            let levels = match entry.server.budget.clients() {
+                Some(rule) => rule.priorities().fold(0, |set, level| set | bit(level)),
+                None => bit(entry.level),
             };
             let background = if entry.background == NO_LEVEL { 0 } else { bit(entry.background) };
             shared |= taken & (levels | background);
@@ -188,8 +188,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
                 continue;
             };
             let (level, background) = (entry.level, entry.background);
-            let is_pibs = matches!(entry.server.budget, Budget::Pibs(_));
-            if !is_pibs && shared & bit(level) == 0 {
+            let has_clients = entry.server.budget.clients().is_some();
+            if !has_clients && shared & bit(level) == 0 {
                 self.ready.set_exclusive(level, slot);
             }
             if background != NO_LEVEL && shared & bit(background) == 0 {
@@ -204,9 +204,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             let turns = |entry: &Entry| {
                 self.takes_turns(entry.level) || entry.background != NO_LEVEL && self.takes_turns(entry.background)
             };
-            let is_simple = |entry: &Entry| {
-                !entry.shares && matches!(entry.server.budget, Budget::Unlimited | Budget::Sporadic(_)) && !turns(entry)
-            };
+            let is_simple = |entry: &Entry| !entry.shares && entry.server.budget.is_plain() && !turns(entry);
             if self.entry(slot).is_some_and(is_simple) {
                 self.foreseeable |= bit(slot);
             }
@@ -217,14 +215,14 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.simple = self.foreseeable & !self.least;
     }
 
-    /// A donor pays for itself and is neither a PIBS server nor, for an interrupt gate, unlimited.
+    /// A donor pays for itself and neither works for clients nor is, for an interrupt gate, unlimited.
     fn check_donors(&self) -> Result<(), SetupError> {
         for (number, entry) in self.entries.iter().take(usize::from(self.count)).enumerate() {
             let payer = match entry.server.payer {
                 Payer::Own => Some(&entry.server),
-                Payer::Donor(donor) => self
-                    .server(donor)
-                    .filter(|server| server.payer == Payer::Own && !matches!(server.budget, Budget::Pibs(_))),
+                Payer::Donor(donor) => {
+                    self.server(donor).filter(|server| server.payer == Payer::Own && server.budget.clients().is_none())
+                }
             };
             let Some(payer) = payer else {
                 return Err(SetupError::Donor(number));
@@ -280,10 +278,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         parameters: SporadicParameters,
     ) -> Option<Result<(), BudgetError>> {
         self.advance(now);
-        let Some(Budget::Sporadic(rule)) = self.entry_mut(slot).map(|entry| &mut entry.server.budget) else {
-            return None;
-        };
-        let changed = rule.reconfigure(parameters, now);
+        let changed = self.entry_mut(slot)?.server.budget.reconfigure(parameters, now)?;
         if changed.is_ok() {
             self.place_spenders(slot, now);
         }
