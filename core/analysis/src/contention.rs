@@ -31,7 +31,7 @@ pub(crate) fn of_server(model: &CoreModel, number: usize) -> Result<Contention, 
     of_server_at(model, number, priority)
 }
 
-/// What a server waits for at one of its priorities: a PIBS server has those of its clients.
+/// What a server waits for at one of its priorities: one with clients has theirs.
 pub(crate) fn of_server_at(model: &CoreModel, number: usize, priority: u8) -> Result<Contention, Obstacle> {
     let Some(server) = model.servers.get(number) else {
         return Ok(Contention::none());
@@ -40,10 +40,10 @@ pub(crate) fn of_server_at(model: &CoreModel, number: usize, priority: u8) -> Re
     let mut contention = gather(model, &place)?;
     contention.offered = offered(model, server);
     if let Some(turns) = &mut contention.turns
-        && let Rule::Sporadic { chunks, .. } = &server.rule
+        && let Some(chunks) = server.rule.chunks()
     {
         // A budget that comes back in pieces may queue up again for each.
-        turns.extra_rounds = u64::from(*chunks).saturating_sub(1);
+        turns.extra_rounds = u64::from(chunks).saturating_sub(1);
     }
     Ok(contention)
 }
@@ -145,29 +145,14 @@ fn demands(
         return Some(Vec::new());
     }
     paid.push(source);
-    Some(match &owner.rule {
-        // Outside of its windows it stands in nobody's way.
-        Rule::Unlimited => match (rival.gate, &model.table) {
-            (Gate::Window(owner), Some(table)) if rival.gate != place.gate => {
-                alloc::vec![Demand::Windows(Table::of_owner(table.major_ticks, &table.windows, owner, 0))]
-            }
-            _ => return None,
-        },
-        Rule::Promised(tasks) => {
-            tasks.iter().map(|task| Demand::periodic(task.cost_ticks, task.period_ticks)).collect()
+    if !matches!(owner.rule, Rule::Unlimited) {
+        return Some(owner.rule.demands(shared));
+    }
+    // Outside of its windows it stands in nobody's way.
+    match (rival.gate, &model.table) {
+        (Gate::Window(owner), Some(table)) if rival.gate != place.gate => {
+            Some(alloc::vec![Demand::Windows(Table::of_owner(table.major_ticks, &table.windows, owner, 0))])
         }
-        Rule::Sporadic { budget_ticks, period_ticks, .. } | Rule::Polling { budget_ticks, period_ticks } if !shared => {
-            alloc::vec![Demand::periodic(*budget_ticks, *period_ticks)]
-        }
-        Rule::Sporadic { budget_ticks, period_ticks, .. }
-        | Rule::Polling { budget_ticks, period_ticks }
-        | Rule::Deferrable { budget_ticks, period_ticks } => {
-            alloc::vec![Demand::Deferrable { budget_ticks: *budget_ticks, period_ticks: *period_ticks }]
-        }
-        Rule::Pibs(pibs) => alloc::vec![Demand::Pibs {
-            grant_ticks: pibs.grant_ticks(),
-            numerator: pibs.numerator,
-            denominator: pibs.denominator,
-        }],
-    })
+        _ => None,
+    }
 }

@@ -3,12 +3,13 @@
 
 use crate::blackout::{debt_ticks, first_tick, wait_after_sleep};
 use crate::contention::{self, Obstacle};
-use crate::core_model::{CoreModel, Gate, Pibs, Rule, Server};
+use crate::core_model::{Client, CoreModel, Gate, Server};
 use crate::envelope::Envelope;
 use crate::interrupt::{Delivery, HandlerServer};
 use crate::overhead::{Costs, Overhead};
 use crate::preemption;
 use crate::response::Contention;
+use crate::rule;
 use crate::search::Search;
 use crate::steps::Steps;
 use crate::supply::{MAX_WINDOW_TICKS, Supply};
@@ -184,7 +185,7 @@ fn searched_bounds(model: &CoreModel, number: usize, server: &Server, steps: &St
     };
     let (verdict, response) = judge(model, number, &contention, (budget, period), steps);
     let (supply, sleeper_supply) = match verdict {
-        Verdict::Fits { response_ticks } => supplies(model, number, server, &contention, response_ticks, steps),
+        Verdict::Fits { response_ticks } => rule::supplies(model, number, server, &contention, response_ticks, steps),
         _ => (Supply::Nothing, Supply::Nothing),
     };
     let bounds = ServerBounds {
@@ -192,15 +193,15 @@ fn searched_bounds(model: &CoreModel, number: usize, server: &Server, steps: &St
         blackout_ticks: None,
         supply,
         sleeper_supply,
-        envelope: envelope(model, number, server, response),
+        envelope: rule::envelope(model, number, server, response),
         contention: Some(contention),
     };
     let awake_ticks = bounds.supply.blackout(steps).map(|ticks| ticks.saturating_add(debt_ticks(model, server)));
     let woken_ticks = wait_after_sleep(model, server, &bounds, steps);
-    let blackout_ticks = match server.rule {
+    let blackout_ticks = match server.rule.forgets_what_is_not_wanted() {
         // Nobody who wants to run waits for longer than from one date of the grid to the next.
-        Rule::Polling { .. } => woken_ticks,
-        _ => awake_ticks.zip(woken_ticks).map(|(awake, woken)| awake.max(woken)),
+        true => woken_ticks,
+        false => awake_ticks.zip(woken_ticks).map(|(awake, woken)| awake.max(woken)),
     };
     ServerBounds { blackout_ticks, ..bounds }
 }
@@ -214,9 +215,9 @@ fn judge(
     steps: &Steps,
 ) -> (Verdict, Option<u64>) {
     let response = contention.response(budget, period.saturating_mul(LATE_PERIODS), steps);
-    let in_time = match model.servers.get(number).map(|server| &server.rule) {
-        Some(Rule::Pibs(pibs)) => clients_in_time(model, number, pibs, steps),
-        _ => response.is_some_and(|response| response <= period),
+    let in_time = match model.servers.get(number).and_then(|server| server.rule.pibs()) {
+        Some(pibs) => clients_in_time(model, number, pibs.grant_ticks(), &pibs.clients, steps),
+        None => response.is_some_and(|response| response <= period),
     };
     match response {
         Some(response_ticks) if in_time => (Verdict::Fits { response_ticks }, response),
@@ -237,10 +238,10 @@ pub fn fits(model: &CoreModel, number: usize, steps: &Steps) -> bool {
 }
 
 /// A grant is done within the period of each client, at that client's priority.
-fn clients_in_time(model: &CoreModel, number: usize, pibs: &Pibs, steps: &Steps) -> bool {
-    pibs.clients.iter().all(|client| {
+fn clients_in_time(model: &CoreModel, number: usize, grant_ticks: u64, clients: &[Client], steps: &Steps) -> bool {
+    clients.iter().all(|client| {
         let contention = contention::of_server_at(model, number, client.priority);
-        contention.is_ok_and(|contention| contention.response(pibs.grant_ticks(), client.period_ticks, steps).is_some())
+        contention.is_ok_and(|contention| contention.response(grant_ticks, client.period_ticks, steps).is_some())
     })
 }
 
@@ -263,23 +264,23 @@ fn nothing(model: &CoreModel, server: &Server, response: Option<u64>) -> ServerB
         supply: Supply::Nothing,
         sleeper_supply: Supply::Nothing,
         blackout_ticks: None,
-        envelope: envelope(model, usize::MAX, server, response),
+        envelope: rule::envelope(model, usize::MAX, server, response),
         contention: None,
     }
 }
 
 /// Others spend this server's budget, too.
-fn is_donor(model: &CoreModel, number: usize) -> bool {
+pub(crate) fn is_donor(model: &CoreModel, number: usize) -> bool {
     model.servers.iter().any(|server| server.payer == Some(number))
 }
 
 /// Another vCPU spends this server's budget.
-fn is_foreign_donor(model: &CoreModel, number: usize, server: &Server) -> bool {
+pub(crate) fn is_foreign_donor(model: &CoreModel, number: usize, server: &Server) -> bool {
     model.servers.iter().any(|other| other.payer == Some(number) && other.vcpu != server.vcpu)
 }
 
 /// Something else may stop this server before its budget is used up: a server above, an equal, the end of a window.
-fn is_disturbed(server: &Server, contention: &Contention) -> bool {
+pub(crate) fn is_disturbed(server: &Server, contention: &Contention) -> bool {
     contention.servers_above > 0 || contention.turns.is_some() || matches!(server.gate, Gate::Window(_))
 }
 
@@ -290,125 +291,7 @@ fn is_disturbed(server: &Server, contention: &Contention) -> bool {
 #[must_use]
 pub fn certain(server: &Server) -> Option<(u64, u64)> {
     let (budget, period) = server.budget()?;
-    let sliver = match server.rule {
-        Rule::Sporadic { minimum_ticks, .. } => minimum_ticks.saturating_sub(1),
-        _ => 0,
-    };
-    Some((budget.saturating_sub(sliver), period))
-}
-
-/// Supply to an owner that always wants it, and to one that sleeps.
-fn supplies(
-    model: &CoreModel,
-    number: usize,
-    server: &Server,
-    contention: &Contention,
-    response_ticks: u64,
-    steps: &Steps,
-) -> (Supply, Supply) {
-    let nothing = (Supply::Nothing, Supply::Nothing);
-    // A budget that another vCPU may spend is promised to nobody, and what somebody else pays is counted there.
-    if server.payer.is_some() || is_foreign_donor(model, number, server) {
-        return nothing;
-    }
-    let Some((certain_ticks, period_ticks)) = certain(server) else {
-        return nothing;
-    };
-    // After an early sleep the rest of a chunk is usable when the missing time has passed; and the end of a window is one.
-    let response_ticks = response_ticks.saturating_add(server.least_charge_ticks);
-    let missing_ticks = if matches!(server.gate, Gate::Window(_)) { server.least_charge_ticks } else { 0 };
-    let certain_ticks = certain_ticks.saturating_sub(missing_ticks);
-    let explicit = Supply::Explicit { budget_ticks: certain_ticks, period_ticks, response_ticks };
-    let dispatched = |late_ticks: u64, split: bool| Supply::Dispatched {
-        budget_ticks: certain_ticks,
-        period_ticks,
-        jitter_ticks: late_ticks.saturating_sub(certain_ticks),
-        split,
-    };
-    // The opening of a window counts as a wake-up, which dates the budget anew.
-    let redated = matches!(server.gate, Gate::Window(_) | Gate::Interrupt);
-    let both = |supply: Supply| (supply.clone(), supply);
-    match &server.rule {
-        Rule::Unlimited | Rule::Promised(_) => nothing,
-        Rule::Sporadic { dispatch_anchor, minimum_ticks, chunks, .. } => {
-            let split = dispatched(response_ticks, true);
-            if let Some(supply) = once_in_a_frame(server, contention, certain_ticks, steps) {
-                return (supply, dispatched(response_ticks, true));
-            }
-            let enough = u64::from(chunks.saturating_sub(1)).saturating_mul(*minimum_ticks) >= certain_ticks;
-            match *dispatch_anchor || redated {
-                true => (dispatched(response_ticks, is_disturbed(server, contention)), split),
-                false if enough => both(explicit),
-                false => (explicit, split),
-            }
-        }
-        // Closing the gate forgets the budget, and so does sleeping.
-        Rule::Polling { .. } if redated => nothing,
-        Rule::Polling { .. } => (explicit, Supply::Nothing),
-        Rule::Deferrable { .. } => both(explicit),
-        Rule::Pibs(pibs) if pibs.published => nothing,
-        // Grants follow each other by what was used, so that lateness adds up within a request.
-        Rule::Pibs(_) => both(dispatched(response_ticks.saturating_add(certain_ticks), false)),
-    }
-}
-
-/// The opening of a window dates the budget of an eligible-dated server anew. With one window in a frame and a period that is
-/// not longer, the whole budget is there at each opening, as long as its owner does not sleep: a wake-up late in a window dates it
-/// late in the next ones, too.
-fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64, steps: &Steps) -> Option<Supply> {
-    let (Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor: false, .. }, Supply::Table(table)) =
-        (&server.rule, &contention.offered)
-    else {
-        return None;
-    };
-    let window = table.only_window()?;
-    let from_opening = Contention { offered: Supply::Whole, ..contention.clone() };
-    let late_ticks = server.least_charge_ticks;
-    let response_ticks =
-        from_opening.response(*budget_ticks, window.saturating_sub(late_ticks), steps)?.saturating_add(late_ticks);
-    (*period_ticks <= table.major_ticks()).then(|| Supply::Explicit {
-        budget_ticks: usable_ticks,
-        period_ticks: table.major_ticks(),
-        response_ticks,
-    })
-}
-
-fn envelope(model: &CoreModel, number: usize, server: &Server, response: Option<u64>) -> Envelope {
-    let lateness_ticks = model.lateness_ticks;
-    let late = |budget: u64, period: u64| response.unwrap_or(period).min(period).saturating_sub(budget);
-    let stair = |budget_ticks: u64, period_ticks: u64, jitter_ticks: u64| Envelope::Stair {
-        budget_ticks,
-        period_ticks,
-        jitter_ticks,
-        lateness_ticks,
-    };
-    match &server.rule {
-        Rule::Unlimited | Rule::Promised(_) => Envelope::Unlimited,
-        Rule::Sporadic { budget_ticks, period_ticks, .. } if is_donor(model, number) => {
-            stair(*budget_ticks, *period_ticks, period_ticks.saturating_sub(*budget_ticks))
-        }
-        Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor: true, .. } => {
-            stair(*budget_ticks, *period_ticks, 0)
-        }
-        // Without the clamp a starved server may burst without a bound (SS-07).
-        Rule::Sporadic { lag_clamp: false, period_ticks, .. } if response.is_none_or(|ticks| ticks > *period_ticks) => {
-            Envelope::Unlimited
-        }
-        Rule::Sporadic { budget_ticks, period_ticks, .. } | Rule::Polling { budget_ticks, period_ticks } => {
-            stair(*budget_ticks, *period_ticks, late(*budget_ticks, *period_ticks))
-        }
-        Rule::Deferrable { budget_ticks, period_ticks } => {
-            stair(*budget_ticks, *period_ticks, period_ticks.saturating_sub(*budget_ticks))
-        }
-        Rule::Pibs(pibs) => Envelope::Pibs {
-            grant_ticks: pibs.grant_ticks(),
-            numerator: pibs.numerator,
-            denominator: pibs.denominator,
-            // One tick more: the date of a grant is rounded up, so that a grant is up to a tick late.
-            jitter_ticks: response.unwrap_or(u64::MAX).saturating_sub(pibs.grant_ticks()).saturating_add(1),
-            lateness_ticks,
-        },
-    }
+    Some((budget.saturating_sub(server.rule.sliver_ticks()), period))
 }
 
 /// The server through which a handler runs, as [`HandlerServer`]; `None` when nothing bounds it.
@@ -432,17 +315,15 @@ pub fn handler_server(model: &CoreModel, bounds: &CoreBounds, number: usize, ste
     let cycle = period_ticks.saturating_add(response.saturating_sub(certain_ticks));
     let late_ticks = debt_ticks(model, payer).saturating_add(payer.least_charge_ticks);
     let wait = period_ticks.saturating_sub(certain_ticks).saturating_add(late_ticks);
-    let (return_ticks, refill_ticks) = match payer.rule {
-        Rule::Sporadic { dispatch_anchor: true, .. } | Rule::Pibs(_) => (cycle, wait),
-        Rule::Polling { .. } => (period_ticks, period_ticks.saturating_add(debt_ticks(model, payer))),
-        _ => (period_ticks, wait),
+    let (return_ticks, refill_ticks) = if payer.rule.is_dated_by_its_use() {
+        (cycle, wait)
+    } else if payer.rule.forgets_what_is_not_wanted() {
+        (period_ticks, period_ticks.saturating_add(debt_ticks(model, payer)))
+    } else {
+        (period_ticks, wait)
     };
-    let (chunks, split) = match payer.rule {
-        Rule::Sporadic { chunks, dispatch_anchor, .. } => {
-            (Some(u64::from(chunks)), dispatch_anchor && is_disturbed(payer, &contention))
-        }
-        _ => (None, false),
-    };
+    let chunks = payer.rule.chunks().map(u64::from);
+    let split = chunks.is_some() && payer.rule.is_dated_by_its_use() && is_disturbed(payer, &contention);
     Some(HandlerServer { budget_ticks: certain_ticks, chunks, split, return_ticks, refill_ticks, contention })
 }
 

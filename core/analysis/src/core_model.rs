@@ -4,8 +4,8 @@
 //! make it by hand.
 
 use crate::demand::Demand;
-use crate::guest::Task;
 use crate::overhead::{Costs, Habits, Returns};
+pub use crate::rule::*;
 use crate::table::Window;
 use alloc::vec::Vec;
 
@@ -49,7 +49,7 @@ pub struct TimeTable {
 pub struct Server {
     /// Whose; any numbering.
     pub vcpu: usize,
-    /// Priority, 0 is the most important. With [`Rule::Pibs`], its clients decide.
+    /// Priority, 0 is the most important. With clients ([`Rule::pibs`]), they decide.
     pub priority: u8,
     /// How its time is spent and comes back.
     pub rule: Rule,
@@ -73,31 +73,21 @@ impl Server {
     /// The most important priority at which it ever competes with a budget.
     #[must_use]
     pub fn best_priority(&self) -> u8 {
-        match &self.rule {
-            Rule::Pibs(pibs) => pibs.clients.iter().map(|client| client.priority).min().unwrap_or(self.priority),
-            _ => self.priority,
-        }
+        let clients = self.rule.pibs().map(|pibs| pibs.clients.iter().map(|client| client.priority));
+        clients.and_then(Iterator::min).unwrap_or(self.priority)
     }
 
     /// The least important priority at which it competes with a budget.
     #[must_use]
     pub fn lowest_priority(&self) -> u8 {
-        match &self.rule {
-            Rule::Pibs(pibs) => pibs.clients.iter().map(|client| client.priority).max().unwrap_or(self.priority),
-            _ => self.priority,
-        }
+        let clients = self.rule.pibs().map(|pibs| pibs.clients.iter().map(|client| client.priority));
+        clients.and_then(Iterator::max).unwrap_or(self.priority)
     }
 
     /// Budget and period, where it has them; grant and shortest client period of a PIBS server.
     #[must_use]
     pub fn budget(&self) -> Option<(u64, u64)> {
-        match &self.rule {
-            Rule::Unlimited | Rule::Promised(_) => None,
-            Rule::Sporadic { budget_ticks, period_ticks, .. }
-            | Rule::Deferrable { budget_ticks, period_ticks }
-            | Rule::Polling { budget_ticks, period_ticks } => Some((*budget_ticks, *period_ticks)),
-            Rule::Pibs(pibs) => Some((pibs.grant_ticks(), pibs.floor_ticks())),
-        }
+        self.rule.budget()
     }
 }
 
@@ -112,83 +102,4 @@ pub enum Gate {
     Window(usize),
     /// Never.
     Never,
-}
-
-/// How time is spent and comes back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// No limit.
-    Unlimited,
-    /// No limit that is enforced, but the guest is trusted to run these tasks and nothing else.
-    Promised(Vec<Task>),
-    /// Sporadic server.
-    Sporadic {
-        /// Budget.
-        budget_ticks: u64,
-        /// Period.
-        period_ticks: u64,
-        /// Chunks are dated when they execute.
-        dispatch_anchor: bool,
-        /// Starvation gathers no credit.
-        lag_clamp: bool,
-        /// Chunks kept.
-        chunks: u32,
-        /// Smallest chunk that is offered.
-        minimum_ticks: u64,
-    },
-    /// Deferrable server.
-    Deferrable {
-        /// Budget.
-        budget_ticks: u64,
-        /// Period.
-        period_ticks: u64,
-    },
-    /// Polling server.
-    Polling {
-        /// Budget.
-        budget_ticks: u64,
-        /// Period.
-        period_ticks: u64,
-    },
-    /// Server for work on behalf of others.
-    Pibs(Pibs),
-}
-
-/// A PIBS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pibs {
-    /// Share of the core, numerator.
-    pub numerator: u64,
-    /// Share of the core, denominator.
-    pub denominator: u64,
-    /// Its clients.
-    pub clients: Vec<Client>,
-    /// The published rule: the grant grows with the client's period and survives a raise of the priority (PIBS-03).
-    pub published: bool,
-}
-
-impl Pibs {
-    /// Shortest period of its clients.
-    #[must_use]
-    pub fn floor_ticks(&self) -> u64 {
-        self.clients.iter().map(|client| client.period_ticks).min().unwrap_or(0)
-    }
-
-    /// Grant of the corrected rule: the share of the shortest client period, rounded down. Of the published one: of the
-    /// longest, because a grant in hand is kept when a shorter client raises the priority.
-    #[must_use]
-    pub fn grant_ticks(&self) -> u64 {
-        let longest = self.clients.iter().map(|client| client.period_ticks).max().unwrap_or(0);
-        let period = if self.published { longest } else { self.floor_ticks() };
-        crate::arithmetic::scale_down(period, self.numerator, self.denominator)
-    }
-}
-
-/// A client of a PIBS server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Client {
-    /// Period of the client's own server.
-    pub period_ticks: u64,
-    /// Priority at which work for it is done.
-    pub priority: u8,
 }

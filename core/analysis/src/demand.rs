@@ -21,14 +21,14 @@ pub enum Demand {
         jitter_ticks: u64,
     },
     /// Deferrable server, and any server whose budget another one may spend.
-    Deferrable {
+    DoubleHit {
         /// Budget.
         budget_ticks: u64,
         /// Period.
         period_ticks: u64,
     },
     /// Server for work on behalf of others, corrected rule.
-    Pibs {
+    Share {
         /// Grant.
         grant_ticks: u64,
         /// Share of the core, numerator.
@@ -70,11 +70,11 @@ impl Demand {
             Self::Periodic { budget_ticks, period_ticks, jitter_ticks } => {
                 divide_up(ticks.saturating_add(jitter_ticks), period_ticks).saturating_mul(budget_ticks)
             }
-            Self::Deferrable { budget_ticks, period_ticks } => {
+            Self::DoubleHit { budget_ticks, period_ticks } => {
                 let jitter_ticks = period_ticks.saturating_sub(budget_ticks);
                 divide_up(ticks.saturating_add(jitter_ticks), period_ticks).saturating_mul(budget_ticks)
             }
-            Self::Pibs { grant_ticks, numerator, denominator } => {
+            Self::Share { grant_ticks, numerator, denominator } => {
                 let rest = scale_up(ticks.saturating_sub(grant_ticks), numerator, denominator);
                 ticks.min(grant_ticks.saturating_add(rest))
             }
@@ -95,11 +95,11 @@ impl Demand {
             Self::Periodic { budget_ticks, period_ticks, jitter_ticks } => {
                 Line::below(budget_ticks, period_ticks).earlier(jitter_ticks)
             }
-            Self::Deferrable { budget_ticks, period_ticks } => {
+            Self::DoubleHit { budget_ticks, period_ticks } => {
                 Line::below(budget_ticks, period_ticks).earlier(period_ticks.saturating_sub(budget_ticks))
             }
             // As long as it takes all of the time there is no answer, so only the part behind its first grant counts.
-            Self::Pibs { grant_ticks, numerator, denominator } => {
+            Self::Share { grant_ticks, numerator, denominator } => {
                 Line::below(numerator, denominator).at_most_time().through(grant_ticks)
             }
             Self::Events { cost_ticks, events, period_ticks } => {

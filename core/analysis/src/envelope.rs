@@ -26,7 +26,7 @@ pub enum Envelope {
         lateness_ticks: u64,
     },
     /// Corrected PIBS: `U * (window + jitter) + grant * (1 - U)`.
-    Pibs {
+    Share {
         /// Grant.
         grant_ticks: u64,
         /// Share, numerator.
@@ -47,7 +47,7 @@ impl Envelope {
     pub(crate) fn line(&self) -> Line {
         match *self {
             Self::Stair { budget_ticks, period_ticks, .. } => Line::below(budget_ticks, period_ticks).at_most_time(),
-            Self::Pibs { numerator, denominator, .. } => Line::below(numerator, denominator).at_most_time(),
+            Self::Share { numerator, denominator, .. } => Line::below(numerator, denominator).at_most_time(),
             Self::Unlimited => Line::WHOLE,
         }
     }
@@ -64,7 +64,7 @@ impl Envelope {
                 let touched = divide_up(late_ticks(jitter_ticks.saturating_add(budget_ticks)), period_ticks);
                 (touched.saturating_mul(budget_ticks), lateness_ticks)
             }
-            Self::Pibs { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
+            Self::Share { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
                 let running = scale_up(late_ticks(jitter_ticks), numerator, denominator);
                 (running.saturating_add(grant_ticks.saturating_mul(2)), lateness_ticks)
             }
@@ -81,7 +81,7 @@ impl Envelope {
                 let window_ticks = window_ticks.saturating_add(jitter_ticks);
                 stair(window_ticks, budget_ticks, period_ticks).saturating_add(lateness_ticks)
             }
-            Self::Pibs { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
+            Self::Share { grant_ticks, numerator, denominator, jitter_ticks, lateness_ticks } => {
                 // U * (window + jitter) + grant - U * grant, with one rounding.
                 let late_ticks = window_ticks.saturating_add(jitter_ticks);
                 let running = scale_up(late_ticks.saturating_sub(grant_ticks), numerator, denominator);

@@ -33,9 +33,9 @@ pub fn responses(supply: &Supply, tasks: &[Task], steps: &Steps) -> Vec<Option<u
     below(&Contention { offered: supply.clone(), ..Contention::none() }, tasks, steps)
 }
 
-/// Budget of a sporadic server with one guest, as [`responses_in_hand`] needs it.
+/// Budget in chunks of a server with one guest, as [`responses_in_hand`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SporadicBudget {
+pub struct ChunkedBudget {
     /// What of the budget is certain.
     pub budget_ticks: u64,
     /// Period.
@@ -55,7 +55,7 @@ pub struct SporadicBudget {
 #[must_use]
 pub fn responses_in_hand(
     contention: &Contention,
-    server: &SporadicBudget,
+    server: &ChunkedBudget,
     tasks: &[Task],
     steps: &Steps,
 ) -> Option<Vec<Option<u64>>> {

@@ -43,6 +43,7 @@ mod preemption;
 pub mod ratio;
 pub mod response;
 pub mod round_robin;
+mod rule;
 mod search;
 pub mod steps;
 pub mod supply;

@@ -118,9 +118,9 @@ fn whole_budget(server: &Server) -> Option<u64> {
 fn returns(model: &CoreModel, server: &Server) -> Vec<(Returns, bool)> {
     let mut all = Vec::new();
     if let Some((budget_ticks, period_ticks)) = server.budget() {
-        let pieces = match server.rule {
-            Rule::Sporadic { chunks, minimum_ticks, .. } => {
-                let most = budget_ticks.checked_div(minimum_ticks).unwrap_or(u64::MAX).max(1);
+        let pieces = match (server.rule.chunks(), server.rule.smallest_chunk_ticks()) {
+            (Some(chunks), Some(smallest_ticks)) => {
+                let most = budget_ticks.checked_div(smallest_ticks).unwrap_or(u64::MAX).max(1);
                 most.min(u64::from(chunks))
             }
             _ => 1,

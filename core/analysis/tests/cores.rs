@@ -130,7 +130,7 @@ fn uni_02_a_gated_storm_leaves_the_peer_its_budget() {
 #[test]
 fn pibs_bounds() {
     // U = 4 %, G = 200: 392 in a client period of 5,000, 584 when the grant is as late as it can be.
-    let shape = |jitter_ticks| Envelope::Pibs {
+    let shape = |jitter_ticks| Envelope::Share {
         grant_ticks: 200,
         numerator: 4,
         denominator: 100,

@@ -28,7 +28,7 @@ fn ds_01_windows_of_a_deferrable_server() {
 #[test]
 fn ds_02_the_periodic_formula_is_wrong_below_a_deferrable_server() {
     let wrong = below(vec![Demand::periodic(2, 10)], 0);
-    let right = below(vec![Demand::Deferrable { budget_ticks: 2, period_ticks: 10 }], 0);
+    let right = below(vec![Demand::DoubleHit { budget_ticks: 2, period_ticks: 10 }], 0);
     assert_eq!(
         (wrong.response(5, 1_000, &Steps::default()), right.response(5, 1_000, &Steps::default())),
         (Some(7), Some(9))
@@ -95,8 +95,8 @@ fn ut_03_the_hyperbolic_test_is_better_and_exact() {
 fn ut_04_one_of_each_kind_above() {
     let demands = vec![
         Demand::periodic(2, 10),
-        Demand::Deferrable { budget_ticks: 3, period_ticks: 20 },
-        Demand::Pibs { grant_ticks: 2, numerator: 5, denominator: 100 },
+        Demand::DoubleHit { budget_ticks: 3, period_ticks: 20 },
+        Demand::Share { grant_ticks: 2, numerator: 5, denominator: 100 },
         Demand::Events { cost_ticks: 1, events: 1, period_ticks: 15 },
     ];
     assert_eq!(below(demands.clone(), 0).response(6, 1_000, &Steps::default()), Some(28));

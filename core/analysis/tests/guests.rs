@@ -5,7 +5,7 @@ mod support;
 
 use bulkhead_analysis::core_bounds::{CoreBounds, handler_server};
 use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server, TimeTable};
-use bulkhead_analysis::guest::{SporadicBudget, Task, responses_in_hand};
+use bulkhead_analysis::guest::{ChunkedBudget, Task, responses_in_hand};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
 use support::random::{check, check_some};
@@ -31,7 +31,7 @@ fn a_task_with_its_budget_in_hand_keeps_its_response() {
             period_ticks: random.within(1.max(period_ticks / 4), 2 * period_ticks),
             deadline_ticks: 1,
         };
-        let server = SporadicBudget {
+        let server = ChunkedBudget {
             budget_ticks: budget_ticks - (minimum_ticks - 1),
             period_ticks,
             chunks: u64::from(chunks),

@@ -105,7 +105,7 @@ pub enum Pattern {
     /// At these times, in order, counted from the offset.
     At(Vec<u64>),
     /// With distances chosen by a seeded generator.
-    Sporadic {
+    Spaced {
         /// Shortest distance, more than 0.
         minimum_ns: u64,
         /// Longest distance.

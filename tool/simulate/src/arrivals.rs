@@ -46,7 +46,7 @@ impl Dates {
     /// The dates of an arrival.
     #[must_use]
     pub fn new(arrival: &CheckedArrival) -> Self {
-        let seed = if let Pattern::Sporadic { seed, .. } = arrival.pattern { seed } else { 0 };
+        let seed = if let Pattern::Spaced { seed, .. } = arrival.pattern { seed } else { 0 };
         let mut dates = Self {
             pattern: arrival.pattern.clone(),
             generator: Generator(seed),
@@ -71,7 +71,7 @@ impl Dates {
         self.burst_ns = match &self.pattern {
             Pattern::Periodic { period_ns } => last_ns.and_then(|last| last.checked_add(*period_ns)),
             Pattern::At(times) => times.get(self.bursts).and_then(|next| next.checked_add(self.offset_ns)),
-            Pattern::Sporadic { minimum_ns, maximum_ns, .. } => {
+            Pattern::Spaced { minimum_ns, maximum_ns, .. } => {
                 let distance_ns = self.generator.within(*minimum_ns, *maximum_ns);
                 last_ns.and_then(|last| last.checked_add(distance_ns))
             }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_dates_within_the_distances() {
-        let sporadic = |seed| dates(Pattern::Sporadic { minimum_ns: 5, maximum_ns: 9, seed }, 1, 1, 0);
+        let sporadic = |seed| dates(Pattern::Spaced { minimum_ns: 5, maximum_ns: 9, seed }, 1, 1, 0);
         assert_eq!(sporadic(7), sporadic(7));
         assert_ne!(sporadic(7), sporadic(8));
         assert!(sporadic(7).windows(2).all(|pair| (5..=9).contains(&(pair[1] - pair[0]))));

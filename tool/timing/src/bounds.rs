@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::cores::{SharedCore, SharedModel, TickCosts, shared_cores};
 use crate::guest_tasks::{shortest_run, task_supply, tasks};
 use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
-use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server};
+use bulkhead_analysis::core_model::{CoreModel, Gate, Server};
 use bulkhead_analysis::interrupt::{self, Delivery};
 use bulkhead_analysis::notification::Notification;
 use bulkhead_analysis::steps::Steps;
@@ -214,7 +214,7 @@ fn servers(core: &SharedCore, model: &CoreModel, ticks: &CoreBounds, clock: Cloc
         reference: *reference,
         vcpu: core.core_use.vcpus.get(server.vcpu).map_or(0, |vcpu| vcpu.vcpu),
         priority: server.best_priority(),
-        rule: rule_name(server),
+        rule: server.rule.text(),
         budget_and_period_ns: server.budget().map(|(budget, period)| (clock.ns_down(budget), clock.ns_up(period))),
         verdict: bounds.verdict,
         response_ns: bounds.response_ticks().map(|response| clock.ns_up(response)),
@@ -245,19 +245,6 @@ fn most_in(model: &CoreModel, server: &Server, bounds: &core_bounds::ServerBound
             most.min(open.saturating_add(model.lateness_ticks))
         }
         _ => most,
-    }
-}
-
-fn rule_name(server: &Server) -> &'static str {
-    match &server.rule {
-        Rule::Unlimited => "unlimited",
-        Rule::Promised(_) => "unlimited, tasks promised",
-        Rule::Sporadic { dispatch_anchor: true, .. } => "sporadic, dispatch",
-        Rule::Sporadic { .. } => "sporadic",
-        Rule::Deferrable { .. } => "deferrable",
-        Rule::Polling { .. } => "polling",
-        Rule::Pibs(pibs) if pibs.published => "pibs, published",
-        Rule::Pibs(_) => "pibs",
     }
 }
 

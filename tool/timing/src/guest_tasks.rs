@@ -5,7 +5,7 @@ use crate::bounds::TaskBound;
 use crate::clock::Clock;
 use crate::cores::{SharedCore, SharedModel, costs_of, task_model};
 use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
-use bulkhead_analysis::core_model::{Gate, Rule, Server};
+use bulkhead_analysis::core_model::{Gate, Server};
 use bulkhead_analysis::guest;
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
@@ -24,10 +24,9 @@ pub(crate) fn task_supply<'a>(
     let SharedModel::Servers(model) = &core.model else {
         return sleeper;
     };
-    let enough = |server: &Server| match server.rule {
-        Rule::Sporadic { budget_ticks, chunks, .. } => u64::from(chunks) > budget_ticks.div_ceil(shortest_run.max(1)),
-        Rule::Polling { .. } => false,
-        _ => true,
+    let enough = |server: &Server| match (server.rule.chunks(), server.budget()) {
+        (Some(chunks), Some((budget, _))) => u64::from(chunks) > budget.div_ceil(shortest_run.max(1)),
+        _ => !server.rule.forgets_what_is_not_wanted(),
     };
     let mine = model.servers.iter().filter(|server| server.vcpu == slot);
     if mine.into_iter().all(enough) { busy } else { sleeper }
@@ -54,14 +53,13 @@ fn tasks_in_hand(
     let slot = core.core_use.vcpus.iter().position(|vcpu| *vcpu == used)?;
     let mut mine = model.servers.iter().zip(&ticks?.servers).filter(|(server, _)| server.vcpu == slot);
     let (server, bounds) = mine.next().filter(|(server, _)| server.gate == Gate::Always && server.payer.is_none())?;
-    let Rule::Sporadic { chunks, dispatch_anchor, .. } = server.rule else {
-        return None;
-    };
+    let chunks = u64::from(server.rule.chunks()?);
+    let dispatch_anchor = server.rule.is_dated_by_its_use();
     if mine.next().is_some() || !matches!(bounds.verdict, Verdict::Fits { .. }) {
         return None;
     }
     let (budget_ticks, period_ticks) = core_bounds::certain(server)?;
-    let budget = guest::SporadicBudget { budget_ticks, period_ticks, chunks: u64::from(chunks), dispatch_anchor };
+    let budget = guest::ChunkedBudget { budget_ticks, period_ticks, chunks, dispatch_anchor };
     // A job that is done within its period pays what the monitor takes in so long a time, its own switches included.
     let overhead = ticks?.vcpu(slot)?.overhead.in_hand();
     let paid = |task: &guest::Task| {

@@ -1,7 +1,7 @@
 //! The quick tests of the literature for one core: information beside the verdict (`real-time.md` 4.1, QV-37).
 
 use bulkhead_analysis::admission;
-use bulkhead_analysis::core_model::{CoreModel, Rule};
+use bulkhead_analysis::core_model::CoreModel;
 use bulkhead_analysis::ratio::Ratio;
 
 /// What the quick tests say. Shares are in ten-thousandths of the core, rounded down.
@@ -35,24 +35,21 @@ pub fn quick_tests(model: &CoreModel) -> Option<QuickTests> {
     let ratio = |(budget, period): (u64, u64)| Ratio::new(u128::from(budget), u128::from(period));
     let mains: Vec<Ratio> = servers
         .iter()
-        .filter(|server| !matches!(server.rule, Rule::Pibs(_)))
+        .filter(|server| server.rule.pibs().is_none())
         .filter_map(|server| server.budget().map(ratio))
         .collect();
     let others: Vec<Ratio> = servers
         .iter()
-        .filter_map(|server| match &server.rule {
-            Rule::Pibs(pibs) => Some(admission::io_share(pibs.numerator, pibs.denominator)),
-            _ => None,
-        })
+        .filter_map(|server| server.rule.pibs())
+        .map(|pibs| admission::io_share(pibs.numerator, pibs.denominator))
         .collect();
     if mains.is_empty() {
         return None;
     }
     let sum = admission::sum(&mains);
     let left = admission::equation_one(&mains, &others);
-    let is_deferrable = |rule: &Rule| matches!(rule, Rule::Deferrable { .. });
-    let only_top = servers.iter().filter(|server| is_deferrable(&server.rule)).count() == 1
-        && servers.first().is_some_and(|server| is_deferrable(&server.rule));
+    let only_top = servers.iter().filter(|server| server.rule.hits_twice()).count() == 1
+        && servers.first().is_some_and(|server| server.rule.hits_twice());
     Some(QuickTests {
         servers: mains.len(),
         sum: sum.in_units(10_000),

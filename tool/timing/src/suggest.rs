@@ -18,7 +18,7 @@ use crate::check::servers::largest_below;
 use crate::clock::{Clock, written_down, written_up};
 use crate::cores::{SharedCore, SharedModel, TickCosts, shared_cores};
 use bulkhead_analysis::core_bounds::{self, CoreBounds, Verdict};
-use bulkhead_analysis::core_model::{Gate, Rule, Server};
+use bulkhead_analysis::core_model::{Gate, Server};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_plan::maps::VcpuUse;
 use bulkhead_plan::model::{ServerReference, System};
@@ -146,14 +146,7 @@ impl<'a> Search<'a> {
         if let SharedModel::Servers(model) = &mut core.model
             && let Some(server) = model.servers.get_mut(number)
         {
-            match &mut server.rule {
-                Rule::Sporadic { budget_ticks, minimum_ticks, .. } => {
-                    *budget_ticks = ticks;
-                    *minimum_ticks = (*minimum_ticks).min((ticks / 2).max(1));
-                }
-                Rule::Deferrable { budget_ticks, .. } | Rule::Polling { budget_ticks, .. } => *budget_ticks = ticks,
-                Rule::Unlimited | Rule::Promised(_) | Rule::Pibs(_) => {}
-            }
+            server.rule.set_budget(ticks);
         }
         let mut chosen = self.chosen.clone();
         chosen.insert(number, budget_ns);
@@ -280,5 +273,5 @@ impl<'a> Search<'a> {
 }
 
 fn has_own_budget(server: &Server) -> bool {
-    matches!(server.rule, Rule::Sporadic { .. } | Rule::Deferrable { .. } | Rule::Polling { .. })
+    server.budget().is_some() && server.rule.pibs().is_none()
 }

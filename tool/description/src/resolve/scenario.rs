@@ -301,7 +301,7 @@ impl Resolver<'_> {
             return None;
         }
         let seed = arrival.seed.as_ref().map_or(1, |seed| seed.value);
-        Some(Pattern::Sporadic { minimum_ns, maximum_ns, seed })
+        Some(Pattern::Spaced { minimum_ns, maximum_ns, seed })
     }
 
     /// Reads a time that is more than nothing.

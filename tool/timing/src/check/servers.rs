@@ -6,12 +6,13 @@ use crate::clock::{Clock, readable, written_down, written_up};
 use crate::cores::SharedModel;
 use crate::guest_tasks::shortest_run;
 use bulkhead_analysis::core_bounds::Verdict;
-use bulkhead_analysis::core_model::{CoreModel, Rule};
+use bulkhead_analysis::core_model::CoreModel;
 use bulkhead_analysis::response::Contention;
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Code, Diagnostic};
 use bulkhead_plan::maps::VcpuUse;
-use bulkhead_plan::model::{BudgetRule, Gate, ServerReference};
+use bulkhead_plan::model::{Gate, ServerReference};
+use bulkhead_words::Anchor;
 
 pub(super) fn check(scope: &Scope, core: &CoreTiming, found: &mut Vec<Diagnostic>) {
     let SharedModel::Servers(model) = &core.core.model else {
@@ -101,8 +102,7 @@ fn what_fits(scope: &Scope, server: &ServerBound, contention: &Contention, diagn
         readable(clock.ns_up(contention.blocking_ticks.saturating_add(contention.lateness_ticks)))
     );
     let mut diagnostic = diagnostic.note(monitor);
-    let is_pibs = scope.server(server.reference).is_some_and(|server| matches!(server.rule, BudgetRule::Pibs { .. }));
-    if is_pibs {
+    if scope.server(server.reference).is_some_and(|server| server.rule.clients().is_some()) {
         return diagnostic.help("make its share smaller, or take from the servers above");
     }
     let period = clock.ticks_down(period_ns);
@@ -184,10 +184,7 @@ fn starves(scope: &Scope, core: &CoreTiming, number: usize) -> Option<Diagnostic
 fn too_small(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Option<Diagnostic> {
     let one = model.servers.get(server.number)?;
     let (budget, _) = one.budget()?;
-    let sliver = match one.rule {
-        Rule::Sporadic { minimum_ticks, .. } => minimum_ticks.saturating_sub(1),
-        _ => 0,
-    };
+    let sliver = one.rule.sliver_ticks();
     if one.payer.is_some() || budget.saturating_sub(sliver) > model.costs.both_exchanges_ticks() {
         return None;
     }
@@ -207,9 +204,8 @@ fn too_small(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Option<D
 /// BH0831. Nobody is told to mend what he did not write: the default is short on slow cores, which wastes time of that server only.
 fn small_remainder(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Option<Diagnostic> {
     let one = model.servers.get(server.number)?;
-    let Rule::Sporadic { minimum_ticks, budget_ticks, .. } = one.rule else {
-        return None;
-    };
+    let minimum_ticks = one.rule.smallest_chunk_ticks()?;
+    let (budget_ticks, _) = one.budget()?;
     let written = scope.server_spans(server.reference).and_then(|spans| spans.minimum)?;
     // A budget that is itself too small is an error already.
     let needed_ticks = model.costs.both_exchanges_ticks().saturating_add(scope.costs.entry);
@@ -229,9 +225,10 @@ fn small_remainder(scope: &Scope, model: &CoreModel, server: &ServerBound) -> Op
 
 /// BH0822.
 fn double_hit(scope: &Scope, core: &CoreTiming, server: &ServerBound) -> Option<Diagnostic> {
-    let BudgetRule::Deferrable { .. } = scope.server(server.reference)?.rule else {
+    let SharedModel::Servers(model) = &core.core.model else { return None };
+    if !model.servers.get(server.number)?.rule.hits_twice() {
         return None;
-    };
+    }
     let others = |other: &&ServerBound| {
         other.reference.partition != server.reference.partition
             && other.priority >= server.priority
@@ -252,9 +249,8 @@ fn double_hit(scope: &Scope, core: &CoreTiming, server: &ServerBound) -> Option<
 /// BH0823: by the runs that the description names: tasks, or handlers behind an interrupt gate.
 fn few_chunks(scope: &Scope, core: &CoreTiming, server: &ServerBound) -> Option<Diagnostic> {
     let described = scope.server(server.reference)?;
-    let BudgetRule::Sporadic { budget_ns, chunks, .. } = described.rule else {
-        return None;
-    };
+    let chunks = described.rule.chunks()?;
+    let (budget_ns, _) = described.rule.budget_and_period_ns()?;
     let clock = Clock::new(scope.hz());
     let partition = scope.partition(server.reference)?;
     let used = VcpuUse { partition: server.reference.partition, vcpu: described.vcpu };
@@ -292,9 +288,7 @@ fn few_chunks(scope: &Scope, core: &CoreTiming, server: &ServerBound) -> Option<
 /// BH0824 and BH0825.
 fn anchor(scope: &Scope, server: &ServerBound) -> Option<Diagnostic> {
     let described = scope.server(server.reference)?;
-    let BudgetRule::Sporadic { dispatch_anchor, .. } = described.rule else {
-        return None;
-    };
+    let dispatch_anchor = described.rule.anchor()? == Anchor::Dispatch;
     let partition = scope.partition(server.reference)?;
     let name = scope.server_name(server.reference);
     let place = scope.place(server.reference, |spans| spans.anchor);
@@ -331,10 +325,8 @@ fn anchor(scope: &Scope, server: &ServerBound) -> Option<Diagnostic> {
 
 /// BH0826 and BH0830.
 fn clients(scope: &Scope, server: &ServerBound) -> Vec<Diagnostic> {
-    let Some(BudgetRule::Pibs { clients, published, .. }) = scope.server(server.reference).map(|server| &server.rule)
-    else {
-        return Vec::new();
-    };
+    let Some(rule) = scope.server(server.reference).map(|server| &server.rule) else { return Vec::new() };
+    let Some(clients) = rule.clients() else { return Vec::new() };
     let mut found = Vec::new();
     let name = scope.server_name(server.reference);
     let periods = bulkhead_plan::schedule::clients(scope.system, clients);
@@ -349,7 +341,7 @@ fn clients(scope: &Scope, server: &ServerBound) -> Vec<Diagnostic> {
         let diagnostic = at(Diagnostic::new(Code::ClientPeriods, message), place, label);
         found.push(diagnostic.help("use two servers, each for clients with similar periods"));
     }
-    if *published {
+    if rule.is_published() {
         let message = format!("{name} follows the published rule, for which no bound holds");
         let place = scope.place(server.reference, |spans| spans.rule);
         let diagnostic = at(
