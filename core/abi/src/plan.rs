@@ -140,13 +140,6 @@ pub const INTERRUPT_DOORBELL: u32 = 2;
 /// The interrupt is a spare one, made pending by this partition's virtual PL011.
 pub const INTERRUPT_CONSOLE: u32 = 3;
 
-/// The number of [`RouteRule::Priority`], for code that does not use the words yet.
-pub const ROUTE_PRIORITY: u32 = RouteRule::Priority.number();
-/// The number of [`RouteRule::Preempt`], for code that does not use the words yet.
-pub const ROUTE_PREEMPT: u32 = RouteRule::Preempt.number();
-/// The number of [`RouteRule::Defer`], for code that does not use the words yet.
-pub const ROUTE_DEFER: u32 = RouteRule::Defer.number();
-
 /// A shared peripheral interrupt of a partition. The guest sees the physical INTID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

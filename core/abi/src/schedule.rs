@@ -30,43 +30,6 @@ pub const MAX_SERVER_CLIENTS: usize = 4;
 /// Bytes of a shared core's scheduler, after the pages of its vCPUs in the core's private data.
 pub const SCHEDULER_BYTES: u64 = 20 << 10;
 
-macro_rules! numbers {
-    ($($name:ident = $word:expr;)+) => { $(
-        /// The number of this word, for code that does not use the words yet.
-        pub const $name: u32 = $word.number();
-    )+ };
-}
-
-numbers! {
-    SCHEDULE_FIXED_PRIORITY = ScheduleKind::FixedPriority;
-    SCHEDULE_ROUND_ROBIN = ScheduleKind::RoundRobin;
-    SCHEDULE_CYCLIC = ScheduleKind::Cyclic;
-    ON_INTERRUPT_NONE = OnInterrupt::None;
-    ON_INTERRUPT_RECYCLE = OnInterrupt::Recycle;
-    ON_INTERRUPT_RESET = OnInterrupt::Reset;
-    ON_INTERRUPT_RESET_EXTEND = OnInterrupt::ResetExtend;
-    READING_MASKED = Reading::Masked;
-    READING_LATCHED = Reading::Latched;
-    RULE_UNLIMITED = Rule::Unlimited;
-    RULE_SPORADIC = Rule::Sporadic;
-    RULE_DEFERRABLE = Rule::Deferrable;
-    RULE_POLLING = Rule::Polling;
-    RULE_PIBS = Rule::Pibs;
-    GATE_ALWAYS = Gate::Always;
-    GATE_INTERRUPT = Gate::Interrupt;
-    GATE_WINDOW = Gate::Window;
-    GATE_NEVER = Gate::Never;
-    ON_EMPTY_STOP = OnEmpty::Stop;
-    ON_EMPTY_BACKGROUND = OnEmpty::Background;
-    ON_EMPTY_NOTIFY = OnEmpty::Notify;
-    SERVER_DISPATCH_ANCHOR = ServerFlag::DispatchAnchor;
-    SERVER_LAG_CLAMP = ServerFlag::LagClamp;
-    SERVER_VOLUNTARY_RETURN = ServerFlag::VoluntaryReturn;
-    SERVER_PUBLISHED_PIBS = ServerFlag::PublishedPibs;
-    FLOATING_POINT_LAZY = FloatingPoint::Lazy;
-    FLOATING_POINT_EAGER = FloatingPoint::Eager;
-}
-
 /// No donor, no background.
 pub const NO_SERVER: u32 = u32::MAX;
 

@@ -13,7 +13,7 @@ fn watched(first: ServerPlan, route: u32) -> Core {
     Core::with(schedule(&[first, server(1, 5)], 2), |slot, partition| {
         if slot == 0 {
             partition.interrupts[0].route = route;
-            partition.health.watchdog_ticks = if route == ROUTE_DEFER { 50_000 } else { 0 };
+            partition.health.watchdog_ticks = if route == RouteRule::Defer.number() { 50_000 } else { 0 };
             partition.manage[3] = MANAGER;
         }
     })
@@ -22,7 +22,7 @@ fn watched(first: ServerPlan, route: u32) -> Core {
 /// MZ-17: the monitor's work for a sleeper does not make it forget that an interrupt waits for an idle moment.
 #[test]
 fn a_deferred_interrupt_outlives_the_monitors_work() {
-    let mut core = watched(server(0, 1), ROUTE_DEFER);
+    let mut core = watched(server(0, 1), RouteRule::Defer.number());
     core.exit(WFI);
     core.interrupt(40);
     core.pass(40_000);
@@ -38,7 +38,7 @@ fn a_deferred_interrupt_outlives_the_monitors_work() {
 /// MZ-17: one that waits for its budget is released once, so that the core waits and takes what comes.
 #[test]
 fn a_deferred_interrupt_without_budget_is_released_once() {
-    let mut core = watched(budgeted(0, 1, 2000, 1_000_000), ROUTE_DEFER);
+    let mut core = watched(budgeted(0, 1, 2000, 1_000_000), RouteRule::Defer.number());
     core.pass(100);
     core.exit(WFI);
     core.pass(50_001);
@@ -57,7 +57,7 @@ fn a_deferred_interrupt_without_budget_is_released_once() {
 fn a_suspended_server_takes_no_request() {
     let client = ClientPlan { period_ticks: 10_000, priority: 1, ..Default::default() };
     let pibs = ServerPlan {
-        rule: RULE_PIBS,
+        rule: Rule::Pibs.number(),
         share_numerator: 1,
         share_denominator: 2,
         client_count: 1,
@@ -65,13 +65,13 @@ fn a_suspended_server_takes_no_request() {
         minimum_ticks: 10,
         ..server(0, 1)
     };
-    let mut core = watched(pibs, ROUTE_PRIORITY);
+    let mut core = watched(pibs, RouteRule::Priority.number());
     core.machine.store64(MANAGER, 1 << 8 | u64::from(MANAGE_SUSPEND));
     core.interrupt(MONITOR_SGI);
     assert_eq!((core.loaded, core.vcpus[0].run), (1, RunState::Parked));
     let now = core.machine.now.get();
     let scheduler = core.own().scheduler.as_deref_mut().expect("the loaded vCPU has it");
-    scheduler.arrived(0, ROUTE_PRIORITY, now);
+    scheduler.arrived(0, RouteRule::Priority.number(), now);
     assert_eq!(scheduler.pick(now).stint.vcpu(), 1, "the suspended one is chosen, and cannot run");
     core.interrupt(40);
     assert_eq!(core.loaded, 1);

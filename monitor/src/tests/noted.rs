@@ -6,7 +6,7 @@ use super::shared::{Core, SEND_SGI, SGI_FRAME, WFI, budgeted, schedule, server};
 use super::*;
 use crate::interrupts::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
 use crate::life::health::Fault;
-use bulkhead_abi::schedule::{GATE_INTERRUPT, SERVER_VOLUNTARY_RETURN, ServerPlan};
+use bulkhead_abi::schedule::{Gate, ServerFlag, ServerPlan};
 use bulkhead_abi::status::{self, MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, REASON_DATA_ABORT};
 use bulkhead_arch::GuestContext;
 use bulkhead_arch::fake::Event;
@@ -22,7 +22,11 @@ const SYSTEM_OFF: u64 = 0x8400_0008;
 
 /// Three vCPUs: an important one, one whose gate closes at the end of an interrupt, and one that never sleeps.
 fn three() -> Core {
-    let gated = ServerPlan { gate: GATE_INTERRUPT, flags: SERVER_VOLUNTARY_RETURN, ..budgeted(1, 3, 2000, 10_000) };
+    let gated = ServerPlan {
+        gate: Gate::Interrupt.number(),
+        flags: ServerFlag::VoluntaryReturn.number(),
+        ..budgeted(1, 3, 2000, 10_000)
+    };
     let core = Core::with(schedule(&[server(0, 1), gated, server(2, 5), server(1, 6)], SLOTS), |_, partition| {
         partition.health.policy = POLICY_RESTART;
         partition.health.max_restarts = 8;
@@ -316,7 +320,11 @@ fn a_request_for_list_registers_leaves_with_its_vcpu() {
 /// A3: the guest has ended its timer's interrupt, and another vCPU is loaded before the maintenance interrupt comes.
 #[test]
 fn an_end_that_was_not_seen_leaves_nothing_active() {
-    let gated = ServerPlan { gate: GATE_INTERRUPT, flags: SERVER_VOLUNTARY_RETURN, ..budgeted(1, 3, 2000, 10_000) };
+    let gated = ServerPlan {
+        gate: Gate::Interrupt.number(),
+        flags: ServerFlag::VoluntaryReturn.number(),
+        ..budgeted(1, 3, 2000, 10_000)
+    };
     let mut core = Core::new(schedule(&[server(0, 1), gated, server(1, 6)], 2));
     core.exit(WFI);
     assert_eq!(core.loaded, 1);

@@ -9,12 +9,12 @@ use bulkhead_abi::status;
 
 pub(super) fn sporadic(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
     ServerPlan {
-        rule: RULE_SPORADIC,
+        rule: Rule::Sporadic.number(),
         budget_ticks,
         period_ticks,
         chunks: 4,
         minimum_ticks: 20,
-        flags: SERVER_LAG_CLAMP,
+        flags: ServerFlag::LagClamp.number(),
         ..server(slot, priority)
     }
 }
@@ -77,7 +77,7 @@ fn what_is_not_certain_takes_the_general_way() {
     };
     let plain = [server(0, 1), server(1, 5)];
     assert_eq!(asleep(&plain, &|_| ()).own().jump(40), Some(0), "or this test shows nothing");
-    assert_eq!(asleep(&plain, &|plan| plan.route = ROUTE_DEFER).own().jump(40), None);
+    assert_eq!(asleep(&plain, &|plan| plan.route = RouteRule::Defer.number()).own().jump(40), None);
     let limit = |plan: &mut InterruptPlan| (plan.limit_events, plan.limit_period_ticks) = (1, 1000);
     assert_eq!(asleep(&plain, &limit).own().jump(40), None);
     assert_eq!(asleep(&[server(0, 5), server(1, 5)], &|_| ()).own().jump(40), None, "an equal waits");
@@ -128,7 +128,8 @@ fn a_suspended_sleeper_is_not_woken() {
 /// The end of a budget is where its guest has run for all of it, although others paid for its loading.
 #[test]
 fn a_budget_ends_at_its_first_timer_interrupt() {
-    let budget = ServerPlan { rule: RULE_DEFERRABLE, budget_ticks: 1000, period_ticks: 100_000, ..server(1, 5) };
+    let budget =
+        ServerPlan { rule: Rule::Deferrable.number(), budget_ticks: 1000, period_ticks: 100_000, ..server(1, 5) };
     let mut core = Core::new(schedule(&[server(0, 1), budget, server(2, 9)], 3));
     // Its first start is work of its own; by the next one its budget is whole again.
     core.exit(WFI);

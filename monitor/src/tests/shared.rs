@@ -36,13 +36,13 @@ pub(super) fn server(slot: u32, priority: u32) -> ServerPlan {
 }
 
 pub(super) fn budgeted(slot: u32, priority: u32, budget_ticks: u64, period_ticks: u64) -> ServerPlan {
-    ServerPlan { rule: RULE_POLLING, budget_ticks, period_ticks, ..server(slot, priority) }
+    ServerPlan { rule: Rule::Polling.number(), budget_ticks, period_ticks, ..server(slot, priority) }
 }
 
 pub(super) fn schedule(servers: &[ServerPlan], slots: u32) -> SchedulePlan {
     let mut plan = SchedulePlan::new_zeroed();
     plan.magic = SCHEDULE_PLAN_MAGIC;
-    plan.kind = SCHEDULE_FIXED_PRIORITY;
+    plan.kind = ScheduleKind::FixedPriority.number();
     plan.slot_count = slots;
     plan.server_count = servers.len() as u32;
     plan.servers[..servers.len()].copy_from_slice(servers);
@@ -396,7 +396,7 @@ fn floating_point_follows_its_user() {
 #[test]
 fn a_start_leaves_the_neighbours_floating_point_alone() {
     let mut plan = schedule(&[server(0, 1), server(1, 5)], 2);
-    plan.floating_point = FLOATING_POINT_EAGER;
+    plan.floating_point = FloatingPoint::Eager.number();
     let mut core = Core::with(plan, |_, partition| {
         partition.health.policy = POLICY_RESTART;
         partition.health.max_restarts = 8;
@@ -462,7 +462,7 @@ fn an_interrupt_beyond_its_rate_waits() {
 fn a_deferred_interrupt_waits_for_idle_time() {
     let mut core = Core::with(schedule(&[server(0, 1), server(1, 5)], 2), |slot, partition| {
         if slot == 0 {
-            partition.interrupts[0].route = ROUTE_DEFER;
+            partition.interrupts[0].route = RouteRule::Defer.number();
         }
     });
     core.exit(WFI);

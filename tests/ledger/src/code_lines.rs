@@ -153,12 +153,18 @@ fn formatted(text: &str) -> Result<String, String> {
 /// Counts lines of Rust without blanks, comments and items for tests.
 #[must_use]
 pub fn rust(text: &str) -> usize {
+    without_tests(text).lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+/// Returns Rust text with comments and items for tests as spaces.
+#[must_use]
+pub fn without_tests(text: &str) -> String {
     let source = Source::new(text);
     let mut kept = source.without_comments().into_bytes();
     for range in test_items(&source.code()) {
         kept[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
     }
-    String::from_utf8_lossy(&kept).lines().filter(|line| !line.trim().is_empty()).count()
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 /// Counts lines of assembly without blanks and comments.

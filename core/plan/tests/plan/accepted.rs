@@ -10,26 +10,27 @@ use bulkhead_plan::{limits, samples, schedule};
 use bulkhead_sched::budget::{self, Budget, BudgetError};
 use bulkhead_sched::dispatch::Core;
 use bulkhead_sched::server;
+use bulkhead_words as words;
 use proptest::prelude::*;
 
 fn budget_of(plan: &ServerPlan) -> Result<Budget, BudgetError> {
     let (budget_ticks, period_ticks) = (plan.budget_ticks, plan.period_ticks);
-    match plan.rule {
-        RULE_SPORADIC => budget::Sporadic::new(
+    match plan.rule() {
+        Some(words::Rule::Sporadic) => budget::Sporadic::new(
             budget::SporadicParameters {
                 budget_ticks,
                 period_ticks,
                 smallest_chunk_ticks: plan.minimum_ticks,
                 chunks: plan.chunks as u8,
                 anchor: budget::Anchor::Eligible,
-                lag_clamp: plan.flags & SERVER_LAG_CLAMP != 0,
+                lag_clamp: plan.flags & words::ServerFlag::LagClamp.number() != 0,
             },
             0,
         )
         .map(Budget::Sporadic),
-        RULE_DEFERRABLE => budget::Deferrable::new(budget_ticks, period_ticks, 0).map(Budget::Deferrable),
-        RULE_POLLING => budget::Polling::new(budget_ticks, period_ticks, 0).map(Budget::Polling),
-        RULE_PIBS => {
+        Some(words::Rule::Deferrable) => budget::Deferrable::new(budget_ticks, period_ticks, 0).map(Budget::Deferrable),
+        Some(words::Rule::Polling) => budget::Polling::new(budget_ticks, period_ticks, 0).map(Budget::Polling),
+        Some(words::Rule::Pibs) => {
             let clients: Vec<_> = plan
                 .clients()
                 .iter()
@@ -51,13 +52,13 @@ fn scheduler(plan: &SchedulePlan) -> Result<(), String> {
     for (number, planned) in plan.servers().iter().enumerate() {
         let budget = budget_of(planned).map_err(|error| format!("server {number}: {error:?} in {planned:?}"))?;
         let mut made = server::Server::new(planned.priority as u8, budget);
-        made.gate = match planned.gate {
-            GATE_INTERRUPT => server::Gate::InterruptPending(1),
-            GATE_WINDOW => server::Gate::Window(planned.windows),
-            GATE_NEVER => server::Gate::Never,
+        made.gate = match planned.gate() {
+            Some(words::Gate::Interrupt) => server::Gate::InterruptPending(1),
+            Some(words::Gate::Window) => server::Gate::Window(planned.windows),
+            Some(words::Gate::Never) => server::Gate::Never,
             _ => server::Gate::Always,
         };
-        if planned.on_empty == ON_EMPTY_BACKGROUND {
+        if planned.on_empty == words::OnEmpty::Background.number() {
             made.on_empty = server::OnEmpty::Background(planned.background_priority as u8);
         }
         let most_ticks = if planned.minimum_ticks > 0 { planned.minimum_ticks } else { planned.budget_ticks };

@@ -1,7 +1,7 @@
 //! Plans of shared cores: slots, private data, numbers, maps, and what is refused.
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, ROUTE_DEFER, ROUTE_PREEMPT, ROUTE_PRIORITY};
+use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE};
 use bulkhead_abi::schedule::*;
 use bulkhead_arm::el2::hcr;
 use bulkhead_plan::maps::{console_input, core_use};
@@ -10,6 +10,7 @@ use bulkhead_plan::model::{
 };
 use bulkhead_plan::tables::Attributes;
 use bulkhead_plan::{AreaKind, Plan, PlanError, plan, samples, schedule, ticks};
+use bulkhead_words as words;
 use std::collections::BTreeMap;
 
 fn planned(system: &System) -> Plan {
@@ -80,16 +81,21 @@ fn servers_are_numbered_by_priority() {
     let servers = schedule.servers();
     let facts: Vec<_> = servers.iter().map(|server| (server.slot, server.priority, server.rule, server.gate)).collect();
     let expected = [
-        (0, 0, RULE_SPORADIC, GATE_INTERRUPT),
-        (0, 1, RULE_SPORADIC, GATE_ALWAYS),
-        (1, 1, RULE_PIBS, GATE_ALWAYS),
-        (2, 9, RULE_DEFERRABLE, GATE_ALWAYS),
-        (2, 20, RULE_UNLIMITED, GATE_INTERRUPT),
+        (0, 0, words::Rule::Sporadic.number(), words::Gate::Interrupt.number()),
+        (0, 1, words::Rule::Sporadic.number(), words::Gate::Always.number()),
+        (1, 1, words::Rule::Pibs.number(), words::Gate::Always.number()),
+        (2, 9, words::Rule::Deferrable.number(), words::Gate::Always.number()),
+        (2, 20, words::Rule::Unlimited.number(), words::Gate::Interrupt.number()),
     ];
     assert_eq!(facts, expected, "of equals the first in the description comes first");
     // 62.5 MHz.
     assert_eq!((servers[1].budget_ticks, servers[1].period_ticks, servers[1].chunks), (125_000, 625_000, 8));
-    assert_eq!(servers[0].flags, SERVER_DISPATCH_ANCHOR | SERVER_LAG_CLAMP | SERVER_VOLUNTARY_RETURN);
+    assert_eq!(
+        servers[0].flags,
+        words::ServerFlag::DispatchAnchor.number()
+            | words::ServerFlag::LagClamp.number()
+            | words::ServerFlag::VoluntaryReturn.number()
+    );
     assert_eq!(
         servers.iter().map(|server| server.payer).collect::<Vec<_>>(),
         [NO_SERVER, NO_SERVER, NO_SERVER, NO_SERVER, 1]
@@ -98,7 +104,7 @@ fn servers_are_numbered_by_priority() {
     assert_eq!((pibs.share_numerator, pibs.share_denominator, pibs.client_count), (1, 20, 2));
     let clients: Vec<_> = pibs.clients[..2].iter().map(|client| (client.period_ticks, client.priority)).collect();
     assert_eq!(clients, [(625_000, 1), (1_875_000, 9)], "the shortest period first");
-    assert_eq!((servers[3].on_empty, servers[3].background_priority), (ON_EMPTY_BACKGROUND, 40));
+    assert_eq!((servers[3].on_empty, servers[3].background_priority), (words::OnEmpty::Background.number(), 40));
     assert_eq!((schedule.quantum_count, schedule.quanta[0].quantum_ticks), (1, 625_000));
 }
 
@@ -107,13 +113,23 @@ fn servers_are_numbered_by_priority() {
 fn windows_are_named_by_slot() {
     let plan = shared();
     let schedule = schedule_of(&plan, 1);
-    assert_eq!((schedule.kind, schedule.major_ticks, schedule.window_count), (SCHEDULE_CYCLIC, 6_250_000, 2));
+    assert_eq!(
+        (schedule.kind, schedule.major_ticks, schedule.window_count),
+        (words::ScheduleKind::Cyclic.number(), 6_250_000, 2)
+    );
     let windows: Vec<_> =
         schedule.windows[..2].iter().map(|window| (window.offset_ticks, window.length_ticks, window.name)).collect();
     assert_eq!(windows, [(0, 1_250_000, 0), (1_250_000, 1_875_000, 1)]);
     let gates: Vec<_> = schedule.servers[..3].iter().map(|server| (server.slot, server.gate, server.windows)).collect();
-    assert_eq!(gates, [(0, GATE_NEVER, 0), (0, GATE_WINDOW, 1), (1, GATE_WINDOW, 2)]);
-    assert_eq!(schedule.floating_point, FLOATING_POINT_EAGER);
+    assert_eq!(
+        gates,
+        [
+            (0, words::Gate::Never.number(), 0),
+            (0, words::Gate::Window.number(), 1),
+            (1, words::Gate::Window.number(), 2)
+        ]
+    );
+    assert_eq!(schedule.floating_point, words::FloatingPoint::Eager.number());
 }
 
 /// MZ-10 to MZ-26: the published round robin.
@@ -121,13 +137,16 @@ fn windows_are_named_by_slot() {
 fn a_round_robin_has_turns_and_no_servers() {
     let plan = shared();
     let schedule = schedule_of(&plan, 2);
-    assert_eq!((schedule.kind, schedule.server_count, schedule.quantum_ticks), (SCHEDULE_ROUND_ROBIN, 0, 1_875_000));
+    assert_eq!(
+        (schedule.kind, schedule.server_count, schedule.quantum_ticks),
+        (words::ScheduleKind::RoundRobin.number(), 0, 1_875_000)
+    );
     assert_eq!(
         (schedule.on_interrupt, schedule.reading, schedule.ring_moves),
-        (ON_INTERRUPT_RECYCLE, READING_LATCHED, 1)
+        (words::OnInterrupt::Recycle.number(), words::Reading::Latched.number(), 1)
     );
     let slots: Vec<_> = schedule.slots[..2].iter().map(|slot| (slot.preemptible, slot.timer_route)).collect();
-    assert_eq!(slots, [(0, ROUTE_PRIORITY), (1, ROUTE_PREEMPT)]);
+    assert_eq!(slots, [(0, words::RouteRule::Priority.number()), (1, words::RouteRule::Preempt.number())]);
 }
 
 /// MZ-26: an interrupt has its device's route and limit, or its partition's.
@@ -139,9 +158,12 @@ fn interrupts_have_routes_and_limits() {
         *interrupts.iter().find(|interrupt| interrupt.kind == kind).unwrap()
     };
     let device = of(0, INTERRUPT_DEVICE);
-    assert_eq!((device.route, device.limit_events, device.limit_period_ticks), (ROUTE_DEFER, 10, 6_250_000));
+    assert_eq!(
+        (device.route, device.limit_events, device.limit_period_ticks),
+        (words::RouteRule::Defer.number(), 10, 6_250_000)
+    );
     let console = of(6, INTERRUPT_CONSOLE);
-    assert_eq!((console.route, console.limit_period_ticks), (ROUTE_PREEMPT, 0));
+    assert_eq!((console.route, console.limit_period_ticks), (words::RouteRule::Preempt.number(), 0));
 }
 
 /// Record 0001 for shared cores: the union of what the vCPUs need, each page once.

@@ -7,10 +7,7 @@
 use crate::mutants::{Mutant, complaint};
 use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical, verify_bytes};
 use bulkhead_abi::plan::MODE_DIRECT;
-use bulkhead_abi::schedule::{
-    GATE_INTERRUPT, GATE_WINDOW, NO_SERVER, RULE_UNLIMITED, SCHEDULE_FIXED_PRIORITY, SERVER_VOLUNTARY_RETURN,
-    ServerPlan, WindowPlan,
-};
+use bulkhead_abi::schedule::{Gate, NO_SERVER, Rule, ScheduleKind, ServerFlag, ServerPlan, WindowPlan};
 use bulkhead_abi::{PART_OFFSET, Part};
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
@@ -155,11 +152,11 @@ const SERVER_MUTANTS: &[Mutant] = &[
     ("PIBS above its clients", Code::Server, |image| server(image, 0, 2, |server| server.clients[0].priority = 2)),
     ("published rule of a sporadic server", Code::Server, |image| server(image, 0, 1, |server| server.flags |= 8)),
     ("voluntary return without an interrupt gate", Code::Server, |image| {
-        server(image, 0, 1, |server| server.flags |= SERVER_VOLUNTARY_RETURN);
+        server(image, 0, 1, |server| server.flags |= ServerFlag::VoluntaryReturn.number());
     }),
     ("unknown gate", Code::Server, |image| server(image, 0, 1, |server| server.gate = 4)),
     ("window gate without a time table", Code::Server, |image| {
-        server(image, 0, 1, |server| (server.gate, server.windows) = (GATE_WINDOW, 1));
+        server(image, 0, 1, |server| (server.gate, server.windows) = (Gate::Window.number(), 1));
     }),
     ("window of the neighbour", Code::Server, |image| server(image, 1, 1, |server| server.windows = 3)),
     ("unknown answer to an empty budget", Code::Server, |image| server(image, 0, 1, |server| server.on_empty = 3)),
@@ -176,8 +173,8 @@ const SERVER_MUTANTS: &[Mutant] = &[
     ("interrupt gate paid by nobody", Code::OpenGate, |image| server(image, 0, 4, |server| server.payer = NO_SERVER)),
     ("interrupt gate without a limit", Code::OpenGate, |image| {
         server(image, 1, 1, |server| {
-            assert_eq!(server.rule, RULE_UNLIMITED);
-            (server.gate, server.windows) = (GATE_INTERRUPT, 0);
+            assert_eq!(server.rule, Rule::Unlimited.number());
+            (server.gate, server.windows) = (Gate::Interrupt.number(), 0);
         });
     }),
     ("windows that overlap", Code::TimeTable, |image| window(image, 1, |window| window.offset_ticks -= 1)),
@@ -190,7 +187,7 @@ const SERVER_MUTANTS: &[Mutant] = &[
     ("window of no slot", Code::TimeTable, |image| window(image, 1, |window| window.name = 2)),
     ("time table without windows", Code::TimeTable, |image| image.schedule(1, |plan| plan.window_count = 0)),
     ("time table under fixed priorities", Code::TimeTable, |image| {
-        image.schedule(1, |plan| plan.kind = SCHEDULE_FIXED_PRIORITY);
+        image.schedule(1, |plan| plan.kind = ScheduleKind::FixedPriority.number());
     }),
 ];
 
