@@ -10,6 +10,8 @@ const DESCRIPTION: &str = include_str!("support/good.toml");
 fn monitor() -> Vec<u8> {
     let mut text = vec![0; 4096];
     text[56..60].copy_from_slice(b"ARMd");
+    // Which part of the monitor it is: `shared`.
+    text[64..72].copy_from_slice(b"BHPT\x02\0\0\0");
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     file.extend([2, 0, 183, 0, 1, 0, 0, 0]);
     [0x4020_0000_u64, 64, 0].iter().for_each(|word| file.extend(word.to_le_bytes()));
