@@ -263,8 +263,9 @@ fn worked(lab: &Lab, name: &'static str, mode: &str) -> Result<Worked, Failure> 
     Ok(Worked { elapsed_us, rtos: since(RTOS), passages: core.passages })
 }
 
-/// Percent by which the loss may differ from the sum of its terms.
-const TERMS_TOLERANCE_PERCENT: f64 = 3.0;
+/// Percent by which the loss may differ from the sum of its terms. Linux's own exits, nearly one a millisecond while it boots, may take
+/// longer on a shared core than alone, which is no term of a tick; without the smallest term the sum would be 12 % too small.
+const TERMS_TOLERANCE_PERCENT: f64 = 10.0;
 
 /// The three terms of a tick as they were in a run of Linux beside the RTOS.
 fn terms(worked: &Worked) -> Result<Tick, Failure> {
