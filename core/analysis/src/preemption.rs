@@ -74,7 +74,7 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
 pub(crate) fn may_take(model: &CoreModel, server: &Server, vcpu: usize, priority: u8) -> bool {
     let best = server.best_priority();
     let turns = model.quanta.iter().any(|(level, _)| *level == priority);
-    let lines_up = || model.servers.iter().any(|own| own.vcpu == vcpu && matches!(own.rule, Rule::Pibs(_)));
+    let lines_up = || model.servers.iter().any(|own| own.vcpu == vcpu && own.rule.pibs().is_some());
     best < priority || best == priority && !takes_turns(model, server, priority) && (turns || lines_up())
 }
 
@@ -110,7 +110,7 @@ fn habits(model: &CoreModel, vcpu: usize) -> Habits {
 /// What is charged at least between so many returns of a budget as it has pieces: each return uses the oldest piece up, and all
 /// of them together are the budget, less a remainder that waits for more.
 fn whole_budget(server: &Server) -> Option<u64> {
-    let certain = crate::core_bounds::certain(server).filter(|_| matches!(server.rule, Rule::Sporadic { .. }));
+    let certain = crate::core_bounds::certain(server).filter(|_| server.rule.chunks().is_some());
     certain.map(|(budget_ticks, _)| budget_ticks).filter(|budget_ticks| *budget_ticks > 0)
 }
 

@@ -119,6 +119,14 @@ impl Rule {
         }
     }
 
+    /// Lets a budget come back in at most so many pieces, of at least so much each. Changes nothing in a rule without pieces.
+    pub fn limit_chunks(&mut self, most: u32, least_ticks: u64) {
+        if let Self::Sporadic { minimum_ticks, chunks, .. } = self {
+            *minimum_ticks = (*minimum_ticks).max(least_ticks);
+            *chunks = (*chunks).min(most);
+        }
+    }
+
     /// Name and variant for people, such as "sporadic, dispatch".
     #[must_use]
     pub fn text(&self) -> &'static str {

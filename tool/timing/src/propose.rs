@@ -9,7 +9,7 @@ use crate::bounds::{CoreTiming, long_run_ppm};
 use crate::clock::Clock;
 use crate::cores::{SharedCore, SharedModel};
 use bulkhead_analysis::core_bounds::{self, CoreBounds};
-use bulkhead_analysis::core_model::{CoreModel, Gate, Rule, Server};
+use bulkhead_analysis::core_model::{CoreModel, Gate, Server};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::supply::Supply;
 use bulkhead_plan::model::{ServerReference, System};
@@ -100,7 +100,7 @@ fn untrusted(system: &System, core: &SharedCore, model: &CoreModel) -> Vec<usize
     let is_one = |(number, server): &(usize, &Server)| {
         let reference = core.servers.get(*number);
         let partition = reference.and_then(|reference| system.partitions.get(reference.partition));
-        let budgeted = matches!(server.rule, Rule::Sporadic { .. } | Rule::Deferrable { .. } | Rule::Polling { .. });
+        let budgeted = server.budget().is_some() && server.rule.pibs().is_none();
         budgeted && server.payer.is_none() && partition.is_some_and(|partition| !partition.trusted)
     };
     model.servers.iter().enumerate().filter(is_one).map(|(number, _)| number).collect()
@@ -119,10 +119,7 @@ fn apply(server: &mut Server, most_chunks: u32, least_ticks: u64) {
     let quarter = server.budget().map_or(0, |(budget_ticks, _)| budget_ticks / 4);
     let least_ticks = least_ticks.min(quarter);
     server.least_charge_ticks = server.least_charge_ticks.max(least_ticks);
-    if let Rule::Sporadic { minimum_ticks, chunks, .. } = &mut server.rule {
-        *minimum_ticks = (*minimum_ticks).max(least_ticks);
-        *chunks = (*chunks).min(most_chunks);
-    }
+    server.rule.limit_chunks(most_chunks, least_ticks);
 }
 
 fn of_bounds(model: &CoreModel, bounds: &CoreBounds, steps: &Steps) -> Vec<Shares> {
@@ -143,7 +140,7 @@ fn of_bounds(model: &CoreModel, bounds: &CoreBounds, steps: &Steps) -> Vec<Share
 }
 
 fn is_anchored(server: &Server) -> bool {
-    matches!((&server.rule, server.gate), (Rule::Sporadic { dispatch_anchor: true, .. }, Gate::Always))
+    server.rule.chunks().is_some() && server.rule.is_dated_by_its_use() && server.gate == Gate::Always
 }
 
 fn share_ppm(amount: u64, of: u64) -> u64 {
