@@ -4,6 +4,7 @@ use crate::html::Html;
 use crate::page::Context;
 use crate::table::{Cell, Table, chip};
 use crate::words::{grouped, plural, size};
+use bulkhead_abi::Part;
 use bulkhead_description::{Diagnostic, Report};
 use std::fmt::Write;
 
@@ -29,6 +30,7 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
         }
         table.write(html);
     }
+    privileged(html, context);
     html.element("dl", &[("class", &"hashes")], |html| {
         let source = context.input.system.source_hash.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
@@ -42,6 +44,23 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
     });
     hazards(html, &evidence.warnings);
     clock(html, context);
+}
+
+/// How much privileged code this system has: what an assessor reads.
+fn privileged(html: &mut Html, context: &Context<'_>) {
+    let header = &context.input.plan.header;
+    // An image that is refused may hold any code.
+    let part = Part::ALL.into_iter().find(|part| *part as u32 == header.part);
+    let Some(part) = part.filter(|_| context.input.evidence.verdict.is_accepted()) else { return };
+    html.element("p", &[], |html| {
+        html.text("Privileged code of this system: the part ");
+        html.leaf("code", &[], part.name());
+        html.text(format!(
+            " of the monitor, {} lines of Rust and assembly besides zerocopy, {} of text and constants in whole pages.",
+            grouped(bulkhead_contained_monitor::code_lines(part) as u64),
+            size(header.text_bytes.saturating_add(header.rodata_bytes)),
+        ));
+    });
 }
 
 /// Warnings of the description: where a claim is weaker than it could be.

@@ -49,6 +49,18 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
+fn the_privileged_code_of_this_system_is_named() {
+    // The monitor of the samples is `shared`: 10,000 bytes of text and 5,000 of constants, 3 and 2 pages.
+    let lines = bulkhead_contained_monitor::code_lines(bulkhead_abi::Part::Shared).to_string();
+    let (thousands, rest) = lines.split_at(lines.len() - 3);
+    let page = page();
+    let (_, after) = page.split_once("Privileged code of this system: the part <code>shared</code>").expect("the part");
+    let sentence = after.split("</p>").next().expect("it ends");
+    assert!(sentence.contains(rest) && sentence.contains(thousands), "{sentence}");
+    assert!(sentence.contains("20 KiB"), "{sentence}");
+}
+
+#[test]
 fn every_section_is_reached_from_the_top() {
     let page = page();
     for anchor in ["overview", "evidence", "time", "interrupts", "channels", "memory", "experiments"] {
