@@ -5,6 +5,17 @@
 //! is compiled is decided in this file alone. Monitor logic never contains `unsafe` for hardware access: it names physical
 //! addresses, and the identity map that the host planned decides what they reach.
 #![cfg_attr(target_os = "none", no_std)]
+#![cfg_attr(
+    target_os = "none",
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_arm::{Intid, ListRegister, timer};

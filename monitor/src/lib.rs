@@ -19,6 +19,17 @@
 //! | [`observe`] | counters, trace, console rings |
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 #[cfg(not(feature = "shared"))]
 mod alone;

@@ -1,6 +1,17 @@
 //! Connects the monitor's logic to the vectors. Everything here is target-only and unsafe by nature; it decides nothing.
 #![cfg_attr(target_os = "none", no_std)]
 #![cfg_attr(target_os = "none", no_main)]
+#![cfg_attr(
+    target_os = "none",
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 #[cfg(not(target_os = "none"))]
 fn main() {

@@ -39,13 +39,13 @@ impl<M: Machine> Vcpu<M> {
     /// Adds one to a counter.
     #[inline(always)]
     pub fn count(&self, counter: Counter) {
-        let slot = PhysicalAddress(self.head.counters.wrapping_add(counter as u64 * 8));
+        let slot = PhysicalAddress(self.head.counters.wrapping_add((counter as u64).wrapping_mul(8)));
         self.machine.store64(slot, self.machine.load64(slot).wrapping_add(1));
     }
 
     /// Reads a counter.
     pub fn counter(&self, counter: Counter) -> u64 {
-        self.machine.load64(PhysicalAddress(self.head.counters.wrapping_add(counter as u64 * 8)))
+        self.machine.load64(PhysicalAddress(self.head.counters.wrapping_add((counter as u64).wrapping_mul(8))))
     }
 
     /// Writes a trace record if recording is on.

@@ -143,9 +143,12 @@ pub struct TraceRing {
     pub written_word: u64,
 }
 
+/// Bytes of a trace record.
+const RECORD_BYTES: u64 = size_of::<TraceRecord>() as u64;
+
 impl TraceRing {
     fn new(plan: &VcpuPlan) -> Self {
-        let fit = plan.trace_bytes.saturating_sub(TRACE_HEADER_BYTES) / size_of::<TraceRecord>() as u64;
+        let fit = plan.trace_bytes.saturating_sub(TRACE_HEADER_BYTES) / RECORD_BYTES;
         Self {
             records: plan.trace.0.wrapping_add(TRACE_HEADER_BYTES),
             mask: if fit.is_power_of_two() { fit.wrapping_sub(1) } else { 0 },

@@ -13,6 +13,17 @@
 //! This crate is linked at EL2. What only the tool, the verifier and guests share is in `bulkhead_guest_abi`.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod address;
 pub mod console;

@@ -57,7 +57,7 @@ impl<const SLOTS: usize> Dates<SLOTS> {
     /// Sets the slot's date; [`NEVER`] clears it.
     #[inline]
     pub(crate) fn set(&mut self, slot: u8, date_ticks: u64) {
-        let place = usize::from(slot) % SLOTS;
+        let place = crate::within::<SLOTS>(usize::from(slot));
         if let Some(leaf) = self.leaves.get_mut(place)
             && *leaf != date_ticks
         {
@@ -85,7 +85,7 @@ impl<const SLOTS: usize> Dates<SLOTS> {
     /// Notes the result of a match; returns whether it is another one than before.
     #[inline]
     fn decide(&mut self, position: usize, earliest: u64) -> bool {
-        match self.nodes.get_mut(position % SLOTS) {
+        match self.nodes.get_mut(crate::within::<SLOTS>(position)) {
             Some(node) if *node != earliest => {
                 *node = earliest;
                 true
@@ -100,7 +100,7 @@ impl<const SLOTS: usize> Dates<SLOTS> {
         let mut earliest = NEVER;
         let mut take = |list: &[u64; SLOTS], end: usize| {
             for place in end & !(GROUP - 1)..end {
-                earliest = earliest.min(list.get(place % SLOTS).copied().unwrap_or(NEVER));
+                earliest = earliest.min(list.get(crate::within::<SLOTS>(place)).copied().unwrap_or(NEVER));
             }
         };
         let count = count.min(SLOTS);

@@ -266,20 +266,20 @@ const fn bit(number: u8) -> u64 {
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline]
     fn entry(&self, slot: u8) -> Option<&Entry> {
-        self.entries.get(usize::from(slot) % SERVERS)
+        self.entries.get(crate::within::<SERVERS>(usize::from(slot)))
     }
 
     #[inline]
     fn entry_mut(&mut self, slot: u8) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::from(slot) % SERVERS)
+        self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot)))
     }
 
     /// The budget that a server spends.
     #[inline]
     fn budget_of(&mut self, slot: u8) -> Option<&mut Budget> {
-        let entry = self.entries.get(usize::from(slot) % SERVERS)?;
+        let entry = self.entries.get(crate::within::<SERVERS>(usize::from(slot)))?;
         let payer = usize::from(if entry.shares { entry.payer } else { slot });
-        self.entries.get_mut(payer % SERVERS).map(|entry| &mut entry.server.budget)
+        self.entries.get_mut(crate::within::<SERVERS>(payer)).map(|entry| &mut entry.server.budget)
     }
 
     /// The server with this number.
@@ -332,9 +332,10 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     fn is_gate_open(&self, entry: &Entry) -> bool {
         match entry.server.gate {
             Gate::Always => true,
-            Gate::InterruptPending(sources) => {
-                self.pending.get(usize::from(entry.vcpu) % VCPUS).is_some_and(|pending| pending & sources != 0)
-            }
+            Gate::InterruptPending(sources) => self
+                .pending
+                .get(crate::within::<VCPUS>(usize::from(entry.vcpu)))
+                .is_some_and(|pending| pending & sources != 0),
             Gate::Window(names) => self.is_window_open(names),
             Gate::Never => false,
         }

@@ -14,6 +14,17 @@
 //! Integer time only, no allocation, no locks: everything here belongs to one core, except a limiter's word and latch.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod budget;
 pub mod cyclic;
@@ -25,3 +36,10 @@ pub mod quantum;
 mod ready;
 pub mod server;
 pub mod sliding;
+
+/// A place in an array of `COUNT` entries, a power of two: one mask, and no check that could fail.
+#[inline(always)]
+const fn within<const COUNT: usize>(place: usize) -> usize {
+    const { assert!(COUNT.is_power_of_two()) };
+    place & COUNT.wrapping_sub(1)
+}

@@ -57,7 +57,7 @@ impl<const SLOTS: usize> ReadySet<SLOTS> {
 
     #[inline]
     fn link_mut(&mut self, slot: u8) -> Option<&mut Link> {
-        self.links.get_mut(usize::from(slot) % SLOTS)
+        self.links.get_mut(crate::within::<SLOTS>(usize::from(slot)))
     }
 
     #[inline]
@@ -73,7 +73,7 @@ impl<const SLOTS: usize> ReadySet<SLOTS> {
     /// The level that the slot waits at.
     #[inline]
     pub(crate) fn level(&self, slot: u8) -> Option<u8> {
-        let level = self.links.get(usize::from(slot) % SLOTS).map_or(NONE, |link| link.level);
+        let level = self.links.get(crate::within::<SLOTS>(usize::from(slot))).map_or(NONE, |link| link.level);
         (level != NONE).then_some(level)
     }
 

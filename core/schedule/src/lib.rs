@@ -9,6 +9,17 @@
 //! cores up from the same bytes with this very code: there is no second way from a description to what runs.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod plan;
 pub mod shared;

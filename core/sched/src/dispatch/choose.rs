@@ -90,7 +90,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     fn choose(&mut self, now: u64) -> Next {
         if let Some((level, slot)) = self.ready.first()
             && self.simple & bit(slot) != 0
-            && let Some(entry) = self.entries.get_mut(usize::from(slot) % SERVERS)
+            && let Some(entry) = self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot)))
         {
             let vcpu = entry.vcpu;
             let background = entry.background == level;

@@ -82,7 +82,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         if self.simple & bit(running.server()) == 0 {
             return false;
         }
-        let Some(entry) = self.entries.get_mut(usize::from(running.server()) % SERVERS) else {
+        let Some(entry) = self.entries.get_mut(crate::within::<SERVERS>(usize::from(running.server()))) else {
             return false;
         };
         if running.is_background() {
@@ -270,7 +270,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
         let used_ticks = to.wrapping_sub(from);
         let slot = servers.trailing_zeros() as u8;
-        let entry = self.entries.get_mut(usize::from(slot) % SERVERS)?;
+        let entry = self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot)))?;
         if !entry.server.budget.visit_plain(from, used_ticks) {
             return None;
         }

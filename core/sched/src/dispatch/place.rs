@@ -48,7 +48,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         let mut opened = 0;
         while left != 0 {
             let slot = left.trailing_zeros() as u8;
-            let Some(entry) = self.entries.get_mut(usize::from(slot) % SERVERS) else {
+            let Some(entry) = self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot))) else {
                 return;
             };
             let level = entry.level;
@@ -90,7 +90,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             self.ready.remove(slot);
             self.dates.set(slot, NEVER);
             self.note_dates();
-            let Some(entry) = self.entries.get_mut(usize::from(slot) % SERVERS) else {
+            let Some(entry) = self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot))) else {
                 continue;
             };
             if !entry.shares {
@@ -150,7 +150,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     #[inline(always)]
     pub(super) fn replenish(&mut self, slot: u8) {
         self.dates.set(slot, NEVER);
-        if let Some(entry) = self.entries.get(usize::from(slot) % SERVERS) {
+        if let Some(entry) = self.entries.get(crate::within::<SERVERS>(usize::from(slot))) {
             let (level, background) = (entry.level, entry.background);
             if background != NO_LEVEL {
                 self.ready.remove(slot);
