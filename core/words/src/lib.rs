@@ -29,7 +29,8 @@ mod server;
 pub use schedule::{FloatingPoint, OnInterrupt, Reading, Ring, RouteRule, ScheduleKind};
 pub use server::{Anchor, Gate, OnEmpty, Parameter, Rule, ServerFlag};
 
-/// What all sets of words can do.
+/// What all sets of words can do. For tools alone: a monitor reads numbers and prints nothing.
+#[cfg(not(target_os = "none"))]
 pub trait Word: Copy + Eq + 'static {
     /// Name of the set: that of its type.
     const SET: &'static str;
@@ -60,6 +61,7 @@ pub trait Word: Copy + Eq + 'static {
 
 /// Returns the name of a word by its number, or "unknown", for reports of plans that nobody has checked.
 #[must_use]
+#[cfg(not(target_os = "none"))]
 pub fn name_of<W: Word>(number: u32) -> &'static str {
     W::from_number(number).map_or("unknown", W::name)
 }
@@ -99,6 +101,7 @@ macro_rules! words {
             }
         }
 
+        #[cfg(not(target_os = "none"))]
         impl $crate::Word for $set {
             const SET: &'static str = stringify!($set);
             const ABOUT: &'static str = concat!($($about),+).trim_ascii();
