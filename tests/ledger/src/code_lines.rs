@@ -33,9 +33,9 @@ const SCHED_FOLDER: &str = "core/sched/src";
 
 /// How items are marked that only one part has.
 const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
-/// How items are marked that the target does not have.
-const OF_HOST: &str = "#[cfg(not(target_os = \"none\"))]";
 const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
+/// How items are marked that no monitor has: for tools, and the mistakes that tests put into the scheduler.
+const OF_NO_PART: [&str; 2] = ["#[cfg(not(target_os = \"none\"))]", "#[cfg(feature = \"mutants\")]"];
 
 /// What a part does not have: whole files and folders, and items under this attribute.
 struct Absent {
@@ -112,7 +112,8 @@ fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
         if path.ends_with(".s") {
             lines.assembly += assembly(&text);
         } else {
-            let text = without_items(OF_HOST, &without_items(absent(part).items, &text));
+            let absent = OF_NO_PART.into_iter().chain([absent(part).items]);
+            let text = absent.fold(text, |text, attribute| without_items(attribute, &text));
             lines.rust += rust(&formatted(&text).map_err(|error| format!("{path}: {error}"))?);
         }
     }

@@ -43,7 +43,7 @@ fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings
     let name = partition.name();
     let functions = u64::from(plan.pci_count);
     for (index, window) in windows(partition).enumerate() {
-        let function = plan.pci().iter().nth(window.index as usize);
+        let function = plan.pci().get(window.index as usize);
         let good = match window.kind {
             WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
             WINDOW_GICR => {

@@ -86,7 +86,7 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
         )
     });
     let plan = &partition.plan;
-    let function = interrupt.pci_function.checked_sub(1).map(|index| plan.pci().iter().nth(index as usize));
+    let function = interrupt.pci_function.checked_sub(1).map(|index| plan.pci().get(index as usize));
     let named = match function {
         None => true,
         Some(function) => {

@@ -66,7 +66,7 @@ fn tables(text: &mut String, experiment: &Value) {
 fn number(value: &Value) -> String {
     match value.as_f64() {
         None => "–".to_owned(),
-        Some(value) if value == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(value) => {
             let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
             format!("{value:.digits$}")
