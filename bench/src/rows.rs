@@ -203,7 +203,7 @@ const ROWS: &[Row] = &[
         measure: paths::doorbell,
     },
     Row {
-        name: "size.own.bytes",
+        name: "size.own_bytes",
         what: "text and read-only data of the part `own` of the monitor: every core is one vCPU's",
         how: "the segments of its ELF file, without what fills pages up",
         peers: "Bao 81,686",
@@ -214,7 +214,7 @@ const ROWS: &[Row] = &[
         measure: static_size::own_bytes,
     },
     Row {
-        name: "size.shared.bytes",
+        name: "size.shared_bytes",
         what: "the same of the part `shared`: several vCPUs may share a core",
         how: "the segments of its ELF file, without what fills pages up",
         peers: "Bao 81,686, without shared cores",
@@ -225,7 +225,7 @@ const ROWS: &[Row] = &[
         measure: static_size::shared_bytes,
     },
     Row {
-        name: "size.own.lines",
+        name: "size.own_lines",
         what: "code lines of ours in the part `own`",
         how: "every item that is compiled for the part, scheduler and assembly included, after rustfmt with its defaults, without blanks, comments and tests",
         peers: "",
@@ -236,7 +236,7 @@ const ROWS: &[Row] = &[
         measure: static_size::own_lines,
     },
     Row {
-        name: "size.shared.lines",
+        name: "size.shared_lines",
         what: "code lines of ours in the part `shared`",
         how: "every item that is compiled for the part, scheduler and assembly included, after rustfmt with its defaults, without blanks, comments and tests",
         peers: "",
@@ -383,7 +383,8 @@ const ROWS: &[Row] = &[
         what: "state of a shared core of 16 servers and 8 vCPUs",
         how: "size_of on the target",
         peers: "",
-        ceiling: Some(8_192.0),
+        // 8,192 until servers had a least charge: two words for each of 16, and two for the core.
+        ceiling: Some(8_448.0),
         unit: Unit::Bytes,
         requirements: &["QV-3"],
         slow: false,

@@ -128,7 +128,7 @@ fn a_storm_of_requests_takes_its_share() {
 fn a_request_is_paid_back_before_the_next_one() {
     const WORK: u64 = MS;
     /// What is used besides: the exchange to its server, its interrupt, and the exchange to whoever is next.
-    const PATHS: u64 = 3200;
+    const PATHS: u64 = 3300;
     let running = driver("requests=40 burst=2 burst_gap_us=10000 spacing_us=187000 handler_ns=1000000", 5700 * MS);
     let records = running.records("driver");
     assert_eq!(records.len(), 40);
