@@ -64,6 +64,8 @@ pub(crate) struct Variant<'a> {
 
 /// Everything rows need to measure.
 pub(crate) struct Lab {
+    /// The smallest part of the monitor that is taken.
+    least_part: Part,
     options: Options,
     cache: RefCell<HashMap<String, Rc<dyn Any>>>,
     runs: RefCell<Vec<String>>,
@@ -73,7 +75,12 @@ impl Lab {
     /// Finds monitor and guests.
     pub(crate) fn open() -> Result<Self, Failure> {
         let options = Options::from_environment(None);
-        Ok(Self { options, cache: RefCell::default(), runs: RefCell::default() })
+        Ok(Self { least_part: Part::Own, options, cache: RefCell::default(), runs: RefCell::default() })
+    }
+
+    /// As [`Self::open`], with one part for all: what a guest does alone and beside others is compared, and not two parts.
+    pub(crate) fn with_part(part: Part) -> Result<Self, Failure> {
+        Ok(Self { least_part: part, ..Self::open()? })
     }
 
     /// Returns what `make` found when it was first called for this key.
@@ -133,7 +140,8 @@ impl Lab {
 
     /// Builds the image of a system with the part of the monitor that it needs.
     pub(crate) fn image(&self, system: &System) -> Result<Image, Failure> {
-        build_image(system, &self.monitor(part_of(system))?).map_err(|error| Failure::wrong(error.to_string()))
+        build_image(system, &self.monitor(part_of(system).max(self.least_part))?)
+            .map_err(|error| Failure::wrong(error.to_string()))
     }
 
     /// Runs a system to its end, with options changed by the caller.

@@ -345,7 +345,7 @@ pub fn named(name: &str) -> Option<&'static Experiment> {
 /// # Errors
 /// When the monitor cannot be read. An experiment that fails is a [`Done`].
 pub fn run(experiment: &'static Experiment, length: Length) -> Result<Done, Failure> {
-    let lab = Lab::open()?;
+    let lab = Lab::with_part(bulkhead_abi::Part::Shared)?;
     let findings = (experiment.run)(&lab, length);
     Ok(Done { experiment, findings, length, runs: lab.take_runs() })
 }

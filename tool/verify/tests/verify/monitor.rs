@@ -8,6 +8,7 @@ const LOAD: u64 = 0x4020_0000;
 /// An ELF file with text of 0x1234 bytes and, three pages on, 0x321 bytes of constants.
 fn elf() -> Vec<u8> {
     let (mut text, constants): (Vec<u8>, Vec<u8>) = ((0..0x1234).map(|n| n as u8).collect(), vec![7; 0x321]);
+    text[56..60].copy_from_slice(b"ARM\x64");
     text[PART_OFFSET..PART_OFFSET + 8].copy_from_slice(&Part::Own.mark());
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
