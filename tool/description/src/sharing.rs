@@ -27,7 +27,7 @@ table! {
         /// `round-robin`: what an interrupt with the route `preempt` does; default `none`.
         #[schemars(with = "Option<WordSchema<OnInterrupt>>")]
         on_interrupt: Option<Located<OnInterrupt>>,
-        /// `round-robin`: when a waiting interrupt acts; default `masked`.
+        /// `round-robin`: when a waiting interrupt acts; default `latched`.
         #[schemars(with = "Option<WordSchema<Reading>>")]
         reading: Option<Located<Reading>>,
         /// `round-robin`: what a reset does to the ring; default `stays`.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use bulkhead_description::{Loaded, load_unchecked};
+use bulkhead_description::{Loaded, load_text_unchecked, load_unchecked};
 use bulkhead_plan::model::{
     BudgetRule, Gate, Limiter, OnEmpty, OnInterrupt, Reading, Route, RouteRule, ScheduleKind, Server, ServerReference,
     TableWindow,
@@ -29,6 +29,22 @@ fn a_description_gives_the_hand_made_system() {
     assert_eq!(system.partitions[1].servers, sample.partitions[1].servers, "QV-32: a client is named");
     assert_eq!(system.partitions[3].servers, sample.partitions[3].servers, "the window gate is the default");
     assert_eq!(system.partitions[6].route, sample.partitions[6].route);
+}
+
+/// MZ-15: nobody waits for more than a quantum unless the description asks for it.
+#[test]
+fn an_interrupt_that_waits_acts_at_the_end_of_the_quantum_by_default() {
+    let path = Path::new("tests/good/shared-cores.toml");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let without: String =
+        text.lines().filter(|line| !line.starts_with("reading")).map(|line| format!("{line}\n")).collect();
+    assert_ne!(text, without);
+    let loaded = load_text_unchecked(path, &without, &support::options()).expect("accepted");
+    let found = loaded.system.schedules.iter().find_map(|schedule| match schedule.kind {
+        ScheduleKind::RoundRobin { reading, .. } => Some(reading),
+        _ => None,
+    });
+    assert_eq!(found, Some(Reading::Latched));
 }
 
 #[test]

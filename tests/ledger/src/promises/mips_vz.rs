@@ -6,9 +6,9 @@ pub(super) const FAMILY: Family = Family {
     title: "MIPS-VZ",
     prefix: "MZ",
     shown: &[
-        "MZ-1", "MZ-3", "MZ-5", "MZ-8", "MZ-10", "MZ-11", "MZ-12", "MZ-13", "MZ-14", "MZ-16", "MZ-17", "MZ-18",
-        "MZ-19", "MZ-20", "MZ-21", "MZ-22", "MZ-23", "MZ-24", "MZ-25", "MZ-26", "MZ-E1", "MZ-E2", "MZ-E3", "MZ-E4",
-        "MZ-E6",
+        "MZ-1", "MZ-3", "MZ-5", "MZ-8", "MZ-10", "MZ-11", "MZ-12", "MZ-13", "MZ-14", "MZ-15", "MZ-16", "MZ-17",
+        "MZ-18", "MZ-19", "MZ-20", "MZ-21", "MZ-22", "MZ-23", "MZ-24", "MZ-25", "MZ-26", "MZ-E1", "MZ-E2", "MZ-E3",
+        "MZ-E4", "MZ-E6",
     ],
     in_part: &[
         (
@@ -20,7 +20,6 @@ pub(super) const FAMILY: Family = Family {
             "MZ-6",
             "a timer that expires wakes its vCPU or waits for its turn; that nothing is made up for the time away is not shown",
         ),
-        ("MZ-15", "both ways, each with its bound; the default is `masked`, where `latched` is asked for"),
         (
             "MZ-E5",
             "the source of one guest of three, while each of the three runs, under five settings of policy and route; not every source of every guest, and by what guests saw instead of by a trace",

@@ -107,7 +107,7 @@ impl<'r> Resolver<'r> {
         Some(model::ScheduleKind::RoundRobin {
             quantum_ns,
             on_interrupt: schedule.on_interrupt.as_ref().map_or(OnInterrupt::None, |word| word.value),
-            reading: schedule.reading.as_ref().map_or(Reading::Masked, |word| word.value),
+            reading: schedule.reading.as_ref().map_or(Reading::Latched, |word| word.value),
             ring_moves: schedule.ring.as_ref().is_some_and(|ring| ring.value == Ring::Moves),
         })
     }
