@@ -120,6 +120,10 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
             }
         })?,
     };
+    // Before the experiments, which take longer: what is measured is not lost when somebody ends them.
+    if arguments.record && !outcomes.is_empty() {
+        record::write(&outcomes)?;
+    }
     let done = run_experiments(&chosen, arguments)?;
     match arguments.format {
         Format::Text => {
@@ -137,9 +141,6 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
         }
     }
     if arguments.record {
-        if !outcomes.is_empty() {
-            record::write(&outcomes)?;
-        }
         experiments::record(&done)?;
     }
     Ok(exit_code_of(&outcomes, &done))
