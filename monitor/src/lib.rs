@@ -44,5 +44,5 @@ pub mod state;
 #[cfg(not(feature = "shared"))]
 use alone as sharing;
 
-#[cfg(all(test, feature = "shared"))]
+#[cfg(test)]
 mod tests;

@@ -7,7 +7,11 @@ use bulkhead_abi::status::{self, REASON_REQUESTED};
 use bulkhead_arch::fake::Event;
 use std::sync::atomic::Ordering::Relaxed;
 
-const CPU_ON: u64 = 0xc400_0003;
+// PSCI function ids (Arm DEN 0022), written out here and not taken from `core/arm`: they are what guests send.
+pub(super) const CPU_ON: u64 = 0xc400_0003;
+pub(super) const CPU_OFF: u64 = 0x8400_0002;
+pub(super) const SYSTEM_OFF: u64 = 0x8400_0008;
+pub(super) const AFFINITY_INFO: u64 = 0xc400_0004;
 const HVC: u64 = 0x16 << 26 | 1 << 25;
 const SMC: u64 = 0x17 << 26 | 1 << 25;
 
@@ -111,7 +115,7 @@ fn a_doorbell_passes_its_limit_per_window_and_then_says_limited() {
 #[test]
 fn system_off_and_reset_are_a_state_and_a_policy() {
     let mut core = running(partition(1));
-    call(&mut core, 0x8400_0008, [0; 3]);
+    call(&mut core, SYSTEM_OFF, [0; 3]);
     assert_eq!((core.run, state(&core)), (RunState::Off, (status::STATE_OFF, 0)));
     let mut plan = partition(1);
     plan.health =
@@ -130,9 +134,9 @@ fn the_last_cpu_off_is_the_partition_off() {
     both[0].begin();
     call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
     both[1].interrupt(15);
-    call(&mut both[0], 0x8400_0002, [0; 3]);
+    call(&mut both[0], CPU_OFF, [0; 3]);
     assert_eq!(state(&both[0]).0, status::STATE_RUNNING);
-    call(&mut both[1], 0x8400_0002, [0; 3]);
+    call(&mut both[1], CPU_OFF, [0; 3]);
     both[0].interrupt(15);
     assert_eq!(state(&both[0]).0, status::STATE_OFF);
 }

@@ -1,26 +1,38 @@
-//! Host tests of the monitor's logic on the fake machine.
+//! Host tests of the monitor's logic on the fake machine. What needs no shared core is tried in both parts.
 
 mod calls;
+#[cfg(feature = "shared")]
 mod charged;
+#[cfg(feature = "shared")]
 mod deferred;
 mod faults;
+#[cfg(feature = "shared")]
 mod instructions;
 pub(crate) mod interleave;
 mod interrupts;
 mod manage;
+#[cfg(feature = "shared")]
 mod noted;
+#[cfg(feature = "shared")]
 mod prepared;
+#[cfg(feature = "shared")]
 mod publication;
+#[cfg(feature = "shared")]
 mod requests;
+#[cfg(feature = "shared")]
 mod shared;
 mod standing;
+#[cfg(feature = "shared")]
+mod target;
 
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::*;
 use bulkhead_abi::status::StatusPage;
+#[cfg(feature = "shared")]
+use bulkhead_arch::VirtualInterrupts;
 use bulkhead_arch::fake::FakeMachine;
-use bulkhead_arch::{GuestRegisters, Memory, PhysicalInterrupts, VirtualInterrupts};
+use bulkhead_arch::{GuestRegisters, Memory, PhysicalInterrupts};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use zerocopy::FromZeros;

@@ -3,7 +3,7 @@
 //! Three cores run the monitor's own code; a manager beside them posts requests. At each instruction of a guest the world
 //! checks that the partition was not told to stand, and that the instruction is not one of an instance before.
 
-use super::calls::call;
+use super::calls::{AFFINITY_INFO, CPU_OFF, CPU_ON, SYSTEM_OFF, call};
 use super::interleave::{Core, Stop, World, explore, stop};
 use super::*;
 use crate::interrupts::MONITOR_SGI;
@@ -13,10 +13,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-const CPU_ON: u64 = 0xc400_0003;
-const CPU_OFF: u64 = 0x8400_0002;
-const AFFINITY_INFO: u64 = 0xc400_0004;
-const SYSTEM_OFF: u64 = 0x8400_0008;
 const SYSTEM_RESET: u64 = 0x8400_0009;
 const VCPUS: usize = 3;
 const PREEMPTIONS: usize = 2;

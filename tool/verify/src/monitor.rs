@@ -125,7 +125,7 @@ impl Expected {
     }
 
     /// Reads the monitors that images must hold: of a file or a folder of parts that the user names, else those that the tool
-    /// contains. No variable names others: whoever can set it could also have changed the image.
+    /// contains. No variable names others: somebody who can set it could also have changed the image.
     ///
     /// # Errors
     /// When there is none, with what to do about it.
@@ -163,7 +163,12 @@ impl Expected {
             format!("the header names the part {}, the monitor itself {}", says(named), says(found.part()))
         });
         let Some(expected) = self.0.iter().find(|monitor| monitor.part() == named) else {
-            findings.add(Code::OtherMonitor, String::from("no monitor of its part is known to compare it with"));
+            findings.add(
+                Code::OtherMonitor,
+                String::from(
+                    "no monitor of its part is known to compare it with; name the folder of both parts by --monitor",
+                ),
+            );
             return;
         };
         expected.compare(&found, findings);
