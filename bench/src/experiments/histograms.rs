@@ -118,7 +118,7 @@ fn flat(findings: &mut Findings, row: &Row<'_>, ours: &[Served]) {
     );
 }
 
-/// How many of some requests come within a handler's time of the end of so many guests' turns of a ring.
+/// How many of some requests come within a handler's time of the end of that number of guests' turns of a ring.
 fn peak_count(requests: usize, turns: usize, guests: usize) -> f64 {
     requests as f64 * HANDLER_NS as f64 / QUANTUM_NS as f64 * turns as f64 / guests as f64
 }

@@ -274,7 +274,7 @@ fn terms(worked: &Worked) -> Result<Tick, Failure> {
         return Err(Failure::wrong("the RTOS pre-empted Linux at no tick".to_owned()));
     }
     Ok(Tick {
-        // Its timer's own interrupt follows at once, so who goes on is not known and this is no `switch` there.
+        // Its timer's own interrupt follows at once, so it is not known who runs next, and this is no `switch` there.
         forced_switch: shortest_chained as f64,
         // Each tick ends with one switch back.
         work: worked.rtos as f64 / switches as f64,

@@ -77,7 +77,7 @@ pub fn responses_in_hand(
 
 /// Responses below a contention and each other.
 fn below(contention: &Contention, tasks: &[Task], steps: &Steps) -> Vec<Option<u64>> {
-    // The most important one first: whoever comes later waits for all before, and so is done later than each of them.
+    // The most important one first: each later one waits for all before it, and so is done after them.
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|number| tasks.get(*number).map_or(0, |task| task.deadline_ticks));
     let demands: Vec<Demand> = order

@@ -51,7 +51,7 @@ impl Line {
         Self { slope: self.slope.saturating_add(other.slope), at_zero: self.at_zero.saturating_add(other.at_zero) }
     }
 
-    /// So many times the line.
+    /// The line, multiplied.
     pub(crate) fn times(self, count: u64) -> Self {
         let count = i128::from(count);
         Self { slope: self.slope.saturating_mul(count), at_zero: self.at_zero.saturating_mul(count) }
@@ -131,5 +131,5 @@ pub(crate) fn earliest(given: Line, work_ticks: u64, items: &[Item], from: u64) 
     Some(time)
 }
 
-/// Tangents of one jump; the next step of the search goes on from there.
+/// Tangents of one jump; the next step of the search starts from there.
 const MAX_TANGENTS: usize = 8;

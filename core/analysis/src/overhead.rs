@@ -67,7 +67,7 @@ impl Costs {
 /// Interrupts of a neighbour that a manager's request counts for: after its own entry the monitor looks who is asked.
 pub const REQUEST_ENTRIES: u64 = 2;
 
-/// Most rounds in which what is taken and what is charged meet: a tick is left of the longest time after so many halves.
+/// Most rounds in which what is taken and what is charged meet: halved this often, the longest time is less than a tick.
 const MAX_ROUNDS: usize = 64;
 
 /// What is known of a vCPU besides its servers.
@@ -103,7 +103,7 @@ impl Returns {
 pub struct OwnReturns {
     /// How often in time.
     pub returns: Returns,
-    /// So many of them in a row are charged at least this: all chunks of a sporadic server, its whole budget. `None` for what
+    /// How many of them in a row are charged at least this: all chunks of a sporadic server, its whole budget. `None` for what
     /// comes back whether its guest was charged or not.
     pub budget_ticks: Option<u64>,
 }
@@ -117,7 +117,7 @@ impl OwnReturns {
         if self.returns.pieces.saturating_mul(each_ticks) > budget_ticks / 2 {
             return in_time;
         }
-        // Those at both ends, and as many again: whoever is charged more than the least may meet one more round.
+        // Those at both ends, and as many again: one that is charged more than the least may meet one more round.
         let rounds = divide_down(charged_ticks, budget_ticks).saturating_add(3);
         in_time.min(rounds.saturating_mul(self.returns.pieces))
     }

@@ -70,7 +70,7 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
 }
 
 /// A server that may take the core from a vCPU that runs at a priority. An equal does not without a quantum: it waits behind
-/// whoever runs until that sleeps or has used its budget up. Only a driver, whose priority changes, lines up anew.
+/// the one that runs until it sleeps or has used its budget up. Only a driver, whose priority changes, goes to the end of the line.
 pub(crate) fn may_take(model: &CoreModel, server: &Server, vcpu: usize, priority: u8) -> bool {
     let best = server.best_priority();
     let turns = model.quanta.iter().any(|(level, _)| *level == priority);
@@ -107,7 +107,7 @@ fn habits(model: &CoreModel, vcpu: usize) -> Habits {
     model.habits.get(vcpu).cloned().unwrap_or_default()
 }
 
-/// What is charged at least between so many returns of a budget as it has pieces: each return uses the oldest piece up, and all
+/// What is charged at least between as many returns of a budget as it has pieces: each return uses the oldest piece up, and all
 /// of them together are the budget, less a remainder that waits for more.
 fn whole_budget(server: &Server) -> Option<u64> {
     let certain = crate::core_bounds::certain(server).filter(|_| server.rule.chunks().is_some());

@@ -119,7 +119,7 @@ impl Rule {
         }
     }
 
-    /// Lets a budget come back in at most so many pieces, of at least so much each. Changes nothing in a rule without pieces.
+    /// Lets a budget come back in at most this number of pieces, each at least this long. Changes nothing in a rule without pieces.
     pub fn limit_chunks(&mut self, most: u32, least_ticks: u64) {
         if let Self::Sporadic { minimum_ticks, chunks, .. } = self {
             *minimum_ticks = (*minimum_ticks).max(least_ticks);
@@ -270,7 +270,7 @@ pub(crate) fn supplies(
         jitter_ticks: late_ticks.saturating_sub(certain_ticks),
         split,
     };
-    // The opening of a window counts as a wake-up, which dates the budget anew.
+    // The opening of a window counts as a wake-up, which gives the budget a new date.
     let redated = matches!(server.gate, Gate::Window(_) | Gate::Interrupt);
     let both = |supply: Supply| (supply.clone(), supply);
     match &server.rule {
@@ -297,7 +297,7 @@ pub(crate) fn supplies(
     }
 }
 
-/// The opening of a window dates the budget of an eligible-dated server anew. With one window in a frame and a period that is
+/// The opening of a window gives the budget of an eligible-dated server a new date. With one window in a frame and a period that is
 /// not longer, the whole budget is there at each opening, as long as its owner does not sleep: a wake-up late in a window dates it
 /// late in the next ones, too.
 fn once_in_a_frame(server: &Server, contention: &Contention, usable_ticks: u64, steps: &Steps) -> Option<Supply> {

@@ -53,7 +53,7 @@ pub const ITARGETSR: u64 = 0x800;
 pub const ICFGR: u64 = 0xc00;
 /// One past ICFGR of 1,024 interrupts.
 pub const ICFGR_END: u64 = 0xd00;
-/// Bytes of a register with one bit for each of 1,024 interrupts; ICENABLER follows ISENABLER by so many, and so on.
+/// Bytes of a register with one bit for each of 1,024 interrupts; ICENABLER follows ISENABLER at this distance, and the others likewise.
 pub const BIT_REGISTER_BYTES: u64 = 0x80;
 /// First of these offsets, and one past the last.
 pub const BANK: core::ops::Range<u64> = IGROUPR..0x1000;

@@ -247,7 +247,7 @@ impl Budget {
         true
     }
 
-    /// [`BudgetRule::dispatch`] of a plain rule with budget in the queue, if it starts anew; returns until when it may run, and
+    /// [`BudgetRule::dispatch`] of a plain rule with budget in the queue, if it starts again; returns until when it may run, and
     /// nothing when that takes the long way.
     #[inline(always)]
     pub(crate) fn dispatch_plain(&mut self, starts: bool, now: u64) -> Option<u64> {

@@ -82,7 +82,7 @@ fn a_driver_pays_with_the_date_of_its_next_grant() {
 fn a_replenishment_is_charged_and_an_exhaustion_settles() {
     let until = |time| {
         let mut simulation = alone(deferrable(10, 100), 6);
-        // Two ticks are left when it wakes, it goes on when they are used up, and sleeps after one tick of the next window.
+        // Two ticks are left when it wakes, it still runs when they are used up, and sleeps after one tick of the next window.
         simulation.work(0, 0, 8).work(20, 0, 3).run(time);
         simulation
     };

@@ -23,7 +23,7 @@ words! {
         Recycle = 1, "recycle";
         /// Its guest gets a whole quantum.
         Reset = 2, "reset";
-        /// As `reset`, and an interrupt of the guest that runs starts its quantum anew.
+        /// As `reset`, and an interrupt of the guest that runs starts its quantum again.
         ResetExtend = 3, "reset-extend";
     }
 }
@@ -43,7 +43,7 @@ words! {
     pub enum Ring {
         /// The guest whose turn it was stays next in the order.
         Stays = 0, "stays";
-        /// The ring goes on from the interrupt's guest.
+        /// The ring continues from the interrupt's guest.
         Moves = 1, "moves";
     }
 }

@@ -103,7 +103,7 @@ words! {
     pub enum OnEmpty {
         /// The server waits for time to come back.
         Stop = 0, "stop";
-        /// It goes on at `background_priority` and pays nothing.
+        /// It continues at `background_priority` and pays nothing.
         Background = 1, "background";
         /// It waits, and the event is counted.
         Notify = 2, "notify";

@@ -24,7 +24,7 @@ pub(crate) fn send_to_itself(samples: u64) {
 
 /// The shortest sleep that counts, unless `shortest=` says otherwise.
 const SHORTEST_SLEEP_TICKS: u64 = 1_500;
-/// Sleeps that count differ by up to so many ticks, so that the timer rings at every moment of what others do meanwhile.
+/// Sleeps that count differ by up to this number of ticks, so that the timer rings at every moment of what others do meanwhile.
 const SPREAD_TICKS: u64 = 1_500;
 /// A long sleep before each of them, so that what is done once in a while falls due.
 const LONG_SLEEP_TICKS: u64 = 70_000;

@@ -27,7 +27,7 @@ const NEVER_EXECUTE: u64 = (1 << 53) | (1 << 54);
 #[repr(C, align(4096))]
 struct Page(UnsafeCell<[u64; ENTRIES]>);
 
-// SAFETY: there is one vCPU, and whoever changes a page has the `Space` that it belongs to.
+// SAFETY: there is one vCPU, and a page is changed only by code that has the `Space` that it belongs to.
 unsafe impl Sync for Page {}
 
 impl Page {

@@ -112,7 +112,7 @@ impl Pace {
     }
 }
 
-/// Own work of so many instructions.
+/// Own work, in instructions.
 #[inline(never)]
 fn work(instructions: u64) {
     // SAFETY: counts a register down.

@@ -123,7 +123,7 @@ extern "C" fn bulkhead_handle_data_abort(core: &mut ThisVcpu, syndrome: u64) -> 
 extern "C" fn bulkhead_handle_call(core: &mut ThisVcpu) -> HandlerReturn {
     core.call();
     // Only a vCPU that left its run can come back with another frame or make room for another vCPU: no call of a guest that
-    // goes on makes the core decide.
+    // still runs makes the core decide.
     if core.run == RunState::Running {
         return HandlerReturn { head: &raw mut core.head, whole_frame: 0 };
     }

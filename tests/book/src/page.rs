@@ -96,7 +96,7 @@ fn mark(line: &str) -> Result<Option<Mark>, String> {
 
 impl Listing {
     /// The commands of a listing in the language `console`: lines behind a `$`, each with what comes. A command that ends in a
-    /// backslash goes on in the next line.
+    /// backslash continues in the next line.
     ///
     /// # Errors
     /// When the listing does not start with a command.

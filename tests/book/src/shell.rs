@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// What a copy leaves out: products and history.
 const LEFT_OUT: &[&str] = &["target", ".git", ".cache"];
-/// Seconds after which a shell is ended, whatever it does. No passing test comes near.
+/// Seconds after which a shell is ended. No passing test comes near.
 const LIMIT_S: &str = "1200";
 
 /// A shell in a copy of the repository. The copy is removed at the end, and what runs in the shell ends with it.

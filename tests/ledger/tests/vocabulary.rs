@@ -1,7 +1,7 @@
 //! What a new word costs: the files that name single budget rules.
 //!
 //! A rule is a word (`core/words`), a policy (`core/sched`), and what follows from it: how a plan holds it, what the planner
-//! and the verifier demand of it, what the analysis promises. Each of these is one file, so that whoever adds a rule finds all
+//! and the verifier demand of it, what the analysis promises. Each of these is one file, so that somebody who adds a rule finds all
 //! places by the compiler and the list in CONTRIBUTING.md. Everything else asks questions that every rule answers.
 
 use bulkhead_ledger::code_lines::without_tests;

@@ -200,7 +200,7 @@ table! {
         ports: Vec<Located<Port>>,
         /// What its interrupts (timer, console, doorbells) do on a shared core while another vCPU runs; default `priority`.
         route: Option<Located<Route>>,
-        /// At most so many doorbells reach the partition in each window, whoever rings; its channels then have no limit of their own.
+        /// The most doorbells that reach the partition in each window, from all senders together; its channels then have no limit of their own.
         doorbell_limit: Option<Located<Limit>>,
         /// Claims of its vCPUs on the time of shared cores; needed there, unless the core goes round.
         #[schemars(default)]

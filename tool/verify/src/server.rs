@@ -68,7 +68,7 @@ fn rule(server: &ServerPlan) -> bool {
         && server.share_denominator == 0
         && server.clients.iter().all(|client| *client == ClientPlan::default());
     let minimum = (1..=server.budget_ticks).contains(&server.minimum_ticks);
-    // More than there is when it is chosen for the first time would be owed whatever its guest does.
+    // More than there is when it is chosen for the first time would be owed even by a guest that does nothing.
     let least_charge = match server.rule() {
         _ if server.payer != NO_SERVER => server.least_charge_ticks == 0,
         Some(Rule::Sporadic | Rule::Pibs) => server.least_charge_ticks <= server.minimum_ticks,

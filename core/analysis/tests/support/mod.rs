@@ -142,7 +142,7 @@ pub(crate) struct Machine {
     pub(crate) late_by_chance: Option<Random>,
     /// What a vCPU is charged, without working, when it runs after another one.
     pub(crate) load: u64,
-    /// What whoever runs is charged, without working, when another one wakes.
+    /// What the running one is charged, without working, when another one wakes.
     pub(crate) way_in: u64,
     loaded: u8,
     loading: u64,

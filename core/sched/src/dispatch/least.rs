@@ -42,7 +42,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
-    /// The server's budget is back. What was interrupted while its least charge was missing goes on where it was.
+    /// The server's budget is back. What was interrupted while its least charge was missing continues where it was.
     #[inline]
     pub(super) fn enter_again(&mut self, slot: u8) {
         if self.least & bit(slot) != 0 && self.missing_ticks(slot) == 0 {

@@ -186,7 +186,7 @@ fn a_higher_priority_of_the_receiver_lowers_the_latency() {
         field(&line, "longest")
     };
     let (above, below) = (longest(2), longest(8));
-    // The sender goes on after its doorbell until it sleeps, then there is one exchange; or the hog has its whole budget first.
+    // The sender runs after its doorbell until it sleeps, then there is one exchange; or the hog has its whole budget first.
     assert!(above <= 2 * EXCHANGE, "{above} ticks above the other guest");
     assert!((2 * MS..=4 * MS + 4 * EXCHANGE).contains(&below), "{below} ticks below the other guest");
 }

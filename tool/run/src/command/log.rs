@@ -19,7 +19,7 @@ pub(super) struct Logs {
     files: Vec<(PathBuf, Stream)>,
     /// An unfinished line of the serial line.
     serial: Vec<u8>,
-    /// The first error; the run goes on, and says it at its end.
+    /// The first error; the run continues, and says it at its end.
     failed: Option<(PathBuf, io::Error)>,
 }
 
