@@ -7,6 +7,8 @@ use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Measure every promised number and compare it with its ceiling.
 #[derive(Clone, Debug, Parser)]
@@ -140,9 +142,6 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
             bulkhead_files::say!("{form:#}");
         }
     }
-    if arguments.record {
-        experiments::record(&done)?;
-    }
     Ok(exit_code_of(&outcomes, &done))
 }
 
@@ -182,19 +181,45 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
     Ok((chosen, Some(names)))
 }
 
+/// Runs experiments, as many at once as the host has processors: each runs one machine at a time, and instructions are the same on a
+/// busy host. What is found is printed, written and recorded as soon as it is there: the rest may take an hour.
 fn run_experiments(chosen: &[&'static Experiment], arguments: &BenchArguments) -> Result<Vec<Done>, Failure> {
-    let length = if arguments.short { Length::Short } else { Length::Full };
-    let mut all = Vec::new();
-    for experiment in chosen {
-        let done = experiments::run(experiment, length)?;
-        let path = experiments::write(&done)?;
-        if arguments.format == Format::Text {
-            bulkhead_files::say!("{}", done.text(arguments.commands));
-            bulkhead_files::say!("  written to {}\n", path.display());
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(chosen.len());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((place, experiment)) = take_next(&next, chosen) {
+                    let result = run_experiment(experiment, arguments);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((place, result));
+                }
+            });
         }
-        all.push(done);
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The next experiment that nobody has taken, with its place in the order.
+fn take_next(next: &AtomicUsize, chosen: &[&'static Experiment]) -> Option<(usize, &'static Experiment)> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    chosen.get(place).map(|experiment| (place, *experiment))
+}
+
+/// Runs one, says what it found, and records it when that is asked for.
+fn run_experiment(experiment: &'static Experiment, arguments: &BenchArguments) -> Result<Done, Failure> {
+    let length = if arguments.short { Length::Short } else { Length::Full };
+    let done = experiments::run(experiment, length)?;
+    let path = experiments::write(&done)?;
+    if arguments.format == Format::Text {
+        bulkhead_files::say!("{}\n  written to {}\n", done.text(arguments.commands), path.display());
     }
-    Ok(all)
+    if arguments.record && done.holds() {
+        experiments::record(&done)?;
+    }
+    Ok(done)
 }
 
 /// How many experiments hold, in one line.

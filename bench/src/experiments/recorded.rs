@@ -10,11 +10,15 @@ use bulkhead_run::qemu;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The seed of every guest that draws numbers (`seed=`, if nothing else is given), in both forms.
 const SEED: u64 = 1;
 /// The part of the monitor that the experiments run on: all of them share cores.
 const MONITOR_PART: &str = "shared";
+
+/// Held while the file is read and replaced: experiments run in parallel, and each is recorded when it has ended.
+static WRITING: Mutex<()> = Mutex::new(());
 
 fn path() -> PathBuf {
     bulkhead_ledger::repository().join("docs/experiments.json")
@@ -78,51 +82,57 @@ fn first_difference(known: &Value, found: &Value) -> Option<String> {
     None
 }
 
-/// The commit that is measured, with a `+` when files differ from it.
+/// The commit that is measured, with a `+` when files differ from it. What is under `docs/` measures nothing, and the record itself is there.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(bulkhead_ledger::repository()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let is_clean = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| changes.is_empty());
+    let is_clean = git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"])
+        .is_some_and(|changes| changes.is_empty());
     if is_clean { commit } else { commit + "+" }
 }
 
-/// Records experiments whose full forms have just been run: runs their short forms, and replaces their entries in the file.
+/// Records an experiment whose full form has just been run: runs its short form, and replaces its entry in the file.
 ///
 /// # Errors
-/// When an experiment does not hold in one of its forms, a short form cannot be run, or the file cannot be written.
-pub(crate) fn write(done: &[Done]) -> Result<(), Failure> {
-    let mut all = read()?;
-    let version = qemu::check_version(&qemu::program())?;
-    let version = format!("{}.{}.{}", version.major, version.minor, version.micro);
-    for full in done {
-        let short = run(full.experiment, Length::Short)?;
-        for form in [full, &short] {
-            if !form.holds() {
-                let (name, length) = (form.experiment.name, form.length.name());
-                return Err(Failure::wrong(format!("{name} is not recorded: its {length} form is not met")));
-            }
+/// When the experiment does not hold in one of its forms, the short form cannot be run, or the file cannot be written.
+pub(crate) fn write(full: &Done) -> Result<(), Failure> {
+    let name = full.experiment.name;
+    let short = run(full.experiment, Length::Short)?;
+    for form in [full, &short] {
+        if !form.holds() {
+            let length = form.length.name();
+            return Err(Failure::wrong(format!("{name} is not recorded: its {length} form is not met")));
         }
-        let mut entry = full.json();
-        let left_out = ["runs", "series", "length", "error", "how", "command"];
-        left_out.iter().for_each(|key| drop(entry.as_object_mut().and_then(|entry| entry.remove(*key))));
-        entry["seed"] = json!(SEED);
-        entry["commit"] = json!(commit());
-        entry["date"] = json!(record::date());
-        entry["qemu"] = json!(version);
-        entry["monitor_part"] = json!(MONITOR_PART);
-        let packages = if full.experiment.slow { record::guest_packages() } else { Vec::new() };
-        entry["guest_packages"] = json!(packages);
-        entry["short"] = essence(&short);
-        all.retain(|known| known["name"] != full.experiment.name);
-        all.push(entry);
     }
+    let entry = entry(full, &short)?;
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = read()?;
+    all.retain(|known| known["name"] != name);
+    all.push(entry);
     let place = |entry: &Value| EXPERIMENTS.iter().position(|experiment| entry["name"] == experiment.name);
     all.retain(|entry| place(entry).is_some());
     all.sort_by_key(|entry| place(entry));
     record::replace(&path(), &format!("{:#}\n", Value::from(all)))
+}
+
+/// The entry of an experiment: the full form with where it comes from, and what the short form found.
+fn entry(full: &Done, short: &Done) -> Result<Value, Failure> {
+    let version = qemu::check_version(&qemu::program())?;
+    let mut entry = full.json();
+    let left_out = ["runs", "series", "length", "error", "how", "command"];
+    left_out.iter().for_each(|key| drop(entry.as_object_mut().and_then(|entry| entry.remove(*key))));
+    entry["seed"] = json!(SEED);
+    entry["commit"] = json!(commit());
+    entry["date"] = json!(record::date());
+    entry["qemu"] = json!(format!("{}.{}.{}", version.major, version.minor, version.micro));
+    entry["monitor_part"] = json!(MONITOR_PART);
+    let packages = if full.experiment.slow { record::guest_packages() } else { Vec::new() };
+    entry["guest_packages"] = json!(packages);
+    entry["short"] = essence(short);
+    Ok(entry)
 }
 
 #[cfg(test)]
@@ -137,6 +147,24 @@ mod tests {
         let mut findings = Findings { cells: vec![cell], bounds: vec![bound], ..Findings::default() };
         findings.claim(holds, "order");
         Done { experiment: &EXPERIMENTS[0], findings: Ok(findings), length: Length::Short, runs: Vec::new() }
+    }
+
+    #[test]
+    fn every_experiment_is_recorded_with_what_makes_it_repeatable() {
+        let all = read().expect("the record is readable");
+        let names: Vec<_> = all.iter().map(|entry| entry["name"].as_str().expect("a name")).collect();
+        let wanted: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(names, wanted, "`./x bench --record NAME` records one that is missing");
+        for entry in &all {
+            let name = &entry["name"];
+            assert_eq!(entry["verdict"], "met", "{name}");
+            assert_eq!(entry["seed"], SEED, "{name}");
+            assert_eq!(entry["monitor_part"], MONITOR_PART, "{name}");
+            let commit = entry["commit"].as_str().expect("a commit");
+            assert!(commit.len() == 12 && !commit.ends_with('+'), "{name} was not measured at a commit: {commit}");
+            let judged = ["cells", "bounds", "claims"].iter().any(|list| entry["short"][list] != json!([]));
+            assert!(judged, "{name} has no short form to compare with");
+        }
     }
 
     #[test]
