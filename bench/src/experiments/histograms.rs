@@ -34,7 +34,7 @@ pub(super) struct Row<'a> {
     pub(super) policy: Policy,
     /// Interrupts of others may end every guest's turn, as in the seed's figure 3.
     pub(super) all_preemptible: bool,
-    /// The model had the same requests on the same grid.
+    /// The model had the same requests on the same grid, and one that it places otherwise changes no other.
     pub(super) replayed: bool,
 }
 

@@ -13,6 +13,7 @@ mod quest;
 mod recorded;
 mod safeg;
 mod spumone;
+mod storm;
 mod text;
 
 use crate::Failure;
@@ -180,7 +181,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         how: "three guests, quantum 30 ms, requests every 31 ms or without pause; share of the core that each peer computed",
         requirements: &["MZ-26", "MZ-23", "MZ-17"],
         slow: false,
-        run: mips::storm,
+        run: storm::storm,
     },
     Experiment {
         name: "safeg-itask",
