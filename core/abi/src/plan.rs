@@ -158,6 +158,10 @@ pub struct InterruptPlan {
     pub limit_events: u32,
     /// Window of `limit_events` in counter ticks; 0 = no limit.
     pub limit_period_ticks: u64,
+    /// A doorbell that a client of the partition's PIBS server rings: the client's place + 1; otherwise 0.
+    pub client: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Distributor, 64 KiB.

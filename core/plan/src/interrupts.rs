@@ -84,7 +84,9 @@ impl Routes {
         interrupts.extend(self.console(index).map(|intid| spare(intid, INTERRUPT_CONSOLE)));
         for (channel_index, channel) in system.channels.iter().enumerate() {
             if channel.destination.partition == index {
-                interrupts.extend(self.doorbell(channel_index).map(|intid| spare(intid, INTERRUPT_DOORBELL)));
+                let client = crate::schedule::client_place(system, index, channel.source.partition);
+                let doorbell = |intid| InterruptPlan { client, ..spare(intid, INTERRUPT_DOORBELL) };
+                interrupts.extend(self.doorbell(channel_index).map(doorbell));
             }
         }
         crate::limits::at_most("interrupts", &partition.name, interrupts.len(), MAX_INTERRUPTS)?;

@@ -266,8 +266,11 @@ pub fn shared_cores() -> System {
     second.virtual_uart = true;
     second.route = Route { rule: RouteRule::Preempt, ..Route::default() };
     let partitions = vec![control, driver, other, table, plain, first, second, native("alone", &[3])];
-    let channels =
-        vec![channel("report", 0, 2, PortKind::Sampling, 64), channel("orders", 4, 5, PortKind::Sampling, 64)];
+    let channels = vec![
+        channel("report", 0, 2, PortKind::Sampling, 64),
+        channel("orders", 4, 5, PortKind::Sampling, 64),
+        channel("asks", 2, 1, PortKind::Sampling, 64),
+    ];
     let mut shared = system(partitions, channels);
     shared.schedules = one_of_each_kind();
     shared

@@ -43,6 +43,18 @@ pub fn clients(system: &System, clients: &[ServerReference]) -> Vec<(u64, u8)> {
     list
 }
 
+/// Returns the place + 1 of the client of a partition's PIBS server that a partition's doorbell speaks for; 0 when it is no client.
+/// A partition that is a client with several servers speaks for the one with the longest period: no doorbell says which of them asks.
+#[must_use]
+pub fn client_place(system: &System, served: usize, sender: usize) -> u32 {
+    let servers = system.partitions.get(served).into_iter().flat_map(|partition| &partition.servers);
+    let Some(names) = servers.filter_map(|server| server.rule.clients()).next() else { return 0 };
+    let of_sender: Vec<ServerReference> = names.iter().copied().filter(|name| name.partition == sender).collect();
+    let Some((period_ns, _)) = clients(system, &of_sender).pop() else { return 0 };
+    let place = clients(system, names).iter().position(|(period, _)| *period == period_ns);
+    place.and_then(|place| u32::try_from(place).ok()).map_or(0, |place| place + 1)
+}
+
 /// Returns the most important priority that a server can have.
 #[must_use]
 pub fn best_priority(system: &System, server: &Server) -> u8 {

@@ -21,7 +21,11 @@ pub(crate) fn route_text(interrupt: &InterruptPlan) -> String {
         0 => String::new(),
         period => format!(", at most {} in {period} ticks", interrupt.limit_events),
     };
-    format!("route {}{limit}", name_of::<RouteRule>(interrupt.route))
+    let client = match interrupt.client.checked_sub(1) {
+        None => String::new(),
+        Some(place) => format!(", for client {place} of its PIBS server"),
+    };
+    format!("route {}{limit}{client}", name_of::<RouteRule>(interrupt.route))
 }
 
 /// Partition and vCPU of a slot.
@@ -279,7 +283,7 @@ gate always
         });
         let expected = "  first: its timer waits for its turn, at most 30 ms
   first: interrupt 82 waits for its turn, at most 30 ms
-  first: interrupt 85 waits for its turn, at most 30 ms
+  first: interrupt 86 waits for its turn, at most 30 ms
 ";
         assert_eq!(texts, ["", "", expected], "console and doorbell; all of `second` pre-empt");
     }

@@ -186,7 +186,7 @@ codes! {
     TimeTable = "V105", "time table";
     /// The vCPUs on shared cores are not those that the partition's plan names.
     SharedVcpus = "V106", "vCPUs on shared cores";
-    /// The route of an interrupt is unknown, does not fit the core, or has half a limit.
+    /// The route of an interrupt is unknown, does not fit the core, has half a limit, or is for a client that does not ring.
     InterruptRoute = "V107", "interrupt route";
     /// A partition with several vCPUs has one on a shared core.
     SeveralShared = "V108", "several vCPUs, one on a shared core";

@@ -7,7 +7,7 @@ use bulkhead_abi::plan::{
     DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, RouteRule,
     WINDOW_UART,
 };
-use bulkhead_abi::schedule::ScheduleKind;
+use bulkhead_abi::schedule::{ScheduleKind, SchedulePlan, ServerPlan};
 use std::collections::{HashMap, HashSet};
 
 const FIRST_SPI: u32 = 32;
@@ -45,6 +45,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
             last = intid;
             check_kind(partition, interrupt, findings);
             check_route(contents, partition, interrupt, findings);
+            check_client(contents, partition, interrupt, findings);
             if let Some(word) = words.get_mut(intid as usize / 16).filter(|_| interrupt.edge == 1) {
                 *word |= 2 << (intid % 16 * 2);
             }
@@ -124,6 +125,36 @@ fn check_route(contents: &Contents, partition: &Partition, interrupt: &Interrupt
             interrupt.route,
             interrupt.limit_events,
             interrupt.limit_period_ticks
+        )
+    });
+}
+
+/// A doorbell may ask a PIBS server on behalf of a client: of one that it has, and whose period is that of a server of a partition which
+/// rings it. Otherwise one client's work would be done at another's priority (QV-34).
+fn check_client(contents: &Contents, partition: &Partition, interrupt: &InterruptPlan, findings: &mut Findings) {
+    let rings = |sender: u32| {
+        let sender = contents.partitions.get(sender as usize);
+        let is_this = |bell: &DoorbellPlan| bell.intid == interrupt.intid && bell.peer as usize == partition.index;
+        sender.is_some_and(|sender| sender.doorbells().any(is_this))
+    };
+    let is_a_client = |plan: &SchedulePlan, place: u32| {
+        let partition_of = |server: &ServerPlan| plan.slots().get(server.slot as usize).map(|slot| slot.partition);
+        let mut own = plan.servers().iter().filter(|server| partition_of(server) == Some(partition.index as u32));
+        let client = own.find_map(|server| server.clients().get(place as usize));
+        let is_it = |server: &ServerPlan| client.is_some_and(|client| client.period_ticks == server.period_ticks);
+        plan.servers().iter().any(|server| is_it(server) && partition_of(server).is_some_and(rings))
+    };
+    let schedules = || contents.cores.iter().filter_map(|core| core.schedule.as_ref());
+    let known = interrupt
+        .client
+        .checked_sub(1)
+        .is_none_or(|place| interrupt.kind == INTERRUPT_DOORBELL && schedules().any(|plan| is_a_client(plan, place)));
+    findings.require(known && interrupt.reserved == 0, Code::InterruptRoute, || {
+        format!(
+            "interrupt {} of partition \"{}\" asks a PIBS server for client {}, which is nobody who rings it",
+            interrupt.intid,
+            partition.name(),
+            interrupt.client
         )
     });
 }

@@ -116,6 +116,18 @@ const SLOT_MUTANTS: &[Mutant] = &[
     ("route that preempts without turns", Code::InterruptRoute, |image| {
         image.partition(0, |plan| plan.interrupts[0].route = 1);
     }),
+    ("client of a server that has none", Code::InterruptRoute, |image| {
+        image.partition(0, |plan| plan.interrupts[0].client = 1);
+    }),
+    ("doorbell that asks for another client", Code::InterruptRoute, |image| {
+        image.partition(1, |plan| {
+            let bell = plan.interrupts.iter_mut().find(|interrupt| interrupt.client == 2).expect("`other` is client 1");
+            bell.client = 1;
+        });
+    }),
+    ("word behind the client of an interrupt", Code::InterruptRoute, |image| {
+        image.partition(0, |plan| plan.interrupts[0].reserved = 1);
+    }),
     ("half a limit of an interrupt", Code::InterruptRoute, |image| {
         image.partition(0, |plan| plan.interrupts[0].limit_events = 0);
     }),
