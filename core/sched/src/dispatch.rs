@@ -84,6 +84,12 @@ pub struct Prospect {
     pub capacity_ticks: u64,
 }
 
+impl Default for Prospect {
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
 impl Prospect {
     /// Only [`Core::pick`] can tell.
     pub const UNKNOWN: Self = Self { level: u8::MAX, capacity_ticks: 0 };

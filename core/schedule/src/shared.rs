@@ -25,6 +25,10 @@ pub const NEVER: u64 = u64::MAX;
 /// INTIDs that can be a guest's.
 const INTIDS: usize = MAX_INTID as usize;
 
+/// The route rule in an entry of [`Scheduler::routes`]. Above it is the place + 1 of the PIBS server's client whose doorbell it is.
+const RULES: u32 = 3;
+/// Where that place is.
+const CLIENT_SHIFT: u32 = 2;
 /// Flag of an entry of [`Scheduler::routes`]: the interrupt has a rate limit.
 const LIMITED: u32 = 0x80;
 
@@ -40,6 +44,21 @@ pub enum Policy {
     Servers(Servers),
     /// By turns, with the published interrupt policies.
     Ring(QuantumRing),
+}
+
+impl Policy {
+    /// Tells it whether a slot has something to do from now on.
+    #[inline(always)]
+    fn set_ready(&mut self, slot: u8, ready: bool, now: u64) {
+        match self {
+            Self::Servers(servers) if ready => servers.wake(now, slot),
+            Self::Servers(servers) => servers.block(now, slot),
+            Self::Ring(ring) => {
+                ring.advance(now);
+                ring.set_ready(slot, ready);
+            }
+        }
+    }
 }
 
 /// Interrupts that wait at EL2 for a vCPU that is not loaded. One is the usual case, and needs no search.
@@ -64,7 +83,7 @@ pub struct ServerCounts {
 }
 
 /// One vCPU of the core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Slot<Registers> {
     /// Its registers while they are not in the machine.
     pub registers: Registers,
@@ -92,6 +111,12 @@ pub struct Slot<Registers> {
     pub watches_pending: bool,
     /// Number of its PIBS server.
     pub pibs: Option<u8>,
+    /// Clients whose doorbells rang and of whom the PIBS server was not told yet: bit k + 1 for client k.
+    pub asked: u8,
+    /// Clients whose requests the PIBS server was told of and that wait or are served, in the same way.
+    pub served: u8,
+    /// The client of whatever no client's doorbell asked for: the one with the longest period.
+    pub default_client: u8,
     /// Its timers' interrupts end the turns of others (round robin).
     pub preempts: bool,
     /// Its gate closes when the guest ends its interrupt.
@@ -118,32 +143,7 @@ pub struct Slot<Registers> {
 
 impl<Registers: Default> Slot<Registers> {
     fn new() -> Self {
-        Self {
-            registers: Registers::default(),
-            held: Held::Nothing,
-            waiting: [0; INTIDS / 64],
-            asleep: false,
-            ready: false,
-            request: false,
-            deferred: false,
-            timer_ticks: NEVER,
-            watches_timer: false,
-            monitor_ticks: NEVER,
-            gated: false,
-            watches_pending: false,
-            pibs: None,
-            preempts: false,
-            voluntary: false,
-            pending: false,
-            spent: false,
-            timer_route: 0,
-            idle_since: NEVER,
-            woken: false,
-            usage: SlotUsage::default(),
-            partition: None,
-            prospect: Prospect::UNKNOWN,
-            requests_seen: 0,
-        }
+        Self { timer_ticks: NEVER, monitor_ticks: NEVER, idle_since: NEVER, ..Self::default() }
     }
 }
 
@@ -239,51 +239,42 @@ impl<Registers> Scheduler<Registers> {
     /// Registers what a partition's plan says about the interrupts of slot `slot`.
     pub fn adopt(&mut self, slot: u8, partition: &'static PartitionPlan) {
         for interrupt in partition.interrupts() {
+            let limited = self.limit(interrupt);
             let at = interrupt.intid as usize;
             if let (Some(owner), Some(route)) = (self.owners.get_mut(at), self.routes.get_mut(at)) {
                 *owner = slot.wrapping_add(1);
-                let limited = if interrupt.limit_period_ticks == 0 { 0 } else { LIMITED };
-                *route = (interrupt.route | limited) as u8;
-            }
-            self.limit(interrupt);
-        }
-        let own = self.plan.servers().iter().zip(0u8..);
-        let mut gated = false;
-        let mut voluntary = false;
-        let mut pibs = None;
-        for (server, number) in own.filter(|(server, _)| server.slot == u32::from(slot)) {
-            let is_gated = server.gate() == Some(Gate::Interrupt);
-            gated |= is_gated;
-            voluntary |= is_gated && server.has(ServerFlag::VoluntaryReturn);
-            if server.rule().is_some_and(Rule::serves_clients) {
-                pibs = Some(number);
+                *route = (interrupt.route | limited | interrupt.client << CLIENT_SHIFT) as u8;
             }
         }
-        let route = self.plan.slots.get(usize::from(slot)).map_or(0, |slot| slot.timer_route);
+        let plan = self.plan;
         let ring = matches!(self.policy, Policy::Ring(_));
-        if let Some(state) = self.slot_mut(slot) {
-            state.gated = gated;
-            state.voluntary = voluntary;
-            state.pibs = pibs;
-            state.watches_pending = gated || pibs.is_some();
-            state.timer_route = route;
-            state.preempts = ring && route == RouteRule::Preempt.number();
-            state.partition = Some(partition);
+        let Some(state) = self.slot_mut(slot) else { return };
+        let own = plan.servers().iter().zip(0u8..).filter(|(server, _)| server.slot == u32::from(slot));
+        for (server, number) in own {
+            let gated = server.gate() == Some(Gate::Interrupt);
+            state.gated |= gated;
+            state.voluntary |= gated && server.has(ServerFlag::VoluntaryReturn);
+            if server.rule().is_some_and(Rule::serves_clients) {
+                state.pibs = Some(number);
+                state.default_client = 1u8.wrapping_shl(server.client_count);
+            }
         }
+        state.watches_pending = state.gated || state.pibs.is_some();
+        state.timer_route = plan.slots.get(usize::from(slot)).map_or(0, |slot| slot.timer_route);
+        state.preempts = ring && state.timer_route == RouteRule::Preempt.number();
+        state.partition = Some(partition);
     }
 
-    fn limit(&mut self, interrupt: &InterruptPlan) {
+    /// Takes a place for an interrupt's rate limit, if it has one; returns the flag of its route.
+    fn limit(&mut self, interrupt: &InterruptPlan) -> u32 {
         if interrupt.limit_period_ticks == 0 {
-            return;
+            return 0;
         }
         if let Some(free) = self.limits.iter_mut().find(|limit| limit.intid == 0) {
-            *free = InterruptLimit {
-                intid: interrupt.intid,
-                events: interrupt.limit_events,
-                period_ticks: interrupt.limit_period_ticks,
-                word: AtomicU64::new(0),
-            };
+            (free.intid, free.events) = (interrupt.intid, interrupt.limit_events);
+            free.period_ticks = interrupt.limit_period_ticks;
         }
+        LIMITED
     }
 
     /// What a server could use at once; without a limit under round robin.
@@ -316,18 +307,11 @@ impl<Registers> Scheduler<Registers> {
                 store(offset, *word);
             }
         };
-        let servers = match &self.policy {
-            Policy::Servers(servers) => Some(servers),
-            Policy::Ring(_) => None,
+        let (servers, ring, idle) = match &self.policy {
+            Policy::Servers(servers) => (Some(servers), None, servers.idle_ticks()),
+            Policy::Ring(ring) => (None, Some(ring), ring.idle_ticks()),
         };
-        let ring = |number| match &self.policy {
-            Policy::Servers(_) => (0, 0),
-            Policy::Ring(ring) => ring.used_and_stolen_ticks(number),
-        };
-        let idle = match &self.policy {
-            Policy::Servers(servers) => servers.idle_ticks(),
-            Policy::Ring(ring) => ring.idle_ticks(),
-        };
+        let ring = |number| ring.map_or((0, 0), |ring| ring.used_and_stolen_ticks(number));
         store_all(offset_of!(UsagePage, idle_ticks), &[idle, self.switches]);
         let count = self.plan.server_count.max(self.plan.slot_count) as usize;
         for (number, counts) in self.counts.iter().enumerate().take(count) {

@@ -102,7 +102,14 @@ impl<M: Machine> Vcpu<M> {
             scheduler.plan.kind() == Some(ScheduleKind::RoundRobin)
                 && scheduler.plan.on_interrupt() == Some(OnInterrupt::ResetExtend)
         });
-        self.ends_are_seen() || restarts_quantum
+        self.ends_are_seen() || restarts_quantum || self.has_clients()
+    }
+
+    /// Which client's doorbell an interrupt of this vCPU is decides at what priority its PIBS server goes on.
+    fn has_clients(&self) -> bool {
+        let several =
+            |scheduler: &Scheduler| scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.default_client > 2);
+        self.scheduler.as_deref().is_some_and(several)
     }
 
     /// This vCPU has a server whose gate closes at the end of an interrupt.

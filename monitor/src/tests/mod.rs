@@ -4,6 +4,8 @@ mod calls;
 #[cfg(feature = "shared")]
 mod charged;
 #[cfg(feature = "shared")]
+mod clients;
+#[cfg(feature = "shared")]
 mod deferred;
 mod faults;
 #[cfg(feature = "shared")]

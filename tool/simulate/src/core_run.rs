@@ -114,7 +114,7 @@ impl CoreRun {
             }
         }
         let slot_of = servers.map(|server| server.slot as usize).collect();
-        let sources = arrivals.iter().filter_map(|arrival| source(arrival, core_use, hz)).collect();
+        let sources = arrivals.iter().filter_map(|arrival| source(arrival, plan, core_use, hz)).collect();
         let (running, waiting, choices) = (None, 0, 0);
         Ok(Self { index, hz, policy, guests, sources, now_ticks: 0, end_ticks, running, waiting, slot_of, choices })
     }
@@ -340,12 +340,15 @@ impl CoreRun {
     }
 }
 
-fn source(arrival: &CheckedArrival, core_use: &CoreUse, hz: u64) -> Option<Source> {
+fn source(arrival: &CheckedArrival, plan: &SchedulePlan, core_use: &CoreUse, hz: u64) -> Option<Source> {
     let own = |vcpu: &bulkhead_plan::maps::VcpuUse| vcpu.partition == arrival.partition && vcpu.vcpu == arrival.vcpu;
     let slot = core_use.vcpus.iter().position(own)?;
     let mut dates = Dates::new(arrival);
     let next_ticks = dates.next().map(|date| ticks::round_up(date, hz));
     let work_ticks = if arrival.work_ns == 0 { ENDLESS_TICKS } else { ticks::round_up(arrival.work_ns, hz).max(1) };
-    let client = arrival.client.unwrap_or(0);
+    // As on the machine: what no client's doorbell says is the client's with the longest period.
+    let clients =
+        plan.servers().iter().filter(|server| server.slot as usize == slot).map(|server| server.clients().len());
+    let client = arrival.client.unwrap_or_else(|| clients.max().unwrap_or(0).saturating_sub(1));
     Some(Source { slot, is_interrupt: arrival.is_interrupt, client, work_ticks, dates, next_ticks })
 }

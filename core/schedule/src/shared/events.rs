@@ -1,7 +1,7 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
-use super::{Held, LIMITED, NEVER, Policy, Scheduler};
-use bulkhead_abi::schedule::{Gate, PUBLICATION_TICKS, RouteRule};
+use super::{CLIENT_SHIFT, Held, LIMITED, NEVER, Policy, RULES, Scheduler};
+use bulkhead_abi::schedule::{Gate, MAX_SERVER_CLIENTS, PUBLICATION_TICKS, RouteRule};
 use bulkhead_sched::dispatch::{Next, Prospect, Stint};
 use bulkhead_sched::limiter::{self, Verdict};
 
@@ -12,14 +12,25 @@ const PREEMPT: u32 = RouteRule::Preempt.number();
 const PUBLICATION_PATIENCE: u64 = 16;
 
 impl<Registers> Scheduler<Registers> {
-    /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26).
+    /// The route of an interrupt that happens now: its rule, or to wait when it is beyond its limit (MZ-26). The doorbell of a client of
+    /// the slot's PIBS server is noted as that client's request (QV-34).
     #[inline(always)]
     pub fn route_now(&mut self, intid: u32, slot: u8, now: u64) -> u32 {
         let route = self.routes.get(intid as usize).copied().map_or(DEFER, u32::from);
-        if route & LIMITED == 0 { route } else { self.limited_route(route & !LIMITED, intid, slot, now) }
+        if route & !RULES == 0 { route } else { self.special_route(route, intid, slot, now) }
     }
 
     #[cold]
+    fn special_route(&mut self, route: u32, intid: u32, slot: u8, now: u64) -> u32 {
+        let client = (route & !LIMITED) >> CLIENT_SHIFT;
+        if let Some(state) = self.slot_mut(slot) {
+            // Client 0 is place 1: bit 0 is nobody's.
+            state.asked |= (1 << client) & !1;
+        }
+        let rule = route & RULES;
+        if route & LIMITED == 0 { rule } else { self.limited_route(rule, intid, slot, now) }
+    }
+
     fn limited_route(&mut self, route: u32, intid: u32, slot: u8, now: u64) -> u32 {
         let Some(limit) = self.limits.iter_mut().find(|limit| limit.intid == intid) else {
             return DEFER;
@@ -97,13 +108,7 @@ impl<Registers> Scheduler<Registers> {
         state.woken = true;
         state.idle_since = now;
         state.usage.wakes = state.usage.wakes.wrapping_add(1);
-        match &mut self.policy {
-            Policy::Servers(servers) => servers.wake(now, slot),
-            Policy::Ring(ring) => {
-                ring.advance(now);
-                ring.set_ready(slot, true);
-            }
-        }
+        self.policy.set_ready(slot, true, now);
     }
 
     /// The guest of the loaded slot sleeps.
@@ -124,20 +129,15 @@ impl<Registers> Scheduler<Registers> {
         let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| state.ready) else { return };
         state.ready = false;
         state.idle_since = NEVER;
-        match &mut self.policy {
-            Policy::Servers(servers) => servers.block(now, slot),
-            Policy::Ring(ring) => {
-                ring.advance(now);
-                ring.set_ready(slot, false);
-            }
-        }
+        self.policy.set_ready(slot, false, now);
     }
 
     /// Opens and closes what depends on pending interrupts of a slot: interrupt gates and PIBS requests.
     pub fn note_pending(&mut self, slot: u8, pending: bool, now: u64) {
         self.catch_up();
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
-        if state.pending == pending || !state.watches_pending {
+        let another = pending && state.asked & !state.served != 0;
+        if (state.pending == pending && !another) || !state.watches_pending {
             return;
         }
         // Without voluntary return an opening lasts until its budget is used up or the guest sleeps (SG-45).
@@ -152,18 +152,25 @@ impl<Registers> Scheduler<Registers> {
         if pending && state.pibs.is_some() && !state.ready {
             return;
         }
+        state.spent &= state.pending == pending;
         state.pending = pending;
-        state.spent = false;
         self.decide = true;
         let Policy::Servers(servers) = &mut self.policy else { return };
         if state.gated {
             servers.set_pending(now, slot, u64::from(pending));
         }
         if let Some(server) = state.pibs {
-            if pending {
-                servers.request(now, server, 0);
-            } else {
-                servers.complete(now, server, 0);
+            // What no client's doorbell says is the default client's, who has the longest period.
+            let asked = core::mem::take(&mut state.asked);
+            let asked = if asked | state.served == 0 { state.default_client } else { asked };
+            let changed = if pending { asked & !state.served } else { state.served };
+            state.served ^= changed;
+            for client in (0..MAX_SERVER_CLIENTS).filter(|client| changed >> client & 2 != 0) {
+                if pending {
+                    servers.request(now, server, client);
+                } else {
+                    servers.complete(now, server, client);
+                }
             }
         }
     }

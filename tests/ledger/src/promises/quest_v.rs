@@ -61,7 +61,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-34", "as QV-32"),
         (
             "QV-35",
-            "for guests as a whole: interrupts wake servers behind gates and those of payers; top halves and threads of a kernel: [kernel.md](specification/kernel.md) 6",
+            "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's; top halves and threads of a kernel: [kernel.md](specification/kernel.md) 6",
         ),
         ("QV-37", "computed for each core as information; nothing is created at run time, and QV-38 decides"),
         (

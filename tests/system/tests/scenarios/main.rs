@@ -21,6 +21,7 @@ mod linux;
 mod manage;
 mod manage_flood;
 mod pair;
+mod pibs_clients;
 mod repeat;
 mod routed;
 mod shared_budgets;
