@@ -1,7 +1,6 @@
 //! A PIBS server with two clients: it works at the priority of the most urgent one whose doorbell rang (QV-32, QV-34).
 
 use super::shared::{Core, WFI, schedule, server};
-use super::*;
 use bulkhead_abi::schedule::*;
 
 const FAST: u32 = 41;
