@@ -145,6 +145,15 @@ impl Spender {
     }
 }
 
+/// What others do in a window that the monitor takes time for.
+#[derive(Clone, Copy)]
+struct Others {
+    /// Times that they take the core.
+    preemptions: u64,
+    /// Entries of the sources of those whose budgets ran out, and of requests.
+    entries: u64,
+}
+
 /// What the monitor takes from one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
@@ -254,27 +263,34 @@ impl Overhead {
         if self.is_nothing() {
             return self.owed_ticks;
         }
+        // Others do the same in every round, and there may be thousands of them.
+        let others = self.others(ticks);
         // What is charged is what is executed and what is taken. Each round adds at most half of what the one before it did.
         let mut taken = 0;
         for _ in 0..MAX_ROUNDS {
-            let next = self.taken(ticks, executed_ticks.saturating_add(taken));
+            let next = self.taken(ticks, others, executed_ticks.saturating_add(taken));
             if next <= taken {
                 return taken;
             }
             taken = next;
         }
-        self.taken(ticks, u64::MAX)
+        self.taken(ticks, others, u64::MAX)
     }
 
-    /// Most that is taken in a window in which its vCPU is charged so much.
-    fn taken(&self, ticks: u64, charged_ticks: u64) -> u64 {
-        let preemptions = self.preemptions(ticks);
+    /// What others do in a window, whatever its vCPU is charged.
+    fn others(&self, ticks: u64) -> Others {
+        let drained = self.drained.iter().map(|(returns, sources)| returns.in_window(ticks).saturating_mul(*sources));
+        Others { preemptions: self.preemptions(ticks), entries: drained.fold(0, u64::saturating_add) }
+    }
+
+    /// Most that is taken in a window in which others do so much, and its vCPU is charged so much.
+    fn taken(&self, ticks: u64, others: Others, charged_ticks: u64) -> u64 {
+        let preemptions = others.preemptions;
         let returns = self.returns(ticks, charged_ticks);
         let runs = preemptions.saturating_add(returns).saturating_add(1);
-        let drained = self.drained.iter().map(|(returns, sources)| returns.in_window(ticks).saturating_mul(*sources));
         let deferred = preemptions.saturating_mul(self.deferred_above);
         let below = returns.saturating_add(1).saturating_mul(self.sources_below);
-        let entries = drained.chain([deferred, below, self.sources_above]).fold(0, u64::saturating_add);
+        let entries = [deferred, below, self.sources_above].into_iter().fold(others.entries, u64::saturating_add);
         let costs = &self.costs;
         // It is written when somebody gives the core away or takes it by a decision, so this is more than it can be.
         let published = divide_up(ticks, costs.publication_period_ticks).saturating_add(1);
