@@ -18,18 +18,43 @@ use bulkhead_description::source::Span;
 use bulkhead_description::spans::{PartitionSpans, ServerSpans, Spans};
 use bulkhead_description::{Check, Code, Diagnostic};
 use bulkhead_plan::model::{Partition, Server, ServerReference, System};
+use std::cell::OnceCell;
 
 impl Check for Assumptions {
     fn check(&self, system: &System, spans: &Spans) -> Vec<Diagnostic> {
-        check(system, spans, self)
+        judge(system, spans, &bounds(system, self), &Steps::of_advice())
     }
 }
 
-/// Checks the time of every shared core.
-fn check(system: &System, spans: &Spans, assumptions: &Assumptions) -> Vec<Diagnostic> {
-    let bounds = bounds(system, assumptions);
-    let scope =
-        Scope { system, spans, bounds: &bounds, costs: TickCosts::of(system, assumptions), steps: Steps::default() };
+/// The check of time that keeps the bounds that it computed, for whoever shows them afterwards.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    assumptions: Assumptions,
+    bounds: OnceCell<Bounds>,
+}
+
+impl Keeping {
+    /// A check with these assumptions.
+    #[must_use]
+    pub(crate) fn new(assumptions: Assumptions) -> Self {
+        Self { assumptions, bounds: OnceCell::new() }
+    }
+
+    /// Bounds of the system that was checked, or of this one when none was.
+    pub(crate) fn bounds(&self, system: &System) -> &Bounds {
+        self.bounds.get_or_init(|| bounds(system, &self.assumptions))
+    }
+}
+
+impl Check for Keeping {
+    fn check(&self, system: &System, spans: &Spans) -> Vec<Diagnostic> {
+        judge(system, spans, self.bounds(system), &Steps::of_advice())
+    }
+}
+
+/// Judges the time of every shared core. Advice is looked for within these steps.
+fn judge(system: &System, spans: &Spans, bounds: &Bounds, steps: &Steps) -> Vec<Diagnostic> {
+    let scope = Scope { system, spans, bounds, costs: TickCosts::of(system, &bounds.assumptions), steps };
     let mut found = Vec::new();
     interrupts::check_doorbells(&scope, &mut found);
     for core in &bounds.cores {
@@ -54,7 +79,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) bounds: &'a Bounds,
     pub(crate) costs: TickCosts,
     /// The allowance for advice.
-    pub(crate) steps: Steps,
+    pub(crate) steps: &'a Steps,
 }
 
 impl Scope<'_> {

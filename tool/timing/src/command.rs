@@ -1,10 +1,11 @@
 //! The command `check`: the description's own check, with the bounds of shared cores and suggestions.
 
 use crate::assumption::{Assumptions, InstructionTime};
-use crate::bounds::bounds;
+use crate::check::Keeping;
 use crate::suggest::{Answer, suggest};
 use crate::text::server_name;
 use crate::{json, text};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_description::command::{
     CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, EXIT_USAGE, Format, exit_code, print, print_report,
     summary,
@@ -21,7 +22,8 @@ use std::process::ExitCode;
 /// Shown at the end of `bulkhead check --help`, after what the description's check says.
 const TIMING_HELP: &str = "
 JSON of shared cores, in `timing` (accepted systems; times in ns, null where there is no bound):
-  instruction_ps, costs, provenance, cores[] (core, kind, servers[], vcpus[], interrupts[], information), doorbells[];
+  instruction_ps, costs, provenance, steps (of the analysis, at most 40 million), doorbells[],
+  cores[] (core, kind, servers[], vcpus[], interrupts[], information);
   servers[]: number, name, partition, vcpu, rule, priority, budget_ns, period_ns, verdict, response_ns, most_in_period_ns,
   most_below_ns, blackout_ns, supply_ppm; vcpus[]: slot, partition, vcpu, conforming_wait_ns, drained_wait_ns, blackout_ns, supply_ppm,
   tasks[] (name, response_ns, deadline_ns); interrupts[]: partition, vcpu, source, route, limit, handler_ns, conforming_ns,
@@ -52,6 +54,7 @@ pub struct CheckArguments {
 #[must_use]
 pub fn check(arguments: &CheckArguments) -> ExitCode {
     let assumptions = arguments.time.assumptions();
+    let check = Keeping::new(assumptions);
     let Some(description) = &arguments.check.description else {
         bulkhead_files::complain!(
             "error: name a system description, or a code after `--explain`; see `bulkhead check --help`"
@@ -59,22 +62,19 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     };
     let options = Options::from_environment(description.guests.clone());
-    let result = load(&description.system, &options, &assumptions);
+    let result = load(&description.system, &options, &check);
     let suggestions = match arguments.suggest {
         true => suggestions(&description.system, &options, &assumptions),
         false => Ok(Vec::new()),
     };
-    let Ok(suggestions) = suggestions else {
-        // The report says why: the same mistakes were found by the full check.
-        return finish(arguments, &assumptions, &result, &[]);
-    };
-    finish(arguments, &assumptions, &result, &suggestions)
+    // Without them the report says why: the same mistakes were found by the full check.
+    finish(arguments, &check, &result, &suggestions.unwrap_or_default())
 }
 
 /// Prints everything and returns the exit code.
 fn finish(
     arguments: &CheckArguments,
-    assumptions: &Assumptions,
+    check: &Keeping,
     result: &Result<Loaded, Report>,
     suggestions: &[Suggestion],
 ) -> ExitCode {
@@ -86,7 +86,7 @@ fn finish(
         Format::Json => {
             let mut whole = report.to_json();
             if let Ok(loaded) = result {
-                whole["timing"] = json::json(&loaded.system, &loaded.spans, &bounds(&loaded.system, assumptions));
+                whole["timing"] = json::json(&loaded.system, &loaded.spans, check.bounds(&loaded.system));
             }
             if arguments.suggest {
                 whole["suggestions"] = suggestions.iter().map(Suggestion::to_json).collect();
@@ -97,7 +97,7 @@ fn finish(
             print_report(report);
             if let Ok(loaded) = result {
                 print(&summary(loaded));
-                print(&text::text(&loaded.system, &loaded.spans, &bounds(&loaded.system, assumptions)));
+                print(&text::text(&loaded.system, &loaded.spans, check.bounds(&loaded.system)));
             }
             suggestions.iter().for_each(|suggestion| print(&suggestion.to_text()));
         }
@@ -156,7 +156,7 @@ impl Suggestion {
 /// When the description has mistakes that have nothing to do with time.
 pub fn suggestions(path: &Path, options: &Options, assumptions: &Assumptions) -> Result<Vec<Suggestion>, Report> {
     let loaded = load_unchecked(path, options)?;
-    let answers = suggest(&loaded.system, assumptions);
+    let answers = suggest(&loaded.system, assumptions, &Steps::of_a_suggestion());
     Ok(answers.into_iter().map(|answer| suggestion(&loaded, answer)).collect())
 }
 

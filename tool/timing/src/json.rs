@@ -2,7 +2,7 @@
 //!
 //! Times are in nanoseconds; `null` means that there is no bound. Fields are only ever added within a version.
 //!
-//! - `instruction_ps`, `costs` (instructions, by name), `provenance`;
+//! - `instruction_ps`, `costs` (instructions, by name), `provenance`, `steps` (of the analysis: `bulkhead_analysis::steps`);
 //! - `cores[]`: `core`, `kind`, `servers[]`, `vcpus[]`, `interrupts[]`, `information` (`null` without budgets);
 //! - `servers[]`: `number` (as in the usage page), `name`, `partition`, `vcpu`, `rule`, `priority`, `budget_ns`, `period_ns`,
 //!   `verdict` (`fits`, `late`, `no-bound`, `starved`, `unlimited`, `shadowed`, `off`), `response_ns`, `most_in_period_ns`,
@@ -53,6 +53,7 @@ pub fn json(system: &System, spans: &Spans, bounds: &Bounds) -> Value {
         "instruction_ps": bounds.assumptions.instruction_ps,
         "costs": costs,
         "provenance": bounds.assumptions.provenance,
+        "steps": bounds.steps,
         "cores": bounds.cores.iter().map(|core| core_json(system, spans, core)).collect::<Vec<_>>(),
         "doorbells": doorbells,
     })

@@ -10,17 +10,21 @@ use crate::clock::Clock;
 use crate::cores::{SharedCore, SharedModel};
 use bulkhead_analysis::core_bounds::{self, CoreBounds};
 use bulkhead_analysis::core_model::{CoreModel, Gate, Server};
-use bulkhead_analysis::steps::Steps;
+use bulkhead_analysis::steps::{STEPS_OF_ADVICE, Steps};
 use bulkhead_analysis::supply::Supply;
 use bulkhead_plan::model::{ServerReference, System};
 
 /// Chunks and least charges in microseconds that are tried, the mildest first; 16 chunks keep what is described.
 const TRIED: [(u32, u64); 9] =
     [(16, 200), (4, 200), (4, 500), (3, 200), (3, 500), (2, 200), (2, 500), (2, 1_000), (2, 2_000)];
-/// Steps for the proposal of a core, a part of what a system has.
-const STEPS_OF_A_PROPOSAL: u64 = 10_000_000;
-/// The same for each share.
+/// Steps for each share, of those for advice.
 const STEPS_OF_A_SHARE: u64 = 500_000;
+
+/// The allowance for the shares and the proposals of all cores of a system together.
+#[must_use]
+pub const fn allowance() -> Steps {
+    Steps::new(STEPS_OF_ADVICE, STEPS_OF_A_SHARE)
+}
 
 /// What a vCPU is promised in the long run, in millionths of the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,22 +62,18 @@ pub struct Proposal {
 
 /// What the vCPUs of a core are promised. Trusted guests that name their tasks are judged by those and are not among them.
 #[must_use]
-pub fn shares(system: &System, core: &CoreTiming) -> Vec<Shares> {
+pub fn shares(system: &System, core: &CoreTiming, steps: &Steps) -> Vec<Shares> {
     match (&core.core.model, &core.ticks) {
-        (SharedModel::Servers(model), Some(bounds)) => {
-            let steps = Steps::new(STEPS_OF_A_PROPOSAL, STEPS_OF_A_SHARE);
-            judged(system, &core.core, of_bounds(model, bounds, &steps))
-        }
+        (SharedModel::Servers(model), Some(bounds)) => judged(system, &core.core, of_bounds(model, bounds, steps)),
         _ => Vec::new(),
     }
 }
 
 /// Values with which every vCPU executes nine tenths of what it is charged; `None` when that is so without, or none was found.
 #[must_use]
-pub fn proposal(system: &System, core: &CoreTiming) -> Option<Proposal> {
+pub fn proposal(system: &System, core: &CoreTiming, steps: &Steps) -> Option<Proposal> {
     let SharedModel::Servers(model) = &core.core.model else { return None };
-    let steps = Steps::new(STEPS_OF_A_PROPOSAL, STEPS_OF_A_SHARE);
-    let before = judged(system, &core.core, of_bounds(model, core.ticks.as_ref()?, &steps));
+    let before = judged(system, &core.core, of_bounds(model, core.ticks.as_ref()?, steps));
     let untrusted = untrusted(system, &core.core, model);
     if before.iter().all(Shares::is_near) || untrusted.is_empty() {
         return None;
@@ -85,8 +85,8 @@ pub fn proposal(system: &System, core: &CoreTiming) -> Option<Proposal> {
         for number in &untrusted {
             apply(changed.servers.get_mut(*number)?, *chunks, clock.ticks_up(least_charge_ns));
         }
-        let bounds = CoreBounds::of(&changed, &steps);
-        let shares = judged(system, &core.core, of_bounds(&changed, &bounds, &steps));
+        let bounds = CoreBounds::of(&changed, steps);
+        let shares = judged(system, &core.core, of_bounds(&changed, &bounds, steps));
         let servers = untrusted.iter().filter_map(|number| core.core.servers.get(*number).copied()).collect();
         let promised = |shares: &[Shares]| shares.iter().filter(|one| one.charged_ppm > 0).count();
         let good = bounds.is_accepted() && shares.iter().all(Shares::is_near) && promised(&shares) >= promised(&before);

@@ -58,12 +58,11 @@ pub enum Answer {
     },
 }
 
-/// Looks for budgets for every core that does not pass.
+/// Looks for budgets for every core that does not pass, within these steps ([`Steps::of_a_suggestion`]).
 #[must_use]
-pub fn suggest(system: &System, assumptions: &Assumptions) -> Vec<Answer> {
-    let steps = Steps::default();
+pub fn suggest(system: &System, assumptions: &Assumptions, steps: &Steps) -> Vec<Answer> {
     let cores = shared_cores(system, assumptions).into_iter();
-    let searches = cores.map(|core| Search::new(system, assumptions, core, &steps));
+    let searches = cores.map(|core| Search::new(system, assumptions, core, steps));
     searches.filter(|search| !search.passes()).map(Search::answer).collect()
 }
 

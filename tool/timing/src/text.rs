@@ -8,6 +8,7 @@ use crate::cores::SharedModel;
 use crate::propose;
 use crate::quick::quick_tests;
 use bulkhead_analysis::core_bounds::Verdict;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_description::spans::Spans;
 use bulkhead_description::unit::format_duration;
 use bulkhead_plan::maps::VcpuUse;
@@ -22,9 +23,10 @@ pub fn text(system: &System, spans: &Spans, bounds: &Bounds) -> String {
         return text;
     }
     text.push_str(&assumptions(&bounds.assumptions));
+    let steps = propose::allowance();
     for core in &bounds.cores {
         text.push('\n');
-        text.push_str(&core_text(system, spans, core));
+        text.push_str(&core_text(system, spans, core, &steps));
     }
     text.push_str(&channels(system, bounds));
     text
@@ -55,13 +57,13 @@ fn kind(system: &System, core: &CoreTiming) -> String {
     }
 }
 
-fn core_text(system: &System, spans: &Spans, core: &CoreTiming) -> String {
+fn core_text(system: &System, spans: &Spans, core: &CoreTiming, steps: &Steps) -> String {
     let mut text = format!("core {}: {}\n", core.core.board_core, kind(system, core));
     if !core.servers.is_empty() {
         text.push_str(&servers(system, spans, &core.servers));
     }
     text.push_str(&vcpus(system, core));
-    text.push_str(&proposal(system, spans, core));
+    text.push_str(&proposal(system, spans, core, steps));
     text.push_str(&interrupts(system, &core.interrupts, matches!(core.core.model, SharedModel::Ring { .. })));
     if let SharedModel::Servers(model) = &core.core.model
         && let Some(quick) = quick_tests(model)
@@ -171,10 +173,10 @@ fn vcpus(system: &System, core: &CoreTiming) -> String {
 }
 
 /// What guests are promised of what they are charged, where that is less than nine tenths, and what would help.
-fn proposal(system: &System, spans: &Spans, core: &CoreTiming) -> String {
+fn proposal(system: &System, spans: &Spans, core: &CoreTiming, steps: &Steps) -> String {
     let mut text = String::new();
     let name = |slot: usize| core.core.core_use.vcpus.get(slot).map_or(String::new(), |vcpu| vcpu_name(system, *vcpu));
-    let shares = propose::shares(system, core);
+    let shares = propose::shares(system, core, steps);
     for one in shares.iter().filter(|one| !one.is_near()) {
         let (executed, charged) = (share(one.executed_ppm), share(one.charged_ppm));
         let _ = writeln!(text, "  {} executes {executed} of {charged} charged", name(one.slot));
@@ -185,7 +187,7 @@ fn proposal(system: &System, spans: &Spans, core: &CoreTiming) -> String {
     for one in shares.iter().filter(|one| one.anchor_ppm > 0) {
         let _ = writeln!(text, "  the anchor `dispatch` takes {} of {}", share(one.anchor_ppm), name(one.slot));
     }
-    let Some(proposal) = propose::proposal(system, core) else { return text };
+    let Some(proposal) = propose::proposal(system, core, steps) else { return text };
     let names: Vec<String> = proposal.servers.iter().map(|one| server_name(system, spans, *one)).collect();
     let chunks = proposal.chunks.map_or_else(String::new, |chunks| format!(", chunks = {chunks}"));
     let least = format_duration(proposal.least_charge_ns);

@@ -21,7 +21,8 @@ fn analyse(text: &str) -> (Vec<Shares>, Option<Proposal>) {
     let loaded = bulkhead_description::load_text(Path::new("system.toml"), text, &support::options(), &assumptions);
     let system = loaded.unwrap_or_else(|report| panic!("{}", report.to_text(false))).system;
     let bounds = bounds(&system, &assumptions);
-    (propose::shares(&system, &bounds.cores[0]), propose::proposal(&system, &bounds.cores[0]))
+    let (core, steps) = (&bounds.cores[0], propose::allowance());
+    (propose::shares(&system, core, &steps), propose::proposal(&system, core, &steps))
 }
 
 /// The shares without and with what is proposed, which a description says and the analysis confirms.

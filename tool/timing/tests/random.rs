@@ -7,6 +7,7 @@ mod random;
 mod support;
 
 use bulkhead_analysis::core_bounds::Verdict;
+use bulkhead_analysis::steps::Steps;
 use bulkhead_description::{Code, load_text};
 use bulkhead_timing::suggest::{Answer, suggest};
 use bulkhead_timing::{bounds, json, text};
@@ -69,7 +70,10 @@ fn random_times_are_judged_without_a_panic() {
                 assert!(windows.is_sorted() && windows[2] <= 100_000_000, "{windows:?}");
             }
         }
-        assert!(suggest(&loaded.system, &ASSUMED).is_empty(), "a suggestion for what passes");
+        assert!(
+            suggest(&loaded.system, &ASSUMED, &Steps::of_a_suggestion()).is_empty(),
+            "a suggestion for what passes"
+        );
         // The same system with less time per period than it asked for, or with more, is judged again by the search.
         if let Some(found) = suggestion_for_more(&text, number, &paths) {
             repaired += u64::from(found);
@@ -91,6 +95,6 @@ fn suggestion_for_more(text: &str, number: usize, paths: &[std::path::PathBuf]) 
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, more).expect("a file can be written");
     let loaded = bulkhead_description::load_unchecked(&path, &options()).expect("only time is wrong");
-    let answers = suggest(&loaded.system, &ASSUMED);
+    let answers = suggest(&loaded.system, &ASSUMED, &Steps::of_a_suggestion());
     Some(answers.iter().any(|answer| matches!(answer, Answer::Budgets { .. })))
 }

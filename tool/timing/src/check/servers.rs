@@ -110,7 +110,8 @@ fn what_fits(scope: &Scope, server: &ServerBound, contention: &Contention, diagn
         |ns: u64| scope.steps.bound(|steps| contention.response(clock.ticks_down(ns), period, steps)).0.is_some();
     let largest = written_down(largest_below(budget_ns, fits));
     if largest == 0 || !fits(largest) {
-        diagnostic = diagnostic.help("no budget fits here with this period: take from the servers above");
+        diagnostic =
+            diagnostic.help("no budget was found that fits here with this period: take from the servers above");
     } else {
         let text = format!("a budget of {} fits with this period", format_duration(largest));
         diagnostic = match scope.server_spans(server.reference).and_then(|spans| spans.budget) {

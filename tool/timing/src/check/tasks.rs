@@ -21,7 +21,7 @@ pub(super) fn check(scope: &Scope, core: &CoreTiming, found: &mut Vec<Diagnostic
     for vcpu in core.vcpus.iter().filter(|vcpu| !reported(vcpu)) {
         let mut late_ones = vcpu.tasks.iter().filter(|task| task.is_found && !task.is_kept()).peekable();
         if late_ones.peek().is_some() {
-            let advice = suggest::budget_for_tasks(scope.system, &scope.bounds.assumptions, vcpu.vcpu, &scope.steps);
+            let advice = suggest::budget_for_tasks(scope.system, &scope.bounds.assumptions, vcpu.vcpu, scope.steps);
             found.extend(late_ones.map(|task| late(scope, vcpu, task, advice)));
         }
     }
@@ -63,7 +63,7 @@ fn late(scope: &Scope, vcpu: &VcpuBound, bound: &TaskBound, advice: Option<(Serv
             }
         }
         None if servers > 0 => {
-            diagnostic.help("no budget is enough with this period of its server: choose a shorter one")
+            diagnostic.help("no budget was found that is enough with this period of its server: choose a shorter one")
         }
         None => diagnostic.help("a shorter quantum or fewer guests on the core would bring its turn sooner"),
     }
