@@ -136,6 +136,7 @@ pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;
 
 /// Bytes of a core's stack; the page below it is not mapped on that core. The scheduler of a shared core is made on the
 /// stack at boot and then moved to its place, which takes a larger one.
+#[cfg(not(target_os = "none"))]
 #[must_use]
 pub const fn stack_bytes(is_shared: bool) -> u64 {
     if is_shared { 96 << 10 } else { 4 << 10 }

@@ -37,6 +37,7 @@ impl Part {
     }
 
     /// The part that a monitor's text says it is; `None` when it says none.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub fn of_text(text: &[u8]) -> Option<Self> {
         let mark = text.get(PART_OFFSET..)?.first_chunk::<8>()?;

@@ -311,6 +311,7 @@ impl Budget {
     }
 
     /// Gives the rule another budget ([`Sporadic::reconfigure`]); `None` for a rule that cannot be changed.
+    #[cfg(not(target_os = "none"))]
     pub(crate) fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Option<Result<(), BudgetError>> {
         match self {
             Self::Sporadic(rule) => Some(rule.reconfigure(parameters, now)),

@@ -86,6 +86,7 @@ impl CyclicTable {
     }
 
     /// When the major frame of an instant ends: later than the instant, and the only moment at which another table may take over.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub fn frame_end_ticks(&self, now: u64) -> u64 {
         let Some(since_ticks) = now.checked_sub(self.origin_ticks) else {

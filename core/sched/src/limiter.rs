@@ -118,6 +118,7 @@ pub fn try_pass_on<W: Word>(word: &W, now_ticks: u64, period_ticks: u64, events:
 ///
 /// This is the figure that an analysis charges to the receiver: `events * (ceil(interval / period) + 1)`, saturating.
 /// `None` when `period_ticks` is 0, because then there is no bound.
+#[cfg(not(target_os = "none"))]
 #[must_use]
 pub const fn bound(interval_ticks: u64, period_ticks: u64, events: u32) -> Option<u64> {
     if period_ticks == 0 {

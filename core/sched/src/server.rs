@@ -81,6 +81,7 @@ impl Server {
     }
 
     /// The same server, paid for by another.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub fn paid_by(mut self, donor: u8) -> Self {
         self.payer = Payer::Donor(donor);
@@ -95,6 +96,7 @@ impl Server {
     }
 
     /// The same server with a least charge.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub fn charged_at_least(mut self, ticks: u64) -> Self {
         self.least_charge_ticks = ticks;

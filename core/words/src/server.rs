@@ -133,6 +133,7 @@ impl ServerFlag {
     }
 
     /// Returns the bits of the flag when it holds, otherwise none.
+    #[cfg(not(target_os = "none"))]
     #[inline]
     #[must_use]
     pub const fn bits_if(self, holds: bool) -> u32 {

@@ -154,10 +154,18 @@ pub fn items_under(attribute: &str, text: &str, code: &str) -> Vec<Range<usize>>
     let mut found: Vec<Range<usize>> = Vec::new();
     for (start, _) in text.match_indices(attribute).filter(|(start, _)| code[*start..].starts_with("#[")) {
         if found.last().is_none_or(|last| last.end <= start) {
-            found.push(start..item_end(code, start + attribute.len()));
+            found.push(documentation_start(text, start)..item_end(code, start + attribute.len()));
         }
     }
     found
+}
+
+/// Start of the documentation above an attribute at `start`, which would be left without its item; `start` when there is none.
+fn documentation_start(text: &str, start: usize) -> usize {
+    let is_above = |line: &&str| matches!(line.trim_start().get(..2), Some("//" | "#["));
+    let line_start = text[..start].rfind('\n').map_or(0, |end| end + 1);
+    let above: usize = text[..line_start].split_inclusive('\n').rev().take_while(is_above).map(str::len).sum();
+    if above == 0 { start } else { line_start - above }
 }
 
 /// End of the item that starts at or after `from`: its semicolon, closing brace, or comma (a field, or the value of one), further
@@ -168,7 +176,9 @@ fn item_end(code: &str, from: usize) -> usize {
         match byte {
             b'(' | b'[' => nesting += 1,
             b')' | b']' => nesting = nesting.saturating_sub(1),
-            b';' | b',' if nesting == 0 => return at + 1,
+            b';' if nesting == 0 => return at + 1,
+            // Those of `Result<(), E>` are no end of a function.
+            b',' if nesting == 0 && !code[from..at].contains("fn ") => return at + 1,
             // The braces of `use a::{b, c};` are not its end.
             b'{' if nesting == 0 && code[..at].ends_with("::") => {
                 return at + code[at..].find(';').map_or(0, |end| end + 1);

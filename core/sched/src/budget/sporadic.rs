@@ -170,6 +170,7 @@ impl Sporadic {
     /// # Errors
     ///
     /// When the parameters contradict each other ([`BudgetError`]). The server is as before then.
+    #[cfg(not(target_os = "none"))]
     pub fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Result<(), BudgetError> {
         let mut changed = Self::new(parameters, now)?;
         let amount_ticks = self.head.amount_ticks.min(parameters.budget_ticks);

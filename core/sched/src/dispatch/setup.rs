@@ -1,7 +1,7 @@
 //! Building a core. The host decides the order; what contradicts itself is refused and never repaired.
 
 use super::{Core, Entry, MAX_QUANTA, Members, NO_LEVEL, Stint, Turn, Usage, bit};
-use crate::budget::{Budget, BudgetError, SporadicParameters};
+use crate::budget::Budget;
 use crate::cyclic::{CyclicTable, Slot};
 use crate::dates::{Dates, NEVER};
 use crate::ready::{LEVELS, ReadySet};
@@ -271,12 +271,13 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// # Errors
     ///
     /// When the parameters contradict each other; nothing is changed then.
+    #[cfg(not(target_os = "none"))]
     pub fn reconfigure(
         &mut self,
         now: u64,
         slot: u8,
-        parameters: SporadicParameters,
-    ) -> Option<Result<(), BudgetError>> {
+        parameters: crate::budget::SporadicParameters,
+    ) -> Option<Result<(), crate::budget::BudgetError>> {
         self.advance(now);
         let changed = self.entry_mut(slot)?.server.budget.reconfigure(parameters, now)?;
         if changed.is_ok() {
