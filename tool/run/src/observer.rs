@@ -33,12 +33,16 @@ pub(crate) struct Seen {
     state: u32,
     generation: u32,
     faults: u64,
+    /// Number of the last start that was seen, or noticed afterwards.
+    noticed: u32,
 }
 
 impl Seen {
-    /// Takes what counts from a status page.
-    pub(crate) fn of(page: &StatusPage) -> Self {
-        Self { state: page.state, generation: page.generation, faults: page.faults }
+    /// Takes what counts from a status page, after what was seen before.
+    pub(crate) fn next(self, page: &StatusPage) -> Self {
+        let now = Self { state: page.state, generation: page.generation, faults: page.faults, noticed: self.noticed };
+        let is_noticed = now.state == STATE_RUNNING || self.missed_start(now);
+        Self { noticed: if is_noticed { now.generation } else { self.noticed }, ..now }
     }
 
     /// Whether there is another state, or another start, to speak of.
@@ -46,12 +50,11 @@ impl Seen {
         (self.state, self.generation) != (now.state, now.generation)
     }
 
-    /// Whether the partition was started after this look and no longer ran at the next one: a guest that faults at once runs
-    /// for less time than lies between two looks. The number of starts alone does not say so, because it changes a little
-    /// before the state does.
+    /// Whether the partition ran and no longer did at the next look, without a look in between: a guest that faults at once runs for
+    /// less time than lies between two. The number of starts changes a little before the state does, and a look may fall there.
     pub(crate) fn missed_start(self, now: Self) -> bool {
         let has_ended = matches!(now.state, STATE_OFF | STATE_STOPPED) || now.faults > self.faults;
-        now.generation > self.generation && now.state != STATE_RUNNING && has_ended
+        now.generation > self.noticed && now.state != STATE_RUNNING && has_ended
     }
 }
 
@@ -279,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_start_between_two_looks_is_noticed_and_none_is_invented() {
-        let seen = |state, generation, faults| Seen { state, generation, faults };
+        let seen = |state, generation, faults| Seen { state, generation, faults, noticed: 2 };
         let before = seen(STATE_RESTARTING, 2, 2);
         assert!(before.missed_start(seen(STATE_STOPPED, 3, 3)), "it faulted at once, for the last time");
         assert!(before.missed_start(seen(STATE_RESTARTING, 3, 3)), "it faulted at once and is started again");
@@ -288,5 +291,22 @@ mod tests {
         assert!(!before.missed_start(seen(STATE_RESTARTING, 3, 2)), "it is about to run");
         assert!(!before.missed_start(seen(STATE_SUSPENDED, 3, 2)), "it was suspended before it ran");
         assert!(!before.missed_start(seen(STATE_STOPPED, 2, 2)), "it was not started any more");
+    }
+
+    #[test]
+    fn a_look_right_before_a_start_hides_none() {
+        let page = |state, generation| StatusPage { state, generation, ..StatusPage::default() };
+        let looks = |pages: &[StatusPage]| {
+            let mut seen = Seen::default();
+            let missed = pages.iter().map(|page| {
+                let before = seen;
+                seen = before.next(page);
+                before.missed_start(seen)
+            });
+            missed.collect::<Vec<_>>()
+        };
+        let (about_to_run, off) = (page(STATE_INITIAL, 1), page(STATE_OFF, 1));
+        assert_eq!(looks(&[page(STATE_INITIAL, 0), about_to_run, off, off]), [false, false, true, false]);
+        assert_eq!(looks(&[about_to_run, page(STATE_RUNNING, 1), off]), [false; 3], "it was seen running");
     }
 }

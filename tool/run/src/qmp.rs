@@ -65,13 +65,7 @@ impl Qmp {
 
     /// Runs a command and returns its answer.
     pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, RunError> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let mut line = json!({ "execute": command, "arguments": arguments, "id": id }).to_string();
-        line.push('\n');
-        self.stream
-            .write_all(line.as_bytes())
-            .map_err(|cause| RunError::Qmp(format!("`{command}` could not be sent: {cause}")))?;
+        let id = self.send_with(command, arguments)?;
         loop {
             let answer = self.receive(&format!("the answer to `{command}`"))?;
             if answer["id"] != id {
@@ -83,6 +77,23 @@ impl Qmp {
             }
             return Ok(answer["return"].clone());
         }
+    }
+
+    /// Sends a command without arguments and waits for nothing.
+    pub fn send(&mut self, command: &str) -> Result<(), RunError> {
+        self.send_with(command, json!({})).map(|_| ())
+    }
+
+    /// Sends a command and returns the number that its answer has.
+    fn send_with(&mut self, command: &str, arguments: Value) -> Result<u64, RunError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut line = json!({ "execute": command, "arguments": arguments, "id": id }).to_string();
+        line.push('\n');
+        self.stream
+            .write_all(line.as_bytes())
+            .map_err(|cause| RunError::Qmp(format!("`{command}` could not be sent: {cause}")))?;
+        Ok(id)
     }
 
     fn receive(&self, what: &str) -> Result<Value, RunError> {
