@@ -9,6 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// What a copy leaves out: products and history.
 const LEFT_OUT: &[&str] = &["target", ".git", ".cache"];
+/// Folders of the products that hold what was compiled for guests: for their target, and of this host what that needs.
+const COMPILED_FOR_GUESTS: [&str; 2] = ["aarch64-unknown-none-softfloat", "bare"];
 /// Seconds after which a shell is ended. No passing test comes near.
 const LIMIT_S: &str = "1200";
 
@@ -39,7 +41,8 @@ pub struct Beside {
 
 impl Shell {
     /// Makes the copy and starts the shell in it. What `./x build` made is there: the tool, the guests and the parts of the Linux
-    /// guest, so that nothing is downloaded.
+    /// guest, so that nothing is downloaded, and what it compiled for guests, so that this is not compiled again. Its runs are a group of
+    /// their own: `stats` and `trace` look for the only run there is.
     ///
     /// # Panics
     /// When the tool was not built, or the copy cannot be made.
@@ -55,6 +58,7 @@ impl Shell {
         // No link: the tool looks for guests beside itself.
         fs::copy(&tool, copy.join("target/release/bulkhead")).expect("a copy of the tool");
         copy_tree(&products.join("guests"), &copy.join("target/guests"));
+        copy_with_times(&COMPILED_FOR_GUESTS.map(|folder| products.join(folder)), &copy.join("target"));
         fs::create_dir_all(copy.join(".cache")).expect("a folder for downloads");
         symlink(repository().join(".cache/linux"), copy.join(".cache/linux")).expect("a link to downloads");
         let mut bash = Command::new("timeout")
@@ -65,6 +69,7 @@ impl Shell {
             .env_remove("BULKHEAD_MONITOR")
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("CARGO_MANIFEST_DIR")
+            .env("BULKHEAD_RUNS", format!("book-{}-{name}", std::process::id()))
             .env("LC_ALL", "C.UTF-8")
             .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
@@ -167,7 +172,13 @@ fn products() -> PathBuf {
     program.ancestors().nth(3).expect("target/PROFILE/deps/NAME").to_path_buf()
 }
 
-/// Copies a folder; links are copied as the files that they lead to, and times of change are kept.
+/// Copies folders into another one with the times of their files, by which cargo knows what is up to date.
+fn copy_with_times(folders: &[PathBuf], to: &Path) {
+    let copied = Command::new("cp").arg("-a").args(folders).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{folders:?} cannot be copied; run `./x build` first");
+}
+
+/// Copies a folder; links are copied as the files that they lead to.
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
     let entries =

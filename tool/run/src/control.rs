@@ -3,6 +3,9 @@
 //! A run listens on a socket in Linux's abstract namespace, so there is no file to leave behind. It says where its RAM and
 //! image can be opened (`/proc/PID/fd/N`, which the kernel allows to the same user alone) and then takes bytes for the
 //! machine's serial line. All reading is done by the visitor itself, from RAM; a run is not slowed by being watched.
+//!
+//! Runs of one user who does several things at once, two jobs of CI for example, need not see each other: with
+//! `BULKHEAD_RUNS=NAME` in the environment there are only the runs that were started with the same name.
 
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
@@ -19,6 +22,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+/// Longest name of a group: an abstract name has 107 bytes in all.
+const MOST_GROUP_BYTES: usize = 64;
 /// Longest greeting believed.
 const GREETING_BYTES: u64 = 64 * 1024;
 /// How long a run may take to greet.
@@ -28,12 +33,28 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn prefix() -> String {
-    format!("bulkhead/run/{}/", user())
+/// What the names of this user's runs begin with. No run has a slash in its name, so that those with a group are apart.
+fn prefix(group: Option<&str>) -> String {
+    match group {
+        None => format!("bulkhead/run/{}/", user()),
+        Some(group) => format!("bulkhead/run/{}/{group}/", user()),
+    }
+}
+
+/// The group that the environment names; the kernel's table ends names at a blank, and a slash would make another group.
+fn group() -> io::Result<Option<String>> {
+    let Some(name) = std::env::var_os("BULKHEAD_RUNS").filter(|name| !name.is_empty()) else { return Ok(None) };
+    let is_usual = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    match name.into_string() {
+        Ok(name) if name.len() <= MOST_GROUP_BYTES && name.chars().all(is_usual) => Ok(Some(name)),
+        _ => Err(io::Error::other(format!(
+            "BULKHEAD_RUNS must be at most {MOST_GROUP_BYTES} letters, digits, `-` and `_`"
+        ))),
+    }
 }
 
 fn address(run: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("{}{run}", prefix()))
+    SocketAddr::from_abstract_name(format!("{}{run}", prefix(group()?.as_deref())))
 }
 
 /// The side of a run: greets visitors and collects their input.
@@ -92,18 +113,21 @@ fn welcome(listener: &UnixListener, greeting: &str, input: &Sender<Vec<u8>>) {
     }
 }
 
-/// Returns the runs of this user, as process ids.
-#[must_use]
-pub fn find_runs() -> Vec<String> {
+/// Returns the runs of this user, as process ids; with a group (`BULKHEAD_RUNS`) those of that group.
+///
+/// # Errors
+/// When the group's name is none.
+pub fn find_runs() -> Result<Vec<String>, RunError> {
+    let group = group().map_err(RunError::host("cannot look for runs"))?;
     let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    runs_in_table(&table, &prefix())
+    Ok(runs_in_table(&table, &prefix(group.as_deref())))
 }
 
 /// Finds listening sockets with this prefix in the kernel's table; an abstract name begins with `@` there.
 fn runs_in_table(table: &str, prefix: &str) -> Vec<String> {
     let names = table.lines().filter_map(|line| line.split_whitespace().nth(7));
-    let mut runs: Vec<String> =
-        names.filter_map(|name| name.strip_prefix('@')?.strip_prefix(prefix)).map(str::to_owned).collect();
+    let runs = names.filter_map(|name| name.strip_prefix('@')?.strip_prefix(prefix));
+    let mut runs: Vec<String> = runs.filter(|name| !name.contains('/')).map(str::to_owned).collect();
     runs.sort();
     // Accepted connections carry the listener's name too.
     runs.dedup();
@@ -127,11 +151,12 @@ impl Visit {
     pub fn connect(run: Option<&str>) -> Result<Self, RunError> {
         let run = match run {
             Some(run) => run.to_owned(),
-            None => only_run(find_runs())?,
+            None => only_run(find_runs()?)?,
         };
         let stream = address(&run).and_then(|address| UnixStream::connect_addr(&address));
+        let runs = find_runs()?;
         let stream =
-            stream.map_err(|_| RunError::Other(format!("there is no run {run} of yours. {}", advice(&find_runs()))))?;
+            stream.map_err(|_| RunError::Other(format!("there is no run {run} of yours. {}", advice(&runs))))?;
         let owner = socket_peercred(&stream)
             .map_err(io::Error::from)
             .map_err(RunError::host("cannot ask who runs the machine"))?;
@@ -196,9 +221,11 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 23456 @bulkhead/run/1000/4711\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 23457 @bulkhead/run/1000/4711\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 23458 @bulkhead/run/1001/5000\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 23461 @bulkhead/run/1000/job/4712\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 23459\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 23460 /run/bulkhead/run/1000/1\n";
         assert_eq!(runs_in_table(table, "bulkhead/run/1000/"), ["4711"]);
+        assert_eq!(runs_in_table(table, "bulkhead/run/1000/job/"), ["4712"]);
         assert_eq!(runs_in_table("", "bulkhead/run/1000/"), [""; 0]);
     }
 

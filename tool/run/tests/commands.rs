@@ -194,7 +194,8 @@ fn visitors_read_a_running_machine_and_send_input() {
         .wait_for("the state", LIMIT, |view| (view.observer?.status(1).state == STATE_RUNNING).then_some(()))
         .expect("comes");
 
-    assert!(find_runs().contains(&name), "{:?}", find_runs());
+    let runs = find_runs().expect("no group is named");
+    assert!(runs.contains(&name), "{runs:?}");
     let mut visit = Visit::connect(Some(&name)).expect("the run greets");
     assert_eq!(visit.system, "pair");
     let text = stats_text(&visit.observer);

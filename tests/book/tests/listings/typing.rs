@@ -5,10 +5,10 @@ use bulkhead_book_tests::pattern::{LINES_LEFT_OUT, difference};
 use bulkhead_book_tests::shell::{Beside, Outcome, Shell};
 use bulkhead_book_tests::{fragment, repository};
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// One sitting at a time: `stats` and `attach` look for the only run on this machine.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Commands that take longer are named at the end.
+const LONG: Duration = Duration::from_secs(5);
 
 /// A command that runs beside the next listing.
 struct Running {
@@ -22,6 +22,8 @@ struct Sitting {
     running: Option<Running>,
     /// Commands so far and what they printed.
     done: Vec<(String, String)>,
+    /// Commands that took long, for whoever makes this test quicker.
+    long: Vec<(Duration, String)>,
     /// What differed from the pages.
     differences: Vec<String>,
 }
@@ -31,14 +33,19 @@ struct Sitting {
 /// # Panics
 /// With everything that differed.
 pub(super) fn type_pages(pages: &[(&str, Vec<Listing>)]) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let name = pages[0].0.trim_end_matches(".md");
-    let mut sitting = Sitting { shell: Shell::start(name), running: None, done: Vec::new(), differences: Vec::new() };
+    let start = Instant::now();
+    let shell = Shell::start(name);
+    let mut sitting = Sitting { shell, running: None, done: Vec::new(), long: Vec::new(), differences: Vec::new() };
     for (page, listings) in pages {
         for listing in listings {
             sitting.listing(&format!("{page}:{}", listing.line), page, listing);
         }
         sitting.finish();
+    }
+    println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
+    for (time, command) in &sitting.long {
+        println!("{:8.1} s  {command}", time.as_secs_f64());
     }
     assert!(sitting.differences.is_empty(), "\n{}", sitting.differences.join("\n\n"));
 }
@@ -106,14 +113,27 @@ impl Sitting {
                 }
                 Some(Mark::InRepository) => {
                     let inside = format!("( cd '{}' && {} )", repository().display(), typed.command);
+                    let start = Instant::now();
                     let outcome = self.shell.run(&inside);
                     self.compare(&place, &typed, &outcome);
+                    self.note(&place, &typed, start);
                 }
-                _ => self.command(&place, &typed),
+                _ => {
+                    let start = Instant::now();
+                    self.command(&place, &typed);
+                    self.note(&place, &typed, start);
+                }
             }
         }
         if mark != Some(&Mark::BesideNext) {
             self.finish();
+        }
+    }
+
+    fn note(&mut self, place: &str, typed: &Typed, start: Instant) {
+        let time = start.elapsed();
+        if time >= LONG {
+            self.long.push((time, format!("{place}: {}", typed.command.lines().next().unwrap_or_default())));
         }
     }
 
@@ -134,8 +154,10 @@ impl Sitting {
     /// Waits for what runs beside, and compares what it printed.
     fn finish(&mut self) {
         if let Some(running) = self.running.take() {
+            let start = Instant::now();
             let outcome = self.shell.end_of(running.beside);
             self.compare(&running.place, &running.command, &outcome);
+            self.note(&format!("{}, its rest", running.place), &running.command, start);
         }
     }
 

@@ -37,7 +37,7 @@ pub enum Format {
 /// Which running machine a command looks at.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunChoice {
-    /// Process id of the `bulkhead run` to look at [default: the only one]
+    /// Process id of the `bulkhead run` to look at [default: the only one, with $BULKHEAD_RUNS of those started with the same value]
     #[arg(long, value_name = "PID")]
     pub run: Option<String>,
     /// RAM file of a QEMU started by hand (see `run --dry-run`); needs `--image`.
