@@ -258,6 +258,9 @@ pub trait GuestRegisters {
     fn invalidate_guest_translations(&self);
 }
 
+/// A value that only code can make that may power the board off. The monitor has one such type, which its room `life` alone makes.
+pub trait MayPowerOff {}
+
 /// The firmware below.
 pub trait Firmware {
     /// Starts a core at the monitor's secondary entry (PSCI CPU_ON).
@@ -266,7 +269,7 @@ pub trait Firmware {
     /// The firmware's answer when it is not success.
     fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError>;
     /// Powers the board off (PSCI SYSTEM_OFF). Returns only if the firmware refuses.
-    fn power_off(&self);
+    fn power_off(&self, power: impl MayPowerOff);
 }
 
 /// Everything the monitor asks of a machine.

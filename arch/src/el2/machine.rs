@@ -1,6 +1,6 @@
 //! [`Machine`] on real registers.
 
-use crate::{Clock, Firmware, GuestRegisters, Memory, PhysicalInterrupts, VirtualInterrupts};
+use crate::{Clock, Firmware, GuestRegisters, MayPowerOff, Memory, PhysicalInterrupts, VirtualInterrupts};
 use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
@@ -391,7 +391,7 @@ impl Firmware for Hardware {
         }
     }
 
-    fn power_off(&self) {
+    fn power_off(&self, _: impl MayPowerOff) {
         firmware_call(Function::SystemOff.id(), 0, 0, 0);
     }
 }

@@ -7,7 +7,7 @@ impl Firmware for FakeMachine {
         self.note(Event::StartCore(mpidr));
         Ok(())
     }
-    fn power_off(&self) {
+    fn power_off(&self, _: impl MayPowerOff) {
         self.note(Event::PowerOff);
     }
 }

@@ -11,7 +11,7 @@ mod physical;
 mod virtual_interface;
 
 use crate::{
-    Clock, ExitRegisters, Firmware, FirmwareError, FloatingPoint, GuestContext, GuestRegisters, Memory,
+    Clock, ExitRegisters, Firmware, FirmwareError, FloatingPoint, GuestContext, GuestRegisters, MayPowerOff, Memory,
     PhysicalInterrupts, VirtualInterrupts,
 };
 use bulkhead_abi::PhysicalAddress;

@@ -11,15 +11,14 @@
 //! be told to wait. The rejected alternative, to leave bytes in the UART while the guest's FIFO is full, puts the `Ctrl-]` behind
 //! them, and needs a timer to look for it.
 
+use crate::life::powers::Route;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
-use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, gic, pl011};
 use bulkhead_emulation::pl011::LineEffect;
-use core::mem::offset_of;
 
 /// The byte that moves the focus, Ctrl-].
 const NEXT: u8 = 0x1d;
@@ -32,7 +31,7 @@ const RECEIVE_AND_TIMEOUT: u32 = pl011::INTERRUPT_RECEIVE_TIMEOUT | pl011::INTER
 
 impl<M: Machine> Vcpu<M> {
     /// Sets the UART up and takes the focus, on the core that the plan says has it at boot.
-    pub(crate) fn start_console_input(&self) {
+    pub(crate) fn start_console_input(&self, route: Route) {
         if self.plan.uart.0 == 0 || self.plan.uart_first == 0 {
             return;
         }
@@ -44,18 +43,13 @@ impl<M: Machine> Vcpu<M> {
         self.machine.store32(uart(pl011::UARTCR), ENABLE_RECEIVE);
         let intid = Intid(self.plan.uart_interrupt);
         self.machine.store8(self.distributor(gic::priority_byte(intid)), crate::interrupts::MONITOR_PRIORITY);
-        self.route_console(self.plan.mpidr);
+        self.route(intid.0, self.plan.mpidr, route);
+        self.machine.barrier();
         self.machine.store32(self.distributor(gic::bit_word(gic::ISENABLER, intid)), intid.bit());
     }
 
     fn distributor(&self, offset: u64) -> PhysicalAddress {
         at(self.plan.gicd, offset)
-    }
-
-    fn route_console(&self, mpidr: u64) {
-        let offset = 0x6000u64.wrapping_add(u64::from(self.plan.uart_interrupt).wrapping_mul(8));
-        self.machine.store64(self.distributor(offset), mpidr);
-        self.machine.barrier();
     }
 
     /// Takes what the UART received, until it is empty or the focus moved.
@@ -66,9 +60,7 @@ impl<M: Machine> Vcpu<M> {
             }
             match self.machine.load32(at(self.plan.uart, pl011::UARTDR)) as u8 {
                 NEXT => {
-                    let word = at(self.plan.status, offset_of!(StatusPage, focus_given) as u64);
-                    self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
-                    self.route_console(self.plan.uart_next_mpidr);
+                    self.give_focus();
                     break;
                 }
                 byte => {

@@ -44,8 +44,8 @@ impl<M: Machine> GicPort for Frame<'_, M> {
     fn read64(&self, offset: u64) -> u64 {
         self.core.machine.load64(at(self.base, offset))
     }
-    fn write64(&self, offset: u64, value: u64) {
-        self.core.machine.store64(at(self.base, offset), value);
+    fn write_route(&self, intid: u32, affinity: u64) {
+        self.core.route_for_guest(intid, affinity);
     }
 }
 

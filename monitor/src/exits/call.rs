@@ -1,17 +1,14 @@
 //! Calls: PSCI, SMCCC and Bulkhead's own, by HVC or SMC. Everything not listed is "not supported".
 
 use crate::observe::at;
-use crate::state::{RunState, Vcpu, report, vcpu_state};
+use crate::state::{Vcpu, report, vcpu_state};
 use bulkhead_abi::ABI_VERSION;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
     CALL_DOORBELL, CALL_HEARTBEAT, CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, NOT_SUPPORTED, SUCCESS,
 };
 use bulkhead_abi::observe::{Counter, TRACE_CALL, TRACE_DOORBELL};
-use bulkhead_abi::plan::FLAG_MANAGES;
-use bulkhead_abi::status::{
-    MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_REQUESTED, StatusPage, next_request,
-};
+use bulkhead_abi::status::{MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, REASON_REQUESTED, StatusPage};
 use bulkhead_arch::Machine;
 use bulkhead_arm::psci::{AffinityState, Error, Function, VERSION_1_1};
 use bulkhead_arm::smccc;
@@ -21,8 +18,6 @@ use bulkhead_sched::limiter::{self, Verdict};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::IntoBytes;
-
-const NAME: u64 = offset_of!(StatusPage, name) as u64;
 
 impl<M: Machine> Vcpu<M> {
     /// Answers the call in the guest's x0 to x3.
@@ -64,7 +59,10 @@ impl<M: Machine> Vcpu<M> {
             Call::Features(function) => psci::features(function),
             Call::NotSupported => self.deny(NOT_SUPPORTED),
             Call::PartitionStatus(target) => self.partition_status(target),
-            Call::Manage(request, target) => self.manage(target, request),
+            Call::Manage(request, target) => match self.power_of_manager() {
+                Some(power) => self.manage(power, target, request),
+                None => self.deny(DENIED),
+            },
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
             Call::AffinityInfo(target) => self.affinity_info(target),
             Call::CpuOff => {
@@ -77,7 +75,7 @@ impl<M: Machine> Vcpu<M> {
         self.head.frame.set_register(0, answer);
     }
 
-    fn deny(&self, answer: u64) -> u64 {
+    pub(crate) fn deny(&self, answer: u64) -> u64 {
         self.count(Counter::DeniedCall);
         answer
     }
@@ -102,26 +100,6 @@ impl<M: Machine> Vcpu<M> {
         } else {
             self.count(Counter::DoorbellLimited);
             LIMITED
-        }
-    }
-
-    /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
-    /// stands, everything that it says is there, and nothing of it can reach the next instance. Whoever sees the report sees the
-    /// facts of the fault, too, even before this vCPU stands: hence its release order. CPU_OFF says nothing that would replace what
-    /// an earlier run said, which is not taken yet.
-    pub(crate) fn leave(&mut self, reason: u32) {
-        self.run = RunState::Off;
-        let own = self.own_vcpu();
-        if !self.is_lead() && reason != report::NONE {
-            own.report.store(reason, Release);
-        }
-        own.state.fetch_and(!vcpu_state::ON, Release);
-        if !self.is_lead() {
-            self.send_sgi_to_vcpu(0, crate::interrupts::MONITOR_SGI);
-        } else if reason == report::NONE {
-            self.serve_reports();
-        } else {
-            self.serve_report(0, reason);
         }
     }
 
@@ -163,17 +141,13 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    fn may_manage(&self) -> bool {
-        self.partition.flags & FLAG_MANAGES != 0
-    }
-
     /// Returns the status page of a partition that this one may read.
-    fn readable_status(&self, target: u64) -> Option<PhysicalAddress> {
+    pub(crate) fn readable_status(&self, target: u64) -> Option<PhysicalAddress> {
         let own = target == u64::from(self.partition.index);
         let page = usize::try_from(target).ok().and_then(|at| self.partition.status.get(at)).copied();
         match page {
             _ if own => Some(self.plan.status),
-            Some(page) if page.0 != 0 && self.may_manage() => Some(page),
+            Some(page) if page.0 != 0 && self.power_of_manager().is_some() => Some(page),
             _ => None,
         }
     }
@@ -194,38 +168,6 @@ impl<M: Machine> Vcpu<M> {
         self.head.frame.set_register(1, state);
         self.head.frame.set_register(2, reason);
         self.head.frame.set_register(3, generation);
-        SUCCESS
-    }
-
-    /// Posts a request for another partition in the own manage page and wakes its core (SG-60), as often as the plan allows for
-    /// this target: each costs the target's core an interrupt, and one too many only its sender.
-    ///
-    /// Two vCPUs that post for one target at the same moment: one of them is told `DENIED` and may try again.
-    pub(crate) fn manage(&self, target: u64, request: u32) -> u64 {
-        let index = usize::try_from(target).unwrap_or(usize::MAX);
-        let own_page = self.partition.manage.get(self.partition.index as usize).copied().unwrap_or_default();
-        let lead = self.partition.lead_mpidr.get(index).copied().unwrap_or(u64::MAX);
-        let is_own = target == u64::from(self.partition.index);
-        if !self.may_manage() || own_page.0 == 0 || lead == u64::MAX || is_own {
-            return self.deny(DENIED);
-        }
-        // Its core names itself when it is set up; what is posted before would not be heard.
-        if self.readable_status(target).is_none_or(|page| self.machine.load8(at(page, NAME)) == 0) {
-            return self.deny(DENIED);
-        }
-        let limit = (offset_of!(ManagePage, limits) as u64).wrapping_add(target.wrapping_mul(8));
-        let (limit, now) = (self.machine.atomic(at(own_page, limit)), self.machine.counter_ticks());
-        let (period, events) = (self.partition.manage_period_ticks, self.partition.manage_events);
-        if limiter::try_pass(limit, now, period, events) != Verdict::Send {
-            return self.deny(LIMITED);
-        }
-        let offset = (offset_of!(ManagePage, requests) as u64).wrapping_add(target.wrapping_mul(8));
-        let word = self.machine.atomic(at(own_page, offset));
-        let old = word.load(Acquire);
-        if word.compare_exchange(old, next_request(old, request), Release, Relaxed).is_err() {
-            return self.deny(DENIED);
-        }
-        self.send_physical_sgi(lead, crate::interrupts::MONITOR_SGI);
         SUCCESS
     }
 }
@@ -253,7 +195,10 @@ impl<M: Machine> ManagementPort for Management<'_, M> {
     }
     fn command(&self, partition: u32, command: u32) -> u64 {
         match command {
-            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => self.core.manage(u64::from(partition), command),
+            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => match self.core.power_of_manager() {
+                Some(power) => self.core.manage(power, u64::from(partition), command),
+                None => self.core.deny(DENIED),
+            },
             _ => INVALID_PARAMETERS,
         }
     }

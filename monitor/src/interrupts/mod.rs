@@ -10,6 +10,7 @@
 
 pub(crate) mod noted;
 
+use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
@@ -194,6 +195,11 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// Routes a shared interrupt to a core.
+    pub(crate) fn route(&self, intid: u32, mpidr: u64, _: Route) {
+        self.machine.store64(at(self.plan.gicd, gic::route(Intid(intid))), mpidr);
+    }
+
     /// Makes a spare interrupt pending in the distributor: how the virtual UART and doorbells raise their line.
     pub fn pend_spare(&self, intid: u32, pending: bool) {
         let register = if pending { gic::ISPENDR } else { gic::ICPENDR };
@@ -202,7 +208,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
-    pub fn reset_private_interrupts(&mut self) {
+    pub fn reset_private_interrupts(&mut self, _: Stop) {
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
         if self.is_shared() {
             self.reset_own_timers(frame);
@@ -227,7 +233,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Disables, clears and re-routes the partition's shared interrupts. Done by vCPU 0's core while its siblings stand.
-    pub fn reset_shared_interrupts(&mut self) {
+    pub fn reset_shared_interrupts(&self, _: Stop, route: Route) {
         let gicd = self.plan.gicd;
         for (index, mask) in (0u64..).zip(self.owned.shared_words()) {
             if *mask != 0 {
@@ -240,7 +246,7 @@ impl<M: Machine> Vcpu<M> {
         for interrupt in self.partition.interrupts.iter().take(count) {
             let intid = Intid(interrupt.intid);
             self.machine.store8(at(gicd, gic::priority_byte(intid)), DEFAULT_PRIORITY);
-            self.machine.store64(at(gicd, gic::route(intid)), self.plan.mpidr);
+            self.route(interrupt.intid, self.plan.mpidr, route);
             self.priority_changed(interrupt.intid, DEFAULT_PRIORITY);
         }
         self.machine.barrier();

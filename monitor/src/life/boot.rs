@@ -3,6 +3,7 @@
 use crate::interrupts::{
     DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS,
 };
+use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
@@ -123,8 +124,8 @@ impl<M: Machine> Vcpu<M> {
     pub fn begin_partition(&mut self) {
         if self.is_lead() {
             self.clear_published_pages();
-            self.reset_shared_interrupts();
-            self.start_console_input();
+            self.reset_shared_interrupts(Stop(()), Route(()));
+            self.start_console_input(Route(()));
             self.start_partition(status::REASON_NONE);
         } else {
             self.run = RunState::Off;

@@ -4,6 +4,7 @@
 //! (SG-60, SG-61, QV-70). The watchdog needs heartbeats; beside them it samples exits, interrupts and the program counter,
 //! so that a manager can see progress of a guest that does not cooperate.
 
+use crate::life::powers::PowerOff;
 use crate::observe::at;
 use crate::state::{RESTART_HISTORY, RunState, Vcpu};
 use bulkhead_abi::observe::{Counter, TRACE_FAULT};
@@ -77,7 +78,7 @@ impl<M: Machine> Vcpu<M> {
             }
             POLICY_HALT => {
                 self.stop(status::STATE_STOPPED, reason);
-                self.machine.power_off();
+                self.machine.power_off(PowerOff(()));
             }
             _ => self.stop(status::STATE_STOPPED, reason),
         }

@@ -5,10 +5,11 @@
 //! siblings stand parked at EL2 meanwhile. No other partition's core executes anything for it: peers read the status page.
 
 use crate::interrupts::MONITOR_SGI;
+use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
-use bulkhead_abi::status::{self, ManagePage, StatusPage};
+use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_arch::Machine;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -16,11 +17,6 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Longest wait for a sibling core to stand, in counter ticks (17 s at 62.5 MHz). A sibling is at most one handler away; the
 /// limit is for an emulated one that the host does not run.
 const STAND_LIMIT_TICKS: u64 = 1 << 30;
-
-/// Where requests to a partition are in a manager's page.
-pub(crate) fn request_offset(partition: u32) -> u64 {
-    (offset_of!(ManagePage, requests) as u64).wrapping_add(u64::from(partition).wrapping_mul(8))
-}
 
 impl<M: Machine> Vcpu<M> {
     /// Waits at EL2 until the guest can go on, on a core that this vCPU owns. Interrupts of guests stay pending meanwhile, as they
@@ -98,8 +94,28 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
+    /// stands, everything that it says is there, and nothing of it can reach the next instance. Whoever sees the report sees the
+    /// facts of the fault, too, even before this vCPU stands: hence its release order. CPU_OFF says nothing that would replace what
+    /// an earlier run said, which is not taken yet.
+    pub(crate) fn leave(&mut self, reason: u32) {
+        self.run = RunState::Off;
+        let own = self.own_vcpu();
+        if !self.is_lead() && reason != report::NONE {
+            own.report.store(reason, Release);
+        }
+        own.state.fetch_and(!vcpu_state::ON, Release);
+        if !self.is_lead() {
+            self.send_sgi_to_vcpu(0, MONITOR_SGI);
+        } else if reason == report::NONE {
+            self.serve_reports();
+        } else {
+            self.serve_report(0, reason);
+        }
+    }
+
     /// Does what the word of this vCPU says ([`vcpu_state`]).
-    fn follow_own_state(&mut self) {
+    pub(super) fn follow_own_state(&mut self) {
         const TO_STAND: u32 = vcpu_state::ON | vcpu_state::STAND;
         let own = self.own_vcpu();
         match own.state.load(Acquire) {
@@ -130,7 +146,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Acts on what the siblings reported, or on that nobody is left. A vCPU reports before it is off, so whoever is seen off has
     /// said what it had to say.
-    pub(crate) fn serve_reports(&mut self) {
+    pub(super) fn serve_reports(&mut self) {
         let nobody_is_left = self.nobody_is_left();
         for (vcpu, words) in self.vcpus().skip(1) {
             // Its core was not set up yet when it was told to start, and lost the interrupt.
@@ -154,7 +170,7 @@ impl<M: Machine> Vcpu<M> {
         if !matches!(state, status::STATE_RUNNING | status::STATE_SUSPENDED) || !self.all_are_off() {
             return false;
         }
-        self.stand();
+        self.stand(Stop(()));
         let nobody = self.all_are_off();
         if !nobody && state == status::STATE_RUNNING {
             self.let_go();
@@ -163,62 +179,17 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Acts on what a vCPU of the partition reported (its own one included).
-    pub(crate) fn serve_report(&mut self, vcpu: u32, reported: u32) {
+    pub(super) fn serve_report(&mut self, vcpu: u32, reported: u32) {
         match reported {
             report::SYSTEM_OFF => self.stop(status::STATE_OFF, status::REASON_NONE),
             reason => self.apply_policy(vcpu, reason),
         }
     }
 
-    fn serve_managers(&mut self) {
-        let own = self.partition.index;
-        let offset = request_offset(own);
-        for manager in 0..self.partition.manage.len() {
-            let page = self.partition.manage.get(manager).copied().unwrap_or_default();
-            if page.0 == 0 || manager == own as usize {
-                continue;
-            }
-            let request = self.machine.load64(at(page, offset));
-            let Some(seen) = self.manage_seen.get_mut(manager) else { continue };
-            let before = core::mem::replace(seen, request);
-            if before != request {
-                self.serve_manager(request as u32 & 0xff, status::asks_for_restart(before, request));
-            }
-        }
-    }
-
-    /// Serves what a manager has posted since it was last looked at: a restart, if there was one, and then the last request.
-    fn serve_manager(&mut self, request: u32, restart: bool) {
-        if restart {
-            self.suspended = false;
-            self.fault_ticks = self.machine.counter_ticks();
-            self.publish_state(status::STATE_RESTARTING, status::REASON_MANAGED);
-            self.restart(status::REASON_MANAGED);
-        }
-        match request {
-            status::MANAGE_SUSPEND => {
-                self.suspended = true;
-                if self.state() == status::STATE_RUNNING {
-                    self.suspend();
-                }
-            }
-            status::MANAGE_RESUME => {
-                self.suspended = false;
-                if self.state() == status::STATE_SUSPENDED {
-                    self.let_go();
-                    self.follow_own_state();
-                    self.start_watchdog();
-                    self.publish_state(status::STATE_RUNNING, status::REASON_NONE);
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Makes the partition stand with its registers kept.
-    fn suspend(&mut self) {
+    pub(super) fn suspend(&mut self) {
         self.set_own_date(u64::MAX);
-        let (state, reason) = if self.stand() {
+        let (state, reason) = if self.stand(Stop(())) {
             (status::STATE_SUSPENDED, status::REASON_MANAGED)
         } else {
             (status::STATE_STOPPED, status::REASON_CORE_STUCK)
@@ -228,7 +199,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Tells every vCPU to stand, and waits until all do; false when a core does not come. From the first moment on none is
     /// started, so that nobody can pass a start on behind the back of this loop.
-    pub(crate) fn stand(&mut self) -> bool {
+    pub(crate) fn stand(&mut self, _: Stop) -> bool {
         for (vcpu, words) in self.vcpus() {
             let state = words.state.fetch_or(vcpu_state::STAND, AcqRel);
             if vcpu != self.plan.vcpu && state & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON {
@@ -266,7 +237,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Stops the partition: its vCPUs, its interrupts, its timer.
-    pub(crate) fn stop(&mut self, state: u32, reason: u32) {
+    pub(super) fn stop(&mut self, state: u32, reason: u32) {
         let (state, reason) =
             if self.quiesce() { (state, reason) } else { (status::STATE_STOPPED, status::REASON_CORE_STUCK) };
         self.publish_state(state, reason);
@@ -274,7 +245,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Takes the partition out of service; false when one of its cores did not stop.
     fn quiesce(&mut self) -> bool {
-        let all_stand = self.stand();
+        let all_stand = self.stand(Stop(()));
         if all_stand {
             // What this instance was about to do or to say ends with it.
             for (_, words) in self.vcpus() {
@@ -284,13 +255,13 @@ impl<M: Machine> Vcpu<M> {
         }
         self.run = RunState::Off;
         self.set_own_date(u64::MAX);
-        self.reset_shared_interrupts();
-        self.reset_private_interrupts();
+        self.reset_shared_interrupts(Stop(()), Route(()));
+        self.reset_private_interrupts(Stop(()));
         all_stand
     }
 
     /// Stops what runs and starts the partition from its pristine image.
-    pub(crate) fn restart(&mut self, reason: u32) {
+    pub(super) fn restart(&mut self, reason: u32) {
         if !self.quiesce() {
             self.publish_state(status::STATE_STOPPED, status::REASON_CORE_STUCK);
             return;
@@ -354,7 +325,7 @@ impl<M: Machine> Vcpu<M> {
             self.count(Counter::ConsoleLost);
         }
         self.shared.pci.reset();
-        self.reset_shared_interrupts();
+        self.reset_shared_interrupts(Stop(()), Route(()));
         for (_, words) in self.vcpus() {
             words.state.store(vcpu_state::OFF, Release);
         }
@@ -376,7 +347,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn start_vcpu(&mut self, entry: u64, context: u64) {
-        self.reset_private_interrupts();
+        self.reset_private_interrupts(Stop(()));
         if self.is_shared() {
             self.take_floating_point();
         }

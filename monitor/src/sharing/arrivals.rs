@@ -3,7 +3,7 @@
 use super::scheduler::{NEVER, Scheduler};
 use crate::interrupts::LIST_REGISTERS;
 use crate::interrupts::noted::deactivate_noted;
-use crate::life::lifecycle::request_offset;
+use crate::life::manage::request_offset;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;

@@ -124,7 +124,7 @@ fn word_cell(word: u32, column: usize) -> String {
             ""
         }
         3 => {
-            both[0].stand();
+            both[0].stand(crate::life::powers::Stop::OF_TEST);
             ""
         }
         4 => {

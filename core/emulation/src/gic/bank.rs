@@ -147,7 +147,7 @@ mod tests {
         fn read64(&self, _: u64) -> u64 {
             unreachable!()
         }
-        fn write64(&self, _: u64, _: u64) {}
+        fn write_route(&self, _: u32, _: u64) {}
     }
 
     #[test]

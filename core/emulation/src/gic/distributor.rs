@@ -103,7 +103,7 @@ impl<Port: GicPort> Filter<'_, Port> {
         let cores = self.plan.vcpu_mpidr().iter();
         let core = cores.zip(0u64..).find(|(_, index)| *index == vcpu);
         if let Some((mpidr, _)) = core {
-            self.port.write64(offset, mpidr & Affinity::FIELDS);
+            self.port.write_route(routed_intid(offset), mpidr & Affinity::FIELDS);
         }
         core.is_some()
     }

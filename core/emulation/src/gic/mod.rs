@@ -95,8 +95,8 @@ pub trait GicPort {
     fn write_priority(&self, offset: u64, intid: u32, priority: u8);
     /// Reads 64 bits (GICD_IROUTER).
     fn read64(&self, offset: u64) -> u64;
-    /// Writes 64 bits (GICD_IROUTER).
-    fn write64(&self, offset: u64, value: u64);
+    /// Routes an own interrupt to the core with this affinity (GICD_IROUTER).
+    fn write_route(&self, intid: u32, affinity: u64);
 }
 
 /// A frame of the GIC as a partition may use it.

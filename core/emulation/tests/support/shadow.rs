@@ -135,11 +135,12 @@ impl GicPort for &Shadow {
         word(offset) | word(offset + 4) << 32
     }
 
-    fn write64(&self, offset: u64, value: u64) {
+    fn write_route(&self, intid: u32, value: u64) {
         self.count();
-        assert!(self.frame == Frame::Distributor && offset.is_multiple_of(8));
-        assert!(self.owned.contains(&((offset - 0x6000) as u32 / 8)), "route at {offset:#x}");
+        assert!(self.frame == Frame::Distributor);
+        assert!(self.owned.contains(&intid), "route of {intid}");
         assert!(self.cores.contains(&value), "routed to {value:#x}");
+        let offset = 0x6000 + 8 * u64::from(intid);
         self.set(offset, value as u32);
         self.set(offset + 4, (value >> 32) as u32);
     }

@@ -1,0 +1,55 @@
+//! Powers: what nobody may do to others without a reason, as values that only this room can make. Whoever routes an interrupt, stops
+//! a guest or powers the board off must be handed one of them, so a review of who may is a review of this room.
+//!
+//! They have no size: a power is a fact for the compiler and costs no instruction.
+
+use crate::observe::at;
+use crate::state::Vcpu;
+use bulkhead_abi::plan::FLAG_MANAGES;
+use bulkhead_abi::status::StatusPage;
+use bulkhead_arch::{Machine, MayPowerOff};
+use bulkhead_arm::Affinity;
+use core::mem::offset_of;
+
+/// To route an interrupt to a core.
+#[derive(Clone, Copy, Debug)]
+pub struct Route(pub(super) ());
+
+/// To stop a guest: to silence its interrupts, to make its vCPUs stand, or to ask the core of another partition for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop(pub(super) ());
+
+#[cfg(test)]
+impl Stop {
+    /// For tests, which stand for this room.
+    pub(crate) const OF_TEST: Self = Self(());
+}
+
+/// To power the board off.
+#[derive(Clone, Copy, Debug)]
+pub struct PowerOff(pub(super) ());
+
+impl MayPowerOff for PowerOff {}
+
+impl<M: Machine> Vcpu<M> {
+    /// Of other partitions only a manager may stop any, and only by its plan ([`Vcpu::manage`] says which).
+    pub(crate) fn power_of_manager(&self) -> Option<Stop> {
+        (self.partition.flags & FLAG_MANAGES != 0).then_some(Stop(()))
+    }
+
+    /// A guest routes an interrupt: one of its own, to one of its own cores. The filter of GICD_IROUTER asks for nothing else.
+    pub(crate) fn route_for_guest(&self, intid: u32, route: u64) {
+        let own_core = |mpidr: &u64| mpidr & Affinity::FIELDS == route;
+        if self.owned.owns(intid) && self.partition.vcpu_mpidr().iter().any(own_core) {
+            self.route(intid, route, Route(()));
+        }
+    }
+
+    /// Gives the console's focus to the next partition: whoever has it, alone, has its interrupt.
+    pub(crate) fn give_focus(&self) {
+        let word = at(self.plan.status, offset_of!(StatusPage, focus_given) as u64);
+        self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
+        self.route(self.plan.uart_interrupt, self.plan.uart_next_mpidr, Route(()));
+        self.machine.barrier();
+    }
+}
