@@ -48,7 +48,7 @@ impl<M: Machine> Vcpu<M> {
             self.count(Counter::Psci);
             return self.head.frame.set_register(0, VERSION_1_1);
         }
-        let call = psci::decode(function, x1, x2, x3);
+        let call = psci::decode(self.power_of_manager(), function, x1, x2, x3);
         if smccc::is_hypervisor_service(function as u32) {
             self.count(Counter::Hypercall);
         } else {
@@ -57,12 +57,10 @@ impl<M: Machine> Vcpu<M> {
         let answer = match call {
             Call::Answer(value) => value,
             Call::Features(function) => psci::features(function),
-            Call::NotSupported => self.deny(NOT_SUPPORTED),
+            Call::First | Call::NotSupported => self.deny(NOT_SUPPORTED),
+            Call::Denied => self.deny(DENIED),
             Call::PartitionStatus(target) => self.partition_status(target),
-            Call::Manage(request, target) => match self.power_of_manager() {
-                Some(power) => self.manage(power, target, request),
-                None => self.deny(DENIED),
-            },
+            Call::Manage(power, request, target) => self.manage(power, target, request),
             Call::CpuOn { target, entry, context } => self.cpu_on(target, entry, context),
             Call::AffinityInfo(target) => self.affinity_info(target),
             Call::CpuOff => {

@@ -1,9 +1,7 @@
 //! Words for the numbers in records: states, reasons, exception classes, calls.
 
-use bulkhead_abi::hypercall;
 use bulkhead_abi::status;
-use bulkhead_arm::psci::Function;
-use bulkhead_arm::smccc;
+use bulkhead_emulation::psci::CALLS;
 
 /// Returns the word for a partition state.
 #[must_use]
@@ -70,39 +68,11 @@ pub fn exception_class_name(syndrome: u64) -> &'static str {
     }
 }
 
-/// Returns the name of a call, or its number (Arm DEN 0022 for PSCI, [`bulkhead_abi::hypercall`] for ours).
+/// Returns the name of a call that the monitor answers, or its number.
 #[must_use]
 pub fn call_name(function: u64) -> String {
-    let name = match function {
-        hypercall::CALL_VERSION => "version",
-        hypercall::CALL_HEARTBEAT => "heartbeat",
-        hypercall::CALL_DOORBELL => "doorbell",
-        hypercall::CALL_PARTITION_STATUS => "partition status",
-        hypercall::CALL_PARTITION_SUSPEND => "partition suspend",
-        hypercall::CALL_PARTITION_RESUME => "partition resume",
-        hypercall::CALL_PARTITION_RESTART => "partition restart",
-        other => return power_call_name(other).map_or_else(|| format!("{other:#x}"), str::to_owned),
-    };
-    name.to_owned()
-}
-
-fn power_call_name(function: u64) -> Option<&'static str> {
-    let id = u32::try_from(function).ok()?;
-    if id == smccc::VERSION {
-        return Some("SMCCC_VERSION");
-    }
-    Some(match Function::from_id(id)? {
-        Function::Version => "PSCI_VERSION",
-        Function::CpuSuspend | Function::CpuSuspend64 => "CPU_SUSPEND",
-        Function::CpuOff => "CPU_OFF",
-        Function::CpuOn | Function::CpuOn64 => "CPU_ON",
-        Function::AffinityInfo | Function::AffinityInfo64 => "AFFINITY_INFO",
-        Function::MigrateInfoType => "MIGRATE_INFO_TYPE",
-        Function::SystemOff => "SYSTEM_OFF",
-        Function::SystemReset => "SYSTEM_RESET",
-        Function::SystemReset2 | Function::SystemReset264 => "SYSTEM_RESET2",
-        Function::Features => "PSCI_FEATURES",
-    })
+    let call = CALLS.iter().find(|(.., ids)| ids.iter().any(|id| u64::from(*id) == function));
+    call.map_or_else(|| format!("{function:#x}"), |(name, ..)| (*name).to_owned())
 }
 
 /// Writes a time or duration with the unit that suits it, without losing a digit: `1.25 ms`, `16 ns`.

@@ -44,11 +44,13 @@ pub(crate) fn trap(bytes: &[u8]) {
         let targets = sysreg::sgi_targets(value, sender, count);
         assert!(u64::from(targets.vcpus) < 1 << count && targets.intid < 16);
         assert!(targets.vcpus == 0 || targets.intid < 15);
-        match psci::decode(value, input.value(), input.value(), input.value()) {
+        let power = (value >> 40 & 1 != 0).then_some(());
+        match psci::decode(power, value, input.value(), input.value(), input.value()) {
             Call::NotSupported | Call::Answer(_) | Call::Features(_) => {}
             Call::CpuOn { target, .. } | Call::AffinityInfo(target) => {
                 assert!(psci::vcpu_of(target, count).is_none_or(|vcpu| vcpu < count));
             }
+            Call::Manage(..) => assert!(power.is_some(), "nobody else may"),
             _ => assert!(matches!(value as u32 >> 24, 0x84 | 0xc4 | 0xc6)),
         }
         assert!(syndrome.exception_class() <= ExceptionClass(0x3f));
