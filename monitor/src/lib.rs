@@ -13,7 +13,7 @@
 //! | [`exits`] | why a guest stopped: exhaustive match, emulated windows, hypercalls, PSCI |
 //! | [`devices`] | console input of the partition in focus |
 //! | [`interrupts`] | physical interrupts, list registers, and what waits for one |
-//! | [`life`] | start, stop, restart, suspend; faults and policies, watchdog |
+//! | [`life`] | start, stop, restart, suspend; faults and policies, watchdog; the powers to route, stop and power off |
 //! | [`sharing`] | shared cores: decision and exchange |
 //! | [`state`] | data of a core and of a partition |
 //! | [`observe`] | counters, trace, console rings |

@@ -17,23 +17,24 @@ pub(crate) const fn at(base: PhysicalAddress, offset: u64) -> PhysicalAddress {
 impl<M: Machine> Vcpu<M> {
     /// Prepares the counter page, the trace ring and the console ring of this core.
     pub fn prepare_rings(&mut self) {
-        let machine = &self.machine;
-        machine.store64(at(self.plan.counters, offset_of!(CounterPage, phase) as u64), 1);
-        machine.store64(self.plan.counters, COUNTERS_MAGIC);
-        if self.plan.trace.0 != 0 && self.trace_ring.mask != 0 {
+        let write = |page, offset: usize, value| self.machine.store64(at(page, offset as u64), value);
+        write(self.plan.counters, offset_of!(CounterPage, phase), 1);
+        write(self.plan.counters, 0, COUNTERS_MAGIC);
+        let has_trace = self.plan.trace.0 != 0 && self.trace_ring.mask != 0;
+        if has_trace {
             let header = self.plan.trace;
-            self.trace_enabled = self.plan.trace_enabled == 1;
-            machine.store64(at(header, offset_of!(TraceHeader, enabled) as u64), self.plan.trace_enabled);
-            machine.store64(at(header, offset_of!(TraceHeader, capacity) as u64), self.trace_ring.mask.wrapping_add(1));
-            machine.store64(at(header, offset_of!(TraceHeader, written) as u64), 0);
-            machine.store64(header, TRACE_MAGIC);
+            write(header, offset_of!(TraceHeader, enabled), self.plan.trace_enabled);
+            write(header, offset_of!(TraceHeader, capacity), self.trace_ring.mask.wrapping_add(1));
+            write(header, offset_of!(TraceHeader, written), 0);
+            write(header, 0, TRACE_MAGIC);
         }
         if self.plan.console.0 != 0 {
             let header = self.plan.console;
-            machine.store64(at(header, offset_of!(ConsoleHeader, capacity) as u64), self.console.capacity());
-            machine.store64(at(header, offset_of!(ConsoleHeader, written) as u64), 0);
-            machine.store64(header, CONSOLE_MAGIC);
+            write(header, offset_of!(ConsoleHeader, capacity), self.console.capacity());
+            write(header, offset_of!(ConsoleHeader, written), 0);
+            write(header, 0, CONSOLE_MAGIC);
         }
+        self.trace_enabled = has_trace && self.plan.trace_enabled == 1;
     }
 
     /// Adds one to a counter.

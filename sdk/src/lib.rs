@@ -47,6 +47,8 @@ pub mod mmio;
 pub mod port;
 #[cfg(target_os = "none")]
 pub mod psci;
+#[cfg(any(test, target_os = "none"))]
+mod psci_error;
 #[cfg(target_os = "none")]
 pub mod secondary;
 #[cfg(target_os = "none")]

@@ -1,5 +1,6 @@
 //! Power calls (PSCI, Arm DEN 0022).
 
+use crate::psci_error::error_of;
 use crate::{cpu, hypercall::call, information};
 use bulkhead_arm::psci::{Function, SUCCESS};
 
@@ -23,7 +24,7 @@ pub fn version() -> u32 {
 pub unsafe fn cpu_on(affinity: u64, entry: u64, context: u64) -> Result<(), PsciError> {
     match call(Function::CpuOn64.id(), [affinity, entry, context])[0] {
         SUCCESS => Ok(()),
-        answer => Err(PsciError::of_answer(answer).unwrap_or(PsciError::InternalFailure)),
+        answer => Err(error_of(answer)),
     }
 }
 

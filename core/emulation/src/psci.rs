@@ -76,10 +76,6 @@ macro_rules! calls {
                 _ => Call::NotSupported,
             }
         }
-
-        fn exists(id: u32) -> bool {
-            $($(id == $id as u32)||+)||*
-        }
     };
 }
 
@@ -126,7 +122,8 @@ const fn architecture_features(function_id: u64) -> u64 {
 pub fn features(function_id: u64) -> u64 {
     let id = function_id as u32;
     let has_flags = smccc::owner(id) == smccc::OWNER_STANDARD || id == smccc::VERSION;
-    if has_flags && exists(id) { SUCCESS } else { NOT_SUPPORTED }
+    let exists = decode::<()>(None, function_id, 0, 0, 0) != Call::NotSupported;
+    if has_flags && exists { SUCCESS } else { NOT_SUPPORTED }
 }
 
 /// Returns the vCPU that an affinity value names: affinity 0 is its number, all other bits are zero (QV-16: no value

@@ -217,9 +217,8 @@ impl<M: Machine> Vcpu<M> {
     /// Moves the virtual UART's interrupt line, a spare interrupt of the board.
     #[inline(never)]
     pub(crate) fn uart_line(&self, effect: LineEffect) {
-        let count = self.partition.interrupt_count as usize;
-        let line = self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE);
-        if let Some(line) = line {
+        let mut interrupts = self.partition.interrupts().iter();
+        if let Some(line) = interrupts.find(|interrupt| interrupt.kind == INTERRUPT_CONSOLE) {
             self.pend_spare(line.intid, effect == LineEffect::Pend);
             if effect == LineEffect::Clear {
                 // Another core may have added input since, and its interrupt is what was just taken back.

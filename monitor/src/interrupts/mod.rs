@@ -92,6 +92,14 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// Handles an interrupt that arrived while no guest ran.
+    pub(crate) fn take_interrupt(&mut self) {
+        let intid = self.machine.acknowledge();
+        if intid < Intid::FIRST_SPECIAL {
+            self.interrupt(intid);
+        }
+    }
+
     #[inline(always)]
     fn trace_interrupt(&mut self, intid: u32) {
         if self.trace_enabled {
@@ -116,8 +124,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
-        let count = self.partition.interrupt_count as usize;
-        self.partition.interrupts.iter().take(count).find(|interrupt| interrupt.intid == intid).copied()
+        self.partition.interrupts().iter().find(|interrupt| interrupt.intid == intid).copied()
     }
 
     /// A doorbell of a PCI function obeys the function's interrupt disable; a native doorbell is just an interrupt.
@@ -182,16 +189,10 @@ impl<M: Machine> Vcpu<M> {
         let slow = Intid(intid).is_software_generated()
             || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
         let value = if slow { 0 } else { priority };
-        if Intid(intid).is_private() {
-            if let Some(entry) = self.fast_entries().get(intid as usize) {
-                entry.store(value, Relaxed);
-            }
-        } else {
-            for table in self.shared.fast.iter().take(self.partition.vcpu_count as usize) {
-                if let Some(entry) = table.get(intid as usize) {
-                    entry.store(value, Relaxed);
-                }
-            }
+        let all = self.shared.fast.get(..self.partition.vcpu_count as usize).unwrap_or_default();
+        let tables = if Intid(intid).is_private() { core::slice::from_ref(self.fast_entries()) } else { all };
+        for entry in tables.iter().filter_map(|table| table.get(intid as usize)) {
+            entry.store(value, Relaxed);
         }
     }
 
@@ -242,8 +243,7 @@ impl<M: Machine> Vcpu<M> {
                 }
             }
         }
-        let count = self.partition.interrupt_count as usize;
-        for interrupt in self.partition.interrupts.iter().take(count) {
+        for interrupt in self.partition.interrupts() {
             let intid = Intid(interrupt.intid);
             self.machine.store8(at(gicd, gic::priority_byte(intid)), DEFAULT_PRIORITY);
             self.route(interrupt.intid, self.plan.mpidr, route);

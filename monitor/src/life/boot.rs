@@ -8,7 +8,7 @@ use crate::observe::at;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::status::{self, StatusPage};
-use bulkhead_abi::{ABI_VERSION, PAGE_BYTES};
+use bulkhead_abi::{ABI_VERSION, PAGE_BYTES, PhysicalAddress};
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, gic};
 use core::mem::offset_of;
@@ -41,7 +41,7 @@ pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
     let gicd = header.gicd;
     let lines = (machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_LINES).saturating_add(1).min(8);
     machine.store32(gicd, 0);
-    wait_for_writes(machine, header);
+    wait_until_clear(machine, gicd, gic::GICD_CTLR_WRITE_PENDING);
     for word in 1..u64::from(lines) {
         let offset = word.wrapping_mul(4);
         for register in [gic::IGROUPR, gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
@@ -55,13 +55,13 @@ pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
         machine.store32(at(gicd, index.wrapping_mul(4).wrapping_add(gic::ICFGR)), word);
     }
     machine.store32(gicd, gic::GICD_CTLR_AFFINITY_ROUTING | gic::GICD_CTLR_GROUP_1);
-    wait_for_writes(machine, header);
+    wait_until_clear(machine, gicd, gic::GICD_CTLR_WRITE_PENDING);
 }
 
-/// Waits for GICD_CTLR.RWP, a bounded number of times.
-fn wait_for_writes<M: Machine>(machine: &M, header: &ImageHeader) {
+/// Waits for a bit of a register to be clear, a bounded number of times.
+fn wait_until_clear<M: Machine>(machine: &M, register: PhysicalAddress, bit: u32) {
     for _ in 0..1_000_000 {
-        if machine.load32(header.gicd) & gic::GICD_CTLR_WRITE_PENDING == 0 {
+        if machine.load32(register) & bit == 0 {
             break;
         }
     }
@@ -72,11 +72,7 @@ impl<M: Machine> Vcpu<M> {
     pub fn start_redistributor(&self) {
         let waker = at(self.plan.gicr, gic::GICR_WAKER);
         self.machine.store32(waker, self.machine.load32(waker) & !gic::GICR_WAKER_PROCESSOR_SLEEP);
-        for _ in 0..1_000_000 {
-            if self.machine.load32(waker) & gic::GICR_WAKER_CHILDREN_ASLEEP == 0 {
-                break;
-            }
-        }
+        wait_until_clear(&self.machine, waker, gic::GICR_WAKER_CHILDREN_ASLEEP);
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
         for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER, gic::IGROUPR] {
             self.machine.store32(at(frame, register), u32::MAX);

@@ -85,7 +85,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn record(&self, vcpu: u32, reason: u32) {
-        let base = at(self.plan.status, offset_of!(StatusPage, fault) as u64);
+        let base = self.status_place(offset_of!(StatusPage, fault));
         self.machine.store32(at(base, offset_of!(FaultRecord, reason) as u64), reason);
         self.machine.store32(at(base, offset_of!(FaultRecord, vcpu) as u64), vcpu);
         if let Some(words) = self.shared.vcpus.get(vcpu as usize) {
@@ -100,7 +100,7 @@ impl<M: Machine> Vcpu<M> {
             }
         }
         self.machine.store64(at(base, offset_of!(FaultRecord, time_ticks) as u64), self.fault_ticks);
-        let faults = at(self.plan.status, offset_of!(StatusPage, faults) as u64);
+        let faults = self.status_place(offset_of!(StatusPage, faults));
         self.machine.store64(faults, self.machine.load64(faults).wrapping_add(1));
     }
 
@@ -163,7 +163,6 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn sample_progress(&self) {
-        let page = self.plan.status;
         let samples = [
             (offset_of!(StatusPage, sampled_exits), self.counter(Counter::Exits)),
             (offset_of!(StatusPage, sampled_interrupts), self.counter(Counter::Interrupt)),
@@ -171,7 +170,7 @@ impl<M: Machine> Vcpu<M> {
             (offset_of!(StatusPage, heartbeats), self.shared.heartbeats.load(Relaxed)),
         ];
         for (offset, value) in samples {
-            self.machine.store64(at(page, offset as u64), value);
+            self.machine.store64(self.status_place(offset), value);
         }
     }
 }

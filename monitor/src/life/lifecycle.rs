@@ -8,6 +8,7 @@ use crate::interrupts::MONITOR_SGI;
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_arch::Machine;
@@ -43,7 +44,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Restarts. The guest and its peers see why it was started, as they do without a back-off.
     pub(crate) fn end_back_off(&mut self) {
-        let reason = self.machine.load32(at(self.plan.status, offset_of!(StatusPage, reason) as u64));
+        let reason = self.machine.load32(self.status_place(offset_of!(StatusPage, reason)));
         self.restart(reason);
     }
 
@@ -61,10 +62,7 @@ impl<M: Machine> Vcpu<M> {
             self.machine.set_timer(self.backoff_until);
         }
         self.machine.wait_for_interrupt();
-        let intid = self.machine.acknowledge();
-        if intid < 1020 {
-            self.interrupt(intid);
-        }
+        self.take_interrupt();
     }
 
     /// Serves what other cores asked of this one (SGI 15).
@@ -333,10 +331,10 @@ impl<M: Machine> Vcpu<M> {
         self.add_status(offset_of!(StatusPage, generation));
         self.start_vcpu(plan.entry.0, plan.device_tree.0);
         let now = self.machine.counter_ticks();
-        self.machine.store64(at(self.plan.status, offset_of!(StatusPage, started_ticks) as u64), now);
+        self.machine.store64(self.status_place(offset_of!(StatusPage, started_ticks)), now);
         if self.fault_ticks != 0 {
             let took = now.wrapping_sub(self.fault_ticks);
-            self.machine.store64(at(self.plan.status, offset_of!(StatusPage, restart_ticks) as u64), took);
+            self.machine.store64(self.status_place(offset_of!(StatusPage, restart_ticks)), took);
         }
         if self.suspended {
             self.suspend();
@@ -362,20 +360,25 @@ impl<M: Machine> Vcpu<M> {
         self.trace(TRACE_GUEST_START, self.plan.vcpu, entry, 0);
     }
 
+    /// Where a word of the partition's status page is.
+    pub(crate) const fn status_place(&self, offset: usize) -> PhysicalAddress {
+        at(self.plan.status, offset as u64)
+    }
+
     /// Reads the partition's published state.
     pub fn state(&self) -> u32 {
-        self.machine.load32(at(self.plan.status, offset_of!(StatusPage, state) as u64))
+        self.machine.load32(self.status_place(offset_of!(StatusPage, state)))
     }
 
     /// Publishes a state: the one store that peers see.
     pub(crate) fn publish_state(&mut self, state: u32, reason: u32) {
-        self.machine.store32(at(self.plan.status, offset_of!(StatusPage, reason) as u64), reason);
-        self.machine.publish32(at(self.plan.status, offset_of!(StatusPage, state) as u64), state);
+        self.machine.store32(self.status_place(offset_of!(StatusPage, reason)), reason);
+        self.machine.publish32(self.status_place(offset_of!(StatusPage, state)), state);
         self.trace(TRACE_STATE, state, u64::from(reason), 0);
     }
 
     fn add_status(&self, offset: usize) {
-        let word = at(self.plan.status, offset as u64);
+        let word = self.status_place(offset);
         self.machine.store32(word, self.machine.load32(word).wrapping_add(1));
     }
 }

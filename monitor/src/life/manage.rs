@@ -28,11 +28,9 @@ impl<M: Machine> Vcpu<M> {
         let own_page = self.partition.manage.get(self.partition.index as usize).copied().unwrap_or_default();
         let lead = self.partition.lead_mpidr.get(index).copied().unwrap_or(u64::MAX);
         let is_own = target == u64::from(self.partition.index);
-        if own_page.0 == 0 || lead == u64::MAX || is_own {
-            return self.deny(DENIED);
-        }
         // Its core names itself when it is set up; what is posted before would not be heard.
-        if self.readable_status(target).is_none_or(|page| self.machine.load8(at(page, NAME)) == 0) {
+        let would_hear = |page| self.machine.load8(at(page, NAME)) != 0;
+        if own_page.0 == 0 || lead == u64::MAX || is_own || !self.readable_status(target).is_some_and(would_hear) {
             return self.deny(DENIED);
         }
         let limit = (offset_of!(ManagePage, limits) as u64).wrapping_add(target.wrapping_mul(8));
@@ -51,14 +49,12 @@ impl<M: Machine> Vcpu<M> {
     }
 
     pub(super) fn serve_managers(&mut self) {
-        let own = self.partition.index;
-        let offset = request_offset(own);
-        for manager in 0..self.partition.manage.len() {
-            let page = self.partition.manage.get(manager).copied().unwrap_or_default();
-            if page.0 == 0 || manager == own as usize {
+        let plan = self.partition;
+        for (manager, page) in plan.manage.iter().enumerate() {
+            if page.0 == 0 || manager == plan.index as usize {
                 continue;
             }
-            let request = self.machine.load64(at(page, offset));
+            let request = self.machine.load64(at(*page, request_offset(plan.index)));
             let Some(seen) = self.manage_seen.get_mut(manager) else { continue };
             let before = core::mem::replace(seen, request);
             if before != request {

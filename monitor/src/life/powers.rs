@@ -3,7 +3,6 @@
 //!
 //! They have no size: a power is a fact for the compiler and costs no instruction.
 
-use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::plan::FLAG_MANAGES;
 use bulkhead_abi::status::StatusPage;
@@ -47,7 +46,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Gives the console's focus to the next partition: whoever has it, alone, has its interrupt.
     pub(crate) fn give_focus(&self) {
-        let word = at(self.plan.status, offset_of!(StatusPage, focus_given) as u64);
+        let word = self.status_place(offset_of!(StatusPage, focus_given));
         self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
         self.route(self.plan.uart_interrupt, self.plan.uart_next_mpidr, Route(()));
         self.machine.barrier();

@@ -256,14 +256,6 @@ impl<M: Machine> Vcpu<M> {
         self.take_interrupt();
     }
 
-    /// Handles an interrupt that arrived while no guest ran.
-    fn take_interrupt(&mut self) {
-        let intid = self.machine.acknowledge();
-        if intid < 1020 {
-            self.interrupt(intid);
-        }
-    }
-
     /// The date at which the next sleeper of this core is to wake: that of the loaded vCPU is in the machine.
     fn next_wake_ticks(&mut self) -> u64 {
         let asleep = self.own_slot().is_some_and(|slot| slot.asleep);

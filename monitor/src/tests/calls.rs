@@ -3,8 +3,10 @@
 use super::*;
 use crate::state::vcpu_state;
 use bulkhead_abi::hypercall::*;
+use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{self, REASON_REQUESTED};
 use bulkhead_arch::fake::Event;
+use bulkhead_emulation::psci::{CALLS, Caller};
 use std::sync::atomic::Ordering::Relaxed;
 
 // PSCI function ids (Arm DEN 0022), written out here and not taken from `core/arm`: they are what guests send.
@@ -50,6 +52,23 @@ fn unknown_functions_are_not_supported_whatever_their_owner() {
         assert_eq!(call(&mut core, function, [0; 3]) as u32, u32::MAX, "{function:#x}");
     }
     assert_eq!(core.run, RunState::Running);
+}
+
+/// CPU_ON's arguments are in range here; what a row's decoder makes of them is tried where the table is.
+#[test]
+fn each_row_of_the_table_is_answered_and_those_of_managers_are_denied() {
+    for (name, caller, ids) in CALLS {
+        for id in *ids {
+            let mut core = running(partition(1));
+            call(&mut core, u64::from(*id), [0, 0x4010_0000, 0]);
+            let denied = core.counter(Counter::DeniedCall);
+            assert_eq!(
+                denied,
+                u64::from(*caller == Caller::Manager),
+                "{name}: a call of managers, or one without an answer"
+            );
+        }
+    }
 }
 
 #[test]

@@ -93,6 +93,17 @@ fn a_software_generated_interrupt_is_not_hardware_mapped_and_coalesces() {
     assert_eq!(core.machine.list[0].get() >> 62, 3, "pending and active");
 }
 
+/// Whatever the filter of GICD_IROUTER lets through, a guest has the power to route its own interrupts to its own cores only.
+#[test]
+fn a_guest_routes_own_interrupts_to_own_cores() {
+    let both = cores(partition(2));
+    let route = |intid: u32| both[0].machine.load64(PhysicalAddress(GICD + 0x6000 + 8 * u64::from(intid)));
+    both[0].route_for_guest(41, 3);
+    both[0].route_for_guest(41, 4);
+    both[0].route_for_guest(81, 3);
+    assert_eq!((route(41), route(81)), (3, 0), "core 4 and interrupt 81 are of others");
+}
+
 #[test]
 fn the_fast_table_holds_owned_interrupts_only() {
     let core = running(partition(1));
