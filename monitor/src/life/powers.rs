@@ -1,5 +1,5 @@
-//! Powers: what nobody may do to others without a reason, as values that only this room can make. Whoever routes an interrupt, stops
-//! a guest or powers the board off must be handed one of them, so a review of who may is a review of this room.
+//! Powers: the right to do what others feel, as values that only the room `life` can make. Code that routes an interrupt, stops a
+//! guest or powers the board off needs one of them as an argument, so a review of who may is a review of this room.
 //!
 //! They have no size: a power is a fact for the compiler and costs no instruction.
 
@@ -44,7 +44,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Gives the console's focus to the next partition: whoever has it, alone, has its interrupt.
+    /// Gives the console's focus to the next partition: the one that gets the UART's interrupt has it.
     pub(crate) fn give_focus(&self) {
         let word = self.status_place(offset_of!(StatusPage, focus_given));
         self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
