@@ -13,6 +13,7 @@ pub mod code_lines;
 pub mod items;
 pub mod page;
 pub mod promises;
+pub mod reasons;
 pub mod requirements;
 pub mod source;
 pub mod specification;

@@ -1,0 +1,51 @@
+//! What the code cannot say itself is said beside it.
+
+use bulkhead_ledger::{files, reasons};
+
+/// Folders whose code is judged.
+const FOLDERS: &[&str] = &["arch", "monitor"];
+
+/// Files whose reasons are still to be written.
+const TO_COME: &[&str] = &[
+    "arch/src/el2/boot.s",
+    "arch/src/el2/machine.rs",
+    "arch/src/el2/mod.rs",
+    "arch/src/el2/registers.rs",
+    "arch/src/el2/reset.rs",
+    "arch/src/el2/switch.s",
+    "arch/src/el2/vectors.s",
+    "arch/src/lib.rs",
+    "monitor/src/alone.rs",
+    "monitor/src/entry/own.rs",
+    "monitor/src/entry/shared.rs",
+    "monitor/src/exits/access.rs",
+    "monitor/src/exits/call.rs",
+    "monitor/src/exits/mod.rs",
+    "monitor/src/interrupts/mod.rs",
+    "monitor/src/interrupts/noted.rs",
+    "monitor/src/life/health.rs",
+    "monitor/src/life/lifecycle.rs",
+    "monitor/src/observe.rs",
+    "monitor/src/sharing/arrivals.rs",
+    "monitor/src/sharing/decide.rs",
+    "monitor/src/sharing/exchange.rs",
+    "monitor/src/sharing/private.rs",
+    "monitor/src/sharing/recording.rs",
+];
+
+#[test]
+fn assembly_barriers_orderings_and_inlining_have_reasons() {
+    let mut missing = String::new();
+    let files = files(FOLDERS, &[".rs", ".s"]);
+    assert!(files.iter().filter(|(path, _)| path.ends_with(".s")).count() >= 3, "was a folder moved?");
+    for (path, text) in files {
+        if path.starts_with("monitor/src/tests/") || TO_COME.contains(&path.as_str()) {
+            continue;
+        }
+        let sites = if path.ends_with(".s") { reasons::assembly(&text) } else { reasons::rust(&text) };
+        for site in sites {
+            missing += &format!("{path}:{}: {}\n", site.line, site.kind);
+        }
+    }
+    assert!(missing.is_empty(), "say why, on the line or above it:\n{missing}");
+}
