@@ -19,12 +19,15 @@ impl<M: Machine> Vcpu<M> {
         let partition = |slot: usize| plan.slots.get(slot).map_or(NOBODY, |slot| u64::from(slot.partition));
         let (from, payer) = core::mem::replace(&mut scheduler.charged_from, (0, Stint::IDLE));
         let woken = core::mem::take(&mut scheduler.woken);
-        let intids = scheduler.slots.each_ref().map(|slot| if let Held::One(intid) = slot.held { intid } else { 0 });
         let (exhausted, returned) = scheduler.take_budget_changes(now);
         let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
         self.trace_for(NOBODY, TRACE_CHARGE, u32::from(payer.server()), from, at);
-        for slot in (0..intids.len()).filter(|slot| woken >> slot & 1 != 0) {
-            let intid = intids.get(slot).copied().unwrap_or(0);
+        let mut left = woken;
+        while left != 0 {
+            let slot = left.trailing_zeros() as usize;
+            // Few wake at once: only their bits are visited.
+            left &= left.wrapping_sub(1);
+            let intid = self.held_alone(slot);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
         }
         for (changed, change) in [(exhausted, 1), (returned, 2)] {
@@ -41,6 +44,12 @@ impl<M: Machine> Vcpu<M> {
             let budget = if background == 0 { self.budget_in_hand(server, now) } else { u64::MAX };
             self.trace_for(partition(usize::from(slot)), TRACE_SWITCH, small, budget, asked_again);
         }
+    }
+
+    /// The interrupt that waits for a slot, if it is the only one.
+    fn held_alone(&self, slot: usize) -> u32 {
+        let held = self.scheduler.as_deref().and_then(|scheduler| scheduler.slots.get(slot)).map(|slot| slot.held);
+        if let Some(Held::One(intid)) = held { intid } else { 0 }
     }
 
     fn budget_in_hand(&mut self, server: u8, now: u64) -> u64 {
