@@ -71,7 +71,7 @@ impl CyclicTable {
         }
         let mut table = [Window::default(); MAX_WINDOWS];
         let mut free_from_ticks = 0;
-        for (number, (place, window)) in table.iter_mut().zip(windows).enumerate() {
+        for (number, (place, window)) in (0..MAX_WINDOWS).zip(table.iter_mut().zip(windows)) {
             let end_ticks = window.offset_ticks.saturating_add(window.length_ticks);
             if window.length_ticks == 0 || end_ticks > major_ticks || window.name >= MAX_WINDOW_NAMES {
                 return Err(TableError::Window(number));

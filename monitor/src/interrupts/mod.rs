@@ -44,6 +44,15 @@ pub const fn list_value(intid: u32, priority: u8) -> ListRegister {
     if Intid(intid).is_software_generated() { value } else { value.with_physical() }
 }
 
+/// The numbers of the bits that are set, from the lowest on. No shift by a number: the compiler could not see that it is in range.
+pub(crate) fn set_bits(mut bits: u32) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let lowest = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (lowest < u32::BITS).then_some(lowest)
+    })
+}
+
 impl<M: Machine> Vcpu<M> {
     /// Handles an acknowledged interrupt (1020 and up: none).
     pub fn interrupt(&mut self, intid: u32) {
@@ -173,7 +182,7 @@ impl<M: Machine> Vcpu<M> {
     /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
     /// list registers with one number are unpredictable. Like the hardware, it coalesces.
     fn merge_software_generated(&self, intid: u32, free: u32) -> bool {
-        for index in (0..LIST_REGISTERS).filter(|index| free & (1 << index) == 0) {
+        for index in set_bits(free ^ ALL_FREE) {
             let value = ListRegister(self.machine.list_register(index));
             if value.intid().0 == intid && value.is_in_use() {
                 self.machine.set_list_register(index, value.0 | ListRegister::PENDING);

@@ -51,7 +51,9 @@ pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
     for intid in Intid::FIRST_SHARED..lines.wrapping_mul(32) {
         machine.store8(at(gicd, gic::priority_byte(Intid(intid))), DEFAULT_PRIORITY);
     }
-    for (index, word) in (0u64..).zip(header.gicd_icfgr).take((lines as usize).saturating_mul(2)).skip(2) {
+    for (index, word) in
+        (0..header.gicd_icfgr.len() as u64).zip(header.gicd_icfgr).take((lines as usize).saturating_mul(2)).skip(2)
+    {
         machine.store32(at(gicd, index.wrapping_mul(4).wrapping_add(gic::ICFGR)), word);
     }
     machine.store32(gicd, gic::GICD_CTLR_AFFINITY_ROUTING | gic::GICD_CTLR_GROUP_1);

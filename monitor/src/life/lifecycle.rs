@@ -134,7 +134,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn vcpus(&self) -> impl Iterator<Item = (u32, &'static VcpuShared)> + use<M> {
-        (0u32..).zip(&self.shared.vcpus).take(self.partition.vcpu_count as usize)
+        (0..self.partition.vcpu_count).zip(&self.shared.vcpus)
     }
 
     /// No vCPU is on or about to be. Exact while the partition stands.

@@ -1,8 +1,8 @@
 //! Interrupts of a shared core: whose they are, whether they wake their owner, and whether they end somebody's turn.
 
 use super::scheduler::{NEVER, Scheduler};
-use crate::interrupts::LIST_REGISTERS;
 use crate::interrupts::noted::deactivate_noted;
+use crate::interrupts::{ALL_FREE, set_bits};
 use crate::life::manage::request_offset;
 use crate::observe::at;
 use crate::state::Vcpu;
@@ -89,7 +89,7 @@ impl<M: Machine> Vcpu<M> {
         }
         scheduler.decide = true;
         let ended = self.machine.ended_list_registers();
-        for index in (0..LIST_REGISTERS).filter(|index| ended & (1 << index) != 0) {
+        for index in set_bits(ended & ALL_FREE) {
             let intid = self.machine.list_register(index) as u32;
             self.machine.set_list_register(index, 0);
             deactivate_noted(&self.machine, intid);

@@ -2,7 +2,7 @@
 
 use super::decide::GUEST_TIMERS;
 use super::scheduler::Held;
-use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI};
+use crate::interrupts::{DEFAULT_PRIORITY, set_bits};
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
@@ -40,7 +40,7 @@ impl<M: Machine> Vcpu<M> {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
         scheduler.private_enabled = self.private.enabled.get() & GUEST_TIMERS;
         let raised = self.private.raised.take();
-        for intid in (0..MONITOR_SGI).filter(|intid| raised & (1 << intid) != 0) {
+        for intid in set_bits(raised & SOFTWARE_INTERRUPTS) {
             self.make_pending(intid);
         }
         // One that waited because it was disabled may be deliverable now.

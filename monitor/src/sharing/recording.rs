@@ -1,6 +1,7 @@
 //! What a shared core records of its decisions.
 
 use super::scheduler::{Held, Stint};
+use crate::interrupts::set_bits;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{TRACE_BUDGET, TRACE_CHARGE, TRACE_SWITCH, TRACE_WAKE};
 use bulkhead_arch::Machine;
@@ -22,11 +23,8 @@ impl<M: Machine> Vcpu<M> {
         let (exhausted, returned) = scheduler.take_budget_changes(now);
         let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
         self.trace_for(NOBODY, TRACE_CHARGE, u32::from(payer.server()), from, at);
-        let mut left = woken;
-        while left != 0 {
-            let slot = left.trailing_zeros() as usize;
-            // Few wake at once: only their bits are visited.
-            left &= left.wrapping_sub(1);
+        // Few wake at once: only their bits are visited.
+        for slot in set_bits(woken).map(|slot| slot as usize) {
             let intid = self.held_alone(slot);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
         }

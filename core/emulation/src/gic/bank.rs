@@ -125,9 +125,13 @@ impl<Port: GicPort> Bank<'_, Port> {
 
     /// Makes a mask of the fields of own interrupts in a word that has `width` bits for each, from this one on.
     fn fields(&self, first_intid: u64, width: u32) -> u32 {
-        let places = (first_intid..).zip((0..u32::BITS).step_by(width as usize));
-        let own = places.filter(|(intid, _)| self.owns(*intid));
-        own.fold(0, |mask, (_, shift)| mask | (1u32 << width).wrapping_sub(1) << shift)
+        let field = u32::MAX.wrapping_shr(u32::BITS.wrapping_sub(width));
+        let (mut mask, mut intid) = (0, first_intid);
+        for shift in (0..u32::BITS).step_by(width as usize) {
+            mask |= if self.owns(intid) { field.wrapping_shl(shift) } else { 0 };
+            intid = intid.wrapping_add(1);
+        }
+        mask
     }
 }
 

@@ -153,7 +153,8 @@ impl Pibs {
     /// The waiting client that is served next: the shortest period first. `None` when nobody waits.
     #[must_use]
     pub fn next_client(&self) -> Option<usize> {
-        self.waiting.iter().take(self.client_count).position(|count| *count > 0)
+        let mut clients = (0..self.client_count).zip(&self.waiting);
+        clients.find(|(_, count)| **count > 0).map(|(client, _)| client)
     }
 
     /// Priority at which the server runs now.

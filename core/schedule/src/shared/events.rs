@@ -25,7 +25,7 @@ impl<Registers> Scheduler<Registers> {
         let client = (route & !LIMITED) >> CLIENT_SHIFT;
         if let Some(state) = self.slot_mut(slot) {
             // Client 0 is place 1: bit 0 is nobody's.
-            state.asked |= (1 << client) & !1;
+            state.asked |= 1u8.wrapping_shl(client) & !1;
         }
         let rule = route & RULES;
         if route & LIMITED == 0 { rule } else { self.limited_route(rule, intid, slot, now) }
@@ -165,7 +165,7 @@ impl<Registers> Scheduler<Registers> {
             let asked = if asked | state.served == 0 { state.default_client } else { asked };
             let changed = if pending { asked & !state.served } else { state.served };
             state.served ^= changed;
-            for client in (0..MAX_SERVER_CLIENTS).filter(|client| changed >> client & 2 != 0) {
+            for client in (0..MAX_SERVER_CLIENTS).filter(|client| changed.wrapping_shr(*client as u32) & 2 != 0) {
                 if pending {
                     servers.request(now, server, client);
                 } else {
@@ -296,8 +296,11 @@ impl<Registers> Scheduler<Registers> {
     #[cold]
     pub(super) fn note_exhausted(&mut self, servers: u64) {
         self.exhausted |= servers;
-        for (number, (counts, planned)) in self.counts.iter_mut().zip(&self.plan.servers).enumerate() {
-            if servers >> number & 1 == 0 {
+        let mut left = servers;
+        for (counts, planned) in self.counts.iter_mut().zip(&self.plan.servers) {
+            let is_exhausted = left & 1 != 0;
+            left >>= 1;
+            if !is_exhausted {
                 continue;
             }
             counts.exhaustions = counts.exhaustions.wrapping_add(1);
