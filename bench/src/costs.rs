@@ -10,7 +10,7 @@ use crate::outcome::Found;
 use crate::paths::{ONE_TICK_SHIFT, SHARE_CORE, doorbell};
 use crate::rows::{Row, Unit};
 use crate::symbols;
-use bulkhead_abi::Part;
+use bulkhead_abi::{Part, PhysicalAddress};
 use bulkhead_analysis::costs::{COUNT, Costs, Difference, NAMES, RECORDED, compare, render};
 use bulkhead_run::{CountingOptions, Passages, qemu};
 use std::path::PathBuf;
@@ -122,10 +122,11 @@ fn count(lab: &Lab, scenario: &'static Scenario) -> Result<Counted, Failure> {
     let variant = Variant { name: scenario.system, changes: scenario.changes };
     let machine = lab.run(variant, |options| {
         options.icount_shift = Some(ONE_TICK_SHIFT);
-        options.counting = options
-            .plan
-            .as_ref()
-            .map(|plan| CountingOptions { apart: vec![publication.clone()], ..CountingOptions::for_monitor(plan) });
+        options.counting = options.plan.as_ref().map(|plan| {
+            let at = |offset| PhysicalAddress(plan.header.text.0.saturating_add(offset));
+            let apart = vec![at(publication.start)..at(publication.end)];
+            CountingOptions { apart, ..CountingOptions::for_monitor(plan) }
+        });
     })?;
     let counts = machine.counts()?;
     let core = counts.cores.first().filter(|core| core.entered && counts.ram_found);

@@ -1,7 +1,6 @@
-//! Where a function of the monitor is, from the symbols of its ELF file.
+//! Where a function of the monitor is, from the symbols of its ELF file: counted from its first byte, since an image says where that is.
 
 use crate::Failure;
-use bulkhead_abi::PhysicalAddress;
 use std::ops::Range;
 
 const SECTION_SYMBOLS: u32 = 2;
@@ -19,7 +18,8 @@ fn place(elf: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The functions whose mangled name contains `part`.
-fn found(elf: &[u8], part: &str) -> Option<Vec<Range<PhysicalAddress>>> {
+fn found(elf: &[u8], part: &str) -> Option<Vec<Range<u64>>> {
+    let first = word(elf, 0x18, 8)?;
     let sections = place(elf, 0x28)?;
     let count = usize::try_from(word(elf, 0x3c, 2)?).ok()?;
     let header = |number: usize| sections.checked_add(number.checked_mul(SECTION_BYTES)?);
@@ -33,14 +33,14 @@ fn found(elf: &[u8], part: &str) -> Option<Vec<Range<PhysicalAddress>>> {
     };
     let range = |at: usize| {
         let (value, size) = (word(elf, at + 8, 8)?, word(elf, at + 16, 8)?);
-        (elf.get(at + 4)? & 0xf == KIND_FUNCTION && name(at)?.contains(part))
-            .then(|| PhysicalAddress(value)..PhysicalAddress(value.saturating_add(size)))
+        let start = value.checked_sub(first)?;
+        (elf.get(at + 4)? & 0xf == KIND_FUNCTION && name(at)?.contains(part)).then(|| start..start.saturating_add(size))
     };
     Some((start..start.checked_add(bytes)?).step_by(SYMBOL_BYTES).filter_map(range).collect())
 }
 
 /// The one function whose name contains `part`.
-pub(crate) fn function(elf: &[u8], part: &str) -> Result<Range<PhysicalAddress>, Failure> {
+pub(crate) fn function(elf: &[u8], part: &str) -> Result<Range<u64>, Failure> {
     match found(elf, part).unwrap_or_default().as_slice() {
         [one] => Ok(one.clone()),
         all => Err(Failure::wrong(format!(

@@ -1,5 +1,6 @@
-// Entry of every core, before there is a stack or a Rust environment. Linked first, at the board's load address.
+// Entry of every core, before there is a stack or a Rust environment. Linked first; runs where the header behind the constants says.
 // arm64 boot protocol (Linux Documentation/arm64/booting.rst): MMU off, x0 = device tree, EL2.
+// Addresses are taken relative to the instruction (adr, adrp), because the same bytes serve every load address.
 // The boot core finds the CRCs of the monitor itself and of the plan area here, with the MMU off: before anything of the plan
 // is used, and because no core's EL2 map shows all of it.
 
@@ -9,8 +10,8 @@
 bulkhead_image_start:
     b       bulkhead_primary
     .long   0
-    .quad   0                       // text_offset: load at the start of a 2 MiB block
-    .quad   0                       // image_size: patched by the host tool
+    .quad   0                       // text_offset: written by the host tool
+    .quad   0                       // image_size: written by the host tool
     .quad   0x2                     // little-endian, 4 KiB pages, close to the base of RAM
     .quad   0
     .quad   0
@@ -30,14 +31,14 @@ bulkhead_secondary:
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.ne    bulkhead_dead
-    adr     x0, bulkhead_image_start
-    ldr     x1, =bulkhead_image_start
-    cmp     x0, x1                  // not where we are linked: nothing we know would be right
-    b.ne    bulkhead_dead
-    ldr     x19, =__image_header
+    adrp    x19, __image_header     // a page
     ldr     x0, [x19, #{HEADER_MAGIC}]
     ldr     x1, ={IMAGE_MAGIC}
     cmp     x0, x1
+    b.ne    bulkhead_dead
+    adr     x0, bulkhead_image_start
+    ldr     x1, [x19, #{HEADER_IMAGE_START}]
+    cmp     x0, x1                  // not where it was built for: no address of the plan would be right
     b.ne    bulkhead_dead
 
     // Find this core's record by MPIDR affinity.
@@ -58,7 +59,7 @@ bulkhead_secondary:
     // CRC-32C of text and constants, which end at the header, and of the plan area (boot core only).
 3:  mov     w21, wzr
     cbz     x22, 5f
-    ldr     x0, =bulkhead_image_start
+    adr     x0, bulkhead_image_start
     mov     x1, x19
     bl      bulkhead_crc
     mov     w24, w2
@@ -97,7 +98,8 @@ bulkhead_secondary:
     mov     sp, x0
     str     x0, [x23, #{HEAD_STACK}]
     msr     tpidr_el2, x23
-    ldr     x0, =bulkhead_vectors
+    adrp    x0, bulkhead_vectors    // 2 KiB aligned, so the low half of the page's offset is left
+    add     x0, x0, :lo12:bulkhead_vectors
     msr     vbar_el2, x0
     isb
     mov     x0, x20

@@ -19,6 +19,7 @@ core::arch::global_asm!(
     include_str!("boot.s"),
     HEADER_MAGIC = const offset_of!(ImageHeader, magic),
     IMAGE_MAGIC = const IMAGE_MAGIC,
+    HEADER_IMAGE_START = const offset_of!(ImageHeader, image_start),
     HEADER_CORE_COUNT = const offset_of!(ImageHeader, core_count),
     HEADER_CORES = const offset_of!(ImageHeader, cores),
     HEADER_PLAN = const offset_of!(ImageHeader, plan),

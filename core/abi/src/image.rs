@@ -128,8 +128,11 @@ const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one
 
 /// Bytes that the arm64 boot protocol puts at the front of an Image (Linux `Documentation/arm64/booting.rst`).
 pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
-/// Byte offset of the size in memory, zeroed data included, in that header. The planner writes it into the monitor's text, so
-/// that a boot loader puts nothing of its own there.
+/// Byte offset of `text_offset` in that header: how far from the start of RAM the image is loaded. The planner writes it into the
+/// monitor's text, which is the same at every address; boot loaders (QEMU, U-Boot's `booti`) act on it.
+pub const ARM64_IMAGE_PLACE_OFFSET: usize = 8;
+/// Byte offset of the size in memory, zeroed data included, in that header. The planner writes it, too, so that a boot loader puts
+/// nothing of its own there.
 pub const ARM64_IMAGE_SIZE_OFFSET: usize = 16;
 /// Magic number at byte 56 of an arm64 Image: `ARM\x64`.
 pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;

@@ -12,7 +12,7 @@ use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
 use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
-use bulkhead_abi::image::{ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
+use bulkhead_abi::image::{ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{
     DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
@@ -65,7 +65,8 @@ pub(crate) fn image(
     let mut file = File::new(layout);
     file.put(AreaKind::Text, &monitor.text);
     file.put(AreaKind::Rodata, &monitor.rodata);
-    file.put_memory_bytes(layout.monitor_end.0 - file.start);
+    file.put_front(ARM64_IMAGE_PLACE_OFFSET, file.start.saturating_sub(system.board.ram.0));
+    file.put_front(ARM64_IMAGE_SIZE_OFFSET, layout.monitor_end.0 - file.start);
     put_cores(&mut file, uses, &vcpus, &schedules);
     for (index, (planned, draft)) in partitions.iter().zip(drafts).enumerate() {
         file.put(AreaKind::PartitionPlan(index), planned.plan.as_bytes());
@@ -132,10 +133,10 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Writes the size in memory into the arm64 Image header at the front of the text.
-    fn put_memory_bytes(&mut self, bytes: u64) {
-        if let Some(field) = self.bytes.get_mut(ARM64_IMAGE_SIZE_OFFSET..ARM64_IMAGE_SIZE_OFFSET + 8) {
-            field.copy_from_slice(&bytes.to_le_bytes());
+    /// Writes a field of the arm64 Image header at the front of the text.
+    fn put_front(&mut self, offset: usize, value: u64) {
+        if let Some(field) = self.bytes.get_mut(offset..offset + 8) {
+            field.copy_from_slice(&value.to_le_bytes());
         }
     }
 

@@ -22,18 +22,16 @@ use bulkhead_abi::plan::{
     WINDOW_UART, Window,
 };
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part, PhysicalAddress};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part};
 use bulkhead_guest_abi::guest::{GUEST_ECAM, GuestInformation};
 
-/// The monitor as linked: what goes to the front of the image, byte for byte.
+/// The monitor as linked: what goes to the front of the image, byte for byte, wherever that is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorImage {
-    /// Text from the load address on; padded with zeros to whole pages.
+    /// Text from its first byte on; padded with zeros to whole pages.
     pub text: Vec<u8>,
     /// Read-only data, from the first page after the text; padded likewise.
     pub rodata: Vec<u8>,
-    /// Where it is linked to run: the board's load address.
-    pub load: PhysicalAddress,
     /// Which part of the monitor it is.
     pub part: Part,
 }
@@ -124,9 +122,6 @@ pub fn part_of(system: &System) -> Part {
 }
 
 fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanError> {
-    if monitor.load != system.board.load_address {
-        return Err(PlanError::Monitor { reason: "it is not linked at the board's load address" });
-    }
     if monitor.part < part_of(system) {
         return Err(PlanError::Monitor { reason: "it is the part `own`, but vCPUs of this system share a core" });
     }

@@ -59,7 +59,7 @@ pub fn monitor() -> MonitorImage {
     let mut text: Vec<u8> = (0..10_000_u32).map(|index| (index % 251) as u8).collect();
     text.splice(0..64, arm64_header(0));
     text.splice(64..72, Part::Shared.mark());
-    MonitorImage { text, rodata: vec![0x5a; 5_000], load: PhysicalAddress(0x4020_0000), part: Part::Shared }
+    MonitorImage { text, rodata: vec![0x5a; 5_000], part: Part::Shared }
 }
 
 /// Returns the 64 bytes in front of an arm64 Image.

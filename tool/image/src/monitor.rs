@@ -1,7 +1,8 @@
-//! The monitor's ELF file: two segments, text (read, execute) and read-only data, nothing writable.
+//! The monitor's ELF file: two segments, text (read, execute) and read-only data, nothing writable. Where they are linked does not
+//! matter: the bytes are the same at every address.
 
 use crate::Error;
-use bulkhead_abi::{PAGE_BYTES, Part, PhysicalAddress};
+use bulkhead_abi::{PAGE_BYTES, Part};
 use bulkhead_plan::MonitorImage;
 use elf::ElfBytes;
 use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
@@ -30,30 +31,31 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
     let (text, rodata): (Vec<&ProgramHeader>, Vec<&ProgramHeader>) =
         loadable.iter().partition(|segment| segment.p_flags & PF_X != 0);
     let [text] = text.as_slice() else { return Err(wrong("it does not have exactly one executable segment")) };
-    let load = text.p_paddr;
-    if load % PAGE_BYTES != 0 {
+    let start = text.p_paddr;
+    if start % PAGE_BYTES != 0 {
         return Err(wrong("its text does not start on a page"));
     }
-    if elf.ehdr.e_entry != load {
+    if elf.ehdr.e_entry != start {
         return Err(wrong("its entry point is not the first byte of text"));
     }
-    let rodata_end = rodata.iter().map(|segment| segment.p_paddr.saturating_add(segment.p_memsz)).max().unwrap_or(load);
-    if rodata_end.saturating_sub(load) > LIMIT_BYTES || text.p_memsz > LIMIT_BYTES {
+    let rodata_end =
+        rodata.iter().map(|segment| segment.p_paddr.saturating_add(segment.p_memsz)).max().unwrap_or(start);
+    if rodata_end.saturating_sub(start) > LIMIT_BYTES || text.p_memsz > LIMIT_BYTES {
         return Err(wrong("it is larger than 16 MiB"));
     }
     // Read-only data starts on the first page after the text, or later when the linker aligned it: then text is padded.
-    let text_end = load + text.p_memsz.next_multiple_of(PAGE_BYTES);
+    let text_end = start + text.p_memsz.next_multiple_of(PAGE_BYTES);
     let rodata_start = rodata.iter().map(|segment| segment.p_paddr).min().unwrap_or(text_end);
     if rodata_start % PAGE_BYTES != 0 || rodata_start < text_end {
         return Err(wrong("its read-only data does not start on a page of its own after the text"));
     }
-    let text_bytes = flatten(&elf, &[text], load, rodata_start - load)?;
+    let text_bytes = flatten(&elf, &[text], start, rodata_start - start)?;
     let rodata_bytes = flatten(&elf, &rodata, rodata_start, rodata_end.max(rodata_start) - rodata_start)?;
     if !crate::has_arm64_header(&text_bytes) {
         return Err(Error::NoArm64Header);
     }
     let part = Part::of_text(&text_bytes).ok_or_else(|| wrong("it does not say which part of the monitor it is"))?;
-    Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, load: PhysicalAddress(load), part })
+    Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, part })
 }
 
 /// Counts the bytes of text and read-only data, without what fills pages up.

@@ -80,10 +80,21 @@ fn monitor_with_writable_data_is_refused() {
 }
 
 #[test]
-fn monitor_for_another_address_is_refused() {
-    let file = elf(0x8020_0000, &[Part(READ_EXECUTE, 0x8020_0000, text())]);
-    let error = build_image(&solo(), &file).unwrap_err();
-    assert!(error.to_string().contains("load address"), "{error}");
+fn one_monitor_serves_boards_with_other_load_addresses() {
+    let mut other = solo();
+    other.board.load_address.0 += 0x0180_0000;
+    let [usual, moved] = [solo(), other].map(|system| build_image(&system, &monitor_elf()).unwrap());
+    assert_eq!(usual.bytes[8..16], 0x20_0000_u64.to_le_bytes(), "from the start of RAM, where a boot loader puts it");
+    assert_eq!(moved.bytes[8..16], 0x01a0_0000_u64.to_le_bytes());
+    assert_eq!(moved.plan.header.image_start.0, 0x41a0_0000);
+    assert!(usual.bytes[24..8192] == moved.bytes[24..8192], "text and constants are the same bytes");
+}
+
+#[test]
+fn where_a_monitor_is_linked_does_not_matter() {
+    let linked = |at| elf(at, &[Part(READ_EXECUTE, at, text()), Part(READ, at + 0x1000, vec![9; 100])]);
+    let [first, second] = [0, 0x8020_0000].map(|at| bulkhead_image::monitor::read(&linked(at)).unwrap());
+    assert_eq!(first, second);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
-use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_SIZE_OFFSET};
+use bulkhead_abi::image::{
+    ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET,
+};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{DoorbellPlan, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{
@@ -137,6 +139,16 @@ impl<'a> View<'a> {
         let magic = field(56) & u64::from(u32::MAX) == u64::from(ARM64_IMAGE_MAGIC);
         findings.require(magic, Code::Arm64Header, || {
             String::from("the magic number at byte 56 is missing: boot loaders will not take the file")
+        });
+        let place = self.header.image_start.0.checked_sub(self.header.ram_start.0);
+        findings.require(Some(field(ARM64_IMAGE_PLACE_OFFSET)) == place, Code::Arm64Header, || {
+            format!(
+                "the place field is {:#x}, but the image runs at {:#x} of RAM that starts at {:#x}: a boot loader would put it \
+                 elsewhere",
+                field(ARM64_IMAGE_PLACE_OFFSET),
+                self.header.image_start.0,
+                self.header.ram_start.0
+            )
         });
         findings.require(field(ARM64_IMAGE_SIZE_OFFSET) == self.header.memory_bytes, Code::Arm64Header, || {
             format!(

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{PAGE, View, page_end};
 use bulkhead_abi::Part;
-use bulkhead_abi::image::ARM64_IMAGE_SIZE_OFFSET;
+use bulkhead_abi::image::{ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET};
 use bulkhead_files::read;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -18,10 +18,10 @@ const AARCH64: u64 = 183;
 const LOAD: u64 = 1;
 const EXECUTABLE: u64 = 1;
 
-/// A monitor as it lies at the front of an image, but with zeroes where the planner writes the size in memory.
+/// A monitor as it lies at the front of an image, but with zeroes where the planner writes its place in RAM and the size in memory.
+/// The rest is the same at every load address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Monitor {
-    load: u64,
     text_bytes: u64,
     bytes: Vec<u8>,
 }
@@ -57,14 +57,14 @@ fn segment(file: &[u8], offset: u64) -> Option<Option<Segment<'_>>> {
 impl Monitor {
     /// A monitor of known text and read-only data.
     #[must_use]
-    pub fn new(load: u64, text: &[u8], rodata: &[u8]) -> Self {
+    pub fn new(text: &[u8], rodata: &[u8]) -> Self {
         let mut bytes = text.to_vec();
         bytes.resize(page_end(bytes.len() as u64) as usize, 0);
         let text_bytes = bytes.len() as u64;
         bytes.extend_from_slice(rodata);
         bytes.resize(page_end(bytes.len() as u64) as usize, 0);
-        clear_size(&mut bytes);
-        Self { load, text_bytes, bytes }
+        clear_written(&mut bytes);
+        Self { text_bytes, bytes }
     }
 
     /// Reads a monitor's ELF file, with code of its own and not the builder's; `None` when it is none.
@@ -76,20 +76,20 @@ impl Monitor {
         let places = (0..count).map(|index| table.checked_add(index * entry));
         let segments: Option<Vec<_>> = places.map(|place| segment(file, place?)).collect();
         let segments: Vec<Segment<'_>> = segments?.into_iter().flatten().collect();
-        let load = segments.iter().map(|segment| segment.addresses.start).min()?;
+        let first = segments.iter().map(|segment| segment.addresses.start).min()?;
         let end = page_end(segments.iter().map(|segment| segment.addresses.end).max()?);
         let constants = segments.iter().filter(|segment| !segment.is_text).map(|segment| segment.addresses.start).min();
-        let text_bytes = constants.unwrap_or(end).checked_sub(load)?;
-        if !kind || load % PAGE != 0 || end - load > LIMIT_BYTES {
+        let text_bytes = constants.unwrap_or(end).checked_sub(first)?;
+        if !kind || first % PAGE != 0 || end - first > LIMIT_BYTES {
             return None;
         }
-        let mut bytes = vec![0; usize::try_from(end - load).ok()?];
+        let mut bytes = vec![0; usize::try_from(end - first).ok()?];
         for segment in &segments {
-            let start = usize::try_from(segment.addresses.start - load).ok()?;
+            let start = usize::try_from(segment.addresses.start - first).ok()?;
             bytes.get_mut(start..start + segment.content.len())?.copy_from_slice(segment.content);
         }
-        clear_size(&mut bytes);
-        Some(Self { load, text_bytes, bytes })
+        clear_written(&mut bytes);
+        Some(Self { text_bytes, bytes })
     }
 
     /// Which part of the monitor its text says it is.
@@ -98,7 +98,7 @@ impl Monitor {
         Part::of_text(&self.bytes)
     }
 
-    /// Returns the SHA-256 of text and read-only data in whole pages, with zeroes in the field for the size in memory.
+    /// Returns the SHA-256 of text and read-only data in whole pages, with zeroes in the fields for place and size in memory.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()
@@ -108,8 +108,8 @@ impl Monitor {
     pub(crate) fn of_image(view: &View<'_>) -> Option<Self> {
         let header = &view.header;
         let mut bytes = view.slice(header.image_start.0, view.header_offset)?.to_vec();
-        clear_size(&mut bytes);
-        Some(Self { load: header.image_start.0, text_bytes: header.text_bytes, bytes })
+        clear_written(&mut bytes);
+        Some(Self { text_bytes: header.text_bytes, bytes })
     }
 }
 
@@ -183,7 +183,7 @@ impl Monitor {
         let differs = self.bytes.iter().zip(&found.bytes).position(|(own, other)| own != other);
         let what = match differs {
             Some(offset) => format!("differs from byte {offset:#x} on"),
-            None => String::from("has another size or place"),
+            None => String::from("has another size"),
         };
         findings.add(
             Code::OtherMonitor,
@@ -197,9 +197,11 @@ impl Monitor {
     }
 }
 
-fn clear_size(bytes: &mut [u8]) {
-    if let Some(field) = bytes.get_mut(ARM64_IMAGE_SIZE_OFFSET..ARM64_IMAGE_SIZE_OFFSET + 8) {
-        field.fill(0);
+fn clear_written(bytes: &mut [u8]) {
+    for offset in [ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET] {
+        if let Some(field) = bytes.get_mut(offset..offset + 8) {
+            field.fill(0);
+        }
     }
 }
 

@@ -117,14 +117,6 @@ fn arguments_too_long() {
 }
 
 #[test]
-fn monitor_for_another_address() {
-    let mut monitor = samples::monitor();
-    monitor.load = PhysicalAddress(0x4040_0000);
-    let error = plan(&samples::demo(), &monitor).unwrap_err();
-    assert!(matches!(error, PlanError::Monitor { .. }), "{error}");
-}
-
-#[test]
 fn trace_ring_of_no_power_of_two() {
     let error = refused(|system| system.trace_records = 1000);
     assert!(error.to_string().contains("trace.records"), "{error}");

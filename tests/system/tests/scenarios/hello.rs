@@ -79,3 +79,41 @@ fn each_core_writes_counters_of_its_own() {
         );
     }
 }
+
+/// The monitor is the same file at every load address; another board file is all that says where it runs. Both parts, and a core that
+/// another one starts.
+#[test]
+fn another_load_address_says_hello() {
+    let board = include_str!("../../../../boards/qemu-virt.toml");
+    let moved = board.replace("load_address = 0x4020_0000", "load_address = 0x4640_0000");
+    assert_ne!(board, moved);
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("moved.toml");
+    std::fs::write(&file, moved).expect("the board file is written");
+    let head =
+        format!("version = 1\nname = \"moved\"\nboard = {:?}\nmemory = \"256 MiB\"\n", file.to_str().expect("UTF-8"));
+    let partition = |name: &str, core: usize, rest: &str| {
+        format!(
+            "[[partition]]\nname = \"{name}\"\ncores = [{core}]\nmemory = \"4 MiB\"\n\
+             image = {{ kind = \"elf\", file = \"guest:hello.elf\" }}\n{rest}"
+        )
+    };
+    let own = partition("first", 0, "") + &partition("second", 1, "");
+    let server = |priority| {
+        format!(
+            "servers = [{{ priority = {priority}, budget = \"2 ms\", period = \"10 ms\", minimum = \"140 us\" }}]\n"
+        )
+    };
+    let shared = "[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n".to_owned()
+        + &partition("first", 0, &server(1))
+        + &partition("second", 0, &server(2));
+    for partitions in [own, shared] {
+        let system = System::from_text("moved", &format!("{head}{partitions}"));
+        assert_eq!(system.plan().header.image_start.0, 0x4640_0000);
+        let mut running = system.start();
+        assert_eq!(running.end(), End::AllEnded);
+        running.assert_no_crash();
+        for name in ["first", "second"] {
+            assert_eq!(running.texts(name).last().map(String::as_str), Some("goodbye"), "{name}");
+        }
+    }
+}

@@ -138,11 +138,6 @@ fn layout(system: &System) -> Result<Plan, PlanError> {
     let half = vec![0; MONITOR_BYTES / 2];
     bulkhead_plan::plan(
         system,
-        &MonitorImage {
-            text: half.clone(),
-            rodata: half,
-            load: system.board.load_address,
-            part: bulkhead_plan::part_of(system),
-        },
+        &MonitorImage { text: half.clone(), rodata: half, part: bulkhead_plan::part_of(system) },
     )
 }

@@ -189,8 +189,7 @@ pub(crate) fn experiments() -> Vec<Experiment> {
 /// The evidence about a planned system.
 pub(crate) fn evidence(image: &[u8]) -> Evidence {
     let monitor = samples::monitor();
-    let expected =
-        bulkhead_verify::Expected::only(bulkhead_verify::Monitor::new(monitor.load.0, &monitor.text, &monitor.rodata));
+    let expected = bulkhead_verify::Expected::only(bulkhead_verify::Monitor::new(&monitor.text, &monitor.rodata));
     Evidence {
         warnings: Report::default(),
         verdict: bulkhead_verify::verify_bytes(image, &expected),

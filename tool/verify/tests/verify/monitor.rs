@@ -47,8 +47,8 @@ fn elf() -> Vec<u8> {
 fn both_readers_see_one_monitor() {
     let read = bulkhead_image::monitor::read(&elf()).expect("the builder takes it");
     let own = Monitor::read(&elf()).expect("the verifier takes it");
-    assert_eq!(own, Monitor::new(LOAD, &read.text, &read.rodata));
-    assert_ne!(own, Monitor::new(LOAD, &read.text, &[8; 0x321]));
+    assert_eq!(own, Monitor::new(&read.text, &read.rodata));
+    assert_ne!(own, Monitor::new(&read.text, &[8; 0x321]));
 }
 
 #[test]

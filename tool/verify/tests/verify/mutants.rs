@@ -358,6 +358,7 @@ const FILE_MUTANTS: &[FileMutant] = &[
     ("one byte too many", Code::FileLength, |bytes| bytes.push(0)),
     ("empty file", Code::NoHeader, Vec::clear),
     ("no magic number for boot loaders", Code::Arm64Header, |bytes| bytes[56] = 0),
+    ("place of another load address", Code::Arm64Header, |bytes| bytes[9] ^= 1),
     ("size field too small", Code::Arm64Header, |bytes| bytes[16..24].fill(0)),
     ("one bit of the header", Code::HeaderCrc, |bytes| flip_behind_magic(bytes, 0x80)),
     ("one bit of the plan area", Code::PlanCrc, |bytes| flip_behind_magic(bytes, 4096 + 0x40)),

@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The monitor of the samples.
 static MONITOR: LazyLock<Expected> = LazyLock::new(|| {
     let sample = samples::monitor();
-    Expected::only(Monitor::new(sample.load.0, &sample.text, &sample.rodata))
+    Expected::only(Monitor::new(&sample.text, &sample.rodata))
 });
 
 /// Verifies an image of a sample.
