@@ -44,6 +44,8 @@ impl<M: Machine> Vcpu<M> {
         let intid = Intid(self.plan.uart_interrupt);
         self.machine.store8(self.distributor(gic::priority_byte(intid)), crate::interrupts::MONITOR_PRIORITY);
         self.route(intid.0, self.plan.mpidr, route);
+        // Accesses to two devices are in order by a barrier alone: the UART is set up and routed before its interrupt
+        // is enabled.
         self.machine.barrier();
         self.machine.store32(self.distributor(gic::bit_word(gic::ISENABLER, intid)), intid.bit());
     }

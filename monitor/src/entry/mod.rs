@@ -71,6 +71,7 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
             machine.store64(PhysicalAddress(plan.shared.0.wrapping_add(offset)), 0);
             offset = offset.wrapping_add(8);
         }
+        // For the partition's other cores, which use these words after the first SGI.
         machine.barrier();
     }
     // SAFETY: (1) the pages are mapped on the cores of this partition alone and hold only atomics, valid for any bytes;
@@ -174,6 +175,7 @@ fn crash(counters: PhysicalAddress, kind: u64, detail: u64, location: Option<&co
         }
     }
     machine.publish64(PhysicalAddress(base), CRASH_MAGIC);
+    // The host reads the epitaph while this core sleeps for good.
     machine.barrier();
     loop {
         machine.wait_for_interrupt();

@@ -86,6 +86,7 @@ impl<M: Machine> Vcpu<M> {
             self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
         }
         self.machine.start_interrupts(self.is_mapped());
+        // This core is not to wait or to enter a guest before its redistributor has been told what is its own.
         self.machine.barrier();
     }
 

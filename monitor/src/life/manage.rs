@@ -40,6 +40,9 @@ impl<M: Machine> Vcpu<M> {
             return self.deny(LIMITED);
         }
         let word = self.machine.atomic(at(own_page, request_offset(target as u32)));
+        // Of two vCPUs that post at the same moment one must lose, and the exchange alone sees to that. The target
+        // reads this word and nothing by it, and `send_sgi` puts it before the interrupt: no need for Acquire and
+        // Release is known.
         let old = word.load(Acquire);
         if word.compare_exchange(old, next_request(old, request), Release, Relaxed).is_err() {
             return self.deny(DENIED);

@@ -49,6 +49,8 @@ impl<M: Machine> Vcpu<M> {
         let word = self.status_place(offset_of!(StatusPage, focus_given));
         self.machine.publish32(word, self.machine.load32(word).wrapping_add(1));
         self.route(self.plan.uart_interrupt, self.plan.uart_next_mpidr, Route(()));
+        // The caller deactivates the interrupt next, by a system register, which a DSB alone orders behind a store:
+        // with the old route it would come back here.
         self.machine.barrier();
     }
 }

@@ -22,7 +22,7 @@ const FEWEST_WORDS: usize = 4;
 /// What is looked for in Rust, by the text that gives it away. Barriers and register writes form runs together.
 const RUST: &[(&str, &[&str])] = &[
     ("assembly", &["asm!("]),
-    ("system register or barrier", &["write_register!(", "clear_registers!(", "isb()", ".barrier()", "fence("]),
+    ("system register or barrier", &["write_register!(", "clear_registers!(", "isb()", "barrier()", "fence("]),
     ("atomic ordering", &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"]),
     ("inline attribute", &["#[inline", "#[cold"]),
 ];
@@ -223,6 +223,12 @@ mod tests {
     fn safety_and_documentation_are_no_reasons() {
         let text = "/// Says what the function does here.\n#[inline]\nfn a() {\n    // SAFETY: a barrier changes no state at all.\n    unsafe { asm!(\"isb\") };\n}\n\n// Two instructions: a call would cost more.\n#[inline]\nfn b() {\n    // The new map must be in force before it is used.\n    // SAFETY: none needed.\n    unsafe { asm!(\"isb\") };\n}\n";
         assert_eq!(lines(&rust(text)), [2, 5]);
+    }
+
+    #[test]
+    fn a_barrier_counts_whoever_owns_the_machine() {
+        let text = "fn a() {\n    self.machine.barrier();\n    x = 1;\n    machine.barrier();\n    y = 2;\n    self.barrier(); // the writes above come first\n}\nfn barrier() {}\n";
+        assert_eq!(lines(&rust(text)), [2, 4]);
     }
 
     #[test]
