@@ -38,6 +38,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Adds one to a counter.
+    // A load, an addition and a store at a constant offset, at least once in each exit.
     #[inline(always)]
     pub fn count(&self, counter: Counter) {
         let slot = PhysicalAddress(self.head.counters.wrapping_add((counter as u64).wrapping_mul(8)));
@@ -50,6 +51,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Writes a trace record if recording is on.
+    // One comparison when nothing is recorded; as a function, which it is without this, it is a call even then.
     #[inline(always)]
     pub fn trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
         if self.trace_enabled {
@@ -58,6 +60,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Writes a record about another partition of this core, or about nobody (0xff).
+    // Only recording comes here: kept out of the interrupts of a system that records nothing.
     #[cold]
     pub(crate) fn trace_for(&mut self, partition: u64, kind: u16, small: u32, first: u64, second: u64) {
         let own = self.trace_ring.identity;
@@ -67,6 +70,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.
+    // `trace.record` is asserted, and has no room for a call.
     #[inline(always)]
     pub(crate) fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
         let trace = &mut self.trace_ring;
@@ -78,6 +82,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Appends a byte of the virtual UART to this vCPU's console ring.
+    // A part of `console.byte`, which is at its ceiling.
     #[inline(always)]
     pub fn console_byte(&mut self, byte: u8) {
         let ring = &mut self.console;

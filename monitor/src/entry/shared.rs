@@ -22,6 +22,8 @@ pub(super) fn begin(first: &mut ThisVcpu, boot_record: &CoreBoot) {
 }
 
 /// Makes the other vCPUs of a shared core and its scheduler, and puts all first starts under way.
+// The scheduler is made on the stack, 36 KiB with what it is moved through. In the frame of the boot code that would
+// overflow the stack of each core that is not shared, which has 4 KiB.
 #[inline(never)]
 fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
     // SAFETY: mapped read-only on this core, never written, every bit pattern is a valid plan.
@@ -50,6 +52,7 @@ fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
 }
 
 /// Loads vCPU after vCPU until one of them has a guest that can go on; returns its head.
+// Every handler ends here, in most cases without an exchange: a call would be on the way out of each.
 #[inline(always)]
 pub(super) fn continue_with(vcpu: &mut ThisVcpu) -> *mut CoreHead {
     match vcpu.settle() {
@@ -74,6 +77,7 @@ fn exchange(vcpu: &mut ThisVcpu, mut slot: u8) -> *mut CoreHead {
 }
 
 /// Loads the vCPU of a slot. `before`, the loaded one until now, is not used any more.
+// Both ways from an interrupt to another vCPU's guest go through here, and `shared.switch` has a ceiling.
 #[inline(always)]
 fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
     let scheduler = before.scheduler.take();
@@ -94,6 +98,7 @@ fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
 }
 
 /// The vCPU that an interrupt wakes for certain, loaded.
+// Asked for each interrupt that the vectors do not finish, and all of `shared.switch` when it has an answer.
 #[inline(always)]
 pub(super) fn jump(vcpu: &mut ThisVcpu, intid: u32) -> Option<*mut CoreHead> {
     let slot = vcpu.jump(intid)?;

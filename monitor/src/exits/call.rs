@@ -40,6 +40,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Calls that change states or only happen at start: PSCI, SMCCC, management. A parked vCPU keeps its frame, and a left
     /// one gets a new one at its next start, so `x0` is written only while the guest goes on.
+    // Some 460 instructions that the shortest calls do not need, nor the registers that they use.
     #[inline(never)]
     fn other_call(&mut self) {
         let [function, x1, x2, x3, ..] = self.head.frame.x;
@@ -91,6 +92,7 @@ impl<M: Machine> Vcpu<M> {
         };
         self.trace(TRACE_DOORBELL, doorbell.channel, u64::from(passed), 0);
         if passed {
+            // What the guest wrote for the receiver comes before the interrupt, whether the guest has a barrier or not.
             self.machine.barrier();
             self.pend_spare(doorbell.intid, true);
             self.count(Counter::DoorbellSent);
@@ -109,9 +111,12 @@ impl<M: Machine> Vcpu<M> {
         if !self.is_own_ram(entry) {
             return self.deny(Error::InvalidAddress.answer());
         }
+        // Acquire, for the Release with which the vCPU went off: its core has read the former entry point by then. When
+        // the claim fails nothing is read by it.
         let claim = |off| words.state.compare_exchange(off, off | vcpu_state::CLAIMED, Acquire, Relaxed);
         match claim(vcpu_state::OFF).or_else(|_| claim(vcpu_state::STAND)) {
             Ok(_) => {
+                // Relaxed: the Release of `POSTED` puts both before it, and the target's core takes that with Acquire.
                 words.entry.store(entry, Relaxed);
                 words.context.store(context, Relaxed);
                 words.state.fetch_or(vcpu_state::POSTED, Release);
@@ -131,6 +136,8 @@ impl<M: Machine> Vcpu<M> {
     fn affinity_info(&self, target: u64) -> u64 {
         let words =
             psci::vcpu_of(target, self.partition.vcpu_count).and_then(|vcpu| self.shared.vcpus.get(vcpu as usize));
+        // Acquire, for the Release in `leave`: a caller that is told that a vCPU is off may use its memory again, so
+        // what it wrote last comes first.
         match words.map(|words| words.state.load(Acquire)) {
             None => self.deny(INVALID_PARAMETERS),
             Some(state) if state & vcpu_state::ON != 0 => AffinityState::On.answer(),

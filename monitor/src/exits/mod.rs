@@ -86,6 +86,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Handles a data abort, the exit of every emulated register.
+    // One caller, the handler: the first steps of the path that `call.gicd_read` measures.
     #[inline(always)]
     pub fn data_abort(&mut self, esr: u64) {
         self.count(Counter::Exits);
@@ -97,6 +98,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Goes on behind the instruction that trapped; returns whether it was to be executed.
+    // A few instructions at the end of each emulated access.
     #[inline(always)]
     pub(crate) fn skip_instruction(&self, syndrome: Syndrome) -> bool {
         let state = self.machine.guest_state();
@@ -107,6 +109,8 @@ impl<M: Machine> Vcpu<M> {
         true
     }
 
+    // Programs of 32 bits at EL0 that trap are rare: their way is apart from everybody's. `cold` is enough for that
+    // today; the other attribute changes nothing beside it.
     #[cold]
     #[inline(never)]
     fn skip_aarch32(&self, syndrome: Syndrome, state: u64) -> bool {

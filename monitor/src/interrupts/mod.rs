@@ -109,6 +109,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    // One comparison when nothing is recorded, and no call for it in every interrupt.
     #[inline(always)]
     fn trace_interrupt(&mut self, intid: u32) {
         if self.trace_enabled {
@@ -201,6 +202,8 @@ impl<M: Machine> Vcpu<M> {
         let all = self.shared.fast.get(..self.partition.vcpu_count as usize).unwrap_or_default();
         let tables = if Intid(intid).is_private() { core::slice::from_ref(self.fast_entries()) } else { all };
         for entry in tables.iter().filter_map(|table| table.get(intid as usize)) {
+            // Relaxed: each byte stands for itself. A core that still reads the former priority delivers as if its
+            // interrupt had come before the guest's write.
             entry.store(value, Relaxed);
         }
     }
@@ -237,6 +240,8 @@ impl<M: Machine> Vcpu<M> {
         if self.is_mapped() {
             self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
         }
+        // The controller has been told before the core goes on: a run does not begin with an interrupt of the one
+        // before.
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
@@ -258,6 +263,7 @@ impl<M: Machine> Vcpu<M> {
             self.route(interrupt.intid, self.plan.mpidr, route);
             self.priority_changed(interrupt.intid, DEFAULT_PRIORITY);
         }
+        // Silent and routed before any core of the partition is started or anybody is told that it stopped.
         self.machine.barrier();
     }
 }

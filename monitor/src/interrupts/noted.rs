@@ -61,6 +61,8 @@ impl<M: Machine> Vcpu<M> {
     /// interrupt whose pending or active state was cleared must not stay there, or its next arrival would fill a second list
     /// register with the same number, which is unpredictable. Returns the bits that are for the interrupt controller: what is
     /// only pending to the guest is active there, and that is not for the guest to clear.
+    // Guests hardly write these two kinds of registers, and without it this is inlined into the path of every write to
+    // the interrupt controller.
     #[cold]
     pub(crate) fn forget_cleared(&self, register: u64, bits: u32) -> u32 {
         let first_intid = (register as u32 & 0x7f) << 3;
