@@ -41,6 +41,8 @@ impl Fault {
 
 impl<M: Machine> Vcpu<M> {
     /// Takes the guest's vCPU out of service and hands the fault to the policy.
+    // A fault ends the run, so the ways that go on are laid out first. Without it the read of a UART's register becomes
+    // a call in the handler of data aborts.
     #[cold]
     pub fn fault(&mut self, fault: Fault) {
         self.count(Counter::Fault);
@@ -50,6 +52,8 @@ impl<M: Machine> Vcpu<M> {
         let own = self.own_vcpu();
         let facts = [fault.syndrome, registers.fault_address, guest, self.machine.guest_program_counter()];
         for (word, value) in own.fault.iter().zip(facts) {
+            // Relaxed: the Release of the report in `leave` makes them visible. The core of vCPU 0 reads its own
+            // itself.
             word.store(value, Relaxed);
         }
         self.leave(fault.reason);
@@ -96,6 +100,7 @@ impl<M: Machine> Vcpu<M> {
                 offset_of!(FaultRecord, program_counter),
             ];
             for (word, offset) in words.fault.iter().zip(offsets) {
+                // Relaxed: `serve_reports` took the report, and with it these, with Acquire.
                 self.machine.store64(at(base, offset as u64), word.swap(0, Relaxed));
             }
         }
@@ -131,6 +136,8 @@ impl<M: Machine> Vcpu<M> {
     /// Notes a heartbeat of the partition.
     pub fn heartbeat(&self) {
         self.count(Counter::Heartbeat);
+        // Each word is read for itself and nothing by it: a heartbeat that is seen late is one that came late. No need
+        // for the Release, here and in `start_watchdog`, is known.
         self.shared.heartbeat_ticks.store(self.machine.counter_ticks(), Release);
         self.shared.heartbeats.fetch_add(1, Relaxed);
     }
@@ -140,6 +147,7 @@ impl<M: Machine> Vcpu<M> {
         let period = self.partition.health.watchdog_ticks;
         if period != 0 {
             let now = self.machine.counter_ticks();
+            // As in `heartbeat`: no need for more than Relaxed is known.
             self.shared.heartbeat_ticks.store(now, Release);
             self.set_own_date(now.wrapping_add(period));
         }
@@ -153,6 +161,7 @@ impl<M: Machine> Vcpu<M> {
         }
         self.count(Counter::Watchdog);
         self.sample_progress();
+        // As in `heartbeat`: the date is all that is read, so no need for the Acquire is known.
         let latest = self.shared.heartbeat_ticks.load(core::sync::atomic::Ordering::Acquire);
         let due = latest.wrapping_add(period);
         if self.machine.counter_ticks() >= due {
@@ -167,6 +176,7 @@ impl<M: Machine> Vcpu<M> {
             (offset_of!(StatusPage, sampled_exits), self.counter(Counter::Exits)),
             (offset_of!(StatusPage, sampled_interrupts), self.counter(Counter::Interrupt)),
             (offset_of!(StatusPage, sampled_program_counter), self.machine.guest_program_counter()),
+            // Relaxed: a number that is shown, and nothing is read by it.
             (offset_of!(StatusPage, heartbeats), self.shared.heartbeats.load(Relaxed)),
         ];
         for (offset, value) in samples {

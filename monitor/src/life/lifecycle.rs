@@ -22,6 +22,7 @@ const STAND_LIMIT_TICKS: u64 = 1 << 30;
 impl<M: Machine> Vcpu<M> {
     /// Waits at EL2 until the guest can go on, on a core that this vCPU owns. Interrupts of guests stay pending meanwhile, as they
     /// do on a machine whose core is off: so they are there for the next start, or go where the guest routes them.
+    // A core that comes here has nothing else to do: kept out of the end of every handler.
     #[cold]
     pub(crate) fn wait_until_running(&mut self) {
         if self.is_mapped() {
@@ -100,8 +101,10 @@ impl<M: Machine> Vcpu<M> {
         self.run = RunState::Off;
         let own = self.own_vcpu();
         if !self.is_lead() && reason != report::NONE {
+            // Release: the facts of the fault come before the report, which `serve_reports` takes with Acquire.
             own.report.store(reason, Release);
         }
+        // Release: a core that sees this vCPU off sees its report, and all that its run wrote.
         own.state.fetch_and(!vcpu_state::ON, Release);
         if !self.is_lead() {
             self.send_sgi_to_vcpu(0, MONITOR_SGI);
@@ -116,9 +119,13 @@ impl<M: Machine> Vcpu<M> {
     pub(super) fn follow_own_state(&mut self) {
         const TO_STAND: u32 = vcpu_state::ON | vcpu_state::STAND;
         let own = self.own_vcpu();
+        // Acquire, for the Release in `let_go` and `enter_partition`: what the core of vCPU 0 did meanwhile comes
+        // before the guest goes on.
         match own.state.load(Acquire) {
             // Where the partition was just told to stand, the start waits.
             vcpu_state::ON_PENDING => {
+                // Acquire, for the Release of `POSTED`: the entry point is that of this CPU_ON, and Relaxed is enough
+                // to read it. When the exchange fails nothing is read by it.
                 let started = own.state.compare_exchange(vcpu_state::ON_PENDING, vcpu_state::ON, Acquire, Relaxed);
                 if started.is_ok() {
                     self.start_vcpu(own.entry.load(Relaxed), own.context.load(Relaxed));
@@ -126,6 +133,7 @@ impl<M: Machine> Vcpu<M> {
             }
             TO_STAND => {
                 self.run = RunState::Parked;
+                // Release: what the guest wrote comes before `stand` sees this. The memory may be scrubbed next.
                 own.state.fetch_or(vcpu_state::PARKED, Release);
             }
             vcpu_state::ON if self.run == RunState::Parked => self.run = RunState::Running,
@@ -139,6 +147,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// No vCPU is on or about to be. Exact while the partition stands.
     fn all_are_off(&self) -> bool {
+        // Acquire, for the Release in `leave`: a vCPU that is seen off has reported, and its report is read after this.
         self.vcpus().all(|(_, words)| words.state.load(Acquire) & (vcpu_state::ON | vcpu_state::CLAIMED) == 0)
     }
 
@@ -148,9 +157,11 @@ impl<M: Machine> Vcpu<M> {
         let nobody_is_left = self.nobody_is_left();
         for (vcpu, words) in self.vcpus().skip(1) {
             // Its core was not set up yet when it was told to start, and lost the interrupt.
+            // No need for the Acquire is known: nothing is read by the word.
             if words.state.load(Acquire) == vcpu_state::ON_PENDING {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
+            // Acquire, for the Release in `leave`: the facts of the fault are read next.
             let reported = words.report.swap(report::NONE, Acquire);
             if reported != report::NONE {
                 return self.serve_report(vcpu, reported);
@@ -199,6 +210,8 @@ impl<M: Machine> Vcpu<M> {
     /// started, so that nobody can pass a start on behind the back of this loop.
     pub(crate) fn stand(&mut self, _: Stop) -> bool {
         for (vcpu, words) in self.vcpus() {
+            // One operation, so that no CPU_ON is missed: its callers claim the same word. No need for the order is
+            // known, since the words are read with Acquire below before anything is done by them.
             let state = words.state.fetch_or(vcpu_state::STAND, AcqRel);
             if vcpu != self.plan.vcpu && state & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
@@ -207,6 +220,8 @@ impl<M: Machine> Vcpu<M> {
         self.follow_own_state();
         let limit = self.machine.counter_ticks().wrapping_add(STAND_LIMIT_TICKS);
         self.vcpus().all(|(_, words)| {
+            // Acquire, for the Release with which each parked or left: nothing that a guest wrote may come after what
+            // is done once all stand.
             let runs = || words.state.load(Acquire) & (vcpu_state::ON | vcpu_state::PARKED) == vcpu_state::ON;
             self.wait_while(limit, runs)
         })
@@ -216,6 +231,7 @@ impl<M: Machine> Vcpu<M> {
     /// handler of a call that ended its run must not start it: the vectors would not load all of its registers.
     pub(crate) fn let_go(&mut self) {
         for (vcpu, words) in self.vcpus() {
+            // Release: what was done while they stood comes before they go on; they look with Acquire.
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
             if !self.is_shared() {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
@@ -247,6 +263,8 @@ impl<M: Machine> Vcpu<M> {
         if all_stand {
             // What this instance was about to do or to say ends with it.
             for (_, words) in self.vcpus() {
+                // Nobody else changes these words while all stand, so a store will do in place of an exchange. No need
+                // for this Release is known: the one in `enter_partition` comes before anybody is started.
                 words.state.store(vcpu_state::STAND, Release);
                 words.report.store(report::NONE, Relaxed);
             }
@@ -325,8 +343,11 @@ impl<M: Machine> Vcpu<M> {
         self.shared.pci.reset();
         self.reset_shared_interrupts(Stop(()), Route(()));
         for (_, words) in self.vcpus() {
+            // Release: a core that switches a vCPU on, and that vCPU's core after it, finds memory, interrupts and
+            // devices of this instance.
             words.state.store(vcpu_state::OFF, Release);
         }
+        // Release, as for the siblings' words: a core that sees this vCPU on finds the instance that it belongs to.
         self.own_vcpu().state.store(vcpu_state::ON, Release);
         self.add_status(offset_of!(StatusPage, generation));
         self.start_vcpu(plan.entry.0, plan.device_tree.0);

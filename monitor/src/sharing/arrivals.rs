@@ -23,6 +23,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// The partition whose interrupt arrived, when it is not the loaded one's; for traces.
+    // Only recording comes here, so all that this saves is a call in `trace.interrupt`; no other reason is known.
     #[inline(always)]
     pub(crate) fn other_owner(&self, intid: u32) -> Option<u64> {
         let scheduler = self.scheduler.as_deref()?;

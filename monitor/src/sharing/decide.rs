@@ -34,6 +34,7 @@ pub const RESTART_SLICE_BYTES: u64 = 4 << 10;
 
 impl<M: Machine> Vcpu<M> {
     /// Ends a handler: returns the slot that is to be loaded instead of this vCPU, or `None` when its guest goes on.
+    // Every handler ends here, in most cases with two comparisons; a function for them costs each a call.
     #[inline(always)]
     pub fn settle(&mut self) -> Option<u8> {
         let decide = match &self.scheduler {
@@ -51,6 +52,7 @@ impl<M: Machine> Vcpu<M> {
     /// Asks the policy until a guest can go on or another vCPU is to be loaded.
     ///
     /// The length of this path is asserted (`./x bench`), so what is rare is in functions of its own.
+    // `settle` is in every handler, and what it goes on with is to be there once.
     #[inline(never)]
     pub fn decide(&mut self) -> Option<u8> {
         let mut examined = false;
@@ -103,6 +105,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Tells the policy what has become of the loaded vCPU. In most cases nothing: its guest was interrupted. Returns the
     /// instant of the report, at which the policy is to choose: whoever was blocked must not be charged beyond it.
+    // The first step of each decision, with one caller; `shared.*` and `costs.*` have ceilings.
     #[inline(always)]
     fn report_own_state(&mut self) -> u64 {
         let running = self.run == RunState::Running;
@@ -112,12 +115,14 @@ impl<M: Machine> Vcpu<M> {
 
     /// What woke somebody or put its guest to sleep a moment ago is reported and decided at one instant, beyond which nothing may
     /// be charged to it.
+    // A few instructions of each decision.
     #[inline(always)]
     fn report_instant(&mut self) -> u64 {
         let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
         if reported != 0 { reported } else { self.machine.counter_ticks() }
     }
 
+    // Some 120 instructions, and the registers that they need, for a vCPU that sleeps or has work of its own.
     #[inline(never)]
     fn report_own_change(&mut self) -> u64 {
         let ready = self.serve_own_work();
@@ -179,11 +184,13 @@ impl<M: Machine> Vcpu<M> {
     /// Round robin: an interrupt that its guest has not taken acts again when the turn of another one starts, as the policies
     /// were published (`real-time.md` 3.1); so does a timer whose date passed before its guest took it. Returns whether one
     /// does.
+    // One comparison on the way out, except under a policy that pre-empts.
     #[inline(always)]
     fn leaves_with_interrupt(&mut self, now: u64) -> bool {
         self.own_slot().is_some_and(|slot| slot.preempts) && self.examine_again(now)
     }
 
+    // Reads all list registers, for one policy alone: kept out of the way of the others.
     #[inline(never)]
     fn examine_again(&mut self, now: u64) -> bool {
         let free = self.machine.free_list_registers();
@@ -218,6 +225,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Nobody can run. Deferred interrupts get their turn; else waits for a physical interrupt and handles it. The loaded
     /// vCPU stays loaded, its timers live.
+    // A core that idles is in no hurry; a decision that finds a vCPU to run goes around these 80 instructions.
     #[inline(never)]
     fn wait_idle(&mut self, now: u64) {
         if self.scheduler.as_deref_mut().is_some_and(|scheduler| scheduler.release_deferred(now)) {
@@ -234,6 +242,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Arms the EL2 timer for the policy's deadline or the earliest date that the policy does not know of.
+    // At each decision and each jump, in most cases without setting the timer.
     #[inline(always)]
     pub(crate) fn arm_earliest(&mut self) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
@@ -266,6 +275,8 @@ impl<M: Machine> Vcpu<M> {
     /// Writes what the core, its servers and its slots have seen where the host reads it: when the core is idle, and else now
     /// and then at a switch, because it costs as much as one. Somebody whose date comes meanwhile would wait for it, so it is put off
     /// for a while when there is such a date.
+    // Now and then, so not in the frame of each decision. There are two callers: the compiler keeps it apart by itself
+    // today.
     #[inline(never)]
     fn publish_usage(&mut self, now: u64) {
         let wakes_soon = self.next_wake_ticks().saturating_sub(now) < PUBLICATION_GUARD_TICKS;
@@ -277,6 +288,8 @@ impl<M: Machine> Vcpu<M> {
         let (machine, page) = (&self.machine, scheduler.plan.usage);
         // The host reads while this is written: the first word tells it to wait for the last one.
         machine.store64(at(page, offset_of!(UsagePage, begun_ticks) as u64), now);
+        // No number of the new set is seen before the word that says that it is begun; a release store at the end
+        // orders only what comes before it.
         machine.barrier();
         scheduler.usage(|offset, word| machine.store64(at(page, offset as u64), word));
         machine.publish64(at(page, offset_of!(UsagePage, time_ticks) as u64), now);

@@ -20,6 +20,7 @@ impl<M: Machine> Vcpu<M> {
     /// which is to be loaded. `None`, and nothing is done, when it is another interrupt.
     ///
     /// The length of this path is asserted (`./x bench`).
+    // A part of `shared.switch`, whose ceiling is near; one caller.
     #[inline(always)]
     pub fn jump(&mut self, intid: u32) -> Option<u8> {
         let scheduler = self.scheduler.as_deref_mut()?;
@@ -54,6 +55,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Takes this vCPU out of the machine.
+    // In both ways out of the machine, and in `shared.switch`. The constant that `jump` gives folds into it.
     #[inline(always)]
     fn unload(&mut self, asleep: bool) {
         let used = self.overflow | (self.machine.free_list_registers() != 0xf);
@@ -88,6 +90,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    // Most exchanges find the list registers empty and go around it.
     #[inline(never)]
     fn save_list(&mut self) {
         let ended = self.machine.ended_list_registers();
@@ -110,6 +113,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Puts this vCPU, of slot `own`, into the machine. The scheduler has just been handed to it.
+    // In both ways into the machine, and in `shared.switch`.
     #[inline(always)]
     pub fn load(&mut self, own: u8) {
         let plan = self.plan;
@@ -145,17 +149,20 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// The priority of an interrupt that the vectors could deliver by themselves: it needs nothing but a list register.
+    // Ten instructions in each jump; as a function they are 22 and a call.
     #[inline(always)]
     fn plain_priority(&self, intid: u32) -> Option<u8> {
         let fast = self.fast_entries();
         let in_use = self.head.fast_table == fast.as_ptr() as usize as u64;
         fast.get(intid as usize)
             .filter(|_| in_use)
+            // Relaxed, for the reason that `priority_changed` gives.
             .map(|priority| priority.load(Relaxed))
             .filter(|priority| *priority != 0)
     }
 
     /// Its guest goes on after the policy chose it. What its loading took is not charged to it.
+    // Once in each exchange, with one caller: what comes after its reading of the counter is the guest's to pay.
     #[inline(always)]
     pub fn note_loaded(&mut self) {
         if let Some(scheduler) = self.scheduler.as_deref_mut() {
@@ -165,6 +172,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// A part of [`Self::load`]: list registers were in use, or private interrupts differ between the two vCPUs.
+    // Most exchanges find nothing in use and nothing different, and go around it.
     #[inline(never)]
     fn load_private(&mut self, listed: bool, enabled: u32) {
         let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
@@ -177,6 +185,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    // Several interrupts for a vCPU that was not loaded are rare: kept out of the way of one.
     #[cold]
     fn deliver_held(&mut self) {
         let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
@@ -191,6 +200,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Loads this vCPU's list registers, or clears what another one left in them.
+    // Kept apart as `save_list` is: only when list registers are in use.
     #[inline(never)]
     fn load_list(&mut self, listed: bool) {
         let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
@@ -206,6 +216,7 @@ impl<M: Machine> Vcpu<M> {
         self.ask_for_list_registers(self.waits_for_list_register());
     }
 
+    // Guests of one core seldom differ in what they enable.
     #[cold]
     fn enable_private(&self, enabled: u32) {
         let frame = at(self.plan.gicr, gic::SGI_FRAME);

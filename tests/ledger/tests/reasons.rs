@@ -15,13 +15,6 @@ const TO_COME: &[&str] = &[
     "arch/src/el2/switch.s",
     "arch/src/el2/vectors.s",
     "arch/src/lib.rs",
-    "monitor/src/life/health.rs",
-    "monitor/src/life/lifecycle.rs",
-    "monitor/src/sharing/arrivals.rs",
-    "monitor/src/sharing/decide.rs",
-    "monitor/src/sharing/exchange.rs",
-    "monitor/src/sharing/private.rs",
-    "monitor/src/sharing/recording.rs",
 ];
 
 #[test]
