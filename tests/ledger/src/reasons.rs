@@ -190,9 +190,11 @@ fn line_has_reason(lines: &[(&str, &str)]) -> bool {
     if gives_reason(own) {
         return true;
     }
-    for (code, comment) in above.iter().rev() {
+    for (at, (code, _)) in above.iter().enumerate().rev() {
         if code.is_empty() {
-            return gives_reason(comment);
+            let is_comment = |line: &&(&str, &str)| line.0.is_empty() && !line.1.is_empty();
+            let block: Vec<&str> = above[..=at].iter().rev().take_while(is_comment).map(|line| line.1).collect();
+            return gives_reason(&block.join(" "));
         }
         let instruction = code.split_whitespace().next().unwrap_or_default();
         let ends_run = instruction.starts_with('b') && !instruction.starts_with("bic")
@@ -235,6 +237,12 @@ mod tests {
     fn a_function_shares_its_comment_with_its_first_run_only() {
         let text = "// The reason for all of it.\nfn a() {\n    isb();\n    let x = 1;\n    isb();\n}\nfn isb() {}\n#[cfg(test)]\nmod tests {\n    fn b() { isb(); }\n}\n";
         assert_eq!(lines(&rust(text)), [5]);
+    }
+
+    #[test]
+    fn a_reason_in_assembly_may_have_several_lines() {
+        let text = "first:\n    // The map must be there before it is\n    // used.\n    msr ttbr0_el2, x0\n    cbz x1, first\n\n    // Two words.\n    isb\n";
+        assert_eq!(lines(&assembly(text)), [8]);
     }
 
     #[test]
