@@ -90,6 +90,7 @@ impl GuestContext {
 
     /// When the earliest of the vCPU's timers raises its interrupt; `u64::MAX` when none will. A timer whose interrupt is in a
     /// list register has raised it already.
+    // In both ways out of the machine, `shared.switch` among them; without it this is a function, and a call there.
     #[inline]
     #[must_use]
     pub fn timer_ticks(&self) -> u64 {

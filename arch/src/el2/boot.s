@@ -27,7 +27,7 @@ bulkhead_primary:
 .globl bulkhead_secondary
 bulkhead_secondary:
     mov     x22, #0
-1:  msr     daifset, #0xf
+1:  msr     daifset, #0xf           // no vectors yet: an exception would go anywhere
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.ne    bulkhead_dead
@@ -76,11 +76,14 @@ bulkhead_secondary:
     msr     tcr_el2, x0
     ldr     x0, [x20, #{BOOT_ROOT}]
     msr     ttbr0_el2, x0
+    // What a boot loader left in TLBs and instruction caches is not to be used: dropped, for guests' VMIDs too, and
+    // complete (DSB) and in force (ISB) before the MMU is on.
     tlbi    alle2
     tlbi    alle1
     ic      iallu
     dsb     sy
     isb
+    // The ISB: all that follows is fetched, loaded and stored through the map.
     ldr     x0, ={SCTLR}
     msr     sctlr_el2, x0
     isb
@@ -94,6 +97,8 @@ bulkhead_secondary:
     cmp     x0, x1
     b.lo    6b
 
+    // From the vectors on (ISB) an exception leaves an epitaph. Its handler needs the stack and the head, so they come
+    // first.
     ldr     x0, [x20, #{BOOT_STACK}]
     mov     sp, x0
     str     x0, [x23, #{HEAD_STACK}]
@@ -109,7 +114,7 @@ bulkhead_secondary:
     mov     w4, w24
     bl      bulkhead_core_main
 bulkhead_dead:
-    wfe
+    wfe                             // and not WFI, which a pending interrupt ends at once although it is masked
     b       bulkhead_dead
 
 // w2 = CRC-32C of the memory from x0 to x1, whole words.

@@ -19,6 +19,7 @@ pub struct Hardware;
 
 fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
     let result: u64;
+    // SMC and not HVC: the firmware is at EL3, and an HVC from EL2 comes back to EL2.
     // SAFETY: an SMC to the PSCI firmware changes x0-x17 at most (SMCCC 1.1) and no memory of ours.
     unsafe {
         core::arch::asm!(
@@ -35,6 +36,8 @@ fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
 
 macro_rules! accessors {
     ($load:ident, $store:ident, $type:ty) => {
+        // One instruction each, on every path: shorter than a call to it would be. The compiler inlines them by itself
+        // today.
         #[inline(always)]
         fn $load(&self, address: PhysicalAddress) -> $type {
             // SAFETY: (1) the EL2 map is identity and was checked by `bulkhead verify`: an address outside it faults into
@@ -42,6 +45,7 @@ macro_rules! accessors {
             // memory written by other observers is read once.
             unsafe { core::ptr::read_volatile(address.0 as *const $type) }
         }
+        // One instruction, as in the load above.
         #[inline(always)]
         fn $store(&self, address: PhysicalAddress, value: $type) {
             // SAFETY: as for the load; (4) no Rust reference to these words exists: they are only reached by address.
@@ -57,9 +61,12 @@ impl Memory for Hardware {
 
     accessors!(load8, store8, u8);
 
+    // `trace.record` is asserted, and has no room for a call.
     #[inline(always)]
     fn store_record(&self, address: PhysicalAddress, words: [u64; 4]) {
         let [first, second, third, fourth] = words;
+        // Stores of pairs, by hand: the compiler merges no volatile ones, and two instructions more are above that
+        // ceiling.
         // SAFETY: as for `store64`, for four neighbouring words.
         unsafe {
             core::arch::asm!("stp {w0}, {w1}, [{a}]", "stp {w2}, {w3}, [{a}, #16]", w0 = in(reg) first, w1 = in(reg) second,
@@ -67,24 +74,31 @@ impl Memory for Hardware {
         }
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn publish64(&self, address: PhysicalAddress, value: u64) {
+        // Store-release: a reader, on another core or on the host, that sees this word sees what was written before it.
         // SAFETY: as for `store64`, with release order.
         unsafe {
             core::arch::asm!("stlr {v}, [{a}]", v = in(reg) value, a = in(reg) address.0, options(nostack, preserves_flags));
         }
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn publish32(&self, address: PhysicalAddress, value: u32) {
+        // Store-release, for the readers that `publish64` has.
         // SAFETY: as for `store32`, with release order.
         unsafe {
             core::arch::asm!("stlr {v:w}, [{a}]", v = in(reg) value, a = in(reg) address.0, options(nostack, preserves_flags));
         }
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn barrier(&self) {
+        // DSB and not DMB: a write of a system register may follow (an SGI, a deactivation), which a DMB does not
+        // order. For the whole system: the interrupt controller and devices look on as well.
         // SAFETY: a barrier changes no state.
         unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
     }
@@ -95,6 +109,9 @@ impl Memory for Hardware {
     }
 
     fn scrub(&self, address: PhysicalAddress, bytes: u64) {
+        // DC ZVA zeroes a line without reading it; DC CIVAC writes it back, because a guest starts with its caches off
+        // and reads memory past them. Four lines a turn: a restart is counted by the byte (`restart.linux`). The DSB
+        // waits for the write-backs, which are complete only then.
         // SAFETY: (1) the range is RAM of the calling core's own partition, mapped write-back at EL2, whole pages, and no
         // Rust reference into it exists; (2) a block of DC ZVA is 64 bytes on the cores supported (checked at boot).
         unsafe {
@@ -112,6 +129,8 @@ impl Memory for Hardware {
     fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
         let mut crc = !crc;
         let whole = bytes & !63;
+        // Copy and CRC in one pass, by the instruction that there is for it. Each line is written back at once, as in
+        // `scrub`, but without a DSB: `synchronise_instructions` begins with one, and comes before the guest.
         // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
         // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.
         unsafe {
@@ -136,6 +155,7 @@ impl Memory for Hardware {
         while offset < bytes {
             let byte = self.load8(PhysicalAddress(source.0.wrapping_add(offset)));
             self.store8(PhysicalAddress(destination.0.wrapping_add(offset)), byte);
+            // The CRC goes on byte by byte.
             // SAFETY: computes on registers only.
             unsafe {
                 core::arch::asm!(".arch_extension crc\n crc32cb {c:w}, {c:w}, {b:w}", c = inout(reg) crc, b = in(reg) u32::from(byte),
@@ -143,6 +163,7 @@ impl Memory for Hardware {
             }
             offset = offset.wrapping_add(1);
         }
+        // For a guest that starts with its caches off, the tail's line too.
         // SAFETY: writing a line of the partition's RAM back to memory changes nothing.
         unsafe {
             core::arch::asm!("dc civac, {}", in(reg) destination.0.wrapping_add(whole), options(nostack, preserves_flags));
@@ -151,28 +172,35 @@ impl Memory for Hardware {
     }
 
     fn synchronise_instructions(&self) {
+        // DSB: the copies are written back first, or fetches would get what was there before. IC IALLUIS for the
+        // partition's other cores too, which fetched the instance before. DSB: it is complete only then. ISB: this core
+        // drops what it has fetched ahead.
         // SAFETY: cache maintenance changes no memory content.
         unsafe { core::arch::asm!("dsb sy", "ic ialluis", "dsb sy", "isb", options(nostack, preserves_flags)) };
     }
 }
 
 impl Clock for Hardware {
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn counter_ticks(&self) -> u64 {
         read_register!("cntpct_el0")
     }
 
     fn set_timer(&self, deadline_ticks: u64) {
+        // The date first: enabled with the former one the timer could ring at once.
         write_register!("cnthp_cval_el2", deadline_ticks);
         write_register!("cnthp_ctl_el2", if deadline_ticks == u64::MAX { 0 } else { timer::ENABLE });
     }
 
     fn wait_for_interrupt(&self) {
+        // DSB: what this core has written is seen by others, which may wait for it, before it sleeps.
         // SAFETY: waiting changes no state.
         unsafe { core::arch::asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
     }
 
     fn spin_hint(&self) {
+        // The core that is waited for may share this one's pipeline or, emulated, its host thread.
         // SAFETY: a hint changes no state.
         unsafe { core::arch::asm!("yield", options(nostack, preserves_flags)) };
     }
@@ -182,10 +210,15 @@ impl PhysicalInterrupts for Hardware {
     fn start_interrupts(&self, mapped: bool) {
         // ICC_SRE_EL2. Without Enable a guest cannot switch the system registers off for the next guest of the core.
         let for_el1 = if mapped { 0 } else { SYSTEM_REGISTERS_FOR_EL1 };
+        // First of all, and in force by the ISB: without SRE the other registers of the CPU interface cannot be
+        // accessed.
         write_register!("S3_4_C12_C9_5", SYSTEM_REGISTERS | for_el1);
         isb();
+        // The guest's copy. No need is known for the ISB behind it, since EL2 goes by its own.
         write_register!("S3_0_C12_C12_5", SYSTEM_REGISTERS); // ICC_SRE_EL1
         isb();
+        // There is no group 0. Under `direct` the interface is the guest's, masked and off as after a reset. Signalling
+        // is switched on last, with mask and mode as the handlers want them.
         write_register!("S3_0_C12_C12_6", 0); // ICC_IGRPEN0_EL1
         write_register!("S3_0_C12_C12_3", 0); // ICC_BPR1_EL1
         write_register!("S3_0_C4_C6_0", if mapped { EVERY_PRIORITY } else { 0 }); // ICC_PMR_EL1
@@ -194,21 +227,28 @@ impl PhysicalInterrupts for Hardware {
         self.reset_virtual_interface(mapped);
     }
 
+    // One instruction and a mask, for each interrupt that is taken while no guest runs.
     #[inline(always)]
     fn acknowledge(&self) -> u32 {
         (read_register!("S3_0_C12_C12_0") & IAR_INTID) as u32 // ICC_IAR1_EL1
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn priority_drop(&self, intid: u32) {
+        // From here on interrupts that are not more urgent are signalled again; this one stays active.
         write_register!("S3_0_C12_C12_1", u64::from(intid)); // ICC_EOIR1_EL1
     }
 
     fn deactivate(&self, intid: u32) {
+        // From here on it can come again. Apart from the drop, because an interrupt that a guest has yet to handle is
+        // not over.
         write_register!("S3_0_C12_C11_1", u64::from(intid)); // ICC_DIR_EL1
     }
 
     fn send_sgi(&self, value: u64) {
+        // DSB: what the other core is to find comes before the interrupt that makes it look. ISB: it is sent now,
+        // before this core waits for an answer.
         self.barrier();
         write_register!("S3_0_C12_C11_5", value); // ICC_SGI1R_EL1
         isb();
@@ -216,6 +256,8 @@ impl PhysicalInterrupts for Hardware {
 
     fn mask_guest_interrupts(&self, masked: bool) {
         // Guests' priorities are 8 and less urgent.
+        // No need is known for the ISB: a write of the mask is in force at once (IHI 0069, ICC_PMR_EL1:
+        // self-synchronising).
         write_register!("S3_0_C4_C6_0", if masked { 8 } else { EVERY_PRIORITY }); // ICC_PMR_EL1
         isb();
     }
@@ -227,6 +269,7 @@ impl PhysicalInterrupts for Hardware {
 }
 
 impl VirtualInterrupts for Hardware {
+    // One instruction and a mask, in each exchange.
     #[inline(always)]
     fn free_list_registers(&self) -> u32 {
         read_register!("S3_4_C12_C11_5") as u32 & 0xf // ICH_ELRSR_EL2
@@ -242,6 +285,8 @@ impl VirtualInterrupts for Hardware {
     }
 
     fn set_list_register(&self, index: u32, value: u64) {
+        // No ISB: the guest has it from the ERET on. ICH_ELRSR_EL2 is read again in the same handler when several
+        // interrupts are noted; that it has followed by then is seen on QEMU and not known of hardware.
         match index {
             0 => write_register!("S3_4_C12_C12_0", value),
             1 => write_register!("S3_4_C12_C12_1", value),
@@ -258,10 +303,12 @@ impl VirtualInterrupts for Hardware {
     // would save, one of them could stop the interrupts of every other vCPU of its core.
     fn set_underflow_interrupt(&self, on: bool) {
         let underflow = if on { ICH_UNDERFLOW } else { 0 };
+        // No ISB: a maintenance interrupt is taken from the guest, so the ERET before it is early enough.
         write_register!("S3_4_C12_C11_0", ICH_NO_GROUP_0 | ICH_ENABLE | underflow); // ICH_HCR_EL2
     }
 
     fn enable_virtual_interface(&self, on: bool) {
+        // The ISB, because a wait comes next, and no virtual interrupt is to end it.
         write_register!("S3_4_C12_C11_0", ICH_NO_GROUP_0 | u64::from(on)); // ICH_HCR_EL2
         isb();
     }
@@ -270,16 +317,21 @@ impl VirtualInterrupts for Hardware {
         for index in 0..4 {
             self.set_list_register(index, 0);
         }
+        // What the run before left. An active priority stops every virtual interrupt that is not more urgent; the
+        // physical one, which a `direct` guest can write (attack A9 of `platform-facts.md`), would stop all of the
+        // core's interrupts.
         write_register!("S3_4_C12_C9_0", 0); // ICH_AP1R0_EL2
         write_register!("S3_4_C12_C8_0", 0); // ICH_AP0R0_EL2
         write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
         write_register!("S3_4_C12_C11_0", if mapped { ICH_NO_GROUP_0 | ICH_ENABLE } else { 0 }); // ICH_HCR_EL2
         write_register!("S3_0_C12_C9_0", 0); // ICC_AP1R0_EL1
         if !mapped {
+            // The interface is the guest's own, and is as after a reset.
             write_register!("S3_0_C12_C12_7", 0); // ICC_IGRPEN1_EL1
             write_register!("S3_0_C4_C6_0", 0); // ICC_PMR_EL1
             write_register!("S3_0_C12_C12_4", 0); // ICC_CTLR_EL1
         }
+        // ICH_ELRSR_EL2 is to show these list registers free when the next interrupt is noted.
         isb();
     }
 }
@@ -289,22 +341,28 @@ impl GuestRegisters for Hardware {
         ExitRegisters { fault_address: read_register!("far_el2"), fault_page: read_register!("hpfar_el2") }
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn guest_program_counter(&self) -> u64 {
         read_register!("elr_el2")
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn set_guest_program_counter(&self, value: u64) {
+        // No ISB, here and in the next one: the ERET sees ELR_EL2 and SPSR_EL2 without it, as special-purpose
+        // registers.
         write_register!("elr_el2", value);
     }
 
+    // One instruction: shorter than a call to it would be.
     #[inline(always)]
     fn guest_state(&self) -> u64 {
         read_register!("spsr_el2")
     }
 
     fn set_guest_state(&self, value: u64) {
+        // No ISB, for the reason given for ELR_EL2.
         write_register!("spsr_el2", value);
     }
 
@@ -317,6 +375,7 @@ impl GuestRegisters for Hardware {
             mode if mode & exception::STATE_AARCH32 == 0 => exception::VECTOR_LOWER_LEVEL,
             _ => exception::VECTOR_LOWER_LEVEL_AARCH32,
         };
+        // What hardware does when EL1 takes an exception. The guest is at its own vector after the ERET.
         write_register!("spsr_el1", state);
         write_register!("elr_el1", read_register!("elr_el2"));
         write_register!("esr_el1", syndrome);
@@ -326,10 +385,13 @@ impl GuestRegisters for Hardware {
 
     fn reset_guest(&self, entry: u64) {
         super::reset::guest_registers(entry);
+        // No need for it is known: the guest alone uses these registers, from the ERET on.
         isb();
     }
 
     fn load_controls(&self, plan: &VcpuPlan) {
+        // What confines the guest, before anything of it is loaded. No need for the ISB is known: the guest comes after
+        // an ERET, and a TLBI, which goes by the VMID in VTTBR_EL2, after an ISB of its own.
         write_register!("hcr_el2", plan.hcr);
         write_register!("vtcr_el2", plan.vtcr);
         write_register!("vttbr_el2", plan.vttbr);
@@ -347,6 +409,8 @@ impl GuestRegisters for Hardware {
     fn load_guest(&self, context: &GuestContext, plan: &VcpuPlan) {
         // SAFETY: reads the context; the registers it writes belong to the guest, and none is used by EL2 code.
         unsafe { super::bulkhead_load_guest(context) };
+        // Of what confines guests, vCPUs of a core differ in these alone. No ISB: EL2 translates by registers of its
+        // own, and the TLBI of a start has one before it.
         write_register!("vttbr_el2", plan.vttbr);
         write_register!("vmpidr_el2", plan.vmpidr);
     }
@@ -362,6 +426,7 @@ impl GuestRegisters for Hardware {
     }
 
     fn trap_floating_point(&self, on: bool) {
+        // The ISB, because the trap is for EL2 too, which moves these registers next when it was switched off.
         write_register!("cptr_el2", if on { cptr::GUEST | cptr::FLOATING_POINT } else { cptr::GUEST });
         isb();
     }
@@ -377,6 +442,8 @@ impl GuestRegisters for Hardware {
     }
 
     fn invalidate_guest_translations(&self) {
+        // DSB: the tables of the guest have been overwritten first. Inner shareable: the partition's other cores walked
+        // them too. DSB and ISB: this core goes on when it is complete.
         // SAFETY: dropping cached translations of the guest changes no memory.
         unsafe { core::arch::asm!("dsb sy", "tlbi vmalls12e1is", "dsb sy", "isb", options(nostack, preserves_flags)) };
     }
@@ -397,6 +464,7 @@ impl Firmware for Hardware {
 }
 
 fn isb() {
+    // A write of a system register is certain to act on the instructions behind it only from here on.
     // SAFETY: a barrier changes no state.
     unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };
 }

@@ -91,6 +91,7 @@ pub fn core_head() -> *mut CoreHead {
 /// # Safety
 /// `head` must be the head of a vCPU of this core, in the core's private data.
 pub unsafe fn set_core_head(head: *mut CoreHead) {
+    // Panics and exceptions of EL2 itself find the vCPU by it, so it names the one that is loaded.
     write_register!("tpidr_el2", head as u64);
 }
 

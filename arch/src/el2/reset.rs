@@ -13,6 +13,7 @@ const SPSR_ENTRY: u64 = exception::STATE_MASKED | exception::STATE_EL1H;
 static NO_FLOATING_POINT: FloatingPoint = FloatingPoint { words: [0; 66] };
 
 macro_rules! clear_registers {
+    // No ISB: the guest alone uses what these registers hold, from its ERET on.
     ($($name:literal),* $(,)?) => { $( write_register!($name, 0); )* };
 }
 
@@ -26,6 +27,8 @@ pub(super) fn guest_registers(entry: u64) {
         super::bulkhead_load_guest(&context);
         super::bulkhead_load_floating_point(&NO_FLOATING_POINT);
     }
+    // Not in the context, because vCPUs do not take turns with it: what guests cannot reach (trapped, or of an AArch32
+    // EL1), and settings of EL2 that are the same for all. What firmware left there is not to act on a guest.
     clear_registers!(
         "mdscr_el1",
         "spsr_abt",
@@ -39,6 +42,7 @@ pub(super) fn guest_registers(entry: u64) {
         "hstr_el2",
         "pmuserenr_el0",
     );
+    // The guest has the physical counter and timer without exits, and sees the identity of the real core.
     write_register!("cnthctl_el2", CNTHCTL_GUEST);
     write_register!("vpidr_el2", read_register!("midr_el1"));
 }

@@ -1,6 +1,7 @@
 // Exchange of a vCPU's registers: everything that a guest can write at EL1 and that no control of the plan traps or fixes.
 // The order is that of `GuestContext::registers`; both functions use caller-saved registers only.
 
+// In pairs, which halves the loads and stores: exchanges are counted in instructions (`shared.switch`).
 .macro SAVE first, second, offset
     mrs     x2, \first
     mrs     x3, \second
@@ -8,11 +9,13 @@
 .endm
 
 .macro LOAD first, second, offset
+    // No ISB: the guest alone uses these registers, from the ERET on, which synchronises them.
     ldp     x2, x3, [x0, #\offset]
     msr     \first, x2
     msr     \second, x3
 .endm
 
+// One list for both ways: nothing is loaded that was not saved.
 .macro EACH action
     \action elr_el2, spsr_el2, 0
     \action sctlr_el1, cpacr_el1, 16
@@ -32,6 +35,7 @@
 .endm
 
 .section .text.switch, "ax"
+// Nothing is cleared: the vCPU that is loaded next overwrites all of it.
 .globl bulkhead_save_guest
 bulkhead_save_guest:                // x0 = context
     EACH SAVE
@@ -42,10 +46,12 @@ bulkhead_save_guest:                // x0 = context
 bulkhead_load_guest:                // x0 = context
     EACH LOAD
     ldr     x2, [x0, #240]
+    // The guest's view of its CPU interface (ICH_VMCR_EL2), without an ISB as above.
     msr     S3_4_C12_C11_7, x2
     ret
 
 .arch_extension simd
+// Rust code of EL2 is compiled without these registers, so they are the guest's at any time and moved here alone.
 .macro SIMD action
     \action q0, q1, [x0]
     \action q2, q3, [x0, #32]
@@ -64,6 +70,7 @@ bulkhead_load_guest:                // x0 = context
     \action q28, q29, [x0, #448]
     \action q30, q31, [x0, #480]
 .endm
+// The caller has switched the trap off (CPTR_EL2.TFP), which would stop EL2 too.
 .globl bulkhead_save_floating_point
 bulkhead_save_floating_point:       // x0 = registers
     SIMD    stp
@@ -77,6 +84,7 @@ bulkhead_load_floating_point:       // x0 = registers
     SIMD    ldp
     ldr     x2, [x0, #512]
     ldr     x3, [x0, #520]
+    // No ISB: EL2 computes nothing with them, and the guest has them from the ERET on.
     msr     fpcr, x2
     msr     fpsr, x3
     ret

@@ -34,7 +34,7 @@
 
 .macro FATAL index
     .balign 128
-    mov     x0, #\index
+    mov     x0, #\index             // which one it was, for the epitaph
     b       bulkhead_fatal
 .endm
 
@@ -75,8 +75,8 @@ bulkhead_vectors:
     orr     x2, x1, x1, lsl #32     // virtual and physical INTID
     orr     x2, x2, x0, lsl #48     // priority
     orr     x2, x2, #0x7000000000000000 // pending, hardware, group 1
-    msr     S3_4_C12_C12_0, x2      // ICH_LR0_EL2
-    msr     S3_0_C12_C12_1, x1      // ICC_EOIR1_EL1: priority drop
+    msr     S3_4_C12_C12_0, x2      // ICH_LR0_EL2: the guest has it from the ERET on
+    msr     S3_0_C12_C12_1, x1      // ICC_EOIR1_EL1: priority drop, so that less urgent ones come again
     ldr     x2, [sp, #{HEAD_COUNTERS}]
     ldp     x0, x1, [x2]            // exits, interrupts
     add     x0, x0, #1
@@ -84,7 +84,7 @@ bulkhead_vectors:
     stp     x0, x1, [x2]
     ldp     x2, x3, [sp, #16]
     ldp     x0, x1, [sp]
-    eret
+    eret                            // synchronises both writes, so neither has an ISB
     .balign 128
     // FIQ: nothing is in group 0, so this is spurious; leave it to the slow path, which counts it.
     stp     x0, x1, [sp]
@@ -92,6 +92,7 @@ bulkhead_vectors:
     mov     x1, #1023
     b       bulkhead_interrupt
     .balign 128
+    // SError, physical by HCR_EL2.AMO: it becomes a fault of this partition.
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
     b       bulkhead_serror
@@ -102,21 +103,25 @@ bulkhead_vectors:
     mrs     x1, esr_el2
     b       bulkhead_synchronous
     .balign 128
+    // Interrupt: all of them on the slow path, which is right for each.
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
     mrs     x1, S3_0_C12_C12_0
     b       bulkhead_interrupt
     .balign 128
+    // FIQ: spurious, as from an AArch64 guest.
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
     mov     x1, #1023
     b       bulkhead_interrupt
     .balign 128
+    // SError: a fault, as from an AArch64 guest.
     stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
     b       bulkhead_serror
     .balign 128
 
+// Rust keeps x19 to x29 for its caller, so they stay where they are in both directions.
 bulkhead_call:
     SAVE_LOW
     mov     x0, sp
@@ -140,10 +145,12 @@ bulkhead_synchronous:               // x1 = ESR_EL2
     b       bulkhead_return
 1:  HANDLE  bulkhead_handle_synchronous
 
+// The whole frame, because another vCPU may go on in place of this one.
 bulkhead_interrupt:                 // x1 = INTID acknowledged
     SAVE_REST
     HANDLE  bulkhead_handle_interrupt
 
+// The whole frame, because the fault ends this run and another vCPU may go on.
 bulkhead_serror:
     SAVE_REST
     mrs     x1, esr_el2
@@ -153,6 +160,7 @@ bulkhead_serror:
 .globl bulkhead_enter
 bulkhead_enter:
     mov     sp, x0
+// All of it from the head that the handler returned, which may be another vCPU's.
 bulkhead_restore:
     ldr     x19, [sp, #152]
     ldp     x20, x21, [sp, #160]
@@ -160,6 +168,7 @@ bulkhead_restore:
     ldp     x24, x25, [sp, #192]
     ldp     x26, x27, [sp, #208]
     ldp     x28, x29, [sp, #224]
+// A call whose guest goes on comes in here: Rust has kept the registers above.
 bulkhead_restore_low:
     ldp     x2, x3, [sp, #16]
     ldp     x4, x5, [sp, #32]
@@ -172,7 +181,7 @@ bulkhead_restore_low:
     ldr     x18, [sp, #144]
     ldr     x30, [sp, #240]
     ldp     x0, x1, [sp]
-    eret
+    eret                            // synchronises what a handler wrote for the guest, hence no ISB there
 
 bulkhead_fatal:                     // x0 = vector; a fault may have come from a bad stack: use the head's own
     mrs     x1, tpidr_el2
