@@ -239,3 +239,32 @@ fn resolved_versions(metadata: &Value) -> BTreeMap<(String, String), String> {
     }
     versions
 }
+
+/// Everybody uses one version of a crate, which the root's manifest names. `fuzz/` is a workspace of its own and repeats it.
+#[test]
+fn versions_of_third_party_crates_are_in_one_place() {
+    let version = |line: &str| {
+        let (name, rest) = line.split_once(" = ")?;
+        let is_crate = rest.starts_with('"') || rest.starts_with("{ version");
+        is_crate.then(|| (name.to_owned(), rest.split('"').nth(1).unwrap_or_default().to_owned()))
+    };
+    let of = |text: &str| -> BTreeMap<String, String> {
+        let tables =
+            text.split("\n[").filter(|table| table.split(']').next().unwrap_or_default().ends_with("dependencies"));
+        tables.flat_map(|table| table.lines().filter_map(version)).collect()
+    };
+    let root = of(&std::fs::read_to_string(repository().join("Cargo.toml")).expect("the root's manifest"));
+    assert!(root.len() > 15, "the root's table is read: {root:?}");
+    let folders = ["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];
+    let members = bulkhead_ledger::files(&folders, &["Cargo.toml"]);
+    assert!(members.len() > 30, "manifests are found");
+    for (path, text) in members {
+        for (name, version) in of(&text) {
+            let allowed = path.starts_with("fuzz/") && root.get(&name).is_none_or(|one| *one == version);
+            assert!(
+                allowed,
+                "{path}: {name} = {version} belongs into [workspace.dependencies], where the crate inherits it"
+            );
+        }
+    }
+}
