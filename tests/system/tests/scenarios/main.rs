@@ -28,6 +28,7 @@ mod shared_budgets;
 mod shared_deferred;
 mod shared_hostile;
 mod shared_instants;
+mod shared_least_charge;
 mod shared_lifecycle;
 mod shared_looks;
 mod shared_nested;
