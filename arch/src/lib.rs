@@ -21,7 +21,9 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_arm::{Intid, ListRegister, timer};
 use core::sync::atomic::AtomicU64;
 
-#[cfg(target_os = "none")]
+#[cfg(all(target_os = "none", feature = "el1"))]
+pub mod el1;
+#[cfg(all(target_os = "none", feature = "el2"))]
 pub mod el2;
 #[cfg(not(target_os = "none"))]
 pub mod fake;

@@ -4,7 +4,7 @@ use bulkhead_abi::hypercall::{
     CALL_DOORBELL, CALL_HEARTBEAT, CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_STATUS,
     CALL_PARTITION_SUSPEND, CALL_VERSION, DENIED, INVALID_PARAMETERS, LIMITED, SUCCESS,
 };
-use core::arch::asm;
+pub use bulkhead_arch::el1::call::call;
 
 /// Why a call was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,25 +37,6 @@ pub struct PartitionStatus {
     pub reason: u64,
     /// Times started, the first start included.
     pub generation: u64,
-}
-
-/// Makes a call by HVC (SMC Calling Convention) and returns x0 to x3.
-#[inline]
-pub fn call(function: u64, arguments: [u64; 3]) -> [u64; 4] {
-    let [mut x0, mut x1, mut x2, mut x3] = [function, arguments[0], arguments[1], arguments[2]];
-    // SAFETY: the callee keeps x18 and up (DEN 0028) and no call of this crate writes guest memory. A PSCI call that ends
-    // this vCPU does not come back. Not `nomem`: another partition may act on memory written before.
-    unsafe {
-        asm!(
-            "hvc #0",
-            inout("x0") x0, inout("x1") x1, inout("x2") x2, inout("x3") x3,
-            lateout("x4") _, lateout("x5") _, lateout("x6") _, lateout("x7") _, lateout("x8") _, lateout("x9") _,
-            lateout("x10") _, lateout("x11") _, lateout("x12") _, lateout("x13") _, lateout("x14") _, lateout("x15") _,
-            lateout("x16") _, lateout("x17") _,
-            options(nostack),
-        );
-    }
-    [x0, x1, x2, x3]
 }
 
 /// Makes a request of a manager.

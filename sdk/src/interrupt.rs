@@ -4,11 +4,9 @@
 //! partition's interrupts and ignores the rest, so the driver never needs to know the plan.
 
 use crate::{cpu, information, mmio};
+use bulkhead_arch::el1::interface;
 use bulkhead_arm::{Affinity, SgiRequest, gic};
-use core::{
-    arch::asm,
-    sync::atomic::{AtomicPtr, Ordering},
-};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use bulkhead_arm::Intid as InterruptId;
 
@@ -70,7 +68,7 @@ pub fn start() {
     if information::information().is_none() {
         start_board(distributor(), redistributor);
     }
-    start_cpu_interface();
+    interface::start();
 }
 
 /// What the monitor has done already when the guest runs in a partition: distributor on, redistributor awake, group 1.
@@ -88,28 +86,6 @@ fn start_board(distributor: u64, redistributor: u64) {
             cpu::yield_now();
         }
         mmio::write32(redistributor + gic::SGI_FRAME + gic::IGROUPR, u32::MAX);
-    }
-}
-
-fn start_cpu_interface() {
-    // SAFETY: CPU interface of this core: system registers on, no priority filtered, no preemption groups, end of
-    // interrupt also deactivates, group 1 on.
-    unsafe {
-        asm!(
-            "mrs {scratch}, ICC_SRE_EL1",
-            "orr {scratch}, {scratch}, #1",
-            "msr ICC_SRE_EL1, {scratch}",
-            "isb",
-            "mov {scratch}, #0xff",
-            "msr ICC_PMR_EL1, {scratch}",
-            "msr ICC_BPR1_EL1, xzr",
-            "msr ICC_CTLR_EL1, xzr",
-            "mov {scratch}, #1",
-            "msr ICC_IGRPEN1_EL1, {scratch}",
-            "isb",
-            scratch = out(reg) _,
-            options(nostack, preserves_flags),
-        );
     }
 }
 
@@ -160,17 +136,12 @@ pub fn set_edge(id: InterruptId, is_edge: bool) {
 /// Sends a software generated interrupt (0 to 15) to vCPUs, given as a bit per vCPU number (0 to 15).
 pub fn send(id: InterruptId, vcpus: u16) {
     let value = (u64::from(id.0 & 0xf) << SgiRequest::INTID_SHIFT) | u64::from(vcpus);
-    // SAFETY: makes an interrupt pending on cores of this guest. The barrier puts earlier stores before it.
-    unsafe { asm!("dsb ish", "msr ICC_SGI1R_EL1, {}", "isb", in(reg) value, options(nostack, preserves_flags)) };
+    interface::send(value);
 }
 
 /// Takes the interrupt that brought us here, if it is still there.
 pub(crate) fn take() {
-    let acknowledged: u64;
-    // SAFETY: acknowledges the highest pending interrupt; its end is signalled below.
-    unsafe { asm!("mrs {}, ICC_IAR1_EL1", "dsb sy", out(reg) acknowledged, options(nostack, preserves_flags)) };
-    // The register holds 24 bits.
-    let id = InterruptId((acknowledged & 0xff_ffff) as u32);
+    let id = interface::acknowledge();
     if id.is_special() {
         return;
     }
@@ -180,6 +151,5 @@ pub(crate) fn take() {
         let handler = unsafe { core::mem::transmute::<*mut (), InterruptHandler>(handler) };
         handler(id);
     }
-    // SAFETY: ends the interrupt acknowledged above.
-    unsafe { asm!("msr ICC_EOIR1_EL1, {}", "isb", in(reg) acknowledged, options(nostack, preserves_flags)) };
+    interface::end(id);
 }

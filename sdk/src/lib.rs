@@ -30,8 +30,6 @@ pub mod syndrome;
 #[cfg(target_os = "none")]
 pub mod console;
 #[cfg(target_os = "none")]
-pub mod cpu;
-#[cfg(target_os = "none")]
 pub mod exception;
 #[cfg(target_os = "none")]
 pub mod hypercall;
@@ -41,8 +39,6 @@ pub mod information;
 pub mod interrupt;
 #[cfg(target_os = "none")]
 mod memory;
-#[cfg(target_os = "none")]
-pub mod mmio;
 #[cfg(target_os = "none")]
 pub mod port;
 #[cfg(target_os = "none")]
@@ -57,6 +53,8 @@ mod start;
 pub mod timer;
 
 pub use bulkhead_abi as abi;
+#[cfg(target_os = "none")]
+pub use bulkhead_arch::el1::{cpu, mmio};
 pub use bulkhead_arm as arm;
 pub use bulkhead_channel as channel;
 pub use bulkhead_guest_abi as guest_abi;

@@ -285,15 +285,16 @@ impl VirtualInterrupts for Hardware {
     }
 
     fn set_list_register(&self, index: u32, value: u64) {
+        // The guest has it from the ERET on, but ICH_ELRSR_EL2 is read again in the same handler when several interrupts
+        // are noted: if it still showed this one free, the next interrupt would take its place and one would be lost.
+        // Hence the ISB.
         match index {
             0 => write_register!("S3_4_C12_C12_0", value),
             1 => write_register!("S3_4_C12_C12_1", value),
             2 => write_register!("S3_4_C12_C12_2", value),
             _ => write_register!("S3_4_C12_C12_3", value),
         }
-        // The guest has it from the ERET on, but ICH_ELRSR_EL2 is read again in the same handler when several interrupts are
-        // noted: if it still showed this one free, the next interrupt would take its place and one would be lost.
-        isb();
+        isb(); // before ICH_ELRSR_EL2 is read again
     }
 
     fn ended_list_registers(&self) -> u32 {
