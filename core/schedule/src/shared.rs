@@ -11,14 +11,18 @@ use bulkhead_abi::schedule::{
     Gate, MAX_CORE_SERVERS, MAX_CORE_VCPUS, RouteRule, Rule, SchedulePlan, ServerFlag, ServerUsage, SlotUsage,
     UsagePage,
 };
-use bulkhead_sched::dispatch::{self, Prospect, Stint, Usage};
+use bulkhead_sched::dispatch::{self, Stint, Usage};
 use bulkhead_sched::quantum::QuantumRing;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
+use slot::{Clients, Closes, Role};
 
 mod events;
 mod prepared;
 mod setup;
+mod slot;
+
+pub use slot::{Held, Slot};
 
 /// No date.
 pub const NEVER: u64 = u64::MAX;
@@ -61,18 +65,6 @@ impl Policy {
     }
 }
 
-/// Interrupts that wait at EL2 for a vCPU that is not loaded. One is the usual case, and needs no search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Held {
-    /// None.
-    #[default]
-    Nothing,
-    /// This one.
-    One(u32),
-    /// Those in [`Slot::waiting`].
-    Several,
-}
-
 /// What the core counts of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerCounts {
@@ -80,79 +72,6 @@ pub struct ServerCounts {
     pub starts: u64,
     /// Times that its budget ran out while it ran.
     pub exhaustions: u64,
-}
-
-/// One vCPU of the core.
-#[derive(Debug, Default)]
-pub struct Slot<Registers> {
-    /// Its registers while they are not in the machine.
-    pub registers: Registers,
-    /// Interrupts acknowledged for it while it was not loaded.
-    pub held: Held,
-    /// Their INTIDs as a bitmap, when there are several.
-    pub waiting: [u64; INTIDS / 64],
-    /// Its guest waits for an interrupt.
-    pub asleep: bool,
-    /// What the policy was told last.
-    pub ready: bool,
-    /// It has work at EL2 before its guest goes on: a manager's request, console input, a date that has passed.
-    pub request: bool,
-    /// An interrupt that may not pre-empt waits for a moment when nobody has anything to do.
-    pub deferred: bool,
-    /// When a timer of its guest raises its interrupt; kept while it is not loaded.
-    pub timer_ticks: u64,
-    /// That date matters although the vCPU is not loaded: it sleeps, or the interrupt opens a gate or ends a turn.
-    pub watches_timer: bool,
-    /// When the monitor has something to do for it: watchdog, end of a back-off.
-    pub monitor_ticks: u64,
-    /// A server of it is behind the interrupt gate.
-    pub gated: bool,
-    /// Interrupts of it open a gate or are requests to its PIBS server.
-    pub watches_pending: bool,
-    /// Number of its PIBS server.
-    pub pibs: Option<u8>,
-    /// Clients whose doorbells rang and of whom the PIBS server was not told yet: bit k + 1 for client k.
-    pub asked: u8,
-    /// Clients whose requests the PIBS server was told of and that wait or are served, in the same way.
-    pub served: u8,
-    /// The client of whatever no client's doorbell asked for: the one with the longest period.
-    pub default_client: u8,
-    /// Its timers' interrupts end the turns of others (round robin).
-    pub preempts: bool,
-    /// Its gate closes when the guest ends its interrupt.
-    pub voluntary: bool,
-    /// What the policy was told last about pending interrupts.
-    pub pending: bool,
-    /// The budget behind the gate was used up since the gate opened.
-    pub spent: bool,
-    /// What its timers do when another vCPU runs.
-    pub timer_route: u32,
-    /// When it became ready, or stopped while ready; [`NEVER`] while it runs or sleeps.
-    pub idle_since: u64,
-    /// It has not run since it became ready.
-    pub woken: bool,
-    /// What it has seen.
-    pub usage: SlotUsage,
-    /// Its partition.
-    pub partition: Option<&'static PartitionPlan>,
-    /// What it runs with when an interrupt wakes it; unknown also when something else has to be done then.
-    pub prospect: Prospect,
-    /// Sum of the managers' requests to it that it was asked to serve.
-    pub requests_seen: u64,
-}
-
-impl<Registers: Default> Slot<Registers> {
-    fn new() -> Self {
-        Self { timer_ticks: NEVER, monitor_ticks: NEVER, idle_since: NEVER, ..Self::default() }
-    }
-}
-
-impl<Registers> Slot<Registers> {
-    fn note_waiting(&mut self, intid: u32) {
-        if let Some(word) = self.waiting.get_mut((intid >> 6) as usize) {
-            *word |= 1u64 << (intid & 63);
-        }
-    }
 }
 
 /// A rate limit of one interrupt.
@@ -250,18 +169,26 @@ impl<Registers> Scheduler<Registers> {
         let ring = matches!(self.policy, Policy::Ring(_));
         let Some(state) = self.slot_mut(slot) else { return };
         let own = plan.servers().iter().zip(0u8..).filter(|(server, _)| server.slot == u32::from(slot));
+        let (mut closes, mut clients) = (None, None);
         for (server, number) in own {
-            let gated = server.gate() == Some(Gate::Interrupt);
-            state.gated |= gated;
-            state.voluntary |= gated && server.has(ServerFlag::VoluntaryReturn);
+            if server.gate() == Some(Gate::Interrupt) {
+                let at_end = server.has(ServerFlag::VoluntaryReturn);
+                let one = if at_end { Closes::AtEnd } else { Closes::Late };
+                closes = closes.max(Some(one));
+            }
             if server.rule().is_some_and(Rule::serves_clients) {
-                state.pibs = Some(number);
-                state.default_client = 1u8.wrapping_shl(server.client_count);
+                let default = 1u8.wrapping_shl(server.client_count);
+                clients = Some(Clients { server: number, default, ..Clients::default() });
             }
         }
-        state.watches_pending = state.gated || state.pibs.is_some();
         state.timer_route = plan.slots.get(usize::from(slot)).map_or(0, |slot| slot.timer_route);
-        state.preempts = ring && state.timer_route == RouteRule::Preempt.number();
+        let preempts = ring && state.timer_route == RouteRule::Preempt.number();
+        state.role = match (closes, clients) {
+            (closes, Some(clients)) => Role::Serves(closes, clients),
+            (Some(closes), None) => Role::Gated(closes, slot::Gate::Closed),
+            (None, None) if preempts => Role::Preempts,
+            (None, None) => Role::Plain,
+        };
         state.partition = Some(partition);
     }
 

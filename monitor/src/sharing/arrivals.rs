@@ -1,6 +1,6 @@
 //! Interrupts of a shared core: whose they are, whether they wake their owner, and whether they end somebody's turn.
 
-use super::scheduler::{NEVER, Scheduler};
+use super::scheduler::{NEVER, Slot};
 use crate::interrupts::noted::deactivate_noted;
 use crate::interrupts::{ALL_FREE, set_bits};
 use crate::life::manage::request_offset;
@@ -54,7 +54,9 @@ impl<M: Machine> Vcpu<M> {
         self.machine.priority_drop(intid);
         let now = self.machine.counter_ticks();
         let route = scheduler.route_now(intid, slot, now);
-        scheduler.hold(slot, intid);
+        if let Some(state) = scheduler.slot_mut(slot) {
+            state.hold(intid);
+        }
         scheduler.arrived(slot, route, now);
     }
 
@@ -84,10 +86,8 @@ impl<M: Machine> Vcpu<M> {
     /// Guests whose gate closes at the end of an interrupt have list registers without hardware interrupts; their end is
     /// seen here, and the physical interrupt is deactivated for the guest (SG-45).
     pub(crate) fn end_of_interrupts(&mut self) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
-        if !scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary) {
-            return;
-        }
+        let sees_ends = self.ends_are_seen();
+        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| sees_ends) else { return };
         scheduler.decide = true;
         let ended = self.machine.ended_list_registers();
         for index in set_bits(ended & ALL_FREE) {
@@ -103,20 +103,18 @@ impl<M: Machine> Vcpu<M> {
             scheduler.plan.kind() == Some(ScheduleKind::RoundRobin)
                 && scheduler.plan.on_interrupt() == Some(OnInterrupt::ResetExtend)
         });
-        self.ends_are_seen() || restarts_quantum || self.has_clients()
+        self.ends_are_seen() || restarts_quantum || self.own_slot_is(Slot::has_clients)
     }
 
-    /// Which client's doorbell an interrupt of this vCPU is decides at what priority its PIBS server goes on.
-    fn has_clients(&self) -> bool {
-        let several =
-            |scheduler: &Scheduler| scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.default_client > 2);
-        self.scheduler.as_deref().is_some_and(several)
+    #[inline(always)]
+    fn own_slot_is(&self, what: impl Fn(&Slot) -> bool) -> bool {
+        let scheduler = self.scheduler.as_deref();
+        scheduler.and_then(|scheduler| scheduler.slot(scheduler.loaded)).is_some_and(what)
     }
 
     /// This vCPU has a server whose gate closes at the end of an interrupt.
     pub(crate) fn ends_are_seen(&self) -> bool {
-        let own = |scheduler: &Scheduler| scheduler.slot(scheduler.loaded).is_some_and(|slot| slot.voluntary);
-        self.scheduler.as_deref().is_some_and(own)
+        self.own_slot_is(Slot::closes_at_end)
     }
 
     /// A core without vCPUs of its own time asks each of them whose managers have posted something new to serve it.

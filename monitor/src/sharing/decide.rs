@@ -109,7 +109,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(always)]
     fn report_own_state(&mut self) -> u64 {
         let running = self.run == RunState::Running;
-        let quiet = |slot: &mut Slot| !(slot.request || slot.watches_pending);
+        let quiet = |slot: &mut Slot| !(slot.has_work() || slot.is_watched());
         if running && self.own_slot().is_some_and(quiet) { self.report_instant() } else { self.report_own_change() }
     }
 
@@ -154,7 +154,7 @@ impl<M: Machine> Vcpu<M> {
         }
         match self.run {
             // Whatever wakes a guest that sleeps is an interrupt, and its arrival says so.
-            RunState::Running => self.own_slot().is_none_or(|slot| !slot.asleep),
+            RunState::Running => self.own_slot().is_none_or(|slot| !slot.is_asleep()),
             RunState::Restoring => true,
             RunState::Off | RunState::Parked | RunState::BackOff => false,
         }
@@ -187,7 +187,7 @@ impl<M: Machine> Vcpu<M> {
     // One comparison on the way out, except under a policy that pre-empts.
     #[inline(always)]
     fn leaves_with_interrupt(&mut self, now: u64) -> bool {
-        self.own_slot().is_some_and(|slot| slot.preempts) && self.examine_again(now)
+        self.own_slot().is_some_and(|slot| slot.preempts()) && self.examine_again(now)
     }
 
     // Reads all list registers, for one policy alone: kept out of the way of the others.
@@ -267,7 +267,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// The date at which the next sleeper of this core is to wake: that of the loaded vCPU is in the machine.
     fn next_wake_ticks(&mut self) -> u64 {
-        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
+        let asleep = self.own_slot().is_some_and(|slot| slot.is_asleep());
         let own_ticks = if asleep { self.machine.guest_timer_ticks() } else { NEVER };
         self.scheduler.as_deref().map_or(NEVER, |scheduler| scheduler.next_date_ticks).min(own_ticks)
     }

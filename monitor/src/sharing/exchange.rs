@@ -47,7 +47,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// [`Self::unload`], whether it sleeps or not.
     pub(crate) fn step_aside(&mut self) {
-        let asleep = self.own_slot().is_some_and(|slot| slot.asleep);
+        let asleep = self.own_slot().is_some_and(|slot| slot.is_asleep());
         self.unload(asleep);
         if let Some(scheduler) = self.scheduler.as_deref_mut() {
             scheduler.switches = scheduler.switches.wrapping_add(1);
@@ -71,12 +71,9 @@ impl<M: Machine> Vcpu<M> {
         let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
         slot.registers.context.list_used = used;
         self.machine.save_guest(&mut slot.registers.context);
-        slot.watches_timer = slot.gated || slot.preempts || asleep;
-        if slot.watches_timer {
+        if slot.watches_timer(asleep) {
             slot.timer_ticks = slot.registers.context.timer_ticks();
-            // A date that has passed has acted already ([`Self::decide`]). Two that watched theirs would take turns for ever, and an
-            // open gate would be opened again, at the cost of whoever runs next.
-            if !asleep && (slot.preempts || slot.pending) && slot.timer_ticks <= self.machine.counter_ticks() {
+            if !asleep && slot.has_acted() && slot.timer_ticks <= self.machine.counter_ticks() {
                 slot.timer_ticks = NEVER;
             }
             scheduler.next_date_ticks = scheduler.next_date_ticks.min(slot.timer_ticks);
@@ -124,7 +121,9 @@ impl<M: Machine> Vcpu<M> {
         self.machine.load_guest(&slot.registers.context, plan);
         let date = core::mem::replace(&mut slot.timer_ticks, NEVER);
         let held = core::mem::take(&mut slot.held);
-        scheduler.decide |= slot.request;
+        if slot.has_work() {
+            scheduler.decide = true;
+        }
         if date != NEVER && date == scheduler.next_date_ticks {
             scheduler.date_is_stale = true;
         }
@@ -188,8 +187,8 @@ impl<M: Machine> Vcpu<M> {
     // Several interrupts for a vCPU that was not loaded are rare: kept out of the way of one.
     #[cold]
     fn deliver_held(&mut self) {
-        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
-        let Some(words) = own.map(|slot| core::mem::take(&mut slot.waiting)) else { return };
+        let Some(slot) = self.own_slot() else { return };
+        let words = core::mem::take(&mut slot.waiting);
         for (index, word) in (0u32..).zip(words) {
             let mut rest = word;
             while rest != 0 {
@@ -203,8 +202,7 @@ impl<M: Machine> Vcpu<M> {
     // Kept apart as `save_list` is: only when list registers are in use.
     #[inline(never)]
     fn load_list(&mut self, listed: bool) {
-        let own = self.scheduler.as_deref_mut().and_then(Scheduler::own);
-        let list = own.filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
+        let list = self.own_slot().filter(|_| listed).map_or([0; 4], |slot| slot.registers.context.list);
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
         for (index, value) in (0u32..).zip(list) {
             self.machine.set_list_register(index, value);

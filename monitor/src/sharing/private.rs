@@ -1,7 +1,6 @@
 //! Private interrupts of a shared core: its redistributor serves several guests, so what they set there is kept for each guest.
 
 use super::decide::GUEST_TIMERS;
-use super::scheduler::Held;
 use crate::interrupts::{DEFAULT_PRIORITY, set_bits};
 use crate::observe::at;
 use crate::state::Vcpu;
@@ -69,10 +68,7 @@ impl<M: Machine> Vcpu<M> {
         if let Some(scheduler) = self.scheduler.as_deref_mut() {
             scheduler.private_enabled = 0;
             if let Some(slot) = scheduler.own() {
-                slot.waiting = Default::default();
-                slot.held = Held::Nothing;
-                slot.asleep = false;
-                slot.deferred = false;
+                slot.restart();
             }
         }
         self.waiting = Default::default();

@@ -154,7 +154,7 @@ fn state(core: &mut Core) -> String {
     let Policy::Servers(servers) = &mut scheduler.policy else { panic!("servers") };
     servers.advance(now);
     let used = [0, 1, 2].map(|server| servers.usage(server));
-    let slots = [0, 1, 2].map(|slot: usize| (scheduler.slots[slot].usage.wakes, scheduler.slots[slot].asleep));
+    let slots = [0, 1, 2].map(|slot: usize| (scheduler.slots[slot].usage.wakes, scheduler.slots[slot].is_asleep()));
     let waits = [0, 1, 2].map(|slot: usize| scheduler.slots[slot].usage.longest_blackout_ticks);
     let counts = [0, 1, 2].map(|server: usize| (scheduler.counts[server].starts, scheduler.counts[server].exhaustions));
     format!(

@@ -1,8 +1,8 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
-use super::{CLIENT_SHIFT, Held, LIMITED, NEVER, Policy, RULES, Scheduler};
+use super::{CLIENT_SHIFT, LIMITED, NEVER, Policy, RULES, Scheduler, Slot};
 use bulkhead_abi::schedule::{Gate, MAX_SERVER_CLIENTS, PUBLICATION_TICKS, RouteRule};
-use bulkhead_sched::dispatch::{Next, Prospect, Stint};
+use bulkhead_sched::dispatch::{Next, Stint};
 use bulkhead_sched::limiter::{self, Verdict};
 
 /// Routes are kept as numbers, beside a flag ([`super::Scheduler::routes`]).
@@ -25,7 +25,7 @@ impl<Registers> Scheduler<Registers> {
         let client = (route & !LIMITED) >> CLIENT_SHIFT;
         if let Some(state) = self.slot_mut(slot) {
             // Client 0 is place 1: bit 0 is nobody's.
-            state.asked |= 1u8.wrapping_shl(client) & !1;
+            state.ask_for(1u8.wrapping_shl(client) & !1);
         }
         let rule = route & RULES;
         if route & LIMITED == 0 { rule } else { self.limited_route(rule, intid, slot, now) }
@@ -49,16 +49,14 @@ impl<Registers> Scheduler<Registers> {
     pub fn arrived(&mut self, slot: u8, route: u32, now: u64) {
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
         if route == DEFER {
-            state.deferred |= state.asleep;
-            return;
+            return state.defer();
         }
-        let watches_pending = state.watches_pending;
-        if state.asleep {
-            state.asleep = false;
+        let is_watched = state.is_watched();
+        if state.rouse() {
             self.instant = now;
             self.wake(slot, now);
         }
-        if watches_pending {
+        if is_watched {
             self.note_pending(slot, true, now);
         }
         if let Policy::Ring(ring) = &mut self.policy
@@ -72,16 +70,16 @@ impl<Registers> Scheduler<Registers> {
 
     /// Gives a slot something to do at EL2.
     pub fn ask(&mut self, slot: u8, now: u64) {
+        self.wake(slot, now);
         if let Some(state) = self.slot_mut(slot) {
-            state.request = true;
-            self.wake(slot, now);
+            state.give_work();
         }
     }
 
     /// Takes what the loaded slot has to do at EL2, if anything. It is to pay for that: neither somebody who was woken before it is done,
     /// nor who gave the core away for it.
     pub fn take_request(&mut self) -> bool {
-        let requested = self.own().is_some_and(|slot| core::mem::take(&mut slot.request));
+        let requested = self.own().is_some_and(Slot::take_work);
         if requested {
             self.instant = 0;
             self.pay_oneself();
@@ -99,22 +97,16 @@ impl<Registers> Scheduler<Registers> {
     pub fn wake(&mut self, slot: u8, now: u64) {
         self.catch_up();
         self.decide = true;
-        let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| !state.ready) else { return };
-        state.ready = true;
-        // Woken for the monitor's work alone its guest sleeps on, and what was deferred still waits for an idle moment.
-        state.deferred &= state.asleep;
-        state.prospect = Prospect::UNKNOWN;
-        self.woken |= 1 << (slot & 31);
-        state.woken = true;
-        state.idle_since = now;
-        state.usage.wakes = state.usage.wakes.wrapping_add(1);
-        self.policy.set_ready(slot, true, now);
+        if self.slot_mut(slot).is_some_and(|slot| slot.set_ready(now)) {
+            self.woken |= 1 << (slot & 31);
+            self.policy.set_ready(slot, true, now);
+        }
     }
 
     /// The guest of the loaded slot sleeps.
     pub fn sleep(&mut self, slot: u8, now: u64) {
         if let Some(state) = self.slot_mut(slot) {
-            state.asleep = true;
+            state.fall_asleep();
         }
         if !self.end_visit(now) {
             self.block(slot, now);
@@ -126,51 +118,29 @@ impl<Registers> Scheduler<Registers> {
     /// Tells the policy that a slot has nothing to do.
     pub fn block(&mut self, slot: u8, now: u64) {
         self.catch_up();
-        let Some(state) = self.slots.get_mut(usize::from(slot)).filter(|state| state.ready) else { return };
-        state.ready = false;
-        state.idle_since = NEVER;
-        self.policy.set_ready(slot, false, now);
+        if self.slot_mut(slot).is_some_and(Slot::set_idle) {
+            self.policy.set_ready(slot, false, now);
+        }
     }
 
     /// Opens and closes what depends on pending interrupts of a slot: interrupt gates and PIBS requests.
     pub fn note_pending(&mut self, slot: u8, pending: bool, now: u64) {
         self.catch_up();
-        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
-        let another = pending && state.asked & !state.served != 0;
-        if (state.pending == pending && !another) || !state.watches_pending {
-            return;
-        }
-        // Without voluntary return an opening lasts until its budget is used up or the guest sleeps (SG-45).
-        if !pending && state.gated && !state.voluntary && !state.spent && state.ready {
-            return;
-        }
-        // A request to a PIBS server is done when its guest sleeps, which may be long after it ended the interrupt.
-        if !pending && state.pibs.is_some() && state.ready {
-            return;
-        }
-        // Nor does one begin while its guest may not run: it wakes the server, which would be chosen and have nobody to run.
-        if pending && state.pibs.is_some() && !state.ready {
-            return;
-        }
-        state.spent &= state.pending == pending;
-        state.pending = pending;
-        self.decide = true;
+        let Some(state) = self.slot_mut(slot) else { return };
+        let (gate, server, clients) = state.note_pending(pending);
+        self.decide |= gate || clients != 0;
         let Policy::Servers(servers) = &mut self.policy else { return };
-        if state.gated {
+        if gate {
             servers.set_pending(now, slot, u64::from(pending));
         }
-        if let Some(server) = state.pibs {
-            // What no client's doorbell says is the default client's, who has the longest period.
-            let asked = core::mem::take(&mut state.asked);
-            let asked = if asked | state.served == 0 { state.default_client } else { asked };
-            let changed = if pending { asked & !state.served } else { state.served };
-            state.served ^= changed;
-            for client in (0..MAX_SERVER_CLIENTS).filter(|client| changed.wrapping_shr(*client as u32) & 2 != 0) {
-                if pending {
-                    servers.request(now, server, client);
-                } else {
-                    servers.complete(now, server, client);
-                }
+        if clients == 0 {
+            return;
+        }
+        for client in (0..MAX_SERVER_CLIENTS).filter(|client| clients.wrapping_shr(*client as u32) & 2 != 0) {
+            if pending {
+                servers.request(now, server, client);
+            } else {
+                servers.complete(now, server, client);
             }
         }
     }
@@ -179,32 +149,12 @@ impl<Registers> Scheduler<Registers> {
     pub fn release_deferred(&mut self, now: u64) -> bool {
         let mut any = false;
         for slot in 0..self.plan.slot_count as u8 {
-            let Some(state) = self.slot_mut(slot).filter(|state| state.deferred) else { continue };
-            // Now, because one that waits for its budget is ready already: asked for again and again, it would keep the core
-            // from every other interrupt until then.
-            state.deferred = false;
-            state.asleep = false;
-            any = true;
-            self.wake(slot, now);
+            if self.slot_mut(slot).is_some_and(Slot::release) {
+                any = true;
+                self.wake(slot, now);
+            }
         }
         any
-    }
-
-    /// Keeps an interrupt for a slot that is not loaded.
-    #[inline(always)]
-    pub fn hold(&mut self, slot: u8, intid: u32) {
-        let Some(state) = self.slot_mut(slot) else { return };
-        state.prospect = Prospect::UNKNOWN;
-        state.usage.interrupts_held = state.usage.interrupts_held.wrapping_add(1);
-        state.held = match state.held {
-            Held::Nothing => return state.held = Held::One(intid),
-            Held::One(first) => {
-                state.note_waiting(first);
-                Held::Several
-            }
-            Held::Several => Held::Several,
-        };
-        state.note_waiting(intid);
     }
 
     /// Sets the date at which the monitor has something to do for the loaded slot.
@@ -218,15 +168,8 @@ impl<Registers> Scheduler<Registers> {
     /// Finds the earliest date again, after one of them went away.
     #[inline(never)]
     pub fn find_next_date(&mut self) {
-        let loaded = usize::from(self.loaded);
-        let mut next = NEVER;
-        for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
-            next = next.min(slot.monitor_ticks);
-            if number != loaded && slot.watches_timer {
-                next = next.min(slot.timer_ticks);
-            }
-        }
-        self.next_date_ticks = next;
+        let slots = self.slots.iter().take(self.plan.slot_count as usize);
+        self.next_date_ticks = slots.fold(NEVER, |next, slot| next.min(slot.monitor_ticks).min(slot.timer_ticks));
         self.date_is_stale = false;
     }
 
@@ -235,13 +178,12 @@ impl<Registers> Scheduler<Registers> {
     pub fn expire(&mut self, now: u64) -> bool {
         let mut own = false;
         for number in 0..self.plan.slot_count as u8 {
-            let loaded = number == self.loaded;
             let Some(slot) = self.slots.get_mut(usize::from(number)) else { continue };
             if slot.monitor_ticks <= now {
                 slot.monitor_ticks = NEVER;
-                own |= loaded;
+                own |= number == self.loaded;
                 self.ask(number, now);
-            } else if slot.timer_ticks <= now && !loaded {
+            } else if slot.timer_ticks <= now {
                 slot.timer_ticks = NEVER;
                 let route = slot.timer_route;
                 self.arrived(number, route, now);
@@ -266,11 +208,9 @@ impl<Registers> Scheduler<Registers> {
     #[inline(always)]
     pub fn account(&mut self, stint: Stint, now: u64) -> bool {
         let before = core::mem::replace(&mut self.stint, stint);
-        if before != Stint::IDLE
-            && let Some(slot) = self.slots.get_mut(usize::from(before.vcpu()))
-            && slot.ready
-        {
-            slot.idle_since = now;
+        // Nobody's stint has no slot.
+        if let Some(slot) = self.slot_mut(before.vcpu()) {
+            slot.stop(now);
         }
         if stint == Stint::IDLE {
             self.leaver = Stint::IDLE;
@@ -281,16 +221,7 @@ impl<Registers> Scheduler<Registers> {
         if let Some(counts) = self.counts.get_mut(usize::from(stint.server())) {
             counts.starts = counts.starts.wrapping_add(1);
         }
-        let Some(slot) = self.slots.get_mut(usize::from(stint.vcpu())) else { return false };
-        let waited = now.saturating_sub(slot.idle_since);
-        slot.idle_since = NEVER;
-        let usage = &mut slot.usage;
-        usage.longest_blackout_ticks = usage.longest_blackout_ticks.max(waited);
-        let woken = core::mem::take(&mut slot.woken);
-        if woken {
-            usage.longest_wait_ticks = usage.longest_wait_ticks.max(waited);
-        }
-        woken
+        self.slot_mut(stint.vcpu()).is_some_and(|slot| slot.start(now))
     }
 
     #[cold]
@@ -307,7 +238,7 @@ impl<Registers> Scheduler<Registers> {
             if planned.gate() == Some(Gate::Interrupt)
                 && let Some(slot) = self.slots.get_mut(planned.slot as usize)
             {
-                slot.spent = true;
+                slot.spend();
                 self.decide = true;
             }
         }

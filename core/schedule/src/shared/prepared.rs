@@ -22,8 +22,7 @@ impl<Registers> Scheduler<Registers> {
     pub fn prepare(&mut self, slot: u8) {
         let Policy::Servers(servers) = &mut self.policy else { return };
         if let Some(state) = self.slots.get_mut(usize::from(slot)) {
-            let plain = state.asleep && !state.request && !state.watches_pending && state.held == Held::Nothing;
-            state.prospect = if plain { servers.prospect(slot) } else { Prospect::UNKNOWN };
+            state.prospect = if state.only_sleeps() { servers.prospect(slot) } else { Prospect::UNKNOWN };
         }
     }
 
@@ -48,12 +47,10 @@ impl<Registers> Scheduler<Registers> {
         if now < self.next_date_ticks || now >= self.deadline_ticks {
             return None;
         }
-        let loaded = usize::from(self.loaded);
         let (mut next, mut due) = (NEVER, None);
         for (number, slot) in self.slots.iter().enumerate().take(self.plan.slot_count as usize) {
-            let timer_ticks = if number != loaded && slot.watches_timer { slot.timer_ticks } else { NEVER };
-            if timer_ticks > now {
-                next = next.min(timer_ticks).min(slot.monitor_ticks);
+            if slot.timer_ticks > now {
+                next = next.min(slot.timer_ticks).min(slot.monitor_ticks);
             } else if due.is_none() && wakes(slot.timer_route) {
                 due = Some(number as u8);
                 next = next.min(slot.monitor_ticks);
@@ -65,9 +62,7 @@ impl<Registers> Scheduler<Registers> {
         let prospect = self.claim(slot)?;
         self.next_date_ticks = next;
         self.date_is_stale = false;
-        if let Some(state) = self.slot_mut(slot) {
-            state.timer_ticks = NEVER;
-        }
+        // The date itself goes away when the slot is loaded, which is next.
         self.owe(slot, prospect, now);
         Some(slot)
     }
@@ -91,7 +86,7 @@ impl<Registers> Scheduler<Registers> {
     fn owe(&mut self, slot: u8, prospect: Prospect, now: u64) {
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
         state.prospect = Prospect::UNKNOWN;
-        state.asleep = false;
+        state.rouse();
         self.owed_ticks = now;
         if let Policy::Servers(servers) = &self.policy {
             self.deadline_ticks = servers.deadline_of(prospect, now);
@@ -178,7 +173,7 @@ impl<Registers> Scheduler<Registers> {
         servers.wake(at, own);
         let next = servers.next(at);
         let exhausted = servers.take_exhausted();
-        slot.ready = true;
+        slot.book_wake();
         self.note_owed(next.stint, at);
         // It was certain, so this only guards against a mistake: the policy would be asked again at once.
         if next.stint.vcpu() != own || next.deadline_ticks < self.deadline_ticks {
