@@ -28,6 +28,7 @@ const LEFT_OUT: &[&str] = &[
     "arch/src/fake",
     "core/emulation/src/registers.rs",
     "core/emulation/src/state.rs",
+    "core/schedule/src/shared/slot/tests.rs",
     "monitor/src/tests",
 ];
 

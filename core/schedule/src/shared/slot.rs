@@ -21,6 +21,9 @@ use bulkhead_abi::schedule::SlotUsage;
 use bulkhead_sched::dispatch::Prospect;
 use core::mem::replace;
 
+#[cfg(test)]
+mod tests;
+
 /// Interrupts that wait at EL2 for a vCPU that is not loaded. One is the usual case, and needs no search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Held {
