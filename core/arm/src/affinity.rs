@@ -34,6 +34,7 @@ impl Affinity {
     }
 
     /// The fields in 32 bits, Aff3 to Aff0, as GICR_TYPER has them.
+    #[cfg(any(test, feature = "el1"))]
     #[inline]
     #[must_use]
     pub const fn packed(self) -> u32 {

@@ -106,6 +106,7 @@ pub const fn priority_byte(intid: Intid) -> u64 {
 }
 
 /// Offset of the ICFGR word that holds an interrupt's pair.
+#[cfg(any(test, feature = "el1"))]
 #[inline]
 #[must_use]
 pub const fn configuration_word(intid: Intid) -> u64 {
@@ -113,6 +114,7 @@ pub const fn configuration_word(intid: Intid) -> u64 {
 }
 
 /// An interrupt's "edge" bit in its ICFGR word.
+#[cfg(any(test, feature = "el1"))]
 #[inline]
 #[must_use]
 pub const fn configuration_edge(intid: Intid) -> u32 {

@@ -46,6 +46,7 @@ impl Intid {
     }
 
     /// States whether it means "no interrupt" (1020 to 1023).
+    #[cfg(any(test, feature = "el1"))]
     #[inline]
     #[must_use]
     pub const fn is_special(self) -> bool {

@@ -168,7 +168,8 @@ impl<Registers> Scheduler<Registers> {
         let plan = self.plan;
         let ring = matches!(self.policy, Policy::Ring(_));
         let Some(state) = self.slot_mut(slot) else { return };
-        let own = plan.servers().iter().zip(0u8..).filter(|(server, _)| server.slot == u32::from(slot));
+        let own =
+            plan.servers().iter().zip(0..MAX_CORE_SERVERS as u8).filter(|(server, _)| server.slot == u32::from(slot));
         let (mut closes, mut clients) = (None, None);
         for (server, number) in own {
             if server.gate() == Some(Gate::Interrupt) {

@@ -95,6 +95,7 @@ macro_rules! words {
             }
 
             /// Returns the name, as in a description.
+            #[cfg(not(target_os = "none"))]
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$word => $name,)+ }

@@ -40,8 +40,9 @@ const SCHED_FOLDER: &str = "core/sched/src";
 /// How items are marked that only one part has.
 const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
 const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
-/// How items are marked that no monitor has: for tools, and the mistakes that tests put into the scheduler.
-const OF_NO_PART: [&str; 2] = ["#[cfg(not(target_os = \"none\"))]", "#[cfg(feature = \"mutants\")]"];
+/// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
+const OF_NO_PART: [&str; 3] =
+    ["#[cfg(not(target_os = \"none\"))]", "#[cfg(any(test, feature = \"el1\"))]", "#[cfg(feature = \"mutants\")]"];
 
 /// What a part does not have: whole files and folders, and items under this attribute.
 struct Absent {
