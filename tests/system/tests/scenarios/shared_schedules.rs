@@ -187,11 +187,13 @@ fn recycle_moves_no_turn_and_reset_does() {
         starts.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<u64>>()
     };
     // Ending a turn takes time, which moves the turns behind it.
-    let usual = 3 * QUANTUM - BLUR..=3 * (QUANTUM + EXCHANGE) + BLUR;
+    let usual = |rounds: u64| rounds * 3 * QUANTUM - BLUR..=rounds * 3 * (QUANTUM + EXCHANGE) + BLUR;
     for cycle in cycles("recycle") {
-        assert!(usual.contains(&cycle), "{cycle} ticks from turn to turn with recycle");
+        // An interrupt at the very end of the owner's turn takes all of the next one, of which no run is seen then.
+        let stays = usual(1).contains(&cycle) || usual(2).contains(&cycle);
+        assert!(stays, "{cycle} ticks from turn to turn with recycle");
     }
-    let moved = cycles("reset").into_iter().filter(|cycle| !usual.contains(cycle)).count();
+    let moved = cycles("reset").into_iter().filter(|cycle| !usual(1).contains(cycle)).count();
     assert!(moved >= 20, "{moved} cycles were longer with reset");
 }
 
