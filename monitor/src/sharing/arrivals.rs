@@ -106,7 +106,7 @@ impl<M: Machine> Vcpu<M> {
         self.ends_are_seen() || restarts_quantum || self.own_slot_is(Slot::has_clients)
     }
 
-    #[inline(always)]
+    /// States whether something is true of the loaded slot; of a core without slots nothing is.
     fn own_slot_is(&self, what: impl Fn(&Slot) -> bool) -> bool {
         let scheduler = self.scheduler.as_deref();
         scheduler.and_then(|scheduler| scheduler.slot(scheduler.loaded)).is_some_and(what)
