@@ -30,7 +30,7 @@ pub const RESTART_HISTORY: usize = bulkhead_abi::plan::MAX_RESTARTS as usize;
 pub static EMPTY_FAST_TABLE: [u8; FAST_ENTRIES] = [0; FAST_ENTRIES];
 
 /// What a vCPU is and what it is told to be: one word of bits, changed by single atomic operations only, so that no two of them
-/// miss each other. Whoever made a change that the vCPU's core is to follow sends it SGI 15.
+/// miss each other. After a change that the vCPU's core is to follow, its maker sends that core SGI 15.
 ///
 /// | bits | meaning | who makes it |
 /// | --- | --- | --- |

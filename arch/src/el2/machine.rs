@@ -155,7 +155,7 @@ impl Memory for Hardware {
         while offset < bytes {
             let byte = self.load8(PhysicalAddress(source.0.wrapping_add(offset)));
             self.store8(PhysicalAddress(destination.0.wrapping_add(offset)), byte);
-            // The CRC goes on byte by byte.
+            // The CRC takes one byte after the other.
             // SAFETY: computes on registers only.
             unsafe {
                 core::arch::asm!(".arch_extension crc\n crc32cb {c:w}, {c:w}, {b:w}", c = inout(reg) crc, b = in(reg) u32::from(byte),
@@ -445,7 +445,7 @@ impl GuestRegisters for Hardware {
 
     fn invalidate_guest_translations(&self) {
         // DSB: the tables of the guest have been overwritten first. Inner shareable: the partition's other cores walked
-        // them too. DSB and ISB: this core goes on when it is complete.
+        // them too. DSB and ISB: this core continues once that is complete.
         // SAFETY: dropping cached translations of the guest changes no memory.
         unsafe { core::arch::asm!("dsb sy", "tlbi vmalls12e1is", "dsb sy", "isb", options(nostack, preserves_flags)) };
     }

@@ -1,6 +1,7 @@
 // Vectors of EL2. While a guest runs, SP_EL2 points at the core's head (the guest's register frame is its first field).
-// A handler gets the head in x0, runs on the core's stack, and returns the head of the vCPU that goes on, whose frame is loaded.
-// The main loop "enter, exit, match, enter" is thus unrolled: the monitor keeps nothing in registers across a guest run.
+// A handler gets the head in x0, runs on the core's stack, and returns the head of the vCPU that runs next, whose frame
+// is loaded. The main loop "enter, exit, match, enter" is thus unrolled: the monitor keeps nothing in registers across
+// a guest run.
 
 .macro SAVE_LOW                     // what Rust code may change; x0-x3 are saved already
     stp     x4, x5, [sp, #32]
@@ -23,7 +24,7 @@
     stp     x28, x29, [sp, #224]
 .endm
 
-.macro HANDLE handler               // x1 = argument; the handler returns the head to go on with
+.macro HANDLE handler               // x1 = argument; the handler returns the head to continue with
     mov     x0, sp
     ldr     x2, [x0, #{HEAD_STACK}]
     mov     sp, x2
@@ -145,12 +146,12 @@ bulkhead_synchronous:               // x1 = ESR_EL2
     b       bulkhead_return
 1:  HANDLE  bulkhead_handle_synchronous
 
-// The whole frame, because another vCPU may go on in place of this one.
+// The whole frame, because another vCPU may run next in place of this one.
 bulkhead_interrupt:                 // x1 = INTID acknowledged
     SAVE_REST
     HANDLE  bulkhead_handle_interrupt
 
-// The whole frame, because the fault ends this run and another vCPU may go on.
+// The whole frame, because the fault ends this run and another vCPU may run next.
 bulkhead_serror:
     SAVE_REST
     mrs     x1, esr_el2
@@ -168,7 +169,7 @@ bulkhead_restore:
     ldp     x24, x25, [sp, #192]
     ldp     x26, x27, [sp, #208]
     ldp     x28, x29, [sp, #224]
-// A call whose guest goes on comes in here: Rust has kept the registers above.
+// A call that returns to the same guest comes in here: Rust has kept the registers above.
 bulkhead_restore_low:
     ldp     x2, x3, [sp, #16]
     ldp     x4, x5, [sp, #32]

@@ -12,8 +12,8 @@ pub const CONSOLE_MAGIC: u64 = u64::from_le_bytes(*b"BHCONS01");
 
 /// Head of a console ring; `capacity` entries of 8 bytes follow at [`CONSOLE_HEADER_BYTES`].
 ///
-/// Entry = `(counter ticks << 8) | byte`. Whoever reads must take the entry's index modulo its own idea of the capacity
-/// (from the ring's size, not from this header: a native guest can write the header).
+/// Entry = `(counter ticks << 8) | byte`. A reader must take the entry's index modulo the capacity that it computes
+/// itself (from the ring's size, not from this header: a native guest can write the header).
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ConsoleHeader {

@@ -262,7 +262,7 @@ pub struct SlotUsage {
 }
 
 /// Shortest time between two updates of a busy core's usage page, in counter ticks: 10 ms at 62.5 MHz. An idle core's is always
-/// written. The analysis counts one publication for so much time.
+/// written. The analysis counts one publication for this much time.
 pub const PUBLICATION_TICKS: u64 = 625_000;
 
 /// What one shared core has given to whom, read by the host. Written by its monitor when the core becomes idle, and at a switch when

@@ -106,7 +106,7 @@ pub struct StatusPage {
 
 /// Suspend the partition.
 pub const MANAGE_SUSPEND: u32 = 1;
-/// Let a suspended partition go on.
+/// Let a suspended partition continue.
 pub const MANAGE_RESUME: u32 = 2;
 /// Restart it from its pristine image, whatever its state; does not count against its policy.
 pub const MANAGE_RESTART: u32 = 3;

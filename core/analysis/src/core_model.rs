@@ -23,9 +23,9 @@ pub struct CoreModel {
     /// Longest passage of the monitor, or of a guest that may not be pre-empted.
     pub blocking_ticks: u64,
     /// How much more than its budget a server may be charged, and how much longer a turn lasts: the end is noticed late, and
-    /// who gives the core away is charged until its successor's guest goes on.
+    /// a server that gives the core away is charged until its successor's guest runs.
     pub lateness_ticks: u64,
-    /// What the monitor takes from whoever runs.
+    /// What the monitor takes from the vCPU that runs.
     pub costs: Costs,
     /// What is known of each vCPU, by its number; of those that are missing: nothing, and no interrupts.
     pub habits: Vec<Habits>,
@@ -57,7 +57,7 @@ pub struct Server {
     pub gate: Gate,
     /// Number of the server whose budget it spends; `None` for its own.
     pub payer: Option<usize>,
-    /// Priority at which it goes on when the budget is used up.
+    /// Priority at which it continues when the budget is used up.
     pub background: Option<u8>,
     /// What each wake-up or replenishment after which it is chosen costs it at least (`real-time.md` 1.5).
     pub least_charge_ticks: u64,

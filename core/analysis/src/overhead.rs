@@ -1,10 +1,10 @@
 //! What the monitor takes from a vCPU's own time, so that its guest does not get it.
 //!
-//! The monitor charges whoever was chosen, from that decision to the next one, and one that gives the core away until its
-//! successor's guest goes on (record 0021). So budgets, responses and envelopes are in *charged* time and need no term for
-//! switches, and the side that pre-empts pays for both exchanges (`real-time.md` 1.2). What a guest executes is less: the way in to
-//! each decision that pre-empts it is charged to it, and so are interrupts of others that change nobody's turn, and both exchanges
-//! when its own budget runs out and comes back.
+//! The monitor charges the server that was chosen, from that decision to the next one, and a server that gives the core
+//! away until its successor's guest runs (record 0021). So budgets, responses and envelopes are in *charged* time and
+//! need no term for switches, and the side that pre-empts pays for both exchanges (`real-time.md` 1.2). What a guest
+//! executes is less: the way in to each decision that pre-empts it is charged to it, and so are interrupts of others
+//! that change nobody's turn, and both exchanges when its own budget runs out and comes back.
 //!
 //! How often can others pre-empt? A guest may sleep and wake as fast as it can, and nothing limits that but its budget: each time
 //! that it runs it is charged at least [`Costs::least_stint_ticks`]. So servers above take the core at most as often as their
@@ -18,7 +18,7 @@
 //! limit changes none of that: it keeps an interrupt from waking its owner, not from entering.
 //!
 //! How often can managers ask? As often as the limiters let them, each for itself and for each of those that it asks. A request
-//! interrupts whoever runs, wakes the one that is asked, and is served in the time of that one.
+//! interrupts the vCPU that runs, wakes the one that is asked, and is served in the time of that one.
 
 use crate::arithmetic::{divide_down, divide_up};
 use crate::envelope::Envelope;
@@ -57,7 +57,7 @@ impl Costs {
         self.both_exchanges_ticks().saturating_add(self.entry_ticks.saturating_mul(sources.saturating_add(1)))
     }
 
-    /// What whoever runs pays for a manager's request to another one.
+    /// What the vCPU that runs pays for a manager's request to another one.
     #[must_use]
     pub const fn request_ticks(&self) -> u64 {
         self.entry_ticks.saturating_mul(REQUEST_ENTRIES)

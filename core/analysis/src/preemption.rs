@@ -58,7 +58,7 @@ pub(crate) fn at_priority(model: &CoreModel, bounds: &[ServerBounds], vcpu: usiz
             // It takes the core to serve each, and gives it away.
             overhead.own.push(OwnReturns { returns: *requests, budget_ticks: None });
         } else {
-            // Each enters on behalf of the core, and whoever is asked may be more important.
+            // Each enters on behalf of the core, and the vCPU that is asked may be more important.
             overhead.drained.push((*requests, REQUEST_ENTRIES));
         }
     }

@@ -271,8 +271,8 @@ fn equals_under_a_quantum_take_turns() {
     }
 }
 
-/// SG-60, QV-38: what managers may ask is taken from whoever runs, as often as their limiters let it through, and from the one
-/// that is asked both exchanges each time.
+/// SG-60, QV-38: what managers may ask is taken from the vCPU that runs, as often as their limiters let it through; the
+/// vCPU that is asked loses both exchanges each time.
 #[test]
 fn requests_of_managers_are_counted_on_the_core_of_the_one_that_is_asked() {
     let costs = Costs { switch_ticks: 10, way_in_ticks: 3, entry_ticks: 4, least_stint_ticks: 2, ..Costs::default() };

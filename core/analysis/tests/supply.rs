@@ -51,7 +51,7 @@ fn p11_periodic_supply_equals_brute_force() {
         let amount = random.within(1, 3 * budget);
         let least = (0..).find(|window| supply.in_window(*window, &Steps::default()) >= amount);
         assert_eq!(supply.least_window(amount, &Steps::default()), least, "{supply:?}");
-        // Whoever places the budget elsewhere gives no less.
+        // A budget that is placed elsewhere gives no less.
         let mut pattern = Vec::new();
         for _ in 0..8 {
             let start = random.within(0, response - budget);

@@ -14,8 +14,8 @@ fn pieces(budget_ticks: u64, period_ticks: u64, dispatch_anchor: bool, chunks: u
     Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor, lag_clamp: true, chunks, minimum_ticks: 1 }
 }
 
-/// QV-22, QV-39, SG-48: whoever is above a victim sleeps and wakes as fast as budgets allow and pays for both exchanges, so the
-/// victim executes what is computed.
+/// QV-22, QV-39, SG-48: the vCPUs above a victim sleep and wake as fast as budgets allow and pay for both exchanges,
+/// so the victim executes what is computed.
 #[test]
 fn a_victim_executes_its_supply_because_who_pre_empts_pays() {
     let mut promises = 0;

@@ -176,7 +176,7 @@ pub enum ReceiveError {
     },
     /// No message is waiting.
     Empty,
-    /// The message or the source's area is rubbish. A bad message is dropped, so the next call goes on behind it.
+    /// The message or the source's area is rubbish. A bad message is dropped, so the next call continues after it.
     Corrupt(Corruption),
 }
 

@@ -26,8 +26,8 @@
 //!
 //! - *the source restarted*: the destination notices another epoch, starts over at what the new source has published as
 //!   acknowledged, and reports `PeerReset` once. What was unread in the old incarnation is gone with its pages.
-//! - *the destination restarted*: it goes on at the source's `acknowledged`. Nothing unread is lost, and messages read
-//!   since the source last looked are delivered again: at least once over a restart, exactly once otherwise.
+//! - *the destination restarted*: it continues at the source's `acknowledged`. Nothing unread is lost, and messages
+//!   read since the source last looked are delivered again: at least once over a restart, exactly once otherwise.
 //! - *a program inside a partition restarted* (each run of `bulkheadctl`): the own page is still valid and is resumed.
 //!
 //! Rejected: starting at the newest message (loses what was sent before the destination first opened), and taking the

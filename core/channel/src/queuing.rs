@@ -146,8 +146,8 @@ impl<M: SharedMemory> QueuingReader<M> {
     ///
     /// # Errors
     ///
-    /// When no message is waiting, or the source's memory is rubbish. A bad message is dropped, so the caller can go on.
-    /// After an error the buffer's content means nothing.
+    /// When no message is waiting, or the source's memory is rubbish. A bad message is dropped, so the caller can
+    /// continue. After an error the buffer's content means nothing.
     pub fn receive<'b>(&mut self, buffer: &'b mut [u8]) -> Result<Message<'b>, ReceiveError> {
         let needed = self.window.geometry.message_bytes();
         if buffer.len() < needed as usize {
@@ -229,10 +229,10 @@ impl<M: SharedMemory> QueuingReader<M> {
         self.recover(corruption, self.read.wrapping_add(1))
     }
 
-    /// Goes on behind rubbish at `next`, unless the whole source is being cleared by a restart at this moment.
+    /// Continues after rubbish, at `next`, unless the whole source is being cleared by a restart at this moment.
     ///
-    /// When the source's `acknowledged` is ahead of this end's count, that is the place to go on: this end has started from
-    /// a count that was already old, because the source looked at the page just before a restart cleared it.
+    /// When the source's `acknowledged` is ahead of this end's count, it is the place to continue: this end has started
+    /// from a count that was already old, because the source looked at the page just before a restart cleared it.
     fn recover(&mut self, corruption: Corruption, next: u64) -> ReceiveError {
         let verdict = self.judge_source(corruption);
         if let ReceiveError::Corrupt(_) = verdict {

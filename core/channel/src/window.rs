@@ -64,7 +64,7 @@ pub(crate) const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// A message that was published. Whoever holds it rings the doorbell, if the channel has one.
+/// A message that was published. Its holder rings the doorbell, if the channel has one.
 #[must_use = "the data is in the channel; ring the doorbell now if the channel has one"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {

@@ -142,7 +142,8 @@ fn a_restarted_destination_goes_on_where_the_source_knows_it_was() {
 }
 
 /// The one race of the rule above: the source looks at the count just before the page is cleared and publishes it just
-/// after the new destination took the older one. The destination meets an overwritten slot and goes on at the new count.
+/// after the new destination took the older one. The destination meets an overwritten slot and continues at the new
+/// count.
 #[test]
 fn a_destination_that_started_from_an_old_count_catches_up() {
     let geometry = Geometry::queuing(8, 2).unwrap();

@@ -10,9 +10,9 @@
 //! that loops until the status is zero is not called in vain. The rejected alternative, one pend per change from zero,
 //! loses input with the first kind of handler.
 //!
-//! Two vCPUs may use the device at once, and the core that receives input may be a third one. Whoever changes the mask
-//! and whoever adds input each look at the other's word afterwards, hence sequentially consistent accesses there: with
-//! weaker ones both could miss the other and the interrupt would be lost.
+//! Two vCPUs may use the device at once, and the core that receives input may be a third one. A vCPU that
+//! changes the mask and a core that adds input each look at the other's word afterwards, hence sequentially consistent
+//! accesses there: with weaker ones both could miss the other and the interrupt would be lost.
 
 use bulkhead_arm::pl011::{
     CONTROL_RECEIVE, CONTROL_TRANSMIT, FLAG_RECEIVE_EMPTY, FLAG_RECEIVE_FULL, FLAG_TRANSMIT_EMPTY, INTERRUPT_OVERRUN,

@@ -83,7 +83,7 @@ use Handling::{Constant, Elsewhere, Monitor, Untested};
 
 /// Entries that are switched or constant and that no guest can fill or try by that name: why.
 pub const UNTRIED: &[(&str, &str)] = &[
-    ("ELR_EL2", "where the guest goes on: every test with two guests on a core would end at its first exchange"),
+    ("ELR_EL2", "where the guest continues: every test with two guests on a core would end at its first exchange"),
     (
         "SPSR_EL2",
         "the guest's PSTATE: `shared_registers.rs` watches the flags of both, `core_state.rs` those of a start",

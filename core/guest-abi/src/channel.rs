@@ -55,7 +55,7 @@ pub struct WriterHeader {
     pub epoch: u32,
     /// Queuing: messages written; sampling: values written.
     pub written: u64,
-    /// Queuing: messages that the source knows to be read, where a destination that has lost its page goes on.
+    /// Queuing: messages that the source knows to be read; there a destination that has lost its page continues.
     pub acknowledged: u64,
     /// Zero.
     pub padding: [u64; 2],

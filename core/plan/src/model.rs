@@ -186,7 +186,8 @@ pub struct Partition {
     pub device_routes: Vec<Route>,
     /// What its other interrupts (timer, console, doorbells) do on a shared core.
     pub route: Route,
-    /// Limiter of all doorbells to it together, whoever rings; their channels then have no limiter of their own (CH-36).
+    /// Limiter of all doorbells to it together, from any sender; their channels then have no limiter of their own
+    /// (CH-36).
     pub doorbell_limit: Option<Limiter>,
     /// Servers of its vCPUs that run on shared cores.
     pub servers: Vec<Server>,
@@ -395,7 +396,7 @@ pub enum Gate {
 pub enum OnEmpty {
     /// The server waits.
     Stop,
-    /// It goes on at this priority and pays nothing.
+    /// It continues at this priority and pays nothing.
     Background(u8),
     /// It waits and the event is counted.
     Notify,

@@ -18,10 +18,10 @@
 //! server that pre-empts pays for its own loading, and with [`Core::loaded`] one that gives the core away pays for that of its
 //! successor: both switches are paid by the side that pre-empts (`real-time.md` 1.2). Background running is never charged.
 //!
-//! The path that a guest waits for is short by construction: an interrupt makes a vCPU ready, whoever ran is charged, and
-//! the core picks. So sets of servers and vCPUs are words of bits, the sporadic and the unlimited rule are looked at before
-//! the others, and what is rare (an exhausted budget, a donor, a turn that ends) is kept out of line. `guests/schedcost`
-//! counts the instructions.
+//! The path that a guest waits for is short by construction: an interrupt makes a vCPU ready, the server that ran is
+//! charged, and the core picks. So sets of servers and vCPUs are words of bits, the sporadic and the unlimited rule are
+//! looked at before the others, and what is rare (an exhausted budget, a donor, a turn that ends) is kept out of line.
+//! `guests/schedcost` counts the instructions.
 //!
 //! Rejected: a queue of vCPUs each with a private choice of servers. A queue of *servers* needs no second decision, and
 //! "a better server of the vCPU that runs became usable" is then an ordinary pre-emption.

@@ -201,8 +201,8 @@ impl QuantumRing {
         self.latched_count = kept;
     }
 
-    /// Time has passed until `now`: charges whoever ran. Lateness is counted and ends one quantum only, because the next
-    /// one begins when its guest really starts.
+    /// Time has passed until `now`: charges the guest that ran. Lateness is counted and ends one quantum only, because
+    /// the next one begins when its guest really starts.
     pub fn advance(&mut self, now: u64) {
         let used_ticks = now.saturating_sub(self.now_ticks);
         self.now_ticks = now;

@@ -43,9 +43,9 @@ pub enum Payer {
 pub enum OnEmpty {
     /// The server waits for its replenishment.
     Stop,
-    /// It goes on at this less important priority and pays nothing, until the replenishment is due.
+    /// It continues at this less important priority and pays nothing, until the replenishment is due.
     Background(u8),
-    /// As `Stop`; [`crate::dispatch::Core::take_exhausted`] names it, for who has a handler of overruns (SG-43).
+    /// As `Stop`; [`crate::dispatch::Core::take_exhausted`] names it, for callers with a handler of overruns (SG-43).
     Notify,
 }
 

@@ -329,8 +329,8 @@ fn p9_a_pibs_server_stays_within_its_window_bound() {
     });
 }
 
-/// R3 for the sporadic rule, whose pieces join: whoever runs as soon and as long as it may gets no more, at any time, after
-/// reports than without them.
+/// R3 for the sporadic rule, whose pieces join: a server that runs as soon and as long as it may gets no more, at any
+/// time, after reports than without them.
 #[test]
 fn r3_reports_at_one_instant_bring_a_sporadic_server_nothing() {
     fn served(rule: &mut Sporadic, from: u64, ticks: u64) -> Vec<u64> {

@@ -147,7 +147,7 @@ fn an_interrupt_of_a_guest_that_blocks_is_forgotten() {
     }
 }
 
-/// MZ-24: neither in its own turn nor in one that it took does a guest begin a quantum anew.
+/// MZ-24: an interrupt of the guest that runs gives it no new quantum, neither in its own turn nor in one that it took.
 #[test]
 fn an_interrupt_of_who_runs_starts_no_quantum() {
     for (at, ends) in [(20, 30), (40, 70)] {

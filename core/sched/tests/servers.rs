@@ -116,7 +116,7 @@ fn pibs_03(rule: PibsRule) -> u64 {
     simulation.worst_response(1)
 }
 
-/// QV-32, QV-33: the grant is the share of the shortest period, whoever asks.
+/// QV-32, QV-33: the grant is the share of the shortest period, whichever client asks.
 #[test]
 fn pibs_03_a_raised_grant_breaks_a_system_that_was_admitted() {
     assert_eq!(pibs_03(PibsRule::Published), 115, "deadline 50");
@@ -244,7 +244,7 @@ fn a_less_important_replenishment_sets_no_timer() {
     assert_eq!(core.pick(4).deadline_ticks, Some(102), "50 belongs to a less important server");
 }
 
-/// SP-11: the more important one runs at once, and the turn goes on behind it.
+/// SP-11: the more important one runs at once, and the turn continues after it.
 #[test]
 fn round_robin_takes_turns_and_a_preemption_does_not_end_a_turn() {
     let mut simulation = Simulation::new([
@@ -316,7 +316,7 @@ fn a_window_gates_servers_and_leaves_their_budgets_to_them() {
 
 #[test]
 fn a_new_table_takes_over_at_the_end_of_a_major_frame() {
-    // SG-50: the change is asked for at 130; the frame that began at 100 goes on to its end.
+    // SG-50: the change is asked for at 130; the frame that began at 100 continues to its end.
     let mut simulation = Simulation::new([
         (0, Server::new(0, Budget::Unlimited).gated(Gate::Window(1))),
         (1, Server::new(1, Budget::Unlimited).gated(Gate::Window(2))),

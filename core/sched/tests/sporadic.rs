@@ -151,7 +151,8 @@ fn ss_09_preempted(anchor: Anchor, broken: Mutant) -> Vec<(u64, u64)> {
     pairs(rule.chunks())
 }
 
-/// QV-27, QV-28, QV-30: a wake-up dates anew, a pre-emption does not; a piece that is too small joins the next one.
+/// QV-27, QV-28, QV-30: a wake-up sets a new date, a pre-emption does not; a piece that is too small joins the next
+/// one.
 #[test]
 fn ss_09_slivers_idle_time_and_dates() {
     let settings = SporadicParameters { smallest_chunk_ticks: 3, ..parameters(10, 100, Anchor::Eligible) };

@@ -39,7 +39,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Calls that change states or only happen at start: PSCI, SMCCC, management. A parked vCPU keeps its frame, and a left
-    /// one gets a new one at its next start, so `x0` is written only while the guest goes on.
+    /// one gets a new one at its next start, so `x0` is written only while the guest still runs.
     // Some 460 instructions that the shortest calls do not need, nor the registers that they use.
     #[inline(never)]
     fn other_call(&mut self) {
@@ -103,8 +103,8 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// PSCI CPU_ON: one caller wins; the target's core resets the vCPU itself. Where the partition is to stand, it does so when
-    /// the partition goes on; the caller will stand in a moment too, and is not told.
+    /// PSCI CPU_ON: one caller wins; the target's core resets the vCPU itself. Where the partition is to stand, the
+    /// core does so when the partition resumes; the caller will stand in a moment too, and is not told.
     fn cpu_on(&mut self, target: u64, entry: u64, context: u64) -> u64 {
         let Some(vcpu) = psci::vcpu_of(target, self.partition.vcpu_count) else { return self.deny(INVALID_PARAMETERS) };
         let Some(words) = self.shared.vcpus.get(vcpu as usize) else { return self.deny(INVALID_PARAMETERS) };

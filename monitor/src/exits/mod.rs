@@ -97,7 +97,7 @@ impl<M: Machine> Vcpu<M> {
         self.access(Syndrome(esr));
     }
 
-    /// Goes on behind the instruction that trapped; returns whether it was to be executed.
+    /// Lets the guest continue after the instruction that trapped; returns whether the instruction was to be executed.
     // A few instructions at the end of each emulated access.
     #[inline(always)]
     pub(crate) fn skip_instruction(&self, syndrome: Syndrome) -> bool {

@@ -240,7 +240,7 @@ impl<M: Machine> Vcpu<M> {
         if self.is_mapped() {
             self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
         }
-        // The controller has been told before the core goes on: a run does not begin with an interrupt of the one
+        // The controller has been told before the core continues: a run does not begin with an interrupt of the one
         // before.
         self.machine.barrier();
         self.waiting = Default::default();

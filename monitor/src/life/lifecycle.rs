@@ -20,8 +20,9 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 const STAND_LIMIT_TICKS: u64 = 1 << 30;
 
 impl<M: Machine> Vcpu<M> {
-    /// Waits at EL2 until the guest can go on, on a core that this vCPU owns. Interrupts of guests stay pending meanwhile, as they
-    /// do on a machine whose core is off: so they are there for the next start, or go where the guest routes them.
+    /// Waits at EL2 until the guest can run, on a core that this vCPU owns. Interrupts of guests stay pending
+    /// meanwhile, as they do on a machine whose core is off: so they are there for the next start, or go where the
+    /// guest routes them.
     // A core that comes here has nothing else to do: kept out of the end of every handler.
     #[cold]
     pub(crate) fn wait_until_running(&mut self) {
@@ -94,9 +95,9 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Ends the guest's run on this vCPU and tells the core that speaks for the partition. The report comes first: once this vCPU
-    /// stands, everything that it says is there, and nothing of it can reach the next instance. Whoever sees the report sees the
-    /// facts of the fault, too, even before this vCPU stands: hence its release order. CPU_OFF says nothing that would replace what
-    /// an earlier run said, which is not taken yet.
+    /// stands, everything that it says is there, and nothing of it can reach the next instance. A core that sees the
+    /// report sees the facts of the fault, too, even before this vCPU stands: hence its release order. CPU_OFF reports
+    /// nothing, so an earlier run's report that is not taken yet stays.
     pub(crate) fn leave(&mut self, reason: u32) {
         self.run = RunState::Off;
         let own = self.own_vcpu();
@@ -120,7 +121,7 @@ impl<M: Machine> Vcpu<M> {
         const TO_STAND: u32 = vcpu_state::ON | vcpu_state::STAND;
         let own = self.own_vcpu();
         // Acquire, for the Release in `let_go` and `enter_partition`: what the core of vCPU 0 did meanwhile comes
-        // before the guest goes on.
+        // before the guest resumes.
         match own.state.load(Acquire) {
             // Where the partition was just told to stand, the start waits.
             vcpu_state::ON_PENDING => {
@@ -151,8 +152,8 @@ impl<M: Machine> Vcpu<M> {
         self.vcpus().all(|(_, words)| words.state.load(Acquire) & (vcpu_state::ON | vcpu_state::CLAIMED) == 0)
     }
 
-    /// Acts on what the siblings reported, or on that nobody is left. A vCPU reports before it is off, so whoever is seen off has
-    /// said what it had to say.
+    /// Acts on what the siblings reported, or on that nobody is left. A vCPU reports before it is off, so one that is
+    /// seen off has said what it had to say.
     pub(super) fn serve_reports(&mut self) {
         let nobody_is_left = self.nobody_is_left();
         for (vcpu, words) in self.vcpus().skip(1) {

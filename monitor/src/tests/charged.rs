@@ -30,8 +30,8 @@ impl Core {
     }
 }
 
-/// The victim interrupts a restart, works for 300 ticks and gives the core back. From then on it pays nothing: the restart goes on, and
-/// what is done until the new instance's guest runs belongs to that.
+/// The victim interrupts a restart, works for 300 ticks and gives the core back. From then on it pays nothing: the
+/// restart continues, and what is done until the new instance's guest runs belongs to that.
 #[test]
 fn a_restart_is_not_paid_by_who_gives_the_core_away() {
     for is_general in [false, true] {

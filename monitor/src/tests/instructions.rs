@@ -1,4 +1,4 @@
-//! Where a guest goes on after an instruction that the monitor did for it, and what was not to be executed at all.
+//! Where a guest continues after an instruction that the monitor did for it, and what was not to be executed at all.
 
 use super::shared::{Core, WFI, schedule, server};
 use super::*;

@@ -2,8 +2,9 @@
 //!
 //! Each core of the fake machine is a coroutine that runs the monitor's own code and stops before each access to a shared word
 //! ([`AtomicU32`] stands for the real one in tests). [`explore`] runs a story again and again, each time with
-//! another choice of who goes on, until all choices with at most so many preemptions are done. Memory is sequentially
-//! consistent here: what the orders of the accesses promise beyond that is one word's, and is argued where it is used.
+//! another choice of the core that runs next, until all choices with at most a given number of preemptions are done.
+//! Memory is sequentially consistent here: what the orders of the accesses promise beyond that is one word's, and is
+//! argued where it is used.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -101,7 +102,7 @@ pub(crate) trait World {
     fn show_interrupt(&self, index: usize, shown: bool);
     /// Called after each stop: takes what the core sent; returns whether it turned in a wait loop.
     fn stopped(&self, index: usize) -> bool;
-    /// Nobody can go on but those that turn in wait loops: their time is up.
+    /// Only cores that turn in wait loops can run: their time is up.
     fn let_time_pass(&self);
     /// The story is over: coroutines end at their next look.
     fn quit(&self);
@@ -138,8 +139,8 @@ impl Path {
     }
 }
 
-/// Tells a story in every order with at most `most_preemptions`; returns in how many. `tell` makes the world and its cores anew,
-/// hands them over, and looks at what has become of them.
+/// Tells a story in every order with at most `most_preemptions`; returns in how many. `tell` makes a new world and its
+/// cores, hands them over, and looks at what has become of them.
 pub(crate) fn explore<W: World>(most_preemptions: usize, tell: impl Fn(&dyn Fn(&W, Vec<Core>))) -> usize {
     let path = std::cell::RefCell::new(Path::default());
     let mut runs = 0;
@@ -159,7 +160,7 @@ fn run<W: World>(world: &W, mut cores: Vec<Core>, path: &mut Path, most_preempti
             Stop::Access => !core.waits,
             Stop::Poll(has_more) => has_more || world.has_interrupt(index),
         };
-        // Who may go on, whether it sees its interrupt, and what that costs.
+        // Which core may run, whether it sees its interrupt, and what that costs.
         let mut choices = Vec::new();
         let current_is_ready = ready(&cores[current], current);
         // A core that only looks whether an interrupt is pending, and sees none, makes no difference to the others.

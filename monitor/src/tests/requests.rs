@@ -35,7 +35,7 @@ const WORD_COLUMNS: [&str; 7] = [
     "AFFINITY_INFO",
     "SGI 15 at its core",
     "the partition is to stand",
-    "it goes on",
+    "it resumes",
     "the vCPU calls CPU_OFF",
     "it faults or calls SYSTEM_OFF",
 ];
@@ -294,13 +294,13 @@ what was under way then; the last column is what a manager reads:
 
 ";
 const BETWEEN: &str = "
-The last SUSPEND or RESUME counts, whoever sent it: a partition that was suspended while it restarts stands at its first
-instruction, and one that restarts by its policy while it is suspended stays suspended. RESTART begins anew, and the new
-instance runs. Requests of one manager that the partition sees together come to the same as one by one; those of several
-managers that it sees together (while it was loading, say) it serves by the managers' places in the description, not by
-when they were sent. Before the partition's core is set up, a request is answered `DENIED`; the state that is read then is
-whatever is in RAM (zero in QEMU). Where a core of the partition does not stand, nothing of it is loaded or entered: RESTART
-tries again, and works once that core has come.
+The last SUSPEND or RESUME counts, from any manager: a partition that was suspended while it restarts stands at its
+first instruction, and one that restarts by its policy while it is suspended stays suspended. RESTART starts over, and
+the new instance runs. Requests of one manager that the partition sees together have the same effect as one by one;
+those of several managers that it sees together (while it was loading, say) it serves in the order of the managers in
+the description, not in the order in which they were sent. Before the partition's core is set up, a request is answered
+`DENIED`; the state that is read then is whatever is in RAM (zero in QEMU). Where a core of the partition does not
+stand, nothing of it is loaded or entered: RESTART tries again, and works once that core has come.
 
 A core that the partition owns looks at requests when its guest is to run; a shared one between two slices of a load. There a
 RESTART shows `restarting` until the new instance is loaded. Both come to the same, and each row (but for those of a core that
@@ -314,8 +314,8 @@ In each cell: the answer, and what the vCPU is then.
 ";
 const TAIL: &str = "
 *Claimed* is a CPU_ON whose entry point is being written. *To stand*: the partition is being suspended, stopped or
-restarted; nothing is started until it goes on, and a CPU_ON that was accepted happens then. A stop or a restart ends with
-every vCPU off.
+restarted; nothing is started until it resumes, and a CPU_ON that was accepted happens then. A stop or a restart ends
+with every vCPU off.
 
 *Reported* is what the core of vCPU 0 serves when it hears of it. It is kept until then, also when the vCPU is switched on
 again and calls CPU_OFF; a later report takes its place.

@@ -47,7 +47,7 @@ struct Story<'a> {
     policy: u32,
     /// The core of this vCPU is set up while the others live already; it loses the interrupts that it was sent before.
     late: Option<usize>,
-    /// In every order with at most so many of them.
+    /// Tried in every order with at most this number of them.
     preemptions: usize,
 }
 
@@ -64,7 +64,7 @@ struct Partition {
     /// GICR_ICPENDR0 of each core.
     clear_pending: Vec<u64>,
     over: Cell<bool>,
-    /// The lead lets the others go on.
+    /// The lead lets the others run again.
     resumes: Cell<bool>,
     /// Instances made: scrubs of the memory.
     instance: Cell<u64>,
@@ -168,7 +168,8 @@ impl Partition {
             }
             Fault => vcpu.fault(crate::life::health::Fault::new(status::REASON_SERROR, 0)),
         }
-        // The vectors load all registers for a guest that left its run, and for no other: none is made anew in its own handler.
+        // The vectors load all registers for a guest that left its run, and for no other: no handler starts its own
+        // guest again.
         let is_over = matches!(act, Off | SystemOff | Reset | Fault);
         assert!(
             !is_over || vcpu.run != RunState::Running,
@@ -322,7 +323,8 @@ fn suspended_and_resumed() {
     });
 }
 
-/// Row A8: a vCPU whose monitor starts late comes, whoever switched it on, and does not hold up who is to stand.
+/// Row A8: a vCPU whose monitor starts late comes up, whichever vCPU switched it on, and does not delay others that are
+/// to stand.
 #[test]
 fn switched_on_before_its_core_is_set_up() {
     let comes = |vcpus: &[Vcpu<FakeMachine>]| {

@@ -181,7 +181,7 @@ impl Target {
                     core.machine.quiet_polls.set(SLICES);
                 } else {
                     core.interrupt(MONITOR_SGI);
-                    assert_eq!(core.loaded, 0, "who is more important goes on");
+                    assert_eq!(core.loaded, 0, "the more important one still runs");
                 }
                 core.machine.pending.borrow_mut().push_back(40);
                 fall_asleep(core);

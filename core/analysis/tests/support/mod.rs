@@ -136,9 +136,9 @@ pub(crate) struct Machine {
     pub(crate) busy: Vec<Busy>,
     /// A vCPU whose interrupt is pending as long as it has work.
     pub(crate) interrupted: [bool; 8],
-    /// Every deadline is noticed so much late.
+    /// Every deadline is noticed this much late.
     pub(crate) late: u64,
-    /// Or at most so much.
+    /// Or by at most this much.
     pub(crate) late_by_chance: Option<Random>,
     /// What a vCPU is charged, without working, when it runs after another one.
     pub(crate) load: u64,
@@ -188,7 +188,7 @@ impl Machine {
         }
     }
 
-    /// This client asks the driver, which has a PIBS server, for so much work.
+    /// This client asks the driver, which has a PIBS server, for this much work.
     pub(crate) fn request(&mut self, time: u64, driver: (u8, u8), client: usize, amount: u64) -> &mut Self {
         self.driver = Some(driver);
         self.requests.push((time, driver.0, client, amount));
@@ -218,7 +218,7 @@ impl Machine {
         }
     }
 
-    /// So much work arrives. Work for a vCPU with a PIBS server is a request of its first client.
+    /// This much work arrives. Work for a vCPU with a PIBS server is a request of its first client.
     pub(crate) fn work(&mut self, time: u64, vcpu: u8, amount: u64) -> &mut Self {
         self.arrivals.push((time, vcpu, amount));
         self
@@ -298,7 +298,7 @@ impl Machine {
                 && self.loaded != answer.stint.vcpu()
                 && answer.stint.level() >= before.level()
             {
-                // Whoever gives the core away pays for loading its successor, and nothing interrupts that.
+                // The server that gives the core away pays for loading its successor, and nothing interrupts that.
                 now += self.load;
                 self.core.loaded(now, before);
                 (self.loaded, self.loading, ran) = (answer.stint.vcpu(), 0, None);

@@ -103,7 +103,8 @@ pub trait GicPort {
 ///
 /// A read without an answer has no register of that width behind it (IHI 0069, 12.1, access sizes), or one of another vCPU;
 /// the guest reads zero. A write answers whether everything was done that the guest asked for, or was so already; if not, a bit
-/// concerned an interrupt that is not its own, or a register that only the plan sets. The monitor counts both and goes on.
+/// concerned an interrupt that is not its own, or a register that only the plan sets. The monitor counts both and
+/// continues.
 pub struct Filter<'a, Port> {
     /// The partition's interrupts.
     pub owned: &'a OwnedInterrupts,

@@ -4,7 +4,7 @@
 //! or nothing is left to do, the next one is dated `used / U` after this one. Its priority is that of the waiting client
 //! with the shortest period.
 //!
-//! The corrected rule ([`PibsRule::Corrected`]) grants `floor(U * shortest client period)` whoever waits, and settles
+//! The corrected rule ([`PibsRule::Corrected`]) grants `floor(U * shortest client period)` to any client, and settles
 //! what was used before a more urgent client raises the priority. It consumes at most `U * d + G * (1 - U)` in a window
 //! d, and interferes with less important work by `min(t, G + ceil((t - G) / U'))`, U' = 1 / U.
 //!

@@ -22,9 +22,9 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.choose(now)
     }
 
-    /// What `vcpu`, which is blocked, will run with when it wakes: at once, if its priority is better than that of whoever runs.
-    /// It holds until the vCPU is reported to be awake, however late, since a budget at rest only grows. Unknown when its best
-    /// server has no budget now, or is not of the usual kind.
+    /// What `vcpu`, which is blocked, will run with when it wakes: at once, if its priority is better than that of the
+    /// vCPU that runs. It holds until the vCPU is reported to be awake, however late, since a budget at rest only
+    /// grows. Unknown when its best server has no budget now, or is not of the usual kind.
     #[must_use]
     pub fn prospect(&mut self, vcpu: u8) -> Prospect {
         let servers = self.servers_of.get(usize::from(vcpu)).copied().unwrap_or(0);
@@ -62,8 +62,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.bounded(now.saturating_add(prospect.capacity_ticks), prospect.level)
     }
 
-    /// The deadline of whoever was chosen for `deadline_ticks`, when its loading until `at` is charged to `leaver`: its budget and its
-    /// turn last longer by that, windows and the dates of others stand.
+    /// The deadline of the server that was chosen for `deadline_ticks`, when its loading until `at` is charged to
+    /// `leaver`: its budget and its turn last longer by that, windows and the dates of others stay as they are.
     #[must_use]
     pub fn deadline_after_loading(&self, deadline_ticks: u64, leaver: Stint, at: u64) -> u64 {
         let loading_ticks = at.saturating_sub(self.now_ticks);
@@ -117,7 +117,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
 
     #[inline(never)]
     fn choose_in_full(&mut self, now: u64) -> Next {
-        // Whoever is first has budget. Should a rule ever contradict itself, each server is met once and no deadline of
+        // The first server has budget. Should a rule ever contradict itself, each server is met once and no deadline in
         // the past comes out.
         for _ in 0..=self.count {
             let Some((level, slot)) = self.ready.first() else {
@@ -168,7 +168,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.turns.get_mut(usize::from(place))
     }
 
-    /// When the turn of a server ends that runs from `now` on; a turn that others interrupt goes on later.
+    /// When the turn of a server that runs from `now` on ends; a turn that others interrupt continues later.
     fn turn_end_ticks(&mut self, slot: u8, level: u8, now: u64) -> u64 {
         let peers = self.ready.has_peers(level);
         let Some(turn) = self.turn_mut(level) else {

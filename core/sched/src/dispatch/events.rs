@@ -4,7 +4,7 @@ use super::{Core, Members, Stint, bit};
 use crate::budget::BudgetRule;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
-    /// Time has passed until `now`: charges whoever ran, opens and closes windows, brings back what is due.
+    /// Time has passed until `now`: charges the server that ran, opens and closes windows, brings back what is due.
     ///
     /// Every other report does this first, so a caller needs it only to bring the accounts up to date.
     #[inline]
@@ -32,8 +32,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         self.charge_running(now, used_ticks);
     }
 
-    /// Budgets come back to servers of the usual kind, and the budget of whoever ran lasts. Anything else is left for
-    /// [`Self::advance_in_full`]; so this has no calls either.
+    /// Budgets come back to servers of the usual kind, and the budget of the one that ran lasts. Anything else is left
+    /// for [`Self::advance_in_full`]; so this has no calls either.
     #[inline(never)]
     fn advance_to_dates(&mut self, now: u64) {
         if now < self.window.until_ticks && self.charge_simple(now.wrapping_sub(self.now_ticks)) {
@@ -71,7 +71,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         charged
     }
 
-    /// Charges whoever runs, if that is the usual case. Returns false, and does nothing, in any other.
+    /// Charges the server that runs, if that is the usual case. Returns false, and does nothing, in any other.
     #[inline(always)]
     fn charge_simple(&mut self, used_ticks: u64) -> bool {
         let running = self.running;
@@ -161,8 +161,8 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
     }
 
-    /// Whoever runs has been loaded at `at`: the time since it was chosen is charged to `leaver`, who gave the core away, and not
-    /// to it.
+    /// The server that runs was loaded at `at`: the time since it was chosen is charged to `leaver`, which gave the
+    /// core away, and not to it.
     pub fn loaded(&mut self, at: u64, leaver: Stint) {
         let slot = leaver.server();
         let used_ticks = at.saturating_sub(self.now_ticks);

@@ -20,9 +20,9 @@ pub(crate) const ALWAYS: u64 = u64::MAX / 4;
 /// Something that happens to a vCPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// So much work arrives.
+    /// This much work arrives.
     Work(u64),
-    /// So much work arrives at the PIBS server with this number for this client.
+    /// This much work arrives at the PIBS server with this number for this client.
     Request(u8, usize, u64),
     /// These interrupts are now pending.
     Pending(u64),
@@ -57,7 +57,7 @@ pub(crate) struct Simulation {
     pub(crate) core: Core<16, 8>,
     pub(crate) runs: Vec<Run>,
     pub(crate) done: Vec<Done>,
-    /// Every deadline of a running server is noticed so much late.
+    /// Every deadline of a running server is noticed this much late.
     pub(crate) late: u64,
     events: Vec<(u64, u8, Event)>,
     jobs: [VecDeque<Job>; 8],
