@@ -216,7 +216,7 @@ static inline uint64_t bulkhead_pack(uint32_t low, uint32_t high) { return (uint
 static inline uint32_t bulkhead_low(uint64_t word) { return (uint32_t)word; }
 static inline uint32_t bulkhead_high(uint64_t word) { return (uint32_t)(word >> 32); }
 
-/* CRC-32C (Castagnoli), bit by bit: goes on from `crc`, which starts as all ones and is inverted at the end. */
+/* CRC-32C (Castagnoli), bit by bit: continues from `crc`, which starts as all ones and is inverted at the end. */
 static inline uint32_t bulkhead_crc_update(uint32_t crc, uint8_t byte) {
     crc ^= byte;
     for (unsigned bit = 0; bit < 8; bit++)
@@ -526,7 +526,7 @@ static inline int bulkhead_queuing_receive(struct bulkhead_port *port, void *buf
     }
     result = bulkhead_judge_source(port);
     if (result == BULKHEAD_PEER_CORRUPT) {
-        /* Goes on behind the rubbish; where the source knows of more, there. */
+        /* Continues after the rubbish, or where the source knows that more was read. */
         uint64_t acknowledged = bulkhead_load(port, BULKHEAD_WORD_WRITER_ACKNOWLEDGED);
         written = bulkhead_load_acquire(port, BULKHEAD_WORD_WRITER_WRITTEN);
         if (acknowledged > port->count && bulkhead_counters_agree(port, acknowledged, written))

@@ -48,8 +48,8 @@ pub(crate) fn start() {
     let sink = match information::information() {
         None => Sink::Uart(BOARD_UART),
         Some(page) if page.console.0 != 0 => {
-            // SAFETY: the information page names a ring of so many bytes that stage 2 maps for this guest alone, and this
-            // is the only writer made of it.
+            // SAFETY: the information page names a ring of this many bytes that stage 2 maps for this guest alone, and
+            // this is the only writer made of it.
             unsafe { Ring::open(page.console.0 as *mut u64, page.console_bytes) }.map_or(Sink::None, Sink::Ring)
         }
         Some(page) if page.uart.0 != 0 => Sink::Uart(page.uart.0),

@@ -16,7 +16,7 @@ use core::{
 pub struct Frame {
     /// x0 to x30.
     pub registers: [u64; 31],
-    /// Where the code goes on (ELR_EL1).
+    /// Where the code continues (ELR_EL1).
     pub program_counter: u64,
     /// Its processor state (SPSR_EL1).
     pub processor_state: u64,
@@ -39,7 +39,7 @@ global_asm!(include_str!("vectors.s"), frame_bytes = const size_of::<Frame>());
 /// What happens after a fault handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFault {
-    /// Go on with the frame as the handler left it.
+    /// Continue with the frame as the handler left it.
     Resume,
     /// Print the exception and end the guest.
     End,

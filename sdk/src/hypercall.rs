@@ -102,7 +102,7 @@ pub fn suspend_partition(partition: u32) -> Result<(), CallError> {
     manage(CALL_PARTITION_SUSPEND, partition)
 }
 
-/// Asks for a suspended partition to go on.
+/// Asks for a suspended partition to continue.
 ///
 /// # Errors
 /// As for [`suspend_partition`].

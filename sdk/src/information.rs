@@ -43,8 +43,8 @@ pub fn device_tree() -> Option<&'static [u8]> {
     if address == 0 {
         return None;
     }
-    // SAFETY: whoever starts a guest by the arm64 boot protocol gives the address of a tree in RAM; the first 8 bytes of
-    // any aligned RAM address can be read.
+    // SAFETY: a loader that starts a guest by the arm64 boot protocol gives the address of a tree in RAM; the first 8
+    // bytes of any aligned RAM address can be read.
     let header = unsafe { core::slice::from_raw_parts(address as *const u8, 8) };
     let bytes = device_tree::total_bytes(header)?;
     // SAFETY: the header has the magic and a length of at most 2 MiB; nobody writes the tree.

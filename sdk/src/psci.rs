@@ -46,7 +46,7 @@ pub fn system_reset() -> ! {
     stop()
 }
 
-/// Ends a guest that cannot go on: its health policy decides; the bare board is switched off.
+/// Ends a guest that cannot continue: its health policy decides; the bare board is switched off.
 pub(crate) fn give_up() -> ! {
     if information::information().is_some() { system_reset() } else { system_off() }
 }

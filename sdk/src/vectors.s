@@ -77,7 +77,7 @@ bulkhead_sdk_exception_common:
     eret
 
 // Reads 8 bytes that may not be there: x0 = address; returns x0 = value, x1 = 0, or x1 = ESR_EL1 of the abort.
-// `exception.rs` recognises an abort at the load by its address and goes on behind it.
+// `exception.rs` recognises an abort at the load by its address and continues after it.
 .global bulkhead_sdk_probe_read
 .global bulkhead_sdk_probe_load
 bulkhead_sdk_probe_read:

@@ -1,8 +1,8 @@
 //! The measured paths, each between two counter reads with nothing else in between.
 //!
 //! Under `-icount shift=4` one tick of the counter is one instruction. A result is the difference of the two reads less
-//! one for the read itself: nothing measures 0, a no-operation 1, a trapping instruction 1 plus the instructions of
-//! whoever serves it. There is no ISB beside the reads, which would be counted; on hardware these numbers are approximate.
+//! one for the read itself: nothing measures 0, a no-operation 1, a trapping instruction 1 plus the instructions
+//! that serve it. There is no ISB beside the reads, which would be counted; on hardware these numbers are approximate.
 
 use bulkhead_sdk::{abi::hypercall::CALL_VERSION, arm::psci::Function, interrupt};
 use core::arch::{asm, global_asm};
@@ -24,7 +24,7 @@ pub(crate) struct Range {
     pub(crate) samples: u64,
 }
 
-/// Runs `sample` so many times.
+/// Runs `sample` this many times.
 pub(crate) fn repeat(samples: u64, mut sample: impl FnMut() -> u64) -> Range {
     let mut range = Range { minimum_ticks: u64::MAX, maximum_ticks: 0, samples };
     for _ in 0..samples {

@@ -1,4 +1,4 @@
-//! One thing done so many times, for counts that are taken outside the guest.
+//! One thing done a given number of times, for counts that are taken outside the guest.
 //!
 //! The host runs the same system with two numbers of samples; what the longer run has more, in counters of the monitor or in
 //! instructions of the emulator, is due to the samples alone. The rejected alternative, a guest that says when its loop
@@ -64,7 +64,7 @@ pub(crate) fn send_doorbells(samples: u64) {
     println!("bench sent refused={refused}");
 }
 
-/// Sleeps until so many doorbells have been received.
+/// Sleeps until this many doorbells have been received.
 pub(crate) fn receive_doorbells(samples: u64) {
     static RECEIVED: AtomicU64 = AtomicU64::new(0);
     let Some(port) = information::ports().iter().find(|port| port.interrupt != 0) else {

@@ -11,7 +11,7 @@ const WORDS: usize = 400_000;
 
 static mut STORE: [u64; WORDS] = [0; WORDS];
 
-/// A log of records of so many words each.
+/// A log of records with a fixed number of words each.
 pub(crate) struct Log {
     words_per_record: usize,
     used: usize,
@@ -39,7 +39,7 @@ impl Log {
         }
     }
 
-    /// Most records of so many words.
+    /// Most records of this many words.
     pub(crate) const fn room(words_per_record: usize) -> usize {
         WORDS / words_per_record
     }
@@ -51,7 +51,7 @@ impl Log {
         unsafe { core::slice::from_raw_parts_mut((&raw mut STORE).cast::<Record>(), Self::room(3)) }
     }
 
-    /// Prints where so many records of a wire are.
+    /// Prints where this many records of a wire are.
     pub(crate) fn announce_requests(count: usize) {
         Self { words_per_record: 3, used: 3 * count, lost: 0 }.announce();
     }

@@ -44,7 +44,7 @@ impl Settings {
         arguments::value(self.text, key).unwrap_or("")
     }
 
-    /// Ticks of so many nanoseconds.
+    /// Ticks in this many nanoseconds.
     pub(crate) fn ticks_of_ns(&self, ns: u64) -> u64 {
         (u128::from(ns) * u128::from(self.frequency_hz) / u128::from(NANOSECONDS_PER_SECOND)) as u64
     }

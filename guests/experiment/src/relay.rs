@@ -42,7 +42,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Works for so many ticks of own time, counted from a tick on; returns the tick of the end.
+    /// Works for this many ticks of own time, counted from a tick on; returns the tick of the end.
     fn work(&mut self, from: u64, ticks: u64) -> u64 {
         let (mut last, mut own) = (from, 0);
         while own < ticks {

@@ -1,9 +1,10 @@
 // Vectors whose interrupt entry reads the counter first and needs no stack. Everything else goes to the SDK's vectors.
 //
 // An interrupt serves one record (request, entered, done) and raises the next one by itself, so nothing of the interrupted code
-// stands between two requests. Registers, which whoever unmasks declares: x20 = counter at the first instruction, x21 =
-// interrupt, x22 = scratch, x23 = counter when the work is done, x24 (in) = blocks of work, x26 = next record, x27 (in) = 1
-// when a request is a pause after the answer before, x28 (in) = end of the records. The interrupt ends after the work.
+// stands between two requests. Registers, which the code that unmasks interrupts declares: x20 = counter at the first
+// instruction, x21 = interrupt, x22 = scratch, x23 = counter when the work is done, x24 (in) = blocks of work, x26 =
+// next record, x27 (in) = 1 when a request is a pause after the answer before, x28 (in) = end of the records. The
+// interrupt ends after the work.
 
 .macro bulkhead_experiment_forward offset
     .balign 128

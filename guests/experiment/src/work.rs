@@ -75,7 +75,7 @@ impl Pace {
         (ticks * 100 + self.ticks_per_100 / 2) / self.ticks_per_100
     }
 
-    /// Works for so many ticks of this guest's own time.
+    /// Works for this many ticks of this guest's own time.
     pub(crate) fn work(self, ticks: u64) {
         let count = self.blocks(ticks);
         if count != 0 {

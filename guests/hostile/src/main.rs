@@ -14,7 +14,8 @@
 //!
 //! Verdicts: `contained` (as stated), `unexpected` (otherwise, nothing gained), `escaped` (something gained), `skipped`.
 //! First come the attacks that this guest survives, then those that end its run: the health policy restarts it (give it
-//! `on_fault = "restart"` with a limit above the number of attacks) and it goes on with the next. PSCI SYSTEM_OFF is last.
+//! `on_fault = "restart"` with a limit above the number of attacks) and it continues with the next. PSCI SYSTEM_OFF is
+//! last.
 #![no_std]
 #![no_main]
 

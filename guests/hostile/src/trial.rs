@@ -22,7 +22,7 @@ static STRAY: AtomicU64 = AtomicU64::new(0);
 static IS_ARMED: AtomicBool = AtomicBool::new(false);
 /// Latest syndrome; 0 when there was no exception.
 static SYNDROME: AtomicU64 = AtomicU64::new(0);
-/// Where code goes on that jumped away, for each vCPU; 0 while no jump is tried.
+/// Where code that jumped away continues, for each vCPU; 0 while no jump is tried.
 static RECOVERIES: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 
 fn recovery() -> &'static AtomicU64 {
@@ -82,8 +82,8 @@ pub(crate) fn write(address: u64, value: u32) {
 /// Reads 4 bytes with this guest's translation off, so that any guest address can be named.
 pub(crate) fn read_untranslated(address: u64) -> u32 {
     let value: u32;
-    // SAFETY: RAM is mapped one to one, so the code goes on at the same place with translation off, and on again at the
-    // end, whether or not the load was stepped over. No memory of this program is used in between.
+    // SAFETY: RAM is mapped one to one, so the code continues at the same place with translation off; it is on again at
+    // the end, whether or not the load was stepped over. No memory of this program is used in between.
     unsafe {
         asm!(
             "mrs {control}, SCTLR_EL1",

@@ -1,5 +1,6 @@
 // u64 bulkhead_registers_hold(block): loads every general and floating-point register from the block, then checks them
-// and the flags so many times, with pauses in which others may run. Returns 0, or 1 + the number of what differed first.
+// and the flags again and again (word 98 says how often), with pauses in which others may run. Returns 0, or 1 + the
+// number of what differed first.
 //
 // Block, in 64-bit words: 0-30 x0-x30, 31 flags, 32-95 v0-v31 (two words each), 96 FPCR, 97 FPSR, 98 turns, 99 stack
 // pointer outside, 100 found value. While it runs, SP is the block: one register fewer is needed. Interrupts are masked.

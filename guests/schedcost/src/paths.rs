@@ -15,7 +15,7 @@ const fn reserved<const SERVERS: usize, const VCPUS: usize>(number: usize) -> u8
     ((SERVERS / 4 + number) % VCPUS) as u8
 }
 
-/// A reserved vCPU runs; one that is more important wakes and is picked; it blocks again and the first one goes on.
+/// A reserved vCPU runs; one that is more important wakes and is picked; it blocks again and the first one continues.
 #[inline(never)]
 pub(crate) fn wake_above<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>) {
     let (above, below) = (reserved::<SERVERS, VCPUS>(0), reserved::<SERVERS, VCPUS>(1));
@@ -102,7 +102,7 @@ pub(crate) fn exhaustion<const SERVERS: usize, const VCPUS: usize>(core: &mut Co
     spent.print("exhaust_and_pick", SERVERS);
 }
 
-/// Time passes and nothing happens: the accounts are brought up to date and the same server goes on.
+/// Time passes and nothing happens: the accounts are brought up to date and the same server continues.
 #[inline(never)]
 pub(crate) fn nothing_happens<const SERVERS: usize, const VCPUS: usize>(core: &mut Core<SERVERS, VCPUS>) {
     let (mut nothing, mut advanced, mut picked) = (Range::new(), Range::new(), Range::new());
@@ -138,7 +138,7 @@ pub(crate) fn replenishment<const SERVERS: usize, const VCPUS: usize>(core: &mut
             pick(core, now);
             now += 10;
         }
-        // Everybody is ready and waits; whoever has budget uses it up. What ends the time of one without is a date.
+        // All are ready and wait; each server with a budget uses it up. The time of one without ends at a date.
         for _ in 0..SERVERS {
             let decision = core.pick(now);
             let has_budget = decision.choice.is_some_and(|choice| {

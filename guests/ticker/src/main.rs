@@ -1,4 +1,4 @@
-//! A victim that lives by interrupts alone, beside whoever attacks it (`tests/soak`).
+//! A victim that lives by interrupts alone, beside an attacker (`tests/soak`).
 //!
 //! Arguments: `role=tick` (a periodic timer and nothing else), `role=wake` (the same, and each tick starts a chain of
 //! interrupts that wake each other and another partition) or `role=woken` (answers the doorbells of `wake`, and rings
@@ -130,7 +130,7 @@ fn tick() {
 fn begin(date: u64) {
     let link = LINK.load(Relaxed);
     if link != 0 {
-        // Where no time is promised, whoever watches sees whether it ever goes on.
+        // Where no time is promised, the watcher on the host sees whether it ever continues.
         if CHAIN_BOUND.load(Relaxed) != 0 {
             fail("chain lost after link", link, 0, CHAIN_DATE.load(Relaxed));
         }
@@ -142,7 +142,7 @@ fn begin(date: u64) {
     interrupt::send(OWN_SGI, 1 << cpu::vcpu());
 }
 
-/// The chain goes on from a link; an interrupt out of turn is a stray one.
+/// The chain continues from a link; an interrupt out of turn is a stray one.
 fn link(expected: u64) {
     if LINK.load(Relaxed) == expected {
         LINK.store(expected + 1, Relaxed);

@@ -2,8 +2,8 @@
 //!
 //! A round is started by the virtual timer: it takes a timer interrupt, sends itself a software generated interrupt, works
 //! on a block of memory that keeps its content from round to round, checks registers that an attack would change, and
-//! uses its channels. A line follows each so many rounds, with a digest of everything since the start. Arguments:
-//! `lines=N` (default 100), `rounds=N` (rounds per line, default 10), `round_us=N` (default 1000).
+//! uses its channels. A line follows after every `rounds` rounds, with a digest of everything since the start.
+//! Arguments: `lines=N` (default 100), `rounds=N` (rounds per line, default 10), `round_us=N` (default 1000).
 #![no_std]
 #![no_main]
 

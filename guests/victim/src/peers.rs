@@ -1,6 +1,6 @@
 //! The victim's side of channels with a hostile peer: it reads and sends each round, whatever the peer's pages hold.
 //!
-//! What arrives depends on the peer and on time, so none of it is printed; that the victim goes on is the point.
+//! What arrives depends on the peer and on time, so none of it is printed; that the victim continues is the point.
 
 use bulkhead_sdk::{
     abi::plan::PortInformation,

@@ -108,7 +108,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Waits until so many interrupts have come; interrupts are masked before and after.
+    /// Waits until this many interrupts have come; interrupts are masked before and after.
     fn wait(&mut self, expected: u64, how: Wait) {
         let guards = GUARDS.load(Relaxed);
         set_guard(Some(cpu::counter_ticks() + ticks_of_us(GUARD_MICROSECONDS)));

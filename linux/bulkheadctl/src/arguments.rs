@@ -142,7 +142,7 @@ pub struct ReadOptions {
     pub count: Option<u64>,
     /// Longest wait for each message; `None` = for ever.
     pub timeout: Option<Duration>,
-    /// Goes on after bad messages and restarts of the source.
+    /// Continues after bad messages and restarts of the source.
     pub is_watch: bool,
 }
 

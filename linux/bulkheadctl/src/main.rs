@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let flushed = output.flush();
     match (outcome, flushed) {
         (Ok(()), Ok(())) => ExitCode::SUCCESS,
-        // Whoever read the output has gone: not an error of ours.
+        // The reader of the output has gone: not an error of ours.
         (Ok(()), Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         (Ok(()), Err(error)) => {
             eprintln!("bulkheadctl: cannot write the output: {error}");

@@ -154,7 +154,7 @@ words! {
 words! {
     /// What is promised about a device's DMA.
     pub enum Dma {
-        /// Whoever drives the device is trusted not to aim it at foreign memory.
+        /// The partition that drives the device is trusted not to aim it at foreign memory.
         Trusted = "trusted",
     }
 }

@@ -1,8 +1,8 @@
 //! What the checker says: one [`Diagnostic`] per mistake, all of them together in a [`Report`].
 //!
-//! A diagnostic is data; [`crate::render`] turns it into text or JSON. A check adds to the report and goes on, so that a
-//! user sees every mistake of a description at once. The rejected alternative, `Result` with the first error, makes people
-//! run the tool once per mistake.
+//! A diagnostic is data; [`crate::render`] turns it into text or JSON. A check adds to the report and continues, so
+//! that a user sees every mistake of a description at once. The rejected alternative, `Result` with the first error,
+//! makes people run the tool once per mistake.
 
 use crate::code::{Code, Severity};
 use crate::source::{Sources, Span};

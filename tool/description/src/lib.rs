@@ -184,8 +184,8 @@ fn read_description(file: FileId, text: &str, report: &mut Report) -> Read {
 
 /// Reports what the TOML parser says.
 ///
-/// After a mistake the parser goes on and misunderstands the next lines, so of mistakes on neighbouring lines only the first is
-/// reported.
+/// After a mistake the parser continues and misunderstands the next lines, so of mistakes on neighbouring lines only
+/// the first is reported.
 fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Report) {
     let mut last_line = None;
     report.omit(Severity::Error, errors.len().saturating_sub(diagnostic::MOST_DIAGNOSTICS));

@@ -138,8 +138,8 @@ pub struct ChannelSpans {
 
 /// A check of another crate: it looks at a system without errors and returns what it finds.
 ///
-/// Whoever loads a description names one ([`crate::load`]); there is no default, so that nobody can forget it. The check of time is
-/// an implementation whose fields are the assumptions that it rests on.
+/// The caller that loads a description names one ([`crate::load`]); there is no default, so that nobody can forget it.
+/// The check of time is an implementation whose fields are the assumptions that it rests on.
 ///
 /// Rejected: a variable of the process that the program sets at its start. Every other caller got systems that nobody had checked.
 pub trait Check {

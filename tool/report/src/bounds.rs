@@ -11,7 +11,7 @@ use bulkhead_timing::bounds::{self, Bounds, InterruptSource};
 
 /// Window for the supply of vCPUs on a core without periods.
 const DEFAULT_WINDOW_NS: u64 = 100_000_000;
-/// The second window is so many times the first.
+/// The second window is this many times the first.
 const LONG_WINDOW: u64 = 5;
 
 impl Timing {

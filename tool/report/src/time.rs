@@ -247,7 +247,7 @@ fn loads(html: &mut Html, core: &CoreTiming) {
     let rest = if sum > 1.0 {
         "more than there is".to_owned()
     } else {
-        format!("{:.1}\u{202f}% is left to whoever has no budget", (1.0 - sum) * 100.0)
+        format!("{:.1}\u{202f}% is left to those without a budget", (1.0 - sum) * 100.0)
     };
     html.leaf("p", &[("class", &"note")], format!("{:.1}\u{202f}% of the core is promised; {rest}.", sum * 100.0));
 }

@@ -62,7 +62,7 @@ pub(crate) fn interrupts(html: &mut Html, context: &Context<'_>) {
     }
 }
 
-/// First interrupt that is shared between cores; those below belong to a core and whoever runs on it.
+/// First interrupt that is shared between cores; those below belong to a core and the vCPU that runs on it.
 const FIRST_SHARED: u32 = 32;
 /// Virtual and physical timer of a guest.
 const TIMERS: [u32; 2] = [27, 30];

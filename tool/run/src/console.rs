@@ -24,7 +24,7 @@ pub const MAX_LINE_BYTES: usize = 4096;
 pub enum Output {
     /// A byte.
     Byte(u8),
-    /// So many bytes were overwritten before they could be read.
+    /// This many bytes were overwritten before they could be read.
     Lost(u64),
 }
 
@@ -66,7 +66,7 @@ impl RingReader {
         }
         let Some(written) = self.written(ram) else { return };
         if written < self.read {
-            // The ring began anew (a restarted guest), or its writer lies; either way its start is where to go on.
+            // The ring started over (a restarted guest), or its writer lies; either way its start is where to continue.
             self.read = 0;
         }
         if written == self.read {
@@ -226,7 +226,7 @@ impl LineCutter {
         Line { partition: self.partition, time_ticks: self.first_ticks, text, bytes, lost_bytes: 0, complete }
     }
 
-    /// Returns the unfinished line, if there is one, and begins anew.
+    /// Returns the unfinished line, if there is one, and begins a new one.
     pub fn flush(&mut self) -> Option<Line> {
         (!self.bytes.is_empty()).then(|| self.take(false))
     }

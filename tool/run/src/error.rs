@@ -27,7 +27,7 @@ pub mod exit_code {
     pub const STOPPED: u8 = 7;
 }
 
-/// Why a run cannot start or go on.
+/// Why a run cannot start or continue.
 #[derive(Debug)]
 pub enum RunError {
     /// No QEMU was found.

@@ -24,7 +24,7 @@ pub(crate) struct Flow {
     received: u64,
     /// Bytes of them that wait in the FIFO in focus.
     in_fifo: u64,
-    /// Times that the focus went on.
+    /// Times that the focus moved on.
     turns: u64,
 }
 
@@ -84,7 +84,7 @@ impl InputQueue {
         self.waiting.iter().copied().take_while(|byte| *byte != NEXT).take(room).collect()
     }
 
-    /// Notes that so many of the oldest bytes were sent.
+    /// Notes that this many of the oldest bytes were sent.
     pub(crate) fn note_sent(&mut self, count: usize) {
         for byte in self.waiting.drain(..count.min(self.waiting.len())) {
             *(if byte == NEXT { &mut self.turns } else { &mut self.sent }) += 1;

@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// How long QEMU may take to quit when asked; then it is killed, which loses nothing: everything is read from shared memory. Under
 /// instruction counting a machine that sleeps may keep QEMU's main loop from its lock for minutes, when other programs want the
-/// host's cores: each sleep ends at once at the next date of a timer, and the lock goes back to whoever let it go.
+/// host's cores: each sleep ends at once at the next date of a timer, and the lock goes back to the thread that
+/// released it.
 const QUIT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long QEMU that closed its control connection may take to end; on a busy host it is some time.
@@ -41,7 +42,7 @@ const END_PATIENCE: Duration = Duration::from_secs(60);
 pub enum Event {
     /// A line on a partition's console.
     Line(Line),
-    /// A partition changed its state (or was started anew).
+    /// A partition changed its state (or was started again).
     State {
         /// Partition index.
         partition: usize,
@@ -450,7 +451,7 @@ impl Machine {
         self.qmp.execute("stop").map(drop)
     }
 
-    /// Lets the cores go on.
+    /// Lets the cores continue.
     pub fn resume(&mut self) -> Result<(), RunError> {
         self.qmp.execute("cont").map(drop)
     }

@@ -70,7 +70,7 @@ pub(crate) struct CountsFile {
 }
 
 impl CountsFile {
-    /// Makes an empty file for a machine with so many cores.
+    /// Makes an empty file for a machine with this many cores.
     pub(crate) fn create(options: &CountingOptions, cores: usize) -> Result<Self, RunError> {
         if [options.ranges.len(), options.after.len(), options.apart.len()].iter().any(|count| *count > MAX_RANGES) {
             return Err(RunError::Plugin(format!("the counting plugin takes at most {MAX_RANGES} ranges of a kind")));
@@ -174,7 +174,7 @@ pub struct CoreCounts {
 /// How long a core was in the counted ranges (the monitor) at a time, since it entered one of the `after` ranges (a guest).
 ///
 /// A passage ends with an ERET, with a WFI and where ISR_EL1 is read: interrupts that arrive meanwhile wait for its end. A
-/// passage after an interrupt or a guest's WFI that goes on with another guest is a switch.
+/// passage after an interrupt or a guest's WFI that ends in another guest is a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passages {
     /// How many.
@@ -189,12 +189,12 @@ pub struct Passages {
     pub switches: u64,
     /// Instructions of the longest switch, without those in `apart` ranges.
     pub longest_switch: u64,
-    /// Least and most instructions of a switch up to its first read of the counter, the instant from which whoever comes is
-    /// charged.
+    /// Least and most instructions of a switch up to its first read of the counter, the instant from which the next
+    /// vCPU is charged.
     pub enter: (u64, u64),
     /// Least and most instructions from there on.
     pub leave: (u64, u64),
-    /// Instructions of the longest passage that took an interrupt and went on with the same guest.
+    /// Instructions of the longest passage that took an interrupt and returned to the same guest.
     pub longest_interrupt: u64,
     /// Instructions of the shortest passage that took an interrupt and was followed by the next one before the guest began an
     /// instruction, as when a guest is loaded whose own timer has fired; 0 = there was none.
@@ -285,7 +285,7 @@ fn compile(directory: &Path, name: &str, text: &str) -> Result<PathBuf, String> 
     if !output.status.success() {
         return Err(format!("`cc` said: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    // A rename is atomic: whoever looks finds no library or a whole one.
+    // A rename is atomic: another process finds no library or a whole one.
     let path = directory.join(name);
     std::fs::rename(&built, &path).map_err(|error| format!("{}: {error}.", path.display()))?;
     Ok(path)

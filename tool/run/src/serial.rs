@@ -1,9 +1,9 @@
 //! The machine's own serial line: a socket to QEMU that is emptied at all times.
 //!
-//! QEMU writes to it inside the guest's store, with its big lock held, and waits when the socket is full. Whoever waits for
-//! QEMU (an answer on the control connection, its end) must therefore keep reading, or both wait for ever: a guest that
-//! prints a few hundred bytes before the control connection is negotiated is enough. So a thread reads whatever comes.
-//! [`SerialLine::take`] reads too, so that what QEMU wrote before a poll is seen by it.
+//! QEMU writes to it inside the guest's store, with its big lock held, and waits when the socket is full. A thread that
+//! waits for QEMU (an answer on the control connection, its end) must therefore keep reading, or both wait for ever: a
+//! guest that prints a few hundred bytes before the control connection is negotiated is enough. So a thread reads
+//! whatever comes. [`SerialLine::take`] reads too, so that what QEMU wrote before a poll is seen by it.
 
 use crate::error::RunError;
 use rustix::event::{PollFd, PollFlags, poll};

@@ -43,7 +43,7 @@ pub struct SimulateArguments {
     /// How long to simulate, such as "100 ms" [default: what the scenario says, else "1 s"]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub until: Option<u64>,
-    /// End after so many events.
+    /// End after this many events.
     #[arg(long, value_name = "NUMBER")]
     pub events: Option<u64>,
     /// Form of the output.

@@ -244,7 +244,7 @@ impl CoreRun {
         }
     }
 
-    /// Ends the job of whoever ran, if it is done.
+    /// Ends the job of the guest that ran, if it is done.
     fn completion(&mut self, now: u64, choice: Choice, events: &mut Vec<Event>) {
         let slot = usize::from(choice.vcpu);
         let Some(guest) = self.guests.get_mut(slot) else { return };

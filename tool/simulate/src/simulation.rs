@@ -14,7 +14,7 @@ use std::io;
 pub struct Limits {
     /// At this time.
     pub until_ns: u64,
-    /// After so many events.
+    /// After this many events.
     pub events: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios with known answers, the forms of the output, and what is refused.
 //!
-//! `BULKHEAD_BLESS=1` writes the expected texts of the refused ones anew.
+//! `BULKHEAD_BLESS=1` writes the expected texts of the refused ones again.
 
 use bulkhead_description::Options;
 use bulkhead_description::scenario::{LoadedScenario, load_scenario, load_scenario_text};
@@ -235,7 +235,7 @@ fn the_text_shows_who_ran() {
     assert!(text.lines().any(|line| line.trim_start().starts_with("peer.0     |+######+")), "{text}");
 }
 
-/// Time that this thread computed, whoever else uses the host.
+/// Time that this thread computed, whatever else runs on the host.
 fn computed_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts a thread's time");
     let nanoseconds: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number of nanoseconds");

@@ -11,7 +11,7 @@ const CORE_SERVERS: u64 = 16;
 const VCPU_SERVERS: u64 = 4;
 const WINDOWS: u64 = 32;
 const LIST_ENTRIES: u64 = 1_024;
-/// The board has an interrupt for each of so many doorbells.
+/// The board has interrupts for this many doorbells.
 const DOORBELLS: usize = 24;
 
 /// One core in most cases, because servers of one core meet.

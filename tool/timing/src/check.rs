@@ -26,7 +26,7 @@ impl Check for Assumptions {
     }
 }
 
-/// The check of time that keeps the bounds that it computed, for whoever shows them afterwards.
+/// The check of time that keeps the bounds that it computed, for callers that show them afterwards.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     assumptions: Assumptions,

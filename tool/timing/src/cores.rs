@@ -79,7 +79,7 @@ impl TickCosts {
             entry: ticks(costs.interrupt_entry),
             passage: ticks(passage),
             noticed: ticks(costs.timer_latency.saturating_add(passage)),
-            // Whoever runs out pays for loading its successor as well, from its next budget.
+            // A server whose budget runs out pays for loading its successor as well, from its next budget.
             lateness: ticks(
                 costs
                     .timer_latency
@@ -94,7 +94,7 @@ impl TickCosts {
         }
     }
 
-    /// What the monitor takes from whoever runs.
+    /// What the monitor takes from the vCPU that runs.
     pub(crate) fn overhead(&self) -> overhead::Costs {
         overhead::Costs {
             switch_ticks: self.switch,

@@ -1,7 +1,7 @@
 //! From the records of all cores to a timeline.
 //!
 //! Records come from RAM that a monitor wrote, and the monitor may be newer than this tool or may have failed. So every
-//! index in a record is checked against the layout by whoever uses it, and what cannot be understood becomes a remark and
+//! index in a record is checked against the layout where it is used, and what cannot be understood becomes a remark and
 //! a warning rather than an error.
 
 use crate::layout::Layout;
@@ -11,7 +11,7 @@ use bulkhead_abi::observe as abi;
 use bulkhead_abi::observe::TraceRecord;
 
 /// The monitor's own interrupts: list register maintenance and the timer of EL2 (`platform-facts.md`); the record names
-/// whoever was running.
+/// the vCPU that was running.
 const MONITOR_INTERRUPTS: [u32; 2] = [25, 26];
 /// "Nobody" in the field of the partition.
 const NOBODY: u8 = 0xff;

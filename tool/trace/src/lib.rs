@@ -8,7 +8,7 @@
 //!                                  └───────────────────── perfetto::read ◄─────────────────────┘
 //! ```
 //!
-//! The timeline is the middle because the monitor and the simulator are two sources of the same facts: whoever looks at
+//! The timeline is the middle because the monitor and the simulator are two sources of the same facts: a reader of
 //! a schedule must not see which one it was. Times in it are nanoseconds since boot.
 //!
 //! There is one file form. A `.perfetto-trace` holds what the Perfetto UI shows, and beside it, in fields that the UI

@@ -234,7 +234,7 @@ impl Watch {
     fn run(&mut self, slot: usize, time_ns: u64, measure: &mut CoreMeasure) {
         let (Some(watch), Some(slot)) = (self.slots.get_mut(slot), measure.slots.get_mut(slot)) else { return };
         match watch.ready_ns {
-            // Whoever runs was ready; its wake-up was overwritten, or it has been ready since it was started.
+            // A vCPU that runs was ready; its wake-up was overwritten, or it has been ready since it was started.
             None => *watch = SlotWatch { ready_ns: Some(time_ns), is_whole: false, waits: false, ..*watch },
             Some(since_ns) if watch.waits => {
                 watch.waits = false;

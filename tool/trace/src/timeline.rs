@@ -1,6 +1,6 @@
 //! The timeline: events in order of time, and who ran when.
 //!
-//! Whoever makes one (the decoder of rings, the simulator, the reader of files) calls [`Timeline::new`], then
+//! The maker of one (the decoder of rings, the simulator, the reader of files) calls [`Timeline::new`], then
 //! [`Timeline::push`] in any order, then [`Timeline::finish`]. Events of one core that bear the same time keep the order in
 //! which they were pushed, because that order is the order in which they happened.
 
@@ -61,7 +61,7 @@ pub enum EventKind {
         /// Budget in hand; none if it is not known.
         budget_ns: Option<u64>,
     },
-    /// Up to when the core's monitor charged whoever ran; a decision follows.
+    /// Up to when the core's monitor charged the vCPU that ran; a decision follows.
     Charged {
         /// Since when, where another one paid for the loading; none if since the last such instant.
         from_ns: Option<u64>,

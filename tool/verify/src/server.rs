@@ -137,7 +137,8 @@ fn on_empty(server: &ServerPlan) -> bool {
     }
 }
 
-/// Somebody else who pays does so himself and not for clients; whoever pays behind an interrupt gate has a budget.
+/// A server that pays for another has no payer itself and is no PIBS server; the payer of a server behind an interrupt
+/// gate has a budget.
 fn check_payer(core: &Core, number: usize, server: &ServerPlan, servers: &[ServerPlan], findings: &mut Findings) {
     let payer = match server.payer {
         NO_SERVER => Some(server),

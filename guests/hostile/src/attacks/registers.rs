@@ -278,7 +278,7 @@ fn foreign_invalidations() -> Outcome {
 fn own_invalidations() -> Outcome {
     let exception = trial::attempt(|| {
         for _ in 0..1000 {
-            // SAFETY: invalidates this guest's own translations, which are walked anew.
+            // SAFETY: invalidates this guest's own translations, which are then walked again.
             unsafe { asm!("tlbi vmalle1is", "ic ialluis", "dsb ish", "isb", options(nostack)) };
         }
     });

@@ -87,7 +87,7 @@ fn end(id: u64) {
     unsafe { asm!("msr ICC_EOIR1_EL1, {}", "isb", in(reg) id, options(nostack, preserves_flags)) };
 }
 
-/// So many of one's own software-generated interrupts as there are list registers, and more.
+/// 1 to 16 software-generated interrupts to itself, which can be more than there are list registers.
 pub(super) fn own_sgis(step: &mut Step<'_>) {
     let (count, from) = (1 + step.random.below(16), step.random.below(16));
     step.announce(&[count, from]);

@@ -29,7 +29,7 @@ impl Random {
         (self.next() >> 8).checked_rem(bound).unwrap_or(0)
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

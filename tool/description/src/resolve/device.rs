@@ -121,7 +121,7 @@ impl Resolver<'_> {
             self.push(diagnostic.suggest(
                 replacement.0,
                 replacement.1,
-                "if you trust whoever drives it, say so; the report then lists it as a hazard",
+                "if you trust the guest that drives it, say so; the report then lists it as a hazard",
             ));
         }
     }

@@ -1,6 +1,6 @@
 //! From the written description to [`bulkhead_plan::model::System`].
 //!
-//! Each part of the description is resolved and checked by its own file; every check reports and goes on. A part that
+//! Each part of the description is resolved and checked by its own file; every check reports and continues. A part that
 //! cannot be resolved becomes `None`, and checks between parts skip it, so that one mistake is not reported twice.
 
 mod channel;

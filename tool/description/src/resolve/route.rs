@@ -125,8 +125,8 @@ impl Resolver<'_> {
         ));
     }
 
-    /// Counts the interrupts with a limit on each shared core: its scheduler has places for so many, and those beyond
-    /// would always wait.
+    /// Counts the interrupts with a limit on each shared core: its scheduler has [`MAX_LIMITED_INTERRUPTS`] places, and
+    /// those beyond would always wait.
     pub(super) fn limited_interrupts(&mut self, system: &model::System) {
         let description = self.description;
         for (written, schedule) in description.schedule.iter().zip(&system.schedules) {

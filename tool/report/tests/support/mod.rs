@@ -110,7 +110,7 @@ pub(crate) fn timeline(system: &System) -> Timeline {
             jobs[1] = Job { left_ns: jobs[1].left_ns + STEP * (20 + random(70)), budget_ns: 3 * MILLISECOND };
         }
         let ready = (0..2).find(|slot| jobs[*slot].left_ns > 0 && jobs[*slot].budget_ns > 0);
-        // Out of budget, the gateway goes on in the background, below linux every other millisecond.
+        // Out of budget, the gateway continues in the background, below linux every other millisecond.
         let background = (jobs[1].left_ns > 0 && (time / MILLISECOND).is_multiple_of(2)).then_some(1);
         let next = ready.or(background).unwrap_or(2);
         let is_background = next == 1 && jobs[1].budget_ns == 0;

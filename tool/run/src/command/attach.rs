@@ -38,7 +38,7 @@ pub struct AttachArguments {
 #[must_use]
 pub fn attach(arguments: &AttachArguments) -> ExitCode {
     match converse(arguments) {
-        // Whoever read the output has seen enough.
+        // The reader of the output has seen enough.
         Err(RunError::Host { cause, .. }) if cause.kind() == io::ErrorKind::BrokenPipe => finish(Ok(())),
         result => finish(result),
     }
@@ -188,7 +188,7 @@ fn write_out(bytes: &[u8]) -> Result<(), RunError> {
     output.write_all(bytes).and_then(|()| output.flush()).map_err(RunError::host("cannot write to the terminal"))
 }
 
-/// Reads the input on a thread of its own, so that output goes on meanwhile; the thread ends with the process.
+/// Reads the input on a thread of its own, so that output continues meanwhile; the thread ends with the process.
 fn read_input() -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

@@ -158,7 +158,7 @@ fn starves(scope: &Scope, core: &CoreTiming, number: usize) -> Option<Diagnostic
     let what = if background { "in its background " } else { "" };
     let message = format!("{name} {what}may keep core {} for ever", core.core.board_core);
     let why = match background {
-        true => "goes on without a budget at its background priority".to_owned(),
+        true => "continues without a budget at its background priority".to_owned(),
         false => "has no limit".to_owned(),
     };
     let mut diagnostic = at(Diagnostic::new(code, message), scope.place(reference, |spans| spans.priority), why);

@@ -64,7 +64,7 @@ pub struct TrackEvent {
     /// Value of a counter.
     #[prost(int64, optional, tag = "30")]
     pub counter_value: Option<i64>,
-    /// Flows that begin or go on here.
+    /// Flows that begin or continue here.
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: Vec<u64>,
     /// Flows that end here.
