@@ -197,7 +197,7 @@ pub(crate) fn trace_interrupt(lab: &Lab) -> Result<Found, Failure> {
     trace_cost(lab, &["timer"])
 }
 
-/// Monitor instructions on both cores of a run with so many doorbells.
+/// Monitor instructions on both cores of a run with a given number of doorbells.
 struct Doorbells {
     sender: u64,
     receiver: u64,

@@ -42,7 +42,7 @@ impl Unit {
     }
 }
 
-/// A number with at most so many decimals, without zeros at its end.
+/// A number with at most this many decimals, without zeros at its end.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -347,7 +347,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "scheduler.preemption",
-        what: "a more important vCPU with one server wakes: whoever runs is charged, and the core picks anew",
+        what: "a more important vCPU with one server wakes: the server that runs is charged, and the core picks again",
         how: "as scheduler.pick_16; both calls",
         peers: "",
         ceiling: Some(180.0),
@@ -358,7 +358,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "scheduler.exhaustion",
-        what: "a budget is used up: it is charged, its server waits, and the core picks anew",
+        what: "a budget is used up: it is charged, its server waits, and the core picks again",
         how: "as scheduler.pick_16; one call",
         peers: "",
         ceiling: Some(400.0),

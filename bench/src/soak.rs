@@ -1,7 +1,8 @@
 //! `./x bench soak`: the random attacker beside its victims, for as many seeds as one likes.
 //!
-//! Seeds go in batches: a batch is one boot of one arrangement. What is done is kept in a file, so that a soak can be stopped and
-//! goes on where it was; a failure is printed with its seed, the attacker's latest steps and the commands that repeat it.
+//! Seeds go in batches: a batch is one boot of one arrangement. What is done is kept in a file, so that a soak that was
+//! stopped continues where it was; a failure is printed with its seed, the attacker's latest steps and the commands
+//! that repeat it.
 
 use crate::Failure;
 use bulkhead_files::read::SOAK;
@@ -27,7 +28,7 @@ pub(crate) struct SoakArguments {
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
 
-    /// Start no batch after so many minutes; a later run goes on.
+    /// Start no batch after this many minutes; a later run continues.
     #[arg(long)]
     minutes: Option<u64>,
 
@@ -39,7 +40,7 @@ pub(crate) struct SoakArguments {
     #[arg(long, default_value_t = 2)]
     machines: usize,
 
-    /// Go on after a failure, behind its seed.
+    /// Continue after a failure, with the seed after it.
     #[arg(long)]
     keep_going: bool,
 
@@ -47,7 +48,7 @@ pub(crate) struct SoakArguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// With --seed: so many seeds of its arrangement in one boot.
+    /// With --seed: run this many seeds of its arrangement in one boot.
     #[arg(long, default_value_t = 1, requires = "seed")]
     count: u64,
 
@@ -181,7 +182,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
 fn read(file: &Path) -> Result<Progress, Failure> {
     match bulkhead_files::read::text(file, SOAK) {
         Ok(text) => Progress::parse(&text)
-            .map_err(|error| Failure::host(format!("cannot go on by {}: {error}", file.display()))),
+            .map_err(|error| Failure::host(format!("cannot continue from {}: {error}", file.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Progress::default()),
         Err(error) => Err(Failure::host(format!("cannot read {}: {error}", file.display()))),
     }

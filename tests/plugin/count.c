@@ -69,7 +69,7 @@ struct passage {
     uint64_t clock; /* instructions up to the first read of the counter; 0 = not yet */
     uint64_t clock_again; /* instructions up to the last one after it; 0 = there was none */
     uint64_t start;
-    uint64_t left; /* it ended with an ERET; who goes on is not known yet */
+    uint64_t left; /* it ended with an ERET; who runs next is not known yet */
     uint64_t guest; /* place of the last guest in the arming ranges, plus one; 0 = nobody since the last WFI */
     uint64_t acknowledged; /* it took an interrupt */
     uint64_t slept; /* the last block of a guest ended with WFI */
@@ -156,7 +156,7 @@ static inline void keep_least(uint64_t *least, uint64_t value) {
         *least = value;
 }
 
-/* The passage under way is over and `guest` goes on, or nobody (0). */
+/* The passage under way is over and `guest` runs next, or nobody (0). */
 static void end_passage(struct block *block, uint64_t guest) {
     struct passage *now = &block->now;
     struct passages *all = &block->passages;

@@ -73,8 +73,8 @@ pub(super) fn figure_4(lab: &Lab, _length: Length) -> Result<Findings, Failure> 
     Ok(findings)
 }
 
-/// Stretches in milliseconds after a start. Exits of a guest that goes on divide nothing, and what runs for no longer than one
-/// is none.
+/// Stretches in milliseconds after a start. An exit after which the same guest continues divides no stretch, and a run
+/// that is no longer than an exit is none.
 fn in_ms(runs: &[(u64, u64)], start: u64) -> Vec<(f64, f64)> {
     const EXIT_MS: f64 = 0.06;
     let ms = |ns: u64| ns.saturating_sub(start) as f64 / MS;
@@ -113,8 +113,8 @@ fn compare(findings: &mut Findings, name: &str, model: &[(u64, u64)], ours: &[(f
     }
 }
 
-/// Least time that a guest ran in any window of so many nanoseconds. The least is attained where a window begins with an absence
-/// or ends with one.
+/// Least time that a guest ran in any window of this many nanoseconds. The least is attained where a window begins with
+/// an absence or ends with one.
 fn least_supply(absences: &[(u64, u64)], start: u64, end: u64, window: u64) -> u64 {
     // Time away before each absence, to sum up over a window in constant time.
     let mut before = Vec::with_capacity(absences.len());

@@ -14,7 +14,7 @@ pub enum Policy {
     Recycle,
     /// Its owner gets a whole quantum.
     Reset,
-    /// As reset, and an interrupt of the running owner starts its quantum anew.
+    /// As reset, and an interrupt of the running owner gives it a new quantum.
     ResetExtend,
 }
 
@@ -71,7 +71,7 @@ pub struct Ring {
     pub preemptible: Vec<bool>,
     /// Work of the handler.
     pub handler_ns: u64,
-    /// Time that a change of guests takes from whoever starts.
+    /// Time that a change of guests takes from the guest that starts.
     pub switch_ns: u64,
 }
 

@@ -86,7 +86,7 @@ pub fn schedule(mains: &[Main], io: Io, ticks: u64) -> Vec<Runner> {
         let runner = match main {
             Some(main) if !io_runs || mains[main].period < io.period => Runner::Main(main),
             _ if io_runs => Runner::Io,
-            // The idle time goes to whoever comes first in the order, and is not charged (QV-22).
+            // The idle time goes to the first one in the order, and is not charged (QV-22).
             _ => match order.iter().copied().find(|index| mains[*index].start <= now) {
                 Some(main) => Runner::Background(main),
                 None => Runner::Nobody,
@@ -124,7 +124,7 @@ pub fn intervals(runs: &[Runner], wanted: impl Fn(Runner) -> bool) -> Vec<(u64, 
     found
 }
 
-/// Most ticks of `runs` for which `wanted` holds in any window of so many.
+/// Most ticks of `runs` for which `wanted` holds in any window of this many ticks.
 #[must_use]
 pub fn most_in_window(runs: &[Runner], window: usize, wanted: impl Fn(Runner) -> bool) -> usize {
     runs.windows(window).map(|window| window.iter().filter(|runner| wanted(**runner)).count()).max().unwrap_or(0)

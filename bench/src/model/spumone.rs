@@ -12,7 +12,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// Share of the core in percent that ticks take, at so many ticks and instructions a second.
+    /// Share of the core in percent that ticks take, at these numbers of ticks and instructions a second.
     #[must_use]
     pub fn loss_percent(&self, ticks_per_second: f64, instructions_per_second: f64) -> f64 {
         (self.forced_switch + self.work + self.voluntary_switch) * ticks_per_second / instructions_per_second * 100.0

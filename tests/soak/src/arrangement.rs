@@ -53,8 +53,8 @@ const CLOCK: Extras = Extras { clock: Some(""), ..NOTHING };
 const UART_AND_CLOCK: Extras = Extras { clock: Some(""), ..UART };
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
-/// Each victim has a budget that its ticks do not use up, though whoever is above it may pre-empt it again and again, and it pays
-/// for the way in each time.
+/// Each victim has a budget that its ticks do not use up, though those above it may pre-empt it again and again, and it
+/// pays for the way in each time.
 const BUDGETS: [&str; 3] = [
     "servers = [{ priority = 1, budget = \"200 us\", period = \"1 ms\", chunks = 16 }]",
     "servers = [{ priority = 2, budget = \"250 us\", period = \"2 ms\", chunks = 16 }]",
@@ -109,7 +109,7 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
     .with(UART),
     above(
         "above-sporadic",
-        "the attacker has a sporadic budget above its victims and goes on below them",
+        "the attacker has a sporadic budget above its victims and continues below them",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\" }, { priority = 9 }]",
     )
     .with(CLOCK),

@@ -43,7 +43,7 @@ impl Attack {
     }
 }
 
-/// When the victims begin: all have been prepared by then, whoever is more important.
+/// When the victims begin: all have been prepared by then, whichever is more important.
 const FIRST_TICK_MICROSECONDS: u64 = 200_000;
 /// When the attacks begin.
 const START_MICROSECONDS: u64 = 250_000;

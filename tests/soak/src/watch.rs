@@ -14,8 +14,8 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_secs(120);
 /// Lines of the attacker that are kept for a report.
 const KEPT: usize = 48;
-/// A victim whose latest tick is so much older than the attacker's latest line is dead, in counter ticks: 40 ms. Where no
-/// time is promised, it has to go on in the end.
+/// A victim whose latest tick is this much older than the attacker's latest line is dead, in counter ticks: 40 ms.
+/// Where no time is promised, it has to continue in the end.
 const DEAD: u64 = 2_500_000;
 
 /// Where a guest's virtual UART is, as it sees it: where the board has its own.
@@ -162,7 +162,7 @@ pub fn watch(machine: &mut Machine, siege: &Siege) -> Result<Seen, Failure> {
     };
     // Nobody who died is overlooked, wherever time says nothing.
     let after = machine.observer().map(|observer| watch.all_words(observer)).unwrap_or_default();
-    let lives = machine.wait_for("the victims to go on", SILENCE, |view| {
+    let lives = machine.wait_for("the victims to continue", SILENCE, |view| {
         let now = watch.all_words(view.observer?);
         let goes_on = |victim: usize| now[victim].date > after[victim].date && now[victim].ended >= after[victim].ended;
         ((0..3).all(goes_on) && now[1].ended > after[1].ended).then_some(())

@@ -85,7 +85,7 @@ impl Remote {
         Self { mailbox: PhysicalAddress(ram.0 + MAILBOX), sequence: 0 }
     }
 
-    /// Starts counting anew: the guest's RAM was scrubbed by a restart.
+    /// Counts from the start again: the guest's RAM was scrubbed by a restart.
     pub fn forget(&mut self) {
         self.sequence = 0;
     }

@@ -21,7 +21,7 @@ pub const EXCHANGE: u64 = 2600;
 /// instruction, in ticks. The rest of both exchanges is paid by who pre-empts (`real-time.md` 1.2).
 pub const WAY_IN: u64 = 300;
 
-/// Ticks of so many microseconds.
+/// Ticks in this many microseconds.
 #[must_use]
 pub const fn ticks_of_us(us: u64) -> u64 {
     us * TICKS_PER_MILLISECOND / 1000
@@ -213,7 +213,7 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// How well the log says when the guest stopped and went on: half a block at each end.
+    /// How well the log says when the guest stopped and continued: half a block at each end.
     pub const BLUR: u64 = 2100;
 
     /// Reads it from the guest's log.

@@ -17,7 +17,7 @@ impl Relay {
         Self(format!("role=relay first={first} period={period} count={count}"))
     }
 
-    /// Woken by so many doorbells, or for as long as `end` says.
+    /// Woken by this many doorbells, or for as long as `end` says.
     #[must_use]
     pub fn by_bells(bells: u64, end: u64) -> Self {
         Self("role=relay".to_owned()).with("bells", bells).with("end", end)
@@ -62,7 +62,7 @@ impl Description {
     }
 }
 
-/// The lines of a partition with so many ports `out` and `in`.
+/// The lines of a partition with these ports `out` and `in`.
 #[must_use]
 pub fn ports(out: Range<u32>, into: Range<u32>) -> String {
     let port = |name: &str, number: u32, direction: &str| {

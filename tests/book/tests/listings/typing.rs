@@ -22,7 +22,7 @@ struct Sitting {
     running: Option<Running>,
     /// Commands so far and what they printed.
     done: Vec<(String, String)>,
-    /// Commands that took long, for whoever makes this test quicker.
+    /// Commands that took long, for those who want to make this test quicker.
     long: Vec<(Duration, String)>,
     /// What differed from the pages.
     differences: Vec<String>,

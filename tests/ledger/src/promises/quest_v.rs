@@ -47,7 +47,10 @@ pub(super) const FAMILY: Family = Family {
             "QV-26",
             "the split happens when time is charged; a full list delays its last chunk instead of enlarging its second",
         ),
-        ("QV-28", "a pre-emption splits a chunk, and with the anchor `dispatch` dates it anew; at most 16 chunks"),
+        (
+            "QV-28",
+            "a pre-emption splits a chunk, and with the anchor `dispatch` gives it a new date; at most 16 chunks",
+        ),
         ("QV-30", "parameters change in tests of `core/sched` alone; no running system changes a budget"),
         (
             "QV-31",

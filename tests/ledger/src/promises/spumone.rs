@@ -38,7 +38,7 @@ pub(super) const FAMILY: Family = Family {
             "of the layer at EL1, which is not there; partitions have memory, devices, timers, a VMID and PSCI of their own (QV-1, MZ-3)",
         ),
         (&["SP-60", "SP-62"], "optional, and nobody needed it"),
-        (&["SP-61"], "of the layer at EL1; a partition restarts while others go on (QV-74)"),
+        (&["SP-61"], "of the layer at EL1; a partition restarts while others continue (QV-74)"),
         (&["SP-63"], "of the layer at EL1; partitions of one core have channels and doorbells (QV-50)"),
         (&["SP-E1"], "guests are not changed, so there is nothing to count (MZ-1)"),
         (&["SP-E6"], "kernels are exchanged in descriptions, but no test makes this table"),

@@ -60,7 +60,7 @@ fn two(first: &Program, schedule: &str, rest: [&str; 2], second_core: u32) -> Ru
     System::from_text_with_programs("console", &text, &[("first", first), ("reader", &reading())]).start()
 }
 
-/// Waits until a partition has read so many bytes, and compares them.
+/// Waits until a partition has read as many bytes as are expected, and compares them.
 fn assert_read(running: &mut Running, partition: &str, expected: &[u8]) {
     let ram = running.watch().plan().partitions[running.index(partition)].ram[0].physical.0;
     let place = PhysicalAddress(ram + (COUNT - GUEST_RAM));

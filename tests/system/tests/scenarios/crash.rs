@@ -50,8 +50,8 @@ fn a_crashed_kernel_comes_back_as_often_as_its_policy_says() {
     let panics = running.lines("linux").filter(|line| line.text.contains("Kernel panic - not syncing")).count();
     assert_eq!(panics, RESTARTS as usize + 1, "each start ended in a panic of its own");
 
-    // The controller goes on after the last stop, and all of what it printed is what it prints alone.
-    running.wait_for_line("control", "period ", LIMIT).expect("the controller goes on");
+    // The controller continues after the last stop, and all of what it printed is what it prints alone.
+    running.wait_for_line("control", "period ", LIMIT).expect("the controller continues");
     assert_eq!(running.counter("control", Counter::Exits), exits_before, "exits on the controller's core");
     assert_eq!(running.counter("control", Counter::Fault), 0);
     running.assert_no_crash();

@@ -19,7 +19,7 @@ fn binary_point_of_eight() -> Program {
 
 /// QEMU keeps three bits of a binary point that it compared before it cut it, and ends itself over the zero that is left, at the
 /// next interrupt. Nothing but a trap on every interrupt would keep a `mapped` guest from it (docs/caveats.md), so this is what
-/// the tool says when it happens. Should this test find a QEMU that goes on, the claim is out of date.
+/// the tool says when it happens. Should this test find a QEMU that survives it, the claim is out of date.
 #[test]
 fn a_guest_can_end_this_emulator_and_the_tool_says_so() {
     let system = System::with_programs("remote", &[], &[("remote", &binary_point_of_eight())]);

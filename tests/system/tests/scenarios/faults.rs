@@ -40,7 +40,7 @@ fn fault_of(status: &StatusPage) -> (u32, u64, u64, u64) {
     (status.fault.reason, status.fault.guest_address, status.fault.program_counter, status.fault.syndrome >> 26)
 }
 
-/// Runs the system anew for each address, lets the guest fault there, and returns the status page.
+/// Boots the system again for each address, lets the guest fault there, and returns the status page.
 fn fault(act: impl FnOnce(&mut Remote, &mut Running)) -> StatusPage {
     let mut running = system(STOP).start();
     let mut guest = Remote::new(&mut running, "remote");

@@ -116,7 +116,7 @@ fn assert_stands(running: &mut Running, manager: &mut Remote, context: &str) {
     assert_eq!(counts(running), stand, "{context}");
 }
 
-/// Has a vCPU end the partition while the others go on.
+/// Has a vCPU end the partition while the others continue.
 fn end(running: &Running, vcpu: u64, call: u64) {
     let ram = running.watch().plan().partitions[SIX as usize].ram[0].physical;
     for (offset, value) in [(CALL, call), (LOAD, NOWHERE), (ENDS, GUEST_RAM + WORDS + 64 * vcpu)] {
@@ -125,8 +125,8 @@ fn end(running: &Running, vcpu: u64, call: u64) {
     }
 }
 
-/// SG-60, SG-62, QV-74: once the partition was told to stand, no vCPU executes until it goes on; after a restart no code of the
-/// instance before executes, and every vCPU that is switched on while its monitor starts comes.
+/// SG-60, SG-62, QV-74: once the partition was told to stand, no vCPU executes until it resumes; after a restart no
+/// code of the instance before executes, and every vCPU that is switched on while its monitor starts comes.
 #[test]
 fn six_vcpus_stand_and_start_anew() {
     let mut running =

@@ -113,8 +113,8 @@ fn alone() -> &'static BTreeMap<&'static str, Seen> {
 /// Lines of the victims that end, and of those that do not while anybody looks.
 const ENDS: [(&str, &str); 2] = [("lines=100\"", "lines=1000000\""), ("periods=200\"", "periods=1000000\"")];
 
-/// The controller when the attacker has come to its end beside victims that go on. Those of the other run may have ended before a
-/// busy host looks.
+/// The controller when the attacker has come to its end beside victims that continue. Those of the other run may have
+/// ended before a busy host looks.
 fn registers_after_the_suite() -> gic::Registers {
     let mut running = System::changed("hostile-suite", &ENDS).start_exact(0);
     running.wait_for_state("hostile", STATE_OFF);

@@ -82,7 +82,7 @@ fn a_manager_suspends_resumes_and_restarts() {
 
     assert_eq!(manager.call(&mut running, CALL_PARTITION_RESUME, TARGET)[0], SUCCESS);
     running.wait_for_state("target", STATE_RUNNING);
-    // It goes on where it was: a restarted one would count from 1.
+    // It continues where it was: a restarted one would count from 1.
     wait_for_progress(&mut running, suspended_at);
     assert_eq!(running.status("target").generation, 1);
 

@@ -17,8 +17,8 @@ const COUNT: u64 = 300;
 const EVENTS: u64 = 10;
 const PERIOD_TICKS: u64 = 100 * TICKS_PER_MILLISECOND;
 
-/// Asks for the victim to go on, which it does, until the victim is off, and reads its status in between. Leaves how often it
-/// was answered "done" and "limited", its first and last date, and whether a status was refused.
+/// Asks for the victim to continue, which it does, until the victim is off, and reads its status in between. Leaves how
+/// often it was answered "done" and "limited", its first and last date, and whether a status was refused.
 fn flooding() -> Program {
     let mut program = Program::new();
     for register in [20, 21, 23] {

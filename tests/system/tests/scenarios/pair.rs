@@ -1,4 +1,4 @@
-//! Two vCPUs of one partition: they stand, go on, fault and start anew together.
+//! Two vCPUs of one partition: they stand, resume, fault and restart together.
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{
@@ -82,7 +82,7 @@ fn wait_for_start(running: &mut Running, generation: u32) -> bulkhead_abi::statu
     running.wait_for_status("pair", &what, |status| status.state == STATE_RUNNING && status.generation == generation)
 }
 
-/// SG-60: both vCPUs stand while suspended, keep their registers, and go on together.
+/// SG-60: both vCPUs stand while suspended, keep their registers, and resume together.
 #[test]
 fn both_vcpus_are_suspended_and_go_on() {
     let mut running = start();

@@ -194,7 +194,7 @@ fn accounts_of_turns_add_up() {
 }
 
 /// QV-41: what a trace says of each server is what the monitor's own account says, to the tick, with servers that sleep, run out,
-/// go on in the background and give the core away.
+/// continue in the background and give the core away.
 #[test]
 fn a_trace_and_the_accounts_agree_to_the_tick() {
     const TICK_NS: u64 = 16;

@@ -12,7 +12,7 @@ const CNTV_CVAL_FROM_X4: u32 = 0xd51b_e344;
 const CNTV_CTL_FROM_X1: u32 = 0xd51b_e321;
 
 /// QV-8, MZ-17: a guest without budget whose watchdog's date has passed, and then a deferred timer of its own: that timer waits as
-/// well, and the core goes on sleeping until somebody can run.
+/// well, and the core keeps sleeping until somebody can run.
 #[test]
 fn a_deferred_interrupt_of_one_without_budget_stops_no_core() {
     let mut attacker = Program::new();

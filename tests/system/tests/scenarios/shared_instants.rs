@@ -64,7 +64,7 @@ fn woken(rule: &str, count: u64, work: u64, by_bell: bool) -> Vec<(u64, Wake)> {
 }
 
 /// QV-23, QV-24, QV-25, SP-14: a guest that is woken by its timer or by a ring runs for its budget and stops at the same instant
-/// each time, to the tick, and goes on when the rule says so: a period after it began, or on the period's grid.
+/// each time, to the tick, and continues when the rule says so: a period after it began, or on the period's grid.
 #[test]
 fn a_budget_ends_at_its_instant_after_a_wake_up() {
     for (rule, by_bell) in [("sporadic", false), ("sporadic", true), ("deferrable", false), ("deferrable", true)] {

@@ -17,7 +17,7 @@ const CNTV_CVAL_FROM_X4: u32 = 0xd51b_e344;
 const CNTV_CTL_FROM_X1: u32 = 0xd51b_e321;
 const SYSTEM_OFF: u64 = 0x8400_0008;
 
-/// From a date on until another one: sleeps, and computes for so many turns of a loop between two sleeps.
+/// From a date on until another one: sleeps, and computes for this many turns of a loop between two sleeps.
 fn napper(from: u64, until: u64, turns: u64) -> Program {
     let mut program = Program::new();
     program.word(0xd503_4fdf); // MSR DAIFSet, #15: it reads what woke it, and needs no vectors
@@ -66,8 +66,8 @@ fn worker(anchor: &str, is_attacked: bool) -> ServerUsage {
     usage(&running, "victim")
 }
 
-/// QV-28, QV-39: whoever is pre-empted ten thousand times is charged for its work, the least charge of each wake-up at most once,
-/// and its part of each exchange: pre-emptions cost it no least charge.
+/// QV-28, QV-39: a guest that is pre-empted ten thousand times is charged for its work, the least charge of each
+/// wake-up at most once, and its part of each exchange: pre-emptions cost it no least charge.
 #[test]
 fn pre_emptions_take_no_least_charge_of_their_victim() {
     for anchor in ANCHORS {

@@ -278,7 +278,8 @@ fn wait_for(program: &mut Program, state: u32) {
     program.word(0xeb14_0021).branch_not_zero(1, ask); // SUBS x1, x1, x20
 }
 
-/// Suspends and resumes partition 1 so many times, each time when it is so, with a pause after each; then switches itself off.
+/// Suspends and resumes partition 1 this many times, each time when it is so, with a pause after each; then switches
+/// itself off.
 fn suspending(times: u64, pause: u64) -> Program {
     let mut program = Program::new();
     program.constant(19, times);

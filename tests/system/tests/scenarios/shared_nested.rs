@@ -34,7 +34,7 @@ fn hog(until: u64) -> String {
 /// Name, period and work of three guests, the most important first.
 const LEVELS: [(&str, u64, u64); 3] = [("top", 9973, 600), ("middle", 23_011, 5000), ("low", 51_001, 9000)];
 
-/// Wake-ups of a level in so many periods of the lowest.
+/// Wake-ups of a level in this many periods of the lowest.
 fn wakes_of(level: usize, rounds: u64) -> u64 {
     rounds * LEVELS[2].1 / LEVELS[level].1
 }
@@ -105,8 +105,8 @@ fn most_charged(level: usize, wakes: &[Wakes; 3]) -> u64 {
     wakes[level].all.iter().map(of_wake).sum()
 }
 
-/// QV-41, SP-19: whoever is woken is charged for its work and the path of the monitor and nobody else is: of twice the wake-ups
-/// each is counted and charged to its guest, and used and idle time add up to all time, to the tick.
+/// QV-41, SP-19: a guest that is woken, and nobody else, is charged for its work and the path of the monitor: of twice
+/// the wake-ups each is counted and charged to its guest, and used and idle time add up to all time, to the tick.
 #[test]
 fn nested_wake_ups_are_charged_to_the_woken() {
     let ((short_wakes, short, before), (long_wakes, long, after)) = (three(300), three(600));
@@ -152,8 +152,8 @@ fn three_that_wake_in_one_exit_run_in_order() {
 }
 
 /// SP-14, SP-16: a handler rings a more important sleeper, whose handler rings a still more important one, twice. Each ring
-/// wakes once and at once, and each handler goes on when those that it woke sleep. With the interrupts of those that are
-/// pre-empted still active in their list registers, and with none.
+/// wakes once and at once, and each handler continues when those that it woke sleep. With the interrupts of those that
+/// are pre-empted still active in their list registers, and with none.
 #[test]
 fn handlers_that_wake_others_are_nested() {
     const COUNT: u64 = 600;
@@ -178,8 +178,8 @@ fn handlers_that_wake_others_are_nested() {
             // Back to who rings, and there again.
             let again = tops[1].entered - tops[0].done;
             assert!(again <= 2 * EXCHANGE, "{again} ticks from the first handler's end to the second");
-            assert!(tops[1].done < middle.done, "who rang goes on when both handlers are done");
-            assert!(middle.done < low.done, "the first one goes on last");
+            assert!(tops[1].done < middle.done, "the one that rang continues when both handlers are done");
+            assert!(middle.done < low.done, "the first one continues last");
         }
     }
 }

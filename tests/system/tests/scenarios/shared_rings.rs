@@ -1,5 +1,5 @@
 //! Shared cores: the rest of the published interrupt policies of turns, on the machine: what extends a quantum, what waits for its
-//! end and in which order, where the ring goes on, and whose time was taken.
+//! end and in which order, where the ring continues, and whose time was taken.
 
 use bulkhead_abi::schedule::UsagePage;
 use bulkhead_run::End;
@@ -34,8 +34,8 @@ fn bursts(policy: &str) -> (Vec<Vec<u64>>, Supply) {
     (records, Supply::of(&running, "peer"))
 }
 
-/// The policy beside those that were published: with `reset-extend` each interrupt starts its guest's quantum anew, also in its
-/// own turn, so the guest goes on for a whole quantum after the last one of a burst and no longer.
+/// The policy beside those that were published: with `reset-extend` each interrupt gives its guest a new quantum, also
+/// in its own turn, so the guest runs for a whole quantum after the last one of a burst and no longer.
 #[test]
 fn reset_extend_goes_on_for_a_quantum_after_the_last_interrupt() {
     let (records, peer) = bursts("reset-extend");
@@ -46,10 +46,10 @@ fn reset_extend_goes_on_for_a_quantum_after_the_last_interrupt() {
             assert!(taken <= BLUR, "the other one had {taken} ticks in the quantum after an interrupt");
         }
         let last = burst[3][1];
-        let next = peer.runs.iter().find(|run| run.0 > last).expect("the other one goes on").0 - last;
+        let next = peer.runs.iter().find(|run| run.0 > last).expect("the other one runs again").0 - last;
         // Behind a turn of the other one that it took comes its own.
         let (one, two) = (next.abs_diff(QUANTUM), next.abs_diff(2 * QUANTUM));
-        assert!(one.min(two) <= EXCHANGE + BLUR, "the other one went on after {next} ticks");
+        assert!(one.min(two) <= EXCHANGE + BLUR, "the other one ran again after {next} ticks");
     }
     assert!(peer.longest_gap() >= 6 * MS + QUANTUM - BLUR, "a burst of 6 ms lasts a quantum longer");
 }
@@ -107,7 +107,8 @@ fn interrupted(running: &Running, from: u64) -> bool {
 }
 
 /// Two guests that may not be pre-empted, and behind them in the ring one or two whose interrupts wait for the end of their turns.
-/// Returns each wake-up with how long the turn in which its date lies went on, whose that was, and the start of the turn.
+/// Returns each wake-up with how long the turn in which its date lies lasted, whose that was, and the start of the
+/// turn.
 fn waiting(reading: &str, owners: &[(&str, u64)]) -> Vec<Vec<(Wake, u64, usize, u64)>> {
     const PERIOD: u64 = 31 * MS + 7777;
     const COUNT: u64 = 60;
@@ -135,7 +136,7 @@ fn waiting(reading: &str, owners: &[(&str, u64)]) -> Vec<Vec<(Wake, u64, usize, 
     owners.iter().map(placed).collect()
 }
 
-/// The wait of an interrupt, when so many quanta come between the end of the turn and its guest.
+/// The wait of an interrupt, when this many quanta come between the end of the turn and its guest.
 fn assert_waits(what: &str, (wake, left, ..): &(Wake, u64, usize, u64), quanta: u64) {
     let waited = wake.late() + BLUR;
     let least = left + quanta * QUANTUM;
@@ -241,8 +242,8 @@ fn a_quantum_of_reset_is_stolen_unless_the_ring_moves() {
 
 /// MZ-12, MZ-17, MZ-24: the interrupts of two sleeping guests act at every place of each other's path. Both are handled.
 ///
-/// Whoever is pre-empted before it could stop its timer must not pre-empt the other one before that can do so: the two would
-/// exchange for ever, without an instruction of any guest.
+/// A guest that is pre-empted before it could stop its timer must not pre-empt the other one before that can do so: the
+/// two would exchange for ever, without an instruction of any guest.
 #[test]
 fn two_interrupts_that_act_at_once_are_both_handled() {
     const COUNT: u64 = 300;
@@ -253,7 +254,7 @@ fn two_interrupts_that_act_at_once_are_both_handled() {
         let description = description.relay("one", &one, PREEMPTS).relay("two", &two, PREEMPTS);
         let until = START + 50_000 * COUNT;
         let mut running = description.guest("hog", 0, "experiment", &hog(until), "").build().start_exact(4);
-        // An exchange that goes on for ever is seen when the harness has waited long enough.
+        // An exchange that never ends is seen when the harness has waited long enough.
         let end = running.wait_for_end(LIMIT);
         assert_eq!(end.ok(), Some(End::AllEnded), "{policy}: the guests never ended");
         let [one, two] = ["one", "two"].map(|name| Wakes::of(&running, name));

@@ -110,7 +110,7 @@ enum Runner {
 }
 
 /// Runs three guests in turns of 3 ms (owner, pre-emptible one, other one) and returns for each of the owner's timers who
-/// ran at its date, how long it took to the handler, and how long that runner's run went on.
+/// ran at its date, how long it took to the handler, and how long that runner's run lasted.
 fn rule_table(on_interrupt: &str, route: &str) -> Vec<(Runner, u64, u64)> {
     let schedule = format!("kind = \"round-robin\"\nquantum = \"3 ms\"\non_interrupt = \"{on_interrupt}\"");
     let wire = "role=wire requests=150 spacing_us=7900 dither_us=3000 background=compute start_us=150000";

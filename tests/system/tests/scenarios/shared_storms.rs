@@ -41,7 +41,7 @@ fn receiver(description: Description, rest: &str) -> Description {
     description.guest("receiver", 0, "wakeups", "role=own count=1500 start_us=20000", &rest)
 }
 
-/// Bound of what is left for who is below so many servers with so many microseconds in 10 ms together.
+/// Bound of what is left for the victim below `servers` servers that have `taken_us` microseconds in 10 ms together.
 fn least_left(running: &Running, taken_us: u64, servers: u64) {
     let supply = Supply::of(running, "victim");
     let least = supply.least_in(WINDOW);

@@ -22,7 +22,7 @@ fn name(counter: Counter) -> &'static str {
     COUNTER_NAMES.iter().find(|(known, _)| *known == counter).expect("every counter has a name").1
 }
 
-/// The controller at 100 Hz for so many periods, without a line in between.
+/// The controller at 100 Hz for this many periods, without a line in between.
 fn control(periods: u64, mode: &str) -> System {
     let arguments = format!("periods={periods} report=1000000");
     let mode = format!("interrupts = \"{mode}\"");

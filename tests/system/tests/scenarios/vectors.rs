@@ -48,8 +48,8 @@ fn wait_for_word(running: &mut Running, partition: &str, address: u64, least: u6
     waited.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Threat model: without `-icount` the victim's ticks go on, above the storm on its core and on another core, and the storm ends at its
-/// watchdog at the latest. A vector where nothing is mapped is a fault like any other.
+/// Threat model: without `-icount` the victim's ticks continue, above the storm on its core and on another core, and
+/// the storm ends at its watchdog at the latest. A vector where nothing is mapped is a fault like any other.
 #[test]
 fn exceptions_without_instructions_stop_nobody_else() {
     for is_shared in [true, false] {

@@ -111,7 +111,7 @@ fn the_period_starts_at_the_last_heartbeat() {
     assert_eq!(status.heartbeats, 3);
 }
 
-/// SG-61, SG-62: with a restart policy the watchdog runs anew for each start.
+/// SG-61, SG-62: with a restart policy the watchdog starts again with each start.
 #[test]
 fn the_watchdog_watches_the_restarted_guest_too() {
     let mut program = Program::new();

@@ -108,18 +108,19 @@ const HEAD: &str = "# Attacks of the hostile guest
 Generated from runs of `guests/hostile` by `tests/system/tests/scenarios/hostile.rs`;
 `BULKHEAD_BLESS=1 cargo test -p bulkhead-system-tests --test scenarios hostile` writes it again.
 
-The guest states what it expects, tries, and judges what came of it. *Contained*: as stated. *Unexpected*: otherwise, and
-nothing was gained. *Escaped*: something was gained. The expectation *fault* means that the monitor takes the attack as the
-partition's fault and restarts it, *restart* that the partition asked for it, *off* that the partition is off afterwards;
-after an *answer* or *no effect* it goes on. The number in an answer is what the guest read, counted or was told (`ESR` is
-the syndrome of an exception that came back to the guest).
+The guest states what it expects, tries, and judges what came of it. *Contained*: as stated. *Unexpected*: otherwise,
+and nothing was gained. *Escaped*: something was gained. The expectation *fault* means that the monitor takes the attack
+as the partition's fault and restarts it, *restart* that the partition asked for it, *off* that the partition is off
+afterwards; after an *answer* or *no effect* it continues. The number in an answer is what the guest read, counted or
+was told (`ESR` is the syndrome of an exception that came back to the guest).
 
-The guest's word is not the evidence: of most attacks with the expectation *no effect* it can only say that it went on. On
-other cores a victim and a `direct` controller print byte for byte what they print without it, with the same counters of
-exits; so does a peer with channels to the attacker, which takes its doorbells besides. Afterwards the image in RAM (monitor,
-plans, tables, pristine guests), foreign status pages, foreign doorbell words and the registers of the interrupt controller
-are compared with what they were or must be. In this run the emulated cores take turns on one clock; another test
-(`a_hostile_guest_changes_nothing_outside`) and the runs with a watchdog let them run at the same time.
+The guest's word is not the evidence: of most attacks with the expectation *no effect* it can only say that it
+continued. On other cores a victim and a `direct` controller print byte for byte what they print without it, with the
+same counters of exits; so does a peer with channels to the attacker, which takes its doorbells besides. Afterwards the
+image in RAM (monitor, plans, tables, pristine guests), foreign status pages, foreign doorbell words and the registers
+of the interrupt controller are compared with what they were or must be. In this run the emulated cores take turns on
+one clock; another test (`a_hostile_guest_changes_nothing_outside`) and the runs with a watchdog let them run at the
+same time.
 
 Beside victims on the same core, whose every tick is held to its bound, the list runs in
 `tests/system/tests/scenarios/attacked_ticks.rs`.
