@@ -98,7 +98,7 @@ pub struct Scheduler<Registers> {
     pub owed_ticks: u64,
     /// When the loaded slot's guest could go on after `leaver` gave the core away, and the policy was not told yet; 0 = it was.
     pub loaded_ticks: u64,
-    /// From when on whoever runs is charged, and who paid for the loading until then; 0 = since the choice. For traces.
+    /// From when on the one that runs is charged, and who paid for the loading until then; 0 = since the choice. For traces.
     pub charged_from: (u64, Stint),
     /// When the policy wants to be asked again.
     pub deadline_ticks: u64,
@@ -124,7 +124,7 @@ pub struct Scheduler<Registers> {
     pub date_is_stale: bool,
     /// Who ran last, through what (the slot again under round robin).
     pub stint: Stint,
-    /// Who pays for the loading of whoever runs: who gave the core away, and nobody else if it was taken.
+    /// Who pays for the loading of the one that runs: the one that gave the core away, and nobody else if it was taken.
     pub leaver: Stint,
     /// Slot + 1 of the owner of each interrupt; 0 = nobody's.
     pub owners: [u8; INTIDS],

@@ -6,7 +6,7 @@
 //! loads it, because only the caller may reach another vCPU's data.
 //!
 //! A vCPU is charged from the decision that chooses it until the decision that chooses the next one, and one that gives the core
-//! away until its successor's guest goes on, or begins with work of its own here. So the side that pre-empts pays for both
+//! away until its successor's guest continues, or begins with work of its own here. So the side that pre-empts pays for both
 //! exchanges (`real-time.md` 1.2), and its victim only for the way in to the decision. What the monitor does for a partition (a
 //! restart, a manager's request, console input) happens when that partition's vCPU is chosen, in slices that end when an interrupt
 //! waits, and so in its own time.
@@ -33,7 +33,7 @@ const PUBLICATION_GUARD_TICKS: u64 = 4_096;
 pub const RESTART_SLICE_BYTES: u64 = 4 << 10;
 
 impl<M: Machine> Vcpu<M> {
-    /// Ends a handler: returns the slot that is to be loaded instead of this vCPU, or `None` when its guest goes on.
+    /// Ends a handler: returns the slot that is to be loaded instead of this vCPU, or `None` when its guest continues.
     // Every handler ends here, in most cases with two comparisons; a function for them costs each a call.
     #[inline(always)]
     pub fn settle(&mut self) -> Option<u8> {
@@ -52,7 +52,7 @@ impl<M: Machine> Vcpu<M> {
     /// Asks the policy until a guest can go on or another vCPU is to be loaded.
     ///
     /// The length of this path is asserted (`./x bench`), so what is rare is in functions of its own.
-    // `settle` is in every handler, and what it goes on with is to be there once.
+    // `settle` is in every handler, and what comes after it is to be there once.
     #[inline(never)]
     pub fn decide(&mut self) -> Option<u8> {
         let mut examined = false;
@@ -104,7 +104,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Tells the policy what has become of the loaded vCPU. In most cases nothing: its guest was interrupted. Returns the
-    /// instant of the report, at which the policy is to choose: whoever was blocked must not be charged beyond it.
+    /// instant of the report, at which the policy is to choose: a vCPU that was blocked must not be charged beyond it.
     // The first step of each decision, with one caller; `shared.*` and `costs.*` have ceilings.
     #[inline(always)]
     fn report_own_state(&mut self) -> u64 {

@@ -101,7 +101,7 @@ impl<M: Machine> Vcpu<M> {
                 *place = ListRegister::END_OF_INTERRUPT;
                 deactivate_noted(&self.machine, intid.0);
             } else if noted.is_in_use() && intid.is_private_line() {
-                // A private interrupt is the timer of whoever is loaded: its active state leaves with this vCPU.
+                // A private interrupt is the timer of the vCPU that is loaded: its active state leaves with this vCPU.
                 self.machine.deactivate(intid.0);
             }
         }
@@ -160,7 +160,7 @@ impl<M: Machine> Vcpu<M> {
             .filter(|priority| *priority != 0)
     }
 
-    /// Its guest goes on after the policy chose it. What its loading took is not charged to it.
+    /// Its guest continues after the policy chose it. What its loading took is not charged to it.
     // Once in each exchange, with one caller: what comes after its reading of the counter is the guest's to pay.
     #[inline(always)]
     pub fn note_loaded(&mut self) {

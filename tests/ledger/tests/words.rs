@@ -15,10 +15,6 @@ const EXEMPT: &[&str] = &[
     "docs/base-findings.md",
     // The list above.
     "tests/ledger/tests/words.rs",
-    // Not rewritten yet.
-    "core/schedule/src/shared",
-    "monitor/src/sharing/",
-    "monitor/src/entry/shared.rs",
 ];
 
 /// The stilted words of a line. An identifier is one word: a function's name may contain them.

@@ -8,7 +8,7 @@ use bulkhead_sched::limiter::{self, Verdict};
 /// Routes are kept as numbers, beside a flag ([`super::Scheduler::routes`]).
 const DEFER: u32 = RouteRule::Defer.number();
 const PREEMPT: u32 = RouteRule::Preempt.number();
-/// A publication that is due is put off for so many times [`PUBLICATION_TICKS`] at most.
+/// A publication that is due is put off for this many times [`PUBLICATION_TICKS`] at most.
 const PUBLICATION_PATIENCE: u64 = 16;
 
 impl<Registers> Scheduler<Registers> {

@@ -7,7 +7,7 @@
 //! its next sleep, it is told of both at once ([`Core::visit`]). Whatever is less simple takes the general way: gates, rates,
 //! equals, an interrupt that waits already.
 //!
-//! Rejected: a shorter general way. Charging whoever ran and choosing anew is most of it, and no answer of it is needed to know
+//! Rejected: a shorter general way. Charging the one that ran and choosing again is most of it, and no answer of it is needed to know
 //! that the more important one runs.
 //!
 //! [`Core::prospect`]: bulkhead_sched::dispatch::Core::prospect
@@ -93,7 +93,7 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
-    /// The guest of the loaded slot, which was chosen by the policy, goes on now. Who gave the core away pays until now, and has so
+    /// The guest of the loaded slot, which was chosen by the policy, continues now. Who gave the core away pays until now, and has so
     /// much less when it wakes.
     pub fn loaded(&mut self, now: u64) {
         let Policy::Servers(servers) = &self.policy else { return };

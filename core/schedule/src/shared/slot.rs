@@ -234,7 +234,7 @@ impl<Registers> Slot<Registers> {
         self.told.is_some()
     }
 
-    /// States whether there is work at EL2 before its guest goes on.
+    /// States whether there is work at EL2 before its guest continues.
     pub const fn has_work(&self) -> bool {
         matches!(self.told, Some((_, true)))
     }
@@ -322,7 +322,7 @@ impl<Registers> Slot<Registers> {
         self.closes() == Some(Closes::AtEnd)
     }
 
-    /// States whether it depends on the doorbell at what priority its PIBS server goes on.
+    /// States whether it depends on the doorbell at what priority its PIBS server runs next.
     pub const fn has_clients(&self) -> bool {
         matches!(self.role, Role::Serves(_, clients) if clients.default > 2)
     }
@@ -372,7 +372,7 @@ impl<Registers> Slot<Registers> {
     }
 
     /// States whether a date that has passed has acted already, because it ended a turn or opened a gate. Two that
-    /// watched theirs would take turns for ever, and an open gate would be opened again, at the cost of whoever runs
+    /// watched theirs would take turns for ever, and an open gate would be opened again, at the cost of the one that runs
     /// next.
     pub fn has_acted(&self) -> bool {
         match self.role {
