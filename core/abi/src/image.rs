@@ -127,14 +127,18 @@ tables! { ImageHeader {
 const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one page");
 
 /// Bytes that the arm64 boot protocol puts at the front of an Image (Linux `Documentation/arm64/booting.rst`).
+#[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
 /// Byte offset of `text_offset` in that header: how far from the start of RAM the image is loaded. The planner writes it into the
 /// monitor's text, which is the same at every address; boot loaders (QEMU, U-Boot's `booti`) act on it.
+#[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_PLACE_OFFSET: usize = 8;
 /// Byte offset of the size in memory, zeroed data included, in that header. The planner writes it, too, so that a boot loader puts
 /// nothing of its own there.
+#[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_SIZE_OFFSET: usize = 16;
 /// Magic number at byte 56 of an arm64 Image: `ARM\x64`.
+#[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_MAGIC: u32 = 0x644d_5241;
 
 /// Bytes of a core's stack; the page below it is not mapped on that core. The scheduler of a shared core is made on the

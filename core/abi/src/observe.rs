@@ -15,6 +15,7 @@ macro_rules! counters {
         pub enum Counter { $($(#[$doc])* $name = $index,)* }
 
         /// Every counter with the name shown to people.
+        #[cfg(not(target_os = "none"))]
         pub const COUNTER_NAMES: &[(Counter, &str)] = &[$((Counter::$name, $text),)*];
     };
 }

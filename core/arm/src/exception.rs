@@ -19,8 +19,6 @@ impl ExceptionClass {
     pub const FLOATING_POINT: Self = Self(0x07);
     /// First of the classes of instructions that always are executed: classes below it have a condition.
     pub const FIRST_UNCONDITIONAL: Self = Self(0x10);
-    /// SVC from AArch64.
-    pub const SVC64: Self = Self(0x15);
     /// HVC from AArch64; the link register points behind the instruction.
     pub const HVC64: Self = Self(0x16);
     /// SMC from AArch64; the link register points at the instruction.
@@ -29,12 +27,8 @@ impl ExceptionClass {
     pub const SYSTEM_REGISTER: Self = Self(0x18);
     /// Instruction abort from a lower level.
     pub const INSTRUCTION_ABORT: Self = Self(0x20);
-    /// Instruction abort from the same level.
-    pub const INSTRUCTION_ABORT_SAME: Self = Self(0x21);
     /// Data abort from a lower level.
     pub const DATA_ABORT: Self = Self(0x24);
-    /// Data abort from the same level.
-    pub const DATA_ABORT_SAME: Self = Self(0x25);
 
     /// Takes the class of a syndrome.
     #[inline]

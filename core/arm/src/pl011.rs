@@ -24,8 +24,6 @@ pub const UARTRIS: u64 = 0x03c;
 pub const UARTMIS: u64 = 0x040;
 /// UARTICR: interrupt clear.
 pub const UARTICR: u64 = 0x044;
-/// UARTDMACR: DMA control.
-pub const UARTDMACR: u64 = 0x048;
 /// UARTPeriphID0, the first of eight identification registers.
 pub const UARTPERIPHID0: u64 = 0xfe0;
 /// UARTPCellID3, the last of them.

@@ -6,8 +6,6 @@ pub const FAST: u32 = 1 << 31;
 pub const SIXTY_FOUR: u32 = 1 << 30;
 /// Owner of a call, bits 29:24 of its id (6 "Function Identifier ranges").
 pub const OWNER_SHIFT: u32 = 24;
-/// Owner: the architecture.
-pub const OWNER_ARCHITECTURE: u32 = 0;
 /// Owner: standard secure services, PSCI among them.
 pub const OWNER_STANDARD: u32 = 4;
 /// Owner: vendor-specific hypervisor services, where Bulkhead's own calls are.

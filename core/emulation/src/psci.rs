@@ -11,6 +11,7 @@ use bulkhead_arm::psci::{Error, Function, NO_TRUSTED_OS, SUCCESS, VERSION_1_1};
 use bulkhead_arm::smccc;
 
 /// Who may make a call.
+#[cfg(not(target_os = "none"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// Every guest. What it may ask for by it, the call's own arguments decide.
@@ -61,6 +62,7 @@ macro_rules! calls {
     (@Manager $power:ident $call:expr) => { match $power { Some($power) => $call, None => Call::Denied } };
     (($power:ident, $x1:ident, $x2:ident, $x3:ident) $($name:literal $caller:ident $($id:path)|+ => $call:expr;)*) => {
         /// The calls that exist: name, who may make it, and its ids. For tools and tests; the monitor has the decoder.
+        #[cfg(not(target_os = "none"))]
         pub const CALLS: &[(&str, Caller, &[u32])] = &[$(($name, Caller::$caller, &[$($id as u32),+])),*];
 
         /// Decodes x0-x3 of an SMC #0 or HVC #0. `power` is the caller's, if it is a manager.
