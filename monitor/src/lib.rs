@@ -15,7 +15,8 @@
 //! | [`interrupts`] | physical interrupts, list registers, and what waits for one |
 //! | [`life`] | start, stop, restart, suspend; faults and policies, watchdog; the powers to route, stop and power off |
 //! | [`sharing`] | shared cores: decision and exchange |
-//! | [`state`] | data of a core and of a partition |
+//! | [`core_state`] | what belongs to a core, whichever of its vCPUs is loaded |
+//! | [`state`] | data of a vCPU, and of a partition |
 //! | [`observe`] | counters, trace, console rings |
 #![cfg_attr(target_os = "none", no_std)]
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@
 
 #[cfg(not(feature = "shared"))]
 mod alone;
+pub mod core_state;
 pub mod devices;
 pub mod exits;
 pub mod interrupts;

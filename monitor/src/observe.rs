@@ -20,11 +20,11 @@ impl<M: Machine> Vcpu<M> {
         let write = |page, offset: usize, value| self.machine.store64(at(page, offset as u64), value);
         write(self.plan.counters, offset_of!(CounterPage, phase), 1);
         write(self.plan.counters, 0, COUNTERS_MAGIC);
-        let has_trace = self.plan.trace.0 != 0 && self.trace_ring.mask != 0;
+        let has_trace = self.plan.trace.0 != 0 && self.core.trace.mask != 0;
         if has_trace {
             let header = self.plan.trace;
             write(header, offset_of!(TraceHeader, enabled), self.plan.trace_enabled);
-            write(header, offset_of!(TraceHeader, capacity), self.trace_ring.mask.wrapping_add(1));
+            write(header, offset_of!(TraceHeader, capacity), self.core.trace.mask.wrapping_add(1));
             write(header, offset_of!(TraceHeader, written), 0);
             write(header, 0, TRACE_MAGIC);
         }
@@ -34,7 +34,7 @@ impl<M: Machine> Vcpu<M> {
             write(header, offset_of!(ConsoleHeader, written), 0);
             write(header, 0, CONSOLE_MAGIC);
         }
-        self.trace_enabled = has_trace && self.plan.trace_enabled == 1;
+        self.core.trace.enabled = has_trace && self.plan.trace_enabled == 1;
     }
 
     /// Adds one to a counter.
@@ -54,7 +54,7 @@ impl<M: Machine> Vcpu<M> {
     // One comparison when nothing is recorded; as a function, which it is without this, it is a call even then.
     #[inline(always)]
     pub fn trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
-        if self.trace_enabled {
+        if self.core.trace.enabled {
             self.write_trace(kind, small, first, second);
         }
     }
@@ -63,17 +63,17 @@ impl<M: Machine> Vcpu<M> {
     // Only recording comes here: kept out of the interrupts of a system that records nothing.
     #[cold]
     pub(crate) fn trace_for(&mut self, partition: u64, kind: u16, small: u32, first: u64, second: u64) {
-        let own = self.trace_ring.identity;
-        self.trace_ring.identity = own & !(0xff << 24) | partition << 24;
+        let own = self.core.trace.identity;
+        self.core.trace.identity = own & !(0xff << 24) | partition << 24;
         self.write_trace(kind, small, first, second);
-        self.trace_ring.identity = own;
+        self.core.trace.identity = own;
     }
 
     /// The cost of a record is asserted, so everything that does not change is computed once.
     // `trace.record` is asserted, and has no room for a call.
     #[inline(always)]
     pub(crate) fn write_trace(&mut self, kind: u16, small: u32, first: u64, second: u64) {
-        let trace = &mut self.trace_ring;
+        let trace = &mut self.core.trace;
         let record = PhysicalAddress(trace.records.wrapping_add((trace.written & trace.mask) << 5));
         let head = trace.identity | u64::from(kind) | u64::from(small) << 32;
         self.machine.store_record(record, [self.machine.counter_ticks(), head, first, second]);

@@ -1,10 +1,8 @@
-//! Data of one core, and of the cores of one partition.
+//! Data of one vCPU, and what the cores of one partition share.
 
+use crate::core_state::Core;
 use crate::sharing::PrivateInterrupts;
-#[cfg(feature = "shared")]
-use crate::sharing::scheduler::Scheduler;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
-use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceHeader, TraceRecord};
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
 use bulkhead_arch::{CoreHead, GuestFrame, Machine};
@@ -128,37 +126,6 @@ pub struct Restore {
     pub reason: u32,
 }
 
-/// Where this core's trace records go.
-#[derive(Clone, Copy, Debug)]
-pub struct TraceRing {
-    /// Address of record 0.
-    pub records: u64,
-    /// Records that fit, minus one (a power of two minus one); 0 = no ring.
-    pub mask: u64,
-    /// Records written.
-    pub written: u64,
-    /// Core and partition, in their places in a record's second word.
-    pub identity: u64,
-    /// Address of [`TraceHeader::written`](bulkhead_abi::observe::TraceHeader::written).
-    pub written_word: u64,
-}
-
-/// Bytes of a trace record.
-const RECORD_BYTES: u64 = size_of::<TraceRecord>() as u64;
-
-impl TraceRing {
-    fn new(plan: &VcpuPlan) -> Self {
-        let fit = plan.trace_bytes.saturating_sub(TRACE_HEADER_BYTES) / RECORD_BYTES;
-        Self {
-            records: plan.trace.0.wrapping_add(TRACE_HEADER_BYTES),
-            mask: if fit.is_power_of_two() { fit.wrapping_sub(1) } else { 0 },
-            written: 0,
-            identity: u64::from(plan.core & 0xff) << 16 | u64::from(plan.partition & 0xff) << 24,
-            written_word: plan.trace.0.wrapping_add(offset_of!(TraceHeader, written) as u64),
-        }
-    }
-}
-
 /// Where the bytes of this vCPU's virtual UART go.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsoleRing {
@@ -193,13 +160,15 @@ impl ConsoleRing {
     }
 }
 
-/// Private data of one vCPU, and of its core when it owns the core. The vectors know its head.
+/// Private data of one vCPU. The vectors know its head.
 #[repr(C)]
 pub struct Vcpu<M: Machine> {
     /// What the vectors use.
     pub head: CoreHead,
     /// The machine.
     pub machine: M,
+    /// What is the core's and not this vCPU's.
+    pub core: Core,
     /// This core's plan.
     pub plan: &'static VcpuPlan,
     /// Its partition's plan.
@@ -212,9 +181,6 @@ pub struct Vcpu<M: Machine> {
     pub waiting: [Cell<u64>; FAST_ENTRIES / 64],
     /// Some of them wait because no list register was free; the underflow maintenance interrupt asks for more.
     pub overflow: bool,
-    /// The core's scheduler, while this vCPU is loaded; `None` on a core that this vCPU owns.
-    #[cfg(feature = "shared")]
-    pub scheduler: Option<&'static mut Scheduler>,
     /// What is kept of the private interrupts of a guest on a shared core.
     pub private: PrivateInterrupts,
     /// How far a start in slices is.
@@ -223,10 +189,6 @@ pub struct Vcpu<M: Machine> {
     pub run: RunState,
     /// The last SUSPEND of a manager was not followed by RESUME or RESTART: whatever starts the partition, it stands.
     pub suspended: bool,
-    /// Trace recording.
-    pub trace_enabled: bool,
-    /// This core's trace ring.
-    pub trace_ring: TraceRing,
     /// This vCPU's console ring.
     pub console: ConsoleRing,
     /// Manage requests already served, by manager.
@@ -242,7 +204,7 @@ pub struct Vcpu<M: Machine> {
 }
 
 impl<M: Machine> Vcpu<M> {
-    /// Makes a core's data; the guest does not run yet.
+    /// Makes a vCPU's data; the guest does not run yet.
     pub fn new(
         machine: M,
         stack_top: u64,
@@ -258,20 +220,17 @@ impl<M: Machine> Vcpu<M> {
                 counters: plan.counters.0.wrapping_add(crate::observe::COUNTER_VALUES_OFFSET),
             },
             machine,
+            core: Core::new(plan),
             plan,
             partition,
             shared,
             owned: OwnedInterrupts::from_plan(partition),
             waiting: Default::default(),
             overflow: false,
-            #[cfg(feature = "shared")]
-            scheduler: None,
             private: PrivateInterrupts::new(),
             restore: Restore::default(),
             run: RunState::Off,
             suspended: false,
-            trace_enabled: false,
-            trace_ring: TraceRing::new(plan),
             console: ConsoleRing::new(plan),
             manage_seen: [0; MAX_PARTITIONS],
             restart_times: [0; RESTART_HISTORY],

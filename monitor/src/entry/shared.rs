@@ -48,7 +48,7 @@ fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
         crash(boot_record.counters, CRASH_BAD_PLAN, 0, None)
     }
     scheduler.begin(first.machine.counter_ticks());
-    first.scheduler = Some(scheduler);
+    first.core.scheduler = Some(scheduler);
 }
 
 /// Loads vCPU after vCPU until one of them has a guest that can go on; returns its head.
@@ -80,8 +80,8 @@ fn exchange(vcpu: &mut ThisVcpu, mut slot: u8) -> *mut CoreHead {
 // Both ways from an interrupt to another vCPU's guest go through here, and `shared.switch` has a ceiling.
 #[inline(always)]
 fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
-    let scheduler = before.scheduler.take();
-    let planned = scheduler.as_ref().and_then(|scheduler| scheduler.plan.slots.get(usize::from(slot)));
+    let scheduler = before.core.scheduler.as_deref();
+    let planned = scheduler.and_then(|scheduler| scheduler.plan.slots.get(usize::from(slot)));
     let Some(next) = planned.map(|planned| planned.data.0 as *mut ThisVcpu) else {
         crash(before.plan.counters, CRASH_BAD_PLAN, u64::from(slot), None)
     };
@@ -89,8 +89,7 @@ fn hand_over(before: &mut ThisVcpu, slot: u8) -> &'static mut ThisVcpu {
     // exchanged for itself; (3) nobody else refers to it: only the loaded vCPU is ever borrowed, and `before`, the
     // only one until now, is not used after this turn of the loop.
     let next = unsafe { &mut *next };
-    next.scheduler = scheduler;
-    next.trace_ring.written = before.trace_ring.written;
+    next.core.take_over(&mut before.core);
     // SAFETY: it is the head of a vCPU of this core.
     unsafe { el2::set_core_head(&raw mut next.head) };
     next.load(slot);

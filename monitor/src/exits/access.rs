@@ -17,35 +17,35 @@ use bulkhead_emulation::trap::{DataAbort, Syndrome};
 
 /// A GIC frame of the machine, as the filter sees it.
 struct Frame<'a, M: Machine> {
-    core: &'a Vcpu<M>,
+    vcpu: &'a Vcpu<M>,
     base: PhysicalAddress,
 }
 
 impl<M: Machine> GicPort for Frame<'_, M> {
     fn read32(&self, offset: u64) -> u32 {
-        if let Some(value) = self.core.kept_private(self.base, offset) {
+        if let Some(value) = self.vcpu.kept_private(self.base, offset) {
             return value;
         }
-        self.core.machine.load32(at(self.base, offset))
+        self.vcpu.machine.load32(at(self.base, offset))
     }
     fn write32(&self, offset: u64, value: u32) {
         let clears = matches!(offset & 0xffff, gic::ICPENDR..gic::ISACTIVER | gic::ICACTIVER..gic::IPRIORITYR);
-        let value = if clears { self.core.forget_cleared(offset & 0xffff, value) } else { value };
-        let forwarded = self.core.keep_private(self.base, offset, value);
-        self.core.machine.store32(at(self.base, offset), forwarded);
+        let value = if clears { self.vcpu.forget_cleared(offset & 0xffff, value) } else { value };
+        let forwarded = self.vcpu.keep_private(self.base, offset, value);
+        self.vcpu.machine.store32(at(self.base, offset), forwarded);
     }
     fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
-        match self.core.kept_priority(self.base, offset) {
+        match self.vcpu.kept_priority(self.base, offset) {
             Some(own) => own.set(priority),
-            None => self.core.machine.store8(at(self.base, offset), priority),
+            None => self.vcpu.machine.store8(at(self.base, offset), priority),
         }
-        self.core.priority_changed(intid, priority);
+        self.vcpu.priority_changed(intid, priority);
     }
     fn read64(&self, offset: u64) -> u64 {
-        self.core.machine.load64(at(self.base, offset))
+        self.vcpu.machine.load64(at(self.base, offset))
     }
     fn write_route(&self, intid: u32, affinity: u64) {
-        self.core.route_for_guest(intid, affinity);
+        self.vcpu.route_for_guest(intid, affinity);
     }
 }
 
@@ -131,7 +131,7 @@ impl<M: Machine> Vcpu<M> {
     // Inlined, the filter is no value in memory: its fields are the registers that they come from.
     #[inline(always)]
     fn gic(&self, base: PhysicalAddress) -> Filter<'_, Frame<'_, M>> {
-        Filter { owned: &self.owned, plan: self.partition, port: Frame { core: self, base } }
+        Filter { owned: &self.owned, plan: self.partition, port: Frame { vcpu: self, base } }
     }
 
     fn pci(&self) -> Bus<'_> {
@@ -160,7 +160,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::exits::call::Management { core: self };
+                let port = crate::exits::call::Management { vcpu: self };
                 self.pci().register_read(window.index, offset, bytes, &port)
             }
             _ => self.ignored_read(),
@@ -198,7 +198,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::exits::call::Management { core: self };
+                let port = crate::exits::call::Management { vcpu: self };
                 let effect = self.pci().register_write(window.index, offset, bytes, value, &port);
                 self.pci_effect(effect);
             }

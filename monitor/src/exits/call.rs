@@ -179,32 +179,32 @@ impl<M: Machine> Vcpu<M> {
 
 /// The management PCI function's view of the system.
 pub struct Management<'a, M: Machine> {
-    /// The core that the access happened on.
-    pub core: &'a Vcpu<M>,
+    /// The vCPU that makes the access.
+    pub vcpu: &'a Vcpu<M>,
 }
 
 impl<M: Machine> ManagementPort for Management<'_, M> {
     fn count(&self) -> u32 {
-        let known = self.core.partition.status.iter().filter(|page| page.0 != 0);
+        let known = self.vcpu.partition.status.iter().filter(|page| page.0 != 0);
         // `count` could overflow, for all that the compiler knows, and a panic is an address.
         known.fold(0u32, |count, _| count.wrapping_add(1)).max(1)
     }
     fn own(&self) -> u32 {
-        self.core.partition.index
+        self.vcpu.partition.index
     }
     fn status_word(&self, partition: u32, offset: usize) -> u32 {
-        self.core.status_word(u64::from(partition), offset).unwrap_or(0)
+        self.vcpu.status_word(u64::from(partition), offset).unwrap_or(0)
     }
     fn port_word(&self, function: u32, word: u32) -> u32 {
-        let port = self.core.partition.ports.get(function as usize);
+        let port = self.vcpu.partition.ports.get(function as usize);
         let chunk = port.and_then(|port| port.as_bytes().chunks_exact(4).nth(word as usize));
         chunk.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     }
     fn command(&self, partition: u32, command: u32) -> u64 {
         match command {
-            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => match self.core.power_of_manager() {
-                Some(power) => self.core.manage(power, u64::from(partition), command),
-                None => self.core.deny(DENIED),
+            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => match self.vcpu.power_of_manager() {
+                Some(power) => self.vcpu.manage(power, u64::from(partition), command),
+                None => self.vcpu.deny(DENIED),
             },
             _ => INVALID_PARAMETERS,
         }

@@ -90,7 +90,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(always)]
     pub fn data_abort(&mut self, esr: u64) {
         self.count(Counter::Exits);
-        if self.trace_enabled {
+        if self.core.trace.enabled {
             let at = self.machine.guest_program_counter();
             self.write_trace(TRACE_EXIT, 0, esr, at);
         }

@@ -112,7 +112,7 @@ impl<M: Machine> Vcpu<M> {
     // One comparison when nothing is recorded, and no call for it in every interrupt.
     #[inline(always)]
     fn trace_interrupt(&mut self, intid: u32) {
-        if self.trace_enabled {
+        if self.core.trace.enabled {
             let other = self.other_owner(intid);
             let owner = other.unwrap_or(u64::from(self.plan.partition));
             self.trace_for(owner, TRACE_INTERRUPT, intid, u64::from(other.is_some()), 0);

@@ -374,7 +374,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.reset_guest(entry);
         self.head.frame = bulkhead_arch::GuestFrame::zero();
         self.head.frame.set_register(0, context);
-        let fast = self.is_mapped() && !self.trace_enabled && !self.sees_every_interrupt();
+        let fast = self.is_mapped() && !self.core.trace.enabled && !self.sees_every_interrupt();
         self.head.fast_table =
             if fast { self.fast_entries().as_ptr() as usize as u64 } else { EMPTY_FAST_TABLE.as_ptr() as usize as u64 };
         self.run = RunState::Running;

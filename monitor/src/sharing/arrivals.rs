@@ -13,7 +13,7 @@ use bulkhead_arch::Machine;
 impl<M: Machine> Vcpu<M> {
     /// The EL2 timer rang: on a shared core somebody is to be chosen, on a core of its own the date of this vCPU has passed.
     pub(crate) fn timer_rang(&mut self) {
-        match self.scheduler.as_deref_mut() {
+        match self.core.scheduler.as_deref_mut() {
             Some(scheduler) => {
                 scheduler.armed_ticks = NEVER;
                 scheduler.decide = true;
@@ -26,14 +26,14 @@ impl<M: Machine> Vcpu<M> {
     // Only recording comes here, so all that this saves is a call in `trace.interrupt`; no other reason is known.
     #[inline(always)]
     pub(crate) fn other_owner(&self, intid: u32) -> Option<u64> {
-        let scheduler = self.scheduler.as_deref()?;
+        let scheduler = self.core.scheduler.as_deref()?;
         let owner = scheduler.owner(intid).filter(|owner| *owner != scheduler.loaded)?;
         scheduler.plan.slots.get(usize::from(owner)).map(|slot| u64::from(slot.partition))
     }
 
     /// An interrupt of the loaded vCPU is in its list registers: it wakes, and its gates open.
     pub(crate) fn own_interrupt_arrived(&mut self, intid: u32) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         let own = scheduler.loaded;
         let now = self.machine.counter_ticks();
         let route = if intid < 32 {
@@ -47,8 +47,8 @@ impl<M: Machine> Vcpu<M> {
     /// An interrupt that the loaded vCPU does not own: on a shared core it waits at EL2, active in the physical controller and
     /// so silent, until its owner is loaded (MZ-17, MZ-18). Its route says whether that is to happen now.
     pub(crate) fn foreign_interrupt(&mut self, intid: u32) {
-        let owner = self.scheduler.as_deref().and_then(|scheduler| scheduler.owner(intid));
-        let Some((slot, scheduler)) = owner.zip(self.scheduler.as_deref_mut()) else {
+        let owner = self.core.scheduler.as_deref().and_then(|scheduler| scheduler.owner(intid));
+        let Some((slot, scheduler)) = owner.zip(self.core.scheduler.as_deref_mut()) else {
             return self.console_interrupt(intid);
         };
         self.machine.priority_drop(intid);
@@ -63,7 +63,8 @@ impl<M: Machine> Vcpu<M> {
     /// The board's UART, when the slot that receives it is not loaded; otherwise nobody's interrupt.
     fn console_interrupt(&mut self, intid: u32) {
         let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|scheduler| scheduler.console_intid == intid) else {
+        let Some(scheduler) = self.core.scheduler.as_deref_mut().filter(|scheduler| scheduler.console_intid == intid)
+        else {
             return self.finish_own(intid);
         };
         self.machine.priority_drop(intid);
@@ -75,7 +76,7 @@ impl<M: Machine> Vcpu<M> {
     /// Takes the console input that waited for this vCPU.
     pub(crate) fn serve_console(&mut self) {
         let own = self.plan.slot as u8;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         if scheduler.console_waits && scheduler.console == own {
             scheduler.console_waits = false;
             self.console_input();
@@ -87,7 +88,7 @@ impl<M: Machine> Vcpu<M> {
     /// seen here, and the physical interrupt is deactivated for the guest (SG-45).
     pub(crate) fn end_of_interrupts(&mut self) {
         let sees_ends = self.ends_are_seen();
-        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| sees_ends) else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut().filter(|_| sees_ends) else { return };
         scheduler.decide = true;
         let ended = self.machine.ended_list_registers();
         for index in set_bits(ended & ALL_FREE) {
@@ -99,7 +100,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// The vectors must not forward this vCPU's interrupts by themselves.
     pub(crate) fn sees_every_interrupt(&self) -> bool {
-        let restarts_quantum = self.scheduler.as_deref().is_some_and(|scheduler| {
+        let restarts_quantum = self.core.scheduler.as_deref().is_some_and(|scheduler| {
             scheduler.plan.kind() == Some(ScheduleKind::RoundRobin)
                 && scheduler.plan.on_interrupt() == Some(OnInterrupt::ResetExtend)
         });
@@ -108,7 +109,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// States whether something is true of the loaded slot; of a core without slots nothing is.
     fn own_slot_is(&self, what: impl Fn(&Slot) -> bool) -> bool {
-        let scheduler = self.scheduler.as_deref();
+        let scheduler = self.core.scheduler.as_deref();
         scheduler.and_then(|scheduler| scheduler.slot(scheduler.loaded)).is_some_and(what)
     }
 
@@ -120,7 +121,7 @@ impl<M: Machine> Vcpu<M> {
     /// A core without vCPUs of its own time asks each of them whose managers have posted something new to serve it.
     pub(crate) fn look_for_managers(&mut self) {
         let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         for number in 0..scheduler.plan.slot_count as u8 {
             let Some(slot) = scheduler.slot_mut(number) else { continue };
             let Some(partition) = slot.partition else { continue };

@@ -37,7 +37,7 @@ impl<M: Machine> Vcpu<M> {
     // Every handler ends here, in most cases with two comparisons; a function for them costs each a call.
     #[inline(always)]
     pub fn settle(&mut self) -> Option<u8> {
-        let decide = match &self.scheduler {
+        let decide = match &self.core.scheduler {
             None => {
                 if self.run != RunState::Running {
                     self.wait_until_running();
@@ -58,7 +58,7 @@ impl<M: Machine> Vcpu<M> {
         let mut examined = false;
         loop {
             let now = self.report_own_state();
-            let scheduler = self.scheduler.as_deref_mut()?;
+            let scheduler = self.core.scheduler.as_deref_mut()?;
             if now >= scheduler.next_date_ticks && scheduler.expire(now) {
                 // A date of the loaded vCPU itself: it is served before anything is chosen.
                 continue;
@@ -81,7 +81,7 @@ impl<M: Machine> Vcpu<M> {
             if publish {
                 self.publish_usage(now);
             }
-            if self.trace_enabled {
+            if self.core.trace.enabled {
                 self.trace_decision(now, same);
             }
             if stint != Stint::IDLE && stint.vcpu() != own {
@@ -118,7 +118,8 @@ impl<M: Machine> Vcpu<M> {
     // A few instructions of each decision.
     #[inline(always)]
     fn report_instant(&mut self) -> u64 {
-        let reported = self.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
+        let reported =
+            self.core.scheduler.as_deref_mut().map_or(0, |scheduler| core::mem::take(&mut scheduler.instant));
         if reported != 0 { reported } else { self.machine.counter_ticks() }
     }
 
@@ -128,7 +129,7 @@ impl<M: Machine> Vcpu<M> {
         let ready = self.serve_own_work();
         let now = self.report_instant();
         let pending = self.has_own_interrupt();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return now };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return now };
         let own = scheduler.loaded;
         if ready {
             scheduler.wake(own, now);
@@ -142,7 +143,7 @@ impl<M: Machine> Vcpu<M> {
     /// Does what waits at EL2 for this vCPU; returns whether it can use time.
     fn serve_own_work(&mut self) -> bool {
         let now = self.machine.counter_ticks();
-        if self.scheduler.as_deref_mut().is_some_and(Scheduler::take_request)
+        if self.core.scheduler.as_deref_mut().is_some_and(Scheduler::take_request)
             && let Some(slot) = self.own_slot()
         {
             let expired = slot.monitor_ticks <= now || slot.monitor_ticks == NEVER;
@@ -175,7 +176,7 @@ impl<M: Machine> Vcpu<M> {
     /// Sets the date at which the monitor has something to do for this vCPU ([`NEVER`]: it has none); on a dedicated core the EL2
     /// timer.
     pub(crate) fn set_own_date(&mut self, ticks: u64) {
-        match self.scheduler.as_deref_mut() {
+        match self.core.scheduler.as_deref_mut() {
             Some(scheduler) => scheduler.set_own_date(ticks),
             None => self.machine.set_timer(ticks),
         }
@@ -197,7 +198,7 @@ impl<M: Machine> Vcpu<M> {
         let pending = |index| self.machine.list_register(index) & ListRegister::PENDING != 0;
         let listed = (0..4).any(|index| free & (1 << index) == 0 && pending(index));
         let acts = listed || self.machine.guest_timer_asserted();
-        if let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| acts) {
+        if let Some(scheduler) = self.core.scheduler.as_deref_mut().filter(|_| acts) {
             let own = scheduler.loaded;
             scheduler.arrived(own, RouteRule::Preempt.number(), now);
         }
@@ -205,7 +206,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     pub(crate) fn own_slot(&mut self) -> Option<&mut Slot> {
-        self.scheduler.as_deref_mut().and_then(Scheduler::own)
+        self.core.scheduler.as_deref_mut().and_then(Scheduler::own)
     }
 
     /// States whether a virtual interrupt waits for this guest or is being handled by it.
@@ -217,7 +218,7 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn wait_for_interrupt(&mut self) {
         let waits = self.has_own_interrupt() || self.machine.guest_timer_asserted();
         let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut().filter(|_| !waits) else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut().filter(|_| !waits) else { return };
         let own = scheduler.loaded;
         scheduler.sleep(own, now);
         self.trace(TRACE_BLOCK, u32::from(own), 0, 0);
@@ -228,7 +229,7 @@ impl<M: Machine> Vcpu<M> {
     // A core that idles is in no hurry; a decision that finds a vCPU to run goes around these 80 instructions.
     #[inline(never)]
     fn wait_idle(&mut self, now: u64) {
-        if self.scheduler.as_deref_mut().is_some_and(|scheduler| scheduler.release_deferred(now)) {
+        if self.core.scheduler.as_deref_mut().is_some_and(|scheduler| scheduler.release_deferred(now)) {
             return;
         }
         self.publish_usage(now);
@@ -245,7 +246,7 @@ impl<M: Machine> Vcpu<M> {
     // At each decision and each jump, in most cases without setting the timer.
     #[inline(always)]
     pub(crate) fn arm_earliest(&mut self) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         let date_ticks = scheduler.deadline_ticks.min(scheduler.next_date_ticks);
         if scheduler.armed_ticks == date_ticks {
             return;
@@ -256,7 +257,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// Restarts go on in slices, until somebody else may want the core.
     fn restore_until_interrupted(&mut self) {
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+        if let Some(scheduler) = self.core.scheduler.as_deref_mut() {
             scheduler.pay_oneself();
         }
         while self.run == RunState::Restoring && !self.machine.interrupt_waits() {
@@ -269,7 +270,7 @@ impl<M: Machine> Vcpu<M> {
     fn next_wake_ticks(&mut self) -> u64 {
         let asleep = self.own_slot().is_some_and(|slot| slot.is_asleep());
         let own_ticks = if asleep { self.machine.guest_timer_ticks() } else { NEVER };
-        self.scheduler.as_deref().map_or(NEVER, |scheduler| scheduler.next_date_ticks).min(own_ticks)
+        self.core.scheduler.as_deref().map_or(NEVER, |scheduler| scheduler.next_date_ticks).min(own_ticks)
     }
 
     /// Writes what the core, its servers and its slots have seen where the host reads it: when the core is idle, and else now
@@ -280,7 +281,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(never)]
     fn publish_usage(&mut self, now: u64) {
         let wakes_soon = self.next_wake_ticks().saturating_sub(now) < PUBLICATION_GUARD_TICKS;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         if wakes_soon && !scheduler.is_publication_overdue(now) {
             return;
         }

@@ -23,7 +23,7 @@ impl<M: Machine> Vcpu<M> {
     // A part of `shared.switch`, whose ceiling is near; one caller.
     #[inline(always)]
     pub fn jump(&mut self, intid: u32) -> Option<u8> {
-        let scheduler = self.scheduler.as_deref_mut()?;
+        let scheduler = self.core.scheduler.as_deref_mut()?;
         let now = self.machine.counter_ticks();
         let slot = if intid == HYPERVISOR_TIMER {
             scheduler.wake_prepared_by_date(now)?
@@ -49,7 +49,7 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn step_aside(&mut self) {
         let asleep = self.own_slot().is_some_and(|slot| slot.is_asleep());
         self.unload(asleep);
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+        if let Some(scheduler) = self.core.scheduler.as_deref_mut() {
             scheduler.switches = scheduler.switches.wrapping_add(1);
         }
     }
@@ -62,7 +62,7 @@ impl<M: Machine> Vcpu<M> {
         if used {
             self.save_list();
         }
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         scheduler.list_used = used;
         if scheduler.date_is_stale {
             scheduler.find_next_date();
@@ -82,7 +82,7 @@ impl<M: Machine> Vcpu<M> {
             self.machine.save_floating_point(&mut slot.registers.floating_point);
         }
         // One that was suspended in its sleep is not to run, whatever arrives.
-        if asleep && self.run == RunState::Running && !self.trace_enabled {
+        if asleep && self.run == RunState::Running && !self.core.trace.enabled {
             scheduler.prepare(own);
         }
     }
@@ -91,7 +91,7 @@ impl<M: Machine> Vcpu<M> {
     #[inline(never)]
     fn save_list(&mut self) {
         let ended = self.machine.ended_list_registers();
-        let Some(slot) = self.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
+        let Some(slot) = self.core.scheduler.as_deref_mut().and_then(Scheduler::own) else { return };
         for (index, place) in (0u32..).zip(&mut slot.registers.context.list) {
             *place = self.machine.list_register(index);
             let noted = ListRegister(*place);
@@ -115,7 +115,7 @@ impl<M: Machine> Vcpu<M> {
     pub fn load(&mut self, own: u8) {
         let plan = self.plan;
         let enabled = self.private.enabled.get() & GUEST_TIMERS;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         scheduler.loaded = own;
         let Some(slot) = scheduler.slots.get_mut(usize::from(own)) else { return };
         self.machine.load_guest(&slot.registers.context, plan);
@@ -164,7 +164,7 @@ impl<M: Machine> Vcpu<M> {
     // Once in each exchange, with one caller: what comes after its reading of the counter is the guest's to pay.
     #[inline(always)]
     pub fn note_loaded(&mut self) {
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+        if let Some(scheduler) = self.core.scheduler.as_deref_mut() {
             scheduler.loaded(self.machine.counter_ticks());
         }
         self.arm_earliest();
@@ -174,7 +174,7 @@ impl<M: Machine> Vcpu<M> {
     // Most exchanges find nothing in use and nothing different, and go around it.
     #[inline(never)]
     fn load_private(&mut self, listed: bool, enabled: u32) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         let stale = scheduler.list_used;
         if core::mem::replace(&mut scheduler.private_enabled, enabled) != enabled {
             self.enable_private(enabled);
@@ -226,7 +226,7 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn take_floating_point(&mut self) {
         self.machine.trap_floating_point(false);
         let own = self.plan.slot as u8;
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         let owner = core::mem::replace(&mut scheduler.floating_point_owner, own);
         if owner == own {
             return;

@@ -36,7 +36,7 @@ impl PrivateInterrupts {
 impl<M: Machine> Vcpu<M> {
     /// After a guest's write to the redistributor of a shared core: acts on what the filter kept.
     pub(crate) fn private_interrupts_changed(&mut self) {
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         scheduler.private_enabled = self.private.enabled.get() & GUEST_TIMERS;
         let raised = self.private.raised.take();
         for intid in set_bits(raised & SOFTWARE_INTERRUPTS) {
@@ -65,7 +65,7 @@ impl<M: Machine> Vcpu<M> {
             priority.set(DEFAULT_PRIORITY);
             self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
         }
-        if let Some(scheduler) = self.scheduler.as_deref_mut() {
+        if let Some(scheduler) = self.core.scheduler.as_deref_mut() {
             scheduler.private_enabled = 0;
             if let Some(slot) = scheduler.own() {
                 slot.restart();

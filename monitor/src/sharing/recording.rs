@@ -16,7 +16,7 @@ impl<M: Machine> Vcpu<M> {
     #[cold]
     pub(crate) fn trace_decision(&mut self, at: u64, same: bool) {
         let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.scheduler.as_deref_mut() else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         let plan = scheduler.plan;
         let partition = |slot: usize| plan.slots.get(slot).map_or(NOBODY, |slot| u64::from(slot.partition));
         let (from, payer) = core::mem::replace(&mut scheduler.charged_from, (0, Stint::IDLE));
@@ -47,11 +47,11 @@ impl<M: Machine> Vcpu<M> {
 
     /// The interrupt that waits for a slot, if it is the only one.
     fn held_alone(&self, slot: usize) -> u32 {
-        let held = self.scheduler.as_deref().and_then(|scheduler| scheduler.slots.get(slot)).map(|slot| slot.held);
+        let held = self.core.scheduler.as_deref().and_then(|scheduler| scheduler.slots.get(slot)).map(|slot| slot.held);
         if let Some(Held::One(intid)) = held { intid } else { 0 }
     }
 
     fn budget_in_hand(&mut self, server: u8, now: u64) -> u64 {
-        self.scheduler.as_deref_mut().map_or(0, |scheduler| scheduler.capacity_ticks(server, now))
+        self.core.scheduler.as_deref_mut().map_or(0, |scheduler| scheduler.capacity_ticks(server, now))
     }
 }

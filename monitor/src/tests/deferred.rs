@@ -45,7 +45,7 @@ fn a_deferred_interrupt_without_budget_is_released_once() {
     assert_eq!(core.loaded, 1, "the watchdog's date has passed, and there is no budget to look at it");
     core.interrupt(40);
     let now = core.machine.now.get();
-    let scheduler = core.own().scheduler.as_deref_mut().expect("the loaded vCPU has it");
+    let scheduler = core.own().core.scheduler.as_deref_mut().expect("the loaded vCPU has it");
     assert!(scheduler.slots[0].is_ready());
     assert_eq!([(); 3].map(|()| scheduler.release_deferred(now)), [true, false, false]);
 }
@@ -69,7 +69,7 @@ fn a_suspended_server_takes_no_request() {
     core.interrupt(MONITOR_SGI);
     assert_eq!((core.loaded, core.vcpus[0].run), (1, RunState::Parked));
     let now = core.machine.now.get();
-    let scheduler = core.own().scheduler.as_deref_mut().expect("the loaded vCPU has it");
+    let scheduler = core.own().core.scheduler.as_deref_mut().expect("the loaded vCPU has it");
     scheduler.arrived(0, RouteRule::Priority.number(), now);
     assert_eq!(scheduler.pick(now).stint.vcpu(), 1, "the suspended one is chosen, and cannot run");
     core.interrupt(40);

@@ -82,7 +82,7 @@ fn what_is_not_certain_takes_the_general_way() {
     assert_eq!(asleep(&plain, &limit).own().jump(40), None);
     assert_eq!(asleep(&[server(0, 5), server(1, 5)], &|_| ()).own().jump(40), None, "an equal waits");
     let mut traced = Core::new(schedule(&plain, 2));
-    traced.vcpus.iter_mut().for_each(|vcpu| vcpu.trace_enabled = true);
+    traced.vcpus.iter_mut().for_each(|vcpu| vcpu.core.trace.enabled = true);
     traced.exit(WFI);
     assert_eq!((traced.loaded, traced.own().jump(40)), (1, None), "a trace wants the whole story");
     let mut empty = Core::new(schedule(&[sporadic(0, 1, 1000, 100_000), server(1, 5)], 2));
@@ -101,7 +101,7 @@ fn is_active(core: &Core, intid: u32) -> bool {
 
 /// The scheduler as it is, with wake-ups that are not booked yet.
 fn held(core: &Core) -> &Scheduler {
-    core.vcpus[core.loaded].scheduler.as_deref().expect("the loaded vCPU has it")
+    core.vcpus[core.loaded].core.scheduler.as_deref().expect("the loaded vCPU has it")
 }
 
 /// A guest that is suspended in its sleep stays suspended, whatever its device sends.
@@ -149,7 +149,7 @@ fn a_budget_ends_at_its_first_timer_interrupt() {
 fn state(core: &mut Core) -> String {
     let (loaded, listed) = (core.loaded, core.listed());
     let now = core.machine.now.get();
-    let scheduler = core.own().scheduler.as_deref_mut().expect("the loaded vCPU has it");
+    let scheduler = core.own().core.scheduler.as_deref_mut().expect("the loaded vCPU has it");
     scheduler.catch_up();
     let Policy::Servers(servers) = &mut scheduler.policy else { panic!("servers") };
     servers.advance(now);

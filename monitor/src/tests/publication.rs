@@ -12,7 +12,7 @@ const LATER: u64 = 50_000;
 
 /// The date of the usage page.
 fn published(core: &mut Core) -> u64 {
-    let page = core.own().scheduler.as_deref().expect("the loaded vCPU has the scheduler").plan.usage;
+    let page = core.own().core.scheduler.as_deref().expect("the loaded vCPU has the scheduler").plan.usage;
     core.machine.load64(PhysicalAddress(page.0 + offset_of!(UsagePage, time_ticks) as u64))
 }
 

@@ -102,7 +102,7 @@ impl Core {
         vcpus.iter_mut().for_each(|vcpu| vcpu.join(scheduler));
         scheduler.configure(machine.now.get()).expect("the plan is sound");
         scheduler.begin(machine.now.get());
-        vcpus[0].scheduler = Some(scheduler);
+        vcpus[0].core.scheduler = Some(scheduler);
         let mut core = Self { machine, vcpus, loaded: 0, is_general: false, load_ticks: 0 };
         core.go_on();
         core
@@ -112,7 +112,8 @@ impl Core {
     fn hand_over(&mut self, slot: u8) {
         let next = usize::from(slot);
         assert_ne!(next, self.loaded, "a vCPU is never exchanged for itself");
-        self.vcpus[next].scheduler = self.vcpus[self.loaded].scheduler.take();
+        let [before, after] = self.vcpus.get_disjoint_mut([self.loaded, next]).expect("two vCPUs");
+        after.core.take_over(&mut before.core);
         self.loaded = next;
         self.vcpus[next].load(slot);
         self.pass(self.load_ticks);
@@ -139,7 +140,8 @@ impl Core {
 
     /// The scheduler, with its books up to date.
     pub(super) fn scheduler(&mut self) -> &Scheduler {
-        let scheduler = self.vcpus[self.loaded].scheduler.as_deref_mut().expect("the loaded vCPU has the scheduler");
+        let scheduler =
+            self.vcpus[self.loaded].core.scheduler.as_deref_mut().expect("the loaded vCPU has the scheduler");
         scheduler.catch_up();
         scheduler
     }
