@@ -4,22 +4,22 @@ use super::Costs;
 
 /// The costs that the analysis uses, in instructions.
 pub const RECORDED: Costs = Costs {
-    // `./x bench costs.switch`: 2375; from its decision to its guest in storms of interrupts and doorbells: 2281; from its guest to the next decision in a device's interrupt: 94
-    switch: 2470,
-    // `./x bench costs.interrupt_entry`: 884; interrupts of guests that wait: 884
-    interrupt_entry: 920,
-    // `./x bench costs.longest_passage`: 8580; sixteen servers, all dates at once, traced: 8580
-    longest_passage: 8924,
+    // `./x bench costs.switch`: 2385; from its decision to its guest in storms of interrupts and doorbells: 2291; from its guest to the next decision in a device's interrupt: 94
+    switch: 2481,
+    // `./x bench costs.interrupt_entry`: 803; interrupts of guests that wait: 803
+    interrupt_entry: 836,
+    // `./x bench costs.longest_passage`: 8055; sixteen servers, all dates at once, traced: 8055
+    longest_passage: 8378,
     // `./x bench costs.timer_latency`: 94; a device's interrupt: 94
     timer_latency: 98,
     // `./x bench costs.after_loading`: 161; storms of interrupts and doorbells: 161
     after_loading: 168,
-    // `./x bench costs.publication`: 1259; sixteen servers, all dates at once: 1259
-    publication: 1310,
+    // `./x bench costs.publication`: 1188; sixteen servers, all dates at once: 1188
+    publication: 1236,
     // `./x bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000
     doorbell: 166,
-    // `./x bench costs.trace`: 658; interrupts of guests that wait, traced, longest switch: 2438 instead of 1780
-    trace: 685,
-    // `./x bench costs.least_stint`: 387; 351 to start and 36 to end
-    least_stint: 371,
+    // `./x bench costs.trace`: 427; interrupts of guests that wait, traced, longest switch: 1989 instead of 1562
+    trace: 445,
+    // `./x bench costs.least_stint`: 386; 350 to start and 36 to end
+    least_stint: 370,
 };
