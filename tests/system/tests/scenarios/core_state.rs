@@ -4,6 +4,7 @@
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::hypercall::{CALL_HEARTBEAT, CALL_PARTITION_RESTART, SUCCESS};
+use bulkhead_abi::status::{STATE_RUNNING, StatusPage};
 use bulkhead_emulation::registers::{REGISTER_GROUPS, Treatment};
 use bulkhead_emulation::state::{CORE_STATE, CoreState, Handling, OWN_STACK, UNTRIED};
 use bulkhead_emulation::sysreg::SystemAction;
@@ -409,7 +410,9 @@ fn a_restart_at_a_managers_request_finds_nothing_of_the_life_before() {
             }
             let first = running.index("first") as u64;
             assert_eq!(manager.call(&mut running, CALL_PARTITION_RESTART, first)[0], SUCCESS);
-            running.wait_for_status("first", "a restart", |status| status.generation > generation);
+            // The state is the last word of a start that the monitor writes.
+            let is_over = |status: &StatusPage| status.generation > generation && status.state == STATE_RUNNING;
+            running.wait_for_status("first", "a restart", is_over);
             if is_shared {
                 assert_second_ran_in_between(&running);
             }
