@@ -156,7 +156,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         }
         if self.entry(slot).is_some_and(|entry| entry.shares) {
             self.place_spenders(slot, now);
-        } else {
+        } else if self.asking & bit(slot) != 0 {
             self.place(slot, now);
         }
     }
