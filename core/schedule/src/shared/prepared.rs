@@ -71,7 +71,8 @@ impl<Registers> Scheduler<Registers> {
     #[inline(always)]
     fn claim(&mut self, slot: u8) -> Option<Prospect> {
         let prospect = self.slots.get(usize::from(slot))?.prospect;
-        if prospect == Prospect::UNKNOWN {
+        // Who gives the core away with an interrupt in its list registers may have a gate to open for it first.
+        if prospect == Prospect::UNKNOWN || self.own().is_none_or(|own| own.is_watched()) {
             return None;
         }
         // Who runs may itself have been woken so; then the policy has to know it first.
