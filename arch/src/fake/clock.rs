@@ -14,7 +14,9 @@ impl Clock for FakeMachine {
         self.note(Event::Timer(deadline));
     }
     fn wait_for_interrupt(&self) {
-        if let Some(deadline) = self.deadline.get() {
+        if let Some(world) = self.on_wait.get() {
+            world(self);
+        } else if let Some(deadline) = self.deadline.get() {
             self.now.set(self.now.get().max(deadline));
         }
     }

@@ -75,6 +75,8 @@ pub struct FakeState {
     pub active: RefCell<BTreeSet<u32>>,
     /// Where writes to ISACTIVER and ICACTIVER reach [`Self::active`]: the distributor and the frame of private interrupts.
     pub frames: Cell<[u64; 2]>,
+    /// What the frame of private interrupts in [`Self::frames`] has enabled of its first word.
+    pub enabled: Cell<u32>,
     /// List registers.
     pub list: [Cell<u64>; 4],
     /// The counter; a wait advances it to the armed deadline.
@@ -103,7 +105,10 @@ pub struct FakeState {
     pub ticks_per_reading: Cell<u64>,
     /// Counter ticks that pass at each store of 32 bits.
     pub ticks_per_store: Cell<u64>,
-    deadline: Cell<Option<u64>>,
+    /// What the world does while the core waits for an interrupt, in place of advancing the counter to the deadline.
+    pub on_wait: Cell<Option<fn(&FakeMachine)>>,
+    /// The date that the EL2 timer is armed for.
+    pub deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
 }
 
@@ -121,9 +126,14 @@ impl FakeState {
         self.words.borrow().get(&(address & !7)).copied().unwrap_or(0)
     }
 
-    /// Follows a write to ISACTIVER or ICACTIVER.
+    /// Follows a write to ISACTIVER or ICACTIVER, or to ISENABLER or ICENABLER of private interrupts.
     fn set_active(&self, address: u64, bits: u32) {
         let [distributor, private] = self.frames.get();
+        match address.wrapping_sub(private) {
+            gic::ISENABLER => self.enabled.set(self.enabled.get() | bits),
+            gic::ICENABLER => self.enabled.set(self.enabled.get() & !bits),
+            _ => {}
+        }
         let active = |frame: u64| frame.wrapping_add(gic::ISACTIVER)..frame.wrapping_add(gic::IPRIORITYR);
         let (private, distributor) = (active(private), active(distributor));
         let Some(frame) = [private, distributor].into_iter().find(|frame| frame.contains(&address)) else { return };

@@ -203,6 +203,24 @@ fn uni_02_a_permanent_storm_takes_its_own_budget_and_no_more() {
     assert_eq!(simulation.most_in(0, 30), 2);
 }
 
+/// SG-45: a server whose gate has closed is not chosen again, also when time passes before the next choice.
+#[test]
+fn a_server_behind_a_closed_gate_stays_where_it_is() {
+    for budget in [deferrable(9, 30), polling(9, 30), dispatched(9, 30), dispatched(3, 30)] {
+        let behind = Server::new(0, budget).gated(Gate::InterruptPending(1));
+        let servers = [(0, behind), (1, Server::new(1, Budget::Unlimited)), (0, Server::new(2, Budget::Unlimited))];
+        let mut core = Core::<4, 2>::new(0, servers).expect("valid");
+        core.wake(0, 0);
+        core.wake(0, 1);
+        core.set_pending(0, 0, 1);
+        assert_eq!(core.pick(0).choice.map(|choice| choice.server), Some(0));
+        core.set_pending(2, 0, 0);
+        for now in [5, 30, 60] {
+            assert_eq!(core.pick(now).choice.map(|choice| choice.server), Some(1), "at {now}");
+        }
+    }
+}
+
 #[test]
 fn a_polling_server_loses_what_it_does_not_use_at_once() {
     let mut simulation = Simulation::new([(0, Server::new(0, polling(2, 10)))]);

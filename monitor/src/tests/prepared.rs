@@ -1,8 +1,8 @@
 //! Wake-ups that the policy hears of later: the same choices, the same accounts, and the general way for whatever is not certain.
 
-use super::shared::{Core, WFI, schedule, server, with_the_first_asleep};
+use super::shared::{Core, WFI, budgeted, schedule, server, with_the_first_asleep};
 use super::*;
-use crate::interrupts::{HYPERVISOR_TIMER, MONITOR_SGI};
+use crate::interrupts::{HYPERVISOR_TIMER, MONITOR_SGI, list_value};
 use crate::sharing::scheduler::{Held, Policy, Scheduler};
 use bulkhead_abi::schedule::*;
 use bulkhead_abi::status;
@@ -89,6 +89,19 @@ fn what_is_not_certain_takes_the_general_way() {
     empty.pass(1000);
     empty.exit(WFI);
     assert_eq!((empty.loaded, empty.own().jump(40)), (1, None), "its budget is used up");
+}
+
+/// MZ-17, SG-45: a guest below another one has an interrupt that the vectors delivered. When the other one wakes, the gate opens: without
+/// that the first one would not run again as long as the other one has something to do.
+#[test]
+fn a_gate_opens_for_an_interrupt_of_the_vectors() {
+    let gate = ServerPlan { gate: Gate::Interrupt.number(), ..budgeted(0, 1, 500, 4000) };
+    let mut core = Core::new(schedule(&[gate, server(1, 5), server(0, 9)], 2));
+    core.exit(WFI);
+    assert_eq!(core.loaded, 0, "below slot 1, which sleeps");
+    core.machine.list[0].set(list_value(40, 0xa0).0);
+    core.interrupt(50);
+    assert_eq!((core.loaded, core.listed()), (0, vec![40]));
 }
 
 /// The interrupt waits for its guest, or is in a list register: active, so that it cannot come again.
