@@ -9,8 +9,10 @@ pub use bulkhead_words::RouteRule;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a vCPU plan.
+#[cfg(not(target_os = "none"))]
 pub const VCPU_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHVCPU01");
 /// First eight bytes of a partition plan.
+#[cfg(not(target_os = "none"))]
 pub const PARTITION_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHPART01");
 
 /// Most RAM regions of a partition.
@@ -287,6 +289,7 @@ pub struct HealthPlan {
 /// The partition may read status of, suspend, resume and restart others.
 pub const FLAG_MANAGES: u64 = 1;
 /// The partition may be managed (it is `mapped`).
+#[cfg(not(target_os = "none"))]
 pub const FLAG_MANAGEABLE: u64 = 2;
 
 /// Everything the monitor knows of a partition. Mapped read-only on the partition's own cores alone.

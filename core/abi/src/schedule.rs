@@ -13,6 +13,7 @@ pub use bulkhead_words::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a schedule plan.
+#[cfg(not(target_os = "none"))]
 pub const SCHEDULE_PLAN_MAGIC: u64 = u64::from_le_bytes(*b"BHSCHED1");
 /// First eight bytes of a usage page.
 pub const USAGE_MAGIC: u64 = u64::from_le_bytes(*b"BHUSAGE1");

@@ -11,6 +11,7 @@ impl Affinity {
     /// The bits of MPIDR_EL1 that are affinity fields.
     pub const FIELDS: u64 = 0xff_00ff_ffff;
     /// MPIDR_EL1 bit 31, which is always set.
+    #[cfg(not(target_os = "none"))]
     pub const MPIDR_RES1: u64 = 1 << 31;
 
     /// Takes the affinity fields of an MPIDR_EL1 value.

@@ -53,6 +53,7 @@ mod walk {
 }
 
 /// VTCR_EL2: 39-bit guest addresses, 4 KiB pages, cached walks from level 1 on (SL0 7:6 = 1), 40-bit physical addresses.
+#[cfg(not(target_os = "none"))]
 pub const VTCR: u64 = walk::RES1 | walk::PHYSICAL_40 | walk::CACHED | 1 << 6 | walk::BITS_39;
 /// TCR_EL2: 39-bit addresses, 4 KiB pages, cached walks, 40-bit physical addresses. Bit 23 is always set.
 pub const TCR: u64 = walk::RES1 | 1 << 23 | walk::PHYSICAL_40 | walk::CACHED | walk::BITS_39;

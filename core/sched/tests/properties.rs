@@ -367,6 +367,45 @@ fn r3_reports_at_one_instant_bring_a_sporadic_server_nothing() {
     });
 }
 
+/// A busy owner waits a period at the most, however often the ends of its budget are noticed late, and however full the ring is of
+/// what these debts have left: no whole budget waits for a part of one (`real-time.md` 2.1, *The smaller one waits*).
+#[test]
+fn a_debt_in_a_full_ring_darkens_no_period() {
+    check("debts in a full ring", |random| {
+        let (period_ticks, budget_ticks) = (6_250_000, 125_000);
+        let smallest_chunk_ticks = random.within(1, 1_250);
+        let chunks = random.within(2, 8) as u8;
+        let anchor = Anchor::Dispatch;
+        let parameters =
+            SporadicParameters { budget_ticks, period_ticks, smallest_chunk_ticks, chunks, anchor, lag_clamp: false };
+        let mut rule = Sporadic::new(parameters, 0).expect("valid");
+        let (late, spread, delay) = (random.within(50, 3_000), random.within(1, 400), random.within(1, 2_000));
+        let splits = random.within(2, 300);
+        let mut now = 0;
+        rule.wake(now);
+        for _ in 0..400 {
+            if rule.capacity_ticks(now) == 0 {
+                let again = rule.next_event_ticks(now).expect("it comes back");
+                assert!(again - now <= period_ticks, "dark for {} ticks: {parameters:?}", again - now);
+                now = again + random.within(0, delay);
+            }
+            rule.dispatch(now);
+            let capacity_ticks = rule.capacity_ticks(now);
+            // A part, or all and what passes until the end is noticed; then the loading of the next one.
+            let is_part = random.within(1, splits) == 1;
+            let used = if is_part { random.within(1, capacity_ticks) } else { capacity_ticks + random.within(60, 260) };
+            now += used;
+            rule.charge(now, used);
+            if !is_part {
+                let loading = late + random.within(0, spread);
+                now += loading;
+                rule.charge(now, loading);
+            }
+            check_chunks(&rule);
+        }
+    });
+}
+
 /// QV-30, a change of modes (4.6): no window of the shorter period holds more than the larger budget, across the change as well.
 #[test]
 fn a_changed_budget_keeps_the_cap() {

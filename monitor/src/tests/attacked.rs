@@ -29,7 +29,7 @@ struct World {
 }
 
 thread_local! {
-    static WORLD: RefCell<World> = RefCell::new(World { seed: 1, next: u64::MAX, waits: 0, pending: BTreeSet::new() });
+    static WORLD: RefCell<World> = const { RefCell::new(World { seed: 1, next: u64::MAX, waits: 0, pending: BTreeSet::new() }) };
 }
 
 fn random(below: u64) -> u64 {

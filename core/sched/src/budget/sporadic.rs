@@ -181,7 +181,7 @@ impl Sporadic {
             let from_ticks = self.head.date_ticks.max(now);
             changed.give_back(from_ticks.saturating_add(parameters.period_ticks), rest_ticks);
         }
-        changed.remove_sliver();
+        changed.remove_sliver(false);
         #[cfg(feature = "mutants")]
         {
             changed.mutant = self.mutant;
@@ -388,10 +388,15 @@ impl Sporadic {
         used_ticks.saturating_sub(rounds.saturating_mul(budget_ticks))
     }
 
-    /// Gives a head that is too small to pay for its own kernel passage to the next chunk, earlier by as much.
+    /// Gives a head that is too small to pay for its own kernel passage to the next chunk, earlier by as much. In a full ring also
+    /// one that a debt consumes before it is due, if it is smaller than the last chunk, which else waits for the part.
     #[inline]
-    fn remove_sliver(&mut self) {
-        while self.followers > 0 && self.head.amount_ticks < self.parameters.smallest_chunk_ticks {
+    fn remove_sliver(&mut self, is_debt: bool) {
+        let SporadicParameters { smallest_chunk_ticks, chunks, .. } = self.parameters;
+        let waits = |rule: &Self| {
+            is_debt && rule.followers.wrapping_add(1) >= chunks && rule.head.amount_ticks < rule.last().amount_ticks
+        };
+        while self.followers > 0 && (self.head.amount_ticks < smallest_chunk_ticks || waits(self)) {
             let sliver_ticks = self.head.amount_ticks;
             self.pop();
             self.head = Chunk {
@@ -437,7 +442,6 @@ impl BudgetRule for Sporadic {
         }
     }
 
-    #[cfg_attr(not(feature = "mutants"), allow(unused_variables))]
     fn charge(&mut self, now: u64, used_ticks: u64) {
         if self.charge_within_head(used_ticks) {
             return;
@@ -455,8 +459,8 @@ impl BudgetRule for Sporadic {
                     date_ticks: head.date_ticks.saturating_add(left_ticks),
                     amount_ticks: head.amount_ticks.saturating_sub(left_ticks),
                 };
-                // Before the part needs room: else a full ring delays the last chunk, and the sliver with it, by up to a period.
-                self.remove_sliver();
+                // Before the part needs room: else a full ring delays the last chunk, and what joins it, by up to a period.
+                self.remove_sliver(head.date_ticks > now);
                 self.give_back(again_ticks, left_ticks);
                 break;
             }
@@ -469,7 +473,7 @@ impl BudgetRule for Sporadic {
                 self.give_back(again_ticks, head.amount_ticks);
             }
         }
-        self.remove_sliver();
+        self.remove_sliver(false);
     }
 
     /// Nothing to do: the chunk was split when it was charged.
