@@ -5,7 +5,7 @@
 //! restarts, consoles, emulated registers, with trace recording and without.
 
 use crate::Failure;
-use crate::lab::{Lab, Variant};
+use crate::lab::{Lab, RUN_LIMIT, Variant};
 use crate::outcome::Found;
 use crate::paths::{ONE_TICK_SHIFT, SHARE_CORE, doorbell};
 use crate::rows::{Row, Unit};
@@ -128,7 +128,7 @@ fn count(lab: &Lab, scenario: &'static Scenario) -> Result<Counted, Failure> {
             CountingOptions { apart, ..CountingOptions::for_monitor(plan) }
         });
     })?;
-    let counts = machine.counts()?;
+    let counts = machine.final_counts(RUN_LIMIT)?;
     let core = counts.cores.first().filter(|core| core.entered && counts.ram_found);
     let core = core.ok_or_else(|| Failure::wrong("no core was counted".to_owned()))?;
     Ok(Counted { scenario, passages: core.passages })

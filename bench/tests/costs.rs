@@ -2,7 +2,7 @@
 
 use bulkhead_bench::costs::differences;
 
-/// QV-38, SG-48: no cost is above its record, and no record is more than a tenth above its cost (the longest passage: a quarter). `./x bench --record-costs`
+/// QV-38, SG-48: no cost is above its record, and no record is more than a tenth above its cost. `./x bench --record-costs`
 /// writes it again.
 #[test]
 fn the_analysis_counts_what_the_monitor_takes() {

@@ -140,14 +140,12 @@ impl Difference {
 }
 
 /// Compares a measurement with a record. Every measured cost must be at most the recorded one (at least, for a least amount),
-/// and the recorded one at most a tenth away from it; the longest passage a quarter, because the one of a guest that leaves depends on
-/// which of two cores is first, so that from run to run it is the longest or another one is.
+/// and the recorded one at most a tenth away from it.
 #[must_use]
 pub fn compare(measured: &Costs, recorded: &Costs) -> Vec<Difference> {
     let pairs = NAMES.into_iter().zip(measured.values().into_iter().zip(recorded.values()));
     let differences = pairs.map(|(name, (measured, recorded))| Difference { name, measured, recorded });
-    let slack = |one: &Difference| if one.name == "longest_passage" { 4 } else { SLACK_DIVISOR };
-    let is_far = |one: &Difference| one.recorded.abs_diff(one.measured) > one.measured.div_ceil(slack(one));
+    let is_far = |one: &Difference| one.recorded.abs_diff(one.measured) > one.measured.div_ceil(SLACK_DIVISOR);
     differences.filter(|one| one.is_unsafe() || is_far(one)).collect()
 }
 

@@ -1,11 +1,31 @@
-//! What a shared core gave to whom, when all of its guests have ended.
+//! What is known of a machine when all of its guests have ended: what a shared core gave to whom, and counted instructions.
 
 use crate::error::RunError;
 use crate::machine::Machine;
+use crate::plugin::Counts;
 use bulkhead_abi::schedule::UsagePage;
 use std::time::{Duration, Instant};
 
 impl Machine {
+    /// Returns the instruction counts once no core is in the middle of a passage: when all guests are seen to have ended, the monitor's
+    /// way from the last one's end to its sleep is still to come, and it may be the longest of all.
+    ///
+    /// # Errors
+    /// When the machine was started without counting, or a passage does not end within the limit.
+    pub fn final_counts(&self, limit: Duration) -> Result<Counts, RunError> {
+        let begun = Instant::now();
+        loop {
+            let counts = self.counts()?;
+            if counts.cores.iter().all(|core| core.passages.under_way == 0) {
+                return Ok(counts);
+            }
+            if begun.elapsed() >= limit {
+                return Err(self.timeout("every core to leave its monitor", limit));
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Returns a shared core's accounts from after the last line that any partition printed. The monitor writes them when the
     /// core becomes idle, which is a moment after its last guest is seen to have ended, so this waits for that.
     ///

@@ -142,6 +142,7 @@ impl CountsFile {
             longest_interrupt: passage(10),
             shortest_chained: passage(11),
             longest_after: passage(12),
+            under_way: passage(13),
         };
         CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
     }
@@ -201,6 +202,8 @@ pub struct Passages {
     pub shortest_chained: u64,
     /// Most instructions of a switch that reads the counter more than once, from the last time on.
     pub longest_after: u64,
+    /// Instructions so far of the one that is under way and is not among the others; 0 = none is.
+    pub under_way: u64,
 }
 
 impl CoreCounts {
