@@ -17,9 +17,11 @@ pub enum Part {
 
 impl Part {
     /// Every part, the smallest first.
+    #[cfg(not(target_os = "none"))]
     pub const ALL: [Self; 2] = [Self::Own, Self::Shared];
 
     /// Its name, in the words of the documentation.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -11,6 +11,7 @@ use bulkhead_analysis::core_model::{Client, CoreModel, Gate, Pibs, Rule, Server,
 use bulkhead_analysis::round_robin::{OnInterrupt, Reading, Ring};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_analysis::table::Window;
+use bulkhead_sched::dispatch::Decision;
 use bulkhead_sched::quantum::{QuantumRing, RingParameters};
 use support::random::{Random, check_some};
 use support::{ALWAYS, Habit, Machine, any_rule, sporadic};
@@ -300,7 +301,7 @@ fn dark_in_a_ring(random: &mut Random, parameters: RingParameters, interrupting:
                 ring.interrupt(guest as u8);
             }
         }
-        let running = ring.pick(now).choice.map(|choice| usize::from(choice.vcpu));
+        let running = Decision::from(ring.pick(now)).choice.map(|choice| usize::from(choice.vcpu));
         for guest in 0..guests {
             if running == Some(guest) || !ready[guest] {
                 since[guest] = now + 1;

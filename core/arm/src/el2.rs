@@ -1,6 +1,7 @@
 //! Registers of EL2 that confine a guest, bit by bit (Arm ARM D17.2 and D17.3, each under its name), and the values that Bulkhead gives them.
 
-/// HCR_EL2 (D17.2.48).
+/// HCR_EL2 (D17.2.48). The monitor has the values from its plan.
+#[cfg(not(target_os = "none"))]
 pub mod hcr {
     /// VM: stage 2 is on.
     pub const STAGE_2: u64 = 1;
@@ -61,6 +62,8 @@ pub const TCR: u64 = walk::RES1 | 1 << 23 | walk::PHYSICAL_40 | walk::CACHED | w
 pub const MAIR: u64 = 0x04 | 0xff << 8 | 0x44 << 16;
 
 /// MDCR_EL2 (D17.3, "Monitor Debug Configuration Register (EL2)"): debug and performance registers trap.
+/// The monitor has the value from its plan.
+#[cfg(not(target_os = "none"))]
 pub mod mdcr {
     /// TDRA: the debug ROM's address traps.
     pub const DEBUG_ROM: u64 = 1 << 11;

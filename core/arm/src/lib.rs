@@ -44,4 +44,4 @@ pub mod timer;
 
 pub use affinity::{Affinity, SgiRequest};
 pub use intid::Intid;
-pub use list_register::{ListRegister, ListState};
+pub use list_register::ListRegister;

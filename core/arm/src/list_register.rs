@@ -2,20 +2,6 @@
 
 use crate::Intid;
 
-/// What a list register says of its interrupt (bits 63:62).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ListState {
-    /// The list register is not in use.
-    Inactive = 0,
-    /// The guest has not acknowledged it.
-    Pending = 1,
-    /// The guest has acknowledged it and not ended it.
-    Active = 2,
-    /// It came again while active.
-    PendingAndActive = 3,
-}
-
 /// The value of a list register. All zeros is one that is not in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -69,25 +55,6 @@ impl ListRegister {
         Intid(self.0 as u32)
     }
 
-    /// Its priority (bits 55:48).
-    #[inline]
-    #[must_use]
-    pub const fn priority(self) -> u8 {
-        (self.0 >> Self::PRIORITY_SHIFT) as u8
-    }
-
-    /// Its state (bits 63:62).
-    #[inline]
-    #[must_use]
-    pub const fn state(self) -> ListState {
-        match self.0 >> Self::STATE_SHIFT {
-            0 => ListState::Inactive,
-            1 => ListState::Pending,
-            2 => ListState::Active,
-            _ => ListState::PendingAndActive,
-        }
-    }
-
     /// States whether it is pending, active or both.
     #[inline]
     #[must_use]
@@ -113,17 +80,8 @@ mod tests {
         assert_eq!(timer.0, 0x50a0_0000_0000_001b);
         assert_eq!(timer.with_physical().0, 0x70a0_001b_0000_001b);
         assert_eq!(timer.with_physical().with_end_seen().0, 0x50a0_0200_0000_001b);
-        assert_eq!((timer.intid(), timer.priority(), timer.is_hardware()), (Intid(27), 0xa0, false));
+        assert_eq!((timer.intid(), timer.is_hardware()), (Intid(27), false));
         let states = [0, ListRegister::PENDING, ListRegister::ACTIVE, ListRegister::PENDING | ListRegister::ACTIVE];
-        let states = states.map(|state| (ListRegister(state).state(), ListRegister(state).is_in_use()));
-        assert_eq!(
-            states,
-            [
-                (ListState::Inactive, false),
-                (ListState::Pending, true),
-                (ListState::Active, true),
-                (ListState::PendingAndActive, true)
-            ]
-        );
+        assert_eq!(states.map(|state| ListRegister(state).is_in_use()), [false, true, true, true]);
     }
 }

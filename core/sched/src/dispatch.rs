@@ -1,7 +1,7 @@
 //! How one core chooses who runs.
 //!
 //! [`Core`] holds the servers of one core and answers one question: who runs now, and until when at the latest? Its
-//! caller reports what happens (a vCPU woke, blocked, has an interrupt pending), asks [`Core::pick`] once per instant, and
+//! caller reports what happens (a vCPU woke, blocked, has an interrupt pending), asks [`Core::next`] once per instant, and
 //! sets a one-shot timer to the deadline that comes with the answer. There is no tick.
 //!
 //! The schedules of a description are settings of this one mechanism:
@@ -27,16 +27,20 @@
 //! "a better server of the vCPU that runs became usable" is then an ordinary pre-emption.
 
 mod choose;
+#[cfg(not(target_os = "none"))]
+mod decision;
 mod events;
 mod least;
 mod place;
 mod setup;
 
+#[cfg(not(target_os = "none"))]
+pub use decision::{Choice, Decision};
 pub use setup::SetupError;
 
 use crate::budget::{Budget, BudgetRule};
 use crate::cyclic::{CyclicTable, Slot};
-use crate::dates::{Dates, NEVER};
+use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
 use crate::server::{Gate, Server};
 
@@ -44,36 +48,6 @@ use crate::server::{Gate, Server};
 pub const MAX_QUANTA: usize = 8;
 /// No background priority.
 const NO_LEVEL: u8 = u8::MAX;
-
-/// Who runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The vCPU.
-    pub vcpu: u8,
-    /// The server through which it runs, and which is charged unless `background`.
-    pub server: u8,
-    /// The server's budget is used up and it runs on idle time.
-    pub background: bool,
-}
-
-/// The answer of [`Core::pick`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Who runs; `None` when the core is idle.
-    pub choice: Option<Choice>,
-    /// When to ask again if nothing is reported before; `None` when nothing would change.
-    pub deadline_ticks: Option<u64>,
-}
-
-impl From<Decision> for Next {
-    fn from(decision: Decision) -> Self {
-        let stint = match decision.choice {
-            Some(Choice { vcpu, server, background }) => Stint::new(vcpu, server, 0, background),
-            None => Stint::IDLE,
-        };
-        Self { stint, deadline_ticks: decision.deadline_ticks.unwrap_or(NEVER) }
-    }
-}
 
 /// What a blocked vCPU will run with when it wakes ([`Core::prospect`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +65,7 @@ impl Default for Prospect {
 }
 
 impl Prospect {
-    /// Only [`Core::pick`] can tell.
+    /// Only [`Core::next`] can tell.
     pub const UNKNOWN: Self = Self { level: u8::MAX, capacity_ticks: 0 };
 }
 
@@ -168,27 +142,15 @@ impl Stint {
     pub const fn level(self) -> u8 {
         (self.0 >> 8) as u8
     }
-
-    fn choice(self) -> Option<Choice> {
-        let choice = Choice { vcpu: self.vcpu(), server: self.server(), background: self.is_background() };
-        (self != Self::IDLE).then_some(choice)
-    }
 }
 
-/// The answer of [`Core::pick`] in two words, as the path of an interrupt wants it.
+/// The answer of [`Core::next`], in two words: the path of an interrupt asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// Who runs.
     pub stint: Stint,
     /// When to ask again if nothing is reported before; `u64::MAX` when nothing would change.
     pub deadline_ticks: u64,
-}
-
-impl From<Next> for Decision {
-    fn from(next: Next) -> Self {
-        let deadline_ticks = (next.deadline_ticks != NEVER).then_some(next.deadline_ticks);
-        Self { choice: next.stint.choice(), deadline_ticks }
-    }
 }
 
 /// The quantum of one priority.

@@ -17,7 +17,8 @@
 //! idle until somebody wakes, who then starts a whole quantum. A guest that runs alone starts a new quantum whenever one
 //! ends, without a timer. With guests that are always ready none of this happens, and what remains is the published policy.
 
-use crate::dispatch::{Choice, Decision};
+use crate::dates::NEVER;
+use crate::dispatch::{Next, Stint};
 pub use bulkhead_words::{OnInterrupt, Reading};
 
 /// Most guests: waiting guests are a bit set.
@@ -84,12 +85,14 @@ impl QuantumRing {
     }
 
     /// The guest that runs; `None` when all of them sleep.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn running(&self) -> Option<u8> {
         self.running
     }
 
     /// What is left of the quantum.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn left_ticks(&self) -> u64 {
         self.left_ticks
@@ -234,11 +237,11 @@ impl QuantumRing {
     }
 
     /// Says who runs from `now` on, and until when. `server` is the guest's number.
-    pub fn pick(&mut self, now: u64) -> Decision {
+    pub fn pick(&mut self, now: u64) -> Next {
         self.advance(now);
-        let choice = self.running.map(|guest| Choice { vcpu: guest, server: guest, background: false });
-        let turns = choice.is_some() && !self.is_alone();
-        Decision { choice, deadline_ticks: turns.then(|| now.saturating_add(self.left_ticks)) }
+        let stint = self.running.map_or(Stint::IDLE, |guest| Stint::new(guest, guest, 0, false));
+        let turns = self.running.is_some() && !self.is_alone();
+        Next { stint, deadline_ticks: if turns { now.saturating_add(self.left_ticks) } else { NEVER } }
     }
 
     /// The next ready guest behind the pointer, the pointer's own last.

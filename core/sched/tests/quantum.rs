@@ -1,5 +1,6 @@
 //! The published interrupt policies: bounds over every phase, and what storms do to them.
 
+use bulkhead_sched::dispatch::Decision;
 use bulkhead_sched::quantum::{OnInterrupt, QuantumRing, Reading, RingParameters};
 
 fn ring(guests: u8, on_interrupt: OnInterrupt, preemptible: u32) -> RingParameters {
@@ -109,7 +110,7 @@ fn turns(ring: &mut QuantumRing, from: u64, until: u64) -> Vec<(u64, Option<u8>)
     let mut now = from;
     let mut turns = Vec::new();
     while now < until {
-        let decision = ring.pick(now);
+        let decision = Decision::from(ring.pick(now));
         turns.push((now, decision.choice.map(|choice| choice.vcpu)));
         now = decision.deadline_ticks.unwrap_or(until);
     }
@@ -129,9 +130,9 @@ fn a_guest_that_sleeps_is_skipped_and_an_idle_core_starts_whoever_wakes() {
     assert_eq!(turns(&mut ring, 245, 320), [(245, Some(1)), (260, Some(0)), (290, Some(1))], "guest 2 sleeps");
     ring.advance(300);
     ring.set_ready(1, false);
-    assert_eq!(ring.pick(300).choice.map(|choice| choice.vcpu), Some(0), "who blocks ends the turn");
+    assert_eq!(Decision::from(ring.pick(300)).choice.map(|choice| choice.vcpu), Some(0), "who blocks ends the turn");
     ring.set_ready(0, false);
-    assert_eq!(ring.pick(300).choice, None);
+    assert_eq!(Decision::from(ring.pick(300)).choice, None);
     assert_eq!(ring.used_and_stolen_ticks(1), (45 + 15 + 10, 0));
 }
 
@@ -154,9 +155,9 @@ fn an_interrupt_of_who_runs_starts_no_quantum() {
         let mut ring = awake(ring(3, OnInterrupt::Reset, !0));
         ring.advance(at);
         ring.interrupt(0);
-        assert_eq!((ring.running(), ring.pick(at).deadline_ticks), (Some(0), Some(ends)), "at {at}");
+        assert_eq!((ring.running(), ring.pick(at).deadline_ticks), (Some(0), ends), "at {at}");
         ring.advance(ends - 5);
         ring.interrupt(0);
-        assert_eq!((ring.running(), ring.pick(ends - 5).deadline_ticks), (Some(0), Some(ends)), "at {at}, again");
+        assert_eq!((ring.running(), ring.pick(ends - 5).deadline_ticks), (Some(0), ends), "at {at}, again");
     }
 }

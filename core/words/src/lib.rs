@@ -27,7 +27,9 @@ mod schedule;
 mod server;
 
 pub use schedule::{FloatingPoint, OnInterrupt, Reading, Ring, RouteRule, ScheduleKind};
-pub use server::{Anchor, Gate, OnEmpty, Parameter, Rule, ServerFlag};
+#[cfg(not(target_os = "none"))]
+pub use server::Parameter;
+pub use server::{Anchor, Gate, OnEmpty, Rule, ServerFlag};
 
 /// What all sets of words can do. For tools alone: a monitor reads numbers and prints nothing.
 #[cfg(not(target_os = "none"))]

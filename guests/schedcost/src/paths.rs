@@ -1,10 +1,12 @@
 //! Fixed stories. Rounds of each are far enough apart for every budget to be whole again.
 
 use crate::{Range, advance, block, count, pick, set_pending, wake};
-use bulkhead_sched::dispatch::Core;
+use bulkhead_sched::dispatch::{Core, Next, Stint};
 
 /// Rounds of each story.
 const ROUNDS: u64 = 200;
+/// No date.
+const NEVER: u64 = u64::MAX;
 
 const fn start_of(round: u64, servers: usize) -> u64 {
     round * 10_000 * servers as u64
@@ -93,7 +95,8 @@ pub(crate) fn exhaustion<const SERVERS: usize, const VCPUS: usize>(core: &mut Co
         let start = start_of(round, SERVERS);
         let vcpu = reserved::<SERVERS, VCPUS>(round as usize % 2);
         wake(core, start, vcpu);
-        if let Some(end) = core.pick(start).deadline_ticks {
+        let end = pick(core, start).deadline_ticks;
+        if end != NEVER {
             spent.add(count(|| pick(core, end)));
         }
         block(core, start + 5_000, vcpu);
@@ -134,20 +137,23 @@ pub(crate) fn replenishment<const SERVERS: usize, const VCPUS: usize>(core: &mut
         for vcpu in reserved.clone() {
             // Alone, so that it takes no budget but its own; its less important servers have none to lose.
             wake(core, now, vcpu);
-            now = core.pick(now).deadline_ticks.unwrap_or(now + 1);
+            now = match pick(core, now).deadline_ticks {
+                NEVER => now + 1,
+                end => end,
+            };
             pick(core, now);
             now += 10;
         }
         // All are ready and wait; each server with a budget uses it up. The time of one without ends at a date.
         for _ in 0..SERVERS {
-            let decision = core.pick(now);
-            let has_budget = decision.choice.is_some_and(|choice| {
-                !choice.background && (quarter..SERVERS - quarter).contains(&usize::from(choice.server))
-            });
-            let Some(date) = decision.deadline_ticks else {
+            let Next { stint, deadline_ticks } = pick(core, now);
+            let has_budget = stint != Stint::IDLE
+                && !stint.is_background()
+                && (quarter..SERVERS - quarter).contains(&usize::from(stint.server()));
+            if deadline_ticks == NEVER {
                 break;
-            };
-            now = date;
+            }
+            now = deadline_ticks;
             if has_budget {
                 advance(core, now);
             } else {

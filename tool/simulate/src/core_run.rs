@@ -290,7 +290,7 @@ impl CoreRun {
     fn pick(&mut self, now: u64, events: &mut Vec<Event>) -> Decision {
         self.choices += 1;
         let decision = match &mut self.policy {
-            Policy::Ring(ring) => ring.pick(now),
+            Policy::Ring(ring) => ring.pick(now).into(),
             Policy::Servers(_) => self.pick_server(now, events),
         };
         if decision.choice != self.running {

@@ -44,6 +44,7 @@ impl Deferrable {
     }
 
     /// What is left of this window; negative while an overrun is owed.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn left_ticks(&self) -> i64 {
         self.left_ticks
@@ -140,6 +141,7 @@ impl Polling {
     }
 
     /// What is left of this window; negative while an overrun is owed.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn left_ticks(&self) -> i64 {
         self.0.left_ticks

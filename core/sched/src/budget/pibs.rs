@@ -139,6 +139,7 @@ impl Pibs {
     }
 
     /// The corrected rule's grant.
+    #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn grant_ticks(&self) -> u64 {
         self.grant_ticks

@@ -153,6 +153,7 @@ impl Sporadic {
     }
 
     /// The chunks, oldest first.
+    #[cfg(not(target_os = "none"))]
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
         core::iter::once(self.head).chain((0..self.followers).map(|position| self.follower(position)))
     }

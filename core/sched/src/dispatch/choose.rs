@@ -1,16 +1,11 @@
 //! The choice: who runs from now on, and until when.
 
-use super::{Core, Decision, Next, Prospect, Stint, Turn, bit};
+use super::{Core, Next, Prospect, Stint, Turn, bit};
 use crate::budget::BudgetRule;
 use crate::dates::NEVER;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Chooses who runs from `now` on.
-    pub fn pick(&mut self, now: u64) -> Decision {
-        self.next(now).into()
-    }
-
-    /// As [`Self::pick`].
     #[inline]
     pub fn next(&mut self, now: u64) -> Next {
         if self.advance_within_budget(now) { self.choose(now) } else { self.pick_later(now) }
@@ -55,7 +50,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
         prospect.level < self.running.level()
     }
 
-    /// The latest instant at which [`Self::pick`] must be asked when a vCPU with this prospect runs from `now` on.
+    /// The latest instant at which [`Self::next`] must be asked when a vCPU with this prospect runs from `now` on.
     #[inline(always)]
     #[must_use]
     pub fn deadline_of(&self, prospect: Prospect, now: u64) -> u64 {

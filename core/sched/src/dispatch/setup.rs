@@ -49,6 +49,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// # Errors
     ///
     /// When the list contradicts itself ([`SetupError`]).
+    #[cfg(not(target_os = "none"))]
     pub fn new(start_ticks: u64, servers: impl IntoIterator<Item = (u8, Server)>) -> Result<Self, SetupError> {
         let mut core = Self::empty();
         core.configure(start_ticks, servers)?;

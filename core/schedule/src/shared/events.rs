@@ -257,7 +257,7 @@ impl<Registers> Scheduler<Registers> {
                 }
                 next
             }
-            Policy::Ring(ring) => ring.pick(now).into(),
+            Policy::Ring(ring) => ring.pick(now),
         }
     }
 }
