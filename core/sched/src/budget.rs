@@ -99,131 +99,40 @@ pub enum Budget {
     Pibs(Pibs),
 }
 
-// The two rules on the path that a guest waits for are looked at first; the others are a call away.
-impl BudgetRule for Budget {
-    #[inline]
-    fn capacity_ticks(&mut self, now: u64) -> u64 {
-        match self {
-            Self::Sporadic(rule) => rule.capacity_ticks(now),
-            Self::Unlimited => UNBOUNDED_TICKS,
-            _ => self.other_capacity_ticks(now),
+/// Hands each question to the rule that a budget is, and says what one without a limit answers.
+macro_rules! rules {
+    ($($question:ident($($argument:ident),+) $(-> $answer:ty)? = $unlimited:expr;)+) => {
+        impl BudgetRule for Budget {
+            // The two rules on the path that a guest waits for are looked at first; the others are a call away.
+            $(#[inline]
+            fn $question(&mut self, $($argument: u64),+) $(-> $answer)? {
+                #[inline(never)]
+                fn of_other(budget: &mut Budget, $($argument: u64),+) $(-> $answer)? {
+                    match budget {
+                        Budget::Deferrable(rule) => rule.$question($($argument),+),
+                        Budget::Polling(rule) => rule.$question($($argument),+),
+                        Budget::Pibs(rule) => rule.$question($($argument),+),
+                        Budget::Unlimited | Budget::Sporadic(_) => $unlimited,
+                    }
+                }
+                match self {
+                    Self::Sporadic(rule) => rule.$question($($argument),+),
+                    Self::Unlimited => $unlimited,
+                    _ => of_other(self, $($argument),+),
+                }
+            })+
         }
-    }
-
-    #[inline]
-    fn next_event_ticks(&mut self, now: u64) -> Option<u64> {
-        match self {
-            Self::Sporadic(rule) => rule.next_event_ticks(now),
-            Self::Unlimited => None,
-            _ => self.other_next_event_ticks(now),
-        }
-    }
-
-    #[inline]
-    fn wake(&mut self, now: u64) {
-        match self {
-            Self::Sporadic(rule) => rule.wake(now),
-            Self::Unlimited => {}
-            _ => self.other_wake(now),
-        }
-    }
-
-    #[inline]
-    fn dispatch(&mut self, now: u64) {
-        match self {
-            Self::Sporadic(rule) => rule.dispatch(now),
-            Self::Unlimited => {}
-            _ => self.other_dispatch(now),
-        }
-    }
-
-    #[inline]
-    fn charge(&mut self, now: u64, used_ticks: u64) {
-        match self {
-            Self::Sporadic(rule) => rule.charge(now, used_ticks),
-            Self::Unlimited => {}
-            _ => self.other_charge(now, used_ticks),
-        }
-    }
-
-    #[inline]
-    fn block(&mut self, now: u64) {
-        match self {
-            Self::Sporadic(rule) => rule.block(now),
-            Self::Unlimited => {}
-            _ => self.other_block(now),
-        }
-    }
-
-    fn charge_unused(&mut self, now: u64, ticks: u64) {
-        match self {
-            Self::Deferrable(rule) => rule.charge_unused(now, ticks),
-            Self::Polling(rule) => rule.charge_unused(now, ticks),
-            _ => self.charge(now, ticks),
-        }
-    }
+    };
 }
 
-impl Budget {
-    #[inline(never)]
-    fn other_capacity_ticks(&mut self, now: u64) -> u64 {
-        match self {
-            Self::Deferrable(rule) => rule.capacity_ticks(now),
-            Self::Polling(rule) => rule.capacity_ticks(now),
-            Self::Pibs(rule) => rule.capacity_ticks(now),
-            Self::Unlimited | Self::Sporadic(_) => UNBOUNDED_TICKS,
-        }
-    }
-
-    #[inline(never)]
-    fn other_next_event_ticks(&mut self, now: u64) -> Option<u64> {
-        match self {
-            Self::Deferrable(rule) => rule.next_event_ticks(now),
-            Self::Polling(rule) => rule.next_event_ticks(now),
-            Self::Pibs(rule) => rule.next_event_ticks(now),
-            Self::Unlimited | Self::Sporadic(_) => None,
-        }
-    }
-
-    #[inline(never)]
-    fn other_wake(&mut self, now: u64) {
-        match self {
-            Self::Deferrable(rule) => rule.wake(now),
-            Self::Polling(rule) => rule.wake(now),
-            Self::Pibs(rule) => rule.wake(now),
-            Self::Unlimited | Self::Sporadic(_) => {}
-        }
-    }
-
-    #[inline(never)]
-    fn other_dispatch(&mut self, now: u64) {
-        match self {
-            Self::Deferrable(rule) => rule.dispatch(now),
-            Self::Polling(rule) => rule.dispatch(now),
-            Self::Pibs(rule) => rule.dispatch(now),
-            Self::Unlimited | Self::Sporadic(_) => {}
-        }
-    }
-
-    #[inline(never)]
-    fn other_charge(&mut self, now: u64, used_ticks: u64) {
-        match self {
-            Self::Deferrable(rule) => rule.charge(now, used_ticks),
-            Self::Polling(rule) => rule.charge(now, used_ticks),
-            Self::Pibs(rule) => rule.charge(now, used_ticks),
-            Self::Unlimited | Self::Sporadic(_) => {}
-        }
-    }
-
-    #[inline(never)]
-    fn other_block(&mut self, now: u64) {
-        match self {
-            Self::Deferrable(rule) => rule.block(now),
-            Self::Polling(rule) => rule.block(now),
-            Self::Pibs(rule) => rule.block(now),
-            Self::Unlimited | Self::Sporadic(_) => {}
-        }
-    }
+rules! {
+    capacity_ticks(now) -> u64 = UNBOUNDED_TICKS;
+    next_event_ticks(now) -> Option<u64> = None;
+    wake(now) = ();
+    dispatch(now) = ();
+    charge(now, used_ticks) = ();
+    block(now) = ();
+    charge_unused(now, ticks) = ();
 }
 
 /// What the scheduler asks beyond [`BudgetRule`]: the short ways of the plain rules, and what only some rules have.
