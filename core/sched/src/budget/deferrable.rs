@@ -8,12 +8,13 @@
 //! window d, which is twice the budget in twice the budget (the double hit). A polling server has no double hit.
 //!
 //! Rejected: forgiving an overrun at the refill, as a clamp at zero does. That is 2 ticks per 100 for ever in SS-06.
+//! Rejected too: a polling server as a rule of its own around a deferrable one, which handed each question on.
 
 use super::{BudgetError, BudgetRule, check_budget};
 
-/// State of a deferrable server.
+/// State of a server that is filled up on a grid, and that keeps its budget or loses it when it has nothing to do.
 #[derive(Clone, Debug)]
-pub struct Deferrable {
+pub struct Filled<const KEEPS: bool> {
     budget_ticks: u64,
     period_ticks: u64,
     /// The next multiple of the period, later than the last instant seen.
@@ -22,12 +23,18 @@ pub struct Deferrable {
     left_ticks: i64,
 }
 
+/// A server that keeps its budget until the period ends.
+pub type Deferrable = Filled<true>;
+
+/// A server that gives its budget up whenever it has nothing to do: CH-38's polled receiver.
+pub type Polling = Filled<false>;
+
 /// As signed ticks; longer than the type is the longest.
 fn signed(ticks: u64) -> i64 {
     i64::try_from(ticks).unwrap_or(i64::MAX)
 }
 
-impl Deferrable {
+impl<const KEEPS: bool> Filled<KEEPS> {
     /// A server with a full budget whose grid starts at `start_ticks`.
     ///
     /// # Errors
@@ -63,13 +70,15 @@ impl Deferrable {
         self.refill_at_ticks = self.refill_at_ticks.saturating_add(windows.saturating_mul(self.period_ticks));
     }
 
-    /// Start of the window that the state is in.
-    fn window_start_ticks(&self) -> u64 {
-        self.refill_at_ticks.saturating_sub(self.period_ticks)
+    /// Loses what is left, if that is the rule.
+    fn forfeit(&mut self) {
+        if !KEEPS {
+            self.left_ticks = self.left_ticks.min(0);
+        }
     }
 }
 
-impl BudgetRule for Deferrable {
+impl<const KEEPS: bool> BudgetRule for Filled<KEEPS> {
     #[inline]
     fn capacity_ticks(&mut self, now: u64) -> u64 {
         self.roll(now);
@@ -85,6 +94,10 @@ impl BudgetRule for Deferrable {
     #[inline]
     fn wake(&mut self, now: u64) {
         self.roll(now);
+        let window_start_ticks = self.refill_at_ticks.saturating_sub(self.period_ticks);
+        if now != window_start_ticks {
+            self.forfeit();
+        }
     }
 
     #[inline]
@@ -117,75 +130,12 @@ impl BudgetRule for Deferrable {
     #[inline]
     fn block(&mut self, now: u64) {
         self.roll(now);
+        self.forfeit();
     }
 
     /// All of it in the window of `now`, though a run so long would have begun in an earlier one.
     fn charge_unused(&mut self, now: u64, ticks: u64) {
         self.roll(now);
         self.left_ticks = self.left_ticks.saturating_sub(signed(ticks));
-    }
-}
-
-/// A deferrable server that gives its budget up whenever it has nothing to do: CH-38's polled receiver.
-#[derive(Clone, Debug)]
-pub struct Polling(Deferrable);
-
-impl Polling {
-    /// A server with a full budget whose grid starts at `start_ticks`.
-    ///
-    /// # Errors
-    ///
-    /// When budget and period contradict each other ([`BudgetError`]).
-    pub fn new(budget_ticks: u64, period_ticks: u64, start_ticks: u64) -> Result<Self, BudgetError> {
-        Deferrable::new(budget_ticks, period_ticks, start_ticks).map(Self)
-    }
-
-    /// What is left of this window; negative while an overrun is owed.
-    #[cfg(not(target_os = "none"))]
-    #[must_use]
-    pub const fn left_ticks(&self) -> i64 {
-        self.0.left_ticks
-    }
-
-    fn forfeit(&mut self) {
-        self.0.left_ticks = self.0.left_ticks.min(0);
-    }
-}
-
-impl BudgetRule for Polling {
-    #[inline]
-    fn capacity_ticks(&mut self, now: u64) -> u64 {
-        self.0.capacity_ticks(now)
-    }
-
-    #[inline]
-    fn next_event_ticks(&mut self, now: u64) -> Option<u64> {
-        self.0.next_event_ticks(now)
-    }
-
-    fn wake(&mut self, now: u64) {
-        self.0.roll(now);
-        if now != self.0.window_start_ticks() {
-            self.forfeit();
-        }
-    }
-
-    #[inline]
-    fn dispatch(&mut self, now: u64) {
-        self.0.dispatch(now);
-    }
-
-    #[inline]
-    fn charge(&mut self, now: u64, used_ticks: u64) {
-        self.0.charge(now, used_ticks);
-    }
-
-    fn block(&mut self, now: u64) {
-        self.0.roll(now);
-        self.forfeit();
-    }
-
-    fn charge_unused(&mut self, now: u64, ticks: u64) {
-        self.0.charge_unused(now, ticks);
     }
 }
