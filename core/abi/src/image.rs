@@ -71,9 +71,10 @@ pub struct ImageHeader {
     pub header_crc: u32,
     /// Where the image must be loaded (its first byte, the arm64 Image header).
     pub image_start: PhysicalAddress,
-    /// Bytes of the file.
+    /// Bytes of the file that the plan filled. Behind them it has zeros, up to `memory_bytes`.
     pub image_bytes: u64,
-    /// Bytes from `image_start` that belong to the monitor in all: file, then zeroed data, rings, stacks, channels.
+    /// Bytes from `image_start` that belong to the monitor in all, and bytes of the file: stacks, states, rings and channels
+    /// begin as zeros, which no boot loader would write by itself.
     pub memory_bytes: u64,
     /// First byte of monitor text (read, execute on every core); equals `image_start`.
     pub text: PhysicalAddress,
@@ -133,8 +134,8 @@ pub const ARM64_IMAGE_HEADER_BYTES: usize = 64;
 /// monitor's text, which is the same at every address; boot loaders (QEMU, U-Boot's `booti`) act on it.
 #[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_PLACE_OFFSET: usize = 8;
-/// Byte offset of the size in memory, zeroed data included, in that header. The planner writes it, too, so that a boot loader puts
-/// nothing of its own there.
+/// Byte offset of the size in memory in that header, which is that of the file. The planner writes it, too: U-Boot moves that many
+/// bytes to where the image runs, and puts nothing of its own there.
 #[cfg(not(target_os = "none"))]
 pub const ARM64_IMAGE_SIZE_OFFSET: usize = 16;
 /// Magic number at byte 56 of an arm64 Image: `ARM\x64`.

@@ -117,7 +117,8 @@ struct File<'a> {
 impl<'a> File<'a> {
     fn new(layout: &'a Layout) -> Self {
         let start = layout.address(AreaKind::Text).0;
-        Self { layout, start, bytes: vec![0; usize::try_from(layout.file_end.0 - start).unwrap_or(0)] }
+        // All of the monitor's memory: real RAM comes up full of something, and boot loaders clear nothing.
+        Self { layout, start, bytes: vec![0; usize::try_from(layout.monitor_end.0 - start).unwrap_or(0)] }
     }
 
     fn range(&self, address: PhysicalAddress, bytes: u64) -> core::ops::Range<usize> {

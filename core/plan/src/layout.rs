@@ -145,9 +145,9 @@ pub struct Layout {
     pub plan: PhysicalAddress,
     /// Bytes of the plan area.
     pub plan_bytes: u64,
-    /// One past the last byte of the file.
+    /// One past the last byte of the file that is not zero by plan.
     pub file_end: PhysicalAddress,
-    /// One past the last byte of the monitor's memory.
+    /// One past the last byte of the monitor's memory, and of the file.
     pub monitor_end: PhysicalAddress,
 }
 

@@ -282,8 +282,9 @@ impl Running {
     /// # Panics
     /// With the first address that differs.
     pub fn assert_image_intact(&self, system: &System) {
-        let start = self.watch().plan().header.image_start;
-        let now = self.copy(start, system.image.len() as u64);
+        let header = &self.watch().plan().header;
+        let start = header.image_start;
+        let now = self.copy(start, header.image_bytes);
         let differs = now.iter().zip(&system.image).position(|(now, built)| now != built);
         if let Some(offset) = differs {
             let address = start.0 + offset as u64;

@@ -84,7 +84,7 @@ macro_rules! line {
 fn text(planned: &Planned) -> String {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let mut out = String::new();
-    let image_bytes = size_text(plan.header.image_bytes);
+    let image_bytes = size_text(plan.header.memory_bytes);
     let start = plan.header.image_start;
     line!(out, "system {} on board {}: image {image_bytes}, loaded at {start}", system.name, system.board.name);
     write_memory(&mut out, planned);

@@ -32,7 +32,7 @@ pub(crate) fn form(planned: &Planned) -> Value {
         "board": system.board.name,
         "image": {
             "start": plan.header.image_start.0,
-            "bytes": plan.header.image_bytes,
+            "bytes": plan.header.memory_bytes,
             "memory_bytes": plan.header.memory_bytes,
         },
         "memory": memory.collect::<Vec<Value>>(),

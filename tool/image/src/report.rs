@@ -87,15 +87,15 @@ pub(crate) fn summary(system: &System, image: &Image, output: &Path, symbols: &P
         .map(|area| area.page_bytes() / PAGE_BYTES)
         .sum::<u64>();
     format!(
-        "built {}: system {}, {} partition(s) ({}) on {} core(s)\n  file {}, monitor memory {}, {tables} table pages; \
-         symbols in {}",
+        "built {}: system {}, {} partition(s) ({}) on {} core(s)\n  file {} ({}, then zeros for what the monitor writes), \
+         {tables} table pages; symbols in {}",
         output.display(),
         system.name,
         header.partition_count,
         names.join(", "),
         header.core_count,
-        size_text(header.image_bytes),
         size_text(header.memory_bytes),
+        size_text(header.image_bytes),
         symbols.display(),
     )
 }

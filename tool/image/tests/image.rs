@@ -59,8 +59,8 @@ fn solo() -> System {
 fn image_starts_with_the_monitor_and_tells_its_size() {
     let image = build_image(&solo(), &monitor_elf()).unwrap();
     let header = image.plan.header;
-    assert_eq!(image.bytes.len() as u64, header.image_bytes);
-    assert_eq!(image.bytes[16..24], header.memory_bytes.to_le_bytes(), "image_size covers zeroed data");
+    assert_eq!(image.bytes.len() as u64, header.memory_bytes);
+    assert_eq!(image.bytes[16..24], header.memory_bytes.to_le_bytes(), "image_size is the file's");
     assert_eq!(image.bytes[64..4096], text()[64..], "text is unchanged after the header");
     assert_eq!(image.bytes[4096..4196], [9; 100], "read-only data follows");
     assert_eq!(image.bytes[8192..8200], *b"BULKHEAD", "the header page follows read-only data");

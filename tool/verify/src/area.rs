@@ -238,9 +238,9 @@ impl Areas {
                 | Use::Information(_)
                 | Use::CoreTables(_)
                 | Use::GuestTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
-                Use::Pristine(_) => (plan.end..file.end, Code::SegmentSource, "the part of the file after the plan"),
+                Use::Pristine(_) => (plan.end..file.end, Code::SegmentSource, "what the file holds after the plan"),
                 Use::Ram(_) => (ram.clone(), Code::RamPlace, "RAM"),
-                _ => (file.end..monitor.end, Code::AreaPlace, "the monitor's memory after the file"),
+                _ => (file.end..monitor.end, Code::AreaPlace, "the monitor's memory that begins as zeros"),
             };
             let inside = area.range.start >= place.start && area.range.end <= place.end;
             findings.require(inside, code, || {

@@ -71,7 +71,7 @@ impl<'a> View<'a> {
         self.header.plan.0..self.header.plan.0.saturating_add(self.header.plan_bytes)
     }
 
-    /// The whole file.
+    /// The part of the file that the plan filled.
     pub(crate) fn file_range(&self) -> Range<u64> {
         self.header.image_start.0..self.header.image_start.0.saturating_add(self.header.image_bytes)
     }
@@ -100,8 +100,8 @@ impl<'a> View<'a> {
             format!("the header says {:#010x}, its bytes give {crc:#010x}", header.header_crc)
         });
         let length = self.bytes.len() as u64;
-        findings.require(length == header.image_bytes, Code::FileLength, || {
-            format!("the file has {length} bytes, its header says {}", header.image_bytes)
+        findings.require(length == header.memory_bytes, Code::FileLength, || {
+            format!("the file has {length} bytes, its header says {}", header.memory_bytes)
         });
         let counts = header.core_count as usize <= MAX_CORES && header.partition_count as usize <= MAX_PARTITIONS;
         let counts =

@@ -16,7 +16,9 @@ fn one_native_partition_is_planned() {
     let header_at = (plan.header.text_bytes + plan.header.rodata_bytes) as usize;
     let (header, _) = ImageHeader::read_from_prefix(&plan.bytes[header_at..]).unwrap();
     assert_eq!(header, plan.header, "the header page follows the monitor's read-only data");
-    assert_eq!(plan.bytes.len() as u64, header.image_bytes);
+    assert_eq!(plan.bytes.len() as u64, header.memory_bytes);
+    assert!(header.image_bytes < header.memory_bytes);
+    assert!(plan.bytes[header.image_bytes as usize..].iter().all(|byte| *byte == 0), "state begins as zeros");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Damaged images: the monitor refuses them before any guest runs, and says so.
 
 use bulkhead_abi::image::ImageHeader;
-use bulkhead_abi::observe::CRASH_BAD_PLAN;
+use bulkhead_abi::observe::{CRASH_BAD_PLAN, Counter};
 use bulkhead_abi::status::{REASON_IMAGE_DAMAGED, STATE_INITIAL, STATE_RUNNING, STATE_STOPPED};
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_plan::AreaKind;
-use bulkhead_run::Phase;
+use bulkhead_run::{End, Phase};
 use bulkhead_system_tests::remote;
 use bulkhead_system_tests::{LIMIT, Remote, System};
 use std::mem::offset_of;
@@ -82,6 +82,38 @@ fn a_damaged_monitor_is_refused() {
     refused(&system, vectors + 0x20, "a vector that no boot takes");
     refused(&system, constants.address.0 - 1, "the last byte of text");
     refused(&system, constants.address.0 + constants.page_bytes() - 1, "the last byte of the constants");
+}
+
+/// Firmware and boot loaders leave RAM as they like, except for the bytes of the file: counters, limiters, rings and states begin
+/// at zero all the same. The device tree that the machine made is overwritten, too: nobody reads it.
+#[test]
+fn nothing_rests_on_what_ram_held_before() {
+    let system = System::named("channels");
+    let mut running = system.start_with(|options| {
+        options.icount_shift = Some(0);
+        options.paused = true;
+    });
+    let header = system.plan().header;
+    // QEMU's own first instructions are in the first page.
+    let (first, end) = (header.ram_start.0 + PAGE_BYTES, header.ram_start.0 + header.ram_bytes);
+    let loaded = header.image_start.0..header.image_start.0 + system.image.len() as u64;
+    for (from, to) in [(first, loaded.start), (loaded.end, end)] {
+        let garbage = vec![0xa5; usize::try_from(to - from).expect("it fits this host")];
+        running.ram().write_at(PhysicalAddress(from), &garbage).expect("the range is in RAM");
+    }
+    running.resume().expect("QEMU answers");
+    assert_eq!(running.end(), End::AllEnded);
+    running.assert_no_crash();
+    assert_eq!(running.texts("reader")[1], "listener saw values up to 1000 in order");
+    let (sent, limited) =
+        (running.counter("control", Counter::DoorbellSent), running.counter("control", Counter::DoorbellLimited));
+    assert_eq!(sent + limited, 1000, "one doorbell per period");
+    assert!((100..=110).contains(&sent), "{sent} doorbells let through");
+    for partition in ["control", "reader"] {
+        assert_eq!(running.texts(partition).iter().filter(|line| line.contains("bytes lost")).count(), 0);
+        let status = running.status(partition);
+        assert_eq!((status.generation, status.restarts, status.faults), (1, 0, 0), "{partition}");
+    }
 }
 
 /// SG-62, QV-74: a guest image that was damaged before the start is not entered; the others run.
