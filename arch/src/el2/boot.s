@@ -28,6 +28,7 @@ bulkhead_primary:
 bulkhead_secondary:
     mov     x22, #0
 1:  msr     daifset, #0xf           // no vectors yet: an exception would go anywhere
+    msr     spsel, #1               // the boot protocol does not say which; the other one is a guest's
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.ne    bulkhead_dead

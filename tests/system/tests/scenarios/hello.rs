@@ -3,10 +3,10 @@
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_NONE, STATE_OFF};
 use bulkhead_run::{End, Phase};
-use bulkhead_system_tests::System;
+use bulkhead_system_tests::{Running, System};
 
 /// A description with one hello partition on each of `cores` cores.
-fn system(cores: usize) -> System {
+pub(crate) fn system(cores: usize) -> System {
     let head = "version = 1\nname = \"hello\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n";
     let partition = |core: usize| {
         format!(
@@ -19,7 +19,11 @@ fn system(cores: usize) -> System {
 }
 
 fn everybody_says_hello(cores: usize) {
-    let mut running = system(cores).start();
+    judge(system(cores).start(), cores);
+}
+
+/// Waits for the end of such a system and asserts what it comes to, however it was started.
+pub(crate) fn judge(mut running: Running, cores: usize) {
     assert_eq!(running.end(), End::AllEnded);
     running.assert_no_crash();
     for core in 0..cores {

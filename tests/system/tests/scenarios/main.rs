@@ -18,6 +18,7 @@ mod hello;
 mod hostile;
 mod isolation;
 mod linux;
+mod loader_state;
 mod manage;
 mod manage_flood;
 mod pair;
