@@ -2,14 +2,15 @@
 
 use crate::{cpu, information, mmio, ring::Ring};
 use bulkhead_arm::pl011;
+use bulkhead_guest_abi::guest::GUEST_UART;
 use core::{
     cell::UnsafeCell,
     fmt,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// UART of the bare board (QEMU `virt`).
-const BOARD_UART: u64 = 0x0900_0000;
+/// UART of the bare board (QEMU `virt`), which guests find at the same place.
+const BOARD_UART: u64 = GUEST_UART.0;
 
 /// Where text goes.
 enum Sink {

@@ -6,6 +6,7 @@
 use crate::{cpu, information, mmio};
 use bulkhead_arch::el1::interface;
 use bulkhead_arm::{Affinity, SgiRequest, gic};
+use bulkhead_guest_abi::guest::{GUEST_GICD, GUEST_GICR};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use bulkhead_arm::Intid as InterruptId;
@@ -16,10 +17,10 @@ pub const VIRTUAL_TIMER: InterruptId = InterruptId::VIRTUAL_TIMER;
 /// Priority given to an interrupt by [`enable`]; lower is more urgent.
 pub const DEFAULT_PRIORITY: u8 = 0xa0;
 
-/// Distributor of the bare board (QEMU `virt`).
-const BOARD_GICD: u64 = 0x0800_0000;
+/// Distributor of the bare board (QEMU `virt`), which guests find at the same place.
+const BOARD_GICD: u64 = GUEST_GICD.0;
 /// First redistributor of the bare board.
-const BOARD_GICR: u64 = 0x080a_0000;
+const BOARD_GICR: u64 = GUEST_GICR.0;
 
 /// Called for each interrupt, with interrupts masked; its end is signalled when it returns.
 pub type InterruptHandler = fn(InterruptId);

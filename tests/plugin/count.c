@@ -18,7 +18,7 @@
  * Results live in a file that the host maps too: one line of words per core, written by that core's thread alone. So they
  * can be read at any time, and survive any end of QEMU. Layout: see `struct head` and `struct block`.
  *
- * Arguments: counts=FILE  ram_start=ADDRESS  ram_bytes=N  range=START-END (may repeat)  after=START-END (may repeat)
+ * Arguments: counts=FILE  bank=START-END (may repeat)  range=START-END (may repeat)  after=START-END (may repeat)
  *            apart=START-END (may repeat)  exact=on
  * The `after` ranges arm a core: from the first block fetched there on, the words "since" count as well.
  */
@@ -96,7 +96,8 @@ static struct head *head;
 static struct block *blocks;
 static struct range counted[MAX_RANGES], arming[MAX_RANGES], apart[MAX_RANGES];
 static size_t counted_count, arming_count, apart_count;
-static uint64_t ram_start, ram_bytes;
+static struct range banks[MAX_RANGES]; /* of RAM, one behind the other in the RAM file */
+static size_t bank_count;
 static uintptr_t ram_base; /* 0 until found; several threads may look for it at once and find the same */
 static bool exact;
 
@@ -128,9 +129,16 @@ static uintptr_t find_ram(void) {
 static uint64_t physical(const struct qemu_plugin_insn *instruction) {
     uintptr_t place = (uintptr_t)qemu_plugin_insn_haddr(instruction);
     uintptr_t base = find_ram();
-    if (base == 0 || place < base || place - base >= ram_bytes)
+    if (base == 0 || place < base)
         return UINT64_MAX;
-    return ram_start + (place - base);
+    uint64_t offset = place - base;
+    for (size_t index = 0; index < bank_count; index++) {
+        uint64_t bytes = banks[index].end - banks[index].start;
+        if (offset < bytes)
+            return banks[index].start + offset;
+        offset -= bytes;
+    }
+    return UINT64_MAX;
 }
 
 static size_t range_of(const struct range *ranges, size_t count, uint64_t address) {
@@ -236,7 +244,7 @@ static void on_instruction(unsigned int core, void *data) {
         now->guest = 0;
     }
     if (now->instructions++ == 0)
-        now->start = ram_start + (word >> PLACE_SHIFT);
+        now->start = banks[0].start + (word >> PLACE_SHIFT);
     if (word & APART) {
         now->apart++;
         now->apart_call = word & APART_BEGINS ? 1 : now->apart_call + 1;
@@ -290,7 +298,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
             arms = (guest + 1) | (code_of(instruction) == CODE_WFI ? ENDS_WITH_WFI : 0);
         uint64_t word = range;
         if (range != NO_RANGE)
-            word |= meaning(instruction) | (address - ram_start) << PLACE_SHIFT;
+            word |= meaning(instruction) | (address - banks[0].start) << PLACE_SHIFT;
         if (guest != NO_RANGE)
             word |= IN_GUEST;
         size_t aside = range != NO_RANGE ? range_of(apart, apart_count, address) : NO_RANGE;
@@ -353,10 +361,10 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
     for (int index = 0; index < argc; index++) {
         if ((value = value_of(argv[index], "counts")) != NULL)
             counts = value;
-        else if ((value = value_of(argv[index], "ram_start")) != NULL)
-            ram_start = strtoull(value, NULL, 0);
-        else if ((value = value_of(argv[index], "ram_bytes")) != NULL)
-            ram_bytes = strtoull(value, NULL, 0);
+        else if ((value = value_of(argv[index], "bank")) != NULL) {
+            if (!add_range(banks, &bank_count, value))
+                return refuse("not a range, or too many", argv[index]);
+        }
         else if ((value = value_of(argv[index], "exact")) != NULL)
             exact = strcmp(value, "on") == 0;
         else if ((value = value_of(argv[index], "range")) != NULL) {

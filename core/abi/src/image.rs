@@ -11,12 +11,30 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of an image header: `BULKHEAD`.
 pub const IMAGE_MAGIC: u64 = u64::from_le_bytes(*b"BULKHEAD");
 
+/// Most banks of RAM.
+pub const MAX_BANKS: usize = 4;
+
+/// Most regions inside the banks that are in nobody's map.
+pub const MAX_RESERVED: usize = 16;
+
+/// A bank of RAM, or a part of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RamBank {
+    /// First byte.
+    pub start: PhysicalAddress,
+    /// Bytes, whole pages.
+    pub bytes: u64,
+}
+
 /// Where one core's boot code finds its stack, tables and plan. All addresses are physical (the EL2 map is identity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CoreBoot {
     /// MPIDR_EL1 affinity fields of the core.
     pub mpidr: u64,
+    /// Type of the core: implementer and part number of MIDR_EL1, the other fields zero.
+    pub midr: u64,
     /// Root of the core's EL2 stage-1 table (level 1, 39-bit).
     pub el2_root: PhysicalAddress,
     /// One past the highest byte of the core's stack; the page below the stack is not mapped.
@@ -102,10 +120,20 @@ pub struct ImageHeader {
     pub part: u32,
     /// CNTFRQ_EL0 of the board in Hz.
     pub counter_hz: u64,
-    /// First byte of the board's RAM.
-    pub ram_start: PhysicalAddress,
-    /// Bytes of RAM that the plan may use.
-    pub ram_bytes: u64,
+    /// Banks of RAM that the plan may use, by address; unused entries are zero.
+    pub banks: [RamBank; MAX_BANKS],
+    /// Memory inside the banks that is in nobody's map; unused entries are zero.
+    pub reserved: [RamBank; MAX_RESERVED],
+    /// Entries used in `banks`.
+    pub bank_count: u32,
+    /// Entries used in `reserved`.
+    pub reserved_count: u32,
+    /// Zero.
+    pub padding: u32,
+    /// Security states of the interrupt controller, 1 or 2.
+    pub security_states: u32,
+    /// Name of the board.
+    pub board: Name,
     /// Distributor, for the boot core, which sets it up once before it starts the others.
     pub gicd: PhysicalAddress,
     /// GICD_ICFGR words to write at boot, by register index (INTID / 16); words 0 and 1 are unused.
@@ -123,6 +151,10 @@ tables! { ImageHeader {
     cores, core_count: CoreBoot;
     /// Observation facts of the partitions.
     partitions, partition_count: PartitionEntry;
+    /// Banks of RAM that the plan may use, by address.
+    banks, bank_count: RamBank;
+    /// Memory inside the banks that is in nobody's map.
+    reserved, reserved_count: RamBank;
 } }
 
 const _: () = assert!(size_of::<ImageHeader>() <= 4096, "the image header is one page");

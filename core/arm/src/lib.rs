@@ -32,6 +32,8 @@
 )]
 
 mod affinity;
+#[cfg(not(target_os = "none"))]
+pub mod core_type;
 pub mod el2;
 pub mod exception;
 pub mod gic;

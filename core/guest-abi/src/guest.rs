@@ -1,4 +1,8 @@
-//! What a native guest finds at fixed addresses: its information page, console ring and channels.
+//! What a guest finds at fixed addresses, on every board: RAM, interrupt controller, console and, if it is native, its information
+//! page, console ring and channels.
+//!
+//! The addresses of RAM, interrupt controller, console and devices are those of QEMU's machine `virt`, which stock guests know best.
+//! The rejected alternative, the addresses of the board, would need a guest for each board, and RAM at 0 would cover the others.
 //!
 //! The information page spares bare guests a device-tree parser. Linux ignores it and uses its device tree and PCI.
 
@@ -6,6 +10,19 @@ use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::{GuestAddress, Name};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Guest address of RAM, unless the description says otherwise.
+pub const GUEST_RAM: GuestAddress = GuestAddress(0x4000_0000);
+/// Guest address of the distributor.
+pub const GUEST_GICD: GuestAddress = GuestAddress(0x0800_0000);
+/// Guest address of vCPU 0's redistributor; that of vCPU n is at + n * 128 KiB.
+pub const GUEST_GICR: GuestAddress = GuestAddress(0x080a_0000);
+/// Guest address of the virtual PL011.
+pub const GUEST_UART: GuestAddress = GuestAddress(0x0900_0000);
+/// Guest addresses for passed-through devices. A device whose board addresses are among them is found there, any other one where
+/// the plan puts it, from [`GUEST_MOVED_DEVICES`] on.
+pub const GUEST_DEVICES: core::ops::Range<u64> = 0x0901_0000..0x1000_0000;
+/// First of the guest addresses for devices that a guest cannot have at their board addresses.
+pub const GUEST_MOVED_DEVICES: GuestAddress = GuestAddress(0x0c00_0000);
 /// Guest address of the [`GuestInformation`] page, read-only to the guest.
 pub const GUEST_INFORMATION: GuestAddress = GuestAddress(0x1000_0000);
 /// Guest address of the console ring that a native guest writes itself.

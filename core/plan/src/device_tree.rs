@@ -9,7 +9,7 @@ use crate::channels::{PCI_MEMORY_STEP, PCI_REGISTERS_STEP};
 use crate::error::PlanError;
 use crate::interrupts::FIRST_SPI;
 use crate::loading::Placement;
-use crate::maps::{GICD_BYTES, GICR_BYTES};
+use crate::maps::{self, GICD_BYTES, GICR_BYTES};
 use crate::model::{BoardDevice, GuestImage, Partition, System};
 use crate::narrow;
 use alloc::format;
@@ -18,7 +18,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PciFunction};
-use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::guest::{
+    GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
+};
 use dtoolkit::ToPropertyValue;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::overlay::OverlayApplier;
@@ -75,10 +77,11 @@ pub fn build(facts: &Facts<'_>) -> Result<Vec<u8>, PlanError> {
     root.add_child(timer());
     root.add_child(interrupt_controller(facts));
     if let Some(intid) = facts.console {
-        root.add_child(uart(facts.system, intid, &mut clocks));
+        root.add_child(uart(intid, &mut clocks));
     }
+    let pages = maps::device_pages(facts.system, facts.partition);
     for device in facts.partition.devices.iter().filter_map(|index| facts.system.board.devices.get(*index)) {
-        root.add_child(passed_through(device, &mut clocks));
+        root.add_child(passed_through(device, maps::guest_address(&pages, device.address), &mut clocks));
     }
     if !facts.functions.is_empty() {
         root.add_child(pci_bus(facts.functions));
@@ -94,9 +97,9 @@ fn apply_overlay(tree: &mut DeviceTree, facts: &Facts<'_>) -> Result<(), PlanErr
     let Some(overlay) = &facts.partition.overlay else { return Ok(()) };
     // Labels that an overlay may refer to.
     let mut symbols = node("__symbols__");
-    set(&mut symbols, "gic", format!("/{}", unit("intc", facts.system.board.gicd.0)));
+    set(&mut symbols, "gic", format!("/{}", unit("intc", GUEST_GICD.0)));
     if facts.console.is_some() {
-        set(&mut symbols, "uart", uart_path(facts.system));
+        set(&mut symbols, "uart", uart_path());
     }
     tree.root.add_child(symbols);
     let failed = |reason: String| PlanError::Overlay { partition: facts.partition.name.clone(), reason };
@@ -146,7 +149,7 @@ fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
     };
     set(&mut chosen, "bootargs", command_line.as_str());
     if facts.console.is_some() {
-        set(&mut chosen, "stdout-path", uart_path(facts.system));
+        set(&mut chosen, "stdout-path", uart_path());
     }
     if let Some((address, bytes)) = facts.placement.initrd {
         set(&mut chosen, "linux,initrd-start", address.0);
@@ -198,39 +201,38 @@ fn timer() -> DeviceTreeNode {
 }
 
 fn interrupt_controller(facts: &Facts<'_>) -> DeviceTreeNode {
-    let board = &facts.system.board;
-    let mut gic = node(&unit("intc", board.gicd.0));
+    let mut gic = node(&unit("intc", GUEST_GICD.0));
     set(&mut gic, "compatible", "arm,gic-v3");
     set(&mut gic, "#interrupt-cells", 3_u32);
     set(&mut gic, "#address-cells", 0_u32);
     mark(&mut gic, "interrupt-controller");
     let redistributors = facts.partition.cores.len() as u64 * GICR_BYTES;
     set(&mut gic, "#redistributor-regions", 1_u32);
-    set(&mut gic, "reg", cells_64(&[board.gicd.0, GICD_BYTES, board.gicr.0, redistributors]));
+    set(&mut gic, "reg", cells_64(&[GUEST_GICD.0, GICD_BYTES, GUEST_GICR.0, redistributors]));
     set(&mut gic, "phandle", GIC);
     gic
 }
 
-fn uart_path(system: &System) -> String {
-    format!("/{}", unit("pl011", system.board.uart.0))
+fn uart_path() -> String {
+    format!("/{}", unit("pl011", GUEST_UART.0))
 }
 
-fn uart(system: &System, intid: u32, clocks: &mut Clocks) -> DeviceTreeNode {
+fn uart(intid: u32, clocks: &mut Clocks) -> DeviceTreeNode {
     let clock = clocks.handle(UART_CLOCK_HZ);
-    let mut uart = node(&unit("pl011", system.board.uart.0));
+    let mut uart = node(&unit("pl011", GUEST_UART.0));
     set(&mut uart, "compatible", strings(&["arm,pl011", "arm,primecell"]));
-    set(&mut uart, "reg", cells_64(&[system.board.uart.0, PAGE_BYTES]));
+    set(&mut uart, "reg", cells_64(&[GUEST_UART.0, PAGE_BYTES]));
     set(&mut uart, "interrupts", spi(intid, true));
     set(&mut uart, "clocks", [clock, clock]);
     set(&mut uart, "clock-names", strings(&["uartclk", "apb_pclk"]));
     uart
 }
 
-fn passed_through(device: &BoardDevice, clocks: &mut Clocks) -> DeviceTreeNode {
-    let mut description = node(&unit(&device.name, device.address.0));
+fn passed_through(device: &BoardDevice, address: u64, clocks: &mut Clocks) -> DeviceTreeNode {
+    let mut description = node(&unit(&device.name, address));
     let compatible: Vec<&str> = device.compatible.iter().map(String::as_str).collect();
     set(&mut description, "compatible", strings(&compatible));
-    set(&mut description, "reg", cells_64(&[device.address.0, device.bytes]));
+    set(&mut description, "reg", cells_64(&[address, device.bytes]));
     if !device.interrupts.is_empty() {
         let interrupts: Vec<u32> =
             device.interrupts.iter().flat_map(|interrupt| spi(interrupt.intid, interrupt.edge)).collect();

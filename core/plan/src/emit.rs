@@ -13,7 +13,7 @@ use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::image::{ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
-use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, RamBank};
 use bulkhead_abi::plan::{
     DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
     PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VCPU_PLAN_MAGIC,
@@ -65,7 +65,7 @@ pub(crate) fn image(
     let mut file = File::new(layout);
     file.put(AreaKind::Text, &monitor.text);
     file.put(AreaKind::Rodata, &monitor.rodata);
-    file.put_front(ARM64_IMAGE_PLACE_OFFSET, file.start.saturating_sub(system.board.ram.0));
+    file.put_front(ARM64_IMAGE_PLACE_OFFSET, file.start.saturating_sub(system.board.ram_start().0));
     file.put_front(ARM64_IMAGE_SIZE_OFFSET, layout.monitor_end.0 - file.start);
     put_cores(&mut file, uses, &vcpus, &schedules);
     for (index, (planned, draft)) in partitions.iter().zip(drafts).enumerate() {
@@ -179,6 +179,7 @@ fn vcpu_plan(
     let console = layout.area(AreaKind::VcpuConsole(own, vcpu));
     let trace = layout.area(AreaKind::Trace(core));
     let input = maps::console_input(system, core_use.board_core).filter(|input| input.receiver == vcpu_use);
+    let uart = system.board.uart.filter(|_| input.is_some());
     VcpuPlan {
         magic: VCPU_PLAN_MAGIC,
         core: narrow(core),
@@ -204,9 +205,9 @@ fn vcpu_plan(
         console_bytes: console.map_or(0, |area| area.bytes),
         gicd: system.board.gicd,
         gicr: maps::redistributor(system, core_use.board_core),
-        uart: input.map_or(PhysicalAddress(0), |_| system.board.uart),
+        uart: uart.map_or(PhysicalAddress(0), |uart| uart.address),
         uart_next_mpidr: input.map_or(0, |input| mpidr(system, input.next_board_core)),
-        uart_interrupt: input.map_or(0, |_| system.board.uart_interrupt),
+        uart_interrupt: uart.map_or(0, |uart| uart.intid),
         uart_first: u32::from(input.is_some_and(|input| input.is_first)),
         schedule: layout.address(AreaKind::Schedule(core)),
         slot: narrow(slot),
@@ -370,6 +371,7 @@ fn core_boot(system: &System, settled: &Settled, core: usize, core_use: &CoreUse
     };
     CoreBoot {
         mpidr: mpidr(system, core_use.board_core),
+        midr: system.board.core_types.get(core_use.board_core).copied().flatten().map_or(0, |kind| kind.midr),
         el2_root: settled.el2.get(core).map_or(PhysicalAddress(0), |(_, tables)| tables.root()),
         stack_top: PhysicalAddress(layout.address(AreaKind::Stack(core)).0 + stack_bytes(core_use.is_shared())),
         plan: first(AreaKind::VcpuPlan),
@@ -430,8 +432,14 @@ fn header(
     header.partition_count = narrow(system.partitions.len());
     header.boot_core = 0;
     header.counter_hz = system.board.counter_hz;
-    header.ram_start = system.board.ram;
-    header.ram_bytes = system.memory_bytes;
+    let banks = system.board.banks_of(system.memory_bytes);
+    header.bank_count = narrow(banks.len());
+    fill(&mut header.banks, banks.iter().map(|bank| RamBank { start: bank.start, bytes: bank.bytes }));
+    header.reserved_count = narrow(system.board.reserved.len());
+    let reserved = system.board.reserved.iter().map(|one| one.range);
+    fill(&mut header.reserved, reserved.map(|range| RamBank { start: range.start, bytes: range.bytes }));
+    header.security_states = system.board.security_states;
+    header.board = name_from(&system.board.name);
     header.gicd = system.board.gicd;
     let owned = partitions.iter().flat_map(|planned| planned.plan.interrupts());
     header.gicd_icfgr = interrupts::configuration_words(owned);

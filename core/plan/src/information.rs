@@ -10,7 +10,8 @@ use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::{ABI_VERSION, GuestAddress};
 use bulkhead_guest_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
 use bulkhead_guest_abi::guest::{
-    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_MAGIC, GuestInformation, MAX_PORTS,
+    DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_MAGIC, GUEST_UART,
+    GuestInformation, MAX_PORTS,
 };
 use bulkhead_guest_abi::name_from;
 
@@ -46,9 +47,9 @@ pub(crate) fn page(
         partition: narrow(index),
         name: name_from(&partition.name),
         counter_hz: system.board.counter_hz,
-        gicd: GuestAddress(system.board.gicd.0),
-        gicr: GuestAddress(system.board.gicr.0),
-        uart: GuestAddress(if partition.virtual_uart { system.board.uart.0 } else { 0 }),
+        gicd: GUEST_GICD,
+        gicr: GUEST_GICR,
+        uart: if partition.virtual_uart { GUEST_UART } else { GuestAddress(0) },
         console: guest_console.0,
         console_bytes: guest_console.1,
         ram: partition.guest_ram,

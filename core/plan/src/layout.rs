@@ -10,7 +10,7 @@
 
 use crate::error::PlanError;
 use crate::maps::{CoreUse, VcpuUse};
-use crate::model::System;
+use crate::model::{Bank, System};
 use crate::tables::{BLOCK_BYTES, LEVEL_1_BYTES};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -330,13 +330,23 @@ fn take_rings(cursor: &mut Cursor, system: &System, core_count: usize) {
 ///
 /// RAM below the load address is given only to partitions that ask for it: boot loaders keep their own things there.
 fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(), PlanError> {
-    let ram = system.board.ram.0..system.board.ram.0 + system.memory_bytes;
+    let banks = system.board.banks_of(system.memory_bytes);
+    let load = system.board.load_address.0;
     let mut taken: Vec<(u64, u64, String)> = Vec::new();
-    taken.push((system.board.load_address.0, monitor_end, String::from("the monitor")));
-    if monitor_end > ram.end {
+    for one in &system.board.reserved {
+        taken.push((one.range.start.0, one.range.end(), format!("the reserved region \"{}\"", one.name)));
+    }
+    if let Some((start, _, owner)) = taken.iter().find(|(start, end, _)| *start < monitor_end && load < *end) {
+        let first = String::from("the monitor with all guest images");
+        return Err(PlanError::Overlap { first, second: owner.clone(), address: load.max(*start) });
+    }
+    taken.push((load, monitor_end, String::from("the monitor")));
+    // Page 0 is never mapped at EL2, so that a null pointer faults.
+    taken.push((0, PAGE_BYTES, String::from("page 0, which is never used")));
+    if !banks.first().is_some_and(|bank| monitor_end <= bank.end()) {
         return Err(PlanError::OutOfMemory {
             what: String::from("the monitor with all guest images"),
-            bytes: monitor_end - system.board.load_address.0,
+            bytes: monitor_end - load,
             memory_bytes: system.memory_bytes,
         });
     }
@@ -359,9 +369,9 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
                 }
                 fixed.0
             }
-            None => place(&taken, monitor_end, bytes, ram.end),
+            None => place(&taken, &banks, monitor_end, bytes),
         };
-        if start < ram.start || start + bytes > ram.end {
+        if !banks.iter().any(|bank| bank.start.0 <= start && start + bytes <= bank.end()) {
             return Err(PlanError::OutOfMemory { what, bytes, memory_bytes: system.memory_bytes });
         }
         taken.push((start, start + bytes, what));
@@ -371,14 +381,15 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
     Ok(())
 }
 
-/// Returns where RAM of this size goes: at a 1 GiB boundary if it is that large and there is room, because a gibibyte then
-/// takes one table entry; otherwise at the lowest 2 MiB boundary that is free.
-fn place(taken: &[(u64, u64, String)], from: u64, bytes: u64, end: u64) -> u64 {
-    let large = (bytes >= LEVEL_1_BYTES).then(|| first_fit(taken, from, bytes, LEVEL_1_BYTES));
-    match large {
-        Some(start) if start + bytes <= end => start,
-        _ => first_fit(taken, from, bytes, BLOCK_BYTES),
-    }
+/// Returns where RAM of this size goes: in the first bank with room, at a 1 GiB boundary if it is that large and there is one,
+/// because a gibibyte then takes one table entry; otherwise at the lowest 2 MiB boundary that is free. Without room it is the end of
+/// RAM.
+fn place(taken: &[(u64, u64, String)], banks: &[Bank], from: u64, bytes: u64) -> u64 {
+    let alignments: &[u64] = if bytes >= LEVEL_1_BYTES { &[LEVEL_1_BYTES, BLOCK_BYTES] } else { &[BLOCK_BYTES] };
+    let places = banks.iter().flat_map(|bank| alignments.iter().map(move |alignment| (bank, *alignment)));
+    let fits = places.map(|(bank, alignment)| (bank, first_fit(taken, from.max(bank.start.0), bytes, alignment)));
+    let mut fits = fits.filter(|(bank, start)| start.saturating_add(bytes) <= bank.end());
+    fits.next().map_or_else(|| banks.last().map_or(from, Bank::end), |(_, start)| start)
 }
 
 /// Returns the lowest aligned address from `from` on at which `bytes` touch nothing taken.

@@ -5,12 +5,13 @@
 
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
-use crate::model::{Channel, GuestImage, Limiter, Partition, PortKind, System};
+use crate::model::{Bank, Channel, GuestImage, Limiter, Partition, PortKind, System};
 use crate::sharing;
 use crate::tables::{BLOCK_BYTES, INPUT_LIMIT};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use bulkhead_abi::image::{MAX_BANKS, MAX_RESERVED};
 use bulkhead_abi::plan::{MAX_DOORBELLS, MAX_INTID, MAX_PCI_FUNCTIONS};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS, NAME_BYTES, PAGE_BYTES};
 use bulkhead_guest_abi::channel::{SAMPLING_SLOTS, writer_bytes};
@@ -72,17 +73,20 @@ impl System {
 /// # Errors
 /// The first thing that does not fit.
 pub fn check(system: &System) -> Result<(), PlanError> {
-    let board = String::from("the system");
-    at_most("partitions", &board, system.partitions.len(), MAX_PARTITIONS)?;
+    at_most("partitions", "the system", system.partitions.len(), MAX_PARTITIONS)?;
     check_cores(system)?;
     let load = system.board.load_address.0;
     aligned("load address", load, BLOCK_BYTES)?;
-    let ram_end = system.board.ram.0.saturating_add(system.memory_bytes);
-    if ram_end > INPUT_LIMIT || load < system.board.ram.0 || system.memory_bytes > system.board.ram_bytes {
+    let board = &system.board;
+    at_most("banks of RAM", "the board", board.banks.len(), MAX_BANKS)?;
+    at_most("reserved regions", "the board", board.reserved.len(), MAX_RESERVED)?;
+    let ram_end = board.banks.iter().map(Bank::end).max().unwrap_or(0);
+    let is_loadable = board.banks.first().is_some_and(|bank| bank.start.0 <= load && load < bank.end() && load != 0);
+    if ram_end > INPUT_LIMIT || !is_loadable || system.memory_bytes > board.ram_bytes() {
         return Err(PlanError::OutOfMemory {
             what: String::from("the machine"),
             bytes: system.memory_bytes,
-            memory_bytes: system.board.ram_bytes,
+            memory_bytes: system.board.ram_bytes(),
         });
     }
     if !system.trace_records.is_power_of_two() || system.trace_records > 1 << 24 {

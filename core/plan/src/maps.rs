@@ -2,12 +2,12 @@
 
 use crate::channels::End;
 use crate::layout::{self, Area, AreaKind, Layout};
-use crate::model::{InterruptMode, System};
+use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_DEVICES, GUEST_GICR, GUEST_INFORMATION, GUEST_MOVED_DEVICES};
 
 /// Bytes of the distributor.
 pub const GICD_BYTES: u64 = 64 << 10;
@@ -89,7 +89,7 @@ pub fn manages(system: &System, partition: usize) -> bool {
 /// Returns the address of a board core's redistributor.
 #[must_use]
 pub fn redistributor(system: &System, board_core: usize) -> PhysicalAddress {
-    PhysicalAddress(system.board.gicr.0 + board_core as u64 * GICR_BYTES)
+    system.board.gicr.get(board_core).copied().unwrap_or(PhysicalAddress(0))
 }
 
 /// A core that receives console input while its partition has the focus.
@@ -103,7 +103,8 @@ pub struct ConsoleInput {
     pub receiver: VcpuUse,
 }
 
-/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART. The focus
+/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART,
+/// and the board has a UART for the monitor. The focus
 /// goes round these cores in the order of the description.
 ///
 /// A core is in the ring once. Of several partitions with a virtual UART on one shared core, the first of the description
@@ -111,6 +112,7 @@ pub struct ConsoleInput {
 /// and a ring of vCPUs would need a second, private focus in the monitor for a case that `bulkhead check` points out.
 #[must_use]
 pub fn console_input(system: &System, board_core: usize) -> Option<ConsoleInput> {
+    system.board.uart?;
     let mut ring: Vec<(usize, VcpuUse)> = Vec::new();
     for (partition, description) in system.partitions.iter().enumerate() {
         let has_input = description.virtual_uart && description.mode == InterruptMode::Mapped;
@@ -175,7 +177,7 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
     mappings.push(device(system.board.gicd, GICD_BYTES));
     mappings.push(device(redistributor(system, core_use.board_core), GICR_BYTES));
     if console_input(system, core_use.board_core).is_some() {
-        mappings.push(device(system.board.uart, PAGE_BYTES));
+        mappings.extend(system.board.uart.map(|uart| device(uart.address, PAGE_BYTES)));
     }
     mappings
 }
@@ -233,15 +235,45 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
     // other one could make the redistributor write memory (GICR_PENDBASER).
     if let (InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {
         let frame = PhysicalAddress(redistributor(system, *core).0 + GICR_BYTES / 2);
-        let input = system.board.gicr.0 + GICR_BYTES / 2;
+        let input = GUEST_GICR.0 + GICR_BYTES / 2;
         mappings.push(Mapping { input, output: frame, bytes: GICR_BYTES / 2, attributes: Attributes::STAGE2_DEVICE });
     }
-    let devices = partition.devices.iter().filter_map(|device| system.board.devices.get(*device));
-    for (start, end) in united_pages(devices.map(|device| device_pages(device.address, device.bytes)).collect()) {
-        let output = PhysicalAddress(start);
-        mappings.push(Mapping { input: start, output, bytes: end - start, attributes: Attributes::STAGE2_DEVICE });
-    }
+    mappings.extend(device_pages(system, partition));
     mappings
+}
+
+/// Returns the pages of a partition's devices and where its guest finds them: at the addresses of the board if these are among
+/// [`GUEST_DEVICES`], otherwise one behind the other from [`GUEST_MOVED_DEVICES`] on.
+#[must_use]
+pub fn device_pages(system: &System, partition: &Partition) -> Vec<Mapping> {
+    let devices = partition.devices.iter().filter_map(|device| system.board.devices.get(*device));
+    let ranges = united_pages(devices.map(|device| whole_pages(device.address, device.bytes)).collect());
+    let (own, moved): (Vec<_>, Vec<_>) =
+        ranges.into_iter().partition(|(start, end)| GUEST_DEVICES.start <= *start && *end <= GUEST_DEVICES.end);
+    let mapping = |input, (start, end): (u64, u64)| Mapping {
+        input,
+        output: PhysicalAddress(start),
+        bytes: end - start,
+        attributes: Attributes::STAGE2_DEVICE,
+    };
+    let mut next = GUEST_MOVED_DEVICES.0;
+    let mut pages: Vec<Mapping> = own.iter().map(|range| mapping(range.0, *range)).collect();
+    for range in moved {
+        let bytes = range.1 - range.0;
+        while let Some((_, end)) = own.iter().find(|(start, end)| *start < next + bytes && next < *end) {
+            next = *end;
+        }
+        pages.push(mapping(next, range));
+        next += bytes;
+    }
+    pages
+}
+
+/// Returns where a guest finds the first register of one of its devices; the board's address of any other one.
+#[must_use]
+pub fn guest_address(pages: &[Mapping], address: PhysicalAddress) -> u64 {
+    let offset = |page: &Mapping| address.0.checked_sub(page.output.0).filter(|offset| *offset < page.bytes);
+    pages.iter().find_map(|page| offset(page).map(|offset| page.input + offset)).unwrap_or(address.0)
 }
 
 /// Joins ranges that overlap: several devices of one partition may lie in one page, which is mapped once.
@@ -259,7 +291,7 @@ fn united_pages(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 
 /// Returns the whole pages around a device's registers: first byte and one past the last.
 #[must_use]
-pub fn device_pages(address: PhysicalAddress, bytes: u64) -> (u64, u64) {
+pub fn whole_pages(address: PhysicalAddress, bytes: u64) -> (u64, u64) {
     let start = address.0 - address.0 % PAGE_BYTES;
     (start, address.0.saturating_add(bytes).min(1 << 48).next_multiple_of(PAGE_BYTES))
 }

@@ -6,6 +6,7 @@
 pub use crate::rule::BudgetRule;
 use alloc::{string::String, vec::Vec};
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
+pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 
 /// Facts of a machine, from `boards/*.toml`.
@@ -13,30 +14,105 @@ pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 pub struct Board {
     /// Name, as in `board = "qemu-virt"`.
     pub name: String,
-    /// First byte of RAM.
-    pub ram: PhysicalAddress,
-    /// Bytes of RAM on the largest configuration the description may use.
-    pub ram_bytes: u64,
+    /// Banks of RAM of the largest configuration the description may use, by address.
+    pub banks: Vec<Bank>,
+    /// Memory inside the banks that is in nobody's map.
+    pub reserved: Vec<Reserved>,
     /// Where the image is loaded.
     pub load_address: PhysicalAddress,
+    /// Bits of a physical address.
+    pub physical_address_bits: u32,
     /// MPIDR affinity of each core, by core index.
     pub core_mpidr: Vec<u64>,
+    /// Type of each core, by core index; `None` for one that the register list does not know.
+    pub core_types: Vec<Option<CoreType>>,
     /// CNTFRQ_EL0 in Hz.
     pub counter_hz: u64,
     /// GICv3 distributor (64 KiB).
     pub gicd: PhysicalAddress,
-    /// First redistributor; core n's frame is at + n * 128 KiB.
-    pub gicr: PhysicalAddress,
+    /// Redistributor of each core, by core index.
+    pub gicr: Vec<PhysicalAddress>,
+    /// Security states of the interrupt controller: with 2, EL2 has the non-secure view.
+    pub security_states: u32,
+    /// SPIs that the distributor has.
+    pub shared_interrupts: u32,
     /// SPIs that no device uses, for doorbells and consoles, in order of use.
     pub spare_interrupts: Vec<u32>,
-    /// The board's UART (PL011).
-    pub uart: PhysicalAddress,
-    /// INTID of the UART.
-    pub uart_interrupt: u32,
+    /// The UART (PL011) that the monitor takes console input from.
+    pub uart: Option<BoardUart>,
     /// Devices that may be passed through.
     pub devices: Vec<BoardDevice>,
     /// QEMU machine facts; `None` for a board that QEMU does not emulate.
     pub qemu: Option<QemuFacts>,
+}
+
+/// A bank of RAM, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bank {
+    /// First byte.
+    pub start: PhysicalAddress,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Bank {
+    /// One past the last byte.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.start.0.saturating_add(self.bytes)
+    }
+}
+
+/// Memory that the plan leaves alone: firmware's, or that of other processors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// What it is.
+    pub name: String,
+    /// Where it is.
+    pub range: Bank,
+}
+
+/// A UART of the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoardUart {
+    /// Registers, a page.
+    pub address: PhysicalAddress,
+    /// INTID.
+    pub intid: u32,
+}
+
+impl Board {
+    /// Bytes of RAM in all banks.
+    #[must_use]
+    pub fn ram_bytes(&self) -> u64 {
+        self.banks.iter().map(|bank| bank.bytes).sum()
+    }
+
+    /// The banks of a machine of this board with `memory_bytes` of RAM: filled in the order of their addresses.
+    #[must_use]
+    pub fn banks_of(&self, memory_bytes: u64) -> Vec<Bank> {
+        let mut left = memory_bytes;
+        let mut banks = Vec::new();
+        for bank in &self.banks {
+            let bytes = bank.bytes.min(left);
+            left -= bytes;
+            banks.extend((bytes != 0).then_some(Bank { bytes, ..*bank }));
+        }
+        banks
+    }
+
+    /// Bytes of RAM in front of an address, of all banks: its place in a machine's RAM file.
+    #[must_use]
+    pub fn ram_offset(&self, address: u64) -> u64 {
+        let before = |bank: &Bank| address.saturating_sub(bank.start.0).min(bank.bytes);
+        self.banks.iter().map(before).sum()
+    }
+
+    /// First byte of RAM.
+    #[must_use]
+    pub fn ram_start(&self) -> PhysicalAddress {
+        self.banks.first().map_or(PhysicalAddress(0), |bank| bank.start)
+    }
 }
 
 /// A device of the board.
@@ -68,12 +144,16 @@ pub struct BoardInterrupt {
 }
 
 /// How QEMU is told to be this board.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QemuFacts {
     /// `-M` argument, e.g. `virt,gic-version=3,virtualization=on`.
     pub machine: String,
-    /// `-cpu` argument.
-    pub cpu: String,
+    /// `-M` argument for a guest without a monitor, entered at EL1; `None` if the machine cannot.
+    pub bare_machine: Option<String>,
+    /// `-cpu` argument; `None` for the machine's own.
+    pub cpu: Option<String>,
+    /// Processors that the machine has always, those of other kinds included; `None` if `-smp` says it.
+    pub cores: Option<usize>,
     /// Further arguments every run needs, e.g. `-rtc clock=vm`.
     pub arguments: Vec<String>,
 }
@@ -170,7 +250,7 @@ pub struct Partition {
     pub cores: Vec<usize>,
     /// Bytes of RAM, whole pages (2 MiB multiples use blocks).
     pub memory_bytes: u64,
-    /// Where the guest sees its RAM; default the board's RAM base.
+    /// Where the guest sees its RAM; 0x4000_0000 unless the description says otherwise.
     pub guest_ram: GuestAddress,
     /// Physical place if the description fixes it.
     pub physical_ram: Option<PhysicalAddress>,
@@ -195,7 +275,7 @@ pub struct Partition {
     pub preemptible: bool,
     /// What the guest runs, for the analysis only.
     pub tasks: Vec<Task>,
-    /// Has a virtual PL011 at the board's UART address.
+    /// Has a virtual PL011.
     pub virtual_uart: bool,
     /// Has a console ring that it writes itself (native guests: `elf` and `raw`).
     pub own_console: bool,
@@ -422,7 +502,7 @@ pub struct System {
     pub name: String,
     /// The machine.
     pub board: Board,
-    /// RAM bytes that QEMU is given (and the plan may use): `memory` of the description, at most the board's.
+    /// RAM bytes of the machine (and the plan may use): `memory` of the description, at most the board's, in its banks from the first on.
     pub memory_bytes: u64,
     /// Trace records per core, a power of two.
     pub trace_records: u64,

@@ -23,7 +23,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part};
-use bulkhead_guest_abi::guest::{GUEST_ECAM, GuestInformation};
+use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_UART, GuestInformation};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte, wherever that is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,11 +162,11 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
         InterruptMode::Direct => GICR_BYTES / 2,
     };
     // The most frequent first: the monitor looks in this order.
-    let mut windows = vec![window(system.board.gicd.0, GICD_BYTES, WINDOW_GICD, 0)];
+    let mut windows = vec![window(GUEST_GICD.0, GICD_BYTES, WINDOW_GICD, 0)];
     if partition.virtual_uart {
-        windows.push(window(system.board.uart.0, PAGE_BYTES, WINDOW_UART, 0));
+        windows.push(window(GUEST_UART.0, PAGE_BYTES, WINDOW_UART, 0));
     }
-    windows.push(window(system.board.gicr.0, redistributors, WINDOW_GICR, 0));
+    windows.push(window(GUEST_GICR.0, redistributors, WINDOW_GICR, 0));
     if !functions.is_empty() {
         windows.push(window(GUEST_ECAM.0, device_tree::ECAM_BYTES, WINDOW_ECAM, 0));
     }

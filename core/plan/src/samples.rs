@@ -4,9 +4,9 @@
 //! board file does.
 
 use crate::model::{
-    Board, BoardDevice, BoardInterrupt, BudgetRule, Channel, Criticality, Doorbell, ElfSegment, Gate, GuestImage,
-    HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Port, PortKind, Reading, Route, RouteRule,
-    Schedule, ScheduleKind, Server, ServerReference, System, TableWindow,
+    Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
+    ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Port,
+    PortKind, Reading, Route, RouteRule, Schedule, ScheduleKind, Server, ServerReference, System, TableWindow,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -22,16 +22,19 @@ const RAM: u64 = 0x4000_0000;
 pub fn board() -> Board {
     Board {
         name: String::from("sample"),
-        ram: PhysicalAddress(RAM),
-        ram_bytes: 8 << 30,
+        banks: vec![Bank { start: PhysicalAddress(RAM), bytes: 8 << 30 }],
+        reserved: Vec::new(),
         load_address: PhysicalAddress(0x4020_0000),
+        physical_address_bits: 40,
         core_mpidr: (0..8).collect(),
+        core_types: vec![CoreType::named("cortex-a53"); 8],
         counter_hz: 62_500_000,
         gicd: PhysicalAddress(0x0800_0000),
-        gicr: PhysicalAddress(0x080a_0000),
+        gicr: (0..8).map(|core| PhysicalAddress(0x080a_0000 + core * 0x2_0000)).collect(),
+        security_states: 1,
+        shared_interrupts: 224,
         spare_interrupts: (80..112).collect(),
-        uart: PhysicalAddress(0x0900_0000),
-        uart_interrupt: 33,
+        uart: Some(BoardUart { address: PhysicalAddress(0x0900_0000), intid: 33 }),
         devices: vec![
             device("rtc", 0x0901_0000, 0x1000, 34, "arm,pl031"),
             device("gpio", 0x0903_0000, 0x1000, 39, "arm,pl061"),

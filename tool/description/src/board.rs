@@ -16,8 +16,18 @@ use toml::de::DeTable;
 /// Version of the format that this tool reads.
 pub const BOARD_VERSION: u64 = 1;
 
-/// Board files built into the tool: name and text.
-pub const BUILT_IN: &[(&str, &str)] = &[("qemu-virt", include_str!("../../../boards/qemu-virt.toml"))];
+/// Board files that are built into the tool.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Name and text of each.
+    pub files: &'static [(&'static str, &'static str)],
+    /// Name of the board that is meant where none is named: by a scenario, or by a guest without a monitor.
+    pub default: &'static str,
+}
+
+/// The list.
+pub const BUILT_IN: BuiltIn =
+    BuiltIn { files: &[("qemu-virt", include_str!("../../../boards/qemu-virt.toml"))], default: "qemu-virt" };
 
 /// Distance of redistributor frames that the monitor's code knows (GICv3 without GICv4).
 const GICR_STRIDE_BYTES: u64 = 0x2_0000;
@@ -172,7 +182,13 @@ pub fn built_in() -> Vec<model::Board> {
         let file = report.sources.add(format!("boards/{name}.toml"), *text);
         read(file, text, &mut report).map(|resolved| resolved.board)
     };
-    BUILT_IN.iter().filter_map(read).collect()
+    BUILT_IN.files.iter().filter_map(read).collect()
+}
+
+/// Returns the built-in board of a name.
+#[must_use]
+pub fn built_in_board(name: &str) -> Option<model::Board> {
+    built_in().into_iter().find(|board| board.name == name)
 }
 
 /// Reads the text of a board file; what is wrong goes to the report.
@@ -215,20 +231,30 @@ fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedBoard> {
     }
     let board = model::Board {
         name: file.name.value.clone(),
-        ram: PhysicalAddress(file.ram.address.value),
-        ram_bytes,
+        banks: vec![model::Bank { start: PhysicalAddress(file.ram.address.value), bytes: ram_bytes }],
+        reserved: Vec::new(),
         load_address: PhysicalAddress(file.load_address.value),
+        physical_address_bits: 40,
         core_mpidr: file.cores.iter().map(|core| core.value).collect(),
+        core_types: vec![model::CoreType::named("cortex-a53"); file.cores.len()],
         counter_hz: file.counter_hz.value,
         gicd: PhysicalAddress(file.gicd.value),
-        gicr: PhysicalAddress(file.gicr.address.value),
+        gicr: (0..file.cores.len() as u64)
+            .map(|core| PhysicalAddress(file.gicr.address.value.saturating_add(core * GICR_STRIDE_BYTES)))
+            .collect(),
+        security_states: 1,
+        shared_interrupts: MAX_INTID - 32,
         spare_interrupts: spares(file, report)?,
-        uart: PhysicalAddress(file.uart.address.value),
-        uart_interrupt: intid(&file.uart.interrupt, report)?,
+        uart: Some(model::BoardUart {
+            address: PhysicalAddress(file.uart.address.value),
+            intid: intid(&file.uart.interrupt, report)?,
+        }),
         devices,
         qemu: file.qemu.as_ref().map(|qemu| model::QemuFacts {
             machine: qemu.machine.value.clone(),
-            cpu: qemu.cpu.value.clone(),
+            bare_machine: Some(String::from("virt,gic-version=3")),
+            cpu: Some(qemu.cpu.value.clone()),
+            cores: None,
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
         }),
     };
@@ -324,13 +350,15 @@ fn spares(file: &BoardFile, report: &mut Report) -> Option<Vec<u32>> {
 /// Checks that the facts of a board do not contradict each other; `places` says where each device is written.
 fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
     let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
-    let Some(ram_end) = board.ram.0.checked_add(board.ram_bytes).filter(|end| *end <= 1 << 39) else {
+    let Some(ram_end) = file.ram.address.value.checked_add(board.ram_bytes()).filter(|end| *end <= 1 << 39) else {
         return refuse(file.ram.span, String::from("RAM ends above 512 GiB, the most that the monitor's tables reach"));
     };
-    if !board.ram.0.is_multiple_of(PAGE_BYTES) || !board.ram_bytes.is_multiple_of(PAGE_BYTES) {
+    if !file.ram.address.value.is_multiple_of(PAGE_BYTES) || !board.ram_bytes().is_multiple_of(PAGE_BYTES) {
         refuse(file.ram.span, String::from("RAM is not whole pages of 4 KiB"));
     }
-    if !board.load_address.0.is_multiple_of(0x20_0000) || !(board.ram.0..ram_end).contains(&board.load_address.0) {
+    if !board.load_address.0.is_multiple_of(0x20_0000)
+        || !(file.ram.address.value..ram_end).contains(&board.load_address.0)
+    {
         refuse(file.load_address.span, String::from("the load address must be inside RAM and a multiple of 2 MiB"));
     }
     if file.gicr.stride.value != GICR_STRIDE_BYTES {
@@ -338,8 +366,8 @@ fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut R
     }
     for (address, span, alignment, what) in [
         (board.gicd.0, file.gicd.span, GICD_BYTES, "the distributor"),
-        (board.gicr.0, file.gicr.address.span, GICD_BYTES, "the redistributors"),
-        (board.uart.0, file.uart.address.span, PAGE_BYTES, "the UART"),
+        (file.gicr.address.value, file.gicr.address.span, GICD_BYTES, "the redistributors"),
+        (file.uart.address.value, file.uart.address.span, PAGE_BYTES, "the UART"),
     ] {
         if !address.is_multiple_of(alignment) {
             refuse(span, format!("the address of {what} must be a multiple of {alignment:#x}"));
@@ -364,10 +392,20 @@ fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut R
 fn check_addresses(file: &BoardFile, board: &model::Board, ram_end: u64, places: &[Span], report: &mut Report) {
     let gicr_bytes = GICR_STRIDE_BYTES * board.core_mpidr.len() as u64;
     let mut used: Vec<(u64, u64, String, Span)> = vec![
-        (board.ram.0, ram_end, String::from("RAM"), file.ram.span),
+        (file.ram.address.value, ram_end, String::from("RAM"), file.ram.span),
         (board.gicd.0, board.gicd.0.saturating_add(GICD_BYTES), String::from("the distributor"), file.gicd.span),
-        (board.gicr.0, board.gicr.0.saturating_add(gicr_bytes), String::from("the redistributors"), file.gicr.span),
-        (board.uart.0, board.uart.0.saturating_add(PAGE_BYTES), String::from("the UART"), file.uart.span),
+        (
+            file.gicr.address.value,
+            file.gicr.address.value.saturating_add(gicr_bytes),
+            String::from("the redistributors"),
+            file.gicr.span,
+        ),
+        (
+            file.uart.address.value,
+            file.uart.address.value.saturating_add(PAGE_BYTES),
+            String::from("the UART"),
+            file.uart.span,
+        ),
     ];
     let not_devices = used.len();
     let devices = board.devices.iter().zip(places);
@@ -403,7 +441,7 @@ fn check_devices(board: &model::Board, places: &[Span], report: &mut Report) {
         for interrupt in &device.interrupts {
             let owner = match interrupt.intid {
                 intid if board.spare_interrupts.contains(&intid) => "is listed as spare",
-                intid if intid == board.uart_interrupt => "belongs to the UART",
+                intid if board.uart.is_some_and(|uart| uart.intid == intid) => "belongs to the UART",
                 _ => continue,
             };
             let message = format!("interrupt {} of device `{}` {owner}", interrupt.intid, device.name);

@@ -237,7 +237,7 @@ table! {
     pub struct MemoryTable {
         /// Size.
         size: Located<Size>,
-        /// Where the guest sees it; default the board's RAM base.
+        /// Where the guest sees it; default 0x4000_0000.
         guest_address: Option<Located<u64>>,
         /// Where it is; default chosen by the tool.
         physical_address: Option<Located<u64>>,

@@ -144,7 +144,7 @@ fn schema_and_checker_agree_about_form() {
 #[test]
 fn built_in_boards_fit_the_schema() {
     let schema = schema::board();
-    for (name, text) in bulkhead_description::board::BUILT_IN {
+    for (name, text) in bulkhead_description::board::BUILT_IN.files {
         let root = DeTable::parse(text).expect("TOML");
         assert_eq!(mistake(&table_to_json(root.get_ref()), &schema, &schema), None, "{name}");
     }

@@ -167,11 +167,13 @@ pub(crate) fn target_text(planned: &Planned, mapping: &Mapping) -> String {
     let device = board
         .devices
         .iter()
-        .find(|device| bulkhead_plan::maps::device_pages(device.address, device.bytes).0 == mapping.output.0);
+        .find(|device| bulkhead_plan::maps::whole_pages(device.address, device.bytes).0 == mapping.output.0);
     match device {
         Some(device) => format!("device {}", device.name),
         None if mapping.output == board.gicd => String::from("interrupt distributor"),
-        None if mapping.output == board.uart => String::from("UART, for console input"),
+        None if board.uart.is_some_and(|uart| uart.address == mapping.output) => {
+            String::from("UART, for console input")
+        }
         None => String::from("redistributor of this core"),
     }
 }

@@ -107,15 +107,14 @@ fn stretches(areas: &[Area]) -> Vec<Stretch> {
 pub(crate) fn write(html: &mut Html, system: &System, plan: &Plan) {
     let areas = plan.areas();
     let list = stretches(&areas);
-    let ram = (system.board.ram.0, system.board.ram.0 + system.memory_bytes);
     let monitor = (system.board.load_address.0, plan.layout.monitor_end.0);
     let title = format!(
         "Physical memory of {} at {}, to scale, and the {} of the monitor magnified. What is not coloured is free.",
         size(system.memory_bytes),
-        address(ram.0),
+        address(system.board.ram_start().0),
         size(monitor.1 - monitor.0)
     );
-    figure(html, 236.0, &title, |html| draw(html, system, &list, ram, monitor));
+    figure(html, 236.0, &title, |html| draw(html, system, &list, monitor));
     let shown = [Use::Code, Use::Decided, Use::Pristine, Use::State, Use::Rings, Use::Channel];
     let used = shown.into_iter().filter(|what| list.iter().any(|stretch| stretch.what == *what));
     let mut entries: Vec<(String, String)> = used.map(|what| (what.class(), what.words(system))).collect();
@@ -143,7 +142,8 @@ const MAGNIFIED: (f64, f64) = (150.0, 46.0);
 /// A stretch that is this wide has room for its name.
 const NAME_WIDTH: f64 = 76.0;
 
-fn draw(html: &mut Html, system: &System, list: &[Stretch], ram: (u64, u64), monitor: (u64, u64)) {
+fn draw(html: &mut Html, system: &System, list: &[Stretch], monitor: (u64, u64)) {
+    let board = &system.board;
     let edge = 1.0;
     let place = |range: (u64, u64), value: u64| {
         let share = value.clamp(range.0, range.1).saturating_sub(range.0) as f64 / (range.1 - range.0).max(1) as f64;
@@ -151,13 +151,20 @@ fn draw(html: &mut Html, system: &System, list: &[Stretch], ram: (u64, u64), mon
     };
     // The monitor as a whole is one stretch of the upper bar.
     rectangle(html, [edge, ALL.0, WIDTH - 2.0 * edge, ALL.1], "free", "free");
-    let (left, right) = (place(ram, monitor.0), place(ram, monitor.1).max(place(ram, monitor.0) + 2.0));
+    // Banks side by side, in the order of their addresses.
+    let in_banks = |address: u64| place((0, system.memory_bytes), board.ram_offset(address));
+    let (left, right) = (in_banks(monitor.0), in_banks(monitor.1).max(in_banks(monitor.0) + 2.0));
     rectangle(html, [left, ALL.0, right - left, ALL.1], "m-state", "monitor");
     for stretch in list.iter().filter(|stretch| matches!(stretch.what, Use::Ram(_))) {
-        bar_piece(html, system, stretch, ALL, (place(ram, stretch.from), place(ram, stretch.to)));
+        bar_piece(html, system, stretch, ALL, (in_banks(stretch.from), in_banks(stretch.to)));
     }
-    label(html, edge, ALL.0 - 10.0, "tick", &address(ram.0));
-    label(html, WIDTH - edge, ALL.0 - 10.0, "tick end", &address(ram.1));
+    let banks = board.banks_of(system.memory_bytes);
+    for bank in &banks {
+        label(html, in_banks(bank.start.0), ALL.0 - 10.0, "tick", &address(bank.start.0));
+    }
+    if let Some(last) = banks.last() {
+        label(html, WIDTH - edge, ALL.0 - 10.0, "tick end", &address(last.end()));
+    }
     let (top, bottom) = (ALL.0 + ALL.1, MAGNIFIED.0);
     line(html, (left, top), (edge, bottom), "lead");
     line(html, (right, top), (WIDTH - edge, bottom), "lead");

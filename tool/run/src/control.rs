@@ -11,7 +11,6 @@ use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::observer::Observer;
 use crate::ram::Ram;
-use bulkhead_abi::PhysicalAddress;
 use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -67,14 +66,9 @@ impl ControlServer {
     ///
     /// # Errors
     /// When the name is taken or a thread cannot be started.
-    pub fn start(
-        run: &str,
-        system: &str,
-        paths: &(String, String),
-        ram_start: PhysicalAddress,
-    ) -> Result<Self, RunError> {
+    pub fn start(run: &str, system: &str, paths: &(String, String)) -> Result<Self, RunError> {
         let (ram, image) = paths;
-        let greeting = json!({ "version": 1, "system": system, "ram": ram, "ram_start": ram_start.0, "image": image });
+        let greeting = json!({ "version": 1, "system": system, "ram": ram, "image": image });
         let listener = address(run).and_then(|address| UnixListener::bind_addr(&address));
         let listener = listener.map_err(RunError::host("cannot listen for `bulkhead attach`"))?;
         let (sender, input) = mpsc::channel();
@@ -166,8 +160,7 @@ impl Visit {
         let greeting = greeting_of(&stream).map_err(RunError::host(format!("run {run} does not answer")))?;
         let text = |key: &str| greeting[key].as_str().unwrap_or_default().to_owned();
         let plan = ImagePlan::from_file(Path::new(&text("image")))?;
-        let start = PhysicalAddress(greeting["ram_start"].as_u64().unwrap_or(plan.header.ram_start.0));
-        let ram = Ram::open(Path::new(&text("ram")), start)?;
+        let ram = Ram::open(Path::new(&text("ram")), plan.header.banks())?;
         Ok(Self { system: text("system"), observer: Observer::new(Arc::new(ram), Arc::new(plan)), stream })
     }
 

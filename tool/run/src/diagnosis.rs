@@ -6,6 +6,9 @@ use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_PANIC, Counter, CrashRecord};
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status::{self, FaultRecord};
+use bulkhead_description::board::built_in_board;
+use bulkhead_guest_abi::guest::GUEST_UART;
+use bulkhead_guest_abi::name_text;
 use bulkhead_plan::model::Board;
 use std::fmt;
 
@@ -90,9 +93,7 @@ impl fmt::Display for CrashReport {
 pub fn place_of(plan: &ImagePlan, fault: &FaultRecord) -> String {
     let place = format!("pc {:#x}, guest address {:#x}", fault.program_counter, fault.guest_address);
     let is_access = fault.reason == status::REASON_DATA_ABORT;
-    let board = bulkhead_description::board::built_in()
-        .into_iter()
-        .find(|board| is_access && board.ram == plan.header.ram_start);
+    let board = built_in_board(name_text(&plan.header.board)).filter(|_| is_access);
     match board.and_then(|board| device_of(&board, fault.guest_address)) {
         Some(device) => format!("{place}: {device}"),
         None => place,
@@ -102,10 +103,9 @@ pub fn place_of(plan: &ImagePlan, fault: &FaultRecord) -> String {
 /// What a board has at an address outside its RAM. The guest was refused it, so it is not one of the guest's own.
 fn device_of(board: &Board, address: u64) -> Option<String> {
     let name = &board.name;
-    if address.checked_sub(board.uart.0).is_some_and(|offset| offset < PAGE_BYTES) {
-        return Some(format!(
-            "`{name}` has its UART there, which belongs to the console; give the guest one with `console = \"pl011\"`"
-        ));
+    if address.checked_sub(GUEST_UART.0).is_some_and(|offset| offset < PAGE_BYTES) {
+        let text = "a guest with a console has its UART there; give this one a UART with `console = \"pl011\"`";
+        return Some(text.to_owned());
     }
     let device =
         board.devices.iter().find(|one| address.checked_sub(one.address.0).is_some_and(|offset| offset < one.bytes))?;
@@ -153,10 +153,7 @@ mod tests {
         let boards = bulkhead_description::board::built_in();
         let board = boards.first().expect("a built-in board");
         let uart = device_of(board, 0x900_0018).expect("the UART");
-        assert_eq!(
-            uart,
-            "`qemu-virt` has its UART there, which belongs to the console; give the guest one with `console = \"pl011\"`"
-        );
+        assert_eq!(uart, "a guest with a console has its UART there; give this one a UART with `console = \"pl011\"`");
         let rtc = device_of(board, 0x901_0fff).expect("the clock");
         assert!(rtc.contains("device `rtc`") && rtc.contains("`devices = [\"rtc\"]`"), "{rtc}");
         assert!(device_of(board, 0xa00_0200).is_some_and(|text| text.contains("`virtio-mmio-1`")));

@@ -114,7 +114,7 @@ impl Machine {
     /// Starts a machine. Returns once QEMU answers; guests may not have run yet.
     pub fn start(mut options: MachineOptions) -> Result<Self, RunError> {
         check_version(&options.qemu)?;
-        let ram = Arc::new(Ram::create(options.ram_start, options.ram_bytes)?);
+        let ram = Arc::new(Ram::create(&options.banks)?);
         let image = image_file(&options.image)?;
         let counts = count_instructions(&mut options)?;
         let is_held = plugin::make_exact(&mut options)?;
@@ -479,9 +479,7 @@ fn is_start(event: &Event) -> bool {
 fn count_instructions(options: &mut MachineOptions) -> Result<Option<CountsFile>, RunError> {
     let Some(counting) = &options.counting else { return Ok(None) };
     let counts = CountsFile::create(counting, options.cores)?;
-    let end = crate::ram::behind(options.ram_start, options.ram_bytes);
-    let end = end.ok_or_else(|| RunError::Other("the machine's RAM ends beyond the address space".to_owned()))?;
-    let argument = counts.argument(&plugin::library()?, counting, options.ram_start..end);
+    let argument = counts.argument(&plugin::library()?, counting, &options.banks);
     options.plugins.push(argument);
     Ok(Some(counts))
 }

@@ -10,6 +10,7 @@ use crate::image_file::ImagePlan;
 use crate::os::Mapping;
 use crate::qemu::MachineOptions;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::RamBank;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::ops::Range;
@@ -93,10 +94,12 @@ impl CountsFile {
     }
 
     /// Returns the argument of `-plugin`.
-    pub(crate) fn argument(&self, library: &Path, options: &CountingOptions, ram: Range<PhysicalAddress>) -> String {
+    pub(crate) fn argument(&self, library: &Path, options: &CountingOptions, banks: &[RamBank]) -> String {
         let mut argument = library.to_string_lossy().replace(',', ",,");
         argument.push_str(&format!(",counts=/proc/self/fd/{}", self.descriptor()));
-        argument.push_str(&format!(",ram_start={},ram_bytes={}", ram.start, ram.end.0 - ram.start.0));
+        for bank in banks {
+            argument.push_str(&format!(",bank={:#x}-{:#x}", bank.start.0, bank.start.0.saturating_add(bank.bytes)));
+        }
         for (_, range) in &options.ranges {
             argument.push_str(&format!(",range={}-{}", range.start, range.end));
         }

@@ -3,7 +3,11 @@
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::plugin::CountingOptions;
+use crate::ram::bytes_of;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::RamBank;
+use bulkhead_description::board::{BUILT_IN, built_in_board};
+use bulkhead_guest_abi::name_text;
 pub use bulkhead_plan::model::QemuFacts;
 use bulkhead_plan::model::System;
 use std::path::{Path, PathBuf};
@@ -31,10 +35,8 @@ pub struct MachineOptions {
     pub facts: QemuFacts,
     /// Cores of the machine.
     pub cores: usize,
-    /// First byte of RAM.
-    pub ram_start: PhysicalAddress,
-    /// Bytes of RAM.
-    pub ram_bytes: u64,
+    /// Banks of RAM.
+    pub banks: Vec<RamBank>,
     /// `-icount shift=N`: each instruction takes 2^N virtual nanoseconds and runs repeat exactly.
     pub icount_shift: Option<u8>,
     /// With `icount_shift`, guests' sleeps end exactly at their dates, by a plugin; QEMU alone is late now and then.
@@ -52,13 +54,16 @@ pub struct MachineOptions {
 }
 
 impl MachineOptions {
-    /// Makes options for a Bulkhead image: cores, RAM and board as its header says, on `qemu-virt`.
+    /// Makes options for a Bulkhead image: cores, RAM and board as its header says, if the board is one of the built-in ones.
     pub fn for_image(image: Vec<u8>) -> Result<Self, RunError> {
         let plan = ImagePlan::from_bytes(&image)?;
         let highest = plan.header.cores.iter().take(plan.cores.len()).map(|core| core.mpidr & 0xff).max();
         let cores = highest.map_or(1, |affinity| affinity as usize + 1);
-        let (ram_start, ram_bytes) = (plan.header.ram_start, plan.header.ram_bytes);
-        Ok(Self { plan: Some(plan), facts: qemu_virt(), cores, ram_start, ram_bytes, ..Self::bare(image) })
+        let banks = plan.header.banks().to_vec();
+        let facts = built_in_board(name_text(&plan.header.board)).and_then(|board| board.qemu);
+        let bare = Self::bare(image);
+        let facts = facts.unwrap_or_else(|| bare.facts.clone());
+        Ok(Self { plan: Some(plan), cores: facts.cores.unwrap_or(cores), facts, banks, ..bare })
     }
 
     /// Makes options for the image of a system, on the board that its description names.
@@ -71,7 +76,7 @@ impl MachineOptions {
             ))
         })?;
         let options = Self::for_image(image)?;
-        Ok(Self { facts, ram_start: board.ram, ram_bytes: system.memory_bytes, ..options })
+        Ok(Self { cores: facts.cores.unwrap_or(options.cores), facts, ..options })
     }
 
     /// Reads an image file and makes options for it.
@@ -82,18 +87,20 @@ impl MachineOptions {
     }
 
     /// Makes options for a guest without a monitor, entered at EL1 as it would be in a partition: one core, 256 MiB, the
-    /// same board. The image is an arm64 Image, or an ELF file that begins at least 1 MiB into RAM: QEMU puts its device
-    /// tree at the start of RAM.
+    /// board that is meant where none is named. The image is an arm64 Image, or an ELF file that begins at least 1 MiB into RAM: QEMU
+    /// puts its device tree at the start of RAM.
     #[must_use]
     pub fn bare(image: Vec<u8>) -> Self {
+        let board = built_in_board(BUILT_IN.default);
+        let facts = board.as_ref().and_then(|board| board.qemu.clone()).unwrap_or_default();
+        let start = board.map_or(PhysicalAddress(0), |board| board.ram_start());
         Self {
             qemu: program(),
             image,
             plan: None,
-            facts: QemuFacts { machine: "virt,gic-version=3".to_owned(), ..qemu_virt() },
+            facts: QemuFacts { machine: facts.bare_machine.clone().unwrap_or_default(), ..facts },
             cores: 1,
-            ram_start: PhysicalAddress(0x4000_0000),
-            ram_bytes: 256 << 20,
+            banks: vec![RamBank { start, bytes: 256 << 20 }],
             icount_shift: None,
             exact_sleeps: true,
             gdb_port: None,
@@ -111,10 +118,17 @@ impl MachineOptions {
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         add(&["-M", &format!("{},memory-backend=ram", self.facts.machine)]);
+        let ram_bytes = bytes_of(&self.banks);
         let ram_path = quote_option(&endpoints.ram);
-        let backend = format!("memory-backend-file,id=ram,size={},mem-path={ram_path},share=on", self.ram_bytes);
+        let backend = format!("memory-backend-file,id=ram,size={ram_bytes},mem-path={ram_path},share=on");
         add(&["-object", &backend]);
-        add(&["-cpu", &self.facts.cpu, "-smp", &self.cores.to_string(), "-m", &memory_argument(self.ram_bytes)]);
+        if let Some(cpu) = &self.facts.cpu {
+            add(&["-cpu", cpu]);
+        }
+        if self.facts.cores.is_none() {
+            add(&["-smp", &self.cores.to_string()]);
+        }
+        add(&["-m", &memory_argument(ram_bytes)]);
         match self.icount_shift {
             Some(shift) => add(&["-icount", &format!("shift={shift},sleep=off")]),
             None if self.cores > 1 => add(&["-accel", "tcg,thread=multi"]),
@@ -177,16 +191,6 @@ pub enum Streams {
     },
     /// No control connection; the serial line is the terminal.
     Terminal,
-}
-
-/// Returns the facts of the board `qemu-virt`, for images and guests that come without a description.
-#[must_use]
-pub fn qemu_virt() -> QemuFacts {
-    QemuFacts {
-        machine: "virt,gic-version=3,virtualization=on".to_owned(),
-        cpu: "cortex-a53".to_owned(),
-        arguments: vec!["-rtc".to_owned(), "clock=vm".to_owned()],
-    }
 }
 
 /// Returns the QEMU program: `$BULKHEAD_QEMU`, or the usual name.

@@ -1,4 +1,5 @@
-//! The machine's RAM as the host sees it: a sparse file that QEMU maps shared, read live and never written.
+//! The machine's RAM as the host sees it: a sparse file that QEMU maps shared, read live and never written. Banks of RAM lie in it one
+//! behind the other.
 //!
 //! The file is created with mode 0600 in a private directory (0700), opened, and unlinked with its directory at once; QEMU
 //! gets it as an inherited descriptor. So from then on the file has no name, and the kernel frees it whatever ends the run:
@@ -8,6 +9,7 @@
 use crate::error::RunError;
 use crate::os::Mapping;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::RamBank;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -24,7 +26,8 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 pub struct Ram {
     file: File,
     mapping: Mapping,
-    start: PhysicalAddress,
+    /// In the order of their addresses; they lie one behind the other in the file.
+    banks: Vec<RamBank>,
 }
 
 /// Returns the address behind an offset; none when the sum does not fit in 64 bits.
@@ -32,34 +35,40 @@ pub(crate) fn behind(address: PhysicalAddress, offset_bytes: u64) -> Option<Phys
     address.0.checked_add(offset_bytes).map(PhysicalAddress)
 }
 
+/// Returns the bytes of all banks.
+pub(crate) fn bytes_of(banks: &[RamBank]) -> u64 {
+    banks.iter().fold(0, |sum: u64, bank| sum.saturating_add(bank.bytes))
+}
+
 impl Ram {
-    /// Creates zeroed RAM of `bytes` bytes for a board whose RAM begins at `start`.
-    pub fn create(start: PhysicalAddress, bytes: u64) -> Result<Self, RunError> {
-        Self::create_in(&candidate_directories(), start, bytes)
+    /// Creates zeroed RAM for a board with these banks.
+    pub fn create(banks: &[RamBank]) -> Result<Self, RunError> {
+        Self::create_in(&candidate_directories(), banks)
     }
 
     /// Creates RAM in the first of `parents` that has room for all of it.
-    pub fn create_in(parents: &[PathBuf], start: PhysicalAddress, bytes: u64) -> Result<Self, RunError> {
+    pub fn create_in(parents: &[PathBuf], banks: &[RamBank]) -> Result<Self, RunError> {
+        let bytes = bytes_of(banks);
         let parent = directory_with_room(parents, bytes)?;
         let file = unnamed_file(&parent, bytes).map_err(|cause| RunError::RamFile { parent: parent.clone(), cause })?;
-        Self::over(file, start, bytes).map_err(|cause| RunError::RamFile { parent, cause })
+        Self::over(file, banks, bytes).map_err(|cause| RunError::RamFile { parent, cause })
     }
 
     /// Maps RAM that a running machine holds, for example through `/proc/PID/fd/N`.
-    pub fn open(path: &Path, start: PhysicalAddress) -> Result<Self, RunError> {
+    pub fn open(path: &Path, banks: &[RamBank]) -> Result<Self, RunError> {
         let open = || -> io::Result<Self> {
             let file = File::open(path)?;
             let bytes = file.metadata()?.len();
-            Self::over(file, start, bytes)
+            Self::over(file, banks, bytes)
         };
         open().map_err(|cause| RunError::RamFile { parent: path.to_path_buf(), cause })
     }
 
-    fn over(file: File, start: PhysicalAddress, bytes: u64) -> io::Result<Self> {
+    fn over(file: File, banks: &[RamBank], bytes: u64) -> io::Result<Self> {
         let size = usize::try_from(bytes)
             .map_err(|_| io::Error::other("the RAM does not fit in this host's address space"))?;
         let mapping = Mapping::new(&file, size)?;
-        Ok(Self { file, mapping, start })
+        Ok(Self { file, mapping, banks: banks.to_vec() })
     }
 
     /// Returns the file, for QEMU to inherit.
@@ -69,7 +78,7 @@ impl Ram {
 
     /// Returns the first physical address of RAM.
     pub fn start(&self) -> PhysicalAddress {
-        self.start
+        self.banks.first().map_or(PhysicalAddress(0), |bank| bank.start)
     }
 
     /// Returns the size of RAM.
@@ -78,7 +87,14 @@ impl Ram {
     }
 
     fn offset(&self, address: PhysicalAddress) -> Option<usize> {
-        usize::try_from(address.0.checked_sub(self.start.0)?).ok()
+        let mut before = 0;
+        for bank in &self.banks {
+            match address.0.checked_sub(bank.start.0) {
+                Some(offset) if offset < bank.bytes => return usize::try_from(offset.checked_add(before)?).ok(),
+                _ => before = u64::checked_add(before, bank.bytes)?,
+            }
+        }
+        None
     }
 
     /// Reads a value at a physical address; `None` when it is not wholly in RAM.

@@ -186,10 +186,9 @@ fn visitors_read_a_running_machine_and_send_input() {
     let mut program = stores(&words);
     program.extend(WAIT_FOR_EVER);
     let options = MachineOptions::for_image(image(&two_partitions(), &program)).expect("a valid image");
-    let ram_start = options.ram_start;
     let mut machine = Machine::start(options).expect("QEMU starts");
     let name = format!("test-{}", std::process::id());
-    let control = ControlServer::start(&name, "pair", &machine.shared_paths(), ram_start).expect("the name is free");
+    let control = ControlServer::start(&name, "pair", &machine.shared_paths()).expect("the name is free");
     machine
         .wait_for("the state", LIMIT, |view| (view.observer?.status(1).state == STATE_RUNNING).then_some(()))
         .expect("comes");

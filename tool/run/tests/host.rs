@@ -2,6 +2,7 @@
 
 mod common;
 
+use bulkhead_abi::image::RamBank;
 use bulkhead_run::qemu::{Version, check_version, parse_version};
 use bulkhead_run::qmp::Qmp;
 use bulkhead_run::trace::Trace;
@@ -80,7 +81,9 @@ fn the_printed_command_is_exact() {
 #[test]
 fn too_little_space_is_one_message_before_the_start() {
     let parents = [std::env::temp_dir(), PathBuf::from("/no/such/directory")];
-    let Err(error) = Ram::create_in(&parents, RAM_START, 1 << 60) else { panic!("an exabyte was found") };
+    let Err(error) = Ram::create_in(&parents, &[RamBank { start: RAM_START, bytes: 1 << 60 }]) else {
+        panic!("an exabyte was found")
+    };
     assert_eq!(error.exit_code(), exit_code::HOST);
     let text = error.to_string();
     assert!(

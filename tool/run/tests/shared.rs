@@ -1,6 +1,7 @@
 //! What the host sees of shared cores, on an image of the real planner and RAM without a machine.
 
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::RamBank;
 use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_MAGIC, CRASH_PANIC, Counter, CounterPage, CrashRecord};
 use bulkhead_abi::schedule::{ServerUsage, SlotUsage, USAGE_MAGIC, UsagePage};
 use bulkhead_abi::status::{STATE_RESTARTING, STATE_RUNNING, StatusPage};
@@ -16,7 +17,9 @@ const RAM_BYTES: u64 = 64 << 20;
 fn observer() -> Observer {
     let image = bulkhead_image::assemble(&samples::shared_cores(), &samples::monitor()).expect("the sample fits");
     let plan = ImagePlan::from_bytes(&image.bytes).expect("the image is valid");
-    let ram = Ram::create_in(&[std::env::temp_dir()], PhysicalAddress(0x4000_0000), RAM_BYTES).expect("there is room");
+    let ram =
+        Ram::create_in(&[std::env::temp_dir()], &[RamBank { start: PhysicalAddress(0x4000_0000), bytes: RAM_BYTES }])
+            .expect("there is room");
     Observer::new(Arc::new(ram), Arc::new(plan))
 }
 

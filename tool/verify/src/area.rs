@@ -226,7 +226,7 @@ impl Areas {
         for (start, owner) in &self.1 {
             findings.add(Code::AreaPlace, format!("{owner:?} at {start:#x} does not start on a page"));
         }
-        let (plan, file, monitor, ram) = (view.plan_range(), view.file_range(), view.monitor_range(), view.ram_range());
+        let (plan, file, monitor) = (view.plan_range(), view.file_range(), view.monitor_range());
         for area in &self.0 {
             let (place, code, what) = match area.owner {
                 Use::Text | Use::Rodata | Use::Header => {
@@ -239,7 +239,24 @@ impl Areas {
                 | Use::CoreTables(_)
                 | Use::GuestTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
                 Use::Pristine(_) => (plan.end..file.end, Code::SegmentSource, "what the file holds after the plan"),
-                Use::Ram(_) => (ram.clone(), Code::RamPlace, "RAM"),
+                Use::Ram(_) => {
+                    findings.require(view.in_ram(&area.range), Code::RamPlace, || {
+                        format!(
+                            "{:?} at {:#x}..{:#x} is not in {}",
+                            area.owner,
+                            area.range.start,
+                            area.range.end,
+                            view.ram_words()
+                        )
+                    });
+                    findings.require(!overlap(&area.range, &monitor), Code::RamPlace, || {
+                        format!(
+                            "{:?} at {:#x}..{:#x} lies over the monitor's memory",
+                            area.owner, area.range.start, area.range.end
+                        )
+                    });
+                    continue;
+                }
                 _ => (file.end..monitor.end, Code::AreaPlace, "the monitor's memory that begins as zeros"),
             };
             let inside = area.range.start >= place.start && area.range.end <= place.end;
@@ -247,13 +264,6 @@ impl Areas {
                 format!(
                     "{:?} at {:#x}..{:#x} is not in {what}, {:#x}..{:#x}",
                     area.owner, area.range.start, area.range.end, place.start, place.end
-                )
-            });
-            let in_monitor = matches!(area.owner, Use::Ram(_)) && overlap(&area.range, &monitor);
-            findings.require(!in_monitor, Code::RamPlace, || {
-                format!(
-                    "{:?} at {:#x}..{:#x} lies over the monitor's memory",
-                    area.owner, area.range.start, area.range.end
                 )
             });
         }

@@ -6,7 +6,9 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use crate::walk::Map;
 use bulkhead_abi::plan::PortInformation;
-use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICR, WINDOW_UART};
+use bulkhead_abi::plan::{
+    INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICD, WINDOW_GICR, WINDOW_UART,
+};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
 use bulkhead_guest_abi::channel::{
     CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes,
@@ -174,7 +176,7 @@ fn check_information(view: &View<'_>, partition: &Partition, information: &Guest
     let facts = [
         ("name", information.name == plan.name),
         ("counter frequency", information.counter_hz == header.counter_hz),
-        ("distributor", information.gicd.0 == header.gicd.0),
+        ("distributor", information.gicd == window(WINDOW_GICD)),
         ("RAM", information.ram == ram.guest && information.ram_bytes == ram.bytes),
         ("number of vCPUs", information.vcpu_count == plan.vcpu_count),
         ("redistributor", information.gicr == window(WINDOW_GICR)),

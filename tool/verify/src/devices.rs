@@ -9,7 +9,9 @@ use bulkhead_abi::plan::{
     MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
     WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
-use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
+use bulkhead_guest_abi::guest::{
+    GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
+};
 use std::ops::Range;
 
 const ECAM_BYTES: u64 = 1 << 20;
@@ -19,7 +21,7 @@ const PCI_MEMORY_STEP: u64 = 16 << 20;
 /// Checks the emulated devices of every partition and the frames of the interrupt controller.
 pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
     for partition in &contents.partitions {
-        check_windows(view, partition, findings);
+        check_windows(partition, findings);
         check_functions(partition, findings);
     }
     check_frames(view, contents, findings);
@@ -38,18 +40,18 @@ fn redistributor_window(plan: &PartitionPlan) -> u64 {
     if plan.mode == MODE_DIRECT { GICR_BYTES / 2 } else { u64::from(plan.vcpu_count) * GICR_BYTES }
 }
 
-fn check_windows(view: &View<'_>, partition: &Partition, findings: &mut Findings) {
+fn check_windows(partition: &Partition, findings: &mut Findings) {
     let plan = &partition.plan;
     let name = partition.name();
     let functions = u64::from(plan.pci_count);
     for (index, window) in windows(partition).enumerate() {
         let function = plan.pci().get(window.index as usize);
         let good = match window.kind {
-            WINDOW_GICD => window.guest.0 == view.header.gicd.0 && window.bytes == GICD_BYTES && window.index == 0,
+            WINDOW_GICD => window.guest == GUEST_GICD && window.bytes == GICD_BYTES && window.index == 0,
             WINDOW_GICR => {
-                window.guest.0 % (64 << 10) == 0 && window.bytes == redistributor_window(plan) && window.index == 0
+                window.guest == GUEST_GICR && window.bytes == redistributor_window(plan) && window.index == 0
             }
-            WINDOW_UART => window.guest.0 % PAGE == 0 && window.bytes == PAGE && window.index == 0,
+            WINDOW_UART => window.guest == GUEST_UART && window.bytes == PAGE && window.index == 0,
             WINDOW_ECAM => {
                 window.guest == GUEST_ECAM && window.bytes == ECAM_BYTES && functions > 0 && window.index == 0
             }
@@ -130,7 +132,7 @@ fn check_frames(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
         frames.push((frame, format!("the redistributor of core {}", core.index)));
     }
     for (index, (frame, name)) in frames.iter().enumerate() {
-        let free = frame.start % (64 << 10) == 0 && frame.start != 0 && !overlap(frame, &view.ram_range());
+        let free = frame.start % (64 << 10) == 0 && frame.start != 0 && !view.touches_ram(frame);
         let alone = frames.iter().skip(index + 1).all(|(other, _)| !overlap(frame, other));
         findings.require(free && alone, Code::BootRecord, || {
             format!("{name} at {:#x} is misaligned, in RAM, or another core's", frame.start)

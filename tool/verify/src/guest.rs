@@ -11,7 +11,7 @@ use crate::walk::{Memory, Rights, Run};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::plan::{MODE_DIRECT, WINDOW_GICR};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_INFORMATION};
+use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_DEVICES, GUEST_INFORMATION};
 use std::ops::Range;
 
 /// Offset of the SGI frame in a redistributor.
@@ -215,19 +215,20 @@ fn report_extra(
         escapes.into_iter().for_each(|(code, what)| findings.add(code, format!("{place}, which is {what}")));
         return;
     }
-    let is_device = run.input == run.output
+    let is_device = GUEST_DEVICES.start <= run.input
+        && run.input_end() <= GUEST_DEVICES.end
         && run.memory == Memory::Device
         && run.rights == Rights::READ_WRITE
-        && !overlap(&range, &view.ram_range());
+        && !view.touches_ram(&range);
     if is_device {
         devices.push(DeviceRange { partition: partition.index, range });
-    } else if overlap(&range, &view.ram_range()) {
+    } else if view.touches_ram(&range) {
         findings.add(Code::RamMapping, format!("{place}, which is RAM that no plan gives it"));
     } else {
         findings.add(
             Code::DeviceMapping,
             format!(
-                "{place} as {:?}: a device must be mapped at its own address, as a device, without execution",
+                "{place} as {:?}: a device must be mapped among the guest's addresses for devices, as a device, without execution",
                 run.memory
             ),
         );

@@ -1,11 +1,12 @@
 //! The finished bytes as structures: header, core plans, partition plans.
 
+use crate::area::overlap;
 use crate::code::Code;
 use crate::finding::Findings;
 use bulkhead_abi::image::{
     ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC, ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET,
 };
-use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
+use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, MAX_BANKS, MAX_RESERVED, PartitionEntry, RamBank};
 use bulkhead_abi::plan::{DoorbellPlan, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{
     MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
@@ -81,9 +82,40 @@ impl<'a> View<'a> {
         self.header.image_start.0..self.header.image_start.0.saturating_add(self.header.memory_bytes)
     }
 
-    /// The machine's RAM.
-    pub(crate) fn ram_range(&self) -> Range<u64> {
-        self.header.ram_start.0..self.header.ram_start.0.saturating_add(self.header.ram_bytes)
+    /// The machine's RAM, bank by bank.
+    pub(crate) fn banks(&self) -> impl Iterator<Item = Range<u64>> {
+        self.header.banks().iter().map(|bank| bank.start.0..bank.start.0.saturating_add(bank.bytes))
+    }
+
+    /// States whether a range touches RAM.
+    pub(crate) fn touches_ram(&self, range: &Range<u64>) -> bool {
+        self.banks().any(|bank| overlap(&bank, range))
+    }
+
+    /// States whether a range lies in one bank of RAM, in the part of it that is for the plan.
+    pub(crate) fn in_ram(&self, range: &Range<u64>) -> bool {
+        self.banks().any(|bank| bank.start <= range.start && range.end <= bank.end)
+            && !self.reserved().any(|one| overlap(&one, range))
+    }
+
+    /// Memory inside the banks that is in nobody's map.
+    fn reserved(&self) -> impl Iterator<Item = Range<u64>> {
+        self.header.reserved().iter().map(|one| one.start.0..one.start.0.saturating_add(one.bytes))
+    }
+
+    /// RAM for a sentence.
+    pub(crate) fn ram_words(&self) -> String {
+        let list = |ranges: Vec<Range<u64>>| {
+            ranges.iter().map(|one| format!("{:#x}..{:#x}", one.start, one.end)).collect::<Vec<_>>().join(" and ")
+        };
+        let reserved: Vec<_> = self.reserved().collect();
+        let without = if reserved.is_empty() { String::new() } else { format!(" without {}", list(reserved)) };
+        format!("RAM {}{without}", list(self.banks().collect()))
+    }
+
+    /// First byte of RAM.
+    fn ram_start(&self) -> u64 {
+        self.banks().next().map_or(0, |bank| bank.start)
     }
 
     /// Checks the front of the file and the header by themselves. Returns whether anything after it can be read.
@@ -140,14 +172,14 @@ impl<'a> View<'a> {
         findings.require(magic, Code::Arm64Header, || {
             String::from("the magic number at byte 56 is missing: boot loaders will not take the file")
         });
-        let place = self.header.image_start.0.checked_sub(self.header.ram_start.0);
+        let place = self.header.image_start.0.checked_sub(self.ram_start());
         findings.require(Some(field(ARM64_IMAGE_PLACE_OFFSET)) == place, Code::Arm64Header, || {
             format!(
                 "the place field is {:#x}, but the image runs at {:#x} of RAM that starts at {:#x}: a boot loader would put it \
                  elsewhere",
                 field(ARM64_IMAGE_PLACE_OFFSET),
                 self.header.image_start.0,
-                self.header.ram_start.0
+                self.ram_start()
             )
         });
         findings.require(field(ARM64_IMAGE_SIZE_OFFSET) == self.header.memory_bytes, Code::Arm64Header, || {
@@ -184,18 +216,36 @@ impl<'a> View<'a> {
                 header.text, header.rodata, self.header_offset, header.plan
             )
         });
-        let (monitor, ram) = (self.monitor_range(), self.ram_range());
-        let inside_ram = monitor.start >= ram.start
-            && monitor.end <= ram.end
+        let monitor = self.monitor_range();
+        let inside_ram = self.in_ram(&monitor)
+            && monitor.start != 0
             && header.memory_bytes >= header.image_bytes
             && monitor.end < u64::MAX;
         findings.require(inside_ram, Code::MonitorOutsideRam, || {
-            format!(
-                "the monitor owns {:#x}..{:#x}, RAM is {:#x}..{:#x}",
-                monitor.start, monitor.end, ram.start, ram.end
-            )
+            format!("the monitor owns {:#x}..{:#x}, which is not in {}", monitor.start, monitor.end, self.ram_words())
         });
-        good && inside_ram
+        good && self.check_banks(findings) && inside_ram
+    }
+
+    /// Checks that the banks are whole pages in order, and that what is reserved lies in them.
+    fn check_banks(&self, findings: &mut Findings) -> bool {
+        let header = &self.header;
+        let whole = |one: &RamBank| {
+            one.bytes != 0
+                && one.start.0 % PAGE == 0
+                && one.bytes % PAGE == 0
+                && one.start.0.checked_add(one.bytes).is_some()
+        };
+        let banks: Vec<Range<u64>> = self.banks().collect();
+        let good = header.bank_count as usize <= MAX_BANKS
+            && header.banks().iter().all(whole)
+            && banks.windows(2).all(|pair| matches!(pair, [one, next] if one.end <= next.start))
+            && header.reserved_count as usize <= MAX_RESERVED
+            && header.reserved().iter().all(whole)
+            && self.reserved().all(|one| banks.iter().any(|bank| bank.start <= one.start && one.end <= bank.end));
+        findings.require(good, Code::HeaderLayout, || {
+            format!("{}: banks must be whole pages in order, and what is reserved must be in them", self.ram_words())
+        })
     }
 }
 

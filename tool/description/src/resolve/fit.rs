@@ -22,7 +22,7 @@ impl Resolver<'_> {
         let (memory_bytes, fixed) =
             (system.memory_bytes, system.partitions.iter().map(|partition| partition.physical_ram).collect::<Vec<_>>());
         // First without fixed places and with all memory the board can have, to learn what is needed.
-        system.memory_bytes = system.board.ram_bytes;
+        system.memory_bytes = system.board.ram_bytes();
         system.partitions.iter_mut().for_each(|partition| partition.physical_ram = None);
         let free = layout(system);
         system.memory_bytes = memory_bytes;
@@ -31,10 +31,10 @@ impl Resolver<'_> {
             Ok(plan) => plan,
             Err(error) => return self.planner_error(&error),
         };
-        let ram = system.board.ram.0;
-        let end = plan.areas().iter().map(bulkhead_plan::Area::end).max().unwrap_or(ram);
-        if end > ram.saturating_add(memory_bytes) {
-            return self.too_small(end.saturating_sub(ram), memory_bytes, &plan);
+        let ends = plan.areas().into_iter().map(|area| system.board.ram_offset(area.end()));
+        let needed = ends.max().unwrap_or(0);
+        if needed > memory_bytes {
+            return self.too_small(needed, memory_bytes, &plan);
         }
         self.beside_monitor(system, &plan);
         if fixed.iter().any(Option::is_some)

@@ -10,7 +10,9 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::unit::format_size;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
-use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_INFORMATION};
+use bulkhead_guest_abi::guest::{
+    GUEST_DEVICES, GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_RAM, GUEST_UART,
+};
 use bulkhead_plan::model;
 
 /// Smallest RAM of a partition: the device tree has 64 KiB of it, image and stack need some pages each.
@@ -47,7 +49,7 @@ impl Resolver<'_> {
     pub(super) fn machine_memory(&mut self) -> Option<u64> {
         let memory = &self.description.memory;
         let bytes = self.size(memory)?;
-        let most = self.board.board.ram_bytes;
+        let most = self.board.board.ram_bytes();
         if bytes > most {
             let message = format!("{} is more memory than the board can have", format_size(bytes));
             let label = format!("board `{}` has at most {}", self.board.board.name, format_size(most));
@@ -76,7 +78,7 @@ impl Resolver<'_> {
         }
         let memory = PartitionMemory {
             bytes,
-            guest: GuestAddress(guest.map_or(self.board.board.ram.0, |address| address.value)),
+            guest: GuestAddress(guest.map_or(GUEST_RAM.0, |address| address.value)),
             physical: physical.map(|address| PhysicalAddress(address.value)),
             span: size.span,
         };
@@ -123,21 +125,14 @@ impl Resolver<'_> {
             self.push(Diagnostic::new(Code::GuestAddressTaken, message).at(span, ""));
             return None;
         }
-        let board = &self.board.board;
-        let cores = board.core_mpidr.len() as u64;
-        let mut taken = vec![
-            (board.gicd.0, 0x1_0000, String::from("the interrupt distributor")),
-            (board.gicr.0, cores * 0x2_0000, String::from("the interrupt redistributors")),
-            (board.uart.0, PAGE_BYTES, String::from("the virtual UART")),
-            (
-                GUEST_INFORMATION.0,
-                GUEST_WINDOWS_END - GUEST_INFORMATION.0,
-                String::from("channels and the information page"),
-            ),
+        let cores = partition.cores.len() as u64;
+        let taken = [
+            (GUEST_GICD.0, 0x1_0000, "the interrupt distributor"),
+            (GUEST_GICR.0, cores * 0x2_0000, "the interrupt redistributors"),
+            (GUEST_UART.0, PAGE_BYTES, "the virtual UART"),
+            (GUEST_DEVICES.start, GUEST_DEVICES.end - GUEST_DEVICES.start, "passed-through devices"),
+            (GUEST_INFORMATION.0, GUEST_WINDOWS_END - GUEST_INFORMATION.0, "channels and the information page"),
         ];
-        taken.extend(
-            board.devices.iter().map(|device| (device.address.0, device.bytes, format!("device `{}`", device.name))),
-        );
         let hit = taken
             .iter()
             .find(|(start, bytes, _)| memory.guest.0 < start.saturating_add(*bytes) && *start < memory.guest_end());
@@ -146,7 +141,7 @@ impl Resolver<'_> {
         };
         let message = format!("RAM of `{}` at guest address {} covers {what}", partition.name.value, memory.guest);
         let note = format!("{start:#x} to {:#x} belong to {what}", start.saturating_add(*bytes).saturating_sub(1));
-        let help = format!("the board's RAM base, {}, is free in every partition", board.ram);
+        let help = format!("RAM at {GUEST_RAM}, where it is without a `guest_address`, covers nothing");
         self.push(Diagnostic::new(Code::GuestAddressTaken, message).at(span, "").note(note).help(help));
         None
     }
@@ -156,25 +151,32 @@ impl Resolver<'_> {
         let Some(memory_bytes) = memory_bytes else {
             return;
         };
-        let ram = self.board.board.ram.0;
-        let ram_end = ram.saturating_add(memory_bytes);
+        let banks = self.board.board.banks_of(memory_bytes);
+        let list = |bank: &model::Bank| format!("{:#x} to {:#x}", bank.start.0, bank.end().saturating_sub(1));
+        let machine = format!("the machine's RAM is {}", banks.iter().map(list).collect::<Vec<_>>().join(" and "));
+        let reserved = self.board.board.reserved.clone();
         let mut fixed: Vec<(u64, u64, Span, String)> = Vec::new();
         for (index, partition) in partitions.iter().enumerate() {
             let Some((start, bytes, span)) = partition.as_ref().and_then(|one| self.fixed_range(index, one)) else {
                 continue;
             };
             let name = self.partition_name(index).to_owned();
-            let Some(end) = start.checked_add(bytes).filter(|end| start >= ram && *end <= ram_end) else {
+            let in_bank = |end: &u64| banks.iter().any(|bank| bank.start.0 <= start && *end <= bank.end());
+            let Some(end) = start.checked_add(bytes).filter(in_bank) else {
                 let message = format!("RAM of `{name}` is outside the machine's RAM");
                 let label = format!("{} from {start:#x}", format_size(bytes));
-                let machine = format!("the machine's RAM is {ram:#x} to {:#x}", ram_end.saturating_sub(1));
                 self.push(
                     Diagnostic::new(Code::MemoryOutsideRam, message)
                         .at(span, label)
-                        .at(self.description.memory.span, machine),
+                        .at(self.description.memory.span, machine.clone()),
                 );
                 continue;
             };
+            if let Some(one) = reserved.iter().find(|one| start < one.range.end() && one.range.start.0 < end) {
+                let message = format!("RAM of `{name}` covers the reserved region `{}` of the board", one.name);
+                let note = format!("{} is in nobody's map", list(&one.range));
+                self.push(Diagnostic::new(Code::MemoryOutsideRam, message).at(span, "").note(note));
+            }
             if let Some((from, to, other, owner)) = fixed.iter().find(|(from, to, ..)| start < *to && *from < end) {
                 let message = format!("RAM of `{name}` and `{owner}` overlaps");
                 let label = format!("{start:#x} to {:#x}", end - 1);

@@ -144,13 +144,13 @@ fn find_board(
     files: &mut GuestFiles,
     report: &mut Report,
 ) -> Option<ResolvedBoard> {
-    if let Some((known, text)) = board::BUILT_IN.iter().find(|(known, _)| *known == name.value) {
+    if let Some((known, text)) = board::BUILT_IN.files.iter().find(|(known, _)| *known == name.value) {
         files.hash(text.as_bytes());
         let file = report.sources.add(format!("boards/{known}.toml"), *text);
         return board::read(file, text, report);
     }
     if !name.ends_with(".toml") {
-        let known: Vec<&str> = board::BUILT_IN.iter().map(|(known, _)| *known).collect();
+        let known: Vec<&str> = board::BUILT_IN.files.iter().map(|(known, _)| *known).collect();
         let mut diagnostic = Diagnostic::new(Code::UnknownBoard, format!("there is no board `{}`", name.value))
             .at(name.span, "")
             .help(format!(

@@ -71,7 +71,7 @@ fn describe(scenario: &Scenario, start: Span) -> Description {
     Description {
         version: Located { value: crate::description::DESCRIPTION_VERSION, span: start },
         name: text("scenario"),
-        board: scenario.board.clone().unwrap_or_else(|| text("qemu-virt")),
+        board: scenario.board.clone().unwrap_or_else(|| text(crate::board::BUILT_IN.default)),
         memory: Located { value: Size(String::from("1 GiB")), span: start },
         trace: None,
         partition: scenario.partition.iter().map(one_partition).collect(),

@@ -58,7 +58,7 @@ impl RunChoice {
             return Visit::connect(self.run.as_deref()).map(|visit| visit.observer);
         };
         let plan = ImagePlan::from_file(image)?;
-        let ram = Ram::open(ram, plan.header.ram_start)?;
+        let ram = Ram::open(ram, plan.header.banks())?;
         Ok(Observer::new(Arc::new(ram), Arc::new(plan)))
     }
 }

@@ -153,7 +153,6 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let only = arguments.only.iter().map(|name| partition_index(plan, name)).collect::<Result<Vec<_>, _>>()?;
     let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
     let show = Show::new(Output, arguments.format, output::colours(), plan.partition_names(), only);
-    let ram_start = options.ram_start;
     // What comes at the end of a long run must not fail for a reason that was there at its start.
     if let Some(path) = &arguments.trace {
         write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
@@ -166,7 +165,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
         bulkhead_files::complain!("warning: {warning}");
     }
     let machine = Machine::start(options)?;
-    let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths(), ram_start)?;
+    let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths())?;
     if let Some(port) = arguments.gdb {
         bulkhead_files::complain!("waiting for a debugger: target remote 127.0.0.1:{port}");
     }

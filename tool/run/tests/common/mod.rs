@@ -6,6 +6,7 @@
 
 use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
+use bulkhead_abi::image::RamBank;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
 pub(crate) const RAM_START: PhysicalAddress = PhysicalAddress(0x4000_0000);
+pub(crate) const BANK: RamBank = RamBank { start: RAM_START, bytes: RAM_BYTES };
 pub(crate) const RAM_BYTES: u64 = 64 << 20;
 pub(crate) const IMAGE_START: u64 = 0x4020_0000;
 const TEXT_BYTES: u64 = 0x4000;
@@ -73,8 +75,8 @@ pub(crate) fn image(partitions: &[FakePartition], program: &[u32]) -> Vec<u8> {
     header.text = PhysicalAddress(IMAGE_START);
     header.text_bytes = TEXT_BYTES;
     header.counter_hz = 62_500_000;
-    header.ram_start = RAM_START;
-    header.ram_bytes = RAM_BYTES;
+    header.banks[0] = BANK;
+    header.bank_count = 1;
     header.partition_count = partitions.len() as u32;
     for (index, partition) in partitions.iter().enumerate() {
         add_partition(&mut bytes, &mut header, index, partition);
@@ -150,7 +152,7 @@ pub(crate) fn two_partitions() -> Vec<FakePartition> {
 /// RAM without a machine, and the plan of `partitions`.
 pub(crate) fn ram_and_plan(partitions: &[FakePartition]) -> (Arc<Ram>, Arc<ImagePlan>) {
     let plan = ImagePlan::from_bytes(&image(partitions, &[])).expect("the hand-made image is valid");
-    let ram = Ram::create_in(&[std::env::temp_dir()], RAM_START, RAM_BYTES).expect("there is room for 64 MiB");
+    let ram = Ram::create_in(&[std::env::temp_dir()], &[BANK]).expect("there is room for 64 MiB");
     (Arc::new(ram), Arc::new(plan))
 }
 
