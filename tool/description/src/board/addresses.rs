@@ -1,0 +1,187 @@
+//! Whether the facts of a board fit together: addresses, names, interrupts.
+
+use super::{BoardFile, resolve};
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, Report};
+use crate::source::Span;
+use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_arm::Intid;
+use bulkhead_plan::model;
+
+/// Bytes of the distributor, and what redistributor frames are aligned to.
+const GIC_FRAME_BYTES: u64 = 0x1_0000;
+/// What the image is aligned to.
+const IMAGE_ALIGNMENT: u64 = 0x20_0000;
+/// Most bits that a physical address of the architecture has without larger pages.
+const MOST_ADDRESS_BITS: u64 = 48;
+
+/// A range of addresses with its name and where it is written.
+struct Used {
+    start: u64,
+    end: u64,
+    name: String,
+    span: Span,
+    /// It owns its pages whole: nothing that can be given away may begin or end in them.
+    whole_pages: bool,
+}
+
+/// Checks that the facts of a board do not contradict each other; `places` says where each device is written.
+pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
+    check_memory(file, board, report);
+    let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
+    let gic = &file.interrupt_controller.value;
+    let uart = resolve::monitor_uart(file);
+    let mut aligned = vec![(gic.distributor.value, gic.distributor.span, GIC_FRAME_BYTES, "the distributor")];
+    let regions = gic.redistributors.iter();
+    aligned.extend(regions.map(|one| (one.address.value, one.span, GIC_FRAME_BYTES, "the redistributors")));
+    aligned.extend(uart.map(|uart| (uart.address.value, uart.address.span, PAGE_BYTES, "the UART")));
+    for (address, span, alignment, what) in aligned {
+        if !address.is_multiple_of(alignment) {
+            refuse(span, format!("the address of {what} must be a multiple of {alignment:#x}"));
+        }
+    }
+    if !(1..=2).contains(&gic.security_states.value) {
+        refuse(gic.security_states.span, String::from("an interrupt controller has 1 or 2 security states"));
+    }
+    let cores: Vec<_> = file.cores.value.iter().flat_map(|group| group.mpidr.value.iter()).collect();
+    for (index, core) in cores.iter().enumerate() {
+        if cores.iter().take(index).any(|other| other.value == core.value) {
+            refuse(core.span, format!("two cores have the affinity {:#x}", core.value));
+        }
+    }
+    if cores.is_empty() {
+        refuse(file.cores.span, String::from("a board has a core"));
+    }
+    if board.counter_hz == 0 || board.counter_hz > 1_000_000_000 {
+        refuse(file.counter_hz.span, String::from("the counter must run at 1 Hz to 1 GHz"));
+    }
+    if let Some(second) = file.uart.iter().filter(|uart| uart.monitor.as_ref().is_some_and(|state| state.value)).nth(1)
+    {
+        refuse(second.span, String::from("the monitor uses one UART at most"));
+    }
+    check_overlaps(file, board, places, report);
+    check_devices(file, board, places, report);
+}
+
+/// Checks banks, reserved regions and the load address.
+fn check_memory(file: &BoardFile, board: &model::Board, report: &mut Report) {
+    let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
+    let bits = file.physical_address_bits.value;
+    if !(32..=MOST_ADDRESS_BITS).contains(&bits) {
+        return refuse(
+            file.physical_address_bits.span,
+            format!("a physical address has 32 to {MOST_ADDRESS_BITS} bits"),
+        );
+    }
+    if board.banks.is_empty() {
+        refuse(file.memory.span, String::from("a board has RAM"));
+    }
+    for (bank, written) in board.banks.iter().zip(&file.memory.value) {
+        if !bank.start.0.is_multiple_of(PAGE_BYTES) || !bank.bytes.is_multiple_of(PAGE_BYTES) || bank.bytes == 0 {
+            refuse(written.span, String::from("RAM is not whole pages of 4 KiB"));
+        }
+        if bank.start.0.checked_add(bank.bytes).is_none_or(|end| end > 1 << bits) {
+            refuse(written.span, format!("RAM ends beyond the {bits} bits of a physical address"));
+        }
+    }
+    let banks = board.banks.iter().zip(board.banks.iter().skip(1)).zip(file.memory.value.iter().skip(1));
+    for ((one, next), written) in banks {
+        if next.start.0 < one.end() {
+            refuse(written.span, String::from("banks of RAM must be in the order of their addresses and not overlap"));
+        }
+    }
+    for (one, written) in board.reserved.iter().zip(&file.reserved) {
+        if !board.banks.iter().any(|bank| bank.start <= one.range.start && one.range.end() <= bank.end()) {
+            refuse(written.span, format!("the reserved region `{}` is not in one bank of RAM", one.name));
+        }
+    }
+    let load = board.load_address.0;
+    let span = file.load_address.span;
+    let bank = board.banks.iter().find(|bank| (bank.start.0..bank.end()).contains(&load));
+    if !load.is_multiple_of(IMAGE_ALIGNMENT) || bank.is_none() {
+        refuse(span, String::from("the load address must be inside RAM and a multiple of 2 MiB"));
+    } else if load == 0 {
+        refuse(
+            span,
+            String::from(
+                "the load address must not be 0: page 0 is never mapped at EL2, so that a null pointer faults",
+            ),
+        );
+    } else if bank != board.banks.first() {
+        refuse(
+            span,
+            String::from("the load address must be in the first bank of RAM, where boot loaders put an image"),
+        );
+    } else if let Some(one) = board.reserved.iter().find(|one| (one.range.start.0..one.range.end()).contains(&load)) {
+        refuse(span, format!("the load address is in the reserved region `{}`", one.name));
+    }
+}
+
+/// Checks that no two things of a board have one address, and no device a page with RAM, interrupt controller or UART.
+fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
+    let mut used: Vec<Used> = Vec::new();
+    let mut add = |start: PhysicalAddress, bytes: u64, name: String, span, whole_pages| {
+        used.push(Used { start: start.0, end: start.0.saturating_add(bytes), name, span, whole_pages });
+    };
+    for (bank, written) in board.banks.iter().zip(&file.memory.value) {
+        add(bank.start, bank.bytes, String::from("RAM"), written.span, true);
+    }
+    let gic = &file.interrupt_controller.value;
+    add(board.gicd, GIC_FRAME_BYTES, String::from("the distributor"), gic.distributor.span, true);
+    for frame in &board.gicr {
+        add(*frame, 2 * GIC_FRAME_BYTES, String::from("the redistributors"), file.interrupt_controller.span, true);
+    }
+    if let (Some(uart), Some(written)) = (&board.uart, resolve::monitor_uart(file)) {
+        add(uart.address, PAGE_BYTES, String::from("the UART"), written.span, true);
+    }
+    for (device, place) in board.devices.iter().zip(places) {
+        add(device.address, device.bytes, format!("device `{}`", device.name), *place, false);
+    }
+    for (index, one) in used.iter().enumerate() {
+        // A device can be given to a partition, and then its whole pages go there.
+        let granule = if one.whole_pages { PAGE_BYTES } else { 1 };
+        let touches = |other: &&Used| {
+            one.start < other.end.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
+                && other.start - other.start % granule < one.end
+        };
+        // That banks are apart was checked with their order.
+        let banks = board.banks.len();
+        for other in used.iter().skip(if index < banks { banks } else { index + 1 }).filter(touches) {
+            let message = if one.whole_pages {
+                format!("{} and {} are in one page", one.name, other.name)
+            } else {
+                format!("addresses of {} and {} overlap", one.name, other.name)
+            };
+            report.push(
+                Diagnostic::new(Code::BadBoard, message).at(other.span, "").at(one.span, "this has them already"),
+            );
+        }
+    }
+}
+
+/// Checks names and interrupts of a board's devices.
+fn check_devices(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
+    let exists = |intid: u32| intid - Intid::FIRST_SHARED < board.shared_interrupts;
+    for (index, (device, place)) in board.devices.iter().zip(places).enumerate() {
+        if let Some((_, other)) =
+            board.devices.iter().zip(places).take(index).find(|(other, _)| other.name == device.name)
+        {
+            let message = format!("two devices are called `{}`", device.name);
+            report.push(Diagnostic::new(Code::BadBoard, message).at(*place, "").at(*other, "the other one"));
+        }
+        for interrupt in &device.interrupts {
+            let owner = match interrupt.intid {
+                intid if board.spare_interrupts.contains(&intid) => "is listed as spare",
+                intid if board.uart.is_some_and(|uart| uart.intid == intid) => "belongs to the UART",
+                intid if !exists(intid) => "does not exist: there are fewer `shared_interrupts`",
+                _ => continue,
+            };
+            let message = format!("interrupt {} of device `{}` {owner}", interrupt.intid, device.name);
+            report.push(Diagnostic::new(Code::BadBoard, message).at(*place, ""));
+        }
+    }
+    if let Some(spare) = board.spare_interrupts.iter().find(|intid| !exists(**intid)) {
+        let message = format!("the spare interrupt {spare} does not exist: there are fewer `shared_interrupts`");
+        report.push(Diagnostic::new(Code::BadBoard, message).at(file.interrupt_controller.shared_interrupts.span, ""));
+    }
+}
