@@ -81,6 +81,7 @@ codes! {
     KeyNeeded BH0015 Error "key that another one asks for is missing";
     TooManyEntries BH0016 Error "list with too many entries";
     BoardTodo BH0017 Error "a fact of the board that is still to be found out";
+    BoardLimit BH0018 Error "a board that lacks what the monitor needs";
     MemoryOverlap BH0101 Error "memory of two partitions overlaps";
     MemoryOverlapsMonitor BH0102 Error "memory of a partition overlaps the monitor";
     MemoryOutsideRam BH0103 Error "memory outside the machine's RAM";

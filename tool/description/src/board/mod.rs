@@ -1,14 +1,17 @@
 //! Board files: the facts of a machine, `boards/NAME.toml`, version 2.
 //!
 //! The files of the repository are built into the tool, so an installed tool needs no data directory; a path to another
-//! board file works the same. A device line with `count` describes several equal devices at
+//! board file works the same. A file may describe a board that cannot run: [`limits`] says what such a board lacks, for
+//! `bulkhead board check` and for everything else that reads a board. A device line with `count` describes several equal devices at
 //! equal distances, because QEMU's `virt` has 32 of a kind and a table of 32 copies hides the one that differs.
 
 mod addresses;
 mod built_in;
+mod limits;
 mod resolve;
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in, built_in_board};
+pub use limits::Limit;
 
 use crate::code::Code;
 use crate::decode::{Located, Reader, Size, entry, table, words};
@@ -261,7 +264,38 @@ pub(crate) fn read(file: FileId, text: &str, report: &mut Report) -> Option<Reso
     let errors_before = report.diagnostics.len();
     let board = written(file, text, report)?;
     let resolved = resolve::resolve(&board, report)?;
+    // Of facts that contradict each other nothing follows.
+    if report.diagnostics.len() == errors_before {
+        limits::report(&board, &resolved.board, report);
+    }
     (report.diagnostics.len() == errors_before).then_some(resolved)
+}
+
+/// What is known of a board file after a look at it alone.
+#[derive(Debug)]
+pub struct Examined {
+    /// What is wrong with it, and what the board lacks.
+    pub report: Report,
+    /// The board, if nothing is wrong and nothing is lacking.
+    pub board: Option<model::Board>,
+    /// What the board lacks; empty as well when the file is wrong.
+    pub limits: Vec<Limit>,
+}
+
+/// Looks at the text of a board file; `name` is what messages call it.
+#[must_use]
+pub fn examine(name: &str, text: &str) -> Examined {
+    let mut report = Report::default();
+    let file = report.sources.add(name.to_owned(), text.to_owned());
+    let resolved = read(file, text, &mut report);
+    let mut limits = Vec::new();
+    if report.has_errors()
+        && let Some(written) = written(file, text, &mut Report::default())
+        && let Some(board) = resolve::resolve(&written, &mut Report::default())
+    {
+        limits = limits::of(&written, &board.board).into_iter().map(|(limit, ..)| limit).collect();
+    }
+    Examined { report, board: resolved.map(|one| one.board), limits }
 }
 
 /// Reads the text of a board file as it is written.

@@ -81,7 +81,7 @@ fn redistributors(file: &BoardFile, report: &mut Report) -> Option<Vec<PhysicalA
     let mut frames = Vec::new();
     for region in &gic.redistributors {
         let bytes = size(&region.size, report)?;
-        let count = (bytes / stride).min(1024);
+        let count = (bytes / stride).min(super::limits::MOST_FRAMES);
         let frame = |index: u64| region.address.value.saturating_add(index * stride);
         frames.extend((0..count).map(|index| PhysicalAddress(frame(index))));
     }
