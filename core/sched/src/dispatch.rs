@@ -38,6 +38,7 @@ mod setup;
 pub use decision::{Choice, Decision};
 pub use setup::SetupError;
 
+use crate::Members;
 use crate::budget::{Budget, BudgetRule};
 use crate::cyclic::{CyclicTable, Slot};
 use crate::dates::Dates;
@@ -209,23 +210,6 @@ pub struct Core<const SERVERS: usize, const VCPUS: usize> {
     table: Option<CyclicTable>,
 }
 
-/// The numbers in a set.
-struct Members(u64);
-
-impl Iterator for Members {
-    type Item = u8;
-
-    #[inline]
-    fn next(&mut self) -> Option<u8> {
-        if self.0 == 0 {
-            return None;
-        }
-        let number = self.0.trailing_zeros() as u8;
-        self.0 &= self.0.wrapping_sub(1);
-        Some(number)
-    }
-}
-
 #[inline]
 const fn bit(number: u8) -> u64 {
     1u64.wrapping_shl(number as u32)
@@ -277,7 +261,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// The servers that ask and wait for their budgets (in the background or not), as a bit set. Linear; for simulators.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        Members(self.asking).filter(|slot| self.dates.has(*slot)).fold(0, |set, slot| set | bit(slot))
+        Members(self.asking).those(|slot| self.dates.has(slot))
     }
 
     /// What a server could use at once if it ran now. For traces.

@@ -43,3 +43,30 @@ const fn within<const COUNT: usize>(place: usize) -> usize {
     const { assert!(COUNT.is_power_of_two()) };
     place & COUNT.wrapping_sub(1)
 }
+
+/// The numbers of the bits that are set, from the lowest on: of a set that is one word. No shift by a number: the compiler could not
+/// see that it is in range.
+#[derive(Clone, Copy, Debug)]
+pub struct Members(pub u64);
+
+impl Members {
+    /// Those of which something is true, as a set again.
+    #[inline]
+    pub fn those(self, what: impl Fn(u8) -> bool) -> u64 {
+        self.filter(|number| what(*number)).fold(0, |set, number| set | 1u64.wrapping_shl(u32::from(number)))
+    }
+}
+
+impl Iterator for Members {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        if self.0 == 0 {
+            return None;
+        }
+        let number = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        Some(number)
+    }
+}

@@ -17,6 +17,7 @@
 //! idle until somebody wakes, who then starts a whole quantum. A guest that runs alone starts a new quantum whenever one
 //! ends, without a timer. With guests that are always ready none of this happens, and what remains is the published policy.
 
+use crate::Members;
 use crate::dates::NEVER;
 use crate::dispatch::{Next, Stint};
 pub use bulkhead_words::{OnInterrupt, Reading};
@@ -247,8 +248,7 @@ impl QuantumRing {
     /// The next ready guest behind the pointer, the pointer's own last.
     fn next_ready(&self) -> Option<u8> {
         let behind = self.ready & u32::MAX.wrapping_shl(u32::from(self.pointer)) & !bit(self.pointer);
-        let from = if behind == 0 { self.ready } else { behind };
-        (from != 0).then(|| u8::try_from(from.trailing_zeros()).unwrap_or(0))
+        Members(u64::from(if behind == 0 { self.ready } else { behind })).next()
     }
 
     fn end_turn(&mut self) {
@@ -266,8 +266,12 @@ impl QuantumRing {
         let served = self.waiting & bit(next) != 0;
         self.enter(next);
         let acts = self.parameters.on_interrupt != OnInterrupt::None && self.parameters.reading == Reading::Masked;
-        if acts && !served && self.waiting != 0 && self.may_be_preempted(next) {
-            self.dispatch(u8::try_from(self.waiting.trailing_zeros()).unwrap_or(0));
+        if acts
+            && !served
+            && self.may_be_preempted(next)
+            && let Some(first) = Members(u64::from(self.waiting)).next()
+        {
+            self.dispatch(first);
         }
     }
 }

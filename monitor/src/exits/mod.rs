@@ -16,6 +16,7 @@ use bulkhead_arm::gic;
 use bulkhead_arm::{Affinity, Intid, SgiRequest};
 use bulkhead_emulation::sysreg::{self, SystemAction};
 use bulkhead_emulation::trap::{ExceptionClass, STATE_AARCH32, Syndrome, state_after_instruction};
+use bulkhead_sched::Members;
 
 /// ESR_EL1 of an UNDEFINED exception: class 0, for which IL is set whatever the instruction's length.
 const UNDEFINED: u64 = 1 << 25;
@@ -149,13 +150,11 @@ impl<M: Machine> Vcpu<M> {
         if sgi.refused != 0 {
             self.count(Counter::SgiOutside);
         }
-        for vcpu in 0..self.partition.vcpu_count.min(8) {
-            if sgi.vcpus & (1 << vcpu) != 0 {
-                if vcpu == self.plan.vcpu && self.delivers_to_itself(sgi.intid) {
-                    self.make_pending(sgi.intid);
-                } else {
-                    self.send_sgi_to_vcpu(vcpu, sgi.intid);
-                }
+        for vcpu in Members(u64::from(sgi.vcpus)).map(u32::from) {
+            if vcpu == self.plan.vcpu && self.delivers_to_itself(sgi.intid) {
+                self.make_pending(sgi.intid);
+            } else {
+                self.send_sgi_to_vcpu(vcpu, sgi.intid);
             }
         }
     }

@@ -17,6 +17,7 @@ use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, ListRegister, gic};
+use bulkhead_sched::Members;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// SGI of the monitor: requests between cores.
@@ -42,15 +43,6 @@ pub(crate) const ALL_FREE: u32 = (1 << LIST_REGISTERS) - 1;
 pub const fn list_value(intid: u32, priority: u8) -> ListRegister {
     let value = ListRegister::pending(Intid(intid), priority);
     if Intid(intid).is_software_generated() { value } else { value.with_physical() }
-}
-
-/// The numbers of the bits that are set, from the lowest on. No shift by a number: the compiler could not see that it is in range.
-pub(crate) fn set_bits(mut bits: u32) -> impl Iterator<Item = u32> {
-    core::iter::from_fn(move || {
-        let lowest = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (lowest < u32::BITS).then_some(lowest)
-    })
 }
 
 impl<M: Machine> Vcpu<M> {
@@ -183,7 +175,7 @@ impl<M: Machine> Vcpu<M> {
     /// A software-generated interrupt may be in a list register already: it becomes (or stays) pending there, since two
     /// list registers with one number are unpredictable. Like the hardware, it coalesces.
     fn merge_software_generated(&self, intid: u32, free: u32) -> bool {
-        for index in set_bits(free ^ ALL_FREE) {
+        for index in Members(u64::from(free ^ ALL_FREE)).map(u32::from) {
             let value = ListRegister(self.machine.list_register(index));
             if value.intid().0 == intid && value.is_in_use() {
                 self.machine.set_list_register(index, value.0 | ListRegister::PENDING);

@@ -5,6 +5,7 @@ use crate::interrupts::LIST_REGISTERS;
 use crate::state::Vcpu;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, ListRegister, gic};
+use bulkhead_sched::Members;
 use core::cell::Cell;
 
 /// Deactivates what a list register or an entry of [`Vcpu::waiting`] stood for that is emptied by anything but hardware: what
@@ -42,10 +43,8 @@ impl<M: Machine> Vcpu<M> {
     /// Takes interrupts back that wait for a list register.
     pub(crate) fn forget_waiting(&self, first_intid: u32, bits: u32) {
         // Usually none: each unload comes through here.
-        let mut rest = self.waiting_of(first_intid, bits);
-        while rest != 0 {
-            let intid = first_intid | rest.trailing_zeros();
-            rest &= rest.wrapping_sub(1);
+        for bit in Members(u64::from(self.waiting_of(first_intid, bits))) {
+            let intid = first_intid | u32::from(bit);
             self.set_waiting(intid, false);
             deactivate_noted(&self.machine, intid);
         }
@@ -113,12 +112,11 @@ impl<M: Machine> Vcpu<M> {
     fn most_urgent_waiting(&self) -> Option<u32> {
         let mut best: Option<(u8, u32)> = None;
         for (index, word) in (0u32..).zip(&self.waiting) {
-            let mut rest = if index == 0 { word.get() & self.deliverable_private() } else { word.get() };
-            while rest != 0 {
-                let intid = (index << 6) | rest.trailing_zeros();
+            let private = if index == 0 { self.deliverable_private() } else { u64::MAX };
+            for bit in Members(word.get() & private) {
+                let intid = (index << 6) | u32::from(bit);
                 let candidate = (self.priority_of(intid), intid);
                 best = Some(best.map_or(candidate, |found| found.min(candidate)));
-                rest &= rest.wrapping_sub(1);
             }
         }
         best.map(|(_, intid)| intid)

@@ -1,14 +1,15 @@
 //! Interrupts of a shared core: whose they are, whether they wake their owner, and whether they end somebody's turn.
 
 use super::scheduler::{NEVER, Slot};
+use crate::interrupts::ALL_FREE;
 use crate::interrupts::noted::deactivate_noted;
-use crate::interrupts::{ALL_FREE, set_bits};
 use crate::life::manage::request_offset;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::{OnInterrupt, ScheduleKind};
 use bulkhead_arch::Machine;
+use bulkhead_sched::Members;
 
 impl<M: Machine> Vcpu<M> {
     /// The EL2 timer rang: on a shared core somebody is to be chosen, on a core of its own the date of this vCPU has passed.
@@ -91,7 +92,7 @@ impl<M: Machine> Vcpu<M> {
         let Some(scheduler) = self.core.scheduler.as_deref_mut().filter(|_| sees_ends) else { return };
         scheduler.decide = true;
         let ended = self.machine.ended_list_registers();
-        for index in set_bits(ended & ALL_FREE) {
+        for index in Members(u64::from(ended & ALL_FREE)).map(u32::from) {
             let intid = self.machine.list_register(index) as u32;
             self.machine.set_list_register(index, 0);
             deactivate_noted(&self.machine, intid);

@@ -13,6 +13,7 @@ use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::FloatingPoint;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{ListRegister, gic};
+use bulkhead_sched::Members;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Vcpu<M> {
@@ -190,10 +191,8 @@ impl<M: Machine> Vcpu<M> {
         let Some(slot) = self.own_slot() else { return };
         let words = core::mem::take(&mut slot.waiting);
         for (index, word) in (0u32..).zip(words) {
-            let mut rest = word;
-            while rest != 0 {
-                self.deliver((index << 6) | rest.trailing_zeros());
-                rest &= rest.wrapping_sub(1);
+            for bit in Members(word) {
+                self.deliver((index << 6) | u32::from(bit));
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Private interrupts of a shared core: its redistributor serves several guests, so what they set there is kept for each guest.
 
 use super::decide::GUEST_TIMERS;
-use crate::interrupts::{DEFAULT_PRIORITY, set_bits};
+use crate::interrupts::DEFAULT_PRIORITY;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_arch::Machine;
 use bulkhead_arm::Intid;
 use bulkhead_arm::gic::{self, SGI_FRAME};
+use bulkhead_sched::Members;
 use core::cell::Cell;
 
 /// Software-generated interrupts of guests; the last one is the monitor's.
@@ -39,7 +40,7 @@ impl<M: Machine> Vcpu<M> {
         let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
         scheduler.private_enabled = self.private.enabled.get() & GUEST_TIMERS;
         let raised = self.private.raised.take();
-        for intid in set_bits(raised & SOFTWARE_INTERRUPTS) {
+        for intid in Members(u64::from(raised & SOFTWARE_INTERRUPTS)).map(u32::from) {
             self.make_pending(intid);
         }
         // One that waited because it was disabled may be deliverable now.

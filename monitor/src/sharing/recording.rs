@@ -1,10 +1,10 @@
 //! What a shared core records of its decisions.
 
 use super::scheduler::{Held, Stint};
-use crate::interrupts::set_bits;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::{TRACE_BUDGET, TRACE_CHARGE, TRACE_SWITCH, TRACE_WAKE};
 use bulkhead_arch::Machine;
+use bulkhead_sched::Members;
 
 /// Partition number of nobody in a trace record.
 const NOBODY: u64 = 0xff;
@@ -25,7 +25,7 @@ impl<M: Machine> Vcpu<M> {
         let (stint, asked_again) = (scheduler.stint, scheduler.deadline_ticks.min(scheduler.next_date_ticks));
         self.trace_for(NOBODY, TRACE_CHARGE, u32::from(payer.server()), from, at);
         // Few wake at once: only their bits are visited.
-        for slot in set_bits(woken).map(|slot| slot as usize) {
+        for slot in Members(u64::from(woken)).map(usize::from) {
             let intid = self.held_alone(slot);
             self.trace_for(partition(slot), TRACE_WAKE, intid, slot as u64, 0);
         }

@@ -1,6 +1,7 @@
 //! What is reported to a core: time passes, vCPUs wake and block, interrupts become pending.
 
-use super::{Core, Members, Stint, bit};
+use super::{Core, Stint, bit};
+use crate::Members;
 use crate::budget::BudgetRule;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
@@ -211,7 +212,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
             self.window = table.slot(now);
         }
         self.note_dates();
-        let ready = Members(self.window_gated).filter(|slot| self.is_awake(*slot)).fold(0, |set, slot| set | bit(slot));
+        let ready = Members(self.window_gated).those(|slot| self.is_awake(slot));
         self.refresh(ready, now);
     }
 

@@ -7,7 +7,8 @@
 //! All of it is away from the usual path: a server with a least charge is none of the usual kind, and without one a test of
 //! a word is all that is left.
 
-use super::{Core, Members, bit};
+use super::{Core, bit};
+use crate::Members;
 use crate::budget::BudgetRule;
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {

@@ -1,6 +1,7 @@
 //! Where servers stand: asking or not, in a ready queue, on the list of dates.
 
-use super::{Core, Members, NO_LEVEL, bit};
+use super::{Core, NO_LEVEL, bit};
+use crate::Members;
 use crate::budget::BudgetRule;
 use crate::dates::NEVER;
 
@@ -33,8 +34,7 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Those of these servers whose gate is open.
     #[inline]
     fn with_open_gate(&self, servers: u64) -> u64 {
-        let is_open = |slot: &u8| self.entry(*slot).is_some_and(|entry| self.is_gate_open(entry));
-        Members(servers).filter(is_open).fold(0, |set, slot| set | bit(slot))
+        Members(servers).those(|slot| self.entry(slot).is_some_and(|entry| self.is_gate_open(entry)))
     }
 
     /// These servers begin to ask, in the order of their numbers.

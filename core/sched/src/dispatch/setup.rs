@@ -1,6 +1,7 @@
 //! Building a core. The host decides the order; what contradicts itself is refused and never repaired.
 
-use super::{Core, Entry, MAX_QUANTA, Members, NO_LEVEL, Stint, Turn, Usage, bit};
+use super::{Core, Entry, MAX_QUANTA, NO_LEVEL, Stint, Turn, Usage, bit};
+use crate::Members;
 use crate::budget::Budget;
 use crate::cyclic::{CyclicTable, Slot};
 use crate::dates::{Dates, NEVER};

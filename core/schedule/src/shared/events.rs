@@ -1,7 +1,8 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
 use super::{CLIENT_SHIFT, LIMITED, NEVER, Policy, RULES, Scheduler, Slot};
-use bulkhead_abi::schedule::{Gate, MAX_SERVER_CLIENTS, PUBLICATION_TICKS, RouteRule};
+use bulkhead_abi::schedule::{Gate, PUBLICATION_TICKS, RouteRule};
+use bulkhead_sched::Members;
 use bulkhead_sched::dispatch::{Next, Stint};
 use bulkhead_sched::limiter::{self, Verdict};
 
@@ -136,7 +137,8 @@ impl<Registers> Scheduler<Registers> {
         if clients == 0 {
             return;
         }
-        for client in (0..MAX_SERVER_CLIENTS).filter(|client| clients.wrapping_shr(*client as u32) & 2 != 0) {
+        // Client 0 is bit 1.
+        for client in Members(u64::from(clients >> 1)).map(usize::from) {
             if pending {
                 servers.request(now, server, client);
             } else {
@@ -227,15 +229,12 @@ impl<Registers> Scheduler<Registers> {
     #[cold]
     pub(super) fn note_exhausted(&mut self, servers: u64) {
         self.exhausted |= servers;
-        let mut left = servers;
-        for (counts, planned) in self.counts.iter_mut().zip(&self.plan.servers) {
-            let is_exhausted = left & 1 != 0;
-            left >>= 1;
-            if !is_exhausted {
-                continue;
+        for server in Members(servers).map(usize::from) {
+            if let Some(counts) = self.counts.get_mut(server) {
+                counts.exhaustions = counts.exhaustions.wrapping_add(1);
             }
-            counts.exhaustions = counts.exhaustions.wrapping_add(1);
-            if planned.gate() == Some(Gate::Interrupt)
+            if let Some(planned) = self.plan.servers.get(server)
+                && planned.gate() == Some(Gate::Interrupt)
                 && let Some(slot) = self.slots.get_mut(planned.slot as usize)
             {
                 slot.spend();
