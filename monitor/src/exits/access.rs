@@ -160,8 +160,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::exits::call::Management { vcpu: self };
-                self.pci().register_read(window.index, offset, bytes, &port)
+                self.pci().register_read(window.index, offset, bytes, self)
             }
             _ => self.ignored_read(),
         }
@@ -198,8 +197,7 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_PCI_REGISTERS => {
                 self.count(Counter::PciRegisters);
-                let port = crate::exits::call::Management { vcpu: self };
-                let effect = self.pci().register_write(window.index, offset, bytes, value, &port);
+                let effect = self.pci().register_write(window.index, offset, bytes, value, self);
                 self.pci_effect(effect);
             }
             _ => self.count(Counter::GicIgnored),

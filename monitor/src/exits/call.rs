@@ -157,12 +157,12 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    pub(crate) fn status_word(&self, target: u64, offset: usize) -> Option<u32> {
+    pub(crate) fn readable_word(&self, target: u64, offset: usize) -> Option<u32> {
         self.readable_status(target).map(|page| self.machine.load32(at(page, offset as u64)))
     }
 
     fn partition_status(&mut self, target: u64) -> u64 {
-        let word = |offset| self.status_word(target, offset).map(u64::from);
+        let word = |offset| self.readable_word(target, offset).map(u64::from);
         let (Some(state), Some(reason), Some(generation)) = (
             word(offset_of!(StatusPage, state)),
             word(offset_of!(StatusPage, reason)),
@@ -177,34 +177,29 @@ impl<M: Machine> Vcpu<M> {
     }
 }
 
-/// The management PCI function's view of the system.
-pub struct Management<'a, M: Machine> {
-    /// The vCPU that makes the access.
-    pub vcpu: &'a Vcpu<M>,
-}
-
-impl<M: Machine> ManagementPort for Management<'_, M> {
-    fn count(&self) -> u32 {
-        let known = self.vcpu.partition.status.iter().filter(|page| page.0 != 0);
+/// The management PCI function's view of the system, for the vCPU that makes the access.
+impl<M: Machine> ManagementPort for Vcpu<M> {
+    fn partition_count(&self) -> u32 {
+        let known = self.partition.status.iter().filter(|page| page.0 != 0);
         // `count` could overflow, for all that the compiler knows, and a panic is an address.
         known.fold(0u32, |count, _| count.wrapping_add(1)).max(1)
     }
-    fn own(&self) -> u32 {
-        self.vcpu.partition.index
+    fn own_index(&self) -> u32 {
+        self.partition.index
     }
     fn status_word(&self, partition: u32, offset: usize) -> u32 {
-        self.vcpu.status_word(u64::from(partition), offset).unwrap_or(0)
+        self.readable_word(u64::from(partition), offset).unwrap_or(0)
     }
     fn port_word(&self, function: u32, word: u32) -> u32 {
-        let port = self.vcpu.partition.ports.get(function as usize);
+        let port = self.partition.ports.get(function as usize);
         let chunk = port.and_then(|port| port.as_bytes().chunks_exact(4).nth(word as usize));
         chunk.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     }
     fn command(&self, partition: u32, command: u32) -> u64 {
         match command {
-            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => match self.vcpu.power_of_manager() {
-                Some(power) => self.vcpu.manage(power, u64::from(partition), command),
-                None => self.vcpu.deny(DENIED),
+            MANAGE_SUSPEND | MANAGE_RESUME | MANAGE_RESTART => match self.power_of_manager() {
+                Some(power) => self.manage(power, u64::from(partition), command),
+                None => self.deny(DENIED),
             },
             _ => INVALID_PARAMETERS,
         }

@@ -40,9 +40,9 @@ pub enum PciEffect {
 /// What the monitor knows and the bus does not.
 pub trait ManagementPort {
     /// Partitions in the system; 1 when this one may not manage others.
-    fn count(&self) -> u32;
+    fn partition_count(&self) -> u32;
     /// Index of the own partition.
-    fn own(&self) -> u32;
+    fn own_index(&self) -> u32;
     /// The word at this offset of the [`bulkhead_abi::status::StatusPage`] of a partition.
     fn status_word(&self, partition: u32, offset: usize) -> u32;
     /// Executes a `MANAGE_` command and returns its SMCCC answer.

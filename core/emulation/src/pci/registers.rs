@@ -90,8 +90,8 @@ fn channel_read(function: &PciFunction, state: &FunctionState, offset: u64) -> u
 fn management_read(state: &FunctionState, offset: u64, port: &impl ManagementPort) -> u32 {
     match offset {
         management::MAGIC => management::MAGIC_VALUE,
-        management::COUNT => port.count(),
-        management::OWN => port.own(),
+        management::COUNT => port.partition_count(),
+        management::OWN => port.own_index(),
         management::SELECT => state.selected.load(Relaxed),
         management::RESULT => state.result.load(Relaxed),
         management::STATE => status_word(state, port, offset_of!(StatusPage, state)),
@@ -110,8 +110,8 @@ fn status_word(state: &FunctionState, port: &impl ManagementPort, offset: usize)
 /// The selected partition, if this guest may see it: one of `count`, or itself.
 fn selected(state: &FunctionState, port: &impl ManagementPort) -> Option<u32> {
     let partition = state.selected.load(Relaxed);
-    let manages = port.count() > 1;
-    let visible = partition == port.own() || (manages && partition < port.count());
+    let manages = port.partition_count() > 1;
+    let visible = partition == port.own_index() || (manages && partition < port.partition_count());
     visible.then_some(partition)
 }
 

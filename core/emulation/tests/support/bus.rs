@@ -52,10 +52,10 @@ impl Monitor {
 }
 
 impl ManagementPort for Monitor {
-    fn count(&self) -> u32 {
+    fn partition_count(&self) -> u32 {
         self.count
     }
-    fn own(&self) -> u32 {
+    fn own_index(&self) -> u32 {
         3
     }
     fn status_word(&self, partition: u32, offset: usize) -> u32 {

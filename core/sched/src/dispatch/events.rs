@@ -2,7 +2,7 @@
 
 use super::{Core, Stint, bit};
 use crate::Members;
-use crate::budget::BudgetRule;
+use crate::budget::{BudgetRule, Pibs};
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Time has passed until `now`: charges the server that ran, opens and closes windows, brings back what is due.
@@ -318,44 +318,37 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// A request of a client reached the server with this number; wakes its vCPU. Returns false when the server has
     /// no such client.
     pub fn request(&mut self, now: u64, slot: u8, client: usize) -> bool {
-        self.advance(now);
-        let Some(rule) = self.entry_mut(slot).and_then(|entry| entry.server.budget.of_clients()) else {
-            return false;
-        };
-        if !rule.request(now, client) {
-            return false;
+        let told = self.tell_of_client(now, slot, |rule| rule.request(now, client));
+        if let Some((vcpu, _)) = told {
+            self.wake(now, vcpu);
         }
-        self.follow_clients(slot, now);
-        let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
-        self.wake(now, vcpu);
-        true
+        told.is_some()
     }
 
     /// A request of a client is done; blocks the vCPU when it was the last one. Returns false when none waited.
     pub fn complete(&mut self, now: u64, slot: u8, client: usize) -> bool {
-        self.advance(now);
-        let Some(rule) = self.entry_mut(slot).and_then(|entry| entry.server.budget.of_clients()) else {
-            return false;
-        };
-        if !rule.complete(client) {
-            return false;
-        }
-        let idle = rule.next_client().is_none();
-        self.follow_clients(slot, now);
-        let vcpu = self.entry(slot).map_or(u8::MAX, |entry| entry.vcpu);
-        if idle {
+        let told = self.tell_of_client(now, slot, |rule| rule.complete(client));
+        if let Some((vcpu, true)) = told {
             self.block(now, vcpu);
         }
-        true
+        told.is_some()
     }
 
-    /// The priority, grant and date of a server with clients may have changed with them.
-    fn follow_clients(&mut self, slot: u8, now: u64) {
-        if let Some(entry) = self.entry_mut(slot) {
-            entry.level = entry.server.current_priority();
+    /// Tells a server with clients something of one of them. Its priority, grant and date may change with that. Returns its vCPU and
+    /// whether no client waits; `None` when there is no such client.
+    fn tell_of_client(&mut self, now: u64, slot: u8, tell: impl FnOnce(&mut Pibs) -> bool) -> Option<(u8, bool)> {
+        self.advance(now);
+        let entry = self.entry_mut(slot)?;
+        let rule = entry.server.budget.of_clients()?;
+        if !tell(rule) {
+            return None;
         }
+        let idle = rule.next_client().is_none();
+        entry.level = entry.server.current_priority();
+        let vcpu = entry.vcpu;
         if self.asking & bit(slot) != 0 {
             self.place(slot, now);
         }
+        Some((vcpu, idle))
     }
 }
