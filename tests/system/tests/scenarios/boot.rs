@@ -95,7 +95,8 @@ fn nothing_rests_on_what_ram_held_before() {
     });
     let header = system.plan().header;
     // QEMU's own first instructions are in the first page.
-    let (first, end) = (header.ram_start.0 + PAGE_BYTES, header.ram_start.0 + header.ram_bytes);
+    let bank = header.banks[0];
+    let (first, end) = (bank.start.0 + PAGE_BYTES, bank.start.0 + bank.bytes);
     let loaded = header.image_start.0..header.image_start.0 + system.image.len() as u64;
     for (from, to) in [(first, loaded.start), (loaded.end, end)] {
         let garbage = vec![0xa5; usize::try_from(to - from).expect("it fits this host")];

@@ -90,7 +90,7 @@ fn a_hostile_guest_changes_nothing_outside() {
 fn assert_unused_ram_is_untouched(system: &System, before: &[u8], after: &[u8]) {
     let mut used: Vec<_> = system.areas.iter().map(|area| (area.address.0, area.end())).collect();
     used.sort_unstable();
-    let ram_start = system.plan().header.ram_start.0;
+    let ram_start = system.model.board.ram_start().0;
     let ram_end = ram_start + before.len() as u64;
     let (mut position, mut unused_bytes) = (ram_start, 0);
     for (start, end) in used.into_iter().chain([(ram_end, ram_end)]) {
