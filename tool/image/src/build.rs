@@ -1,6 +1,6 @@
 //! `bulkhead build`: a description becomes an image file.
 
-use crate::write::{read_monitor_file, write_both};
+use crate::write::{read_monitor_file, write_all};
 use crate::{Error, Image, build_image};
 use bulkhead_abi::Part;
 use bulkhead_description::command::print_report;
@@ -38,6 +38,9 @@ pub struct BuildArguments {
     /// Image to write; the monitor's symbols go beside it with the ending `.elf` [default: NAME.img]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write a disk with the image as well, from which U-Boot starts it (a partition table, FAT, `extlinux/extlinux.conf`).
+    #[arg(long, value_name = "FILE")]
+    pub disk: Option<PathBuf>,
 }
 
 /// Runs `bulkhead build` with the check that a description has to pass: prints what was made, or why not.
@@ -62,8 +65,21 @@ fn run(arguments: &BuildArguments, check: &dyn Check) -> Result<String, ExitCode
     if symbols == output {
         return Err(fail(&Error::OutputName(output)));
     }
-    write_both((&output, &planned.image.bytes), (&symbols, &planned.monitor_elf)).map_err(|error| fail(&error))?;
-    Ok(crate::report::summary(&planned.system, &planned.image, &output, &symbols))
+    if let Some(path) = arguments.disk.as_ref().filter(|path| [&output, &symbols].contains(path)) {
+        return Err(fail(&Error::DiskName(path.clone())));
+    }
+    let image = &planned.image;
+    let mut files: Vec<(&Path, &[u8])> = vec![(&output, &image.bytes), (&symbols, &planned.monitor_elf)];
+    let mut text = crate::report::summary(&planned.system, image, &output, &symbols);
+    let disk;
+    if let Some(path) = &arguments.disk {
+        let failed = |cause| fail(&Error::File { doing: "make the disk", path: path.clone(), cause });
+        disk = crate::disk::disk(&image.bytes).map_err(failed)?;
+        files.push((path, &disk));
+        text.push_str(&format!("; disk in {}", path.display()));
+    }
+    write_all(&files).map_err(|error| fail(&error))?;
+    Ok(text)
 }
 
 /// A system that was loaded and planned.

@@ -24,6 +24,8 @@ pub enum Error {
     },
     /// The image would overwrite the file of its own symbols.
     OutputName(PathBuf),
+    /// The disk would overwrite the image or its symbols.
+    DiskName(PathBuf),
     /// The monitor was not found where it should be, or the tool contains none.
     MonitorMissing(Option<PathBuf>),
     /// `--dts` names no partition.
@@ -40,7 +42,7 @@ impl Error {
     /// 1).
     #[must_use]
     pub fn is_environment(&self) -> bool {
-        !matches!(self, Self::Plan(_) | Self::OutputName(_) | Self::NoPartition { .. })
+        !matches!(self, Self::Plan(_) | Self::OutputName(_) | Self::DiskName(_) | Self::NoPartition { .. })
     }
 }
 
@@ -58,6 +60,9 @@ impl fmt::Display for Error {
                 "the image {} would be overwritten by its own symbols; choose an ending other than `.elf`",
                 path.display()
             ),
+            Self::DiskName(path) => {
+                write!(f, "the disk {} would overwrite the image or its symbols; choose another name", path.display())
+            }
             Self::MonitorMissing(None) => write!(
                 f,
                 "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \

@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod build;
+pub mod disk;
 pub mod error;
 mod inspect;
 mod json;

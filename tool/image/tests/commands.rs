@@ -23,9 +23,19 @@ fn directory(test: &str) -> PathBuf {
 
 /// Runs `build` on the files of a directory.
 fn run(directory: &Path, output: &str) -> ExitCode {
+    run_words(directory, output, &[])
+}
+
+/// The same, with a disk.
+fn run_with(directory: &Path, output: &str, disk: &str) -> ExitCode {
+    run_words(directory, output, &["--disk".to_owned(), directory.join(disk).display().to_string()])
+}
+
+fn run_words(directory: &Path, output: &str, more: &[String]) -> ExitCode {
     let at = |name: &str| directory.join(name).display().to_string();
     let words =
         ["bulkhead", &at("system.toml"), "--monitor", &at("monitor"), "--output", &at(output)].map(String::from);
+    let words = words.iter().chain(more);
     build(&CommandLine::try_parse_from(words).unwrap().arguments, &bulkhead_timing::Assumptions::default())
 }
 
@@ -75,6 +85,21 @@ fn build_writes_image_and_symbols_and_nothing_else() {
     let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["monitor", "raw.bin", "small.elf", "small.img", "system.toml"]);
+}
+
+#[test]
+fn a_disk_is_written_beside_the_image() {
+    let directory = directory("build_disk");
+    write_system(&directory);
+    assert_eq!(run_with(&directory, "small.img", "small.disk"), ExitCode::SUCCESS);
+    let (image, disk) =
+        (fs::read(directory.join("small.img")).unwrap(), fs::read(directory.join("small.disk")).unwrap());
+    assert!(disk == bulkhead_image::disk::disk(&image).unwrap());
+    // Neither file may take the other's place, and a device gets nothing.
+    for (output, disk, code) in [("a.img", "a.img", 1), ("a.img", "a.elf", 1), ("a.img", "/dev/null", 3)] {
+        assert_eq!(run_with(&directory, output, disk), ExitCode::from(code), "{output}, {disk}");
+        assert!(!directory.join("a.img").exists() && !directory.join("a.elf").exists());
+    }
 }
 
 #[test]
