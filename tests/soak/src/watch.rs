@@ -321,9 +321,11 @@ impl Watch<'_> {
                 "a budget was used up ({before:?}, then {now:?}), which its bounds take for granted"
             ));
         }
-        let mut now = vec![0; self.siege.image.len()];
-        let start = observer.plan().header.image_start;
-        if !observer.ram().copy_at(start, &mut now) || now != self.siege.image {
+        // Behind what the plan filled is what the monitor writes.
+        let header = &observer.plan().header;
+        let planned = usize::try_from(header.image_bytes).ok().and_then(|bytes| self.siege.image.get(..bytes));
+        let mut now = vec![0; planned.map_or(0, <[u8]>::len)];
+        if !observer.ram().copy_at(header.image_start, &mut now) || planned != Some(now.as_slice()) {
             return broken("the image in RAM changed".to_owned());
         }
         let restarts = observer.status(VICTIMS.len()).restarts;
