@@ -69,10 +69,23 @@ pub enum Command {
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
     Schema(description::SchemaArguments),
+    /// Look at board files.
+    Board {
+        /// What to do.
+        #[command(subcommand)]
+        command: BoardCommand,
+    },
     /// Print the script with which a shell completes commands and options.
     Completions(CompletionsArguments),
     /// Write the manual pages.
     Man(ManArguments),
+}
+
+/// The commands about board files, in the order of use.
+#[derive(Debug, Subcommand)]
+pub enum BoardCommand {
+    /// Say whether Bulkhead can run on a board, and what is in the way.
+    Check(bulkhead_description::board::command::BoardCheckArguments),
 }
 
 /// Shown at the end of `bulkhead completions --help`.

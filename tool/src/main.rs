@@ -9,14 +9,14 @@ mod explain;
 mod shell;
 
 use bulkhead_demo as demo;
-use bulkhead_description::command as description;
+use bulkhead_description::{board, command as description};
 use bulkhead_files::output;
 use bulkhead_image as image;
 use bulkhead_report as report;
 use bulkhead_run::command as machine;
 use bulkhead_simulate as simulate;
 use bulkhead_timing as timing;
-use bulkhead_tool::{Arguments, Command};
+use bulkhead_tool::{Arguments, BoardCommand, Command};
 use bulkhead_verify as verify;
 use clap::Parser;
 use std::process::ExitCode;
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Explain(arguments) => explain::explain(arguments.code.as_deref()),
         Command::Schema(arguments) => description::schema(&arguments),
+        Command::Board { command: BoardCommand::Check(arguments) } => board::command::check(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     })

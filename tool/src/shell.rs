@@ -38,7 +38,8 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
     // `man bulkhead-check`, as `git` names its pages: that is what a built command is called.
-    let all: Vec<_> = std::iter::once(&program).chain(program.get_subcommands()).cloned().collect();
+    let groups = program.get_subcommands().flat_map(|one| std::iter::once(one).chain(one.get_subcommands()));
+    let all: Vec<_> = std::iter::once(&program).chain(groups).cloned().collect();
     let render = |command: clap::Command| {
         let page = Man::new(command);
         let mut text = Vec::new();

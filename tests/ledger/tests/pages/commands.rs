@@ -11,19 +11,28 @@ use clap::{Arg, Command, CommandFactory};
 /// tool itself reads its arguments with. So neither a command nor an option can be missing.
 pub(super) fn page() -> String {
     let mut text = String::from("# Commands\n\n") + &generated("the command line of the tool (`tool/src/lib.rs`)");
-    let commands: Vec<Command> = Arguments::command().get_subcommands().cloned().collect();
+    let commands: Vec<(String, Command)> = Arguments::command().get_subcommands().flat_map(leaves).collect();
     assert!(commands.len() >= 10, "{} commands", commands.len());
     text += &head(&["command", "does"]);
-    for command in &commands {
-        let name = command.get_name();
-        text += &row(&[&format!("[`bulkhead {name}`](#bulkhead-{name})"), &cell(&about(command))]);
+    for (name, command) in &commands {
+        let anchor = name.replace(' ', "-");
+        text += &row(&[&format!("[`bulkhead {name}`](#bulkhead-{anchor})"), &cell(&about(command))]);
     }
-    for command in commands {
-        let (name, about) = (command.get_name().to_owned(), about(&command));
+    for (name, command) in commands {
+        let about = about(&command);
         let command = command.bin_name(format!("bulkhead {name}"));
         text += &format!("\n## bulkhead {name}\n\n{about}\n\n{}", help(command));
     }
     text + &benchmark()
+}
+
+/// A command, or the commands of a group such as `board check`, by their whole names.
+fn leaves(command: &Command) -> Vec<(String, Command)> {
+    let name = command.get_name();
+    if command.has_subcommands() {
+        return command.get_subcommands().map(|one| (format!("{name} {}", one.get_name()), one.clone())).collect();
+    }
+    vec![(name.to_owned(), command.clone())]
 }
 
 /// The help of a command without its first sentence, which stands above it.

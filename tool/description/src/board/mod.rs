@@ -7,6 +7,7 @@
 
 mod addresses;
 mod built_in;
+pub mod command;
 mod limits;
 mod resolve;
 
