@@ -144,11 +144,20 @@ impl Sporadic {
         })
     }
 
-    /// The same server with one rule broken.
+    /// The same server with one rule broken. What other parameters break needs nothing in the rule itself.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_mutant(mut self, mutant: Mutant) -> Self {
         self.mutant = mutant;
+        match (mutant, self.parameters.anchor) {
+            (Mutant::WrongAnchor, Anchor::Eligible) => self.parameters.anchor = Anchor::Dispatch,
+            (Mutant::WrongAnchor, Anchor::Dispatch) => self.parameters.anchor = Anchor::Eligible,
+            (Mutant::NoLagClamp, _) => self.parameters.lag_clamp = false,
+            (Mutant::PeriodOneShort, _) => {
+                self.parameters.period_ticks = self.parameters.period_ticks.saturating_sub(1)
+            }
+            _ => {}
+        }
         self
     }
 
@@ -289,7 +298,6 @@ impl Sporadic {
     /// by the time that chunk is used up, and when the ring is full the last chunk is delayed to join the part.
     #[inline]
     fn give_back(&mut self, date_ticks: u64, amount_ticks: u64) {
-        let date_ticks = if mutated!(self, PeriodOneShort) { date_ticks.saturating_sub(1) } else { date_ticks };
         let mut last = self.last();
         let touches = last.end_ticks() >= date_ticks;
         if touches || mutated!(self, WholeBudgetAtOnce) && last.date_ticks > self.head.date_ticks {
@@ -431,14 +439,9 @@ impl BudgetRule for Sporadic {
 
     #[inline]
     fn dispatch(&mut self, now: u64) {
-        let anchor = match (self.parameters.anchor, mutated!(self, WrongAnchor)) {
-            (Anchor::Eligible, true) => Anchor::Dispatch,
-            (Anchor::Dispatch, true) => Anchor::Eligible,
-            (anchor, false) => anchor,
-        };
-        match anchor {
+        match self.parameters.anchor {
             Anchor::Dispatch => self.reanchor(now),
-            Anchor::Eligible if self.parameters.lag_clamp && !mutated!(self, NoLagClamp) => self.lag_clamp(now),
+            Anchor::Eligible if self.parameters.lag_clamp => self.lag_clamp(now),
             Anchor::Eligible => {}
         }
     }
@@ -467,8 +470,7 @@ impl BudgetRule for Sporadic {
             }
             left_ticks = left_ticks.saturating_sub(head.amount_ticks);
             if self.followers == 0 {
-                let early = u64::from(mutated!(self, PeriodOneShort));
-                self.head = Chunk { date_ticks: again_ticks.saturating_sub(early), ..head };
+                self.head = Chunk { date_ticks: again_ticks, ..head };
             } else {
                 self.pop();
                 self.give_back(again_ticks, head.amount_ticks);
