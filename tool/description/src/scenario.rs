@@ -19,7 +19,7 @@ table! {
     pub struct Scenario {
         /// System description whose shared cores are simulated, relative to this file; instead of tables of its own.
         system: Option<Located<String>>,
-        /// Board of a scenario with tables of its own; default `qemu-virt`. It gives the counter, whose ticks are the unit of time.
+        /// Board of a scenario with tables of its own; default the one that is meant where none is named. It gives the counter, whose ticks are the unit of time.
         board: Option<Located<String>>,
         /// How long to simulate; default `"1 s"`.
         until: Option<Located<Duration>>,
