@@ -135,6 +135,9 @@ rules! {
     charge_unused(now, ticks) = ();
 }
 
+/// The rule whose time belongs to clients, for code that need not know which one that is.
+pub(crate) type WithClients = Pibs;
+
 /// What the scheduler asks beyond [`BudgetRule`]: the short ways of the plain rules, and what only some rules have.
 ///
 /// The rules on the path that a guest waits for are *plain*: the usual event changes nothing but the chunk at their head. The
@@ -203,7 +206,7 @@ impl Budget {
 
     /// The rule with its clients, if its time belongs to some.
     #[inline]
-    pub(crate) const fn clients(&self) -> Option<&Pibs> {
+    pub(crate) const fn clients(&self) -> Option<&WithClients> {
         match self {
             Self::Pibs(rule) => Some(rule),
             _ => None,
@@ -212,7 +215,7 @@ impl Budget {
 
     /// The same, for what its clients ask.
     #[inline]
-    pub(crate) const fn of_clients(&mut self) -> Option<&mut Pibs> {
+    pub(crate) const fn of_clients(&mut self) -> Option<&mut WithClients> {
         match self {
             Self::Pibs(rule) => Some(rule),
             _ => None,

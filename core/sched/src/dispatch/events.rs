@@ -2,7 +2,7 @@
 
 use super::{Core, Stint, bit};
 use crate::Members;
-use crate::budget::{BudgetRule, Pibs};
+use crate::budget::{BudgetRule, WithClients};
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
     /// Time has passed until `now`: charges the server that ran, opens and closes windows, brings back what is due.
@@ -336,7 +336,12 @@ impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {
 
     /// Tells a server with clients something of one of them. Its priority, grant and date may change with that. Returns its vCPU and
     /// whether no client waits; `None` when there is no such client.
-    fn tell_of_client(&mut self, now: u64, slot: u8, tell: impl FnOnce(&mut Pibs) -> bool) -> Option<(u8, bool)> {
+    fn tell_of_client(
+        &mut self,
+        now: u64,
+        slot: u8,
+        tell: impl FnOnce(&mut WithClients) -> bool,
+    ) -> Option<(u8, bool)> {
         self.advance(now);
         let entry = self.entry_mut(slot)?;
         let rule = entry.server.budget.of_clients()?;
