@@ -271,6 +271,7 @@ mod tests {
     const ENCODED: &[(&str, &str)] = &[
         ("CurrentEL", "CurrentEL"),
         ("daifset", "DAIF"),
+        ("spsel", "SPSel"),
         ("S3_0_C4_C6_0", "ICC_PMR_EL1"),
         ("S3_0_C12_C9_0", "ICC_AP1R0_EL1"),
         ("S3_0_C12_C11_1", "ICC_DIR_EL1"),
