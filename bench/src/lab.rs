@@ -78,6 +78,13 @@ impl Lab {
         Ok(Self { least_part: Part::Own, options, cache: RefCell::default(), runs: RefCell::default() })
     }
 
+    /// As [`Self::open`], with another board than the one that descriptions name.
+    pub(crate) fn on(board: &str) -> Result<Self, Failure> {
+        let mut lab = Self::open()?;
+        lab.options.board = Some(board.to_owned());
+        Ok(lab)
+    }
+
     /// As [`Self::open`], with one part for all: what a guest does alone and beside others is compared, and not two parts.
     pub(crate) fn with_part(part: Part) -> Result<Self, Failure> {
         Ok(Self { least_part: part, ..Self::open()? })

@@ -12,6 +12,7 @@
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod boards;
 mod command;
 pub mod costs;
 pub mod experiments;
@@ -66,11 +67,14 @@ impl From<RunError> for Failure {
 ///
 /// # Errors
 /// When a name is no row and no group, or the monitor cannot be read. A row that cannot be measured is an [`Outcome`].
-pub fn measure(names: &[String], mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>, Failure> {
+pub fn measure(names: &[String], each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>, Failure> {
+    measure_in(&lab::Lab::open()?, names, each)
+}
+
+fn measure_in(lab: &lab::Lab, names: &[String], mut each: impl FnMut(&Outcome)) -> Result<Vec<Outcome>, Failure> {
     let chosen = rows::choose(names)?;
-    let lab = lab::Lab::open()?;
     let outcomes = chosen.into_iter().map(|row| {
-        let outcome = Outcome { row, found: (row.measure)(&lab), runs: lab.take_runs() };
+        let outcome = Outcome { row, found: (row.measure)(lab), runs: lab.take_runs() };
         each(&outcome);
         outcome
     });

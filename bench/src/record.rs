@@ -1,6 +1,6 @@
 //! Writes the last full run to the documentation.
 
-use crate::{Failure, Outcome, report};
+use crate::{Failure, Outcome, boards, report};
 use bulkhead_description::Options;
 use bulkhead_run::qemu;
 use serde_json::json;
@@ -9,11 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Writes `docs/measurements.json` and `docs/measurements.md`.
 pub(crate) fn write(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let boards = boards::measure(&boards::names(), |_, _| ())?;
     let date = date();
     let version = qemu::check_version(&qemu::program())?;
     let version = format!("{}.{}.{}", version.major, version.minor, version.micro);
     let mut form = report::json_form(outcomes);
     form["date"] = json!(date);
+    form["boards"] = report::boards_json(&boards);
     form["command"] = json!("./x bench --record");
     form["qemu"] = json!(version);
     let guests = guest_packages();
@@ -21,7 +23,7 @@ pub(crate) fn write(outcomes: &[Outcome]) -> Result<(), Failure> {
     let mut head = vec![format!("date: {date}"), "command: `./x bench --record`".to_owned(), format!("QEMU {version}")];
     head.extend(guests.iter().map(|package| format!("guest package {package}")));
     save("measurements.json", &format!("{form:#}\n"))?;
-    save("measurements.md", &report::page(outcomes, &head))
+    save("measurements.md", &(report::page(outcomes, &head) + &report::boards(&boards)))
 }
 
 /// Debian packages of the Linux guest with their versions, as `./x` wrote them down.

@@ -1,5 +1,6 @@
 //! Rows as text, as JSON and as the page of the documentation.
 
+use crate::boards::{MOST_ABOVE, OnBoard};
 use crate::outcome::{Outcome, Verdict};
 use crate::rows::{self, Row};
 use serde_json::{Value, json};
@@ -135,6 +136,32 @@ pub(crate) fn page(outcomes: &[Outcome], head: &[String]) -> String {
         }
     }
     out
+}
+
+/// The rows of every board side by side, as a part of the page.
+pub(crate) fn boards(all: &[OnBoard]) -> String {
+    let mut out = String::from("\n## Every board\n\n");
+    line!(
+        out,
+        "Paths of the monitor on each built-in board; no more than {MOST_ABOVE} above the first. `./x bench boards --rows`\n"
+    );
+    line!(out, "| row | {} |", all.iter().map(|one| one.board).collect::<Vec<_>>().join(" | "));
+    line!(out, "| --- |{}", " --- |".repeat(all.len()));
+    for (place, first) in all.first().map(|one| one.outcomes.as_slice()).unwrap_or_default().iter().enumerate() {
+        let values = all.iter().filter_map(|one| one.outcomes.get(place)).map(Outcome::value_text);
+        line!(out, "| `{}` | {} |", first.row.name, values.collect::<Vec<_>>().join(" | "));
+    }
+    out
+}
+
+/// The same for programs.
+pub(crate) fn boards_json(all: &[OnBoard]) -> Value {
+    let row = |outcome: &Outcome| {
+        let number = outcome.found.as_ref().ok().map(|found| found.value);
+        json!({ "name": outcome.row.name, "number": number })
+    };
+    let board = |one: &OnBoard| json!({ "board": one.board, "rows": one.outcomes.iter().map(row).collect::<Vec<_>>() });
+    all.iter().map(board).collect()
 }
 
 fn cell(text: &str) -> String {

@@ -31,7 +31,12 @@ Exit codes:
   1  refused by a check
   2  wrong usage
   3  environment: a file, a program or the machine
-  4 and more  `run` only, see `bulkhead run --help`";
+  4 and more  `run` only, see `bulkhead run --help`
+
+Environment:
+  BULKHEAD_GUESTS  directory of built guests, which the prefix `guest:` means
+  BULKHEAD_BOARD   board in place of the one that a description names: a built-in one, or the path of a board file
+  BULKHEAD_QEMU    the QEMU program";
 
 /// The commands, in the order of use.
 #[derive(Debug, Subcommand)]

@@ -73,7 +73,7 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn options(name: &str) -> Options {
-    Options { guests: Some(directory(name)) }
+    Options { guests: Some(directory(name)), board: None }
 }
 
 /// Such systems took 4.2 s, 18.4 s and, with `--suggest`, 13.9 s before there was one search for all bounds. The ceilings are a tenth

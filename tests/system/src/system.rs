@@ -6,7 +6,6 @@ use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
-use bulkhead_description::board::BUILT_IN;
 use bulkhead_description::{Loaded, Options, Report, load_text, load_text_unchecked};
 use bulkhead_plan::{Area, AreaKind, model};
 use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
@@ -83,7 +82,7 @@ impl System {
     pub fn unjudged(name: &str, text: &str, programs: &[(&str, &Program)]) -> Self {
         let directory = Scratch::with(programs);
         let path = directory.0.join(format!("{name}.toml"));
-        Self::of_loaded(&path, load_text_unchecked(&path, &on_board(text), &Options::from_environment(None)))
+        Self::of_loaded(&path, load_text_unchecked(&path, text, &Options::from_environment(None)))
     }
 
     /// Builds the system of a description that a test wrote itself.
@@ -96,10 +95,7 @@ impl System {
     }
 
     fn build(path: &Path, text: &str) -> Self {
-        Self::of_loaded(
-            path,
-            load_text(path, &on_board(text), &Options::from_environment(None), &Assumptions::default()),
-        )
+        Self::of_loaded(path, load_text(path, text, &Options::from_environment(None), &Assumptions::default()))
     }
 
     fn of_loaded(path: &Path, loaded: Result<Loaded, Report>) -> Self {
@@ -336,18 +332,6 @@ pub fn guest(name: &str) -> Vec<u8> {
 fn monitor(system: &bulkhead_plan::model::System) -> Vec<u8> {
     bulkhead_image::read_monitor(None, bulkhead_plan::part_of(system))
         .unwrap_or_else(|error| panic!("{error}; run `./x build`"))
-}
-
-/// The board that the scenarios run on: `$BULKHEAD_BOARD`, or the one that their descriptions name.
-#[must_use]
-pub fn board() -> Option<String> {
-    std::env::var("BULKHEAD_BOARD").ok().filter(|name| !name.is_empty())
-}
-
-/// A description on the chosen board: it is the same system apart from that line.
-fn on_board(text: &str) -> String {
-    let named = format!("board = \"{}\"", BUILT_IN.default);
-    board().map_or_else(|| text.to_owned(), |name| text.replace(&named, &format!("board = \"{name}\"")))
 }
 
 fn package() -> &'static Path {

@@ -41,15 +41,18 @@ use toml::de::DeTable;
 pub struct Options {
     /// Directory that the prefix `guest:` means; `None` when there is none.
     pub guests: Option<PathBuf>,
+    /// Board in place of the one that a description names: the same system on another board.
+    pub board: Option<String>,
 }
 
 impl Options {
     /// Finds the directory of built guests: the given one, else `BULKHEAD_GUESTS`, else `target/guests` in a directory above
-    /// the executable or above the current directory.
+    /// the executable or above the current directory. `BULKHEAD_BOARD` names a board in place of the description's.
     #[must_use]
     pub fn from_environment(guests: Option<PathBuf>) -> Self {
         let named = guests.or_else(|| std::env::var_os("BULKHEAD_GUESTS").map(PathBuf::from));
-        Self { guests: named.or_else(|| find_above("target/guests")) }
+        let board = std::env::var("BULKHEAD_BOARD").ok().filter(|name| !name.is_empty());
+        Self { guests: named.or_else(|| find_above("target/guests")), board }
     }
 }
 

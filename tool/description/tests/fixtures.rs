@@ -222,7 +222,7 @@ fn good_fixtures_are_accepted() {
 
 #[test]
 fn examples_of_the_repository_lack_nothing_but_their_guests() {
-    let nowhere = bulkhead_description::Options { guests: Some(PathBuf::from("no-such-directory")) };
+    let nowhere = bulkhead_description::Options { guests: Some(PathBuf::from("no-such-directory")), board: None };
     let mut count = 0;
     for entry in std::fs::read_dir("../../systems").expect("the examples can be read") {
         // A directory holds one system, or several of one kind under their own names.

@@ -185,7 +185,7 @@ fn damaged_guest_files_never_panic() {
     let good = support::options().guests.expect("a directory of guests");
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("damaged-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("the test directory can be made");
-    let options = Options { guests: Some(directory.clone()) };
+    let options = Options { guests: Some(directory.clone()), board: None };
     let text = std::fs::read_to_string("tests/good/everything.toml").expect("a fixture can be read");
     let names = ["tiny.elf", "Image", "extra.dtbo", "tiny.bin"];
     let mut refused = 0;

@@ -67,7 +67,8 @@ pub(crate) fn system(
     }
     let mut files = GuestFiles::new(path, options);
     files.hash(report.sources.get(file).text.as_bytes());
-    let board = find_board(&description.board, path, &mut files, report);
+    let other = options.board.clone().map(|value| Located { value, span: description.board.span });
+    let board = find_board(other.as_ref().unwrap_or(&description.board), path, &mut files, report);
     let Some(board) = board else {
         names(description, report);
         return None;

@@ -27,7 +27,7 @@ pub(crate) fn options() -> Options {
         }
         directory
     });
-    Options { guests: Some(directory.clone()) }
+    Options { guests: Some(directory.clone()), board: None }
 }
 
 /// Every guest file.

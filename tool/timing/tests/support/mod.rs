@@ -17,7 +17,7 @@ pub(crate) fn options() -> Options {
         std::fs::write(directory.join("tiny.bin"), [0; 16]).expect("a file can be written");
         directory
     });
-    Options { guests: Some(directory.clone()) }
+    Options { guests: Some(directory.clone()), board: None }
 }
 
 /// The descriptions of a directory, in order. Paths are relative, so that texts hold no machine's paths.

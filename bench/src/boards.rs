@@ -1,0 +1,51 @@
+//! Rows on every built-in board: the price of a board beside the reference.
+//!
+//! A row is measured on a board by building its system for it; the bare board, with which some rows compare, stays the reference, because
+//! instructions of a guest are the same on both. What is promised is the difference: the paths of the monitor do not depend on the board, so
+//! that what they cost more there is what its interrupt controller or its core asks for.
+
+use crate::lab::Lab;
+use crate::{Failure, Outcome, measure_in, rows};
+use bulkhead_description::board::BUILT_IN;
+
+/// Most that a row may be above the same row on the reference board.
+pub const MOST_ABOVE: f64 = 3.0;
+
+/// Groups of the rows that make sense on every board: paths through the monitor.
+const GROUPS: &[&str] = &["timer", "exits", "doorbell", "trace", "console", "call", "sgi", "shared"];
+
+/// The rows of one board.
+#[derive(Debug)]
+pub struct OnBoard {
+    /// Its name.
+    pub board: &'static str,
+    /// The rows, in the order of the table.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Names of the rows that are measured on every board.
+#[must_use]
+pub fn names() -> Vec<String> {
+    rows::all().filter(|row| !row.slow && GROUPS.contains(&row.group())).map(|row| row.name.to_owned()).collect()
+}
+
+/// Measures rows on every built-in board, the reference first.
+///
+/// # Errors
+/// When a name is no row, or the monitor cannot be read.
+pub fn measure(names: &[String], mut each: impl FnMut(&str, &Outcome)) -> Result<Vec<OnBoard>, Failure> {
+    let others = BUILT_IN.files.iter().map(|(name, _)| *name).filter(|name| *name != BUILT_IN.default);
+    let boards = std::iter::once(BUILT_IN.default).chain(others);
+    let on = |board: &'static str| {
+        let outcomes = measure_in(&Lab::on(board)?, names, |outcome| each(board, outcome))?;
+        Ok(OnBoard { board, outcomes })
+    };
+    boards.map(on).collect()
+}
+
+/// What a row is above the reference board's; `None` when either has no value.
+#[must_use]
+pub fn above(reference: &Outcome, other: &Outcome) -> Option<f64> {
+    let (reference, other) = (reference.found.as_ref().ok()?, other.found.as_ref().ok()?);
+    Some(other.value - reference.value)
+}
