@@ -71,9 +71,9 @@ bulkhead_secondary:
     mov     w21, w2
 
     // EL2 translation: this core's own root, then MMU, caches and write-implies-never-execute in one step.
-5:  ldr     x0, ={MAIR}
+5:  ldr     x0, [x19, #{HEADER_MAIR}]
     msr     mair_el2, x0
-    ldr     x0, ={TCR}
+    ldr     x0, [x19, #{HEADER_TCR}]
     msr     tcr_el2, x0
     ldr     x0, [x20, #{BOOT_ROOT}]
     msr     ttbr0_el2, x0

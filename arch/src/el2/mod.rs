@@ -24,6 +24,8 @@ core::arch::global_asm!(
     HEADER_CORES = const offset_of!(ImageHeader, cores),
     HEADER_PLAN = const offset_of!(ImageHeader, plan),
     HEADER_PLAN_BYTES = const offset_of!(ImageHeader, plan_bytes),
+    HEADER_TCR = const offset_of!(ImageHeader, tcr),
+    HEADER_MAIR = const offset_of!(ImageHeader, mair),
     BOOT_MPIDR = const offset_of!(CoreBoot, mpidr),
     BOOT_SIZE = const size_of::<CoreBoot>(),
     BOOT_ROOT = const offset_of!(CoreBoot, el2_root),
@@ -31,8 +33,6 @@ core::arch::global_asm!(
     BOOT_DATA_BYTES = const offset_of!(CoreBoot, data_bytes),
     BOOT_STACK = const offset_of!(CoreBoot, stack_top),
     HEAD_STACK = const offset_of!(CoreHead, stack_top),
-    MAIR = const el2::MAIR,
-    TCR = const el2::TCR,
     SCTLR = const el2::sctlr::MONITOR,
 );
 

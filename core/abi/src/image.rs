@@ -35,7 +35,7 @@ pub struct CoreBoot {
     pub mpidr: u64,
     /// Type of the core: implementer and part number of MIDR_EL1, the other fields zero.
     pub midr: u64,
-    /// Root of the core's EL2 stage-1 table (level 1, 39-bit).
+    /// Root of the core's EL2 stage-1 table: of level 1 or 0, by TCR_EL2.T0SZ in [`ImageHeader::tcr`].
     pub el2_root: PhysicalAddress,
     /// One past the highest byte of the core's stack; the page below the stack is not mapped.
     pub stack_top: PhysicalAddress,
@@ -128,10 +128,14 @@ pub struct ImageHeader {
     pub bank_count: u32,
     /// Entries used in `reserved`.
     pub reserved_count: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Bits of a physical address, as the board file says it.
+    pub physical_address_bits: u32,
     /// Security states of the interrupt controller, 1 or 2.
     pub security_states: u32,
+    /// TCR_EL2 of every core: how many bits the addresses have that its map takes and gives.
+    pub tcr: u64,
+    /// MAIR_EL2 of every core: what the indices mean that the descriptors of its map have.
+    pub mair: u64,
     /// Name of the board.
     pub board: Name,
     /// Distributor, for the boot core, which sets it up once before it starts the others.

@@ -41,24 +41,51 @@ pub mod hcr {
     pub const SHARED: u64 = MAPPED | WAIT_FOR_INTERRUPT;
 }
 
-/// Fields that VTCR_EL2 and TCR_EL2 have at the same places.
+/// Fields that VTCR_EL2 and TCR_EL2 have at the same places. The monitor has both values from its plan.
+#[cfg(not(target_os = "none"))]
 mod walk {
-    /// T0SZ 5:0: addresses of 39 bits.
-    pub(super) const BITS_39: u64 = 64 - 39;
     /// IRGN0 9:8, ORGN0 11:10, SH0 13:12: walks are write-back, read- and write-allocate, inner shareable. TG0 15:14 is zero: 4 KiB.
-    pub(super) const CACHED: u64 = 1 << 8 | 1 << 10 | 3 << 12;
-    /// PS 18:16: physical addresses of 40 bits.
-    pub(super) const PHYSICAL_40: u64 = 2 << 16;
+    const CACHED: u64 = 1 << 8 | 1 << 10 | 3 << 12;
     /// Bit 31, which is always set.
-    pub(super) const RES1: u64 = 1 << 31;
+    const RES1: u64 = 1 << 31;
+
+    /// T0SZ 5:0 (input addresses of that many bits, at most 48) and PS 18:16 (output addresses).
+    pub(super) const fn sizes(input_bits: u32, physical_address_bits: u32) -> u64 {
+        let physical = match physical_address_bits {
+            0..36 => 0,
+            36..40 => 1,
+            40..42 => 2,
+            42..44 => 3,
+            44..48 => 4,
+            _ => 5,
+        };
+        RES1 | CACHED | physical << 16 | (64u64.wrapping_sub(input_bits as u64) & 0x3f)
+    }
 }
 
-/// VTCR_EL2: 39-bit guest addresses, 4 KiB pages, cached walks from level 1 on (SL0 7:6 = 1), 40-bit physical addresses.
+/// Bits of a guest address.
 #[cfg(not(target_os = "none"))]
-pub const VTCR: u64 = walk::RES1 | walk::PHYSICAL_40 | walk::CACHED | 1 << 6 | walk::BITS_39;
-/// TCR_EL2: 39-bit addresses, 4 KiB pages, cached walks, 40-bit physical addresses. Bit 23 is always set.
-pub const TCR: u64 = walk::RES1 | 1 << 23 | walk::PHYSICAL_40 | walk::CACHED | walk::BITS_39;
-/// MAIR_EL2: attribute 0 is Device-nGnRE, 1 Normal write-back, 2 Normal non-cacheable.
+pub const GUEST_ADDRESS_BITS: u32 = 39;
+
+/// VTCR_EL2 of a board: guest addresses of [`GUEST_ADDRESS_BITS`], 4 KiB pages, cached walks from level 1 on (SL0 7:6 = 1).
+#[cfg(not(target_os = "none"))]
+#[must_use]
+pub const fn vtcr(physical_address_bits: u32) -> u64 {
+    walk::sizes(GUEST_ADDRESS_BITS, physical_address_bits) | 1 << 6
+}
+
+/// TCR_EL2: addresses of EL2 with this many bits (25 to 48), 4 KiB pages, cached walks. Bit 23 is always set.
+#[cfg(not(target_os = "none"))]
+#[must_use]
+pub const fn tcr(input_bits: u32, physical_address_bits: u32) -> u64 {
+    walk::sizes(input_bits, physical_address_bits) | 1 << 23
+}
+
+/// TCR_EL2.PS, in place: how many bits an output address has. Larger numbers are more bits, as in ID_AA64MMFR0_EL1.PARange.
+pub const TCR_PHYSICAL_SHIFT: u32 = 16;
+
+/// MAIR_EL2, what the indices of descriptors mean: 0 is Device-nGnRE, 1 Normal write-back, 2 Normal non-cacheable.
+#[cfg(not(target_os = "none"))]
 pub const MAIR: u64 = 0x04 | 0xff << 8 | 0x44 << 16;
 
 /// MDCR_EL2 (D17.3, "Monitor Debug Configuration Register (EL2)"): debug and performance registers trap.
@@ -150,7 +177,11 @@ mod tests {
     #[test]
     fn values_are_those_that_were_measured() {
         assert_eq!([hcr::DIRECT, hcr::MAPPED, hcr::SHARED], [0x8078_0023, 0x8078_003b, 0x8078_203b]);
-        assert_eq!([VTCR, TCR, MAIR], [0x8002_3559, 0x8082_3519, 0x44_ff04]);
+        assert_eq!([vtcr(40), tcr(39, 40), MAIR], [0x8002_3559, 0x8082_3519, 0x44_ff04]);
+        assert_eq!([vtcr(44), tcr(39, 44), tcr(44, 44)], [0x8004_3559, 0x8084_3519, 0x8084_3514]);
+        // PS for every size that PARange has (D17.2, ID_AA64MMFR0_EL1), and rounded down.
+        let sizes = [32, 36, 40, 41, 42, 44, 47, 48, 52].map(|bits| vtcr(bits) >> TCR_PHYSICAL_SHIFT & 7);
+        assert_eq!(sizes, [0, 1, 2, 2, 3, 4, 4, 5, 5]);
         assert_eq!([mdcr::GUEST, cptr::GUEST, sctlr::MONITOR], [0xe66, 0x10_33ff, 0x30cd_183d]);
     }
 }

@@ -9,6 +9,7 @@ use crate::maps::{self, CoreUse, VcpuUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
 use crate::narrow;
 use crate::planner::{Draft, MonitorImage, Plan, PlannedPartition, Settled};
+use crate::tables::MOST_ADDRESS_BITS;
 use crate::{schedule, ticks};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -189,7 +190,7 @@ fn vcpu_plan(
         mpidr: mpidr(system, core_use.board_core),
         vmpidr: MPIDR_RES1 | vcpu as u64,
         hcr: if core_use.is_shared() { hcr::SHARED } else { hcr },
-        vtcr: el2::VTCR,
+        vtcr: el2::vtcr(system.board.physical_address_bits),
         vttbr: (own as u64 + 1) << 48 | stage2_root(settled, own).0,
         mdcr: mdcr::GUEST,
         cptr: cptr::GUEST,
@@ -435,10 +436,13 @@ fn header(
     let banks = system.board.banks_of(system.memory_bytes);
     header.bank_count = narrow(banks.len());
     fill(&mut header.banks, banks.iter().map(|bank| RamBank { start: bank.start, bytes: bank.bytes }));
-    header.reserved_count = narrow(system.board.reserved.len());
-    let reserved = system.board.reserved.iter().map(|one| one.range);
-    fill(&mut header.reserved, reserved.map(|range| RamBank { start: range.start, bytes: range.bytes }));
+    let reserved = system.board.reserved_in(&banks);
+    header.reserved_count = narrow(reserved.len());
+    fill(&mut header.reserved, reserved.iter().map(|one| RamBank { start: one.start, bytes: one.bytes }));
     header.security_states = system.board.security_states;
+    header.physical_address_bits = system.board.physical_address_bits.min(MOST_ADDRESS_BITS);
+    header.tcr = el2::tcr(system.board.el2_address_bits(), system.board.physical_address_bits);
+    header.mair = el2::MAIR;
     header.board = name_from(&system.board.name);
     header.gicd = system.board.gicd;
     let owned = partitions.iter().flat_map(|planned| planned.plan.interrupts());

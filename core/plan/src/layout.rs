@@ -343,7 +343,7 @@ fn place_ram(cursor: &mut Cursor, system: &System, monitor_end: u64) -> Result<(
     taken.push((load, monitor_end, String::from("the monitor")));
     // Page 0 is never mapped at EL2, so that a null pointer faults.
     taken.push((0, PAGE_BYTES, String::from("page 0, which is never used")));
-    if !banks.first().is_some_and(|bank| monitor_end <= bank.end()) {
+    if banks.first().is_none_or(|bank| monitor_end > bank.end()) {
         return Err(PlanError::OutOfMemory {
             what: String::from("the monitor with all guest images"),
             bytes: monitor_end - load,

@@ -7,7 +7,7 @@ use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Bank, Channel, GuestImage, Limiter, Partition, PortKind, System};
 use crate::sharing;
-use crate::tables::{BLOCK_BYTES, INPUT_LIMIT};
+use crate::tables::{BLOCK_BYTES, GUEST_ADDRESS_END};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -82,7 +82,7 @@ pub fn check(system: &System) -> Result<(), PlanError> {
     at_most("reserved regions", "the board", board.reserved.len(), MAX_RESERVED)?;
     let ram_end = board.banks.iter().map(Bank::end).max().unwrap_or(0);
     let is_loadable = board.banks.first().is_some_and(|bank| bank.start.0 <= load && load < bank.end() && load != 0);
-    if ram_end > INPUT_LIMIT || !is_loadable || system.memory_bytes > board.ram_bytes() {
+    if ram_end > board.physical_address_end() || !is_loadable || system.memory_bytes > board.ram_bytes() {
         return Err(PlanError::OutOfMemory {
             what: String::from("the machine"),
             bytes: system.memory_bytes,
@@ -149,11 +149,12 @@ fn check_partition(system: &System, partition: &Partition) -> Result<(), PlanErr
         aligned(&format!("physical address of {place}"), physical.0, PAGE_BYTES)?;
     }
     let end = partition.guest_ram.0.saturating_add(partition.memory_bytes);
+    let physical_end = system.board.physical_address_end();
     if partition.memory_bytes == 0
-        || end > INPUT_LIMIT
-        || partition.physical_ram.is_some_and(|address| address.0 >= INPUT_LIMIT)
+        || end > GUEST_ADDRESS_END
+        || partition.physical_ram.is_some_and(|address| address.0 >= physical_end)
     {
-        return Err(too_big(format!("memory of {place}"), partition.memory_bytes, INPUT_LIMIT));
+        return Err(too_big(format!("memory of {place}"), partition.memory_bytes, GUEST_ADDRESS_END));
     }
     Ok(())
 }

@@ -3,10 +3,13 @@
 //! Every reference between parts is an index, every unit is fixed, every default is filled in, and every spatial rule of
 //! the checker already holds. Nothing here remembers the TOML text.
 
+use crate::maps::{GICD_BYTES, GICR_BYTES};
 pub use crate::rule::BudgetRule;
+use crate::tables::{MOST_ADDRESS_BITS, address_end};
 use alloc::{string::String, vec::Vec};
-use bulkhead_abi::{GuestAddress, PhysicalAddress};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
+use bulkhead_arm::el2::GUEST_ADDRESS_BITS;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 
 /// Facts of a machine, from `boards/*.toml`.
@@ -101,11 +104,40 @@ impl Board {
         banks
     }
 
+    /// What of the reserved memory is in these banks, in whole pages: a machine may have less RAM than the board can have.
+    #[must_use]
+    pub fn reserved_in(&self, banks: &[Bank]) -> Vec<Bank> {
+        let cut = |bank: &Bank, range: Bank| {
+            let start = (range.start.0 - range.start.0 % PAGE_BYTES).max(bank.start.0);
+            let end = range.end().next_multiple_of(PAGE_BYTES).min(bank.end());
+            (start < end).then(|| Bank { start: PhysicalAddress(start), bytes: end - start })
+        };
+        self.reserved.iter().flat_map(|one| banks.iter().filter_map(move |bank| cut(bank, one.range))).collect()
+    }
+
     /// Bytes of RAM in front of an address, of all banks: its place in a machine's RAM file.
     #[must_use]
     pub fn ram_offset(&self, address: u64) -> u64 {
         let before = |bank: &Bank| address.saturating_sub(bank.start.0).min(bank.bytes);
         self.banks.iter().map(before).sum()
+    }
+
+    /// One past the highest physical address that the tables of the board can hold.
+    #[must_use]
+    pub fn physical_address_end(&self) -> u64 {
+        address_end(self.physical_address_bits)
+    }
+
+    /// Bits that an address of EL2 needs, whose map is identity: enough for RAM, interrupt controller and UART of the board, and not fewer
+    /// than 39, so that a board whose memory ends below 512 GiB has tables from level 1 on.
+    #[must_use]
+    pub fn el2_address_bits(&self) -> u32 {
+        let frames = self.gicr.iter().map(|frame| frame.0.saturating_add(GICR_BYTES));
+        let ends = self.banks.iter().map(Bank::end).chain(frames);
+        let ends = ends.chain([self.gicd.0.saturating_add(GICD_BYTES)]);
+        let ends = ends.chain(self.uart.map(|uart| uart.address.0.saturating_add(PAGE_BYTES)));
+        let last = ends.max().unwrap_or(0).saturating_sub(1);
+        (u64::BITS - last.leading_zeros()).clamp(GUEST_ADDRESS_BITS, MOST_ADDRESS_BITS)
     }
 
     /// First byte of RAM.

@@ -11,7 +11,7 @@ use crate::loading::{self, Piece, Placement};
 use crate::maps::{self, CoreUse, GICD_BYTES, GICR_BYTES};
 use crate::model::{InterruptMode, System};
 use crate::narrow;
-use crate::tables::{BLOCK_BYTES, Mapping, Tables};
+use crate::tables::{AddressBits, BLOCK_BYTES, Mapping, Tables};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -23,6 +23,7 @@ use bulkhead_abi::plan::{
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part};
+use bulkhead_arm::el2::GUEST_ADDRESS_BITS;
 use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_UART, GuestInformation};
 
 /// The monitor as linked: what goes to the front of the image, byte for byte, wherever that is loaded.
@@ -212,24 +213,26 @@ fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[Cor
 }
 
 fn el2_tables(system: &System, layout: &Layout, uses: &[CoreUse]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+    let bits = AddressBits { input: system.board.el2_address_bits(), output: system.board.physical_address_bits };
     let build = |(core, core_use): (usize, &CoreUse)| {
         let mappings = maps::el2(system, layout, core, core_use);
         let base = layout.address(AreaKind::El2Tables(core));
         let place = || format!("the monitor on core {}", core_use.board_core);
-        let tables = Tables::build(base, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
+        let tables = Tables::build(base, bits, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
         Ok((mappings, tables))
     };
     uses.iter().enumerate().map(build).collect()
 }
 
 fn stage2_tables(system: &System, layout: &Layout, drafts: &[Draft]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+    let bits = AddressBits { input: GUEST_ADDRESS_BITS, output: system.board.physical_address_bits };
     let build = |(index, draft): (usize, &Draft)| {
         let mappings = maps::stage2(system, layout, index, &draft.ends);
         let name = system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
         check_windows(name, &mappings, &draft.windows)?;
         let base = layout.address(AreaKind::Stage2Tables(index));
         let place = || format!("partition \"{name}\"");
-        let tables = Tables::build(base, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
+        let tables = Tables::build(base, bits, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
         Ok((mappings, tables))
     };
     drafts.iter().enumerate().map(build).collect()

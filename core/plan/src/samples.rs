@@ -6,7 +6,8 @@
 use crate::model::{
     Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
     ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Port,
-    PortKind, Reading, Route, RouteRule, Schedule, ScheduleKind, Server, ServerReference, System, TableWindow,
+    PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Server, ServerReference, System,
+    TableWindow,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -88,6 +89,30 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         schedules: Vec::new(),
         source_hash: [7; 32],
     }
+}
+
+/// One past the last address of 44 bits.
+pub const FAR_END: u64 = 1 << 44;
+
+/// Returns a system on a board with physical addresses of 44 bits and two banks of RAM, the second of which ends at the last of them,
+/// with something reserved in each. Partition `near` is in the first bank; `far` has the last 4 MiB of the second.
+#[must_use]
+pub fn far() -> System {
+    let bank = |start, bytes| Bank { start: PhysicalAddress(start), bytes };
+    let reserved = |name: &str, start, bytes| Reserved { name: name.to_string(), range: bank(start, bytes) };
+    let mut far = native("far", &[1]);
+    far.physical_ram = Some(PhysicalAddress(FAR_END - (4 << 20)));
+    let board = Board {
+        banks: vec![bank(RAM, 1 << 30), bank(FAR_END - (1 << 30), 1 << 30)],
+        reserved: vec![
+            reserved("firmware", RAM + (64 << 20), 2 << 20),
+            reserved("other processors", FAR_END - (8 << 20), 4 << 20),
+        ],
+        physical_address_bits: 44,
+        core_types: vec![CoreType::named("cortex-a72"); 8],
+        ..board()
+    };
+    System { board, ..system(vec![native("near", &[0]), far], vec![channel("news", 0, 1, PortKind::Sampling, 64)]) }
 }
 
 /// Returns a native partition with 4 MiB of RAM and a small ELF image.

@@ -1,6 +1,7 @@
-//! Translation tables as data: VMSAv8-64, 4 KiB granule, 39-bit input addresses, root at level 1.
+//! Translation tables as data: VMSAv8-64, 4 KiB granule, root at level 1, or at level 0 for input addresses beyond 39 bits.
 //!
-//! One builder serves EL2 stage 1 and stage 2; they differ in attribute bits only. A mapping is a whole number of
+//! One builder serves EL2 stage 1 and stage 2; they differ in attribute bits, and EL2 alone may need a level 0: its map is identity, so
+//! what lies beyond 512 GiB needs more bits, while guest addresses have 39 everywhere. A mapping is a whole number of
 //! pages; the builder uses a 2 MiB block wherever input and output are both aligned. Mappings never overlap, so the
 //! builder never splits a block. 1 GiB blocks are not used: they would save one page of tables per GiB and need an
 //! aligned GiB of RAM.
@@ -11,6 +12,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_arm::el2::GUEST_ADDRESS_BITS;
 use core::fmt;
 
 /// Entries of a table.
@@ -19,8 +21,12 @@ pub const TABLE_ENTRIES: usize = 512;
 pub const BLOCK_BYTES: u64 = 2 << 20;
 /// Bytes that one level-1 entry covers.
 pub const LEVEL_1_BYTES: u64 = 1 << 30;
-/// One past the highest input address: 39 bits.
-pub const INPUT_LIMIT: u64 = 1 << 39;
+/// Bytes that one level-0 entry covers: as many as a root at level 1.
+const LEVEL_0_BYTES: u64 = LEVEL_1_BYTES * TABLE_ENTRIES as u64;
+/// Most bits of an address, input or output (Arm ARM D8.2, 4 KiB granule without FEAT_LPA2).
+pub const MOST_ADDRESS_BITS: u32 = 48;
+/// One past the highest guest address.
+pub const GUEST_ADDRESS_END: u64 = 1 << GUEST_ADDRESS_BITS;
 
 const TABLE_OR_PAGE: u64 = 0b11;
 const BLOCK: u64 = 0b01;
@@ -89,6 +95,21 @@ pub struct Mapping {
     pub attributes: Attributes,
 }
 
+/// How many bits the addresses of a map have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressBits {
+    /// Of an input address (EL2 or guest): with 31 to 39 the root is at level 1, with up to [`MOST_ADDRESS_BITS`] at level 0.
+    pub input: u32,
+    /// Of an output address.
+    pub output: u32,
+}
+
+/// Returns one past the highest address of so and so many bits.
+#[must_use]
+pub const fn address_end(bits: u32) -> u64 {
+    if bits < MOST_ADDRESS_BITS { 1 << bits } else { 1 << MOST_ADDRESS_BITS }
+}
+
 /// Why a mapping cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
@@ -97,10 +118,14 @@ pub enum MapError {
         /// First input address of the mapping.
         input: u64,
     },
-    /// The input range ends beyond 39 bits or the output beyond 48 bits.
+    /// The range, on either side, ends beyond the bits that its addresses have.
     OutOfRange {
         /// First input address of the mapping.
         input: u64,
+        /// First output address.
+        output: u64,
+        /// What the addresses of the map have.
+        bits: AddressBits,
     },
     /// Something is mapped there already.
     Overlap {
@@ -113,7 +138,12 @@ impl fmt::Display for MapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Misaligned { input } => write!(f, "the range at {input:#x} is not made of whole pages"),
-            Self::OutOfRange { input } => write!(f, "the range at {input:#x} ends beyond the 39-bit address space"),
+            Self::OutOfRange { input, output, bits } => write!(
+                f,
+                "the range at {input:#x}, in memory at {output:#x}, ends beyond the {} bits of an address there, or the {} of a \
+                 physical one",
+                bits.input, bits.output
+            ),
             Self::Overlap { input } => write!(f, "address {input:#x} is mapped twice"),
         }
     }
@@ -123,6 +153,7 @@ impl fmt::Display for MapError {
 #[derive(Clone, Debug)]
 pub struct Tables {
     base: PhysicalAddress,
+    bits: AddressBits,
     pages: Vec<[u64; TABLE_ENTRIES]>,
 }
 
@@ -131,8 +162,8 @@ impl Tables {
     ///
     /// # Errors
     /// When a mapping is not made of whole pages, leaves the address space or overlaps another one.
-    pub fn build(base: PhysicalAddress, mappings: &[Mapping]) -> Result<Self, MapError> {
-        let mut tables = Self { base, pages: vec![[0; TABLE_ENTRIES]] };
+    pub fn build(base: PhysicalAddress, bits: AddressBits, mappings: &[Mapping]) -> Result<Self, MapError> {
+        let mut tables = Self { base, bits, pages: vec![[0; TABLE_ENTRIES]] };
         for mapping in mappings {
             tables.map(mapping)?;
         }
@@ -163,27 +194,41 @@ impl Tables {
             return Err(MapError::Misaligned { input });
         }
         let fits = |start: u64, limit| start.checked_add(mapping.bytes).is_some_and(|end| end <= limit);
-        if !fits(input, INPUT_LIMIT) || !fits(mapping.output.0, ADDRESS_MASK) {
-            return Err(MapError::OutOfRange { input });
+        let bits = self.bits;
+        if !fits(input, address_end(bits.input)) || !fits(mapping.output.0, address_end(bits.output)) {
+            return Err(MapError::OutOfRange { input, output: mapping.output.0, bits });
         }
         let mut done = 0;
         while done < mapping.bytes {
             let (from, to) = (input + done, mapping.output.0 + done);
             let fits = |bytes: u64| (from | to) % bytes == 0 && mapping.bytes - done >= bytes;
-            if fits(LEVEL_1_BYTES) && self.entry(0, index(from, LEVEL_1_BYTES)) == 0 {
-                self.set(0, index(from, LEVEL_1_BYTES), to | mapping.attributes.0 | BLOCK);
+            let level_1 = self.level_1(from).ok_or(MapError::Overlap { input: from })?;
+            if fits(LEVEL_1_BYTES) && self.entry(level_1, index(from, LEVEL_1_BYTES)) == 0 {
+                self.set(level_1, index(from, LEVEL_1_BYTES), to | mapping.attributes.0 | BLOCK);
                 done += LEVEL_1_BYTES;
                 continue;
             }
-            done += self.map_one(from, to, fits(BLOCK_BYTES), mapping.attributes)?;
+            done += self.map_one(level_1, from, to, fits(BLOCK_BYTES), mapping.attributes)?;
         }
         Ok(())
     }
 
+    /// Returns the level-1 table for an address: the root, or one below it.
+    fn level_1(&mut self, input: u64) -> Option<usize> {
+        if self.bits.input <= GUEST_ADDRESS_BITS { Some(0) } else { self.next_table(0, index(input, LEVEL_0_BYTES)) }
+    }
+
     /// Maps one block or page and returns the bytes that it covers.
-    fn map_one(&mut self, input: u64, output: u64, wants_block: bool, attributes: Attributes) -> Result<u64, MapError> {
+    fn map_one(
+        &mut self,
+        level_1: usize,
+        input: u64,
+        output: u64,
+        wants_block: bool,
+        attributes: Attributes,
+    ) -> Result<u64, MapError> {
         let overlap = MapError::Overlap { input };
-        let level_2 = self.next_table(0, index(input, LEVEL_1_BYTES)).ok_or(overlap)?;
+        let level_2 = self.next_table(level_1, index(input, LEVEL_1_BYTES)).ok_or(overlap)?;
         let level_2_index = index(input, BLOCK_BYTES);
         if wants_block && self.entry(level_2, level_2_index) == 0 {
             self.set(level_2, level_2_index, output | attributes.0 | BLOCK);

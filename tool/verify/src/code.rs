@@ -132,7 +132,7 @@ codes! {
     GicMapped = "V049", "interrupt controller in a guest's map";
     /// Two partitions share a device page, or a device mapping is not one.
     DeviceMapping = "V050", "device mapping";
-    /// RAM of partitions overlaps, or lies outside the machine's RAM or in the monitor.
+    /// RAM of partitions overlaps, or lies outside the machine's RAM, in reserved memory or in the monitor.
     RamPlace = "V051", "place of RAM";
     /// Emulated windows overlap or have the wrong place or size.
     Window = "V052", "emulated window";
@@ -190,6 +190,12 @@ codes! {
     InterruptRoute = "V107", "interrupt route";
     /// A partition with several vCPUs has one on a shared core.
     SeveralShared = "V108", "several vCPUs, one on a shared core";
+    /// Physical address size, banks of RAM or security states are none that a board can have.
+    Board = "V110", "facts of the board";
+    /// TCR_EL2 or MAIR_EL2 is not the value that the EL2 tables are made for.
+    Tcr = "V111", "TCR_EL2 and MAIR_EL2";
+    /// A core is of no type that the list of registers knows, or of one with a smaller physical address.
+    CoreType = "V112", "type of a core";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
 }

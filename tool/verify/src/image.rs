@@ -232,8 +232,8 @@ impl<'a> View<'a> {
         let header = &self.header;
         let whole = |one: &RamBank| {
             one.bytes != 0
-                && one.start.0 % PAGE == 0
-                && one.bytes % PAGE == 0
+                && one.start.0.is_multiple_of(PAGE)
+                && one.bytes.is_multiple_of(PAGE)
                 && one.start.0.checked_add(one.bytes).is_some()
         };
         let banks: Vec<Range<u64>> = self.banks().collect();

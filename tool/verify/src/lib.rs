@@ -20,6 +20,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod area;
+mod board;
 mod channel;
 pub mod code;
 mod command;
@@ -119,15 +120,16 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     }
     expected.check(&view, findings);
     let contents = Contents::read(&view, findings)?;
-    values::check(&view, &contents, findings);
+    let bits = board::check(&view, &contents, findings);
+    values::check(&view, &contents, bits, findings);
     let mut maps = Maps::default();
     for core in &contents.cores {
         let place = format!("EL2 tables of core {}", core.index);
-        maps.cores.push(walk::walk(&view, Stage::El2, core.boot.el2_root.0, &place, findings));
+        maps.cores.push(walk::walk(&view, Stage::El2, bits, core.boot.el2_root.0, &place, findings));
     }
     for partition in &contents.partitions {
         let place = format!("stage-2 tables of partition \"{}\"", partition.name());
-        maps.guests.push(walk::walk(&view, Stage::Guest, partition.entry.stage2_root.0, &place, findings));
+        maps.guests.push(walk::walk(&view, Stage::Guest, bits, partition.entry.stage2_root.0, &place, findings));
     }
     channel::information_pages(&view, &contents, &mut maps, findings);
     let ends = channel::ends(&view, &contents, &maps, findings);

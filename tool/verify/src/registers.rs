@@ -20,10 +20,32 @@ pub(crate) const HCR_DIRECT: u64 = bits(&[0, 1, 5, 19, 20, 21, 22, 31]);
 pub(crate) const HCR_MAPPED: u64 = bits(&[0, 1, 3, 4, 5, 19, 20, 21, 22, 31]);
 /// HCR_EL2 of a vCPU on a shared core: TWI 13 besides.
 pub(crate) const HCR_SHARED: u64 = bits(&[0, 1, 3, 4, 5, 13, 19, 20, 21, 22, 31]);
+/// Bits of a physical address by the value of PS in VTCR_EL2 and TCR_EL2 (D17.2, each under its name).
+pub(crate) const PHYSICAL_ADDRESS_BITS: [u32; 6] = [32, 36, 40, 42, 44, 48];
+/// T0SZ 5:0 of TCR_EL2: how many bits of 64 an input address does not have.
+pub(crate) const T0SZ: u64 = 0x3f;
+
+/// What VTCR_EL2 and TCR_EL2 have at the same places: IRGN0 9:8 = 1 and ORGN0 11:10 = 1 (write-back), SH0 13:12 = 3 (inner shareable),
+/// TG0 15:14 = 0 (4 KiB), PS 18:16, bit 31 always set. Bits that no PS stands for give one that no register may have.
+fn walks(physical_address_bits: u32) -> u64 {
+    let size = PHYSICAL_ADDRESS_BITS.iter().zip(0..).find(|(bits, _)| **bits == physical_address_bits);
+    (1 << 8) + (1 << 10) + (3 << 12) + (size.map_or(7, |(_, size)| size) << 16) + (1 << 31)
+}
+
 /// VTCR_EL2 (D17.2, "VTCR_EL2, Virtualization Translation Control Register"): T0SZ 5:0 = 25 (39-bit guest addresses), SL0 7:6 = 1
-/// (from level 1 on), IRGN0 9:8 = 1 and ORGN0 11:10 = 1 (write-back), SH0 13:12 = 3 (inner shareable), TG0 15:14 = 0 (4 KiB), PS
-/// 18:16 = 2 (40 bits), bit 31 always set.
-pub(crate) const VTCR: u64 = 25 + (1 << 6) + (1 << 8) + (1 << 10) + (3 << 12) + (2 << 16) + (1 << 31);
+/// (from level 1 on).
+pub(crate) fn vtcr(physical_address_bits: u32) -> u64 {
+    walks(physical_address_bits) + 25 + (1 << 6)
+}
+
+/// TCR_EL2 (D17.2, "TCR_EL2, Translation Control Register (EL2)", HCR_EL2.E2H = 0): T0SZ 5:0, TBI 20 clear, bit 23 always set.
+pub(crate) fn tcr(el2_address_bits: u32, physical_address_bits: u32) -> u64 {
+    walks(physical_address_bits) + u64::from(64 - el2_address_bits) + (1 << 23)
+}
+
+/// MAIR_EL2 (D17.2, "MAIR_EL2, Memory Attribute Indirection Register (EL2)"): Attr0 = 0x04 (Device-nGnRE), Attr1 = 0xff (write-back,
+/// read- and write-allocate, inner and outer), Attr2 = 0x44 (non-cacheable, inner and outer); the others are not used.
+pub(crate) const MAIR: u64 = 0x44_ff04;
 /// MDCR_EL2 (D17.3, "MDCR_EL2, Monitor Debug Configuration Register (EL2)"): HPMN 4:0 = 6 (all counters), TPMCR 5, TPM 6, TDA 9,
 /// TDOSA 10, TDRA 11.
 pub(crate) const MDCR: u64 = 6 + bits(&[5, 6, 9, 10, 11]);

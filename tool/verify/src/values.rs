@@ -1,9 +1,10 @@
 //! Register values and words of the plans: each has exactly the value that confines its mode.
 
+use crate::board::AddressBits;
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Partition, Vcpu, View};
-use crate::registers::{CPTR, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, VTCR};
+use crate::registers::{CPTR, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, vtcr};
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::plan::{
@@ -16,14 +17,14 @@ use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Checks every core's identity and registers and every partition's words.
-pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+pub(crate) fn check(view: &View<'_>, contents: &Contents, bits: AddressBits, findings: &mut Findings) {
     let mut seen = HashSet::new();
     let mut vcpus = HashSet::new();
     for core in &contents.cores {
         check_core(core, &mut seen, findings);
         for vcpu in &core.vcpus {
             check_identity(core, vcpu, findings);
-            check_registers(core, vcpu, contents, findings);
+            check_registers(core, vcpu, contents, bits, findings);
             findings.require(vcpus.insert((vcpu.plan.partition, vcpu.plan.vcpu)), Code::VcpuCore, || {
                 format!("vCPU {} of partition {} runs in two places", vcpu.plan.vcpu, vcpu.plan.partition)
             });
@@ -36,8 +37,12 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
     }
     let header = &view.header;
     let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero)
-        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero);
-    findings.require(rest, Code::Leftover, || String::from("the header has cores or partitions past its counts"));
+        && header.partitions.iter().skip(contents.partitions.len()).all(is_zero)
+        && header.banks.iter().skip(header.bank_count as usize).all(is_zero)
+        && header.reserved.iter().skip(header.reserved_count as usize).all(is_zero);
+    findings.require(rest, Code::Leftover, || {
+        String::from("the header has cores, partitions, banks or reserved regions past its counts")
+    });
     let has_schedule = contents.cores.iter().any(|core| core.boot.schedule.0 != 0);
     findings.require(!has_schedule || header.part >= Part::Shared as u32, Code::Part, || {
         String::from("a core has a schedule, which the part of the monitor in this image does not follow")
@@ -88,7 +93,7 @@ fn is_ring(bytes: u64, header_bytes: u64, entry_bytes: u64) -> bool {
         .is_some_and(|rest| rest % entry_bytes == 0 && (rest / entry_bytes).is_power_of_two())
 }
 
-fn check_registers(core: &Core, vcpu: &Vcpu, contents: &Contents, findings: &mut Findings) {
+fn check_registers(core: &Core, vcpu: &Vcpu, contents: &Contents, bits: AddressBits, findings: &mut Findings) {
     let (plan, index) = (&vcpu.plan, core.index);
     let hcr = match (core.schedule.is_some(), plan.mode) {
         (true, _) => HCR_SHARED,
@@ -98,8 +103,9 @@ fn check_registers(core: &Core, vcpu: &Vcpu, contents: &Contents, findings: &mut
     findings.require(plan.hcr == hcr, Code::Hcr, || {
         format!("core {index}: HCR_EL2 is {:#x}, its mode and core need {hcr:#x}", plan.hcr)
     });
-    findings.require(plan.vtcr == VTCR, Code::Vtcr, || {
-        format!("core {index}: VTCR_EL2 is {:#x}, the tables need {VTCR:#x}", plan.vtcr)
+    let vtcr = vtcr(bits.physical);
+    findings.require(plan.vtcr == vtcr, Code::Vtcr, || {
+        format!("core {index}: VTCR_EL2 is {:#x}, the tables need {vtcr:#x}", plan.vtcr)
     });
     findings.require(plan.mdcr == MDCR, Code::Mdcr, || {
         format!("core {index}: MDCR_EL2 is {:#x}, must be {MDCR:#x}", plan.mdcr)

@@ -4,6 +4,7 @@
 //! each entry: runs of addresses with rights and memory type. Every descriptor bit has to be accounted for: a bit that
 //! this reader does not know is a finding, because the hardware might know it.
 
+use crate::board::AddressBits;
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::View;
@@ -101,21 +102,33 @@ impl Map {
 
 const PAGE: u64 = 4096;
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
-/// Output addresses are 40 bits wide: VTCR_EL2.PS and TCR_EL2.PS say so.
-const OUTPUT_LIMIT: u64 = 1 << 40;
 const VALID: u64 = 1;
 const NOT_BLOCK: u64 = 2;
 
-/// Walks the tables below `root`.
-pub(crate) fn walk(view: &View<'_>, stage: Stage, root: u64, place: &str, findings: &mut Findings) -> Map {
-    let mut walker = Walker { view, stage, place, findings, map: Map::default(), seen: HashSet::new() };
-    walker.table(root, 1, 0);
+/// Walks the tables below `root`, which is at the level that VTCR_EL2 or TCR_EL2 says (D8.2.6, 4 KiB granule): 1 for addresses of 31 to 39
+/// bits, as every guest has, and 0 for those of 40 to 48 bits.
+pub(crate) fn walk(
+    view: &View<'_>,
+    stage: Stage,
+    bits: AddressBits,
+    root: u64,
+    place: &str,
+    findings: &mut Findings,
+) -> Map {
+    let input_bits = if stage == Stage::El2 { bits.el2 } else { 39 };
+    let (input_end, output_end) = (1 << input_bits, 1 << bits.physical);
+    let map = Map::default();
+    let mut walker = Walker { view, stage, input_end, output_end, place, findings, map, seen: HashSet::new() };
+    walker.table(root, if input_bits > 39 { 0 } else { 1 }, 0);
     walker.map
 }
 
 struct Walker<'a, 'b> {
     view: &'a View<'b>,
     stage: Stage,
+    /// One past the highest address on either side.
+    input_end: u64,
+    output_end: u64,
     place: &'a str,
     findings: &'a mut Findings,
     map: Map,
@@ -149,6 +162,9 @@ impl Walker<'_, '_> {
     }
 
     fn entry(&mut self, entry: u64, level: u32, input: u64, covered: u64) {
+        if input >= self.input_end {
+            return self.bad(format!("the level-{level} entry for {input:#x} is behind the end of the table"));
+        }
         let is_table = level < 3 && entry & NOT_BLOCK != 0;
         if is_table {
             if entry & !(ADDRESS | 3) != 0 {
@@ -156,13 +172,16 @@ impl Walker<'_, '_> {
             }
             return self.table(entry & ADDRESS, level + 1, input);
         }
-        if level == 3 && entry & NOT_BLOCK == 0 {
-            return self.bad(format!("the level-3 entry for {input:#x} has the reserved type ({entry:#x})"));
+        // D8.3.1: pages at level 3 alone, blocks at levels 1 and 2 alone.
+        if level == 0 || level == 3 && entry & NOT_BLOCK == 0 {
+            return self.bad(format!("the level-{level} entry for {input:#x} has the reserved type ({entry:#x})"));
         }
         let output = entry & ADDRESS;
-        if !output.is_multiple_of(covered) || output.saturating_add(covered) > OUTPUT_LIMIT {
-            return self
-                .bad(format!("the entry for {input:#x} leads to {output:#x}, which is misaligned or beyond 40 bits"));
+        if !output.is_multiple_of(covered) || output.saturating_add(covered) > self.output_end {
+            let end = self.output_end;
+            return self.bad(format!(
+                "the entry for {input:#x} leads to {output:#x}, which is misaligned or beyond {end:#x}, where physical addresses end"
+            ));
         }
         let decoded = match self.stage {
             Stage::El2 => decode_el2(entry),

@@ -105,3 +105,43 @@ fn fixed_place_below_the_load_address_is_respected() {
     assert_eq!(plan.layout.address(AreaKind::Ram(0)).0, 0x4000_0000);
     assert!(plan.layout.address(AreaKind::Ram(1)) >= plan.layout.monitor_end);
 }
+
+/// Firmware's memory, and that of other processors: not for RAM of partitions, and in no map at all.
+#[test]
+fn reserved_memory_is_in_nobodys_map() {
+    let mut system = samples::far();
+    // More than there is in front of the first reserved region, and more than there is behind the second one.
+    system.partitions[0].memory_bytes = 100 << 20;
+    system.partitions[1].memory_bytes = 950 << 20;
+    system.partitions[1].physical_ram = None;
+    let plan = plan(&system, &samples::monitor()).unwrap();
+    let [firmware, other] = [0, 1].map(|index| system.board.reserved[index].range);
+    assert_eq!(plan.layout.address(AreaKind::Ram(0)).0, firmware.end(), "the first place that is free");
+    assert_eq!(plan.layout.address(AreaKind::Ram(1)).0, system.board.banks[1].start.0, "the first bank has no room");
+    assert!(plan.layout.area(AreaKind::Ram(1)).unwrap().end() <= other.start.0);
+    let maps = plan.el2.iter().chain(plan.partitions.iter().map(|partition| &partition.stage2));
+    let mut mappings = 0;
+    for mapping in maps.flatten() {
+        let end = mapping.output.0 + mapping.bytes;
+        for range in [firmware, other] {
+            assert!(mapping.output.0 >= range.end() || end <= range.start.0, "{mapping:x?} touches {range:x?}");
+        }
+        mappings += 1;
+    }
+    assert!(mappings > 20);
+}
+
+/// What needs more than 39 bits at EL2 costs a root of level 0 and a table; all else of a plan is as it would be.
+#[test]
+fn a_far_bank_that_nobody_uses_costs_a_page_of_tables() {
+    let near = samples::system(vec![samples::native("solo", &[0])], vec![]);
+    let mut far = near.clone();
+    far.board.banks.push(samples::far().board.banks.remove(1));
+    far.board.physical_address_bits = 44;
+    let [near, far] = [&near, &far].map(|system| plan(system, &samples::monitor()).unwrap());
+    let pages = |plan: &bulkhead_plan::Plan| plan.layout.area(AreaKind::El2Tables(0)).unwrap().bytes / 4096;
+    assert_eq!(pages(&far), pages(&near) + 1);
+    assert_eq!([near.header.tcr, far.header.tcr], [0x8082_3519, 0x8084_3514]);
+    assert_eq!([near.vcpus[0][0].vtcr, far.vcpus[0][0].vtcr], [0x8002_3559, 0x8004_3559]);
+    assert_eq!(near.partitions[0].stage2.len(), far.partitions[0].stage2.len());
+}

@@ -58,6 +58,52 @@ fn fixed_ram_over_the_monitor() {
 }
 
 #[test]
+fn fixed_ram_over_a_reserved_region() {
+    let mut system = samples::far();
+    system.partitions[0].physical_ram = Some(PhysicalAddress(system.board.reserved[0].range.end() - 0x1000));
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(error.to_string().contains("\"near\"") && error.to_string().contains("\"firmware\""), "{error}");
+}
+
+#[test]
+fn monitor_over_a_reserved_region() {
+    let mut system = samples::far();
+    system.board.reserved[0].range.start = system.board.load_address;
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(error.to_string().contains("the monitor") && error.to_string().contains("\"firmware\""), "{error}");
+}
+
+#[test]
+fn fixed_ram_across_two_banks() {
+    let mut system = samples::far();
+    // The second bank follows the first: as memory that is one range, but not as two banks.
+    system.board.banks[1].start = PhysicalAddress(system.board.banks[0].end());
+    system.board.reserved.truncate(1);
+    system.partitions[1].physical_ram = Some(PhysicalAddress(system.board.banks[0].end() - 0x1000));
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(matches!(error, PlanError::OutOfMemory { .. }), "{error}");
+}
+
+#[test]
+fn ram_and_registers_beyond_physical_addresses() {
+    let mut system = samples::far();
+    system.board.physical_address_bits = 42;
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(matches!(error, PlanError::OutOfMemory { .. }), "{error}");
+    let mut system = samples::demo();
+    system.board.gicd = PhysicalAddress(samples::FAR_END);
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(error.to_string().contains("core 0") && error.to_string().contains("the 40 of a physical one"), "{error}");
+    let mut system = samples::demo();
+    system.board.devices[0].address = PhysicalAddress(samples::FAR_END);
+    let error = plan(&system, &samples::monitor()).expect_err("must be refused");
+    assert!(
+        error.to_string().contains("\"linux\"") && error.to_string().contains("the 40 of a physical one"),
+        "{error}"
+    );
+}
+
+#[test]
 fn fixed_rams_over_each_other() {
     let error = refused(|system| {
         system.partitions[0].physical_ram = Some(PhysicalAddress(0x8000_0000));

@@ -1,18 +1,22 @@
 //! The table builder against a model: a map from page to output, and a walker written for this test alone.
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_plan::tables::{Attributes, BLOCK_BYTES, MapError, Mapping, Tables};
+use bulkhead_plan::tables::{AddressBits, Attributes, BLOCK_BYTES, MapError, Mapping, Tables};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;
 const BASE: u64 = 0x4030_0000;
+/// What guests have, and boards whose memory ends below 512 GiB.
+const SMALL: AddressBits = AddressBits { input: 39, output: 48 };
+/// The root is at level 0.
+const LARGE: AddressBits = AddressBits { input: 44, output: 48 };
 
 /// What a leaf says of one page: output address and attribute bits, and whether it came from a block.
 type Leaf = (u64, u64, bool);
 
 /// Reads every leaf of the tables, page by page, straight from the bytes.
-fn walk(tables: &Tables) -> BTreeMap<u64, Leaf> {
+fn walk(tables: &Tables, bits: AddressBits) -> BTreeMap<u64, Leaf> {
     let bytes = tables.bytes();
     let mut leaves = BTreeMap::new();
     let read = |table: u64, index: u64| {
@@ -21,14 +25,22 @@ fn walk(tables: &Tables) -> BTreeMap<u64, Leaf> {
     };
     let address = |entry: u64| entry & 0xffff_ffff_f000;
     let attributes = |entry: u64| entry & !0xffff_ffff_f003;
-    for first in 0..512 {
-        let entry = read(tables.root().0, first);
+    let roots: Vec<(u64, u64)> = match bits.input {
+        0..=39 => vec![(0, tables.root().0)],
+        _ => {
+            let entries = (0..512).map(|index| (index << 39, read(tables.root().0, index)));
+            let used = entries.filter(|(_, entry)| *entry != 0).inspect(|(_, entry)| assert_eq!(entry & 3, 3));
+            used.map(|(input, entry)| (input, address(entry))).collect()
+        }
+    };
+    for (base, first) in roots.into_iter().flat_map(|root| (0..512).map(move |first| (root, first))) {
+        let (base, entry) = (base.0 | first << 30, read(base.1, first));
         if entry == 0 {
             continue;
         }
         assert_eq!(entry & 3, 3, "the builder makes no 1 GiB blocks");
         for second in 0..512 {
-            let input = first << 30 | second << 21;
+            let input = base | second << 21;
             let inner = read(address(entry), second);
             match inner & 3 {
                 0 => assert_eq!(inner, 0),
@@ -56,11 +68,13 @@ fn walk(tables: &Tables) -> BTreeMap<u64, Leaf> {
 const KINDS: [Attributes; 4] =
     [Attributes::STAGE2_RAM, Attributes::STAGE2_SHARED_READ, Attributes::EL2_TEXT, Attributes::EL2_DEVICE];
 
-/// Mappings that do not overlap: each starts after a gap behind the one before it, some on a block boundary.
-fn mappings() -> impl Strategy<Value = Vec<Mapping>> {
+/// Mappings that do not overlap: each starts after a gap behind the one before it, some on a block boundary. They begin in front of a
+/// boundary of what an entry of level 1, or of level 0, covers.
+fn mappings() -> impl Strategy<Value = (AddressBits, Vec<Mapping>)> {
     let one = (0..700_u64, 1..1600_u64, any::<bool>(), any::<bool>(), 0..4_usize, 0..0x4_0000_u64);
-    prop::collection::vec(one, 1..12).prop_map(|choices| {
-        let mut next = 0x3fe0_0000;
+    let spaces = prop::sample::select(vec![(SMALL, 0x4000_0000), (LARGE, 3 << 39)]);
+    (spaces, prop::collection::vec(one, 1..12)).prop_map(|((bits, boundary), choices)| {
+        let mut next = boundary - BLOCK_BYTES;
         let mut mappings = Vec::new();
         for (gap, pages, aligned_input, aligned_output, kind, output) in choices {
             next += gap * PAGE;
@@ -72,7 +86,7 @@ fn mappings() -> impl Strategy<Value = Vec<Mapping>> {
             mappings.push(Mapping { input: next, output: PhysicalAddress(output), bytes: pages * PAGE, attributes });
             next += pages * PAGE;
         }
-        mappings
+        (bits, mappings)
     })
 }
 
@@ -81,9 +95,9 @@ proptest! {
 
     /// Every page leads where its mapping says with the bits it says, and nothing else is mapped (QV-7).
     #[test]
-    fn tables_hold_the_mappings_and_nothing_else(mappings in mappings()) {
-        let tables = Tables::build(PhysicalAddress(BASE), &mappings).unwrap();
-        let leaves = walk(&tables);
+    fn tables_hold_the_mappings_and_nothing_else((bits, mappings) in mappings()) {
+        let tables = Tables::build(PhysicalAddress(BASE), bits, &mappings).unwrap();
+        let leaves = walk(&tables, bits);
         let mut pages = 0;
         for mapping in &mappings {
             for offset in (0..mapping.bytes).step_by(PAGE as usize) {
@@ -98,8 +112,8 @@ proptest! {
 
     /// A 2 MiB block is used wherever one mapping covers it with both addresses aligned, and nowhere else.
     #[test]
-    fn blocks_are_used_where_possible(mappings in mappings()) {
-        let leaves = walk(&Tables::build(PhysicalAddress(BASE), &mappings).unwrap());
+    fn blocks_are_used_where_possible((bits, mappings) in mappings()) {
+        let leaves = walk(&Tables::build(PhysicalAddress(BASE), bits, &mappings).unwrap(), bits);
         for mapping in &mappings {
             let congruent = (mapping.input ^ mapping.output.0) % BLOCK_BYTES == 0;
             for offset in (0..mapping.bytes).step_by(PAGE as usize) {
@@ -113,7 +127,7 @@ proptest! {
     /// Whatever is mapped a second time is refused.
     #[test]
     fn overlaps_are_refused(
-        mappings in mappings(),
+        (bits, mappings) in mappings(),
         pick in any::<prop::sample::Index>(),
         page in any::<prop::sample::Index>(),
         block in any::<bool>(),
@@ -123,14 +137,18 @@ proptest! {
         let (input, bytes) = if block { (inside / BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES) } else { (inside, PAGE) };
         let mut all = mappings.clone();
         all.push(Mapping { input, output: PhysicalAddress(0), bytes, attributes: Attributes::STAGE2_RAM });
-        let result = Tables::build(PhysicalAddress(BASE), &all);
+        let result = Tables::build(PhysicalAddress(BASE), bits, &all);
         prop_assert!(matches!(result, Err(MapError::Overlap { .. })), "{:?}", result.map(|tables| tables.page_count()));
     }
 }
 
 fn one(input: u64, output: u64, bytes: u64) -> Result<Tables, MapError> {
+    one_of(SMALL, input, output, bytes)
+}
+
+fn one_of(bits: AddressBits, input: u64, output: u64, bytes: u64) -> Result<Tables, MapError> {
     let output = PhysicalAddress(output);
-    Tables::build(PhysicalAddress(BASE), &[Mapping { input, output, bytes, attributes: Attributes::STAGE2_RAM }])
+    Tables::build(PhysicalAddress(BASE), bits, &[Mapping { input, output, bytes, attributes: Attributes::STAGE2_RAM }])
 }
 
 #[test]
@@ -145,6 +163,31 @@ fn ranges_beyond_39_bits_are_refused() {
     assert!(one((1 << 39) - PAGE, 0, PAGE).is_ok());
     assert!(matches!(one((1 << 39) - PAGE, 0, 2 * PAGE), Err(MapError::OutOfRange { .. })));
     assert!(matches!(one(u64::MAX - PAGE + 1, 0, PAGE), Err(MapError::OutOfRange { .. })));
+}
+
+/// The ends of what a board of 44 bits can have: the last page of an identity map and of a guest's, and one page too many.
+#[test]
+fn addresses_of_44_bits_are_mapped_to_the_last_page() {
+    let (last, end) = ((1 << 44) - PAGE, 1 << 44);
+    let identity = AddressBits { input: 44, output: 44 };
+    let tables = one_of(identity, last, last, PAGE).unwrap();
+    assert_eq!(tables.page_count(), 4, "a root of level 0 and one table of each other level");
+    assert_eq!(
+        walk(&tables, identity).into_iter().map(|(input, leaf)| (input, leaf.0)).collect::<Vec<_>>(),
+        [(last, last)]
+    );
+    let guest = AddressBits { input: 39, output: 44 };
+    let tables = one_of(guest, 0x4000_0000, last, PAGE).unwrap();
+    assert_eq!(walk(&tables, guest)[&0x4000_0000].0, last);
+    for (bits, input, output) in [(identity, last, 0), (identity, 0, last), (guest, 0x4000_0000, last)] {
+        let error = one_of(bits, input, output, 2 * PAGE).map(|tables| tables.page_count());
+        assert_eq!(error, Err(MapError::OutOfRange { input, output, bits }));
+        assert!(error.unwrap_err().to_string().contains("the 44 of a physical one"));
+    }
+    assert!(matches!(one_of(identity, end, 0, PAGE), Err(MapError::OutOfRange { .. })));
+    // A root of level 0 that nothing needs costs its page and one table.
+    let small = |bits| one_of(bits, 0x4000_0000, 0x4000_0000, PAGE).unwrap().page_count();
+    assert_eq!([small(guest), small(identity)], [3, 4]);
 }
 
 #[test]
@@ -162,7 +205,7 @@ fn an_aligned_gibibyte_takes_the_root_alone() {
 fn descriptors_have_the_bits_of_the_manual() {
     let leaf = |attributes| {
         let mapping = Mapping { input: 0, output: PhysicalAddress(0x1234_5000), bytes: PAGE, attributes };
-        let bytes = Tables::build(PhysicalAddress(BASE), &[mapping]).unwrap().bytes();
+        let bytes = Tables::build(PhysicalAddress(BASE), SMALL, &[mapping]).unwrap().bytes();
         u64::from_le_bytes(bytes[8192..8200].try_into().unwrap())
     };
     assert_eq!(leaf(Attributes::EL2_TEXT), 0x0000_0000_1234_57c7);

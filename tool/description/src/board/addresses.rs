@@ -12,8 +12,8 @@ use bulkhead_plan::model;
 const GIC_FRAME_BYTES: u64 = 0x1_0000;
 /// What the image is aligned to.
 const IMAGE_ALIGNMENT: u64 = 0x20_0000;
-/// Most bits that a physical address of the architecture has without larger pages.
-const MOST_ADDRESS_BITS: u64 = 48;
+/// How many bits a physical address can have (Arm ARM D17.2, ID_AA64MMFR0_EL1.PARange).
+const ADDRESS_BITS: [u64; 7] = [32, 36, 40, 42, 44, 48, 52];
 
 /// A range of addresses with its name and where it is written.
 struct Used {
@@ -66,12 +66,13 @@ pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], rep
 /// Checks banks, reserved regions and the load address.
 fn check_memory(file: &BoardFile, board: &model::Board, report: &mut Report) {
     let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
-    let bits = file.physical_address_bits.value;
-    if !(32..=MOST_ADDRESS_BITS).contains(&bits) {
-        return refuse(
-            file.physical_address_bits.span,
-            format!("a physical address has 32 to {MOST_ADDRESS_BITS} bits"),
-        );
+    let (bits, span) = (file.physical_address_bits.value, file.physical_address_bits.span);
+    if !ADDRESS_BITS.contains(&bits) {
+        return refuse(span, format!("a core has one of {ADDRESS_BITS:?} bits of a physical address"));
+    }
+    if let Some(kind) = board.core_types.iter().flatten().find(|kind| u64::from(kind.physical_address_bits) < bits) {
+        let most = kind.physical_address_bits;
+        refuse(span, format!("a {} has {most} bits of a physical address (ID_AA64MMFR0_EL1.PARange)", kind.name));
     }
     if board.banks.is_empty() {
         refuse(file.memory.span, String::from("a board has RAM"));
@@ -136,6 +137,12 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
     }
     for (device, place) in board.devices.iter().zip(places) {
         add(device.address, device.bytes, format!("device `{}`", device.name), *place, false);
+    }
+    let bits = file.physical_address_bits.value;
+    // RAM was looked at with its banks.
+    for one in used.iter().skip(board.banks.len()).filter(|one| one.end > 1 << bits.min(63)) {
+        let message = format!("{} ends at {:#x}, beyond the {bits} bits of a physical address", one.name, one.end);
+        report.push(Diagnostic::new(Code::BadBoard, message).at(one.span, ""));
     }
     for (index, one) in used.iter().enumerate() {
         // A device can be given to a partition, and then its whole pages go there.

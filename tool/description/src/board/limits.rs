@@ -10,7 +10,6 @@ use bulkhead_abi::plan::MAX_INTID;
 use bulkhead_arm::Intid;
 use bulkhead_arm::core_type::CoreType;
 use bulkhead_plan::model;
-use bulkhead_plan::tables::INPUT_LIMIT;
 
 /// Most redistributor frames of one region that are looked at; more than any board has cores.
 pub(super) const MOST_FRAMES: u64 = 1024;
@@ -114,8 +113,9 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
         lacks(Limit::Cores, file.cores.span, why);
     }
     let end = board.banks.iter().map(model::Bank::end).max().unwrap_or(0);
-    if end > INPUT_LIMIT {
-        let why = format!("RAM ends at {end:#x}, and the monitor's tables reach to {INPUT_LIMIT:#x}");
+    let most = board.physical_address_end();
+    if end > most {
+        let why = format!("RAM ends at {end:#x}, and tables of 4 KiB pages reach to {most:#x}");
         lacks(Limit::Memory, file.memory.span, why);
     }
     if board.banks.len() > MAX_BANKS || board.reserved.len() > MAX_RESERVED {

@@ -14,11 +14,10 @@ use bulkhead_guest_abi::guest::{
     GUEST_DEVICES, GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_RAM, GUEST_UART,
 };
 use bulkhead_plan::model;
+use bulkhead_plan::tables::GUEST_ADDRESS_END;
 
 /// Smallest RAM of a partition: the device tree has 64 KiB of it, image and stack need some pages each.
 const MINIMUM_BYTES: u64 = 128 * 1024;
-/// Guest addresses that stage 2 can translate: 39 bits.
-const GUEST_ADDRESS_END: u64 = 1 << 39;
 /// End of the addresses at which guests find information page, rings, channels and PCI.
 const GUEST_WINDOWS_END: u64 = GUEST_ECAM.0 + 0x10_0000;
 /// Alignment that the arm64 boot protocol wants of the RAM a Linux Image is loaded to.

@@ -1,6 +1,7 @@
 //! Tests of the verifier against images of the real writer.
 
 mod bits;
+mod board;
 mod doorbells;
 mod good;
 mod monitor;

@@ -3,6 +3,7 @@
 //! Checksums are made right again after each change, so that it is the rule that catches it and not the checksum. Partitions of the sample: 0
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
 
+use crate::board::BOARD_MUTANTS;
 use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
 use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
@@ -413,7 +414,7 @@ fn every_damaged_file_is_refused_with_its_code() {
 
 #[test]
 fn every_code_has_a_mutant() {
-    let codes = all().chain(SHARED_MUTANTS).map(|(_, code, _)| *code);
+    let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).map(|(_, code, _)| *code);
     let covered: BTreeSet<Code> = codes.chain(FILE_MUTANTS.iter().map(|(_, code, _)| *code)).collect();
     let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());

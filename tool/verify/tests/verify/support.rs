@@ -61,6 +61,11 @@ impl Editor {
         Self::of(&samples::demo())
     }
 
+    /// Starts from the image of the sample with two banks, on a board of 44 bits.
+    pub(crate) fn far() -> Self {
+        Self::of(&samples::far())
+    }
+
     /// Starts from the image of the sample with shared cores.
     pub(crate) fn shared() -> Self {
         Self::of(&samples::shared_cores())
@@ -160,10 +165,16 @@ impl Editor {
         u64::from_le_bytes(self.bytes[offset..offset + 8].try_into().unwrap())
     }
 
+    /// Level of the table at a root: TCR_EL2 says it of EL2's.
+    fn root_level(&self, root: u64) -> u32 {
+        let is_el2 = self.header.cores.iter().any(|core| core.el2_root.0 == root);
+        u32::from(!is_el2 || self.header.tcr & 0x3f == 25)
+    }
+
     /// Returns the address of the descriptor for `input` at `level`.
     fn descriptor(&self, root: u64, input: u64, level: u32) -> u64 {
         let mut table = root;
-        for current in 1..=3 {
+        for current in self.root_level(root)..=3 {
             let slot = table + (input >> (12 + 9 * (3 - current)) & 511) * 8;
             if current == level {
                 return slot;
@@ -172,7 +183,7 @@ impl Editor {
             assert_eq!(entry & 3, 3, "there is no level-{} table for {input:#x}", current + 1);
             table = entry & ADDRESS;
         }
-        unreachable!("levels are 1 to 3")
+        unreachable!("levels end at 3")
     }
 
     /// Returns the descriptor for `input` at `level`.
