@@ -1,7 +1,8 @@
 //! What a board must have so that the monitor can run on it, and what is said of one that lacks it.
 
-use super::{BoardFile, Conduit, ExceptionLevel, resolve};
+use super::{BoardFile, Conduit, ExceptionLevel, Timer, resolve};
 use crate::code::Code;
+use crate::decode::Located;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::source::Span;
 use bulkhead_abi::MAX_CORES;
@@ -31,6 +32,8 @@ pub enum Limit {
     ListRegisters,
     /// More INTIDs than the monitor holds.
     Intids,
+    /// Timers at other private interrupts than the monitor takes them at.
+    Timer,
     /// More cores than an image can use.
     Cores,
     /// A core type that the register list does not know.
@@ -50,6 +53,7 @@ impl Limit {
         Self::Frames,
         Self::ListRegisters,
         Self::Intids,
+        Self::Timer,
         Self::Cores,
         Self::CoreType,
         Self::Memory,
@@ -66,6 +70,7 @@ impl Limit {
             Self::Frames => "redistributor frames",
             Self::ListRegisters => "list registers",
             Self::Intids => "INTIDs",
+            Self::Timer => "interrupts of the timer",
             Self::Cores => "number of cores",
             Self::CoreType => "core type",
             Self::Memory => "memory",
@@ -129,8 +134,17 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
         let why = "the monitor drives a PL011; without `monitor = true` it has no console input and runs nevertheless";
         lacks(Limit::Uart, uart.kind.span, why.to_owned());
     }
+    limits.extend(file.timer.as_ref().and_then(of_timer));
     limits.extend(of_interrupts(file, board));
     limits
+}
+
+fn of_timer(timer: &Located<Timer>) -> Option<(Limit, Span, String)> {
+    let written = [&timer.el1_physical, &timer.el1_virtual, &timer.el2_physical];
+    let expected = [Intid::PHYSICAL_TIMER, Intid::VIRTUAL_TIMER, Intid::HYPERVISOR_TIMER];
+    let (found, intid) = written.into_iter().zip(expected).find(|(found, intid)| found.value != u64::from(intid.0))?;
+    let why = format!("a timer interrupts with INTID {}, and the monitor takes it at {}", found.value, intid.0);
+    Some((Limit::Timer, found.span, why))
 }
 
 fn of_interrupts(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, String)> {

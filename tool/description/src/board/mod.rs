@@ -48,6 +48,8 @@ table! {
         cores: Located<Vec<Located<Cores>>>,
         /// CNTFRQ_EL0 in Hz.
         counter_hz: Located<u64>,
+        /// Private interrupts of the generic timer, where they are not those of Arm's base system architecture.
+        timer: Option<Located<Timer>>,
         /// The interrupt controller.
         interrupt_controller: Located<InterruptController>,
         /// UARTs.
@@ -130,6 +132,18 @@ table! {
         kind: Located<String>,
         /// MPIDR affinity fields of each.
         mpidr: Located<Vec<Located<u64>>>,
+    }
+}
+
+table! {
+    /// Private interrupts of the generic timer.
+    pub struct Timer {
+        /// INTID of the physical timer of EL1 (CNTP).
+        el1_physical: Located<u64>,
+        /// INTID of the virtual timer of EL1 (CNTV).
+        el1_virtual: Located<u64>,
+        /// INTID of the physical timer of EL2 (CNTHP).
+        el2_physical: Located<u64>,
     }
 }
 
