@@ -22,6 +22,11 @@
 )]
 
 mod error;
+mod address;
+mod controller;
+mod cores;
+mod interrupt;
+mod memory;
 mod tree;
 
 pub use error::{Looks, TreeError};
