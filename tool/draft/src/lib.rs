@@ -27,6 +27,9 @@ mod controller;
 mod cores;
 mod interrupt;
 mod memory;
+mod devices;
+mod facts;
+mod kinds;
 mod tree;
 
 pub use error::{Looks, TreeError};
