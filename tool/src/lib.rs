@@ -74,7 +74,7 @@ pub enum Command {
     Explain(description::ExplainArguments),
     /// Print the JSON Schema of system descriptions or board files, for editors.
     Schema(description::SchemaArguments),
-    /// Look at board files.
+    /// Make drafts of board files, and look at them.
     Board {
         /// What to do.
         #[command(subcommand)]
@@ -89,6 +89,8 @@ pub enum Command {
 /// The commands about board files, in the order of use.
 #[derive(Debug, Subcommand)]
 pub enum BoardCommand {
+    /// Make a draft of a board file from a device tree.
+    Draft(bulkhead_draft::command::DraftArguments),
     /// Say whether Bulkhead can run on a board, and what is in the way.
     Check(bulkhead_description::board::command::BoardCheckArguments),
 }

@@ -10,6 +10,7 @@ mod shell;
 
 use bulkhead_demo as demo;
 use bulkhead_description::{board, command as description};
+use bulkhead_draft::command as draft;
 use bulkhead_files::output;
 use bulkhead_image as image;
 use bulkhead_report as report;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Explain(arguments) => explain::explain(arguments.code.as_deref()),
         Command::Schema(arguments) => description::schema(&arguments),
+        Command::Board { command: BoardCommand::Draft(arguments) } => draft::run(&arguments),
         Command::Board { command: BoardCommand::Check(arguments) } => board::command::check(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),

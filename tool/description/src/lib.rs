@@ -207,7 +207,8 @@ fn push_syntax_errors(file: FileId, errors: &[toml::de::Error], report: &mut Rep
 }
 
 /// Says in plain words why a file could not be read; the operating system's number stays out of it.
-fn reason(error: &std::io::Error) -> String {
+#[must_use]
+pub fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => String::from("there is no such file"),
         std::io::ErrorKind::PermissionDenied => String::from("permission denied"),

@@ -21,15 +21,44 @@
     )
 )]
 
-mod error;
 mod address;
+mod board;
+pub mod command;
 mod controller;
 mod cores;
-mod interrupt;
-mod memory;
 mod devices;
+mod error;
 mod facts;
+mod interrupt;
 mod kinds;
+mod memory;
+mod text;
 mod tree;
 
 pub use error::{Looks, TreeError};
+use tree::Tree;
+
+/// A draft of a board file.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The text, with TODOs.
+    pub text: String,
+    /// The text with the value that tests write in the place of each TODO. It states nothing about the board: it shows that the rest
+    /// of the file is well-formed, and what would be in the way if everything unknown were as the monitor wants it.
+    pub filled: String,
+    /// Number of TODOs.
+    pub todos: usize,
+    /// What is missing in the tree, or contradicts itself.
+    pub warnings: Vec<String>,
+}
+
+/// Makes a draft from a flattened device tree; `origin` says in the text which tree it is.
+///
+/// # Errors
+/// When the bytes are no device tree of a machine.
+pub fn draft(bytes: &[u8], origin: &str) -> Result<Draft, TreeError> {
+    let tree = Tree::read(bytes)?;
+    let facts = facts::gather(&tree)?;
+    let (text, filled, todos) = board::write(&facts, origin).finish();
+    Ok(Draft { text, filled, todos, warnings: facts.warnings() })
+}

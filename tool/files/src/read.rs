@@ -19,6 +19,8 @@ const MIB: u64 = 1 << 20;
 pub const DESCRIPTION: Kind = Kind { name: "system description", limit_bytes: MIB };
 /// Board files.
 pub const BOARD: Kind = Kind { name: "board file", limit_bytes: MIB };
+/// Device trees of boards; Linux accepts no larger ones on arm64.
+pub const DEVICE_TREE: Kind = Kind { name: "device tree", limit_bytes: 2 * MIB };
 /// Scenarios of `simulate`.
 pub const SCENARIO: Kind = Kind { name: "scenario", limit_bytes: MIB };
 /// Guest programs, kernels, initial file systems and device-tree overlays.
@@ -35,7 +37,7 @@ pub const RESULT: Kind = Kind { name: "result of an experiment", limit_bytes: 16
 pub const SOAK: Kind = Kind { name: "state of a soak", limit_bytes: MIB };
 
 /// Every kind.
-pub const KINDS: [Kind; 9] = [DESCRIPTION, BOARD, SCENARIO, GUEST, MONITOR, IMAGE, TRACE, RESULT, SOAK];
+pub const KINDS: [Kind; 10] = [DESCRIPTION, BOARD, DEVICE_TREE, SCENARIO, GUEST, MONITOR, IMAGE, TRACE, RESULT, SOAK];
 
 /// Reads a file.
 ///
