@@ -1,0 +1,24 @@
+//! The body of the fuzz target `device_tree` and of the seeded tests: any bytes are either refused with a reason, or become a draft that
+//! is TOML.
+
+use bulkhead_draft::draft;
+
+/// Makes a draft of any bytes; returns whether they were accepted.
+pub(crate) fn device_tree(bytes: &[u8]) -> bool {
+    match draft(bytes, "a test") {
+        Ok(draft) => {
+            let (_, errors) = toml::de::DeTable::parse_recoverable(&draft.text);
+            assert!(errors.is_empty(), "{errors:?}\n{}", draft.text);
+            // What is to be found out is all that differs.
+            let lines = draft.text.lines().zip(draft.filled.lines()).filter(|(one, other)| one != other);
+            assert!(lines.clone().all(|(line, _)| line.contains("\"TODO: ")), "{}", draft.text);
+            assert_eq!(draft.text.lines().count(), draft.filled.lines().count());
+            assert_eq!(lines.count(), draft.todos);
+            true
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            false
+        }
+    }
+}
