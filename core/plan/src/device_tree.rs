@@ -239,8 +239,12 @@ fn passed_through(device: &BoardDevice, address: u64, clocks: &mut Clocks) -> De
         set(&mut description, "interrupts", interrupts);
     }
     if device.clock_hz != 0 {
-        set(&mut description, "clocks", clocks.handle(device.clock_hz));
-        set(&mut description, "clock-names", "apb_pclk");
+        // Linux `Documentation/devicetree/bindings/serial/pl011.yaml`: the clock of the baud rate comes before that of the bus.
+        let is_pl011 = compatible.contains(&"arm,pl011");
+        let names: &[&str] = if is_pl011 { &["uartclk", "apb_pclk"] } else { &["apb_pclk"] };
+        let clock = clocks.handle(device.clock_hz);
+        set(&mut description, "clocks", vec![clock; names.len()]);
+        set(&mut description, "clock-names", strings(names));
     }
     description
 }

@@ -188,6 +188,17 @@ pub struct QemuFacts {
     pub cores: Option<usize>,
     /// Further arguments every run needs, e.g. `-rtc clock=vm`.
     pub arguments: Vec<String>,
+    /// UARTs of the machine in the order of `-serial`.
+    pub uarts: Vec<QemuUart>,
+}
+
+/// A UART as QEMU connects it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QemuUart {
+    /// Name, as in the board file.
+    pub name: String,
+    /// The monitor takes console input from it; otherwise it is a device.
+    pub is_monitors: bool,
 }
 
 /// How interrupts reach a partition.

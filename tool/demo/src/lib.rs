@@ -131,8 +131,9 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
     say("reference run: the controller alone");
     let reference = reference_output(&system)?;
     say("now all partitions together");
-    let mut machine = Machine::start(MachineOptions::for_system(&system, image)?)?;
-    let names = system.partitions.iter().map(|partition| partition.name.clone()).collect();
+    let options = MachineOptions::for_system(&system, image)?;
+    let names = options.console_names();
+    let mut machine = Machine::start(options)?;
     let colour = bulkhead_files::output::colours() && arguments.format == Format::Text;
     let mut show = Show::new(bulkhead_files::Output, Format::Text, colour, names, Vec::new());
     let limit = Duration::from_secs(arguments.timeout_s);

@@ -147,12 +147,57 @@ impl Merger {
     }
 }
 
+/// Names of what prints: partitions by their index, then the UARTs that are devices of the board. The place of a name is
+/// [`Line::console`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsoleNames {
+    names: Vec<String>,
+    partitions: usize,
+}
+
+impl ConsoleNames {
+    /// Makes names that differ: a UART with the name of a partition gets a dot, which no partition has.
+    #[must_use]
+    pub fn new<'a>(partitions: Vec<String>, uarts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut all = Self { partitions: partitions.len(), names: partitions };
+        for uart in uarts {
+            let is_taken = all.place(uart).is_some();
+            all.names.push(if is_taken { format!("{uart}.uart") } else { uart.to_owned() });
+        }
+        all
+    }
+
+    /// Returns the place of a name.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    /// Returns the name at a place.
+    #[must_use]
+    pub fn name(&self, console: usize) -> &str {
+        self.names.get(console).map_or("?", String::as_str)
+    }
+
+    /// Returns all names in order.
+    #[must_use]
+    pub fn all(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the place among the UARTs, for a console that is one.
+    #[must_use]
+    pub fn uart(&self, console: usize) -> Option<usize> {
+        console.checked_sub(self.partitions).filter(|_| console < self.names.len())
+    }
+}
+
 /// A line of console output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Partition index.
-    pub partition: usize,
-    /// Counter ticks of its first byte, as the writer says.
+    /// Index of the partition; behind the last one, of a UART that is a device of the board ([`ConsoleNames`]).
+    pub console: usize,
+    /// Counter ticks of its first byte, as the writer says; 0 for a UART.
     pub time_ticks: u64,
     /// What a person reads: invalid UTF-8 replaced, control characters and terminal sequences taken out.
     pub text: String,
@@ -167,17 +212,17 @@ pub struct Line {
 /// Cuts merged output into lines.
 #[derive(Debug, Default)]
 pub struct LineCutter {
-    partition: usize,
+    console: usize,
     bytes: Vec<u8>,
     first_ticks: u64,
     latest: Option<Instant>,
 }
 
 impl LineCutter {
-    /// Makes a cutter for a partition.
+    /// Makes a cutter for the console at this place ([`Line::console`]).
     #[must_use]
-    pub fn new(partition: usize) -> Self {
-        Self { partition, ..Self::default() }
+    pub fn new(console: usize) -> Self {
+        Self { console, ..Self::default() }
     }
 
     /// Adds output; returns the lines it completes.
@@ -214,7 +259,7 @@ impl LineCutter {
 
     fn lost(&self, time_ticks: u64, count: u64) -> Line {
         let text = format!("[{count} bytes lost]");
-        Line { partition: self.partition, time_ticks, text, bytes: Vec::new(), lost_bytes: count, complete: true }
+        Line { console: self.console, time_ticks, text, bytes: Vec::new(), lost_bytes: count, complete: true }
     }
 
     fn take(&mut self, complete: bool) -> Line {
@@ -223,7 +268,7 @@ impl LineCutter {
             bytes.pop();
         }
         let text = readable(&bytes);
-        Line { partition: self.partition, time_ticks: self.first_ticks, text, bytes, lost_bytes: 0, complete }
+        Line { console: self.console, time_ticks: self.first_ticks, text, bytes, lost_bytes: 0, complete }
     }
 
     /// Returns the unfinished line, if there is one, and begins a new one.

@@ -107,7 +107,7 @@ impl Machine {
     /// one all are taken, and sent as the partitions in focus read them ([`Self::poll`]). A `Ctrl-]` drops what waits before it.
     pub fn send_serial(&mut self, bytes: &[u8]) -> Result<usize, RunError> {
         if self.observer.is_none() {
-            return self.serial.send(bytes);
+            return self.send_own(bytes);
         }
         self.input.push(bytes);
         self.forward_input()?;
@@ -122,9 +122,16 @@ impl Machine {
         let Some(flow) = self.observer.as_ref().and_then(Flow::of) else { return Ok(()) };
         let piece = self.input.piece(flow);
         if !piece.is_empty() {
-            self.input.note_sent(self.serial.send(&piece)?);
+            self.input.note_sent(self.send_own(&piece)?);
         }
         Ok(())
+    }
+
+    /// Sends bytes to the machine's own line, if it has one; returns how many were taken.
+    fn send_own(&self, bytes: &[u8]) -> Result<usize, RunError> {
+        let serial = self.serial.as_ref();
+        let serial = serial.ok_or_else(|| RunError::Other("the machine has no serial line of its own".to_owned()))?;
+        serial.send(bytes)
     }
 
     /// Returns how many bytes of input were dropped because the focus left before their partition read them.

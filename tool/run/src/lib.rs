@@ -43,6 +43,7 @@ pub mod ram;
 mod serial;
 pub mod source;
 pub mod trace;
+mod uart;
 
 pub use console::{ConsoleReader, Line};
 pub use diagnosis::CrashReport;

@@ -5,7 +5,7 @@
 //! nothing for it, and the host pays a few loads.
 
 use crate::child::QemuProcess;
-use crate::console::{ConsoleReader, Line};
+use crate::console::{ConsoleNames, ConsoleReader, Line};
 use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
 use crate::input::InputQueue;
@@ -16,6 +16,7 @@ use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
 use crate::serial::SerialLine;
+use crate::uart::Uart;
 use bulkhead_abi::status::{REASON_NONE, STATE_RUNNING};
 use rustix::fs::MemfdFlags;
 use std::fs::File;
@@ -72,19 +73,24 @@ pub enum End {
 pub struct View<'a> {
     /// The live view of RAM; `None` for a guest without a monitor.
     pub observer: Option<&'a Observer>,
-    /// Lines per partition.
+    /// Lines per console: partitions, then the UARTs that are devices.
     pub lines: &'a [LineLog],
     /// Everything the machine's own serial line printed.
     pub serial: &'a [u8],
     /// The machine's RAM.
     pub ram: &'a Ram,
     consoles: Option<&'a ConsoleReader>,
+    uarts: &'a [Uart],
 }
 
 impl View<'_> {
-    /// Returns the unfinished line of a partition, such as a prompt.
-    pub fn unfinished(&self, partition: usize) -> String {
-        self.consoles.map(|consoles| consoles.unfinished(partition)).unwrap_or_default()
+    /// Returns the unfinished line of a console, such as a prompt.
+    pub fn unfinished(&self, console: usize) -> String {
+        let partitions = self.lines.len().saturating_sub(self.uarts.len());
+        match console.checked_sub(partitions).and_then(|index| self.uarts.get(index)) {
+            Some(uart) => uart.unfinished(),
+            None => self.consoles.map(|consoles| consoles.unfinished(console)).unwrap_or_default(),
+        }
     }
 }
 
@@ -93,7 +99,8 @@ pub struct Machine {
     // Dropped first, so that QEMU is gone before anything it uses.
     qemu: QemuProcess,
     qmp: Qmp,
-    pub(crate) serial: SerialLine,
+    /// The machine's own line; `None` when all UARTs of the board are devices.
+    pub(crate) serial: Option<SerialLine>,
     serial_text: Vec<u8>,
     pub(crate) input: InputQueue,
     ram: Arc<Ram>,
@@ -101,6 +108,9 @@ pub struct Machine {
     counts: Option<CountsFile>,
     pub(crate) observer: Option<Observer>,
     consoles: Option<ConsoleReader>,
+    pub(crate) uarts: Vec<Uart>,
+    pub(crate) names: ConsoleNames,
+    flush_after: Option<Duration>,
     lines: Vec<LineLog>,
     cursors: Vec<usize>,
     states: Vec<Seen>,
@@ -119,15 +129,16 @@ impl Machine {
         let counts = count_instructions(&mut options)?;
         let is_held = plugin::make_exact(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
-        let (serial, serial_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
-        let serial = SerialLine::start(serial)?;
+        let names = options.console_names();
+        let Serial { own: serial, uarts, theirs: serial_theirs } = Serial::connect(&options)?;
+        let serial_descriptors: Vec<RawFd> = serial_theirs.iter().map(AsRawFd::as_raw_fd).collect();
         let endpoints = Endpoints {
             ram: descriptor_path(ram.file().as_raw_fd()),
             image: descriptor_path(image.as_raw_fd()),
-            streams: Streams::Inherited { qmp: qmp_theirs.as_raw_fd(), serial: serial_theirs.as_raw_fd() },
+            streams: Streams::Inherited { qmp: qmp_theirs.as_raw_fd(), serial: serial_descriptors.clone() },
         };
-        let mut inherited =
-            vec![ram.file().as_raw_fd(), image.as_raw_fd(), qmp_theirs.as_raw_fd(), serial_theirs.as_raw_fd()];
+        let mut inherited = vec![ram.file().as_raw_fd(), image.as_raw_fd(), qmp_theirs.as_raw_fd()];
+        inherited.extend(serial_descriptors);
         inherited.extend(counts.as_ref().map(CountsFile::descriptor));
         let mut command = Command::new(&options.qemu);
         command.args(options.arguments(&endpoints));
@@ -158,8 +169,11 @@ impl Machine {
             counts,
             observer,
             consoles,
-            lines: vec![LineLog::default(); partitions],
-            cursors: vec![0; partitions],
+            uarts,
+            lines: vec![LineLog::default(); names.all().len()],
+            cursors: vec![0; names.all().len()],
+            names,
+            flush_after: None,
             states: vec![Seen::default(); partitions],
             crashes: Vec::new(),
             tolerates_crashes: false,
@@ -204,20 +218,17 @@ impl Machine {
         &self.serial_text
     }
 
-    /// Returns a partition's lines so far, oldest first (the newest 65,536 are kept).
-    pub fn lines(&self, partition: &str) -> impl Iterator<Item = &Line> {
-        let index = self.partition_index(partition);
+    /// Returns the lines of a partition or UART so far, oldest first (the newest 65,536 are kept).
+    pub fn lines(&self, console: &str) -> impl Iterator<Item = &Line> {
+        let index = self.names.place(console);
         index.and_then(|index| self.lines.get(index)).into_iter().flat_map(LineLog::iter)
-    }
-
-    fn partition_index(&self, name: &str) -> Option<usize> {
-        self.observer.as_ref()?.plan().partition_named(name)
     }
 
     /// Gives out unfinished lines after such a pause in output; for showing prompts to people.
     pub fn flush_lines_after(&mut self, pause: Duration) {
+        self.flush_after = Some(pause);
         if let Some(consoles) = &mut self.consoles {
-            consoles.flush_after = Some(pause);
+            consoles.flush_after = self.flush_after;
         }
     }
 
@@ -239,13 +250,15 @@ impl Machine {
             }
             self.keep(lines, &mut events);
         }
+        let lines = self.uarts.iter_mut().flat_map(|uart| uart.poll(self.flush_after)).collect();
+        self.keep(lines, &mut events);
         events.extend(other);
         events
     }
 
     fn keep(&mut self, lines: Vec<Line>, events: &mut Vec<Event>) {
         for line in lines {
-            if let Some(kept) = self.lines.get_mut(line.partition) {
+            if let Some(kept) = self.lines.get_mut(line.console) {
                 kept.push(line.clone());
             }
             events.push(Event::Line(line));
@@ -253,7 +266,7 @@ impl Machine {
     }
 
     fn poll_serial(&mut self, events: &mut Vec<Event>) {
-        let bytes = self.serial.take();
+        let bytes = self.serial.as_ref().map(SerialLine::take).unwrap_or_default();
         if !bytes.is_empty() {
             self.serial_text.extend_from_slice(&bytes);
             events.push(Event::Serial(bytes));
@@ -293,6 +306,8 @@ impl Machine {
             let lines = consoles.finish(&self.ram);
             self.keep(lines, &mut events);
         }
+        let lines = self.uarts.iter_mut().filter_map(Uart::finish).collect();
+        self.keep(lines, &mut events);
         events
     }
 
@@ -361,11 +376,10 @@ impl Machine {
     fn describe(&self) -> Vec<String> {
         let Some(observer) = &self.observer else { return Vec::new() };
         let mut state = describe_state(observer);
-        for (partition, lines) in self.lines.iter().enumerate() {
-            let name = observer.plan().partition_name(partition);
+        for (console, (name, lines)) in self.names.all().iter().zip(&self.lines).enumerate() {
             let latest = lines.latest().map_or("nothing", |line| line.text.as_str());
             state.push(format!("latest output of {name}: {latest}"));
-            let unfinished = self.view().unfinished(partition);
+            let unfinished = self.view().unfinished(console);
             if !unfinished.is_empty() {
                 state.push(format!("unfinished line of {name}: {unfinished}"));
             }
@@ -381,31 +395,33 @@ impl Machine {
             serial: &self.serial_text,
             ram: &self.ram,
             consoles: self.consoles.as_ref(),
+            uarts: &self.uarts,
         }
     }
 
-    /// Waits for a whole line of a partition that contains `pattern`, and returns it.
+    /// Waits for a whole line of a partition or UART that contains `pattern`, and returns it.
     ///
-    /// Lines are used up: the next call for this partition looks only at later lines.
-    pub fn wait_for_line(&mut self, partition: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
-        self.wait_for_match(partition, pattern, limit, false)
+    /// Lines are used up: the next call for this console looks only at later lines.
+    pub fn wait_for_line(&mut self, console: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
+        self.wait_for_match(console, pattern, limit, false)
     }
 
     /// As [`Self::wait_for_line`], for a prompt: an unfinished line that contains `pattern` counts too, and is not used up.
-    pub fn wait_for_prompt(&mut self, partition: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
-        self.wait_for_match(partition, pattern, limit, true)
+    pub fn wait_for_prompt(&mut self, console: &str, pattern: &str, limit: Duration) -> Result<Line, RunError> {
+        self.wait_for_match(console, pattern, limit, true)
     }
 
     fn wait_for_match(
         &mut self,
-        partition: &str,
+        console: &str,
         pattern: &str,
         limit: Duration,
         unfinished: bool,
     ) -> Result<Line, RunError> {
-        let index = self.partition_index(partition);
-        let index = index.ok_or_else(|| RunError::Other(format!("the system has no partition named {partition}")))?;
-        let what = format!("{partition} to print {pattern:?}");
+        let index = self.names.place(console);
+        let index =
+            index.ok_or_else(|| RunError::Other(format!("the system has no partition or UART named {console}")))?;
+        let what = format!("{console} to print {pattern:?}");
         let mut position = self.cursors[index];
         let line = self.wait_for(&what, limit, |view| {
             for (number, line) in view.lines[index].since(position) {
@@ -417,7 +433,7 @@ impl Machine {
             let text = view.unfinished(index);
             let bytes = text.clone().into_bytes();
             (unfinished && text.contains(pattern)).then_some(Line {
-                partition: index,
+                console: index,
                 time_ticks: 0,
                 text,
                 bytes,
@@ -468,6 +484,30 @@ impl Machine {
         }
         self.qemu.kill();
         self.finish()
+    }
+}
+
+/// Our ends of the machine's serial lines, and QEMU's.
+struct Serial {
+    own: Option<SerialLine>,
+    uarts: Vec<Uart>,
+    theirs: Vec<UnixStream>,
+}
+
+impl Serial {
+    fn connect(options: &MachineOptions) -> Result<Self, RunError> {
+        let partitions = options.plan.as_ref().map_or(0, |plan| plan.partitions.len());
+        let mut serial = Self { own: None, uarts: Vec::new(), theirs: Vec::new() };
+        for line in options.serial_lines() {
+            let (ours, theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
+            let ours = SerialLine::start(ours)?;
+            match line {
+                Some(_) => serial.uarts.push(Uart::new(ours, partitions + serial.uarts.len())),
+                None => serial.own = Some(ours),
+            }
+            serial.theirs.push(theirs);
+        }
+        Ok(serial)
     }
 }
 

@@ -1,5 +1,6 @@
 //! QEMU as a program: where it is, whether it is new enough, and the command line of a machine.
 
+use crate::console::ConsoleNames;
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::plugin::CountingOptions;
@@ -111,6 +112,23 @@ impl MachineOptions {
         }
     }
 
+    /// The serial lines in QEMU's order: the UARTs that are devices, by name, and `None` for the machine's own line. A machine whose
+    /// UARTs are not known has that one.
+    #[must_use]
+    pub fn serial_lines(&self) -> Vec<Option<&str>> {
+        match self.facts.uarts.as_slice() {
+            [] => vec![None],
+            uarts => uarts.iter().map(|uart| (!uart.is_monitors).then_some(uart.name.as_str())).collect(),
+        }
+    }
+
+    /// Names of what prints.
+    #[must_use]
+    pub fn console_names(&self) -> ConsoleNames {
+        let partitions = self.plan.as_ref().map(ImagePlan::partition_names).unwrap_or_default();
+        ConsoleNames::new(partitions, self.serial_lines().into_iter().flatten())
+    }
+
     /// Returns the arguments for QEMU.
     #[must_use]
     pub fn arguments(&self, endpoints: &Endpoints) -> Vec<String> {
@@ -137,9 +155,18 @@ impl MachineOptions {
         match &endpoints.streams {
             Streams::Inherited { qmp, serial } => {
                 add(&["-chardev", &format!("socket,id=qmp,fd={qmp}"), "-mon", "chardev=qmp,mode=control"]);
-                add(&["-chardev", &format!("socket,id=serial0,fd={serial}"), "-serial", "chardev:serial0"]);
+                for (number, descriptor) in serial.iter().enumerate() {
+                    add(&["-chardev", &format!("socket,id=serial{number},fd={descriptor}")]);
+                    add(&["-serial", &format!("chardev:serial{number}")]);
+                }
             }
-            Streams::Terminal => add(&["-monitor", "none", "-serial", "stdio"]),
+            Streams::Terminal => {
+                add(&["-monitor", "none"]);
+                for line in self.serial_lines() {
+                    let destination = line.map_or_else(|| "stdio".to_owned(), |uart| format!("file:{uart}.log"));
+                    add(&["-serial", &destination]);
+                }
+            }
         }
         if let Some(port) = self.gdb_port {
             add(&["-gdb", &format!("tcp:127.0.0.1:{port}")]);
@@ -175,21 +202,21 @@ pub struct Endpoints {
     pub ram: String,
     /// Path of the boot image.
     pub image: String,
-    /// Control connection and serial line.
+    /// Control connection and serial lines.
     pub streams: Streams,
 }
 
-/// Where QEMU's control connection and serial line go.
+/// Where QEMU's control connection and serial lines go.
 #[derive(Clone, Debug)]
 pub enum Streams {
     /// Sockets that QEMU inherits.
     Inherited {
         /// Descriptor of the control connection.
         qmp: i32,
-        /// Descriptor of the serial line.
-        serial: i32,
+        /// Descriptors of the serial lines, in the order of [`MachineOptions::serial_lines`].
+        serial: Vec<i32>,
     },
-    /// No control connection; the serial line is the terminal.
+    /// No control connection; the machine's own serial line is the terminal, the others are files.
     Terminal,
 }
 

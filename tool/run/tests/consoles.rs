@@ -35,7 +35,7 @@ fn lines_of_two_vcpus_come_in_the_order_of_their_stamps() {
     let mut reader = ConsoleReader::new(&plan);
     assert!(reader.poll(&ram).is_empty(), "what one poll finds is held back until the next");
     let lines = reader.poll(&ram);
-    let found: Vec<_> = lines.iter().map(|line| (line.partition, line.text.as_str(), line.time_ticks)).collect();
+    let found: Vec<_> = lines.iter().map(|line| (line.console, line.text.as_str(), line.time_ticks)).collect();
     assert_eq!(found, [(0, "abcde", 10), (1, "x", 5)]);
 }
 
@@ -144,12 +144,12 @@ fn a_hostile_ring_spoils_only_its_own_output() {
             write_ring(&ram, vcpu_console(0, 0), &honest);
         }
         let lines = reader.poll(&ram);
-        let from_hostile: usize = lines.iter().filter(|line| line.partition == 1).map(|line| line.bytes.len()).sum();
+        let from_hostile: usize = lines.iter().filter(|line| line.console == 1).map(|line| line.bytes.len()).sum();
         // What a poll gives out was collected by it and by earlier ones: at most a ring's worth for each.
         assert!(from_hostile as u64 <= 2 * CAPACITY + 4096, "one poll gave {from_hostile} bytes");
-        honest_lines.extend(lines.into_iter().filter(|line| line.partition == 0));
+        honest_lines.extend(lines.into_iter().filter(|line| line.console == 0));
     }
-    honest_lines.extend(reader.finish(&ram).into_iter().filter(|line| line.partition == 0));
+    honest_lines.extend(reader.finish(&ram).into_iter().filter(|line| line.console == 0));
     let texts: Vec<_> = honest_lines.iter().map(|line| line.text.clone()).collect();
     let expected: Vec<_> = (0..200_u64).map(|round| (round % 10).to_string()).collect();
     assert_eq!(texts, expected);

@@ -3,7 +3,8 @@
 mod common;
 
 use bulkhead_abi::image::RamBank;
-use bulkhead_run::qemu::{Version, check_version, parse_version};
+use bulkhead_plan::model::QemuUart;
+use bulkhead_run::qemu::{Endpoints, Streams, Version, check_version, parse_version};
 use bulkhead_run::qmp::Qmp;
 use bulkhead_run::trace::Trace;
 use bulkhead_run::{ImagePlan, MachineOptions, Observer, Ram, RunError, exit_code};
@@ -76,6 +77,29 @@ fn the_printed_command_is_exact() {
     }
     assert!(command.ends_with("-d guest_errors"));
     assert!(!command.contains("thread=multi"), "-icount runs all cores on one host thread");
+}
+
+/// QEMU gives its `-serial` lines to the UARTs in the order of the board file, whichever of them the monitor keeps.
+#[test]
+fn every_uart_has_a_serial_line_in_the_order_of_the_board() {
+    let mut options = MachineOptions::for_image(image(&two_partitions(), &[])).expect("a valid image");
+    let uart = |name: &str, is_monitors| QemuUart { name: name.to_owned(), is_monitors };
+    options.facts.uarts = vec![uart("linux", false), uart("uart1", true), uart("uart2", false)];
+    assert_eq!(options.serial_lines(), [Some("linux"), None, Some("uart2")]);
+    let command = options.shell_command("board.img", "board.ram").replace(" \\\n    ", " ");
+    let expected = "-monitor none -serial file:linux.log -serial stdio -serial file:uart2.log ";
+    assert!(command.contains(expected), "{command}");
+    let streams = Streams::Inherited { qmp: 7, serial: vec![8, 9, 10] };
+    let endpoints = Endpoints { ram: "ram".to_owned(), image: "image".to_owned(), streams };
+    let words = options.arguments(&endpoints).join(" ");
+    let line = |number, descriptor| format!("socket,id=serial{number},fd={descriptor} -serial chardev:serial{number}");
+    let expected = format!("-chardev {} -chardev {} -chardev {}", line(0, 8), line(1, 9), line(2, 10));
+    assert!(words.contains(&expected), "{words}");
+    let names = options.console_names();
+    assert_eq!(names.all(), ["linux", "control", "linux.uart", "uart2"], "a name says who prints");
+    assert_eq!((names.place("uart2"), names.uart(3), names.uart(1), names.uart(4)), (Some(3), Some(1), None, None));
+    options.facts.uarts.clear();
+    assert_eq!(options.serial_lines(), [None], "a machine of which nothing is known has its own line");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Guest device trees, read back with the parser half of the library.
 
-use bulkhead_plan::model::{GuestImage, System};
+use bulkhead_plan::model::{BoardDevice, GuestImage, System};
 use bulkhead_plan::{PlanError, plan, samples};
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
@@ -52,6 +52,26 @@ fn passed_through_device_is_described() {
     assert_eq!(cells(&bytes, "/rtc@9010000", "reg"), [0, 0x0901_0000, 0, 0x1000]);
     assert_eq!(cells(&bytes, "/rtc@9010000", "interrupts"), [0, 2, 4], "SPI 34, level");
     assert_eq!(text(&bytes, "/rtc@9010000", "compatible"), "arm,pl031\0arm,primecell\0");
+}
+
+/// `Documentation/devicetree/bindings/serial/pl011.yaml` wants both clocks by their names; other PrimeCell devices have that of the bus.
+#[test]
+fn a_uart_that_was_passed_through_has_two_clocks() {
+    let mut system = samples::demo();
+    let index = system.partitions[2].devices[0];
+    let rtc = system.board.devices[index].clone();
+    system.board.devices[index].clock_hz = 125_000_000;
+    assert_eq!(text(&tree(&system, 2), "/rtc@9010000", "clock-names"), "apb_pclk\0");
+    let compatible = ["arm,pl011", "arm,primecell"].map(String::from).to_vec();
+    system.board.devices[index] = BoardDevice { name: "uart1".into(), compatible, clock_hz: 125_000_000, ..rtc };
+    let bytes = tree(&system, 2);
+    assert_eq!(text(&bytes, "/uart1@9010000", "clock-names"), "uartclk\0apb_pclk\0");
+    let clocks = cells(&bytes, "/uart1@9010000", "clocks");
+    assert_eq!(clocks.len(), 2);
+    // The virtual console has another frequency and with it another clock.
+    assert_eq!(cells(&bytes, "/clock-1", "clock-frequency"), [125_000_000]);
+    assert_eq!(cells(&bytes, "/clock-1", "phandle"), [clocks[0]]);
+    assert_eq!(clocks[0], clocks[1]);
 }
 
 #[test]

@@ -172,7 +172,7 @@ table! {
 }
 
 table! {
-    /// A UART.
+    /// A UART. With QEMU their order is that of its `-serial`.
     pub struct Uart {
         /// Name.
         name: Located<String>,

@@ -59,6 +59,7 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
             cpu: qemu.cpu.as_ref().map(|text| text.value.clone()),
             cores: qemu.cores.as_ref().and_then(|number| usize::try_from(number.value).ok()),
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
+            uarts: file.uart.iter().map(|uart| qemu_uart(uart)).collect(),
         }),
     };
     addresses::check(file, &board, &places, report);
@@ -68,6 +69,11 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
 /// The UART that the monitor may use.
 pub(super) fn monitor_uart(file: &BoardFile) -> Option<&Located<Uart>> {
     file.uart.iter().find(|uart| uart.monitor.as_ref().is_some_and(|state| state.value))
+}
+
+fn qemu_uart(uart: &Uart) -> model::QemuUart {
+    let is_monitors = uart.monitor.as_ref().is_some_and(|state| state.value);
+    model::QemuUart { name: uart.name.value.clone(), is_monitors }
 }
 
 fn range(written: &Located<Range>, report: &mut Report) -> Option<model::Bank> {

@@ -3,7 +3,7 @@
 //! Each file appears, or replaces the one of an earlier run, when the run ends, however it ends; until then its lines are in a
 //! file beside it whose name ends in `.partial`. That the files can be written is seen before the machine starts.
 
-use crate::console::readable;
+use crate::console::{ConsoleNames, readable};
 use crate::error::RunError;
 use crate::machine::Event;
 use bulkhead_files::write::Stream;
@@ -15,7 +15,7 @@ const SERIAL_NAME: &str = "machine.serial";
 
 /// The files of a run.
 pub(super) struct Logs {
-    /// By partition, and the serial line as the last one.
+    /// By console, and the machine's own serial line as the last one.
     files: Vec<(PathBuf, Stream)>,
     /// An unfinished line of the serial line.
     serial: Vec<u8>,
@@ -25,10 +25,10 @@ pub(super) struct Logs {
 
 impl Logs {
     /// Begins a file `NAME.log` for each name in a directory, which is made if it is missing.
-    pub(super) fn create(directory: &Path, names: &[String]) -> Result<Self, RunError> {
+    pub(super) fn create(directory: &Path, names: &ConsoleNames) -> Result<Self, RunError> {
         std::fs::create_dir_all(directory)
             .map_err(RunError::host(format!("cannot make the directory {} for logs", directory.display())))?;
-        let names = names.iter().map(String::as_str).chain([SERIAL_NAME]);
+        let names = names.all().iter().map(String::as_str).chain([SERIAL_NAME]);
         let open = |name: &str| {
             let path = directory.join(format!("{name}.log"));
             let stream =
@@ -41,7 +41,7 @@ impl Logs {
     /// Writes what an event shows into the file that it belongs to.
     pub(super) fn event(&mut self, event: &Event) {
         match event {
-            Event::Line(line) => self.line(line.partition, &line.text),
+            Event::Line(line) => self.line(line.console, &line.text),
             Event::Serial(bytes) => {
                 self.serial.extend_from_slice(bytes);
                 while let Some(end) = self.serial.iter().position(|byte| *byte == b'\n') {
@@ -88,9 +88,9 @@ mod tests {
     use super::*;
     use crate::console::Line;
 
-    fn line(partition: usize, text: &str) -> Event {
+    fn line(console: usize, text: &str) -> Event {
         let bytes = text.as_bytes().to_vec();
-        Event::Line(Line { partition, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
+        Event::Line(Line { console, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
     }
 
     fn directory(name: &str) -> PathBuf {
@@ -99,8 +99,8 @@ mod tests {
         directory
     }
 
-    fn names() -> Vec<String> {
-        vec!["linux".to_owned(), "control".to_owned()]
+    fn names() -> ConsoleNames {
+        ConsoleNames::new(vec!["linux".to_owned(), "control".to_owned()], ["uart1"])
     }
 
     fn listed(directory: &Path) -> Vec<String> {
@@ -117,7 +117,9 @@ mod tests {
         std::fs::create_dir_all(&directory).expect("a directory");
         std::fs::write(directory.join("linux.log"), "of an earlier run\n").expect("a file");
         let mut logs = Logs::create(&directory, &names()).expect("files can be begun");
-        for event in [line(0, "one"), line(1, "two"), line(0, "three"), Event::Serial(b"boot\r\nre".to_vec())] {
+        for event in
+            [line(0, "one"), line(1, "two"), line(0, "three"), line(2, "four"), Event::Serial(b"boot\r\nre".to_vec())]
+        {
             logs.event(&event);
         }
         let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("a file");
@@ -125,8 +127,9 @@ mod tests {
         logs.event(&Event::Serial(b"st".to_vec()));
         logs.finish().expect("files can be written");
         assert_eq!((read("linux.log").as_str(), read("control.log").as_str()), ("one\nthree\n", "two\n"));
-        assert_eq!(read("machine.serial.log"), "boot\nrest\n");
-        assert_eq!(listed(&directory), ["control.log", "linux.log", "machine.serial.log"], "nothing else is left");
+        assert_eq!((read("uart1.log").as_str(), read("machine.serial.log").as_str()), ("four\n", "boot\nrest\n"));
+        let expected = ["control.log", "linux.log", "machine.serial.log", "uart1.log"];
+        assert_eq!(listed(&directory), expected, "nothing else is left");
     }
 
     #[test]

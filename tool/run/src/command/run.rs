@@ -4,6 +4,7 @@ use super::log::Logs;
 use super::show::{Show, partitions_json};
 use super::trace::write_trace;
 use super::{Format, parse_duration};
+use crate::console::ConsoleNames;
 use crate::control::ControlServer;
 use crate::diagnosis::{place_of, reason_name, state_name};
 use crate::error::{RunError, exit_code};
@@ -58,7 +59,7 @@ pub struct RunArguments {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Show the console of this partition only (may be repeated).
+    /// Show the console of this partition or UART only (may be repeated).
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
     /// End the run when this partition is off or stopped, not only when all are.
@@ -140,6 +141,13 @@ fn dry_run_text(source: &Source) -> String {
     format!("{origin}{watching}{command}")
 }
 
+/// Returns the place of a console, or an error that lists all names.
+fn console_index(names: &ConsoleNames, name: &str) -> Result<usize, RunError> {
+    names.place(name).ok_or_else(|| {
+        RunError::Other(format!("the system has no console `{name}`; it has {}", names.all().join(", ")))
+    })
+}
+
 /// Returns the index of a partition, or an error that lists all names.
 fn partition_index(plan: &ImagePlan, name: &str) -> Result<usize, RunError> {
     plan.partition_named(name).ok_or_else(|| {
@@ -150,9 +158,10 @@ fn partition_index(plan: &ImagePlan, name: &str) -> Result<usize, RunError> {
 fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let Source { name, options, .. } = source;
     let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
-    let only = arguments.only.iter().map(|name| partition_index(plan, name)).collect::<Result<Vec<_>, _>>()?;
+    let names = options.console_names();
+    let only = arguments.only.iter().map(|name| console_index(&names, name)).collect::<Result<Vec<_>, _>>()?;
     let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
-    let show = Show::new(Output, arguments.format, output::colours(), plan.partition_names(), only);
+    let show = Show::new(Output, arguments.format, output::colours(), names.clone(), only);
     // What comes at the end of a long run must not fail for a reason that was there at its start.
     if let Some(path) = &arguments.trace {
         write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
@@ -160,7 +169,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
             bulkhead_files::complain!("warning: {NOT_RECORDING}");
         }
     }
-    let logs = arguments.log.as_deref().map(|path| Logs::create(path, &plan.partition_names())).transpose()?;
+    let logs = arguments.log.as_deref().map(|path| Logs::create(path, &names)).transpose()?;
     if let Some(warning) = check_version(&options.qemu)?.warning() {
         bulkhead_files::complain!("warning: {warning}");
     }

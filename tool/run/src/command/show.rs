@@ -1,6 +1,6 @@
 //! Shows a run's events: a coloured prefix per partition for people, one JSON value per line for programs.
 
-use crate::console::{Line, readable};
+use crate::console::{ConsoleNames, Line, readable};
 use crate::diagnosis::{reason_name, state_name};
 use crate::machine::Event;
 use crate::observer::Observer;
@@ -21,17 +21,17 @@ pub struct Show<W: Write> {
     output: W,
     format: Format,
     colour: bool,
-    names: Vec<String>,
-    /// Partitions whose lines are shown; empty means all.
+    names: ConsoleNames,
+    /// Consoles whose lines are shown; empty means all.
     only: Vec<usize>,
     width: usize,
     serial: Vec<u8>,
 }
 
 impl<W: Write> Show<W> {
-    /// Makes a writer for the partitions named; `only` chooses some of them, empty means all.
-    pub fn new(output: W, format: Format, colour: bool, names: Vec<String>, only: Vec<usize>) -> Self {
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("machine".len());
+    /// Makes a writer for the consoles named ([`crate::MachineOptions::console_names`]); `only` chooses some of them, empty means all.
+    pub fn new(output: W, format: Format, colour: bool, names: ConsoleNames, only: Vec<usize>) -> Self {
+        let width = names.all().iter().map(|name| name.chars().count()).max().unwrap_or(0).max("machine".len());
         Self { output, format, colour, names, only, width, serial: Vec::new() }
     }
 
@@ -41,8 +41,8 @@ impl<W: Write> Show<W> {
     /// When the output is closed.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match (event, self.format) {
-            (Event::Line(line), _) if !self.shows(line.partition) => Ok(()),
-            (Event::Line(line), Format::Text) => self.prefixed(Some(line.partition), &line.text),
+            (Event::Line(line), _) if !self.shows(line.console) => Ok(()),
+            (Event::Line(line), Format::Text) => self.prefixed(Some(line.console), &line.text),
             (Event::Serial(bytes), Format::Text) => self.serial(bytes),
             (Event::State { partition, state, reason, generation }, Format::Text) => {
                 self.state(*partition, *state, *reason, *generation)
@@ -56,8 +56,8 @@ impl<W: Write> Show<W> {
         }
     }
 
-    fn shows(&self, partition: usize) -> bool {
-        self.only.is_empty() || self.only.contains(&partition)
+    fn shows(&self, console: usize) -> bool {
+        self.only.is_empty() || self.only.contains(&console)
     }
 
     /// Writes one JSON value as a line; nothing in text form.
@@ -68,12 +68,12 @@ impl<W: Write> Show<W> {
         self.output.flush()
     }
 
-    fn prefixed(&mut self, partition: Option<usize>, text: &str) -> io::Result<()> {
-        let name = partition.map_or("machine", |partition| self.names.get(partition).map_or("?", String::as_str));
+    fn prefixed(&mut self, console: Option<usize>, text: &str) -> io::Result<()> {
+        let name = console.map_or("machine", |console| self.names.name(console));
         let padding = " ".repeat(self.width.saturating_sub(name.chars().count()));
-        match partition.filter(|_| self.colour) {
-            Some(partition) => {
-                let style = COLOURS.get(partition % COLOURS.len()).copied().unwrap_or(AnsiColor::Cyan).on_default();
+        match console.filter(|_| self.colour) {
+            Some(console) => {
+                let style = COLOURS.get(console % COLOURS.len()).copied().unwrap_or(AnsiColor::Cyan).on_default();
                 writeln!(self.output, "{style}{name}{padding} |{style:#} {text}")?;
             }
             None => writeln!(self.output, "{name}{padding} | {text}")?,
@@ -105,9 +105,15 @@ impl<W: Write> Show<W> {
     }
 
     fn json(&self, event: &Event) -> Value {
-        let name = |partition: usize| self.names.get(partition).map_or("?", String::as_str).to_owned();
+        let name = |console: usize| self.names.name(console).to_owned();
         match event {
-            Event::Line(line) => line_json(line, &name(line.partition)),
+            Event::Line(line) if self.names.uart(line.console).is_some() => json!({
+                "event": "line",
+                "uart": name(line.console),
+                "text": line.text,
+                "complete": line.complete,
+            }),
+            Event::Line(line) => line_json(line, &name(line.console)),
             Event::State { partition, state, reason, generation } => json!({
                 "event": "state",
                 "partition": name(*partition),
@@ -162,7 +168,7 @@ mod tests {
     use super::*;
 
     fn shown(format: Format, colour: bool, only: Vec<usize>, events: &[Event]) -> String {
-        let names = vec!["linux".to_owned(), "control".to_owned()];
+        let names = ConsoleNames::new(vec!["linux".to_owned(), "control".to_owned()], ["uart1"]);
         let mut show = Show::new(Vec::new(), format, colour, names, only);
         for event in events {
             show.event(event).expect("a vector takes everything");
@@ -170,9 +176,9 @@ mod tests {
         String::from_utf8(show.output).expect("UTF-8")
     }
 
-    fn line(partition: usize, text: &str) -> Event {
+    fn line(console: usize, text: &str) -> Event {
         let bytes = text.as_bytes().to_vec();
-        Event::Line(Line { partition, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
+        Event::Line(Line { console, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
     }
 
     #[test]
@@ -185,6 +191,7 @@ mod tests {
             control | ** stopped: data access outside its memory\nmachine | booting\n";
         assert_eq!(shown(Format::Text, false, vec![], &events), expected);
         assert_eq!(shown(Format::Text, false, vec![1], &events[..2]), "control | two\n");
+        assert_eq!(shown(Format::Text, false, vec![2], &[line(2, "out"), line(1, "two")]), "uart1   | out\n");
         assert_eq!(shown(Format::Text, true, vec![], &events[..1]), "\x1b[36mlinux   |\x1b[0m one\n");
         let coloured = shown(Format::Text, true, vec![], &events[2..4]);
         let expected = "\x1b[36mlinux   |\x1b[0m ** started again (start 2)\n\
@@ -199,5 +206,8 @@ mod tests {
         assert_eq!((&value["event"], &value["partition"]), (&json!("line"), &json!("control")));
         assert_eq!((&value["text"], &value["time_ticks"]), (&json!("say \"hi\""), &json!(7)));
         assert_eq!(text.lines().count(), 1);
+        let text = shown(Format::Json, true, vec![], &[line(2, "out")]);
+        let value: Value = serde_json::from_str(text.trim_end()).expect("one JSON value");
+        assert_eq!(value, json!({ "event": "line", "uart": "uart1", "text": "out", "complete": true }));
     }
 }

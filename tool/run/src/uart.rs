@@ -1,0 +1,54 @@
+//! UARTs that are devices of the board: a partition drives it, and the monitor has no part in it.
+//!
+//! What comes from one is cut into lines and kept like what a partition prints, under the UART's name. Its bytes have no stamps:
+//! they come through QEMU and not through a ring in RAM.
+
+use crate::console::{Line, LineCutter, Output, Stamped};
+use crate::error::RunError;
+use crate::machine::Machine;
+use crate::serial::SerialLine;
+use std::time::Duration;
+
+/// The far end of a UART.
+pub(crate) struct Uart {
+    serial: SerialLine,
+    cutter: LineCutter,
+}
+
+impl Uart {
+    /// Makes the far end; its lines are of this console.
+    pub(crate) fn new(serial: SerialLine, console: usize) -> Self {
+        Self { serial, cutter: LineCutter::new(console) }
+    }
+
+    /// Returns the lines that have become whole, and after such a pause an unfinished one too.
+    pub(crate) fn poll(&mut self, flush_after: Option<Duration>) -> Vec<Line> {
+        let stamped = |byte| Stamped { time_ticks: 0, output: Output::Byte(byte) };
+        let pieces: Vec<Stamped> = self.serial.take().into_iter().map(stamped).collect();
+        let mut lines = self.cutter.push(&pieces);
+        lines.extend(flush_after.and_then(|pause| self.cutter.flush_after(pause)));
+        lines
+    }
+
+    /// Returns the unfinished line as the last one.
+    pub(crate) fn finish(&mut self) -> Option<Line> {
+        self.cutter.flush()
+    }
+
+    /// Returns the text of the unfinished line.
+    pub(crate) fn unfinished(&self) -> String {
+        self.cutter.unfinished()
+    }
+}
+
+impl Machine {
+    /// Sends bytes to a UART that is a device of the board; returns how many were taken (QEMU's buffer may be full).
+    ///
+    /// # Errors
+    /// When the board has no such UART, or the machine has ended.
+    pub fn send_uart(&mut self, name: &str, bytes: &[u8]) -> Result<usize, RunError> {
+        let uart = self.names.place(name).and_then(|console| self.uarts.get(self.names.uart(console)?));
+        let missing = || RunError::Other(format!("the board has no UART `{name}` that a partition could own"));
+        uart.ok_or_else(missing)?.serial.send(bytes)
+    }
+}
