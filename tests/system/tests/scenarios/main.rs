@@ -47,4 +47,5 @@ mod sleep;
 mod steady;
 mod support;
 mod vectors;
+mod versal_devices;
 mod watchdog;
