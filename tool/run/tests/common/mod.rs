@@ -10,6 +10,7 @@ use bulkhead_abi::image::RamBank;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
+use bulkhead_description::board::BUILT_IN;
 use bulkhead_guest_abi::name_from;
 use bulkhead_run::{ImagePlan, Ram, image_file::header_crc};
 use std::sync::Arc;
@@ -75,6 +76,7 @@ pub(crate) fn image(partitions: &[FakePartition], program: &[u32]) -> Vec<u8> {
     header.text = PhysicalAddress(IMAGE_START);
     header.text_bytes = TEXT_BYTES;
     header.counter_hz = 62_500_000;
+    header.board = name_from(BUILT_IN.default);
     header.banks[0] = BANK;
     header.bank_count = 1;
     header.partition_count = partitions.len() as u32;
