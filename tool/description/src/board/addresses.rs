@@ -8,7 +8,7 @@ use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_arm::Intid;
 use bulkhead_plan::model;
 
-/// Bytes of the distributor, and what redistributor frames are aligned to.
+/// Bytes of the distributor of a GICv3, and what redistributor frames are aligned to; that of a GICv2 is a page.
 const GIC_FRAME_BYTES: u64 = 0x1_0000;
 /// What the image is aligned to.
 const IMAGE_ALIGNMENT: u64 = 0x20_0000;
@@ -31,7 +31,7 @@ pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], rep
     let mut refuse = |span: Span, message: String| report.push(Diagnostic::new(Code::BadBoard, message).at(span, ""));
     let gic = &file.interrupt_controller.value;
     let uart = resolve::monitor_uart(file);
-    let mut aligned = vec![(gic.distributor.value, gic.distributor.span, GIC_FRAME_BYTES, "the distributor")];
+    let mut aligned = vec![(gic.distributor.value, gic.distributor.span, distributor_bytes(file), "the distributor")];
     let regions = gic.redistributors.iter();
     aligned.extend(regions.map(|one| (one.address.value, one.span, GIC_FRAME_BYTES, "the redistributors")));
     aligned.extend(uart.map(|uart| (uart.address.value, uart.address.span, PAGE_BYTES, "the UART")));
@@ -61,6 +61,10 @@ pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], rep
     }
     check_overlaps(file, board, places, report);
     check_devices(file, board, places, report);
+}
+
+fn distributor_bytes(file: &BoardFile) -> u64 {
+    if file.interrupt_controller.value.version.value < 3 { PAGE_BYTES } else { GIC_FRAME_BYTES }
 }
 
 /// Checks banks, reserved regions and the load address.
@@ -128,7 +132,7 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
         add(bank.start, bank.bytes, String::from("RAM"), written.span, true);
     }
     let gic = &file.interrupt_controller.value;
-    add(board.gicd, GIC_FRAME_BYTES, String::from("the distributor"), gic.distributor.span, true);
+    add(board.gicd, distributor_bytes(file), String::from("the distributor"), gic.distributor.span, true);
     for frame in &board.gicr {
         add(*frame, 2 * GIC_FRAME_BYTES, String::from("the redistributors"), file.interrupt_controller.span, true);
     }
