@@ -14,28 +14,31 @@ const WORK: u64 = 2_000_000;
 /// Most cells of an address or a size: three for PCI, where the first says what kind of address it is.
 const MOST_CELLS: usize = 4;
 
-/// What is left of the work that a tree may cause.
+/// What a tree may ask for: the work that is left, and how far its addresses may go.
 #[derive(Debug)]
-pub(crate) struct Budget(Cell<u64>);
+pub(crate) struct Budget {
+    work: Cell<u64>,
+    end: u64,
+}
 
 impl Budget {
-    /// All of it.
+    /// All of the work, for a machine whose physical addresses have this many bits.
     #[must_use]
-    pub(crate) fn new() -> Self {
-        Self(Cell::new(WORK))
+    pub(crate) fn new(address_bits: u32) -> Self {
+        Self { work: Cell::new(WORK), end: 1_u64.checked_shl(address_bits).unwrap_or(u64::MAX) }
     }
 
     /// Takes some of it; `None` when it does not suffice any more.
     pub(crate) fn spend(&self, work: usize) -> Option<()> {
-        let left = self.0.get().checked_sub(u64::try_from(work).ok()?);
-        self.0.set(left.unwrap_or(0));
+        let left = self.work.get().checked_sub(u64::try_from(work).ok()?);
+        self.work.set(left.unwrap_or(0));
         left.map(|_| ())
     }
 
     /// States whether something was left undone for it.
     #[must_use]
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.0.get() == 0
+        self.work.get() == 0
     }
 }
 
@@ -128,8 +131,8 @@ pub(crate) enum Trouble {
     Empty,
     /// A bus on the way does not pass its addresses on.
     NotCovered,
-    /// It ends behind the last address.
-    Wraps,
+    /// It ends behind the last physical address.
+    TooHigh,
 }
 
 impl fmt::Display for Trouble {
@@ -140,7 +143,7 @@ impl fmt::Display for Trouble {
             Self::TooWide => "a number in `reg` has more than 64 bits",
             Self::Empty => "a size in `reg` is 0",
             Self::NotCovered => "the `ranges` of a bus that it is on do not have its addresses",
-            Self::Wraps => "it ends beyond the last address of 64 bits",
+            Self::TooHigh => "it ends beyond the last physical address",
         })
     }
 }
@@ -179,10 +182,11 @@ pub(crate) fn place(node: Node<'_, '_>, budget: &Budget) -> Placed {
         let (address, size) = entry.split_at_checked(address_cells).unwrap_or_default();
         let extent = match (number(address), number(size)) {
             (Some(_), Some(0)) => Err(Some(Trouble::Empty)),
-            (Some(address), Some(size)) => Extent::new(address, size).ok_or(Some(Trouble::Wraps)),
+            (Some(address), Some(size)) => Extent::new(address, size).ok_or(Some(Trouble::TooHigh)),
             _ => Err(Some(Trouble::TooWide)),
         };
         match extent.and_then(|extent| translate(extent, bus, budget)) {
+            Ok(extent) if extent.end > budget.end => placed.trouble = Some(Trouble::TooHigh),
             Ok(extent) => placed.extents.push(extent),
             Err(trouble) => placed.trouble = placed.trouble.or(trouble),
         }

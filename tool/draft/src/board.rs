@@ -8,12 +8,13 @@ use crate::kinds::Dma;
 use crate::memory::{Reserved, load_address};
 use crate::text::{Text, Value, decimal, hex, in_words, quoted, ranges, strings};
 use bulkhead_arm::Intid;
-use bulkhead_arm::core_type::CoreType;
 use bulkhead_description::board::BOARD_VERSION;
 use bulkhead_description::unit::format_size;
 
 /// Distance of redistributor frames of a GICv3.
 const FRAME_BYTES: u64 = 0x2_0000;
+/// Comments of one kind at most.
+const MOST_SENTENCES: usize = 200;
 /// Spare interrupts that a test takes at most.
 const MOST_STAND_INS: usize = 48;
 
@@ -49,6 +50,17 @@ fn head(text: &mut Text, facts: &Facts, origin: &str) {
     text.known("name", quoted(&facts.name()));
 }
 
+/// Sentences of a list, each as a comment. A board has a few; a hostile tree could have a hundred thousand.
+fn sentences(text: &mut Text, list: &[String]) {
+    for sentence in list.iter().take(MOST_SENTENCES) {
+        text.comment(&format!("{sentence}."));
+    }
+    let more = list.len().saturating_sub(MOST_SENTENCES);
+    if more > 0 {
+        text.comment(&format!("{more} more."));
+    }
+}
+
 fn firmware(text: &mut Text, facts: &Facts) {
     text.key(
         "enters_at",
@@ -80,15 +92,16 @@ fn banks(extents: &[Extent]) -> String {
 
 fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
     let memory = &facts.memory;
-    for remark in &memory.remarks {
-        text.comment(&format!("{remark}."));
-    }
+    sentences(text, &memory.remarks);
     let known: Vec<Extent> = memory.banks.iter().map(|(bank, _)| *bank).collect();
     let stand_ins = facts.stand_in_banks(reserved);
-    let address = match (known.as_slice(), &memory.start) {
-        ([], Some((start, _))) => load_address(*start, u64::MAX, reserved),
-        (first, _) => first.first().and_then(|first| load_address(first.start(), first.end(), reserved)),
+    let first = match (known.first(), &memory.start) {
+        (None, None) => None,
+        // Where the tree says that RAM begins, unless it says that registers are there.
+        (None, Some((start, _))) => stand_ins.first().filter(|bank| bank.start() == *start),
+        (first, _) => first,
     };
+    let address = first.and_then(|first| load_address(first.start(), first.end(), reserved));
     match (known.as_slice(), &memory.start, &memory.overlap) {
         ([], _, Some(overlap)) => {
             text.comment(&format!("Banks of RAM overlap: {overlap}."));
@@ -127,17 +140,13 @@ fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
             text.key("load_address", &Value::todo(sentence, hex(first.unwrap_or(0x20_0000))));
         }
     }
-    let bits = |kind: &str| CoreType::named(kind).map(|kind| kind.physical_address_bits);
-    let cores = &facts.cores.cores;
-    let all: Option<Vec<u32>> = cores.iter().map(|core| bits(&core.kind)).collect();
-    match all.and_then(|all| all.into_iter().min()) {
-        Some(bits) => {
+    match facts.cores.address_bits() {
+        (bits, true) => {
             text.comment("By the type of the cores.");
             text.known("physical_address_bits", bits.to_string());
         }
-        None => {
-            let end = known.iter().chain(&stand_ins).map(|bank| bank.end()).max().unwrap_or(0);
-            let least = if end > 1 << 40 { 48 } else { 40 };
+        (_, false) => {
+            let least = facts.stand_in_bits(if known.is_empty() { &stand_ins } else { &known });
             let sentence =
                 "ID_AA64MMFR0_EL1.PARange of the cores: 0 means 32, then 36, 40, 42, 44, and 5 means 48 bits";
             text.key("physical_address_bits", &Value::todo(sentence, least.to_string()));
@@ -147,13 +156,11 @@ fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
 
 fn cores(text: &mut Text, facts: &Facts) {
     let cores = &facts.cores;
-    for remark in &cores.remarks {
-        text.comment(&format!("{remark}."));
-    }
+    sentences(text, &cores.remarks);
     if cores.cores.is_empty() {
         let sentence =
             "the cores as [{ kind = \"cortex-a53\", mpidr = [..] }]: the tree has no /cpus with readable nodes";
-        text.key("cores", &Value::todo(sentence, "[{ kind = \"cortex-a53\", mpidr = [0] }]"));
+        text.key("cores", &Value::todo(sentence, "[{ kind = \"cortex-a72\", mpidr = [0] }]"));
     } else {
         text.comment("/cpus, by MPIDR.");
         text.line("cores = [");
@@ -207,9 +214,7 @@ fn controller(text: &mut Text, facts: &Facts) {
     if !gic.path.is_empty() {
         text.comment(&format!("{}.", gic.path));
     }
-    for remark in &gic.remarks {
-        text.comment(&format!("{remark}."));
-    }
+    sentences(text, &gic.remarks);
     text.line("[interrupt_controller]");
     if gic.version == 0 {
         text.comment("0: it is no GIC that is known.");
@@ -279,13 +284,11 @@ fn controller(text: &mut Text, facts: &Facts) {
 }
 
 fn reservations(text: &mut Text, facts: &Facts, reserved: &[Reserved], outside: &[String]) {
-    for wish in &facts.reservations.wishes {
-        text.gap();
-        text.comment(&format!("{wish}."));
-    }
-    for region in outside {
-        text.gap();
-        text.comment(&format!("{region}."));
+    for list in [facts.reservations.wishes.as_slice(), outside] {
+        if !list.is_empty() {
+            text.gap();
+            sentences(text, list);
+        }
     }
     let mut seen = std::collections::BTreeMap::new();
     for region in reserved {
@@ -317,12 +320,21 @@ fn nodes(text: &mut Text, device: &Device) {
 fn uarts(text: &mut Text, facts: &Facts) {
     let uarts = &facts.devices.uarts;
     let console = uarts.iter().find(|uart| uart.is_console);
-    let monitors = console.filter(|uart| uart.uart == Some("pl011"));
+    let is_alone = |uart: &&Device| {
+        let all = || uarts.iter().chain(&facts.devices.devices).filter(|other| other.name != uart.name);
+        let intid = uart.interrupts.first().map(|(intid, _)| *intid);
+        !all().any(|other| other.all_interrupts().any(|other| Some(other) == intid))
+    };
+    let monitors = console.filter(|uart| uart.uart == Some("pl011")).filter(is_alone);
     if monitors.is_none() {
         text.gap();
-        text.comment(match console {
-            Some(_) => "The console of the tree (/chosen, stdout-path) is no PL011, so the monitor has no UART and no console input.",
-            None => "No UART below is the console of the tree (/chosen, stdout-path), so none is proposed for the monitor.",
+        let why = "so none is proposed for the monitor: no console input.";
+        text.comment(&match console {
+            Some(uart) if uart.uart == Some("pl011") => {
+                format!("Another device has the interrupt of the console, {why}")
+            }
+            Some(_) => format!("The console of the tree (/chosen, stdout-path) is no PL011, {why}"),
+            None => format!("No UART below is the console of the tree (/chosen, stdout-path), {why}"),
         });
     }
     for uart in uarts {
@@ -407,8 +419,6 @@ fn left_out(text: &mut Text, facts: &Facts) {
     if !all.left_out.is_empty() {
         text.gap();
         text.comment("Not listed either:");
-        for one in &all.left_out {
-            text.comment(&format!("- {one}"));
-        }
+        sentences(text, &all.left_out);
     }
 }

@@ -3,6 +3,10 @@
 use crate::address::{Budget, Extent, number, place};
 use crate::interrupt::short;
 use crate::tree::{Node, Tree};
+use bulkhead_abi::PAGE_BYTES;
+
+/// What distributor and redistributors of a GICv3 are aligned to (IHI 0069, 12.8).
+const FRAME_ALIGNMENT: u64 = 0x1_0000;
 
 const GIC_V3: &str = "arm,gic-v3";
 /// GICv2 and what is programmed like it, Linux `Documentation/devicetree/bindings/interrupt-controller/arm,gic.yaml`.
@@ -66,14 +70,29 @@ fn version(node: Node<'_, '_>) -> Option<u32> {
 
 /// Reads the interrupt controller.
 #[must_use]
-pub(crate) fn controller(tree: &Tree<'_>, node: Option<Node<'_, '_>>, budget: &Budget) -> Controller {
+pub(crate) fn controller(tree: &Tree<'_>, node: Option<Node<'_, '_>>, ram: &[Extent], budget: &Budget) -> Controller {
     let Some(node) = node else { return unknown(tree) };
     let placed = place(node, budget);
     let mut found = Controller { path: short(node), version: version(node).unwrap_or(0), ..Controller::default() };
     if let Some(trouble) = placed.trouble {
         found.remarks.push(format!("{}: {trouble}", short(node)));
     }
-    let mut extents = placed.extents.into_iter();
+    let granule = if found.version == 3 { FRAME_ALIGNMENT } else { PAGE_BYTES };
+    let mut before: Vec<Extent> = ram.to_vec();
+    let mut extents = Vec::new();
+    for extent in placed.extents {
+        if !extent.start().is_multiple_of(granule) || before.iter().any(|other| other.overlaps(extent)) {
+            let (start, end) = (extent.start(), extent.end());
+            found
+                .remarks
+                .push(format!("Its registers at {start:#x} to {end:#x} are not aligned, or in RAM, or twice there"));
+            // Which registers the others are is told by their order.
+            break;
+        }
+        before.push(extent);
+        extents.push(extent);
+    }
+    let mut extents = extents.into_iter();
     found.distributor = extents.next();
     if found.version == 3 {
         let regions = node.word("#redistributor-regions").unwrap_or(1);

@@ -3,8 +3,12 @@
 use crate::address::number;
 use crate::interrupt::{Interrupt, Lines, short};
 use crate::tree::{Node, Tree};
+use bulkhead_arm::core_type::CoreType;
 use bulkhead_arm::{Affinity, Intid};
 use std::collections::BTreeSet;
+
+/// Most bits of a physical address without larger pages.
+pub(crate) const MOST_ADDRESS_BITS: u32 = 48;
 
 /// A core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,22 @@ pub(crate) struct Cores {
     pub(crate) remarks: Vec<String>,
     /// How they are started, unless it is PSCI or not said.
     pub(crate) other_method: Option<String>,
+}
+
+impl Cores {
+    /// The most bits that a physical address can have, by those cores whose type is known, and whether that is all of them.
+    #[must_use]
+    pub(crate) fn address_bits(&self) -> (u32, bool) {
+        let known: Vec<CoreType> = self.cores.iter().filter_map(|core| CoreType::named(&core.kind)).collect();
+        let least = known.iter().map(|kind| kind.physical_address_bits).min();
+        // Without a core nothing is known; one of the types that are known will be written there.
+        let most = if self.cores.is_empty() {
+            CoreType::KNOWN.iter().map(|kind| kind.physical_address_bits).max()
+        } else {
+            None
+        };
+        (least.or(most).unwrap_or(MOST_ADDRESS_BITS), least.is_some() && known.len() == self.cores.len())
+    }
 }
 
 /// Reads `/cpus`.

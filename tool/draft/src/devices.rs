@@ -7,11 +7,9 @@
 use crate::address::{Budget, Extent, place};
 use crate::interrupt::{Interrupt, Lines, short};
 use crate::kinds::{Dma, dma, is_iommu, is_pci, is_smmu, uart};
+use crate::memory::MOST_ENTRIES;
 use crate::tree::{Node, Tree};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most entries of a list that a board file may have (`bulkhead_description`).
-pub(crate) const MOST_ENTRIES: usize = 1024;
 
 /// Something with registers.
 #[derive(Clone, Debug)]
@@ -351,6 +349,11 @@ fn name_all(all: &mut Devices) {
 }
 
 impl Device {
+    /// The INTIDs of all devices that an entry stands for.
+    pub(crate) fn all_interrupts(&self) -> impl Iterator<Item = u32> {
+        self.interrupts.iter().flat_map(|(intid, _)| *intid..=intid.saturating_add(self.more))
+    }
+
     /// The name without a number: what it is, or letters, digits and hyphens of its node's name.
     fn stem(&self) -> String {
         let is = |kind: &str| self.compatible.iter().any(|other| other == kind);
@@ -376,30 +379,47 @@ fn stem(node: Node<'_, '_>) -> String {
 
 /// Makes one entry of equal devices that follow each other, as QEMU has dozens of the same transport.
 fn families(devices: Vec<Device>) -> Vec<Device> {
-    let mut families: Vec<Device> = Vec::new();
+    let mut used: BTreeSet<String> = devices.iter().map(|device| device.name.clone()).collect();
+    let mut entries = Vec::new();
+    let mut run: Vec<Device> = Vec::new();
     for device in devices {
-        let is_next = |family: &Device| {
-            let count = family.more.saturating_add(1);
-            let size = family.registers.bytes();
-            let next =
-                size.checked_mul(u64::from(count)).and_then(|offset| family.registers.start().checked_add(offset));
-            let interrupts = family.interrupts.iter().map(|(intid, edge)| (intid.saturating_add(count), *edge));
-            next == Some(device.registers.start())
-                && size == device.registers.bytes()
-                && family.compatible == device.compatible
-                && family.stem() == device.stem()
-                && interrupts.eq(device.interrupts.iter().copied())
-                && family.interrupts.len() == 1
-                && [family, &device].iter().all(|one| one.nodes.len() == 1 && one.unknown.is_empty() && !one.is_console)
-                && (family.dma, family.confinable, family.clock_hz) == (device.dma, device.confinable, device.clock_hz)
-        };
-        match families.last_mut() {
-            Some(family) if is_next(family) => {
-                family.more = family.more.saturating_add(1);
-                family.name = format!("{}-", family.stem());
-            }
-            _ => families.push(device),
+        if !run.first().is_some_and(|first| is_next(first, run.len(), &device)) {
+            finish(std::mem::take(&mut run), &mut used, &mut entries);
         }
+        run.push(device);
     }
-    families
+    finish(run, &mut used, &mut entries);
+    entries
+}
+
+/// States whether a device is the next one behind `count` equal ones.
+fn is_next(first: &Device, count: usize, device: &Device) -> bool {
+    let Ok(count) = u32::try_from(count) else { return false };
+    let size = first.registers.bytes();
+    let next = size.checked_mul(u64::from(count)).and_then(|offset| first.registers.start().checked_add(offset));
+    let interrupts = first.interrupts.iter().map(|(intid, edge)| (intid.saturating_add(count), *edge));
+    next == Some(device.registers.start())
+        && size == device.registers.bytes()
+        && first.compatible == device.compatible
+        && first.stem() == device.stem()
+        && first.interrupts.len() == 1
+        && interrupts.eq(device.interrupts.iter().copied())
+        && [first, device].iter().all(|one| one.nodes.len() == 1 && one.unknown.is_empty() && !one.is_console)
+        && (first.dma, first.confinable, first.clock_hz) == (device.dma, device.confinable, device.clock_hz)
+}
+
+/// Ends a run of equal devices: as a family, unless the names of its members are taken.
+fn finish(run: Vec<Device>, used: &mut BTreeSet<String>, entries: &mut Vec<Device>) {
+    let more = u32::try_from(run.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let Some(first) = run.first().filter(|_| more > 0) else { return entries.extend(run) };
+    let prefixes = [format!("{}-", first.stem()), format!("{}-", first.name)];
+    let members = |prefix: &str| (0..=more).map(|index| format!("{prefix}{index}")).collect::<Vec<_>>();
+    let prefix = prefixes.into_iter().find(|prefix| members(prefix).iter().all(|name| !used.contains(name)));
+    match prefix {
+        Some(name) => {
+            used.extend(members(&name));
+            entries.push(Device { name, more, ..first.clone() });
+        }
+        None => entries.extend(run),
+    }
 }

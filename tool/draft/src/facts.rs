@@ -3,7 +3,7 @@
 use crate::address::{Budget, Extent};
 use crate::controller::{self, Controller};
 use crate::cores::{self, Cores, Psci, Timer};
-use crate::devices::{self, Device, Devices, MOST_ENTRIES, union};
+use crate::devices::{self, Device, Devices, union};
 use crate::error::TreeError;
 use crate::interrupt::{Interrupt, Lines};
 use crate::memory::{self, Memory, Reservations, Reserved};
@@ -55,9 +55,9 @@ pub(crate) fn gather(tree: &Tree<'_>) -> Result<Facts, TreeError> {
             "it is a FIT image that contains other files; take the tree out first: dumpimage",
         ));
     }
-    let budget = Budget::new();
     let gic = controller::find(tree);
     let cores = cores::cores(tree);
+    let budget = Budget::new(cores.address_bits().0);
     let memory = memory::memory(tree, &budget);
     if cores.cores.is_empty() && gic.is_none() && memory.banks.is_empty() {
         return Err(TreeError::NoMachine(
@@ -65,8 +65,8 @@ pub(crate) fn gather(tree: &Tree<'_>) -> Result<Facts, TreeError> {
         ));
     }
     let lines = Lines::new(tree, gic, &budget);
-    let controller = controller::controller(tree, gic, &budget);
     let mut taken: Vec<Extent> = memory.banks.iter().map(|(bank, _)| *bank).collect();
+    let controller = controller::controller(tree, gic, &taken, &budget);
     taken.extend(controller.extents());
     let devices = devices::devices(tree, &lines, &taken, &budget);
     let (shared, unknown_interrupts) = interrupts(tree, &lines);
@@ -104,6 +104,15 @@ fn interrupts<'t, 'a>(tree: &'t Tree<'a>, lines: &Lines<'t, 'a>) -> (BTreeSet<u3
 }
 
 impl Facts {
+    /// The bits of a physical address that everything in the tree needs, of those that cores have; for a test, since no tree says it.
+    #[must_use]
+    pub(crate) fn stand_in_bits(&self, banks: &[Extent]) -> u32 {
+        let occupied = self.occupied();
+        let end = banks.iter().chain(&occupied).map(|extent| extent.end()).max().unwrap_or(0);
+        let least = [40, 44].into_iter().find(|bits| end <= 1 << bits).unwrap_or(cores::MOST_ADDRESS_BITS);
+        least.min(self.cores.address_bits().0)
+    }
+
     /// Name of the board: the first `compatible` in letters, digits and hyphens.
     #[must_use]
     pub(crate) fn name(&self) -> String {
@@ -135,24 +144,21 @@ impl Facts {
     pub(crate) fn reserved(&self) -> (Vec<Reserved>, Vec<String>) {
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
         let banks: Vec<Extent> = self.memory.banks.iter().map(|(bank, _)| *bank).collect();
-        let occupied = self.occupied();
+        let free = self.free();
+        let start = self.memory.start.as_ref().map_or(0, |(start, _)| *start);
         for region in &self.reservations.regions {
             let parts = match banks.as_slice() {
-                // Where RAM is, is still to be found out; it is not where registers are.
-                [] if occupied.iter().any(|other| other.overlaps(region.pages)) => Vec::new(),
-                [] => vec![region.pages],
+                // Where RAM is, is still to be found out; it is not among registers, nor below where the tree says that it begins.
+                [] if !free.iter().any(|room| room.contains(region.pages)) => Vec::new(),
+                [] => Extent::between(region.pages.start().max(start), region.pages.end()).into_iter().collect(),
                 banks => memory::in_banks(region, banks),
             };
             if parts.is_empty() {
                 let (start, end) = (region.pages.start(), region.pages.end());
-                outside.push(format!("{}: {start:#x} to {end:#x} is no RAM", region.source));
+                let why = if banks.is_empty() { "lies among registers, or below RAM" } else { "is in no bank of RAM" };
+                outside.push(format!("{}: {start:#x} to {end:#x} {why}", region.source));
             }
             inside.extend(parts.into_iter().map(|pages| Reserved { pages, ..region.clone() }));
-        }
-        if inside.len() > MOST_ENTRIES {
-            let more = inside.len().saturating_sub(MOST_ENTRIES);
-            outside.push(format!("{more} more regions, since a board file has {MOST_ENTRIES}"));
-            inside.truncate(MOST_ENTRIES);
         }
         (inside, outside)
     }
@@ -166,18 +172,22 @@ impl Facts {
         union(registers.chain(all.windows.iter().copied()).map(Extent::pages).collect())
     }
 
+    /// What lies between registers and has room for an image.
+    fn free(&self) -> Vec<Extent> {
+        let occupied = self.occupied();
+        let starts = std::iter::once(0).chain(occupied.iter().map(|extent| extent.end()));
+        let ends = occupied.iter().map(|extent| extent.start()).chain([1 << 40]);
+        let rooms = starts.zip(ends).filter_map(|(start, end)| Extent::between(start, end));
+        rooms.filter(|room| room.bytes() >= memory::IMAGE_ALIGNMENT).collect()
+    }
+
     /// Banks that a test puts in the place of those that the tree does not state: around what is reserved, where no registers are.
     /// They are no facts.
     #[must_use]
     pub(crate) fn stand_in_banks(&self, reserved: &[Reserved]) -> Vec<Extent> {
         const GIB: u64 = 1 << 30;
-        let occupied = self.occupied();
-        let starts = std::iter::once(0).chain(occupied.iter().map(|extent| extent.end()));
-        let ends = occupied.iter().map(|extent| extent.start()).chain([1 << 40]);
-        let free: Vec<Extent> = starts.zip(ends).filter_map(|(start, end)| Extent::between(start, end)).collect();
-        if let Some((start, _)) = &self.memory.start
-            && reserved.iter().all(|region| region.pages.start() >= *start)
-        {
+        let free = self.free();
+        if let Some((start, _)) = &self.memory.start {
             let last = reserved.last().map_or(0, |region| region.pages.end());
             let end = start.saturating_add(GIB).max(last.checked_next_multiple_of(GIB).unwrap_or(last));
             let found = Extent::between(*start, end).and_then(|bank| free.iter().find_map(|room| room.common(bank)));
@@ -190,7 +200,8 @@ impl Facts {
             let first = inside.next()?;
             let last = inside.next_back().unwrap_or(first);
             let start = memory::start_of_gib(first.pages.start());
-            let end = last.pages.end().checked_next_multiple_of(GIB)?;
+            // With room for an image behind them.
+            let end = last.pages.end().checked_next_multiple_of(GIB)?.checked_add(GIB)?;
             room.common(Extent::between(start, end)?)
         };
         let banks: Vec<Extent> = free.iter().filter_map(around).collect();
@@ -199,7 +210,8 @@ impl Facts {
         }
         let first =
             |room: &Extent| room.common(Extent::new(room.start().max(GIB).checked_next_multiple_of(GIB)?, GIB)?);
-        free.iter().find_map(first).into_iter().collect()
+        // A tree whose windows are everywhere has no place that is right.
+        free.iter().find_map(first).or_else(|| Extent::new(GIB, GIB)).into_iter().collect()
     }
 }
 
@@ -233,7 +245,7 @@ impl Facts {
             let remarks = self.controller.remarks.join("; ");
             warnings.push(format!("no interrupt controller that is known (GICv3, GICv2): {remarks}"));
         } else if self.controller.distributor.is_none() {
-            warnings.push(format!("the interrupt controller {} has no registers", self.controller.path));
+            warnings.push(format!("the interrupt controller {} has no usable registers", self.controller.path));
         }
         if self.timer.path.is_none() {
             warnings.push(String::from("no timer: no node is of kind arm,armv8-timer"));

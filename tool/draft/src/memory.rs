@@ -8,6 +8,9 @@ use bulkhead_abi::PAGE_BYTES;
 /// What an image is aligned to.
 pub(crate) const IMAGE_ALIGNMENT: u64 = 0x20_0000;
 
+/// Most entries of a list that a board file may have (`bulkhead_description`).
+pub(crate) const MOST_ENTRIES: usize = 1024;
+
 /// RAM as a tree tells it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -37,12 +40,17 @@ pub(crate) fn memory(tree: &Tree<'_>, budget: &Budget) -> Memory {
         let first = node.parent().zip(node.words("reg")).and_then(|(bus, reg)| number(reg.get(..cells(bus).0)?));
         match (placed.trouble, first) {
             (None, _) => {}
-            // What boot loaders fill in: an address without a size.
+            // What boot loaders fill in: an address without a size, or neither.
+            (Some(Trouble::Empty), Some(0)) if banks.is_empty() => {}
             (Some(Trouble::Empty), Some(first)) if banks.is_empty() => found.start = Some((first, short(node))),
             (Some(trouble), _) => found.remarks.push(format!("{}: {trouble}", short(node))),
         }
     }
     banks.sort();
+    if banks.len() > MOST_ENTRIES {
+        found.remarks.push(format!("of {} banks the first {MOST_ENTRIES} are taken", banks.len()));
+        banks.truncate(MOST_ENTRIES);
+    }
     for (bank, node) in banks {
         match found.banks.last_mut() {
             Some((last, other)) if last.overlaps(bank) => {
@@ -131,6 +139,10 @@ pub(crate) fn reservations(tree: &Tree<'_>, budget: &Budget) -> Reservations {
             }
             _ => found.regions.push(region),
         }
+    }
+    if found.regions.len() > MOST_ENTRIES {
+        found.wishes.push(format!("Of {} reserved regions the first {MOST_ENTRIES} are taken", found.regions.len()));
+        found.regions.truncate(MOST_ENTRIES);
     }
     found
 }

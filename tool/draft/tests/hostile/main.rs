@@ -136,7 +136,7 @@ const EDITS: &[(&str, Edit, Answer)] = &[
             set(node(tree, "/memory"), "reg", cells(&[0, 0x8000_0000, u32::MAX, u32::MAX]));
             set(node(tree, "/rtc"), "reg", cells(&[u32::MAX, u32::MAX, 0, 2]));
         },
-        Warned("/memory@0: it ends beyond the last address of 64 bits", "memory = \"TODO: "),
+        Warned("/memory@0: it ends beyond the last physical address", "memory = \"TODO: "),
     ),
     (
         "overlapping-memory",

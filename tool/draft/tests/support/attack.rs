@@ -1,6 +1,8 @@
 //! The body of the fuzz target `device_tree` and of the seeded tests: any bytes are either refused with a reason, or become a draft that
 //! is TOML.
 
+use bulkhead_description::Code;
+use bulkhead_description::board::examine;
 use bulkhead_draft::draft;
 
 /// Makes a draft of any bytes; returns whether they were accepted.
@@ -9,6 +11,10 @@ pub(crate) fn device_tree(bytes: &[u8]) -> bool {
         Ok(draft) => {
             let (_, errors) = toml::de::DeTable::parse_recoverable(&draft.text);
             assert!(errors.is_empty(), "{errors:?}\n{}", draft.text);
+            // Whatever the tree says, the rest is well-formed: accepted, or refused for what the board lacks.
+            let examined = examine("filled", &draft.filled);
+            let is_limit = examined.report.diagnostics.iter().all(|one| one.code == Code::BoardLimit);
+            assert!(is_limit, "{}\n{}", examined.report.to_text(false), draft.filled);
             // What is to be found out is all that differs.
             let lines = draft.text.lines().zip(draft.filled.lines()).filter(|(one, other)| one != other);
             assert!(lines.clone().all(|(line, _)| line.contains("\"TODO: ")), "{}", draft.text);
