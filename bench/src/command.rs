@@ -2,6 +2,7 @@
 
 use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::soak::{self, SoakArguments};
+use crate::trees::{self, BoardsArguments};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
@@ -55,6 +56,8 @@ pub struct BenchArguments {
 enum Task {
     /// Let a random attacker run beside victims whose bounds `bulkhead check` computes, for as many seeds as you like.
     Soak(SoakArguments),
+    /// Make drafts of board files from the device trees of hundreds of real boards, and count what they lack.
+    Boards(BoardsArguments),
 }
 
 const AFTER_HELP: &str = "\
@@ -71,6 +74,7 @@ Examples:
   ./x bench --record mips-rtt   runs one experiment, in full and short, and writes it down
   ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   ./x bench soak --minutes 60   lets the random attacker run for an hour
+  ./x bench boards              says on how many real boards Bulkhead could run, by their device trees
 
 Exit codes:
   0  every row that ran is met
@@ -94,8 +98,10 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
 }
 
 fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
-    if let Some(Task::Soak(arguments)) = &arguments.task {
-        return soak::run(arguments);
+    match &arguments.task {
+        Some(Task::Soak(arguments)) => return soak::run(arguments),
+        Some(Task::Boards(arguments)) => return trees::run(arguments),
+        None => {}
     }
     if arguments.list {
         bulkhead_files::output::print(&report::list());

@@ -46,3 +46,17 @@ fn wrong_usage_says_how_it_is_called() {
     assert_eq!(output.status.code(), Some(2));
     assert!(errors(&output).contains("no row, group or experiment `timr`"), "{}", errors(&output));
 }
+
+#[test]
+fn boards_are_counted_in_any_folder_of_trees() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
+    let output = bench(&["boards", "--trees", corpus]).output().expect("it can be started");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""), "{text}");
+    for line in ["  interrupts of the timer       1             1", "refused: device_tree/truncated: it is cut off"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let output = bench(&["boards", "--trees", "/no/such/folder"]).output().expect("it can be started");
+    assert_eq!(output.status.code(), ENVIRONMENT);
+    assert!(errors(&output).contains("cannot read the device trees of /no/such/folder"), "{}", errors(&output));
+}

@@ -1,11 +1,14 @@
 #!/bin/sh
-# Fetches what the Linux guest is made of from the user's own Debian sources: kernel, two modules and busybox for arm64.
+# Fetches what the Linux guest is made of from the user's own Debian sources: kernel, two modules and busybox for arm64; or the
+# device trees of boards that come with a kernel.
 #
 #   packages.sh DIRECTORY [KERNEL [MODULE...]]
+#   packages.sh --trees DIRECTORY [KERNEL]
 #
 # KERNEL is the package that Debian names without a version, linux-image-cloud-arm64 if nothing is said, and MODULE one of its
 # modules. What a module needs is not looked up: name it before the module.
-# DIRECTORY/files is complete when it exists: it is made under another name and renamed as the last step. apt gets a
+# With --trees KERNEL is linux-image-arm64 if nothing is said, and DIRECTORY/trees gets a folder for each vendor.
+# DIRECTORY/files (or trees) is complete when it exists: it is made under another name and renamed as the last step. apt gets a
 # private state below DIRECTORY, so neither the package lists nor the architectures of the machine change, and no root is
 # needed. Signatures are checked as always: the sources bring their own keys.
 set -eu
@@ -15,12 +18,23 @@ fail() {
     exit 1
 }
 
-[ $# -ge 1 ] || fail "usage: packages.sh DIRECTORY [KERNEL [MODULE...]]"
-newest=${2:-linux-image-cloud-arm64}
-packages="$newest busybox-static"
-[ ! -d "$1/files" ] || exit 0
+product=files
+if [ "${1:-}" = --trees ]; then
+    product=trees
+    shift
+fi
+[ $# -ge 1 ] || fail "usage: packages.sh [--trees] DIRECTORY [KERNEL [MODULE...]]"
+if [ $product = trees ]; then
+    newest=${2:-linux-image-arm64}
+    further=
+else
+    newest=${2:-linux-image-cloud-arm64}
+    further=busybox-static
+fi
+packages="$newest${further:+ $further}"
+[ ! -d "$1/$product" ] || exit 0
 for program in apt-get apt-cache apt-config dpkg-deb; do
-    command -v $program >/dev/null 2>&1 || fail "the Linux guest comes from Debian packages, and this machine has no $program; use Debian 12."
+    command -v $program >/dev/null 2>&1 || fail "kernel and device trees come from Debian packages, and this machine has no $program; use Debian 12."
 done
 mkdir -p "$1"
 wanted=$1
@@ -63,21 +77,33 @@ apt-get -q update >"$apt/update.log" 2>&1 || true
 
 # The newest kernel is a dependency of the empty package that Debian names without a version.
 kernel=$(apt-cache depends --important "$newest" 2>/dev/null | sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
-if [ -z "$kernel" ] || [ -z "$(apt-cache madison busybox-static 2>/dev/null)" ]; then
+if [ -z "$kernel" ] || { [ -n "$further" ] && [ -z "$(apt-cache madison $further 2>/dev/null)" ]; }; then
     grep -E '^[EW]:' "$apt/update.log" >&2 || true
     ! grep -q 'No space left' "$apt/update.log" || fail "the disk of $directory is full: make room, then run the same command again."
     fail "the apt sources of this machine do not offer $packages for arm64: check the network, and that the entry of Debian itself in /etc/apt is not limited to another architecture."
 fi
-(cd "$work/packages" && apt-get -q download "$kernel" busybox-static >"$apt/download.log" 2>&1) || {
+# shellcheck disable=SC2086 # none or one word
+(cd "$work/packages" && apt-get -q download "$kernel" $further >"$apt/download.log" 2>&1) || {
     cat "$apt/download.log" >&2
-    fail "cannot download $kernel and busybox-static for arm64: see the messages of apt-get above, then run the same command again."
+    fail "cannot download $kernel${further:+ and $further} for arm64: see the messages of apt-get above, then run the same command again."
 }
 
 # shellcheck disable=SC2016 # dpkg-deb fills in these names, not the shell
 for package in "$work"/packages/*.deb; do
-    dpkg-deb -x "$package" "$work/root"
     dpkg-deb -W --showformat='${Package} ${Version}\n' "$package" >>"$work/files/versions"
+    # A kernel's modules are ten times its device trees.
+    if [ $product = trees ]; then
+        mkdir -p "$work/root"
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$work/root" --wildcards './usr/lib/linux-image-*'
+    else
+        dpkg-deb -x "$package" "$work/root"
+    fi
 done
+if [ $product = trees ]; then
+    mv "$work/root/usr/lib/$kernel"/* "$work/files/"
+    mv "$work/files" "$directory/trees"
+    exit 0
+fi
 release=${kernel#linux-image-}
 cp "$work/root/boot/vmlinuz-$release" "$work/files/vmlinuz"
 cp "$work/root/bin/busybox" "$work/files/busybox"
