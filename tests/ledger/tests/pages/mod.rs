@@ -1,5 +1,6 @@
 //! Texts of the reference chapters.
 
+mod boards;
 mod commands;
 mod experiments;
 mod interface;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("registers.md", registers()),
         ("limits.md", interface::limits()),
         ("experiments.md", experiments::page()),
+        ("boards.md", boards::page()),
     ]
 }
 
