@@ -188,6 +188,8 @@ pub struct QemuFacts {
     pub cores: Option<usize>,
     /// Further arguments every run needs, e.g. `-rtc clock=vm`.
     pub arguments: Vec<String>,
+    /// File of a boot loader for this machine; `None` if none is known.
+    pub boot_loader: Option<String>,
     /// UARTs of the machine in the order of `-serial`.
     pub uarts: Vec<QemuUart>,
 }

@@ -19,7 +19,7 @@ pub mod exit_code {
     pub const HOST: u8 = 3;
     /// QEMU itself failed.
     pub const QEMU: u8 = 4;
-    /// A monitor failed and left a crash record.
+    /// A monitor failed and left a crash record, or none started.
     pub const MONITOR: u8 = 5;
     /// The time limit passed.
     pub const TIMEOUT: u8 = 6;
@@ -77,10 +77,19 @@ pub enum RunError {
         /// The last lines it wrote to standard error.
         stderr: Vec<String>,
     },
+    /// There is no boot loader where it should be.
+    BootLoaderMissing(PathBuf),
     /// QEMU's control connection failed or refused a command.
     Qmp(String),
     /// A monitor failed.
     MonitorCrashed(Box<CrashReport>),
+    /// No monitor started, and none will.
+    NotStarted {
+        /// Why.
+        reason: String,
+        /// The last lines of the machine's serial line.
+        serial: Vec<String>,
+    },
     /// A time limit passed.
     Timeout {
         /// What was waited for.
@@ -114,9 +123,10 @@ impl RunError {
             | Self::TooLittleSpace { .. }
             | Self::RamFile { .. }
             | Self::Host { .. }
+            | Self::BootLoaderMissing(_)
             | Self::Plugin(_) => exit_code::HOST,
             Self::QemuEnded { .. } | Self::Qmp(_) => exit_code::QEMU,
-            Self::MonitorCrashed(_) => exit_code::MONITOR,
+            Self::MonitorCrashed(_) | Self::NotStarted { .. } => exit_code::MONITOR,
             Self::Timeout { .. } => exit_code::TIMEOUT,
             Self::Image(_) | Self::EndedEarly { .. } | Self::Other(_) => exit_code::FAILURE,
         }
@@ -178,6 +188,16 @@ impl fmt::Display for RunError {
                     )?;
                 }
                 Ok(())
+            }
+            Self::BootLoaderMissing(path) => write!(
+                f,
+                "there is no boot loader at {}. On Debian or Ubuntu `apt-get install u-boot-qemu` gives QEMU's machines one; if it \
+                 is elsewhere, name it: `--boot-loader=FILE`.",
+                path.display()
+            ),
+            Self::NotStarted { reason, serial } => {
+                write!(f, "no monitor started: {reason}.")?;
+                write_indented(f, if serial.is_empty() { "" } else { " The serial line said last:" }, serial)
             }
             Self::Qmp(message) => write!(f, "QEMU's control connection: {message}"),
             Self::MonitorCrashed(report) => report.fmt(f),

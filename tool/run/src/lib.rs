@@ -35,6 +35,7 @@ pub mod image_file;
 mod input;
 pub mod line_log;
 pub mod machine;
+mod medium;
 pub mod observer;
 pub mod plugin;
 pub mod qemu;
@@ -42,6 +43,7 @@ pub mod qmp;
 pub mod ram;
 mod serial;
 pub mod source;
+mod start;
 pub mod trace;
 mod uart;
 

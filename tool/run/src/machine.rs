@@ -10,18 +10,18 @@ use crate::diagnosis::{CrashReport, describe_state};
 use crate::error::RunError;
 use crate::input::InputQueue;
 use crate::line_log::LineLog;
+use crate::medium;
 use crate::observer::{Observer, Seen};
 use crate::plugin::{self, Counts, CountsFile};
 use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
 use crate::serial::SerialLine;
+use crate::start::{StartWatch, refused};
 use crate::uart::Uart;
 use bulkhead_abi::status::{REASON_NONE, STATE_RUNNING};
-use rustix::fs::MemfdFlags;
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
@@ -117,6 +117,7 @@ pub struct Machine {
     crashes: Vec<CrashReport>,
     /// A monitor crash does not end the `wait_` functions: for tests that cause one on purpose.
     pub tolerates_crashes: bool,
+    start: StartWatch,
     started: Instant,
 }
 
@@ -125,7 +126,9 @@ impl Machine {
     pub fn start(mut options: MachineOptions) -> Result<Self, RunError> {
         check_version(&options.qemu)?;
         let ram = Arc::new(Ram::create(&options.banks)?);
-        let image = image_file(&options.image)?;
+        let image = medium::image(&options.image)?;
+        let disk = options.boot_loader.as_deref().map(|loader| medium::disk(loader, &options.image)).transpose()?;
+        let boot = disk.as_ref().unwrap_or(&image);
         let counts = count_instructions(&mut options)?;
         let is_held = plugin::make_exact(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
@@ -134,27 +137,18 @@ impl Machine {
         let serial_descriptors: Vec<RawFd> = serial_theirs.iter().map(AsRawFd::as_raw_fd).collect();
         let endpoints = Endpoints {
             ram: descriptor_path(ram.file().as_raw_fd()),
-            image: descriptor_path(image.as_raw_fd()),
+            boot: descriptor_path(boot.as_raw_fd()),
             streams: Streams::Inherited { qmp: qmp_theirs.as_raw_fd(), serial: serial_descriptors.clone() },
         };
-        let mut inherited = vec![ram.file().as_raw_fd(), image.as_raw_fd(), qmp_theirs.as_raw_fd()];
+        let mut inherited = vec![ram.file().as_raw_fd(), boot.as_raw_fd(), qmp_theirs.as_raw_fd()];
         inherited.extend(serial_descriptors);
         inherited.extend(counts.as_ref().map(CountsFile::descriptor));
         let mut command = Command::new(&options.qemu);
         command.args(options.arguments(&endpoints));
         let mut qemu = QemuProcess::start(command, inherited)?;
         drop((qmp_theirs, serial_theirs));
-        let connected = Qmp::connect(qmp).and_then(|mut qmp| {
-            if is_held {
-                qmp.execute("cont")?;
-            }
-            Ok(qmp)
-        });
-        let qmp = match connected {
-            Ok(qmp) => qmp,
-            // QEMU that refuses its arguments closes the socket: its own words say more than "closed".
-            Err(error) => return Err(if qemu.wait(END_PATIENCE).is_some() { qemu.ended_error() } else { error }),
-        };
+        let qmp = connect(qmp, &mut qemu, is_held)?;
+        let start = StartWatch::new(options.boot_loader.is_some());
         let observer = options.plan.map(|plan| Observer::new(Arc::clone(&ram), Arc::new(plan)));
         let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.plan()));
         let partitions = observer.as_ref().map_or(0, Observer::partition_count);
@@ -177,6 +171,7 @@ impl Machine {
             states: vec![Seen::default(); partitions],
             crashes: Vec::new(),
             tolerates_crashes: false,
+            start,
             started: Instant::now(),
         })
     }
@@ -311,12 +306,31 @@ impl Machine {
         events
     }
 
-    /// States how the run has ended, if it has: all partitions ended, or QEMU ended well. A failed QEMU is an error.
+    /// States how the run has ended, if it has: all partitions ended, or QEMU ended well. A failed QEMU is an error, and so is a
+    /// machine in which no monitor starts.
     pub fn end(&mut self) -> Result<Option<End>, RunError> {
-        if let Some(status) = self.qemu.status() {
-            return if status.success() { Ok(Some(End::PoweredOff)) } else { Err(self.qemu.ended_error()) };
+        let status = self.qemu.status();
+        if status.is_some_and(|status| !status.success()) {
+            return Err(self.qemu.ended_error());
+        }
+        self.refuse_standstill(status.is_some())?;
+        if status.is_some() {
+            return Ok(Some(End::PoweredOff));
         }
         Ok(self.observer.as_ref().is_some_and(Observer::all_ended).then_some(End::AllEnded))
+    }
+
+    /// Fails when it is certain that no monitor will start.
+    fn refuse_standstill(&mut self, is_off: bool) -> Result<(), RunError> {
+        let Some(observer) = &self.observer else { return Ok(()) };
+        if self.start.is_over(|| observer.has_started()) {
+            return Ok(());
+        }
+        if is_off {
+            self.serial_text.extend(self.serial.as_ref().map(SerialLine::take).unwrap_or_default());
+            return Err(refused("the machine was switched off or reset before", &self.serial_text));
+        }
+        self.start.ask(&mut self.qmp, observer, &self.image, &self.serial_text)
     }
 
     /// Polls about every millisecond until `condition` returns a value.
@@ -511,6 +525,18 @@ impl Serial {
     }
 }
 
+/// Connects to a QEMU that was started, and lets its cores go if they were held for the plugins only.
+fn connect(stream: UnixStream, qemu: &mut QemuProcess, is_held: bool) -> Result<Qmp, RunError> {
+    let connected = Qmp::connect(stream).and_then(|mut qmp| {
+        if is_held {
+            qmp.execute("cont")?;
+        }
+        Ok(qmp)
+    });
+    // QEMU that refuses its arguments closes the socket: its own words say more than "closed".
+    connected.map_err(|error| if qemu.wait(END_PATIENCE).is_some() { qemu.ended_error() } else { error })
+}
+
 fn is_start(event: &Event) -> bool {
     matches!(event, Event::State { state: STATE_RUNNING, .. })
 }
@@ -526,15 +552,4 @@ fn count_instructions(options: &mut MachineOptions) -> Result<Option<CountsFile>
 
 fn descriptor_path(descriptor: RawFd) -> String {
     format!("/proc/self/fd/{descriptor}")
-}
-
-/// Puts the image where QEMU can open it and nobody can change it: an anonymous memory file.
-fn image_file(bytes: &[u8]) -> Result<File, RunError> {
-    let create = || -> std::io::Result<File> {
-        let descriptor: OwnedFd = rustix::fs::memfd_create("bulkhead-image", MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(descriptor);
-        file.write_all(bytes)?;
-        Ok(file)
-    };
-    create().map_err(RunError::host("cannot hold the image in memory"))
 }

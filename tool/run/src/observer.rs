@@ -130,6 +130,17 @@ impl Observer {
         self.page_at(self.plan.header.cores.get(core).map(|boot| boot.counters))
     }
 
+    /// States whether a monitor has started: one has written its counter page, or failed before it could.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        let boots = self.plan.header.cores.iter().take(self.core_count()).enumerate();
+        boots.into_iter().any(|(core, boot)| self.is_counter_page(boot.counters) || self.crash(core).is_some())
+    }
+
+    fn is_counter_page(&self, address: PhysicalAddress) -> bool {
+        self.ram.load_u64(address) == Some(COUNTERS_MAGIC)
+    }
+
     /// Reads the counter page of a vCPU; all zero until its monitor has started.
     #[must_use]
     pub fn vcpu_counter_page(&self, partition: usize, vcpu: usize) -> CounterPage {
@@ -248,10 +259,14 @@ impl Observer {
     }
 
     /// Reads a partition's status page. State and start (`generation`) did not change meanwhile, so what was written for them
-    /// is that; what is counted while a partition runs, and what leads to its next state, may be newer.
+    /// is that; what is counted while a partition runs, and what leads to its next state, may be newer. All zero until the monitor
+    /// of its first vCPU has started: a boot loader may still have other things there.
     #[must_use]
     pub fn status(&self, partition: usize) -> StatusPage {
         let Some(entry) = self.plan.header.partitions.get(partition) else { return StatusPage::default() };
+        if !self.is_counter_page(self.counters_address(partition, 0)) {
+            return StatusPage::default();
+        }
         let key = || {
             let generation = behind(entry.status, offset_of!(StatusPage, generation) as u64);
             // The state first: it is written last.

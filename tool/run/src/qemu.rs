@@ -34,6 +34,8 @@ pub struct MachineOptions {
     pub plan: Option<ImagePlan>,
     /// How QEMU is told to be the board.
     pub facts: QemuFacts,
+    /// File of a boot loader that finds the image on a disk; without one QEMU loads and enters it by itself.
+    pub boot_loader: Option<PathBuf>,
     /// Cores of the machine.
     pub cores: usize,
     /// Banks of RAM.
@@ -100,6 +102,7 @@ impl MachineOptions {
             image,
             plan: None,
             facts: QemuFacts { machine: facts.bare_machine.clone().unwrap_or_default(), ..facts },
+            boot_loader: None,
             cores: 1,
             banks: vec![RamBank { start, bytes: 256 << 20 }],
             icount_shift: None,
@@ -177,15 +180,24 @@ impl MachineOptions {
         for plugin in &self.plugins {
             add(&["-plugin", plugin]);
         }
-        add(&["-kernel", &endpoints.image]);
+        match &self.boot_loader {
+            None => add(&["-kernel", &endpoints.boot]),
+            // On PCI, which no partition has: transports of virtio-mmio may be somebody's devices.
+            Some(loader) => {
+                let disk = quote_option(&endpoints.boot);
+                let drive = format!("if=none,id=boot,format=raw,readonly=on,file={disk}");
+                add(&["-bios", &loader.to_string_lossy(), "-drive", &drive, "-device", "virtio-blk-pci,drive=boot"]);
+            }
+        }
         arguments.extend(self.facts.arguments.iter().chain(&self.extra).cloned());
         arguments
     }
 
-    /// Returns the command as a person can run it by hand, with a RAM file of this name in the current directory.
+    /// Returns the command as a person can run it by hand, with a RAM file of this name in the current directory. `boot` is the
+    /// image, or with a boot loader the disk.
     #[must_use]
-    pub fn shell_command(&self, image: &str, ram: &str) -> String {
-        let endpoints = Endpoints { ram: ram.to_owned(), image: image.to_owned(), streams: Streams::Terminal };
+    pub fn shell_command(&self, boot: &str, ram: &str) -> String {
+        let endpoints = Endpoints { ram: ram.to_owned(), boot: boot.to_owned(), streams: Streams::Terminal };
         let mut command = quote_word(&self.qemu.to_string_lossy());
         for argument in self.arguments(&endpoints) {
             command.push_str(if argument.starts_with('-') { " \\\n    " } else { " " });
@@ -200,8 +212,8 @@ impl MachineOptions {
 pub struct Endpoints {
     /// Path of the RAM file.
     pub ram: String,
-    /// Path of the boot image.
-    pub image: String,
+    /// Path of the boot image, or of the disk on which a boot loader finds it.
+    pub boot: String,
     /// Control connection and serial lines.
     pub streams: Streams,
 }

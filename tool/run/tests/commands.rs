@@ -163,6 +163,22 @@ fn a_dry_run_prints_the_command_and_starts_nothing() {
 }
 
 #[test]
+fn a_dry_run_with_a_boot_loader_has_the_disk_in_place_of_the_image() {
+    let image = ImageFile::create("loader", &[], &WAIT_FOR_EVER);
+    let text = stdout(&command(&[image.path(), "--dry-run", "--boot-loader=/a/loader.bin"], exit_code::SUCCESS));
+    let stem = image.0.file_stem().expect("a name").to_str().expect("UTF-8");
+    let drive = format!("-drive if=none,id=boot,format=raw,readonly=on,file={stem}.disk");
+    let advice = format!("`bulkhead build --disk {stem}.disk`");
+    for part in ["-bios /a/loader.bin", "-device virtio-blk-pci,drive=boot", drive.as_str(), advice.as_str()] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("-kernel"), "{text}");
+    // The file may be left out, but what follows is then not taken for it.
+    let text = stdout(&command(&["--boot-loader", image.path(), "--dry-run"], exit_code::SUCCESS));
+    assert!(text.contains("-bios /usr/lib/u-boot/"), "{text}");
+}
+
+#[test]
 fn instructions_are_counted_on_demand() {
     let image = ImageFile::create("count", &[state(0, STATE_OFF, 0), state(1, STATE_OFF, 0)], &WAIT_FOR_EVER);
     let text = stdout(&command(&[image.path(), "--count", "--icount", "0"], exit_code::SUCCESS));

@@ -3,6 +3,8 @@
 mod common;
 
 use bulkhead_abi::image::RamBank;
+use bulkhead_abi::observe::COUNTERS_MAGIC;
+use bulkhead_abi::status::{STATE_INITIAL, STATE_OFF};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::qemu::{Endpoints, Streams, Version, check_version, parse_version};
 use bulkhead_run::qmp::Qmp;
@@ -13,6 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -90,7 +93,7 @@ fn every_uart_has_a_serial_line_in_the_order_of_the_board() {
     let expected = "-monitor none -serial file:linux.log -serial stdio -serial file:uart2.log ";
     assert!(command.contains(expected), "{command}");
     let streams = Streams::Inherited { qmp: 7, serial: vec![8, 9, 10] };
-    let endpoints = Endpoints { ram: "ram".to_owned(), image: "image".to_owned(), streams };
+    let endpoints = Endpoints { ram: "ram".to_owned(), boot: "image".to_owned(), streams };
     let words = options.arguments(&endpoints).join(" ");
     let line = |number, descriptor| format!("socket,id=serial{number},fd={descriptor} -serial chardev:serial{number}");
     let expected = format!("-chardev {} -chardev {} -chardev {}", line(0, 8), line(1, 9), line(2, 10));
@@ -203,6 +206,21 @@ fn trace_records_are_merged_by_time_and_named() {
     assert_eq!(timeline.layout.slot_name(2, 0).to_string(), "control");
     let file = bulkhead_trace::perfetto::write(&timeline);
     assert_eq!(bulkhead_trace::perfetto::read(&file).expect("it is one of ours"), timeline);
+}
+
+/// A boot loader has its own things in RAM until the monitor starts: they are nobody's states.
+#[test]
+fn what_ram_holds_before_the_monitor_is_no_state() {
+    let (ram, plan) = ram_and_plan(&two_partitions());
+    let observer = Observer::new(Arc::clone(&ram), plan);
+    for partition in 0..2 {
+        ram.write_at(status(partition), &STATE_OFF.to_le_bytes()).expect("in RAM");
+    }
+    assert_eq!((observer.status(1).state, observer.all_ended(), observer.has_started()), (STATE_INITIAL, false, false));
+    for lead in [0, 2] {
+        ram.write_at(counters(lead), &COUNTERS_MAGIC.to_le_bytes()).expect("in RAM");
+    }
+    assert_eq!((observer.status(1).state, observer.all_ended(), observer.has_started()), (STATE_OFF, true, true));
 }
 
 /// A QEMU that answers each line it reads with the next prepared text.

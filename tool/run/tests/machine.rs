@@ -112,6 +112,21 @@ fn a_machine_that_powers_itself_off_ends_well() {
     assert_eq!(machine.wait_for_end(LIMIT).expect("ends"), End::PoweredOff);
 }
 
+/// A boot loader that resets, for one: QEMU ends well, and nothing ran.
+#[test]
+fn a_machine_that_is_off_before_its_monitor_started_does_not_end_well() {
+    let mut options = options(&[(0x0900_0000, u64::from(b'?'))], &power_off());
+    preset(&mut options.image, &[(counters(0).0, 0), (counters(1).0, 0), (counters(2).0, 0)]);
+    let mut machine = Machine::start(options).expect("QEMU starts");
+    let error = machine.wait_for_end(LIMIT).expect_err("no monitor started");
+    assert_eq!(error.exit_code(), exit_code::MONITOR);
+    let text = error.to_string();
+    assert!(
+        text.contains("switched off or reset before") && text.contains("The serial line said last:\n  ?"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_monitor_crash_is_decoded() {
     let record = counters(2).0 + offset_of!(CounterPage, crash) as u64;

@@ -12,7 +12,7 @@ use bulkhead_system_tests::assemble::Program;
 use std::path::PathBuf;
 
 /// A system register: op0, op1, CRn, CRm, op2.
-type Register = (u32, u32, u32, u32, u32);
+pub(crate) type Register = (u32, u32, u32, u32, u32);
 
 const ICC_IAR1_EL1: Register = (3, 0, 12, 12, 0);
 const DISTRIBUTOR: u64 = 0x0800_0000;
@@ -71,7 +71,8 @@ const CONTROLLER: &[(u64, u32)] = &[
     (DISTRIBUTOR + 0x204, u32::MAX),
 ];
 
-fn encoding(register: Register) -> u32 {
+/// Encodes MSR from x0; with bit 21 set it is MRS.
+pub(crate) fn encoding(register: Register) -> u32 {
     let (op0, op1, crn, crm, op2) = register;
     0xd510_0000 | (op0 & 1) << 19 | op1 << 16 | crn << 12 | crm << 8 | op2 << 5
 }
@@ -91,7 +92,7 @@ fn loader(image_start: u64) -> Program {
     for register in 0..30 {
         program.constant(register, 0x5a5a_0000_0000_0000 | u64::from(register) << 32);
     }
-    program.word(0xd500_40bf); // MSR SPSel, #0
+    program.word(0xd503_44ff).word(0xd500_40bf); // MSR DAIFClr, #4: SErrors, as U-Boot leaves them; MSR SPSel, #0
     program.constant(30, image_start).jump(30);
     program
 }

@@ -3,6 +3,7 @@
 mod aarch32;
 mod attacked_ticks;
 mod boot;
+mod boot_loader;
 mod bulkheadctl;
 mod channels;
 mod console;

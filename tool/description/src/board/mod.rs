@@ -216,6 +216,8 @@ table! {
         /// Further arguments.
         #[schemars(default)]
         arguments: Vec<Located<String>>,
+        /// File of a boot loader for `run --boot-loader`: the argument of `-bios`. It reads a virtio disk on PCI.
+        boot_loader: Option<Located<String>>,
     }
 }
 

@@ -60,6 +60,7 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
             cores: qemu.cores.as_ref().and_then(|number| usize::try_from(number.value).ok()),
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
             uarts: file.uart.iter().map(|uart| qemu_uart(uart)).collect(),
+            boot_loader: qemu.boot_loader.as_ref().map(|text| text.value.clone()),
         }),
     };
     addresses::check(file, &board, &places, report);

@@ -50,6 +50,9 @@ pub struct RunArguments {
     /// Wait for a debugger on this local TCP port before the first instruction.
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
     pub gdb: Option<u16>,
+    /// Let a boot loader start the image from a disk, as on a board [default file: U-Boot for QEMU, as the board file names it]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub boot_loader: Option<Option<PathBuf>>,
     /// Print the QEMU command and do not start it.
     #[arg(long)]
     pub dry_run: bool,
@@ -90,10 +93,13 @@ Exit codes:
   2  wrong usage
   3  the host lacks something: QEMU, its version, space for RAM, a compiler, a file
   4  QEMU failed
-  5  a monitor failed
+  5  a monitor failed, or none started
   6  --timeout passed
   7  the run ended and a partition was stopped by its health policy
   130  interrupted (Ctrl-C); nothing is left behind";
+
+const NO_BOOT_LOADER: &str = "the board file names no boot loader for QEMU (`boot_loader` in `[qemu]`); name one: \
+                              `--boot-loader=FILE`, which QEMU's `-bios` takes and which reads a virtio disk on PCI";
 
 /// Runs `bulkhead run` with the check that a description has to pass.
 #[must_use]
@@ -123,6 +129,10 @@ fn prepare(arguments: &RunArguments, check: &dyn Check) -> Result<Source, Source
     options.gdb_port = arguments.gdb;
     options.plugins.clone_from(&arguments.plugin);
     options.extra.clone_from(&arguments.extra);
+    if let Some(file) = &arguments.boot_loader {
+        let file = file.clone().or_else(|| options.facts.boot_loader.as_ref().map(PathBuf::from));
+        options.boot_loader = Some(file.ok_or_else(|| RunError::Other(NO_BOOT_LOADER.to_owned()))?);
+    }
     if let (true, Some(plan)) = (arguments.count, &options.plan) {
         options.counting = Some(CountingOptions::for_monitor(plan));
     }
@@ -134,8 +144,14 @@ fn dry_run_text(source: &Source) -> String {
     let built = PathBuf::from(format!("{}.img", source.name));
     let image = source.image_path.as_deref().unwrap_or(&built);
     let ram = format!("{}.ram", source.name);
-    let command = source.options.shell_command(&image.to_string_lossy(), &ram);
-    let origin = if source.image_path.is_some() { "" } else { "# The image comes from `bulkhead build`.\n" };
+    let has_disk = source.options.boot_loader.is_some();
+    let boot = if has_disk { PathBuf::from(format!("{}.disk", source.name)) } else { image.to_path_buf() };
+    let command = source.options.shell_command(&boot.to_string_lossy(), &ram);
+    let origin = match (has_disk, source.image_path.is_some()) {
+        (true, _) => format!("# Image and disk come from `bulkhead build --disk {}`.\n", boot.display()),
+        (false, true) => String::new(),
+        (false, false) => "# The image comes from `bulkhead build`.\n".to_owned(),
+    };
     let watching =
         format!("# Consoles are in RAM: `bulkhead stats --ram {ram} --image {}` reads it.\n", image.display());
     format!("{origin}{watching}{command}")

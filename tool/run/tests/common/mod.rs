@@ -8,6 +8,7 @@ use bulkhead_abi::console::{CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
 use bulkhead_abi::image::RamBank;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
+use bulkhead_abi::observe::COUNTERS_MAGIC;
 use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
 use bulkhead_description::board::BUILT_IN;
@@ -126,6 +127,7 @@ fn add_partition(bytes: &mut [u8], header: &mut ImageHeader, index: usize, parti
         core_plan.partition = index as u32;
         core_plan.vcpu = vcpu as u32;
         put(bytes, core_plan_address, core_plan.as_bytes());
+        put(bytes, counters(core).0, COUNTERS_MAGIC.as_bytes());
     }
     header.partitions[index] = entry;
     put(bytes, plan_address, plan.as_bytes());
