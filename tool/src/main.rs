@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => image::inspect(&arguments, &check),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Simulate { arguments, time } => simulate::simulate(&arguments, &time.assumptions()),
-        Command::Run(arguments) => machine::run(&arguments, &check),
+        Command::Run(arguments) => demo::run(&arguments, &check),
         Command::Attach(arguments) => machine::attach(&arguments),
         Command::Stats(arguments) => machine::stats(&arguments),
         Command::Trace(arguments) => machine::trace(&arguments),

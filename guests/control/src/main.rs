@@ -1,7 +1,8 @@
 //! Real-time control loop: 100 Hz, absolute releases, telemetry through a channel, output free of time.
 //!
 //! Arguments: `periods=N` (end after N periods; endless without), `period_us=N` (default 10000), `report=K` (a line each K
-//! periods, default 100), `watchdog=1` (a heartbeat each period). The last line, `done iterations=N releases_due=M`,
+//! periods, default 100), `watchdog=1` (a heartbeat each period), `response=1` (the longest response of the loop as the last line
+//! but one, for a machine whose time is exact). The last line, `done iterations=N releases_due=M`,
 //! compares what was done with what the counter says was due: M - N periods were lost.
 //!
 //! Output and telemetry index by period. How late a release was served is in the telemetry alone, because it depends on
@@ -23,6 +24,7 @@ bulkhead_sdk::entry!(main);
 const DEFAULT_PERIOD_MICROSECONDS: u64 = 10_000;
 const DEFAULT_REPORT_PERIODS: u64 = 100;
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// What the arguments ask for.
 struct Settings {
@@ -30,6 +32,7 @@ struct Settings {
     period_ticks: u64,
     report_periods: u64,
     has_watchdog: bool,
+    says_response: bool,
 }
 
 impl Settings {
@@ -43,6 +46,7 @@ impl Settings {
             period_ticks: (cpu::frequency_hz() * period_us / MICROSECONDS_PER_SECOND).max(1),
             report_periods: arguments::number(text, "report").unwrap_or(DEFAULT_REPORT_PERIODS).max(1),
             has_watchdog: arguments::number(text, "watchdog") == Some(1),
+            says_response: arguments::number(text, "response") == Some(1),
         }
     }
 }
@@ -70,6 +74,7 @@ fn take_interrupt(id: interrupt::InterruptId) {
 fn run(settings: &Settings, telemetry: &mut Telemetry) -> u64 {
     let mut plant = Plant::default();
     let mut latest_ticks_late = 0;
+    let mut longest_response_ticks = 0;
     let mut iterations = 0;
     while iterations < settings.periods {
         let release = iterations + 1;
@@ -93,6 +98,14 @@ fn run(settings: &Settings, telemetry: &mut Telemetry) -> u64 {
             // Without Bulkhead below there is no watchdog to tell.
             let _ = hypercall::heartbeat();
         }
+        if settings.says_response {
+            let response_ticks = cpu::counter_ticks() - releases::time_ticks(release);
+            longest_response_ticks = response_ticks.max(longest_response_ticks);
+        }
+    }
+    if settings.says_response {
+        let response_ns = longest_response_ticks * NANOSECONDS_PER_SECOND / cpu::frequency_hz();
+        println!("response most_ns={response_ns}");
     }
     iterations
 }

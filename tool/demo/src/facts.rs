@@ -1,6 +1,8 @@
 //! Numbers of a finished run, read from the machine's RAM and its consoles.
 
+use crate::cast::Cast;
 use crate::shared::SharedTime;
+use crate::uart::UartFacts;
 use crate::{CONTROL, INTRUDER, LINUX, OFFICE, RTOS};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::STATE_OFF;
@@ -13,6 +15,8 @@ const SKIPPED: &str = "skipped";
 /// What was counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
+    /// Who was there.
+    pub cast: Cast,
     /// Releases of the control loop that were due at its end.
     pub releases_due: u64,
     /// Iterations done.
@@ -47,6 +51,8 @@ pub struct Facts {
     pub office_said_hello: bool,
     /// The second Linux was off at the end, not stopped.
     pub office_ended: bool,
+    /// What was counted at the UART of Linux.
+    pub uart: UartFacts,
     /// What was measured of the shared core in its own run.
     pub shared: SharedTime,
     /// Seconds in all.
@@ -63,6 +69,11 @@ pub(crate) fn output_of(machine: &Machine, partition: &str) -> Vec<u8> {
     output
 }
 
+/// Texts of the lines of a partition or UART.
+pub(crate) fn texts<'a>(machine: &'a Machine, console: &'a str) -> impl Iterator<Item = &'a str> {
+    machine.lines(console).map(|line| line.text.as_str())
+}
+
 /// Number of bytes that differ, plus the difference in length.
 pub(crate) fn changed_bytes(reference: &[u8], found: &[u8]) -> u64 {
     let differing = reference.iter().zip(found).filter(|(left, right)| left != right).count();
@@ -70,8 +81,14 @@ pub(crate) fn changed_bytes(reference: &[u8], found: &[u8]) -> u64 {
 }
 
 /// Reads `key=number` from a line.
-fn value_of(line: &str, key: &str) -> Option<u64> {
+pub(crate) fn value_of(line: &str, key: &str) -> Option<u64> {
     line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+}
+
+/// Reads the last line of the control loop: releases due and iterations done, zeros if it did not get there.
+pub(crate) fn ends_of_control<'a>(lines: impl Iterator<Item = &'a str>) -> (u64, u64) {
+    let last = lines.filter(|line| line.starts_with("done ")).last().unwrap_or_default();
+    (value_of(last, "releases_due").unwrap_or(0), value_of(last, "iterations").unwrap_or(0))
 }
 
 impl Facts {
@@ -79,9 +96,9 @@ impl Facts {
     ///
     /// # Errors
     /// When the machine has no monitor.
-    pub fn collect(machine: &Machine, reference: &[u8]) -> Result<Self, RunError> {
+    pub fn collect(machine: &Machine, reference: &[u8], cast: Cast) -> Result<Self, RunError> {
         let observer = machine.observer().ok_or_else(|| RunError::Other("the machine has no monitor".to_owned()))?;
-        let mut facts = Self::default();
+        let mut facts = Self { cast, ..Self::default() };
         let index = |name: &str| observer.plan().partition_named(name);
         if let Some(control) = index(CONTROL) {
             facts.control_exits = observer.partition_counter(control, Counter::Exits);
@@ -89,9 +106,7 @@ impl Facts {
             let sent = observer.partition_counter(control, Counter::DoorbellSent);
             facts.doorbells = (sent, observer.partition_counter(control, Counter::DoorbellLimited));
         }
-        let last = machine.lines(CONTROL).map(|line| line.text.clone()).filter(|text| text.starts_with("done ")).last();
-        facts.releases_due = last.as_deref().and_then(|line| value_of(line, "releases_due")).unwrap_or(0);
-        facts.iterations = last.as_deref().and_then(|line| value_of(line, "iterations")).unwrap_or(0);
+        (facts.releases_due, facts.iterations) = ends_of_control(texts(machine, CONTROL));
         let output = output_of(machine, CONTROL);
         facts.output_changed_bytes = changed_bytes(reference, &output);
         facts.output_bytes = reference.len() as u64;
@@ -107,7 +122,10 @@ impl Facts {
         for line in machine.lines(INTRUDER) {
             facts.note_attack(&line.text);
         }
-        facts.note_messages(machine.lines(RTOS).map(|line| line.text.as_str()));
+        facts.note_messages(texts(machine, RTOS));
+        if let Some(uart) = &facts.cast.uart {
+            facts.uart = UartFacts::of(texts(machine, uart), texts(machine, LINUX));
+        }
         facts.office_said_hello = machine.lines(OFFICE).any(|line| line.text.ends_with("says hello"));
         facts.office_ended = index(OFFICE).is_some_and(|office| observer.status(office).state == STATE_OFF);
         Ok(facts)

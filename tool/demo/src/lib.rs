@@ -1,10 +1,11 @@
-//! `bulkhead demo`: the main promise, shown and counted.
+//! `bulkhead demo`, and `bulkhead run` of a system that is a demonstration: the main promise, shown and counted.
 //!
-//! A real-time controller, stock FreeRTOS, two stock Debian Linux and an intruder share one board, FreeRTOS and the second
-//! Linux even one core. The first Linux crashes its kernel and is restarted, the intruder attacks throughout, and at the end
-//! the controller must have lost no period, no instruction to the monitor and no byte of output. Each number comes from RAM
-//! of the machine: counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all
-//! of it was true.
+//! A real-time controller, stock FreeRTOS, stock Debian Linux and an intruder share one board, some of them even a core. Linux
+//! crashes its kernel and is restarted, the intruder attacks throughout, and at the end the controller must have lost no period and
+//! no byte of output, and no instruction to the monitor if its core is its own. Each number comes from RAM of the machine:
+//! counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all of it was true.
+//!
+//! A description says `demonstration = true`; what of the story its system can show follows from it ([`Cast`]).
 //!
 //! The reference for "no byte changed" is the controller alone, on the same image builder, in a run with instruction counting
 //! (its output does not depend on time). Wall-clock lateness is printed as host noise and never judged: several emulated
@@ -12,44 +13,48 @@
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod alone;
+mod cast;
 mod facts;
 mod shared;
+mod story;
 mod summary;
+mod uart;
 
+pub use cast::Cast;
 pub use facts::Facts;
-pub use shared::{Compared, SharedTime, VcpuTime};
+pub use shared::{Compared, LoopTime, SharedTime, VcpuTime};
 pub use summary::Summary;
+pub use uart::UartFacts;
 
-use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
-use bulkhead_description::{Options, find_above, load};
-use bulkhead_plan::model::System;
-use bulkhead_run::command::Format;
-use bulkhead_run::command::show::Show;
-use bulkhead_run::{Event, Machine, MachineOptions, Observer, RunError, exit_code};
+use bulkhead_description::{Check, find_above};
+use bulkhead_run::command::{Format, RunArguments, exit_code_of, open, start, warn_of_version};
+use bulkhead_run::exit_code;
+use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_timing::Assumptions;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
+use story::{Shown, Story};
 
 /// Where the demonstration system is, below the repository.
 const SYSTEM_PATH: &str = "systems/demo/system.toml";
-/// The controller, and the others that the story is about.
+/// The roles; which of them there are is checked with the description.
 const CONTROL: &str = "control";
 const LINUX: &str = "linux";
 const INTRUDER: &str = "intruder";
-/// Two that share a core.
 const RTOS: &str = "rtos";
 const OFFICE: &str = "office";
-const NAMES: [&str; 5] = [CONTROL, LINUX, INTRUDER, RTOS, OFFICE];
-const REFERENCE_LIMIT: Duration = Duration::from_secs(600);
+/// Time that the run with all partitions gets if nothing else is said.
+const DEFAULT_LIMIT_S: u64 = 150;
 
 /// Runs the demonstration system and checks what it claims.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DemoArguments {
-    /// Another description with the partitions `control`, `linux`, `intruder`, `rtos` and `office`, the last two on one core.
+    /// Another description that says `demonstration = true`.
     system: Option<PathBuf>,
 
     /// Leave the system running; `bulkhead attach NAME` in another terminal, Ctrl-C ends it.
@@ -57,7 +62,7 @@ pub struct DemoArguments {
     interactive: bool,
 
     /// Give up after this many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 150)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_LIMIT_S)]
     timeout_s: u64,
 
     /// Form of the output: with `json`, the summary alone.
@@ -82,169 +87,70 @@ Exit codes:
 /// Runs `bulkhead demo`.
 #[must_use]
 pub fn demo(arguments: &DemoArguments) -> ExitCode {
-    match show_it(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(exit_code::FAILURE),
-        Err(Failure { message, code }) => {
-            if !message.is_empty() {
-                bulkhead_files::complain!("error: {message}");
-            }
-            ExitCode::from(code)
-        }
-    }
+    let outcome = if arguments.interactive { run_interactively(arguments) } else { show_it(arguments) };
+    exit_code_of(outcome.map(code_of))
 }
 
-/// Why there is no summary.
-struct Failure {
-    message: String,
-    code: u8,
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        Self { message: error.to_string(), code: error.exit_code() }
-    }
-}
-
-fn show_it(arguments: &DemoArguments) -> Result<bool, Failure> {
-    if arguments.interactive {
-        return run_interactively(arguments);
-    }
+/// Runs `bulkhead run`: a demonstration is shown and judged as by `bulkhead demo`, unless the options make another run of it.
+#[must_use]
+pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
     let started = Instant::now();
-    let say = |text: &str| {
-        if arguments.format == Format::Text {
-            bulkhead_files::say!("demo: {text}");
+    exit_code_of(open(arguments, check).and_then(|mut source| {
+        let Some(system) = source.demonstration.take() else { return start(source, arguments) };
+        if let Some(option) = arguments.changes_a_demonstration() {
+            if !(arguments.plain || arguments.dry_run) {
+                bulkhead_files::complain!(
+                    "note: with {option} a demonstration runs as any other system: nothing is judged"
+                );
+            }
+            return start(source, arguments);
         }
-    };
-    let system = load_system(arguments)?;
-    say("checking and building the image");
-    let image = build(&system)?;
-    let expected =
-        bulkhead_verify::Expected::read(None).map_err(|message| Failure { message, code: exit_code::HOST })?;
-    if let Some(finding) = bulkhead_verify::verify_bytes(&image, &expected).findings.first() {
-        return Err(Failure {
-            message: format!("the image does not pass `bulkhead verify`: {finding}"),
-            code: exit_code::FAILURE,
-        });
+        warn_of_version(&source.options)?;
+        let story = Story {
+            system: &system,
+            options: source.options,
+            monitor: arguments.monitor.as_deref(),
+            limit: arguments.timeout.unwrap_or(Duration::from_secs(DEFAULT_LIMIT_S)),
+            shown: Shown { events: Some(arguments.format), summary: arguments.format },
+            started,
+        };
+        story.tell().map(code_of)
+    }))
+}
+
+fn code_of(is_true: bool) -> u8 {
+    if is_true { exit_code::SUCCESS } else { exit_code::FAILURE }
+}
+
+fn show_it(arguments: &DemoArguments) -> Result<bool, SourceError> {
+    let started = Instant::now();
+    let path = system_path(arguments);
+    let loaded = load_or_say(&path, None, &Assumptions::default())?;
+    if !loaded.is_demonstration {
+        let message = format!("{} is no demonstration: it does not say `demonstration = true`", path.display());
+        return Err(SourceError { message, exit_code: exit_code::FAILURE });
     }
-    say("the finished image was read again: no page is writable by two partitions, no interrupt has two owners");
-    say("reference run: the controller alone");
-    let reference = reference_output(&system)?;
-    say("now all partitions together");
-    let options = MachineOptions::for_system(&system, image)?;
-    let names = options.console_names();
-    let mut machine = Machine::start(options)?;
-    let colour = bulkhead_files::output::colours() && arguments.format == Format::Text;
-    let mut show = Show::new(bulkhead_files::Output, Format::Text, colour, names, Vec::new());
+    let shown = Shown { events: (arguments.format == Format::Text).then_some(Format::Text), summary: arguments.format };
+    shown.say("checking and building the image");
+    let options = machine_of(&loaded.system, None)?;
     let limit = Duration::from_secs(arguments.timeout_s);
-    watch(&mut machine, (arguments.format == Format::Text).then_some(&mut show), limit)?;
-    let mut facts = Facts::collect(&machine, &reference)?;
-    drop(machine);
-    say("the shared core once more, alone and on a clock that counts instructions");
-    facts.shared = shared::measure(&system, OFFICE)?;
-    facts.elapsed_s = started.elapsed().as_secs_f64();
-    let summary = Summary::new(facts);
-    match arguments.format {
-        Format::Text => bulkhead_files::output::print(&summary.to_string()),
-        Format::Json => bulkhead_files::say!("{}", summary.json()),
-    }
-    Ok(summary.all_true())
+    Story { system: &loaded.system, options, monitor: None, limit, shown, started }.tell()
 }
 
 fn system_path(arguments: &DemoArguments) -> PathBuf {
     arguments.system.clone().or_else(|| find_above(SYSTEM_PATH)).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH))
 }
 
-/// The same system as `bulkhead run` runs it: to look at with `attach` and `stats` for as long as one likes.
-fn run_interactively(arguments: &DemoArguments) -> Result<bool, Failure> {
-    let host =
-        |cause: io::Error| Failure { message: format!("cannot start `bulkhead run`: {cause}"), code: exit_code::HOST };
+/// The same system as any other is run: to look at with `attach` and `stats` for as long as one likes.
+fn run_interactively(arguments: &DemoArguments) -> Result<bool, SourceError> {
+    let host = |cause: io::Error| SourceError {
+        message: format!("cannot start `bulkhead run`: {cause}"),
+        exit_code: exit_code::HOST,
+    };
     bulkhead_files::say!(
         "demo: in another terminal, `bulkhead attach linux` and `bulkhead stats` look into it; Ctrl-C here ends it"
     );
     let program = std::env::current_exe().map_err(host)?;
-    let status = Command::new(program).arg("run").arg(system_path(arguments)).status().map_err(host)?;
+    let status = Command::new(program).args(["run", "--plain"]).arg(system_path(arguments)).status().map_err(host)?;
     Ok(status.success())
-}
-
-fn load_system(arguments: &DemoArguments) -> Result<System, Failure> {
-    let path = system_path(arguments);
-    let loaded = load(&path, &Options::from_environment(None), &Assumptions::default()).map_err(|report| {
-        bulkhead_description::command::print_report(&report);
-        let code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
-        Failure { message: String::new(), code }
-    })?;
-    for wanted in NAMES {
-        if !loaded.system.partitions.iter().any(|partition| partition.name == wanted) {
-            let message = format!("{} has no partition `{wanted}`, which the demonstration is about", path.display());
-            return Err(Failure { message, code: exit_code::FAILURE });
-        }
-    }
-    Ok(loaded.system)
-}
-
-fn build(system: &System) -> Result<Vec<u8>, Failure> {
-    let monitor = bulkhead_image::read_monitor(None, bulkhead_plan::part_of(system))
-        .map_err(|error| Failure { message: error.to_string(), code: exit_code::HOST })?;
-    let image = bulkhead_image::build_image(system, &monitor)
-        .map_err(|error| Failure { message: error.to_string(), code: exit_code::FAILURE })?;
-    Ok(image.bytes)
-}
-
-/// Output of the controller without the other partitions, byte for byte.
-fn reference_output(system: &System) -> Result<Vec<u8>, Failure> {
-    let mut alone = system.clone();
-    alone.partitions.retain(|partition| partition.name == CONTROL);
-    alone.channels.clear();
-    alone.schedules.clear();
-    let mut options = MachineOptions::for_system(&alone, build(&alone)?)?;
-    options.icount_shift = Some(0);
-    let mut machine = Machine::start(options)?;
-    machine.wait_for_end(REFERENCE_LIMIT)?;
-    machine.finish();
-    Ok(facts::output_of(&machine, CONTROL))
-}
-
-/// Shows the run until the story is told: controller done, Linux off after its restart, office off, intruder at its end.
-fn watch(
-    machine: &mut Machine,
-    mut show: Option<&mut Show<bulkhead_files::Output>>,
-    limit: Duration,
-) -> Result<(), Failure> {
-    let start = Instant::now();
-    loop {
-        let mut events = machine.poll();
-        let ended = machine.end()?.is_some() || is_told(machine);
-        if ended {
-            events.extend(machine.quit());
-        }
-        for event in events {
-            if let Event::MonitorCrash(report) = event {
-                return Err(RunError::MonitorCrashed(report).into());
-            }
-            if let Some(show) = show.as_deref_mut()
-                && show.event(&event).is_err()
-            {
-                return Ok(());
-            }
-        }
-        if ended {
-            return Ok(());
-        }
-        if start.elapsed() > limit {
-            return Err(machine.timeout("the demonstration to end", limit).into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn is_told(machine: &Machine) -> bool {
-    let Some(observer) = machine.observer() else { return false };
-    [CONTROL, LINUX, INTRUDER, OFFICE].iter().all(|name| has_ended(observer, name))
-}
-
-/// States whether a partition is off or stopped.
-fn has_ended(observer: &Observer, name: &str) -> bool {
-    let index = observer.plan().partition_named(name);
-    index.is_some_and(|index| matches!(observer.status(index).state, STATE_OFF | STATE_STOPPED))
 }

@@ -8,19 +8,26 @@
 //! start of a guest, which loads its memory in slices, is part of them. The page is written at most once in 10 ms or
 //! when the core is idle, so the last moments of a run may be missing from it.
 
-use crate::{Failure, build};
+use crate::alone::{on_core_0, only_core};
+use crate::facts::{ends_of_control, texts, value_of};
+use crate::story::{failure, has_ended};
+use crate::{CONTROL, INTRUDER, OFFICE, RTOS};
 use bulkhead_abi::schedule::{SchedulePlan, UsagePage};
-use bulkhead_plan::model::{BudgetRule, ServerReference, System};
+use bulkhead_plan::model::System;
 use bulkhead_plan::ticks;
-use bulkhead_run::{Machine, MachineOptions, Observer, exit_code};
+use bulkhead_run::source::{SourceError, machine_of};
+use bulkhead_run::{Machine, Observer};
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::bounds::{CoreTiming, VcpuBound, bounds};
+use std::path::Path;
 use std::time::Duration;
 
 /// Time of an instruction with `-icount shift=0`.
 const INSTRUCTION_PS: u64 = 1_000;
-/// Wall time in which the run must end; it takes about four seconds.
+/// Wall time in which the run must end; it takes some seconds.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
+/// Argument with which the control loop says its longest response; where time is not exact, its output is free of it.
+const SAY_RESPONSE: &str = " response=1";
 
 /// A measurement and its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,54 +75,65 @@ pub struct SharedTime {
     pub switches: u64,
     /// Its vCPUs, by slot.
     pub vcpus: Vec<VcpuTime>,
+    /// The control loop, if the core is its core.
+    pub control: Option<LoopTime>,
 }
 
-/// Runs the partitions that share their core with `member` alone on one core, until `member` is off, and compares.
-pub(crate) fn measure(system: &System, member: &str) -> Result<SharedTime, Failure> {
-    let alone = one_core(system, member)?;
-    let mut options = MachineOptions::for_system(&alone, build(&alone)?)?;
+/// The control loop in the exact run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoopTime {
+    /// Releases that were due at its end.
+    pub releases_due: u64,
+    /// Iterations done.
+    pub iterations: u64,
+    /// Longest time from a release until its iteration was done, as the guest saw it.
+    pub response: Compared,
+    /// The deadline that the description gives to the loop's task.
+    pub deadline_ns: u64,
+}
+
+impl LoopTime {
+    /// Reads what the guest said.
+    fn read(&mut self, lines: &[&str]) {
+        (self.releases_due, self.iterations) = ends_of_control(lines.iter().copied());
+        let response_ns =
+            lines.iter().filter_map(|line| value_of(line.strip_prefix("response ")?, "most_ns")).next_back();
+        // A guest that did not say it has no response within a bound.
+        self.response.measured_ns = response_ns.unwrap_or(u64::MAX);
+    }
+
+    /// States whether every release was served within the bound and the deadline.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let is_served = self.iterations > 0 && self.releases_due == self.iterations;
+        is_served && self.response.holds() && self.response.measured_ns <= self.deadline_ns
+    }
+}
+
+/// Runs the partitions of the core of [`RTOS`] alone, until those that end by themselves are off, and compares.
+pub(crate) fn measure(system: &System, monitor: Option<&Path>) -> Result<SharedTime, SourceError> {
+    let sharing = system.partitions.iter().find(|partition| partition.name == RTOS);
+    let core = sharing.and_then(only_core).ok_or_else(|| failure(format!("`{RTOS}` is not on one core")))?;
+    let mut alone = on_core_0(system, core, |_| true);
+    let control = alone.partitions.iter_mut().find(|partition| partition.name == CONTROL);
+    control.into_iter().for_each(|control| control.arguments.push_str(SAY_RESPONSE));
+    let mut options = machine_of(&alone, monitor)?;
     options.icount_shift = Some(0);
     let mut machine = Machine::start(options)?;
-    machine.wait_for(&format!("`{member}` to end in the exact run"), RUN_LIMIT, |view| {
-        view.observer.filter(|observer| crate::has_ended(observer, member)).map(|_| ())
+    let here = |name: &&str| alone.partitions.iter().any(|partition| partition.name == *name);
+    let ending: Vec<&str> = [CONTROL, OFFICE, INTRUDER].into_iter().filter(here).collect();
+    machine.wait_for(&format!("{} to end in the exact run", ending.join(" and ")), RUN_LIMIT, |view| {
+        let observer = view.observer?;
+        ending.iter().all(|name| has_ended(observer, name)).then_some(())
     })?;
-    let observer = machine.observer().ok_or_else(|| failure("the machine has no monitor"))?;
+    let observer = machine.observer().ok_or_else(|| failure("the machine has no monitor".to_owned()))?;
     // Read while the monitor lives: one that is ended in the middle of an update leaves no page that adds up.
-    compare(&alone, observer).ok_or_else(|| failure("the shared core's monitor has written no usage page"))
-}
-
-fn failure(message: &str) -> Failure {
-    Failure { message: message.to_owned(), code: exit_code::FAILURE }
-}
-
-/// The partitions that share a core with `member`, on core 0 of a system of their own.
-fn one_core(system: &System, member: &str) -> Result<System, Failure> {
-    let cores = system.partitions.iter().find(|partition| partition.name == member).map(|found| found.cores.as_slice());
-    let Some(&[core]) = cores else { return Err(failure(&format!("`{member}` is not on one core"))) };
-    let mut schedules = system.schedules.clone();
-    schedules.retain(|schedule| schedule.board_core == core);
-    if schedules.is_empty() {
-        return Err(failure(&format!("`{member}` does not share its core; give core {core} a [[schedule]]")));
+    let mut time = compare(&alone, observer)
+        .ok_or_else(|| failure("the shared core's monitor has written no usage page".to_owned()))?;
+    if let Some(control) = &mut time.control {
+        control.read(&texts(&machine, CONTROL).collect::<Vec<_>>());
     }
-    let kept: Vec<usize> =
-        (0..system.partitions.len()).filter(|number| system.partitions[*number].cores == [core]).collect();
-    let moved = |old: ServerReference| {
-        let partition = kept.iter().position(|number| *number == old.partition).unwrap_or(old.partition);
-        ServerReference { partition, ..old }
-    };
-    let mut alone = System { channels: Vec::new(), schedules, ..system.clone() };
-    alone.partitions = kept.iter().map(|number| system.partitions[*number].clone()).collect();
-    alone.schedules.iter_mut().for_each(|schedule| schedule.board_core = 0);
-    for partition in &mut alone.partitions {
-        partition.cores = vec![0];
-        for server in &mut partition.servers {
-            server.payer = server.payer.map(moved);
-            if let BudgetRule::Pibs { clients, .. } = &mut server.rule {
-                clients.iter_mut().for_each(|client| *client = moved(*client));
-            }
-        }
-    }
-    Ok(alone)
+    Ok(time)
 }
 
 fn compare(system: &System, observer: &Observer) -> Option<SharedTime> {
@@ -128,6 +146,7 @@ fn compare(system: &System, observer: &Observer) -> Option<SharedTime> {
         run_ns: run.ns(usage.time_ticks),
         switches: usage.switches,
         vcpus: core.vcpus.iter().map(|bound| run.vcpu(bound)).collect(),
+        control: core.vcpus.iter().find_map(|bound| run.control(bound)),
     })
 }
 
@@ -144,11 +163,24 @@ impl Run<'_> {
         ticks::to_ns(counted, self.system.board.counter_hz)
     }
 
+    fn name(&self, bound: &VcpuBound) -> &str {
+        self.system.partitions.get(bound.vcpu.partition).map_or("", |partition| &partition.name)
+    }
+
+    /// The bound of the control loop, whose task is the first of its partition; what was measured comes from its output.
+    fn control(&self, bound: &VcpuBound) -> Option<LoopTime> {
+        let task = (self.name(bound) == CONTROL).then(|| bound.tasks.first());
+        task.map(|task| LoopTime {
+            response: Compared { bound_ns: task.and_then(|task| task.response_ns), ..Compared::default() },
+            deadline_ns: task.map_or(0, |task| task.deadline_ns),
+            ..LoopTime::default()
+        })
+    }
+
     fn vcpu(&self, bound: &VcpuBound) -> VcpuTime {
-        let partition = self.system.partitions.get(bound.vcpu.partition).map(|partition| partition.name.clone());
         let measured = self.usage.slots.get(bound.slot).copied().unwrap_or_default();
         let mut time =
-            VcpuTime { partition: partition.unwrap_or_default(), wakes: measured.wakes, ..VcpuTime::default() };
+            VcpuTime { partition: self.name(bound).to_owned(), wakes: measured.wakes, ..VcpuTime::default() };
         let (mut used_ticks, mut most_ticks) = (0, Some(0_u64));
         for (number, plan) in self.schedule.servers.iter().enumerate().take(self.schedule.server_count as usize) {
             if plan.slot as usize != bound.slot {
@@ -173,33 +205,6 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bulkhead_plan::model::{Schedule, ScheduleKind};
-    use bulkhead_plan::samples;
-
-    fn partition(name: &str, core: usize, payer: Option<usize>) -> bulkhead_plan::model::Partition {
-        let payer = payer.map(|partition| ServerReference { partition, server: 0 });
-        let server = bulkhead_plan::model::Server { payer, ..samples::sporadic(1, 1_000_000, 10_000_000) };
-        bulkhead_plan::model::Partition { servers: vec![server], ..samples::native(name, &[core]) }
-    }
-
-    #[test]
-    fn the_partitions_of_the_shared_core_alone_move_to_core_0_and_still_know_each_other() {
-        let mut system = samples::system(
-            vec![partition("far", 3, None), partition("rtos", 2, Some(2)), partition("office", 2, None)],
-            Vec::new(),
-        );
-        let kind = ScheduleKind::FixedPriority { quanta: Vec::new() };
-        system.schedules =
-            [2, 3].map(|board_core| Schedule { board_core, kind: kind.clone(), eager_floating_point: false }).to_vec();
-        let alone = one_core(&system, "office").unwrap_or_else(|failure| panic!("{}", failure.message));
-        let names: Vec<_> = alone.partitions.iter().map(|partition| partition.name.as_str()).collect();
-        assert_eq!(names, ["rtos", "office"]);
-        assert!(alone.partitions.iter().all(|partition| partition.cores == [0]));
-        assert_eq!(alone.schedules.iter().map(|schedule| schedule.board_core).collect::<Vec<_>>(), [0]);
-        assert_eq!(alone.partitions[0].servers[0].payer, Some(ServerReference { partition: 1, server: 0 }));
-        system.schedules.clear();
-        assert!(one_core(&system, "office").is_err(), "its core has no schedule");
-    }
 
     #[test]
     fn a_measurement_without_a_bound_or_beyond_it_does_not_hold() {
@@ -207,5 +212,29 @@ mod tests {
         assert!(compared(5, Some(5)).holds());
         assert!(!compared(6, Some(5)).holds());
         assert!(!compared(0, None).holds());
+    }
+
+    #[test]
+    fn the_loop_is_judged_by_what_the_guest_says() {
+        let bound = LoopTime {
+            response: Compared { measured_ns: 0, bound_ns: Some(90) },
+            deadline_ns: 80,
+            ..LoopTime::default()
+        };
+        let said = |lines: &[&str]| {
+            let mut time = bound.clone();
+            time.read(lines);
+            time.holds()
+        };
+        let (done, lost) = ("done iterations=4 releases_due=4", "done iterations=3 releases_due=4");
+        assert!(said(&["response most_ns=80", done]));
+        for lines in [
+            vec!["response most_ns=81", done],
+            vec!["response most_ns=80", lost],
+            vec!["response most_ns=80"],
+            vec![done],
+        ] {
+            assert!(!said(&lines), "{lines:?}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What the demonstration says at its end.
 
 use crate::facts::Facts;
-use crate::shared::{Compared, SharedTime, VcpuTime};
+use crate::shared::{Compared, LoopTime, SharedTime, VcpuTime};
+use crate::uart::UartFacts;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -25,7 +26,8 @@ impl Summary {
     /// Judges the facts.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
-        let claims = [control_claims(&facts), other_claims(&facts), neighbour_claims(&facts)].concat();
+        let claims =
+            [control_claims(&facts), other_claims(&facts), neighbour_claims(&facts), uart_claims(&facts)].concat();
         let time_claims = shared_claims(&facts.shared);
         Self { facts, claims, time_claims }
     }
@@ -39,13 +41,14 @@ impl Summary {
     /// The summary for programs.
     ///
     /// `control.stolen_instructions` is 0 when the exit counter of control's core is 0; every exit costs at least one
-    /// instruction at EL2, so otherwise the number of exits is a lower bound.
+    /// instruction at EL2, so otherwise the number of exits is a lower bound. What the system cannot show (a core of control's
+    /// own, an `office`, a UART of Linux, the loop in the exact run) has no keys.
     #[must_use]
     pub fn json(&self) -> Value {
         let facts = &self.facts;
         let mut value = json!({
+            "event": "summary",
             "control.lost_periods": facts.lost_periods(),
-            "control.stolen_instructions": facts.control_exits,
             "control.output_changed_bytes": facts.output_changed_bytes,
             "control.iterations": facts.iterations,
             "control.own_hypercalls": facts.control_calls,
@@ -53,7 +56,6 @@ impl Summary {
             "linux.telemetry_messages": facts.telemetry_messages,
             "rtos.messages": facts.rtos_messages,
             "rtos.missing_messages": facts.rtos_missing,
-            "office.said_hello": facts.office_said_hello,
             "attacks.tried": facts.attacks_tried,
             "attacks.succeeded": facts.attacks_succeeded(),
             "attacks.unexpected": facts.attacks_unexpected(),
@@ -66,6 +68,27 @@ impl Summary {
             "all_true": self.all_true(),
         });
         if let Some(keys) = value.as_object_mut() {
+            if facts.cast.control_is_direct {
+                keys.insert("control.stolen_instructions".to_owned(), json!(facts.control_exits));
+            }
+            if facts.cast.has_office {
+                keys.insert("office.said_hello".to_owned(), json!(facts.office_said_hello));
+            }
+            if facts.cast.uart.is_some() {
+                let UartFacts { written, damaged, read, interrupts, .. } = facts.uart;
+                for (key, count) in
+                    [("written", written), ("read", read), ("damaged", damaged), ("interrupts", interrupts)]
+                {
+                    keys.insert(format!("uart.{key}"), json!(count));
+                }
+            }
+            if let Some(control) = &facts.shared.control {
+                keys.insert("shared.control.response_ns".to_owned(), json!(control.response.measured_ns));
+                keys.insert("shared.control.response_bound_ns".to_owned(), json!(control.response.bound_ns));
+                keys.insert("shared.control.deadline_ns".to_owned(), json!(control.deadline_ns));
+                let lost = control.releases_due.saturating_sub(control.iterations);
+                keys.insert("shared.control.lost_periods".to_owned(), json!(lost));
+            }
             facts.shared.vcpus.iter().for_each(|vcpu| add_times(keys, vcpu));
         }
         value
@@ -89,26 +112,25 @@ fn claim(holds: bool, text: String) -> Claim {
 }
 
 fn control_claims(facts: &Facts) -> Vec<Claim> {
-    vec![
-        claim(
-            facts.iterations > 0 && facts.lost_periods() == 0,
-            format!("control lost {} of {} periods", facts.lost_periods(), facts.releases_due),
-        ),
-        claim(
+    let mut claims = vec![claim(
+        facts.iterations > 0 && facts.lost_periods() == 0,
+        format!("control lost {} of {} periods", facts.lost_periods(), facts.releases_due),
+    )];
+    // Elsewhere its interrupts are exits, and so is whatever its neighbours on the core do.
+    if facts.cast.control_is_direct {
+        claims.push(claim(
             facts.control_exits == 0,
             format!(
                 "{} exits to the monitor on control's core (its own {} calls apart)",
                 facts.control_exits, facts.control_calls
             ),
-        ),
-        claim(
-            facts.output_changed_bytes == 0 && facts.output_bytes > 0,
-            format!(
-                "{} of {} bytes of its output differ from a run alone",
-                facts.output_changed_bytes, facts.output_bytes
-            ),
-        ),
-    ]
+        ));
+    }
+    claims.push(claim(
+        facts.output_changed_bytes == 0 && facts.output_bytes > 0,
+        format!("{} of {} bytes of its output differ from a run alone", facts.output_changed_bytes, facts.output_bytes),
+    ));
+    claims
 }
 
 fn other_claims(facts: &Facts) -> Vec<Claim> {
@@ -138,16 +160,28 @@ fn other_claims(facts: &Facts) -> Vec<Claim> {
 }
 
 fn neighbour_claims(facts: &Facts) -> Vec<Claim> {
-    vec![
-        claim(
-            facts.rtos_messages > 0 && facts.rtos_missing == 0,
-            format!("rtos printed {} messages; {} are missing between them", facts.rtos_messages, facts.rtos_missing),
-        ),
-        claim(
+    let mut claims = vec![claim(
+        facts.rtos_messages > 0 && facts.rtos_missing == 0,
+        format!("rtos printed {} messages; {} are missing between them", facts.rtos_messages, facts.rtos_missing),
+    )];
+    if facts.cast.has_office {
+        claims.push(claim(
             facts.office_said_hello && facts.office_ended,
             "office, a second Linux on the core of rtos, booted, said hello and ended by itself".to_owned(),
+        ));
+    }
+    claims
+}
+
+fn uart_claims(facts: &Facts) -> Vec<Claim> {
+    let Some(name) = &facts.cast.uart else { return Vec::new() };
+    let UartFacts { written, damaged, read, interrupts, .. } = facts.uart;
+    vec![claim(
+        facts.uart.holds(),
+        format!(
+            "Linux drove {name} with its stock driver: {written} lines out, {read} in, {damaged} damaged, {interrupts} interrupts"
         ),
-    ]
+    )]
 }
 
 fn shared_claims(shared: &SharedTime) -> Vec<Claim> {
@@ -160,7 +194,21 @@ fn shared_claims(shared: &SharedTime) -> Vec<Claim> {
             shared.switches
         ),
     );
-    std::iter::once(run).chain(shared.vcpus.iter().flat_map(time_claims)).collect()
+    let control = shared.control.iter().map(loop_claim);
+    std::iter::once(run).chain(control).chain(shared.vcpus.iter().flat_map(time_claims)).collect()
+}
+
+fn loop_claim(control: &LoopTime) -> Claim {
+    let lost = control.releases_due.saturating_sub(control.iterations);
+    claim(
+        control.holds(),
+        format!(
+            "control lost {lost} of {} periods and was done at most {} after a release (deadline {})",
+            control.releases_due,
+            of_allowed(control.response),
+            time(control.deadline_ns)
+        ),
+    )
 }
 
 fn time_claims(vcpu: &VcpuTime) -> Vec<Claim> {
@@ -225,9 +273,12 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cast::Cast;
 
     fn good() -> Facts {
         Facts {
+            cast: Cast { control_is_direct: true, has_office: true, uart: Some("uart1".to_owned()) },
+            uart: UartFacts { written: 2, whole: 2, read: 1, answered: 1, interrupts: 3, damaged: 0 },
             releases_due: 10,
             iterations: 10,
             output_bytes: 5,
@@ -238,9 +289,19 @@ mod tests {
             rtos_messages: 20,
             office_said_hello: true,
             office_ended: true,
-            shared: SharedTime { run_ns: 900, switches: 9, vcpus: vec![vcpu("office"), vcpu("rtos")] },
+            shared: SharedTime {
+                run_ns: 900,
+                switches: 9,
+                vcpus: vec![vcpu("office"), vcpu("rtos")],
+                control: Some(control()),
+            },
             ..Facts::default()
         }
+    }
+
+    fn control() -> LoopTime {
+        let response = Compared { measured_ns: 5, bound_ns: Some(5) };
+        LoopTime { releases_due: 10, iterations: 10, response, deadline_ns: 6 }
     }
 
     fn vcpu(partition: &str) -> VcpuTime {
@@ -252,9 +313,12 @@ mod tests {
     #[test]
     fn each_claim_can_fail() {
         assert!(Summary::new(good()).all_true());
-        let spoil: [fn(&mut Facts); 15] = [
+        let spoil: [fn(&mut Facts); 18] = [
             |facts| facts.iterations = 9,
             |facts| facts.control_exits = 1,
+            |facts| facts.uart.whole = 1,
+            |facts| facts.shared.control = Some(LoopTime { iterations: 9, ..control() }),
+            |facts| facts.shared.control = Some(LoopTime { deadline_ns: 4, ..control() }),
             |facts| facts.output_changed_bytes = 1,
             |facts| facts.linux_restarts = 0,
             |facts| facts.telemetry_messages = 0,
@@ -276,6 +340,24 @@ mod tests {
         }
     }
 
+    /// What a system does not have is neither claimed nor judged.
+    #[test]
+    fn a_claim_is_made_only_of_what_is_there() {
+        let full = Summary::new(good()).to_string();
+        let mut facts = Facts { cast: Cast::default(), control_exits: 7, office_said_hello: false, ..good() };
+        facts.uart = UartFacts::default();
+        facts.shared.control = None;
+        let less = Summary::new(facts);
+        assert!(less.all_true());
+        for words in ["exits to the monitor", "office, a second Linux", "Linux drove uart1", "after a release"] {
+            assert!(full.contains(words) && !less.to_string().contains(words), "{words}");
+        }
+        let keys = less.json();
+        for key in ["control.stolen_instructions", "office.said_hello", "uart.read", "shared.control.response_ns"] {
+            assert!(keys.get(key).is_none(), "{key}");
+        }
+    }
+
     #[test]
     fn the_json_has_the_documented_keys() {
         let value = Summary::new(good()).json();
@@ -292,6 +374,8 @@ mod tests {
             "shared.office.longest_blackout_ns",
             "shared.office.longest_blackout_bound_ns",
             "shared.office.used_bound_ns",
+            "shared.control.response_bound_ns",
+            "uart.interrupts",
             "elapsed_s",
         ] {
             assert!(value.get(key).is_some_and(Value::is_number), "{key}");

@@ -58,6 +58,7 @@ impl Code {
                 | Self::CoreTwice
                 | Self::NoPartition
                 | Self::BootCoreUnused
+                | Self::RoleMissing
                 | Self::MemoryOverlapsMonitor
                 | Self::MemoryExhausted
                 | Self::NotPlannable

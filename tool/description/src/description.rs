@@ -25,6 +25,9 @@ table! {
         board: Located<String>,
         /// RAM given to the machine, for example `"1 GiB"`.
         memory: Located<Size>,
+        /// The system shows what `bulkhead demo` shows: its partitions `control`, `linux`, `rtos` and `intruder`, and `office` if it has
+        /// one, play their roles, and `bulkhead run` judges them at the end; default false.
+        demonstration: Option<Located<bool>>,
         /// Trace recording.
         trace: Option<Located<Trace>>,
         /// Partitions; the order gives their numbers.
@@ -39,7 +42,18 @@ table! {
     }
 }
 
+/// Partitions that a demonstration is about.
+pub const ROLES: [&str; 4] = ["control", "linux", "rtos", "intruder"];
+/// One that may be there: it then shares its core with `rtos`.
+pub const OPTIONAL_ROLE: &str = "office";
+
 impl Description {
+    /// States whether the system is a demonstration.
+    #[must_use]
+    pub fn is_demonstration(&self) -> bool {
+        self.demonstration.as_ref().is_some_and(|state| state.value)
+    }
+
     /// Reads the root table of a file.
     pub(crate) fn decode_root(
         table: &toml::de::DeTable<'_>,

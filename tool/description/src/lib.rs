@@ -77,6 +77,8 @@ pub struct Loaded {
     pub spans: Spans,
     /// Warnings; without errors.
     pub warnings: Report,
+    /// The system is a demonstration ([`description::ROLES`]).
+    pub is_demonstration: bool,
 }
 
 /// Reads and checks a description, with the check of another crate. A directory means the `system.toml` in it.
@@ -134,8 +136,12 @@ pub fn load_text_unchecked(path: &Path, text: &str, options: &Options) -> Result
 fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let mut report = Report::default();
     let file = report.sources.add(path.display().to_string(), text);
+    let mut is_demonstration = false;
     let system = match read_description(file, text, &mut report) {
-        Read::Whole(description) => resolve::system(&description, path, file, options, &mut report),
+        Read::Whole(description) => {
+            is_demonstration = description.is_demonstration();
+            resolve::system(&description, path, file, options, &mut report)
+        }
         Read::Damaged(description) => {
             damaged::examine(&description, path, file, options, &mut report);
             None
@@ -151,7 +157,9 @@ fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn C
     }
     report.sort();
     match system {
-        Some((system, spans)) if !report.has_errors() => Ok(Loaded { system, spans, warnings: report }),
+        Some((system, spans)) if !report.has_errors() => {
+            Ok(Loaded { system, spans, warnings: report, is_demonstration })
+        }
         _ => Err(report),
     }
 }

@@ -105,7 +105,7 @@ fn routes_and_tasks_are_resolved() {
 
 #[test]
 fn every_part_has_its_place() {
-    let Loaded { system, spans, warnings } = shared_cores();
+    let Loaded { system, spans, warnings, .. } = shared_cores();
     let text = |span| warnings.sources.text(span).to_owned();
     assert_eq!(spans.partitions.len(), system.partitions.len());
     for (partition, places) in system.partitions.iter().zip(&spans.partitions) {

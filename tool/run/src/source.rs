@@ -3,7 +3,8 @@
 use crate::error::{RunError, exit_code};
 use crate::image_file::is_arm64_image;
 use crate::qemu::MachineOptions;
-use bulkhead_description::{Check, Options, load};
+use bulkhead_description::{Check, Loaded, Options, load};
+use bulkhead_plan::model::System;
 use std::path::{Path, PathBuf};
 
 /// Something to run, ready to start.
@@ -15,6 +16,8 @@ pub struct Source {
     pub options: MachineOptions,
     /// The image's path if it is a file, for commands shown to people.
     pub image_path: Option<PathBuf>,
+    /// The system, if its description says that it is a demonstration.
+    pub demonstration: Option<System>,
 }
 
 /// Why there is nothing to run; everything was said already if the message is empty.
@@ -64,7 +67,8 @@ impl Source {
             });
         }
         let name = path.file_stem().map_or_else(|| "system".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Self { name, options: MachineOptions::for_image(bytes)?, image_path: Some(path.to_path_buf()) })
+        let options = MachineOptions::for_image(bytes)?;
+        Ok(Self { name, options, image_path: Some(path.to_path_buf()), demonstration: None })
     }
 
     fn build(
@@ -73,19 +77,36 @@ impl Source {
         monitor: Option<&Path>,
         check: &dyn Check,
     ) -> Result<Self, SourceError> {
-        let loaded = load(path, &Options::from_environment(guests), check).map_err(|report| {
-            bulkhead_description::command::print_report(&report);
-            let exit_code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
-            SourceError { message: String::new(), exit_code }
-        })?;
+        let loaded = load_or_say(path, guests, check)?;
         bulkhead_description::command::print_report(&loaded.warnings);
-        let image = bulkhead_image::read_monitor(monitor, bulkhead_plan::part_of(&loaded.system))
-            .and_then(|monitor| bulkhead_image::build_image(&loaded.system, &monitor))
-            .map_err(|error| SourceError {
-                message: error.to_string(),
-                exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
-            })?;
-        let options = MachineOptions::for_system(&loaded.system, image.bytes)?;
-        Ok(Self { name: loaded.system.name, options, image_path: None })
+        let options = machine_of(&loaded.system, monitor)?;
+        let name = loaded.system.name.clone();
+        Ok(Self { name, options, image_path: None, demonstration: loaded.is_demonstration.then_some(loaded.system) })
     }
+}
+
+/// Reads and checks a description; why it is refused goes to the error stream.
+///
+/// # Errors
+/// When it is refused.
+pub fn load_or_say(path: &Path, guests: Option<PathBuf>, check: &dyn Check) -> Result<Loaded, SourceError> {
+    load(path, &Options::from_environment(guests), check).map_err(|report| {
+        bulkhead_description::command::print_report(&report);
+        let exit_code = if report.has_environment_errors() { exit_code::HOST } else { exit_code::FAILURE };
+        SourceError { message: String::new(), exit_code }
+    })
+}
+
+/// Builds the image of a system, with the monitor at this path or else the one that this tool contains, and says how to start it.
+///
+/// # Errors
+/// When there is no monitor, the system has no image, or QEMU does not emulate its board.
+pub fn machine_of(system: &System, monitor: Option<&Path>) -> Result<MachineOptions, SourceError> {
+    let image = bulkhead_image::read_monitor(monitor, bulkhead_plan::part_of(system))
+        .and_then(|monitor| bulkhead_image::build_image(system, &monitor))
+        .map_err(|error| SourceError {
+            message: error.to_string(),
+            exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
+        })?;
+    Ok(MachineOptions::for_system(system, image.bytes)?)
 }

@@ -5,6 +5,7 @@
 
 mod channel;
 mod console;
+mod demonstration;
 mod device;
 mod fit;
 mod health;
@@ -75,6 +76,7 @@ pub(crate) fn system(
     };
     let mut resolver = Resolver { description, report, board, files };
     resolver.names();
+    resolver.roles();
     let memory_bytes = resolver.machine_memory();
     let (trace_enabled, trace_records) = resolver.trace();
     let partitions = resolver.partitions();

@@ -73,6 +73,7 @@ fn describe(scenario: &Scenario, start: Span) -> Description {
         name: text("scenario"),
         board: scenario.board.clone().unwrap_or_else(|| text(crate::board::BUILT_IN.default)),
         memory: Located { value: Size(String::from("1 GiB")), span: start },
+        demonstration: None,
         trace: None,
         partition: scenario.partition.iter().map(one_partition).collect(),
         channel: Vec::new(),

@@ -11,7 +11,7 @@ mod trace;
 mod usage;
 
 pub use attach::{AttachArguments, attach};
-pub use run::{RunArguments, run};
+pub use run::{RunArguments, exit_code_of, open, run, start, warn_of_version};
 pub use stats::{StatsArguments, stats, stats_json, stats_text};
 pub use trace::{TraceArguments, read_timeline, trace};
 

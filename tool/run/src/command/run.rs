@@ -12,7 +12,7 @@ use crate::image_file::ImagePlan;
 use crate::machine::{End, Event, Machine};
 use crate::observer::Observer;
 use crate::plugin::CountingOptions;
-use crate::qemu::check_version;
+use crate::qemu::{MachineOptions, check_version};
 use crate::source::{Source, SourceError};
 use crate::trace::{NOT_RECORDING, TraceCollector};
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
@@ -80,16 +80,44 @@ pub struct RunArguments {
     /// Write each console to a file `PARTITION.log` in this directory, at the end of the run; replaces those of an earlier run.
     #[arg(long, value_name = "DIR")]
     pub log: Option<PathBuf>,
+    /// Run a demonstration as any other system: nothing is judged.
+    #[arg(long)]
+    pub plain: bool,
     /// Further arguments for QEMU.
     #[arg(last = true, value_name = "QEMU ARGUMENT")]
     pub extra: Vec<String>,
 }
 
+impl RunArguments {
+    /// Returns the first option that was given and that a demonstration cannot be judged with: it makes another run of it, or wants
+    /// something from the one run that a demonstration does not consist of.
+    #[must_use]
+    pub fn changes_a_demonstration(&self) -> Option<&'static str> {
+        let options = [
+            (self.plain, "--plain"),
+            (self.dry_run, "--dry-run"),
+            (self.icount.is_some(), "--icount"),
+            (self.gdb.is_some(), "--gdb"),
+            (!self.only.is_empty(), "--only"),
+            (self.until_off.is_some(), "--until-off"),
+            (self.count, "--count"),
+            (!self.plugin.is_empty(), "--plugin"),
+            (self.trace.is_some(), "--trace"),
+            (self.log.is_some(), "--log"),
+            (!self.extra.is_empty(), "arguments for QEMU"),
+        ];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+    }
+}
+
 /// Shown at the end of `bulkhead run --help`.
 const EXIT_CODES: &str = "\
+A description with `demonstration = true` is shown and judged as by `bulkhead demo`, with --guests, --monitor, --timeout and
+--format; with any other option, --plain for example, it runs as every system.
+
 Exit codes:
-  0  every partition switched itself off, the machine powered off, or --until-off was met
-  1  the description or image was refused
+  0  every partition switched itself off, the machine powered off, or --until-off was met; of a demonstration, all was true
+  1  the description or image was refused; of a demonstration, something was not true
   2  wrong usage
   3  the host lacks something: QEMU, its version, space for RAM, a compiler, a file
   4  QEMU failed
@@ -104,13 +132,12 @@ const NO_BOOT_LOADER: &str = "the board file names no boot loader for QEMU (`boo
 /// Runs `bulkhead run` with the check that a description has to pass.
 #[must_use]
 pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
-    let outcome = prepare(arguments, check).and_then(|source| {
-        if arguments.dry_run {
-            bulkhead_files::say!("{}", dry_run_text(&source));
-            return Ok(exit_code::SUCCESS);
-        }
-        watch(source, arguments)
-    });
+    exit_code_of(open(arguments, check).and_then(|source| start(source, arguments)))
+}
+
+/// Makes the exit code of a command, and says why it failed.
+#[must_use]
+pub fn exit_code_of(outcome: Result<u8, SourceError>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -122,7 +149,23 @@ pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
     }
 }
 
-fn prepare(arguments: &RunArguments, check: &dyn Check) -> Result<Source, SourceError> {
+/// Runs a source and shows it; returns the exit code.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub fn start(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
+    if arguments.dry_run {
+        bulkhead_files::say!("{}", dry_run_text(&source));
+        return Ok(exit_code::SUCCESS);
+    }
+    watch(source, arguments)
+}
+
+/// Opens what the arguments name, with their options for the machine.
+///
+/// # Errors
+/// When it is refused.
+pub fn open(arguments: &RunArguments, check: &dyn Check) -> Result<Source, SourceError> {
     let mut source = Source::open(&arguments.system, arguments.guests.clone(), arguments.monitor.as_deref(), check)?;
     let options = &mut source.options;
     options.icount_shift = arguments.icount;
@@ -171,6 +214,17 @@ fn partition_index(plan: &ImagePlan, name: &str) -> Result<usize, RunError> {
     })
 }
 
+/// Says what to know about this QEMU before untrusted guests run on it.
+///
+/// # Errors
+/// When it is none, or too old.
+pub fn warn_of_version(options: &MachineOptions) -> Result<(), RunError> {
+    if let Some(warning) = check_version(&options.qemu)?.warning() {
+        bulkhead_files::complain!("warning: {warning}");
+    }
+    Ok(())
+}
+
 fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let Source { name, options, .. } = source;
     let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
@@ -186,9 +240,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
         }
     }
     let logs = arguments.log.as_deref().map(|path| Logs::create(path, &names)).transpose()?;
-    if let Some(warning) = check_version(&options.qemu)?.warning() {
-        bulkhead_files::complain!("warning: {warning}");
-    }
+    warn_of_version(&options)?;
     let machine = Machine::start(options)?;
     let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths())?;
     if let Some(port) = arguments.gdb {
