@@ -41,7 +41,7 @@ pub use address::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 pub use part::{PART_MAGIC, PART_OFFSET, Part};
 
 /// Version of every layout in this crate together; the monitor refuses an image with another one.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// Most cores that one image can use.
 pub const MAX_CORES: usize = 8;
 /// Most partitions that one image can hold.
