@@ -6,7 +6,6 @@
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_arch::Machine;
-use core::cell::Cell;
 
 /// A guest on a core of its own has the redistributor to itself, so nothing is kept for it.
 #[derive(Debug)]
@@ -78,14 +77,6 @@ impl<M: Machine> Vcpu<M> {
 
     pub(crate) const fn deliverable_private(&self) -> u64 {
         u64::MAX
-    }
-
-    pub(crate) const fn private_priority(&self, _: u32) -> Option<u8> {
-        None
-    }
-
-    pub(crate) const fn kept_priority(&self, _: PhysicalAddress, _: u64) -> Option<&Cell<u8>> {
-        None
     }
 
     pub(crate) const fn kept_private(&self, _: PhysicalAddress, _: u64) -> Option<u32> {

@@ -6,6 +6,7 @@ use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
 use bulkhead_arch::{CoreHead, GuestFrame, Machine};
+use bulkhead_arm::Intid;
 use bulkhead_emulation::gic::OwnedInterrupts;
 use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
@@ -96,6 +97,8 @@ pub struct Shared {
     pub pci: PciState,
     /// Priorities by vCPU and INTID, from which the vectors make list-register values; 0 = slow path.
     pub fast: [[AtomicU8; FAST_ENTRIES]; MAX_CORES],
+    /// Priorities by INTID as guests wrote them, of five bits; the interrupt controller may have fewer levels.
+    pub priorities: [AtomicU8; FAST_ENTRIES],
 }
 
 /// Whether the core's guest can go on.
@@ -179,6 +182,8 @@ pub struct Vcpu<M: Machine> {
     pub owned: OwnedInterrupts,
     /// Interrupts acknowledged that wait for a list register.
     pub waiting: [Cell<u64>; FAST_ENTRIES / 64],
+    /// As [`Shared::priorities`], of the private interrupts.
+    pub priorities: [AtomicU8; Intid::FIRST_SHARED as usize],
     /// Some of them wait because no list register was free; the underflow maintenance interrupt asks for more.
     pub overflow: bool,
     /// What is kept of the private interrupts of a guest on a shared core.
@@ -226,6 +231,7 @@ impl<M: Machine> Vcpu<M> {
             shared,
             owned: OwnedInterrupts::from_plan(partition),
             waiting: Default::default(),
+            priorities: Default::default(),
             overflow: false,
             private: PrivateInterrupts::new(),
             restore: Restore::default(),

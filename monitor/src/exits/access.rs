@@ -34,12 +34,15 @@ impl<M: Machine> GicPort for Frame<'_, M> {
         let forwarded = self.vcpu.keep_private(self.base, offset, value);
         self.vcpu.machine.store32(at(self.base, offset), forwarded);
     }
-    fn write_priority(&self, offset: u64, intid: u32, priority: u8) {
-        match self.vcpu.kept_priority(self.base, offset) {
-            Some(own) => own.set(priority),
-            None => self.vcpu.machine.store8(at(self.base, offset), priority),
+    fn priority(&self, intid: u32) -> u8 {
+        if self.vcpu.is_mapped() {
+            self.vcpu.priority_of(intid)
+        } else {
+            self.vcpu.machine.load8(self.vcpu.priority_place(intid))
         }
-        self.vcpu.priority_changed(intid, priority);
+    }
+    fn write_priority(&self, intid: u32, priority: u8) {
+        self.vcpu.set_priority(intid, priority);
     }
     fn read64(&self, offset: u64) -> u64 {
         self.vcpu.machine.load64(at(self.base, offset))

@@ -13,12 +13,14 @@ pub(crate) mod noted;
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::Vcpu;
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, ListRegister, gic};
+use bulkhead_emulation::gic::{PRIORITY_BITS, physical_priority};
 use bulkhead_sched::Members;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// SGI of the monitor: requests between cores.
 pub const MONITOR_SGI: u32 = 15;
@@ -29,9 +31,9 @@ pub const HYPERVISOR_TIMER: u32 = Intid::HYPERVISOR_TIMER.0;
 /// Bits of the monitor's own interrupts, all of them private ones.
 pub(crate) const OWN_INTERRUPTS: u32 =
     Intid(MONITOR_SGI).bit() | Intid::MAINTENANCE.bit() | Intid::HYPERVISOR_TIMER.bit();
-/// Priority of the monitor's own interrupts.
+/// Priority of the monitor's own interrupts, as EL2 sees it: with one security state or two, nothing of a guest is as urgent.
 pub const MONITOR_PRIORITY: u8 = 0;
-/// Priority of every other interrupt until its guest sets one.
+/// Priority of every other interrupt until its guest sets one, the same byte with one security state or two.
 pub const DEFAULT_PRIORITY: u8 = 0xa0;
 
 pub(crate) const LIST_REGISTERS: u32 = 4;
@@ -143,12 +145,21 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// The priority of an own interrupt, as the guest wrote it.
+    // On the way of an interrupt to a list register (`sgi.self`).
+    #[inline(always)]
     pub(crate) fn priority_of(&self, intid: u32) -> u8 {
-        if let Some(own) = self.private_priority(intid) {
-            return own;
-        }
-        let frame = if Intid(intid).is_private() { at(self.plan.gicr, gic::SGI_FRAME) } else { self.plan.gicd };
-        self.machine.load8(at(frame, gic::priority_byte(Intid(intid))))
+        // Relaxed, for the reason that `keep_priority` gives.
+        self.kept_priority(intid).load(Relaxed)
+    }
+
+    /// Where the priority of an interrupt is kept: for this vCPU (private ones) or for the partition.
+    // As above.
+    #[inline(always)]
+    fn kept_priority(&self, intid: u32) -> &AtomicU8 {
+        let shared = &self.shared.priorities;
+        let of_partition = shared.get(intid as usize % shared.len()).unwrap_or(&shared[0]);
+        self.priorities.get(intid as usize).unwrap_or(of_partition)
     }
 
     /// Makes an interrupt pending for the guest, or lets it wait for a list register.
@@ -185,15 +196,35 @@ impl<M: Machine> Vcpu<M> {
         false
     }
 
-    /// Sets the fast-path priority of an owned interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
-    pub fn priority_changed(&self, intid: u32, priority: u8) {
-        // SGIs and doorbells of PCI functions need the slow path.
+    /// Sets the priority of an interrupt that the guest owns: what it reads, what its list registers have, and what is made from
+    /// it for the interrupt controller. A `direct` guest masks in the physical interface, so there its byte is the controller's.
+    pub(crate) fn set_priority(&self, intid: u32, priority: u8) {
+        self.keep_priority(intid, priority);
+        // The redistributor of a shared core keeps one priority for all.
+        if !(self.is_shared() && Intid(intid).is_private()) {
+            let physical = if self.is_mapped() { physical_priority(priority) } else { priority };
+            self.machine.store8(self.priority_place(intid), physical);
+        }
+    }
+
+    /// Where the interrupt controller has the priority of an interrupt.
+    pub(crate) fn priority_place(&self, intid: u32) -> PhysicalAddress {
+        let frame = if Intid(intid).is_private() { at(self.plan.gicr, gic::SGI_FRAME) } else { self.plan.gicd };
+        at(frame, gic::priority_byte(Intid(intid)))
+    }
+
+    /// Keeps the priority of an interrupt, for this vCPU (private ones) or for all vCPUs of the partition.
+    pub fn keep_priority(&self, intid: u32, priority: u8) {
+        let priority = priority & PRIORITY_BITS;
+        // Software-generated ones and doorbells of PCI functions need the slow path; others are not the guest's.
         let slow = Intid(intid).is_software_generated()
+            || !self.owned.owns(intid)
             || self.planned_interrupt(intid).is_some_and(|plan| plan.pci_function != 0);
         let value = if slow { 0 } else { priority };
         let all = self.shared.fast.get(..self.partition.vcpu_count as usize).unwrap_or_default();
         let tables = if Intid(intid).is_private() { core::slice::from_ref(self.fast_entries()) } else { all };
-        for entry in tables.iter().filter_map(|table| table.get(intid as usize)) {
+        let fast = tables.iter().filter_map(|table| table.get(intid as usize)).map(|entry| (entry, value));
+        for (entry, value) in fast.chain([(self.kept_priority(intid), priority)]) {
             // Relaxed: each byte stands for itself. A core that still reads the former priority delivers as if its
             // interrupt had come before the guest's write.
             entry.store(value, Relaxed);
@@ -215,6 +246,7 @@ impl<M: Machine> Vcpu<M> {
     /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
     pub fn reset_private_interrupts(&mut self, _: Stop) {
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
+        (0..Intid::FIRST_SHARED).for_each(|intid| self.keep_priority(intid, DEFAULT_PRIORITY));
         if self.is_shared() {
             self.reset_own_timers(frame);
             return;
@@ -222,21 +254,25 @@ impl<M: Machine> Vcpu<M> {
         self.machine.store32(at(frame, gic::ICENABLER), u32::MAX);
         self.machine.store32(at(frame, gic::ICPENDR), !Intid(MONITOR_SGI).bit()); // what others ask of this core stays
         self.machine.store32(at(frame, gic::ICACTIVER), u32::MAX);
-        self.machine.store32(at(frame, gic::IGROUPR), u32::MAX);
-        for intid in 0..Intid::FIRST_SHARED {
-            let own = self.is_mapped() && matches!(intid, MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER);
-            let priority = if own { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };
-            self.machine.store8(at(frame, gic::priority_byte(Intid(intid))), priority);
-            self.priority_changed(intid, if self.owned.owns(intid) { DEFAULT_PRIORITY } else { 0 });
-        }
-        if self.is_mapped() {
-            self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
-        }
+        self.begin_private_interrupts();
         // The controller has been told before the core continues: a run does not begin with an interrupt of the one
         // before.
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
+    }
+
+    /// Gives this core's private interrupts, all of them disabled, group and priority, and enables the monitor's own where it
+    /// has any (`mapped`). With two security states the group is what firmware made it, and the write has no effect.
+    pub(crate) fn begin_private_interrupts(&self) {
+        let frame = at(self.plan.gicr, gic::SGI_FRAME);
+        let own = if self.is_mapped() { OWN_INTERRUPTS } else { 0 };
+        self.machine.store32(at(frame, gic::IGROUPR), u32::MAX);
+        for intid in 0..Intid::FIRST_SHARED {
+            let priority = if own & Intid(intid).bit() != 0 { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };
+            self.machine.store8(self.priority_place(intid), priority);
+        }
+        self.machine.store32(at(frame, gic::ISENABLER), own);
     }
 
     /// Disables, clears and re-routes the partition's shared interrupts. Done by vCPU 0's core while its siblings stand.
@@ -250,10 +286,8 @@ impl<M: Machine> Vcpu<M> {
             }
         }
         for interrupt in self.partition.interrupts() {
-            let intid = Intid(interrupt.intid);
-            self.machine.store8(at(gicd, gic::priority_byte(intid)), DEFAULT_PRIORITY);
+            self.set_priority(interrupt.intid, DEFAULT_PRIORITY);
             self.route(interrupt.intid, self.plan.mpidr, route);
-            self.priority_changed(interrupt.intid, DEFAULT_PRIORITY);
         }
         // Silent and routed before any core of the partition is started or anybody is told that it stopped.
         self.machine.barrier();

@@ -1,8 +1,6 @@
 //! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
 
-use crate::interrupts::{
-    DEFAULT_PRIORITY, HYPERVISOR_TIMER, MAINTENANCE, MONITOR_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS,
-};
+use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI};
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
@@ -76,15 +74,10 @@ impl<M: Machine> Vcpu<M> {
         self.machine.store32(waker, self.machine.load32(waker) & !gic::GICR_WAKER_PROCESSOR_SLEEP);
         wait_until_clear(&self.machine, waker, gic::GICR_WAKER_CHILDREN_ASLEEP);
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
-        for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER, gic::IGROUPR] {
+        for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
             self.machine.store32(at(frame, register), u32::MAX);
         }
-        if self.is_mapped() {
-            for intid in [MONITOR_SGI, MAINTENANCE, HYPERVISOR_TIMER] {
-                self.machine.store8(at(frame, gic::priority_byte(Intid(intid))), MONITOR_PRIORITY);
-            }
-            self.machine.store32(at(frame, gic::ISENABLER), OWN_INTERRUPTS);
-        }
+        self.begin_private_interrupts();
         self.machine.start_interrupts(self.is_mapped());
         // This core is not to wait or to enter a guest before its redistributor has been told what is its own.
         self.machine.barrier();

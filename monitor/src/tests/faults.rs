@@ -105,7 +105,7 @@ fn a_restart_resets_the_interrupts_of_its_partition_and_no_others() {
     for intid in 0..128 {
         machine.store8(priority(intid), 0x10);
         machine.store64(route(intid), 9);
-        core.priority_changed(intid as u32, 0x10);
+        core.keep_priority(intid as u32, 0x10);
     }
     for offset in [0x080, 0x100, 0x180, 0x280, 0x380] {
         for index in 0..4 {

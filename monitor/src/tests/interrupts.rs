@@ -31,7 +31,7 @@ fn an_interrupt_of_nobody_is_finished_and_never_reaches_the_guest() {
 #[test]
 fn the_fifth_interrupt_waits_and_the_most_urgent_waiting_one_comes_next() {
     let mut core = running(partition(1));
-    core.machine.store8(PhysicalAddress(GICD + 0x400 + 46), 0x20);
+    core.set_priority(46, 0x20);
     for intid in 40..47 {
         core.interrupt(intid);
     }
@@ -119,8 +119,8 @@ fn the_fast_table_holds_owned_interrupts_only() {
 fn a_shared_interrupt_priority_reaches_every_vcpu_and_a_private_one_only_its_own() {
     let mut both = cores(partition(2));
     both[0].begin();
-    both[0].priority_changed(40, 0x40);
-    both[0].priority_changed(27, 0x40);
+    both[0].keep_priority(40, 0x40);
+    both[0].keep_priority(27, 0x40);
     let entry = |core: usize, intid: usize| both[core].fast_entries()[intid].load(Relaxed);
     assert_eq!((entry(0, 40), entry(1, 40)), (0x40, 0x40));
     assert_eq!(entry(0, 27), 0x40);

@@ -101,6 +101,7 @@ fn shared() -> &'static Shared {
         uart: FromZeros::new_zeroed(),
         pci: FromZeros::new_zeroed(),
         fast: std::array::from_fn(|_| [const { AtomicU8::new(0) }; FAST_ENTRIES]),
+        priorities: [const { AtomicU8::new(0) }; FAST_ENTRIES],
     }))
 }
 

@@ -1,6 +1,6 @@
 //! The registers that the distributor and the SGI frame of a redistributor have in common, at the same offsets.
 
-use super::{GicPort, MOST_URGENT_GUEST_PRIORITY, WORDS};
+use super::{GicPort, WORDS};
 use bulkhead_arm::gic;
 
 /// A bank: where it lies behind the port, and which of its interrupts are the guest's.
@@ -62,10 +62,8 @@ impl<Port: GicPort> Bank<'_, Port> {
         match register >> BLOCK_SHIFT {
             SET_CLEAR_FIRST..=SET_CLEAR_LAST => self.read_set_clear(register),
             GROUP => self.word(register >> 2),
-            PRIORITY_FIRST..=PRIORITY_LAST => self.masked(register, self.fields(register & 0x3fc, 8)),
-            CONFIGURATION_FIRST..=CONFIGURATION_LAST => {
-                self.masked(register, self.fields((register & 0xfc) << 2, 2) & gic::ICFGR_EDGES)
-            }
+            PRIORITY_FIRST..=PRIORITY_LAST => self.priorities(register & 0x3fc),
+            CONFIGURATION_FIRST..=CONFIGURATION_LAST => self.masked(register, self.edges((register & 0xfc) << 2)),
             _ => 0,
         }
     }
@@ -97,13 +95,20 @@ impl<Port: GicPort> Bank<'_, Port> {
         value & !mask == 0
     }
 
-    /// Writes one byte of IPRIORITYR, never more urgent than the guest may be.
+    /// Reads the priorities of four interrupts; those of others are zero.
+    fn priorities(&self, first_intid: u64) -> u32 {
+        [3, 2, 1, 0].into_iter().map(|place| first_intid | place).fold(0, |word, intid| {
+            let own = if self.owns(intid) { self.port.priority(intid as u32) } else { 0 };
+            word << 8 | u32::from(own)
+        })
+    }
+
+    /// Writes one byte of IPRIORITYR.
     fn write_priority(&self, register: u64, priority: u8) -> bool {
         if !self.owns(register & 0x3ff) {
             return priority == 0;
         }
-        let priority = priority.max(MOST_URGENT_GUEST_PRIORITY);
-        self.port.write_priority(self.base | register, (register & 0x3ff) as u32, priority);
+        self.port.write_priority((register & 0x3ff) as u32, priority);
         true
     }
 
@@ -123,15 +128,11 @@ impl<Port: GicPort> Bank<'_, Port> {
         self.word(intid >> 5) >> (intid & 31) & 1 != 0
     }
 
-    /// Makes a mask of the fields of own interrupts in a word that has `width` bits for each, from this one on.
-    fn fields(&self, first_intid: u64, width: u32) -> u32 {
-        let field = u32::MAX.wrapping_shr(u32::BITS.wrapping_sub(width));
-        let (mut mask, mut intid) = (0, first_intid);
-        for shift in (0..u32::BITS).step_by(width as usize) {
-            mask |= if self.owns(intid) { field.wrapping_shl(shift) } else { 0 };
-            intid = intid.wrapping_add(1);
-        }
-        mask
+    /// Makes a mask of the "edge" bits of own interrupts in a word of ICFGR, from this interrupt on.
+    fn edges(&self, first_intid: u64) -> u32 {
+        (0..16)
+            .filter(|place| self.owns(first_intid | place))
+            .fold(0, |mask, place| mask | gic::ICFGR_EDGE << (place << 1))
     }
 }
 
@@ -147,7 +148,10 @@ mod tests {
             unreachable!()
         }
         fn write32(&self, _: u64, _: u32) {}
-        fn write_priority(&self, _: u64, _: u32, _: u8) {}
+        fn priority(&self, _: u32) -> u8 {
+            unreachable!()
+        }
+        fn write_priority(&self, _: u32, _: u8) {}
         fn read64(&self, _: u64) -> u64 {
             unreachable!()
         }
@@ -155,19 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_fields_are_exact() {
+    fn masks_of_edges_are_exact() {
         let mut random = Random::new(9);
         for _ in 0..1000 {
             let owned = [0; WORDS].map(|_: u32| random.next() as u32);
             let bank = Bank { port: &NoPort, base: 0, owned: &owned };
-            for (width, count) in [(2u32, 16u64), (8, 4)] {
-                for first in (0..256).step_by(count as usize) {
-                    let mask = bank.fields(first, width);
-                    for bit in 0..32u32 {
-                        let intid = first as u32 + bit / width;
-                        let own = owned[intid as usize / 32] & (1 << (intid % 32)) != 0;
-                        assert_eq!(mask & (1 << bit) != 0, own, "INTID {intid}, bit {bit}");
-                    }
+            for first in (0..256).step_by(16) {
+                let mask = bank.edges(first);
+                for bit in 0..32u32 {
+                    let intid = first as u32 + bit / 2;
+                    let own = owned[intid as usize / 32] & (1 << (intid % 32)) != 0;
+                    assert_eq!(mask & (1 << bit) != 0, own && bit % 2 == 1, "INTID {intid}, bit {bit}");
                 }
             }
         }

@@ -1,10 +1,12 @@
 //! The filter in front of the GICv3 distributor and redistributors (Arm IHI 0069, chapter 12).
 //!
-//! A guest sees the physical INTIDs that it owns and nothing else (design record 0002). Enable, pending, active, priority
-//! and route live in the real GIC; this module masks each access to the partition's own interrupts and forwards it through
+//! A guest sees the physical INTIDs that it owns and nothing else (design record 0002). Enable, pending, active state and
+//! route live in the real GIC; this module masks each access to the partition's own interrupts and forwards it through
 //! set/clear words and single bytes, so that two cores of different partitions never write the same bits and no lock is
-//! needed. Registers that pack several owners into one word without such a form (GICD_CTLR, IGROUPR, ICFGR) are written
-//! once at boot from the plan; a guest's write to them is compared with what it reads and has no effect.
+//! needed. Priorities are kept as guests write them, and those of the GIC are made from them ([`physical_priority`]), because
+//! EL2 may see fewer levels than a guest has. Registers that pack several owners into one word without such a form (GICD_CTLR,
+//! IGROUPR, ICFGR) are written once at boot from the plan; a guest's write to them is compared with what it reads and has no
+//! effect.
 //!
 //! What the filter closes (`platform-facts.md` part 1): **A8** no guest interrupt has priority 0, the monitor's own; **A10**
 //! group and enable bits of others are never written; **A11** the distributor cannot be switched off.
@@ -24,9 +26,25 @@ use bulkhead_arm::{Intid, gic};
 /// Words of 32 INTIDs in a partition's ownership table.
 pub const WORDS: usize = (MAX_INTID / 32) as usize;
 
-/// Most urgent priority that a guest can give: the smallest non-zero value of the five priority bits of the boards in
-/// use (bits 7:3). Priority 0 is the monitor's (attack A8).
-pub const MOST_URGENT_GUEST_PRIORITY: u8 = 8;
+/// Bits of a priority that list registers have on the boards in use (ICH_VTR_EL2.PRIbits): a guest has 32 levels on every board.
+pub const PRIORITY_BITS: u8 = 0xf8;
+/// Most urgent priority that the interrupt controller has for an interrupt of a guest, as EL2 sees it. A mask of this value
+/// lets the monitor's own interrupts through and no guest's.
+pub const MOST_URGENT_PHYSICAL: u8 = 0x10;
+/// Least urgent one.
+pub const LEAST_URGENT_PHYSICAL: u8 = 0xe0;
+
+/// The priority that the interrupt controller has for an interrupt to which a `mapped` guest gave this one.
+///
+/// It decides which of several pending interrupts EL2 acknowledges first and nothing else: what the guest wrote is what it reads
+/// and what its list registers have, so it loses nothing by levels that fall together here. With two security states EL2 has
+/// 16 levels, 0x00 to 0xf0 (IHI 0069, 4.8): the first is the monitor's own (attack A8), and the last is never signalled, since the
+/// largest mask is no less urgent. With one there are 32, 0x00 to 0xf8; the limits are the same, because what does not depend on the
+/// board cannot be wrong for it.
+#[must_use]
+pub fn physical_priority(priority: u8) -> u8 {
+    priority.clamp(MOST_URGENT_PHYSICAL, LEAST_URGENT_PHYSICAL)
+}
 
 /// SGIs and PPIs of every core that belong to its partition: SGI 0-14, PPI 27 (CNTV), PPI 30 (CNTP). SGI 15, PPI 25
 /// (maintenance) and PPI 26 (CNTHP) are the monitor's.
@@ -90,9 +108,10 @@ pub trait GicPort {
     fn read32(&self, offset: u64) -> u32;
     /// Writes 32 bits.
     fn write32(&self, offset: u64, value: u32);
-    /// Writes one byte of GICD_IPRIORITYR or GICR_IPRIORITYR, and puts the priority (already clamped) of this own interrupt
-    /// into the monitor's copy, from which it fills list registers.
-    fn write_priority(&self, offset: u64, intid: u32, priority: u8);
+    /// Reads the priority of an own interrupt (GICD_IPRIORITYR or GICR_IPRIORITYR), as its guest wrote it.
+    fn priority(&self, intid: u32) -> u8;
+    /// Takes what the guest wrote as the priority of an own interrupt.
+    fn write_priority(&self, intid: u32, priority: u8);
     /// Reads 64 bits (GICD_IROUTER).
     fn read64(&self, offset: u64) -> u64;
     /// Routes an own interrupt to the core with this affinity (GICD_IROUTER).

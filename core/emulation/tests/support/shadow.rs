@@ -1,7 +1,7 @@
 //! A GIC model with an owner per bit: it panics on any access that the partition may not cause. The heart of the tests.
 
 use bulkhead_abi::plan::PartitionPlan;
-use bulkhead_emulation::gic::GicPort;
+use bulkhead_emulation::gic::{GicPort, PRIORITY_BITS, physical_priority};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -12,9 +12,26 @@ pub(crate) enum Frame {
     Redistributor,
 }
 
+/// How many security states the board has: with two, EL2 sees half of its GIC (IHI 0069, 4.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum States {
+    One,
+    Two,
+}
+
+impl States {
+    pub(crate) const BOTH: [Self; 2] = [Self::One, Self::Two];
+
+    /// The physical priority, of five bits, of what EL2 writes.
+    fn physical(self, written: u8) -> u8 {
+        PRIORITY_BITS & if self == Self::One { written } else { 0x80 | written >> 1 }
+    }
+}
+
 /// Registers as words; writes are checked against the owned INTIDs by arithmetic that shares nothing with the filter.
 pub(crate) struct Shadow {
     frame: Frame,
+    states: States,
     fill: u32,
     owned: Vec<u32>,
     cores: Vec<u64>,
@@ -25,12 +42,12 @@ pub(crate) struct Shadow {
 
 impl Shadow {
     /// A GIC whose registers hold zero.
-    pub(crate) fn new(frame: Frame, plan: &PartitionPlan) -> Self {
-        Self::filled(frame, plan, 0)
+    pub(crate) fn new(states: States, frame: Frame, plan: &PartitionPlan) -> Self {
+        Self::filled(states, frame, plan, 0)
     }
 
     /// A GIC whose registers hold this word wherever nothing was set.
-    pub(crate) fn filled(frame: Frame, plan: &PartitionPlan, fill: u32) -> Self {
+    pub(crate) fn filled(states: States, frame: Frame, plan: &PartitionPlan, fill: u32) -> Self {
         let owned: Vec<u32> = match frame {
             Frame::Distributor => {
                 let planned = plan.interrupts().iter().map(|interrupt| interrupt.intid);
@@ -41,6 +58,7 @@ impl Shadow {
         let cores = plan.vcpu_mpidr().iter().map(|m| m & 0xff_00ff_ffff).collect();
         Self {
             frame,
+            states,
             fill,
             owned,
             cores,
@@ -95,7 +113,8 @@ impl GicPort for &Shadow {
         assert_eq!(offset % 4, 0);
         self.count();
         let register = self.bank(offset);
-        assert!((0x100..0x800).contains(&register) || (0xc00..0xd00).contains(&register), "read of {register:#x}");
+        // Groups are no question of the hardware, which may hide them; priorities are kept for the guest.
+        assert!((0x100..0x400).contains(&register) || (0xc00..0xd00).contains(&register), "read of {register:#x}");
         self.words.borrow().get(&offset).copied().unwrap_or(self.fill)
     }
 
@@ -115,15 +134,21 @@ impl GicPort for &Shadow {
         }
     }
 
-    fn write_priority(&self, offset: u64, intid: u32, value: u8) {
+    fn priority(&self, intid: u32) -> u8 {
         self.count();
-        let register = self.bank(offset);
-        assert!((0x400..0x800).contains(&register), "byte write to {register:#x}");
-        assert!(self.owned.contains(&((register - 0x400) as u32)), "priority of {}", register - 0x400);
-        // A8: 0 is the monitor's.
-        assert!(value >= 8, "priority {value}");
-        assert_eq!(u64::from(intid), register - 0x400);
-        self.priorities.borrow_mut().insert(intid, value);
+        assert!(self.owned.contains(&intid), "priority of {intid}");
+        self.priorities.borrow().get(&intid).copied().unwrap_or(self.fill as u8)
+    }
+
+    fn write_priority(&self, intid: u32, value: u8) {
+        self.count();
+        assert!(self.owned.contains(&intid), "priority of {intid}");
+        // What the monitor does with it. A8: 0 is the monitor's own, which nothing of a guest is as urgent as; and every interrupt
+        // of a guest is signalled by the largest mask.
+        let physical = self.states.physical(physical_priority(value));
+        assert!(physical > self.states.physical(0), "{:?}: priority {value} is the monitor's", self.states);
+        assert!(physical < self.states.physical(0xff), "{:?}: priority {value} is never signalled", self.states);
+        self.priorities.borrow_mut().insert(intid, value & PRIORITY_BITS);
     }
 
     fn read64(&self, offset: u64) -> u64 {

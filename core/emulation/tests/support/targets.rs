@@ -4,7 +4,7 @@
 use super::bus::{Monitor, at, bus};
 use super::input::Input;
 use super::plan;
-use super::shadow::{Frame, Shadow};
+use super::shadow::{Frame, Shadow, States};
 use bulkhead_emulation::gic::{FRAME_BYTES, Filter, OwnedInterrupts};
 use bulkhead_emulation::pci::{Bus, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
@@ -69,8 +69,9 @@ pub(crate) fn gic(bytes: &[u8]) {
         *mpidr = affinity;
     }
     let owned = OwnedInterrupts::from_plan(&plan);
-    let distributor = Shadow::filled(Frame::Distributor, &plan, u32::MAX);
-    let redistributor = Shadow::filled(Frame::Redistributor, &plan, u32::MAX);
+    let states = States::BOTH[input.below(2) as usize];
+    let distributor = Shadow::filled(states, Frame::Distributor, &plan, u32::MAX);
+    let redistributor = Shadow::filled(states, Frame::Redistributor, &plan, u32::MAX);
     let filter = |port| Filter { owned: &owned, plan: &plan, port };
     while !input.is_empty() {
         let (offset, width, value) = (gic_offset(&mut input), input.width(), input.value());
