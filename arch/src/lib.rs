@@ -190,8 +190,11 @@ pub trait Clock {
 
 /// The physical CPU interface of the calling core.
 pub trait PhysicalInterrupts {
-    /// Sets up the CPU interface; `mapped` with split priority drop and the virtual interface on.
+    /// Sets up the CPU interface; `mapped` with split priority drop and the virtual interface on. Nothing is signalled yet.
     fn start_interrupts(&self, mapped: bool);
+    /// Lets the CPU interface signal the interrupts that are EL2's, those of group 1 (ICC_IGRPEN1_EL1): with two security states
+    /// the non-secure ones.
+    fn signal_interrupts(&self);
     /// Acknowledges the highest pending interrupt; 1023 when none.
     fn acknowledge(&self) -> u32;
     /// Drops the running priority of an acknowledged interrupt.
@@ -200,8 +203,11 @@ pub trait PhysicalInterrupts {
     fn deactivate(&self, intid: u32);
     /// Sends a software-generated interrupt: an ICC_SGI1R_EL1 value.
     fn send_sgi(&self, value: u64);
-    /// Lets only interrupts of the monitor's own priority be signalled to this core; the others stay pending.
-    fn mask_guest_interrupts(&self, masked: bool);
+    /// Lets only interrupts be signalled to this core that are more urgent than this (ICC_PMR_EL1, as EL2 sees it); the others stay
+    /// pending.
+    fn set_priority_mask(&self, mask: u8);
+    /// Reads that mask.
+    fn priority_mask(&self) -> u8;
     /// A physical interrupt waits to be acknowledged.
     fn interrupt_waits(&self) -> bool;
 }

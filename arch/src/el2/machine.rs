@@ -5,8 +5,7 @@ use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_arm::el2::interface::{
-    EOI_MODE_SPLIT, EVERY_PRIORITY, IAR_INTID, ICH_ENABLE, ICH_NO_GROUP_0, ICH_UNDERFLOW, SYSTEM_REGISTERS,
-    SYSTEM_REGISTERS_FOR_EL1,
+    EOI_MODE_SPLIT, IAR_INTID, ICH_ENABLE, ICH_NO_GROUP_0, ICH_UNDERFLOW, SYSTEM_REGISTERS, SYSTEM_REGISTERS_FOR_EL1,
 };
 use bulkhead_arm::el2::{ISR_INTERRUPT, cptr};
 use bulkhead_arm::psci::Function;
@@ -217,14 +216,17 @@ impl PhysicalInterrupts for Hardware {
         // The guest's copy. No need is known for the ISB behind it, since EL2 goes by its own.
         write_register!("S3_0_C12_C12_5", SYSTEM_REGISTERS); // ICC_SRE_EL1
         isb();
-        // There is no group 0. Under `direct` the interface is the guest's, masked and off as after a reset. Signalling
-        // is switched on last, with mask and mode as the handlers want them.
-        write_register!("S3_0_C12_C12_6", 0); // ICC_IGRPEN0_EL1
+        // Registers of group 0 stay as they are: with two security states they are firmware's, and an access may trap to it.
+        // Under `direct` the interface is the guest's, masked and off as after a reset.
         write_register!("S3_0_C12_C12_3", 0); // ICC_BPR1_EL1
-        write_register!("S3_0_C4_C6_0", if mapped { EVERY_PRIORITY } else { 0 }); // ICC_PMR_EL1
         write_register!("S3_0_C12_C12_4", if mapped { EOI_MODE_SPLIT } else { 0 }); // ICC_CTLR_EL1
-        write_register!("S3_0_C12_C12_7", u64::from(mapped)); // ICC_IGRPEN1_EL1
         self.reset_virtual_interface(mapped);
+    }
+
+    fn signal_interrupts(&self) {
+        // After mask and mode. No need for the ISB is known: the first interrupt may come later.
+        write_register!("S3_0_C12_C12_7", 1); // ICC_IGRPEN1_EL1
+        isb();
     }
 
     // One instruction and a mask, for each interrupt that is taken while no guest runs.
@@ -254,12 +256,15 @@ impl PhysicalInterrupts for Hardware {
         isb();
     }
 
-    fn mask_guest_interrupts(&self, masked: bool) {
-        // Guests' priorities are 8 and less urgent.
+    fn set_priority_mask(&self, mask: u8) {
         // No need is known for the ISB: a write of the mask is in force at once (IHI 0069, ICC_PMR_EL1:
         // self-synchronising).
-        write_register!("S3_0_C4_C6_0", if masked { 8 } else { EVERY_PRIORITY }); // ICC_PMR_EL1
+        write_register!("S3_0_C4_C6_0", u64::from(mask)); // ICC_PMR_EL1
         isb();
+    }
+
+    fn priority_mask(&self) -> u8 {
+        read_register!("S3_0_C4_C6_0") as u8
     }
 
     fn interrupt_waits(&self) -> bool {

@@ -4,21 +4,25 @@ use super::*;
 
 impl Memory for FakeMachine {
     fn load8(&self, address: PhysicalAddress) -> u8 {
-        (self.word(address.0) >> ((address.0 & 7) * 8)) as u8
+        self.seen8(address.0, (self.word(address.0) >> ((address.0 & 7) * 8)) as u8)
     }
     fn load32(&self, address: PhysicalAddress) -> u32 {
-        (self.word(address.0) >> ((address.0 & 4) * 8)) as u32
+        self.seen32(address.0, (self.word(address.0) >> ((address.0 & 4) * 8)) as u32)
     }
     fn load64(&self, address: PhysicalAddress) -> u64 {
         self.word(address.0)
     }
     fn store8(&self, address: PhysicalAddress, value: u8) {
-        self.merge(address.0, 1, u64::from(value));
+        if let Some(value) = self.stored8(address.0, value) {
+            self.merge(address.0, 1, u64::from(value));
+        }
     }
     fn store32(&self, address: PhysicalAddress, value: u32) {
         self.now.set(self.now.get() + self.ticks_per_store.get());
-        self.set_active(address.0, value);
-        self.merge(address.0, 4, u64::from(value));
+        if let Some(value) = self.stored32(address.0, value) {
+            self.set_active(address.0, value);
+            self.merge(address.0, 4, u64::from(value));
+        }
     }
     fn store64(&self, address: PhysicalAddress, value: u64) {
         self.merge(address.0, 8, value);

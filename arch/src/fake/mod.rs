@@ -1,14 +1,18 @@
 //! A machine made of ordinary memory, for host tests of monitor logic (house rule 7).
 //!
-//! Memory is a sparse map of 64-bit words. A distributor and redistributor are plain words, so a test states what the
-//! monitor wrote. Interrupts are queued by the test and acknowledged by the code under test.
+//! Memory is a sparse map of 64-bit words. A distributor and redistributor are words as well, so a test states what the monitor wrote,
+//! but EL2 sees them in the form that the board has ([`View`]). Interrupts are queued by the test and acknowledged by the code under
+//! test, if they are signalled.
 
 mod clock;
+mod controller;
 mod firmware;
 mod guest;
 mod memory;
 mod physical;
 mod virtual_interface;
+
+pub use controller::View;
 
 use crate::{
     Clock, ExitRegisters, Firmware, FirmwareError, FloatingPoint, GuestContext, GuestRegisters, MayPowerOff, Memory,
@@ -73,7 +77,7 @@ pub struct FakeState {
     pub quiet_polls: Cell<u32>,
     /// Interrupts that are active in the interrupt controller: acknowledged and not deactivated.
     pub active: RefCell<BTreeSet<u32>>,
-    /// Where writes to ISACTIVER and ICACTIVER reach [`Self::active`]: the distributor and the frame of private interrupts.
+    /// The interrupt controller: the distributor and the frame of private interrupts.
     pub frames: Cell<[u64; 2]>,
     /// What the frame of private interrupts in [`Self::frames`] has enabled of its first word.
     pub enabled: Cell<u32>,
@@ -97,8 +101,14 @@ pub struct FakeState {
     pub floating_point: Cell<FloatingPoint>,
     /// CPTR_EL2.TFP.
     pub floating_point_traps: Cell<bool>,
-    /// Only the monitor's own interrupts are signalled: SGI 15, PPIs 25 and 26.
-    pub guest_interrupts_masked: Cell<bool>,
+    /// The form of the interrupt controller.
+    pub view: Cell<View>,
+    /// Interrupts that firmware kept for the secure world.
+    pub secure: RefCell<BTreeSet<u32>>,
+    /// ICC_PMR_EL1, the physical value.
+    pub mask: Cell<u8>,
+    /// ICC_IGRPEN1_EL1.
+    pub signals: Cell<bool>,
     /// Counter ticks that pass at each turn of a wait loop.
     pub ticks_per_spin: Cell<u64>,
     /// Counter ticks that pass behind each reading of the counter.

@@ -3,14 +3,18 @@
 use super::*;
 
 impl PhysicalInterrupts for FakeMachine {
-    fn start_interrupts(&self, _mapped: bool) {}
+    fn start_interrupts(&self, mapped: bool) {
+        if !mapped {
+            self.signals.set(false);
+            self.set_mask(0);
+        }
+    }
+    fn signal_interrupts(&self) {
+        self.signals.set(true);
+    }
     fn acknowledge(&self) -> u32 {
         let mut pending = self.pending.borrow_mut();
-        let signalled = |intid: &u32| {
-            !self.guest_interrupts_masked.get()
-                || matches!(Intid(*intid), Intid(15) | Intid::MAINTENANCE | Intid::HYPERVISOR_TIMER)
-        };
-        let first = pending.iter().position(signalled);
+        let first = pending.iter().position(|intid| self.is_signalled(*intid));
         first.and_then(|first| pending.remove(first)).unwrap_or(Intid::NONE.0)
     }
     fn priority_drop(&self, intid: u32) {
@@ -24,8 +28,11 @@ impl PhysicalInterrupts for FakeMachine {
     fn send_sgi(&self, value: u64) {
         self.note(Event::SendSgi(value));
     }
-    fn mask_guest_interrupts(&self, masked: bool) {
-        self.guest_interrupts_masked.set(masked);
+    fn set_priority_mask(&self, mask: u8) {
+        self.set_mask(mask);
+    }
+    fn priority_mask(&self) -> u8 {
+        self.seen_mask()
     }
     fn interrupt_waits(&self) -> bool {
         let quiet = self.quiet_polls.get();

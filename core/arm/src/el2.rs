@@ -164,7 +164,7 @@ pub mod interface {
     /// ICC_SRE_EL2.Enable: EL1 may write its own ICC_SRE_EL1.
     pub const SYSTEM_REGISTERS_FOR_EL1: u64 = 1 << 3;
     /// ICC_PMR_EL1: every priority is signalled.
-    pub const EVERY_PRIORITY: u64 = 0xff;
+    pub const EVERY_PRIORITY: u8 = 0xff;
     /// Bits of an INTID in ICC_IAR1_EL1.
     pub const IAR_INTID: u64 = 0xff_ffff;
 }

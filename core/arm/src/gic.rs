@@ -60,14 +60,16 @@ pub const BANK: core::ops::Range<u64> = IGROUPR..0x1000;
 /// Where GICD_IROUTER of INTID 0 would be; the first that exists is that of INTID 32.
 pub const IROUTER: u64 = 0x6000;
 
-/// GICD_CTLR.EnableGrp1, as a system of one security state has it.
+/// GICD_CTLR.EnableGrp1, as a system of one security state has it; with two, EnableGrp1A, as a non-secure access has it.
 pub const GICD_CTLR_GROUP_1: u32 = 1 << 1;
-/// GICD_CTLR.ARE: affinity routing.
+/// GICD_CTLR.ARE: affinity routing; with two security states ARE_NS, as a non-secure access has it.
 pub const GICD_CTLR_AFFINITY_ROUTING: u32 = 1 << 4;
 /// GICD_CTLR.DS: one security state.
 pub const GICD_CTLR_ONE_SECURITY_STATE: u32 = 1 << 6;
 /// GICD_CTLR.RWP: a write is still on its way.
 pub const GICD_CTLR_WRITE_PENDING: u32 = 1 << 31;
+/// GICD_TYPER.SecurityExtn: two security states.
+pub const GICD_TYPER_SECURITY_STATES: u32 = 1 << 10;
 /// GICD_TYPER.ITLinesNumber: one less than the words of 32 interrupts.
 pub const GICD_TYPER_LINES: u32 = 0x1f;
 /// GICD_TYPER.IDbits: one less than the bits of an INTID, from bit 19 on.

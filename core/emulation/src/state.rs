@@ -91,7 +91,6 @@ pub const UNTRIED: &[(&str, &str)] = &[
     ("AFSR0_EL1", NOT_IMPLEMENTED),
     ("AFSR1_EL1", NOT_IMPLEMENTED),
     ("AMAIR_EL1", NOT_IMPLEMENTED),
-    ("ICC_IGRPEN0_EL1 at EL2", "a guest's access by this encoding traps and is tried as such"),
     (
         "ICC_PMR_EL1, ICC_BPR1_EL1, ICC_CTLR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1 at EL2",
         "by these encodings a guest reaches the virtual interface, which is switched and tried as such",
@@ -195,7 +194,6 @@ pub const CORE_STATE: &[CoreState] = &[
     constant("CNTHCTL_EL2", encoding(3, 4, 14, 1, 0), AT_EACH_START),
     constant("VPIDR_EL2", encoding(3, 4, 0, 0, 0), AT_EACH_START),
     constant("ICC_SRE_EL2", encoding(3, 4, 12, 9, 5), "written once, at boot"),
-    other("ICC_IGRPEN0_EL1 at EL2", Constant, "written once, at boot"),
     other(
         "HCR_EL2, VTCR_EL2, MDCR_EL2, CPTR_EL2",
         Elsewhere("tool/verify/tests/verify/mutants.rs: every_mutant_is_refused_with_its_code"),
@@ -281,7 +279,6 @@ mod tests {
         ("S3_0_C12_C12_3", "ICC_BPR1_EL1"),
         ("S3_0_C12_C12_4", "ICC_CTLR_EL1"),
         ("S3_0_C12_C12_5", "ICC_SRE_EL1"),
-        ("S3_0_C12_C12_6", "ICC_IGRPEN0_EL1"),
         ("S3_0_C12_C12_7", "ICC_IGRPEN1_EL1"),
         ("S3_4_C12_C8_0", "ICH_AP0R0_EL2"),
         ("S3_4_C12_C9_0", "ICC_AP1R0_EL1"),

@@ -8,6 +8,7 @@ use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES, PhysicalAddress};
 use bulkhead_arch::Machine;
+use bulkhead_arm::el2::interface::EVERY_PRIORITY;
 use bulkhead_arm::{Intid, gic};
 use core::mem::offset_of;
 use zerocopy::IntoBytes;
@@ -33,12 +34,22 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
+/// Security states of the interrupt controller: two where firmware at EL3 has a world of its own, so that EL2 sees the non-secure half.
+/// 0 when what answers contradicts itself and so is no GICv3 (IHI 0069, 12.9: GICD_CTLR.DS, GICD_TYPER.SecurityExtn).
+pub fn security_states<M: Machine>(machine: &M, gicd: PhysicalAddress) -> u32 {
+    let is_one = machine.load32(gicd) & gic::GICD_CTLR_ONE_SECURITY_STATE != 0;
+    let is_two = machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_SECURITY_STATES != 0;
+    u32::from(is_one != is_two) << u32::from(is_two)
+}
+
 /// Sets up the distributor; done by the boot core before any other core runs. Registers that pack several owners'
-/// interrupts into one word without a set/clear form (IGROUPR, ICFGR, CTLR) are written here and never again.
+/// interrupts into one word without a set/clear form (IGROUPR, ICFGR, CTLR) are written here and never again. With two
+/// security states groups are firmware's, and a write to IGROUPR has no effect.
 pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
     let gicd = header.gicd;
     let lines = (machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_LINES).saturating_add(1).min(8);
-    machine.store32(gicd, 0);
+    // Affinity routing, where firmware has switched it on, is not to be switched off again (IHI 0069, GICD_CTLR.ARE_NS).
+    machine.store32(gicd, machine.load32(gicd) & gic::GICD_CTLR_AFFINITY_ROUTING);
     wait_until_clear(machine, gicd, gic::GICD_CTLR_WRITE_PENDING);
     for word in 1..u64::from(lines) {
         let offset = word.wrapping_mul(4);
@@ -79,6 +90,10 @@ impl<M: Machine> Vcpu<M> {
         }
         self.begin_private_interrupts();
         self.machine.start_interrupts(self.is_mapped());
+        if self.is_mapped() {
+            self.machine.set_priority_mask(EVERY_PRIORITY);
+            self.machine.signal_interrupts();
+        }
         // This core is not to wait or to enter a guest before its redistributor has been told what is its own.
         self.machine.barrier();
     }

@@ -5,6 +5,7 @@
 //! siblings stand parked at EL2 meanwhile. No other partition's core executes anything for it: peers read the status page.
 
 use crate::interrupts::MONITOR_SGI;
+use crate::life::boot::security_states;
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{EMPTY_FAST_TABLE, FAST_ENTRIES, Restore, RunState, Vcpu, VcpuShared, report, vcpu_state};
@@ -12,12 +13,17 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_GUEST_START, TRACE_STATE};
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_arch::Machine;
+use bulkhead_arm::el2::interface::EVERY_PRIORITY;
+use bulkhead_emulation::gic::MOST_URGENT_PHYSICAL;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Longest wait for a sibling core to stand, in counter ticks (17 s at 62.5 MHz). A sibling is at most one handler away; the
 /// limit is for an emulated one that the host does not run.
 const STAND_LIMIT_TICKS: u64 = 1 << 30;
+
+/// The smallest priority mask of five bits that is not zero.
+const SMALLEST_MASK: u8 = 8;
 
 impl<M: Machine> Vcpu<M> {
     /// Waits at EL2 until the guest can run, on a core that this vCPU owns. Interrupts of guests stay pending
@@ -28,7 +34,7 @@ impl<M: Machine> Vcpu<M> {
     pub(crate) fn wait_until_running(&mut self) {
         if self.is_mapped() {
             self.machine.enable_virtual_interface(false);
-            self.machine.mask_guest_interrupts(true);
+            self.mask_guest_interrupts();
         }
         while self.run != RunState::Running {
             if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
@@ -38,10 +44,22 @@ impl<M: Machine> Vcpu<M> {
             self.wait_once();
         }
         if self.is_mapped() {
-            self.machine.mask_guest_interrupts(false);
+            self.machine.set_priority_mask(EVERY_PRIORITY);
             self.machine.enable_virtual_interface(true);
             self.machine.set_underflow_interrupt(self.waits_for_list_register());
         }
+    }
+
+    /// Lets only the monitor's own interrupts be signalled to this core.
+    ///
+    /// EL2 sees the mask as it sees priorities; but with two security states only if firmware takes the interrupts of group 0
+    /// (SCR_EL3.FIQ). Otherwise the mask is physical, and there a priority is 0x80 and half of what EL2 sees (IHI 0069, 4.8 and
+    /// ICC_PMR_EL1). The smallest mask tells: in the non-secure view of five bits it is zero.
+    pub(crate) fn mask_guest_interrupts(&self) {
+        self.machine.set_priority_mask(SMALLEST_MASK);
+        let is_physical = self.machine.priority_mask() != 0 && security_states(&self.machine, self.plan.gicd) == 2;
+        let half = u32::from(is_physical);
+        self.machine.set_priority_mask((half << 7) as u8 | MOST_URGENT_PHYSICAL >> half);
     }
 
     /// Restarts. The guest and its peers see why it was started, as they do without a back-off.

@@ -3,7 +3,7 @@
 
 use super::calls::{SYSTEM_OFF, call};
 use super::prepared::sporadic;
-use super::shared::{Core, SGI_FRAME, WFI, budgeted, schedule, server};
+use super::shared::{Core, WFI, budgeted, schedule, server};
 use super::*;
 use crate::interrupts::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI, list_value};
 use crate::life::health::Fault;
@@ -121,6 +121,7 @@ impl Attack {
             next: 1_000_100,
             ..World::default()
         });
+        use_view(View::ALL[story as usize % View::ALL.len()]);
         let mut servers = vec![];
         let kinds: [u64; SLOTS as usize] = std::array::from_fn(|_| random(7));
         for slot in 0..SLOTS as u32 {
@@ -152,7 +153,6 @@ impl Attack {
             partition.health.watchdog_ticks = if route == 3 { 20_000 } else { 0 };
         });
         core.machine.on_wait.set(Some(on_wait));
-        core.machine.frames.set([GICD, SGI_FRAME]);
         core.machine.ticks_per_reading.set(1 + story % 3);
         Self { core, ran: Default::default() }
     }

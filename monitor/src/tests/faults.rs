@@ -93,54 +93,56 @@ fn a_restart_scrubs_reloads_checks_and_counts() {
 /// cleared is seen as a write to the register that clears it.
 #[test]
 fn a_restart_resets_the_interrupts_of_its_partition_and_no_others() {
-    const PRIVATE: u64 = 0x080b_0000;
-    const OWN: u32 = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;
-    let mut plan = restarting(2, 1000, 0);
-    plan.segment_count = 0;
-    let mut core = running(plan);
-    let machine = core.machine.clone();
-    let priority = |intid: u64| PhysicalAddress(if intid < 32 { PRIVATE } else { GICD } + 0x400 + intid);
-    let route = |intid: u64| PhysicalAddress(GICD + 0x6000 + 8 * intid);
-    let word = |place: u64| machine.load32(PhysicalAddress(place));
-    for intid in 0..128 {
-        machine.store8(priority(intid), 0x10);
-        machine.store64(route(intid), 9);
-        core.keep_priority(intid as u32, 0x10);
-    }
-    for offset in [0x080, 0x100, 0x180, 0x280, 0x380] {
-        for index in 0..4 {
-            machine.store32(PhysicalAddress(if index == 0 { PRIVATE } else { GICD } + offset + 4 * index), 0);
+    in_every_view(|view| {
+        const PRIVATE: u64 = 0x080b_0000;
+        const OWN: u32 = 1 << MONITOR_SGI | 1 << MAINTENANCE | 1 << HYPERVISOR_TIMER;
+        let mut plan = restarting(2, 1000, 0);
+        plan.segment_count = 0;
+        let mut core = running(plan);
+        let machine = core.machine.clone();
+        let priority = |intid: u64| PhysicalAddress(if intid < 32 { PRIVATE } else { GICD } + 0x400 + intid);
+        let route = |intid: u64| PhysicalAddress(GICD + 0x6000 + 8 * intid);
+        let word = |place: u64| machine.load32(PhysicalAddress(place));
+        for intid in 0..128 {
+            machine.store8(priority(intid), 0x10);
+            machine.store64(route(intid), 9);
+            core.keep_priority(intid as u32, 0x10);
         }
-    }
-    core.fault(Fault::new(status::REASON_SERROR, 0));
-    core.settle();
-    assert_eq!(core.run, RunState::Running);
-    assert_eq!(
-        [0x080, 0x100, 0x180, 0x280, 0x380].map(|offset| word(PRIVATE + offset)),
-        [u32::MAX, OWN, u32::MAX, !(1 << MONITOR_SGI), u32::MAX],
-        "GICR_IGROUPR0, ISENABLER0, ICENABLER0, ICPENDR0, ICACTIVER0"
-    );
-    for (offset, name) in [(0x180, "ICENABLER"), (0x280, "ICPENDR"), (0x380, "ICACTIVER")] {
-        let words = [1, 2, 3].map(|index| word(GICD + offset + 4 * index));
-        assert_eq!(words, [0x7f << 8, 1 << 16, 0], "GICD_{name}: 40 to 46, 80");
-    }
-    for intid in 0..128 {
-        let is_own = matches!(intid, 40..=46 | 80);
-        let expected = match intid as u32 {
-            MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER => MONITOR_PRIORITY,
-            0..32 => DEFAULT_PRIORITY,
-            _ if is_own => DEFAULT_PRIORITY,
-            _ => 0x10,
-        };
-        assert_eq!(machine.load8(priority(intid)), expected, "priority of {intid}");
-        if intid >= 32 {
-            assert_eq!(machine.load64(route(intid)), if is_own { core.plan.mpidr } else { 9 }, "route of {intid}");
+        for offset in [0x080, 0x100, 0x180, 0x280, 0x380] {
+            for index in 0..4 {
+                machine.store32(PhysicalAddress(if index == 0 { PRIVATE } else { GICD } + offset + 4 * index), 0);
+            }
         }
-        let is_fast = is_own || matches!(intid, 27 | 30);
-        if let Some(entry) = core.fast_entries().get(intid as usize).filter(|_| is_fast) {
-            assert_eq!(entry.load(Relaxed), DEFAULT_PRIORITY, "fast path of {intid}");
+        core.fault(Fault::new(status::REASON_SERROR, 0));
+        core.settle();
+        assert_eq!(core.run, RunState::Running);
+        assert_eq!(
+            [0x080, 0x100, 0x180, 0x280, 0x380].map(|offset| word(PRIVATE + offset)),
+            [if view == View::One { u32::MAX } else { 0 }, OWN, u32::MAX, !(1 << MONITOR_SGI), u32::MAX],
+            "GICR_IGROUPR0, ISENABLER0, ICENABLER0, ICPENDR0, ICACTIVER0"
+        );
+        for (offset, name) in [(0x180, "ICENABLER"), (0x280, "ICPENDR"), (0x380, "ICACTIVER")] {
+            let words = [1, 2, 3].map(|index| word(GICD + offset + 4 * index));
+            assert_eq!(words, [0x7f << 8, 1 << 16, 0], "GICD_{name}: 40 to 46, 80");
         }
-    }
+        for intid in 0..128 {
+            let is_own = matches!(intid, 40..=46 | 80);
+            let expected = match intid as u32 {
+                MONITOR_SGI | MAINTENANCE | HYPERVISOR_TIMER => MONITOR_PRIORITY,
+                0..32 => DEFAULT_PRIORITY,
+                _ if is_own => DEFAULT_PRIORITY,
+                _ => 0x10,
+            };
+            assert_eq!(machine.load8(priority(intid)), expected, "priority of {intid}");
+            if intid >= 32 {
+                assert_eq!(machine.load64(route(intid)), if is_own { core.plan.mpidr } else { 9 }, "route of {intid}");
+            }
+            let is_fast = is_own || matches!(intid, 27 | 30);
+            if let Some(entry) = core.fast_entries().get(intid as usize).filter(|_| is_fast) {
+                assert_eq!(entry.load(Relaxed), DEFAULT_PRIORITY, "fast path of {intid}");
+            }
+        }
+    });
 }
 
 #[test]

@@ -14,10 +14,16 @@ fn held(core: &Vcpu<FakeMachine>) -> Vec<u32> {
 /// MZ-19: the encoding of `mapped`.
 #[test]
 fn an_owned_interrupt_goes_to_a_hardware_mapped_list_register_and_stays_active() {
-    let mut core = running(partition(1));
-    core.interrupt(41);
-    assert_eq!(core.machine.list[0].get(), 1 << 62 | 1 << 61 | 1 << 60 | 0xa0 << 48 | 41 << 32 | 41);
-    assert_eq!(core.machine.take_events(), [Event::PriorityDrop(41)], "the guest's end of interrupt deactivates it");
+    in_every_view(|_| {
+        let mut core = running(partition(1));
+        core.interrupt(41);
+        assert_eq!(core.machine.list[0].get(), 1 << 62 | 1 << 61 | 1 << 60 | 0xa0 << 48 | 41 << 32 | 41);
+        assert_eq!(
+            core.machine.take_events(),
+            [Event::PriorityDrop(41)],
+            "the guest's end of interrupt deactivates it"
+        );
+    });
 }
 
 #[test]
@@ -30,53 +36,61 @@ fn an_interrupt_of_nobody_is_finished_and_never_reaches_the_guest() {
 
 #[test]
 fn the_fifth_interrupt_waits_and_the_most_urgent_waiting_one_comes_next() {
-    let mut core = running(partition(1));
-    core.set_priority(46, 0x20);
-    for intid in 40..47 {
-        core.interrupt(intid);
-    }
-    assert_eq!(held(&core), [40, 41, 42, 43]);
-    assert!(core.machine.underflow.get());
-    core.machine.list[2].set(0); // the guest ended 42
-    core.interrupt(MAINTENANCE);
-    assert_eq!(core.machine.list[2].get() as u32, 46, "priority 0x20 before 0xa0");
-    for slot in &core.machine.list {
-        slot.set(0);
-    }
-    core.interrupt(MAINTENANCE);
-    assert_eq!(held(&core), [44, 45]);
-    assert!(!core.machine.underflow.get(), "nothing waits any more");
+    in_every_view(|_| {
+        let mut core = running(partition(1));
+        core.set_priority(46, 0x20);
+        for intid in 40..47 {
+            core.interrupt(intid);
+        }
+        assert_eq!(held(&core), [40, 41, 42, 43]);
+        assert!(core.machine.underflow.get());
+        core.machine.list[2].set(0); // the guest ended 42
+        core.interrupt(MAINTENANCE);
+        assert_eq!(core.machine.list[2].get() as u32, 46, "priority 0x20 before 0xa0");
+        for slot in &core.machine.list {
+            slot.set(0);
+        }
+        core.interrupt(MAINTENANCE);
+        assert_eq!(held(&core), [44, 45]);
+        assert!(!core.machine.underflow.get(), "nothing waits any more");
+    });
 }
 
 /// An interrupt that is routed to a vCPU which is off is there when it is on again: it stays pending, and what the vCPU had not
 /// taken when it left is pending again (PSCI CPU_OFF).
 #[test]
 fn a_shared_interrupt_waits_for_a_vcpu_that_is_off() {
-    let mut both = cores(partition(2));
-    both[0].begin();
-    let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
-        super::calls::call(&mut both[0], 0xc400_0003, [1, 0x4010_0000, 0]);
-        both[1].machine.pending.borrow_mut().extend([40, 15]);
-        both[1].settle();
-        assert_eq!(both[1].run, RunState::Running);
-        let again = both[1].machine.acknowledge();
-        assert!(again == 40 || held(&both[1]) == [40], "40 came while the vCPU was off: {:?}", held(&both[1]));
-        both[1].interrupt(40);
-    };
-    switch_on(&mut both);
-    let core = &mut both[1];
-    (41..46).for_each(|intid| core.interrupt(intid));
-    core.machine.list[1].set(core.machine.list[1].get() ^ 3 << 62); // the guest handles 41
-    core.machine.take_events();
-    super::calls::call(core, 0x8400_0002, [0; 3]);
-    let back = core.machine.take_events();
-    for intid in [40, 42, 43, 44, 45] {
-        assert!(back.contains(&Event::Deactivate(intid)), "{intid} can come again");
-    }
-    assert!(!back.contains(&Event::Deactivate(41)), "as on a machine, what is active stays so until a guest ends it");
-    let pended = core.machine.load32(PhysicalAddress(GICD + 0x204));
-    assert_eq!(pended, 1 << (45 - 32), "the last one that was made pending again");
-    switch_on(&mut both);
+    in_every_view(|_| {
+        let mut both = cores(partition(2));
+        both[0].begin();
+        both[1].begin_core();
+        let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
+            super::calls::call(&mut both[0], 0xc400_0003, [1, 0x4010_0000, 0]);
+            both[1].machine.pending.borrow_mut().extend([40, 15]);
+            both[1].settle();
+            assert_eq!(both[1].run, RunState::Running);
+            let again = both[1].machine.acknowledge();
+            assert!(again == 40 || held(&both[1]) == [40], "40 came while the vCPU was off: {:?}", held(&both[1]));
+            both[1].interrupt(40);
+        };
+        switch_on(&mut both);
+        let core = &mut both[1];
+        (41..46).for_each(|intid| core.interrupt(intid));
+        core.machine.list[1].set(core.machine.list[1].get() ^ 3 << 62); // the guest handles 41
+        core.machine.take_events();
+        super::calls::call(core, 0x8400_0002, [0; 3]);
+        let back = core.machine.take_events();
+        for intid in [40, 42, 43, 44, 45] {
+            assert!(back.contains(&Event::Deactivate(intid)), "{intid} can come again");
+        }
+        assert!(
+            !back.contains(&Event::Deactivate(41)),
+            "as on a machine, what is active stays so until a guest ends it"
+        );
+        let pended = core.machine.load32(PhysicalAddress(GICD + 0x204));
+        assert_eq!(pended, 1 << (45 - 32), "the last one that was made pending again");
+        switch_on(&mut both);
+    });
 }
 
 /// CH-41: one pending and one active at most.
@@ -106,25 +120,29 @@ fn a_guest_routes_own_interrupts_to_own_cores() {
 
 #[test]
 fn the_fast_table_holds_owned_interrupts_only() {
-    let core = running(partition(1));
-    let entry = |intid: usize| core.fast_entries()[intid].load(Relaxed);
-    assert_eq!(entry(27), 0xa0);
-    assert_eq!(entry(40), 0xa0);
-    for intid in (0..16).chain([25, 26, 28, 29, 31, 47, 99]) {
-        assert_eq!(entry(intid), 0, "INTID {intid} must take the slow path");
-    }
+    in_every_view(|_| {
+        let core = running(partition(1));
+        let entry = |intid: usize| core.fast_entries()[intid].load(Relaxed);
+        assert_eq!(entry(27), 0xa0);
+        assert_eq!(entry(40), 0xa0);
+        for intid in (0..16).chain([25, 26, 28, 29, 31, 47, 99]) {
+            assert_eq!(entry(intid), 0, "INTID {intid} must take the slow path");
+        }
+    });
 }
 
 #[test]
 fn a_shared_interrupt_priority_reaches_every_vcpu_and_a_private_one_only_its_own() {
-    let mut both = cores(partition(2));
-    both[0].begin();
-    both[0].keep_priority(40, 0x40);
-    both[0].keep_priority(27, 0x40);
-    let entry = |core: usize, intid: usize| both[core].fast_entries()[intid].load(Relaxed);
-    assert_eq!((entry(0, 40), entry(1, 40)), (0x40, 0x40));
-    assert_eq!(entry(0, 27), 0x40);
-    assert_ne!(entry(1, 27), 0x40);
+    in_every_view(|_| {
+        let mut both = cores(partition(2));
+        both[0].begin();
+        both[0].keep_priority(40, 0x40);
+        both[0].keep_priority(27, 0x40);
+        let entry = |core: usize, intid: usize| both[core].fast_entries()[intid].load(Relaxed);
+        assert_eq!((entry(0, 40), entry(1, 40)), (0x40, 0x40));
+        assert_eq!(entry(0, 27), 0x40);
+        assert_ne!(entry(1, 27), 0x40);
+    });
 }
 
 /// ICC_SGI1R_EL1: INTID 27:24, target list 15:0, IRM 40.
@@ -161,17 +179,19 @@ fn a_guest_sgi_reaches_own_vcpus_by_their_cores_and_nobody_else() {
 /// redistributor, where the guest can see it and take it back.
 #[test]
 fn a_guest_sgi_to_itself_is_in_a_list_register_at_once_if_it_is_enabled() {
-    let mut core = running(partition(2));
-    core.machine.store32(PhysicalAddress(core.plan.gicr.0 + 0x1_0100), 1 << 2 | 1 << 5); // GICR_ISENABLER0
-    assert_eq!(send(&mut core, 2 << 24 | 0b1), []);
-    assert_eq!(held(&core), [2]);
-    assert_eq!(send(&mut core, 2 << 24 | 0b1), [], "it coalesces");
-    assert_eq!(held(&core), [2]);
-    assert_eq!(send(&mut core, 3 << 24 | 0b1), [Event::SendSgi(3 << 24 | 1 << 2)], "3 is disabled");
-    assert_eq!(send(&mut core, 5 << 24 | 0b11), [Event::SendSgi(5 << 24 | 1 << 3)], "the other vCPU as before");
-    assert_eq!(held(&core), [2, 5]);
-    assert_eq!(core.counter(Counter::SendSgi), 4);
-    assert_eq!(core.counter(Counter::Interrupt), 0);
+    in_every_view(|_| {
+        let mut core = running(partition(2));
+        core.machine.store32(PhysicalAddress(core.plan.gicr.0 + 0x1_0100), 1 << 2 | 1 << 5); // GICR_ISENABLER0
+        assert_eq!(send(&mut core, 2 << 24 | 0b1), []);
+        assert_eq!(held(&core), [2]);
+        assert_eq!(send(&mut core, 2 << 24 | 0b1), [], "it coalesces");
+        assert_eq!(held(&core), [2]);
+        assert_eq!(send(&mut core, 3 << 24 | 0b1), [Event::SendSgi(3 << 24 | 1 << 2)], "3 is disabled");
+        assert_eq!(send(&mut core, 5 << 24 | 0b11), [Event::SendSgi(5 << 24 | 1 << 3)], "the other vCPU as before");
+        assert_eq!(held(&core), [2, 5]);
+        assert_eq!(core.counter(Counter::SendSgi), 4);
+        assert_eq!(core.counter(Counter::Interrupt), 0);
+    });
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod manage;
 mod noted;
 #[cfg(feature = "shared")]
 mod prepared;
+mod priorities;
 #[cfg(feature = "shared")]
 mod publication;
 #[cfg(feature = "shared")]
@@ -29,14 +30,17 @@ mod standing;
 #[cfg(feature = "shared")]
 mod target;
 
+use crate::life::boot::start_distributor;
 use crate::state::{FAST_ENTRIES, RunState, Shared, Vcpu};
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::*;
 use bulkhead_abi::status::StatusPage;
 #[cfg(feature = "shared")]
 use bulkhead_arch::VirtualInterrupts;
-use bulkhead_arch::fake::FakeMachine;
+use bulkhead_arch::fake::{FakeMachine, View};
 use bulkhead_arch::{GuestRegisters, Memory, PhysicalInterrupts};
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use zerocopy::FromZeros;
@@ -105,6 +109,34 @@ fn shared() -> &'static Shared {
     }))
 }
 
+thread_local! {
+    /// How EL2 sees the interrupt controller of the machines that this test makes.
+    static VIEW: Cell<View> = const { Cell::new(View::One) };
+}
+
+/// Runs a test that touches priorities, groups or enables with each form of the interrupt controller.
+pub(crate) fn in_every_view(test: impl Fn(View)) {
+    for view in View::ALL {
+        use_view(view);
+        test(view);
+    }
+}
+
+/// The machines that this test makes from now on have this form of the interrupt controller.
+pub(crate) fn use_view(view: View) {
+    println!("{view:?}"); // what a failed test was about
+    VIEW.set(view);
+}
+
+/// A machine whose distributor the boot core has set up.
+pub(crate) fn machine(gicr: PhysicalAddress) -> FakeMachine {
+    let mut header = ImageHeader::new_zeroed();
+    header.gicd = PhysicalAddress(GICD);
+    let machine = FakeMachine::with_controller(VIEW.get(), header.gicd, gicr);
+    start_distributor(&machine, &header);
+    machine
+}
+
 /// The cores of a partition, all on machines of their own (they share only what the partition shares).
 pub(crate) fn cores(partition: PartitionPlan) -> Vec<Vcpu<FakeMachine>> {
     let partition: &'static PartitionPlan = Box::leak(Box::new(partition));
@@ -121,7 +153,7 @@ pub(crate) fn cores(partition: PartitionPlan) -> Vec<Vcpu<FakeMachine>> {
             plan.gicd = PhysicalAddress(GICD);
             plan.gicr = PhysicalAddress(0x080a_0000 + 0x2_0000 * u64::from(vcpu));
             let plan: &'static VcpuPlan = Box::leak(Box::new(plan));
-            Vcpu::new(FakeMachine::default(), 0, plan, partition, shared)
+            Vcpu::new(machine(plan.gicr), 0, plan, partition, shared)
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //! A3 of docs/base-findings.md (QV-8, MZ-18). Whatever order guests, devices and the core do their things in.
 
 use super::calls::call;
-use super::shared::{Core, SEND_SGI, SGI_FRAME, WFI, budgeted, schedule, server};
+use super::shared::{Core, SEND_SGI, WFI, budgeted, schedule, server};
 use super::*;
 use crate::interrupts::{HYPERVISOR_TIMER, MAINTENANCE, MONITOR_SGI};
 use crate::life::health::Fault;
@@ -40,7 +40,6 @@ fn three() -> Core {
         };
         partition.window_count = 2;
     });
-    core.machine.frames.set([GICD, SGI_FRAME]);
     core
 }
 
@@ -213,6 +212,7 @@ fn what_is_active_is_noted_for_the_loaded_vcpu() {
             state ^= state << 17;
             (state >> 20) as u32 % below
         };
+        use_view(View::ALL[seed as usize % View::ALL.len()]);
         let mut core = three();
         core.assert_noted("the start");
         for step in 0..400 {
@@ -255,96 +255,103 @@ fn what_waits_is_cleared_too() {
 /// interrupt that it was handling stays active until a guest clears it.
 #[test]
 fn a_start_leaves_no_private_interrupt_active() {
-    let mut both = cores(partition(2));
-    both[0].begin();
-    let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
-        call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
-        both[1].interrupt(MONITOR_SGI);
-        assert_eq!(both[1].run, RunState::Running);
-    };
-    switch_on(&mut both);
-    let core = &mut both[1];
-    core.machine.frames.set([GICD, core.plan.gicr.0 + 0x1_0000]);
-    core.machine.active.borrow_mut().clear();
-    core.interrupt(40);
-    core.machine.list[0].set(core.machine.list[0].get() ^ 3 << 62); // the guest handles 40
-    [30, 1, 2, 27, 41].into_iter().for_each(|intid| core.interrupt(intid));
-    let active = |core: &Vcpu<FakeMachine>| core.machine.active.borrow().iter().copied().collect::<Vec<_>>();
-    assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40, 41], 1 << 27 | 1 << 41));
-    call(core, CPU_OFF, [0; 3]);
-    assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40], 0));
-    switch_on(&mut both);
-    assert_eq!(active(&both[1]), [40]);
-    assert_eq!(both[1].machine.free_list_registers(), 0xf);
+    in_every_view(|_| {
+        let mut both = cores(partition(2));
+        both[0].begin();
+        let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
+            call(&mut both[0], CPU_ON, [1, 0x4010_0000, 0]);
+            both[1].interrupt(MONITOR_SGI);
+            assert_eq!(both[1].run, RunState::Running);
+        };
+        switch_on(&mut both);
+        let core = &mut both[1];
+        core.machine.active.borrow_mut().clear();
+        core.interrupt(40);
+        core.machine.list[0].set(core.machine.list[0].get() ^ 3 << 62); // the guest handles 40
+        [30, 1, 2, 27, 41].into_iter().for_each(|intid| core.interrupt(intid));
+        let active = |core: &Vcpu<FakeMachine>| core.machine.active.borrow().iter().copied().collect::<Vec<_>>();
+        assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40, 41], 1 << 27 | 1 << 41));
+        call(core, CPU_OFF, [0; 3]);
+        assert_eq!((active(core), core.waiting[0].get()), (vec![27, 30, 40], 0));
+        switch_on(&mut both);
+        assert_eq!(active(&both[1]), [40]);
+        assert_eq!(both[1].machine.free_list_registers(), 0xf);
+    });
 }
 
 /// A2: four own software-generated interrupts, then both timers, then another vCPU.
 #[test]
 fn timers_that_wait_for_a_list_register_leave_with_their_vcpu() {
-    let mut core = Core::new(schedule(&[server(0, 1), server(1, 5)], 2));
-    core.exit(WFI);
-    assert_eq!(core.loaded, 1);
-    core.write_private(0x100, u32::MAX);
-    core.write_private(0x200, 0xf);
-    TIMERS.into_iter().for_each(|intid| core.raise(intid));
-    assert_eq!(core.machine.active.borrow().iter().copied().collect::<Vec<_>>(), TIMERS);
-    core.interrupt(40);
-    assert_eq!(core.loaded, 0);
-    core.assert_noted("an exchange");
-    core.machine.list[0].set(0);
-    core.machine.deactivate(40);
-    core.exit(WFI);
-    assert_eq!((core.loaded, core.machine.underflow.get()), (1, false), "they ring again by themselves");
+    in_every_view(|_| {
+        let mut core = Core::new(schedule(&[server(0, 1), server(1, 5)], 2));
+        core.exit(WFI);
+        assert_eq!(core.loaded, 1);
+        core.write_private(0x100, u32::MAX);
+        core.write_private(0x200, 0xf);
+        TIMERS.into_iter().for_each(|intid| core.raise(intid));
+        assert_eq!(core.machine.active.borrow().iter().copied().collect::<Vec<_>>(), TIMERS);
+        core.interrupt(40);
+        assert_eq!(core.loaded, 0);
+        core.assert_noted("an exchange");
+        core.machine.list[0].set(0);
+        core.machine.deactivate(40);
+        core.exit(WFI);
+        assert_eq!((core.loaded, core.machine.underflow.get()), (1, false), "they ring again by themselves");
+    });
 }
 
 /// The guest ends all of its interrupts, and another vCPU is loaded before the maintenance interrupt that hands on what waits for a list
 /// register. The request for that interrupt leaves with its vCPU and comes back with it.
 #[test]
 fn a_request_for_list_registers_leaves_with_its_vcpu() {
-    let mut core = Core::new(schedule(&[server(0, 1), server(1, 5)], 2));
-    core.exit(WFI);
-    core.write_private(0x100, u32::MAX);
-    core.write_private(0x200, 0x1f);
-    assert_eq!((core.loaded, core.listed().len(), core.machine.underflow.get()), (1, 4, true));
-    core.machine.list.iter().for_each(|value| value.set(0));
-    core.interrupt(40);
-    assert_eq!((core.loaded, core.machine.underflow.get()), (0, false), "the other one has asked for nothing");
-    core.machine.list[0].set(0);
-    core.machine.deactivate(40);
-    core.exit(WFI);
-    assert_eq!((core.loaded, core.machine.underflow.get()), (1, true), "it still waits");
-    core.interrupt(MAINTENANCE);
-    assert_eq!((core.listed(), core.machine.underflow.get()), (vec![4], false));
+    in_every_view(|_| {
+        let mut core = Core::new(schedule(&[server(0, 1), server(1, 5)], 2));
+        core.exit(WFI);
+        core.write_private(0x100, u32::MAX);
+        core.write_private(0x200, 0x1f);
+        assert_eq!((core.loaded, core.listed().len(), core.machine.underflow.get()), (1, 4, true));
+        core.machine.list.iter().for_each(|value| value.set(0));
+        core.interrupt(40);
+        assert_eq!((core.loaded, core.machine.underflow.get()), (0, false), "the other one has asked for nothing");
+        core.machine.list[0].set(0);
+        core.machine.deactivate(40);
+        core.exit(WFI);
+        assert_eq!((core.loaded, core.machine.underflow.get()), (1, true), "it still waits");
+        core.interrupt(MAINTENANCE);
+        assert_eq!((core.listed(), core.machine.underflow.get()), (vec![4], false));
+    });
 }
 
 /// A3: the guest has ended its timer's interrupt, and another vCPU is loaded before the maintenance interrupt comes.
 #[test]
 fn an_end_that_was_not_seen_leaves_nothing_active() {
-    let gated = ServerPlan {
-        gate: Gate::Interrupt.number(),
-        flags: ServerFlag::VoluntaryReturn.number(),
-        ..budgeted(1, 3, 2000, 10_000)
-    };
-    let mut core = Core::new(schedule(&[server(0, 1), gated, server(1, 6)], 2));
-    core.exit(WFI);
-    assert_eq!(core.loaded, 1);
-    core.write_private(0x100, u32::MAX);
-    core.raise(27);
-    core.handle(0, false);
-    core.handle(0, true);
-    assert!(core.machine.active.borrow().contains(&27));
-    core.interrupt(40);
-    assert_eq!(core.loaded, 0);
-    assert!(!core.machine.active.borrow().contains(&27));
-    core.machine.list[0].set(0);
-    core.machine.deactivate(40);
-    core.exit(WFI);
-    assert_eq!(
-        (core.loaded, core.machine.ended_list_registers()),
-        (1, 1),
-        "the end is still to be seen: a gate closes"
-    );
-    core.interrupt(MAINTENANCE);
-    core.assert_noted("the maintenance interrupt");
-    assert_eq!(core.machine.list[0].get(), 0);
+    in_every_view(|_| {
+        let gated = ServerPlan {
+            gate: Gate::Interrupt.number(),
+            flags: ServerFlag::VoluntaryReturn.number(),
+            ..budgeted(1, 3, 2000, 10_000)
+        };
+        let mut core = Core::new(schedule(&[server(0, 1), gated, server(1, 6)], 2));
+        core.exit(WFI);
+        assert_eq!(core.loaded, 1);
+        core.write_private(0x100, u32::MAX);
+        core.raise(27);
+        core.handle(0, false);
+        core.handle(0, true);
+        assert!(core.machine.active.borrow().contains(&27));
+        core.interrupt(40);
+        assert_eq!(core.loaded, 0);
+        assert!(!core.machine.active.borrow().contains(&27));
+        core.machine.list[0].set(0);
+        core.machine.deactivate(40);
+        core.exit(WFI);
+        assert_eq!(
+            (core.loaded, core.machine.ended_list_registers()),
+            (1, 1),
+            "the end is still to be seen: a gate closes"
+        );
+        core.interrupt(MAINTENANCE);
+        core.assert_noted("the maintenance interrupt");
+        assert_eq!(core.machine.list[0].get(), 0);
+    });
 }

@@ -80,7 +80,7 @@ impl Core {
 
     pub(super) fn with(plan: SchedulePlan, change: impl Fn(u32, &mut PartitionPlan)) -> Self {
         let plan: &'static SchedulePlan = Box::leak(Box::new(plan));
-        let machine = FakeMachine::default();
+        let machine = super::machine(PhysicalAddress(GICR));
         machine.now.set(1_000_000);
         machine.crc.set(Some(0));
         let scheduler = Box::leak(Box::new(Scheduler::new(plan, machine.now.get()).expect("the plan is sound")));
@@ -330,38 +330,42 @@ fn a_budget_ends_and_comes_back() {
 /// those only while it is loaded.
 #[test]
 fn the_redistributor_keeps_nothing_of_a_guest() {
-    let mut core = with_the_first_asleep();
-    let before = |core: &Core, register: u64| core.machine.load32(PhysicalAddress(SGI_FRAME + register));
-    for register in [0x200, 0x300, 0x400, 0x41c, 0xc04] {
-        core.machine.store32(PhysicalAddress(SGI_FRAME + register), 0);
-        core.write_private(register, u32::MAX);
-        assert_eq!(before(&core, register), 0, "register {register:#x}");
-    }
-    let mut core = with_the_first_asleep();
-    core.write_private(0x100, u32::MAX);
-    assert_eq!(before(&core, 0x100), 1 << 27 | 1 << 30);
-    assert_eq!(core.vcpus[1].private.enabled.get(), 0x4800_7fff);
-    core.interrupt(40);
-    assert_eq!((core.loaded, core.vcpus[0].private.enabled.get()), (0, 0));
-    assert_eq!(before(&core, 0x180), 1 << 27 | 1 << 30, "disabled for the one that has not enabled them");
+    in_every_view(|_| {
+        let mut core = with_the_first_asleep();
+        let before = |core: &Core, register: u64| core.machine.load32(PhysicalAddress(SGI_FRAME + register));
+        for register in [0x200, 0x300, 0x400, 0x41c, 0xc04] {
+            core.machine.store32(PhysicalAddress(SGI_FRAME + register), 0);
+            core.write_private(register, u32::MAX);
+            assert_eq!(before(&core, register), 0, "register {register:#x}");
+        }
+        let mut core = with_the_first_asleep();
+        core.write_private(0x100, u32::MAX);
+        assert_eq!(before(&core, 0x100), 1 << 27 | 1 << 30);
+        assert_eq!(core.vcpus[1].private.enabled.get(), 0x4800_7fff);
+        core.interrupt(40);
+        assert_eq!((core.loaded, core.vcpus[0].private.enabled.get()), (0, 0));
+        assert_eq!(before(&core, 0x180), 1 << 27 | 1 << 30, "disabled for the one that has not enabled them");
+    });
 }
 
 /// QV-8: a software-generated interrupt that is pending and disabled asks for nothing: no list register, no maintenance
 /// interrupt, which would come again and again. Enabled, it is delivered.
 #[test]
 fn a_disabled_interrupt_waits_silently() {
-    let mut core = two_by_priority();
-    core.own().head.frame.set_register(0, 3 << 24 | 1);
-    core.exit(SEND_SGI);
-    core.write_private(0x200, 1 << 4);
-    assert!(core.listed().is_empty());
-    assert!(!core.machine.underflow.get(), "nothing could be done in a maintenance interrupt");
-    core.exit(WFI);
-    assert_eq!((core.loaded, core.machine.underflow.get()), (1, false));
-    core.interrupt(40);
-    core.machine.list[0].set(0);
-    core.write_private(0x100, 1 << 3 | 1 << 4);
-    assert_eq!((core.loaded, core.listed()), (0, vec![3, 4]));
+    in_every_view(|_| {
+        let mut core = two_by_priority();
+        core.own().head.frame.set_register(0, 3 << 24 | 1);
+        core.exit(SEND_SGI);
+        core.write_private(0x200, 1 << 4);
+        assert!(core.listed().is_empty());
+        assert!(!core.machine.underflow.get(), "nothing could be done in a maintenance interrupt");
+        core.exit(WFI);
+        assert_eq!((core.loaded, core.machine.underflow.get()), (1, false));
+        core.interrupt(40);
+        core.machine.list[0].set(0);
+        core.write_private(0x100, 1 << 3 | 1 << 4);
+        assert_eq!((core.loaded, core.listed()), (0, vec![3, 4]));
+    });
 }
 
 /// SP-18: with lazy floating point the first use after an exchange brings the own registers, later ones cost nothing; who

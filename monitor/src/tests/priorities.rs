@@ -1,0 +1,164 @@
+//! The interrupt controller in each form that EL2 can find it in: with one security state, or the non-secure half of one with two.
+
+use super::*;
+use crate::life::boot::security_states;
+use bulkhead_emulation::gic::MOST_URGENT_PHYSICAL;
+
+const PRIVATE: u64 = 0x080b_0000;
+/// Priorities of five bits.
+const LEVELS: [u8; 32] = {
+    let mut levels = [0; 32];
+    let mut level = 0;
+    while level < 32 {
+        levels[level] = 8 * level as u8;
+        level += 1;
+    }
+    levels
+};
+
+fn with_windows(mode: u32) -> PartitionPlan {
+    let mut plan = partition(1);
+    plan.mode = mode;
+    for (window, (kind, guest)) in plan.windows.iter_mut().zip([(WINDOW_GICD, GICD), (WINDOW_GICR, 0x080a_0000)]) {
+        *window = Window { guest: bulkhead_abi::GuestAddress(guest), bytes: 0x2_0000, kind, ..Default::default() };
+    }
+    plan.window_count = 2;
+    plan
+}
+
+fn access(core: &mut Vcpu<FakeMachine>, address: u64, is_write: bool) {
+    core.machine.exit.set((address, address >> 12 << 4));
+    // A data abort of one byte, to or from x1, with nothing mapped there.
+    core.data_abort(0x24 << 26 | 1 << 25 | 1 << 24 | 1 << 16 | u64::from(is_write) << 6 | 0x05);
+}
+
+/// The guest writes a priority and reads it back.
+fn write_and_read(core: &mut Vcpu<FakeMachine>, intid: u32, priority: u8) -> u8 {
+    let address = if intid < 32 { PRIVATE } else { GICD } + 0x400 + u64::from(intid);
+    core.head.frame.set_register(1, priority.into());
+    access(core, address, true);
+    core.head.frame.set_register(1, u64::MAX);
+    access(core, address, false);
+    core.head.frame.register(1) as u8
+}
+
+/// MZ-3, QV-12: a guest has 32 levels whatever the interrupt controller has; what it wrote is what it reads and what its list
+/// registers and the vectors have.
+#[test]
+fn a_guest_has_32_levels() {
+    in_every_view(|_| {
+        let mut core = running(with_windows(MODE_MAPPED));
+        for level in LEVELS {
+            for intid in [3, 27, 41] {
+                assert_eq!(write_and_read(&mut core, intid, level | 5), level, "interrupt {intid}");
+                let fast = core.fast_entries()[intid as usize].load(std::sync::atomic::Ordering::Relaxed);
+                assert_eq!(fast, if intid == 3 { 0 } else { level }, "interrupt {intid}");
+                core.interrupt(intid);
+                assert_eq!(core.machine.list[0].take() >> 48 & 0xff, u64::from(level), "interrupt {intid}");
+            }
+        }
+    });
+}
+
+/// MZ-18: on a shared core each vCPU has levels of its own for its private interrupts, and the redistributor's are the same for all.
+#[cfg(feature = "shared")]
+#[test]
+fn vcpus_of_a_core_have_levels_of_their_own() {
+    in_every_view(|_| {
+        let mut core = super::shared::with_the_first_asleep();
+        core.write_private(0x100, u32::MAX);
+        for level in LEVELS {
+            core.write_private(0x400, u32::from(level) << 24);
+            core.write_private(0x418, u32::from(level) << 24);
+            for intid in [3, 27] {
+                core.interrupt(intid);
+                assert_eq!(core.machine.list[0].take() >> 48 & 0xff, u64::from(level), "interrupt {intid}");
+                core.machine.deactivate(intid);
+            }
+        }
+        for (vcpu, level) in core.vcpus.iter().zip([0xa0, 0xf8]) {
+            assert_eq!([3, 27].map(|intid| vcpu.priority_of(intid)), [level; 2]);
+        }
+        let physical = core.machine.load32(PhysicalAddress(PRIVATE + 0x400 + 24));
+        assert_eq!(physical, 0xa000_00a0, "24 and 27; 25 and 26 are the monitor's");
+    });
+}
+
+/// A8: whatever a guest writes, its interrupts are signalled, and the monitor's own are more urgent: alone they pass the mask of a core
+/// whose guest does not run.
+#[test]
+fn no_guest_is_as_urgent_as_the_monitor() {
+    const OWN: [u32; 3] = [15, 25, 26];
+    in_every_view(|view| {
+        for level in LEVELS {
+            let mut core = running(with_windows(MODE_MAPPED));
+            let machine = core.machine.clone();
+            let taken = || {
+                machine.pending.borrow_mut().clear();
+                machine.pending.borrow_mut().extend([3, 27, 41].into_iter().chain(OWN));
+                std::iter::from_fn(|| Some(machine.acknowledge()).filter(|intid| *intid < 1020)).collect::<Vec<_>>()
+            };
+            for intid in [3, 27, 41] {
+                write_and_read(&mut core, intid, level);
+            }
+            assert_eq!(taken().len(), 6, "{view:?}, level {level:#x}");
+            core.mask_guest_interrupts();
+            assert_eq!(taken(), OWN, "{view:?}, level {level:#x}");
+        }
+    });
+}
+
+/// The masks of a `direct` guest are those of the physical interface, so its priorities are the interrupt controller's, as it gives
+/// them back.
+#[test]
+fn a_direct_guest_has_the_levels_of_the_board() {
+    in_every_view(|view| {
+        let mut core = running(with_windows(MODE_DIRECT));
+        for level in LEVELS {
+            let has = if view == View::One { level } else { level & 0xf0 };
+            assert_eq!(write_and_read(&mut core, 41, level), has);
+            assert_eq!(core.machine.load8(PhysicalAddress(GICD + 0x400 + 41)), has);
+        }
+        assert!(!core.machine.signals.get(), "and nothing is signalled before it says so");
+    });
+}
+
+/// The boot core looks before it touches anything.
+#[test]
+fn security_states_are_found() {
+    in_every_view(|view| {
+        let fresh = FakeMachine::with_controller(view, PhysicalAddress(GICD), PhysicalAddress(0x080a_0000));
+        for machine in [fresh, machine(PhysicalAddress(0x080a_0000))] {
+            assert_eq!(security_states(&machine, PhysicalAddress(GICD)), view.security_states());
+        }
+        let nothing = FakeMachine::default();
+        assert_eq!(security_states(&nothing, PhysicalAddress(GICD)), 0, "no interrupt controller answers with zeros");
+    });
+}
+
+/// Boot loaders and firmware may have left affinity routing on, which must not be switched off again, and groups enabled.
+#[test]
+fn the_distributor_is_set_up_whatever_it_was() {
+    in_every_view(|view| {
+        let machine = FakeMachine::with_controller(view, PhysicalAddress(GICD), PhysicalAddress(0x080a_0000));
+        machine.store32(PhysicalAddress(GICD), 0x12);
+        let mut header = ImageHeader::new_zeroed();
+        header.gicd = PhysicalAddress(GICD);
+        start_distributor(&machine, &header);
+        let own = if view == View::One { 0x52 } else { 0x12 };
+        assert_eq!(machine.load32(PhysicalAddress(GICD)), own, "affinity routing and group 1");
+        let group = if view == View::One { u32::MAX } else { 0 };
+        assert_eq!(machine.load32(PhysicalAddress(GICD + 0x84)), group);
+    });
+}
+
+/// With two security states the smallest mask of guests is the monitor's only way to hear of nothing else, wherever its view begins.
+#[test]
+fn the_mask_is_the_same_priority_in_every_view() {
+    in_every_view(|view| {
+        let core = running(partition(1));
+        core.mask_guest_interrupts();
+        let physical = if view == View::One { MOST_URGENT_PHYSICAL } else { 0x88 };
+        assert_eq!(core.machine.mask.get(), physical);
+    });
+}
