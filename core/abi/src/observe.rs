@@ -117,6 +117,13 @@ pub const CRASH_PANIC: u64 = 2;
 /// The image header or plan failed its check at boot.
 pub const CRASH_BAD_PLAN: u64 = 3;
 
+/// The interrupt controller has not the security states that the board file says. The record's `detail` is how many it has, or 0
+/// when what answers at its address is no GICv3.
+pub const CRASH_SECURITY_STATES: u64 = 4;
+/// An interrupt of the plan is not EL2's to set: firmware kept it for the secure world, or the interrupt controller has none of that
+/// number. The record's `detail` is its INTID.
+pub const CRASH_INTERRUPT: u64 = 5;
+
 /// What is left when a monitor fails: nothing else of the machine is touched by it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -131,8 +138,8 @@ pub struct CrashRecord {
     pub address: u64,
     /// ELR_EL2, or the caller of the panic.
     pub program_counter: u64,
-    /// Stack pointer.
-    pub stack_pointer: u64,
+    /// What the kind says: of an exception the number of its vector, of a bad plan the slot of a shared core or 0.
+    pub detail: u64,
     /// Source line of a panic.
     pub line: u64,
     /// Source file of a panic, cut at the front.

@@ -2,7 +2,10 @@
 
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::{CoreBoot, ImageHeader};
-use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_MAGIC, CRASH_PANIC, CounterPage, CrashRecord};
+use bulkhead_abi::observe::{
+    CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_INTERRUPT, CRASH_MAGIC, CRASH_PANIC, CRASH_SECURITY_STATES, CounterPage,
+    CrashRecord,
+};
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_arch::el2::{self, HandlerReturn, Hardware};
 use bulkhead_arch::{Clock, CoreHead, Firmware, GuestRegisters, Memory};
@@ -45,6 +48,10 @@ extern "C" fn bulkhead_core_main(
         if !(boot::is_image_sound(header, plan_crc, text_crc) && fits) {
             crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
         }
+        let found = boot::security_states(&machine, header.gicd);
+        if found != header.security_states {
+            crash(boot_record.counters, CRASH_SECURITY_STATES, found.into(), None);
+        }
         boot::start_distributor(&machine, header);
     }
     // The boot code made TPIDR_EL2 point at the core's private data, which starts with this vCPU's.
@@ -52,6 +59,8 @@ extern "C" fn bulkhead_core_main(
     if is_boot_core != 0 {
         start_others(vcpu, header);
     }
+    vcpu.begin_core();
+    check_interrupts(vcpu);
     part::begin(vcpu, boot_record);
     let head = part::continue_with(vcpu);
     // SAFETY: the head is TPIDR_EL2's, and the controls and the registers of its guest are loaded.
@@ -85,6 +94,13 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
     };
     vcpu.prepare_rings();
     vcpu
+}
+
+/// No guest waits for an interrupt that firmware kept.
+fn check_interrupts(vcpu: &ThisVcpu) {
+    if let Some(intid) = vcpu.refused_interrupt() {
+        crash(vcpu.plan.counters, CRASH_INTERRUPT, intid.into(), None);
+    }
 }
 
 fn start_others(vcpu: &ThisVcpu, header: &ImageHeader) {
@@ -165,7 +181,7 @@ fn crash(counters: PhysicalAddress, kind: u64, detail: u64, location: Option<&co
     word(offset_of!(CrashRecord, syndrome), el2::syndrome());
     word(offset_of!(CrashRecord, address), registers.fault_address);
     word(offset_of!(CrashRecord, program_counter), machine.guest_program_counter());
-    word(offset_of!(CrashRecord, stack_pointer), detail);
+    word(offset_of!(CrashRecord, detail), detail);
     if let Some(location) = location {
         word(offset_of!(CrashRecord, line), u64::from(location.line()));
         let file = location.file().as_bytes();

@@ -14,7 +14,7 @@ pub(super) fn begin(vcpu: &mut ThisVcpu, boot_record: &CoreBoot) {
     if boot_record.schedule.0 != 0 {
         crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
     }
-    vcpu.begin();
+    vcpu.begin_partition();
 }
 
 /// Waits until the guest can run; returns its head.

@@ -1,6 +1,6 @@
 //! Cores of several vCPUs: their vCPUs and scheduler at boot, and the exchange of one vCPU for another.
 
-use super::{ThisVcpu, crash, make_vcpu};
+use super::{ThisVcpu, check_interrupts, crash, make_vcpu};
 use bulkhead_abi::Part;
 use bulkhead_abi::image::CoreBoot;
 use bulkhead_abi::observe::CRASH_BAD_PLAN;
@@ -17,7 +17,7 @@ pub(super) fn begin(first: &mut ThisVcpu, boot_record: &CoreBoot) {
     if boot_record.schedule.0 != 0 {
         share_core(first, boot_record);
     } else {
-        first.begin();
+        first.begin_partition();
     }
 }
 
@@ -38,10 +38,11 @@ fn share_core(first: &mut ThisVcpu, boot_record: &CoreBoot) {
         place.write(made);
         &mut *place
     };
-    first.begin_core();
     first.join(scheduler);
     for slot in schedule.slots().iter().skip(1) {
-        make_vcpu(slot.data.0 as *mut ThisVcpu, boot_record.stack_top.0, slot.plan).join(scheduler);
+        let vcpu = make_vcpu(slot.data.0 as *mut ThisVcpu, boot_record.stack_top.0, slot.plan);
+        check_interrupts(vcpu);
+        vcpu.join(scheduler);
     }
     // Budgets, tables and waits begin when everything is ready to be chosen.
     if scheduler.configure(first.machine.counter_ticks()).is_err() {

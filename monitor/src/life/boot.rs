@@ -1,10 +1,11 @@
 //! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
 
-use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI};
+use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS};
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::plan::MAX_INTID;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES, PhysicalAddress};
 use bulkhead_arch::Machine;
@@ -113,18 +114,21 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Starts the partition (vCPU 0's core) or waits for CPU_ON, on a core that this vCPU owns, and returns when there is a
-    /// guest to enter.
-    pub fn begin(&mut self) {
-        self.begin_core();
-        self.begin_partition();
-        self.settle();
-    }
-
     /// Sets this core up for its vCPU, or for the first of them.
     pub fn begin_core(&self) {
         self.machine.load_controls(self.plan);
         self.start_redistributor();
+    }
+
+    /// The first interrupt of the monitor on this core, or of this vCPU's guest, that is not EL2's to set. Of one that firmware kept
+    /// for the secure world, or that does not exist, enable and priority read as zero (IHI 0069, 12.9: GICD_IPRIORITYR), and
+    /// what they are looked for was written when the distributor and this redistributor were set up.
+    pub fn refused_interrupt(&self) -> Option<u32> {
+        let enabled = self.machine.load32(at(self.plan.gicr, gic::SGI_FRAME.wrapping_add(gic::ISENABLER)));
+        let disabled = if self.is_mapped() { OWN_INTERRUPTS & !enabled } else { 0 };
+        let is_disabled = |intid| disabled.checked_shr(intid).is_some_and(|bits| bits & 1 != 0);
+        let has_none = |intid| self.owned.owns(intid) && self.machine.load8(self.priority_place(intid)) == 0;
+        (0..MAX_INTID).find(|intid| is_disabled(*intid) || has_none(*intid))
     }
 
     /// Puts the partition's first start under way.

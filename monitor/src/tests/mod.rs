@@ -109,6 +109,15 @@ fn shared() -> &'static Shared {
     }))
 }
 
+impl Vcpu<FakeMachine> {
+    /// What a core that a vCPU owns does at boot: starts the partition or waits for CPU_ON, and returns when there is a guest to enter.
+    pub(crate) fn begin(&mut self) {
+        self.begin_core();
+        self.begin_partition();
+        self.settle();
+    }
+}
+
 thread_local! {
     /// How EL2 sees the interrupt controller of the machines that this test makes.
     static VIEW: Cell<View> = const { Cell::new(View::One) };

@@ -152,6 +152,35 @@ fn the_distributor_is_set_up_whatever_it_was() {
     });
 }
 
+/// Firmware may have kept an interrupt that the plan uses for the secure world.
+#[test]
+fn an_interrupt_that_firmware_kept_is_named() {
+    in_every_view(|view| {
+        for intid in [0, 14, 15, 25, 26, 27, 30, 40, 46, 80] {
+            let kept = |kept: bool| {
+                let core = cores(partition(1)).remove(0);
+                core.machine.secure.borrow_mut().clear();
+                if kept {
+                    core.machine.secure.borrow_mut().insert(intid);
+                }
+                // The boot core sets the distributor up on the board as firmware left it.
+                let mut header = ImageHeader::new_zeroed();
+                header.gicd = PhysicalAddress(GICD);
+                core.machine.words.borrow_mut().clear();
+                start_distributor(&core.machine, &header);
+                core.begin_core();
+                core.refused_interrupt()
+            };
+            assert_eq!(kept(false), None);
+            assert_eq!(kept(true), Some(intid).filter(|_| view != View::One), "{view:?}");
+        }
+        let other = cores(partition(1)).remove(0);
+        other.machine.secure.borrow_mut().extend([29, 39, 47, 255]);
+        other.begin_core();
+        assert_eq!(other.refused_interrupt(), None, "what it does not use");
+    });
+}
+
 /// With two security states the smallest mask of guests is the monitor's only way to hear of nothing else, wherever its view begins.
 #[test]
 fn the_mask_is_the_same_priority_in_every_view() {

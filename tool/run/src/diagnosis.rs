@@ -3,7 +3,9 @@
 use crate::image_file::ImagePlan;
 use crate::observer::{Observer, Phase};
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_abi::observe::{CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_PANIC, Counter, CrashRecord};
+use bulkhead_abi::observe::{
+    CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_INTERRUPT, CRASH_PANIC, CRASH_SECURITY_STATES, Counter, CrashRecord,
+};
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status::{self, FaultRecord};
 use bulkhead_description::board::built_in_board;
@@ -68,24 +70,51 @@ impl fmt::Display for CrashReport {
         match record.kind {
             CRASH_EXCEPTION => write!(
                 f,
-                "exception at EL2, {} (ESR_EL2 {:#x}, FAR_EL2 {:#x})",
+                "exception at EL2, {} (ESR_EL2 {:#x}, FAR_EL2 {:#x}, vector {})",
                 exception_class_name(record.syndrome),
                 record.syndrome,
-                record.address
+                record.address,
+                record.detail
             )?,
             CRASH_PANIC => {
                 let end = record.file.iter().position(|byte| *byte == 0).unwrap_or(record.file.len());
                 write!(f, "panic at {}:{}", String::from_utf8_lossy(&record.file[..end]).escape_debug(), record.line)?;
             }
             CRASH_BAD_PLAN => write!(f, "the image header or plan failed its check at boot")?,
+            CRASH_SECURITY_STATES => f.write_str(&security_states(record.detail))?,
+            CRASH_INTERRUPT => write!(
+                f,
+                "it cannot set interrupt {}: firmware kept it for the secure world, or the interrupt controller has none of \
+                 that number. Let the firmware put it into non-secure group 1, or compare `shared_interrupts`, `spare` and the \
+                 interrupts of devices in the board file with the board's manual",
+                record.detail
+            )?,
             other => write!(f, "crash of unknown kind {other}")?,
         }
         write!(f, ", pc {:#x}", record.program_counter)?;
         if let Some(offset) = self.text_offset {
             write!(f, " (monitor text + {offset:#x})")?;
         }
-        write!(f, ", sp {:#x}. The other cores are not touched by it.", record.stack_pointer)
+        write!(f, ". The other cores are not touched by it.")
     }
+}
+
+/// What it means that the interrupt controller has this many security states, and not those that the board file says.
+fn security_states(found: u64) -> String {
+    let (has, says) = match found {
+        1 => ("one security state", "two"),
+        2 => ("two security states", "one"),
+        _ => {
+            return String::from(
+                "no GICv3 answers at the address of the distributor. Compare `distributor` in the board file's \
+                 `[interrupt_controller]` with the board's manual or device tree",
+            );
+        }
+    };
+    format!(
+        "the interrupt controller has {has}, and the board file says {says}. Set `security_states = {found}` in the board \
+         file's `[interrupt_controller]` and build again"
+    )
 }
 
 /// Says where a fault was, and where it was at a device of the board that its guest does not have, which one and what to do.

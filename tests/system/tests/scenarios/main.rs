@@ -24,6 +24,7 @@ mod manage;
 mod manage_flood;
 mod pair;
 mod pibs_clients;
+mod priorities;
 mod repeat;
 mod routed;
 mod shared_budgets;
