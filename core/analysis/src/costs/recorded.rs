@@ -4,22 +4,22 @@ use super::Costs;
 
 /// The costs that the analysis uses, in instructions.
 pub const RECORDED: Costs = Costs {
-    // `./x bench costs.switch`: 2403; from its decision to its guest in storms of interrupts and doorbells: 2309; from its guest to the next decision in a device's interrupt: 94
-    switch: 2500,
-    // `./x bench costs.interrupt_entry`: 811; interrupts of guests that wait: 811
-    interrupt_entry: 844,
-    // `./x bench costs.longest_passage`: 7922; a guest that leaves with sixteen doorbells: 7922
-    longest_passage: 8239,
+    // `./x bench costs.switch`: 2098; from its decision to its guest in storms of interrupts and doorbells: 2004; from its guest to the next decision in a device's interrupt: 94
+    switch: 2182,
+    // `./x bench costs.interrupt_entry`: 807; interrupts of guests that wait: 807
+    interrupt_entry: 840,
+    // `./x bench costs.longest_passage`: 8500; a guest that leaves with sixteen doorbells: 8500
+    longest_passage: 8840,
     // `./x bench costs.timer_latency`: 94; a device's interrupt: 94
     timer_latency: 98,
     // `./x bench costs.after_loading`: 161; storms of interrupts and doorbells: 161
     after_loading: 168,
-    // `./x bench costs.publication`: 1188; sixteen servers, all dates at once: 1188
-    publication: 1236,
+    // `./x bench costs.publication`: 1176; sixteen servers, all dates at once: 1176
+    publication: 1224,
     // `./x bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000
     doorbell: 166,
-    // `./x bench costs.trace`: 427; interrupts of guests that wait, traced, longest switch: 1995 instead of 1568
-    trace: 445,
+    // `./x bench costs.trace`: 423; interrupts of guests that wait, traced, longest switch: 1899 instead of 1476
+    trace: 440,
     // `./x bench costs.least_stint`: 394; 358 to start and 36 to end
     least_stint: 378,
 };
