@@ -27,7 +27,7 @@ pub(crate) fn write(facts: &Facts, origin: &str) -> Text {
     firmware(&mut text, facts);
     memory(&mut text, facts, &reserved);
     cores(&mut text, facts);
-    controller(&mut text, facts);
+    controller(&mut text, facts, &reserved);
     reservations(&mut text, facts, &reserved, &outside);
     uarts(&mut text, facts);
     others(&mut text, facts);
@@ -208,7 +208,7 @@ fn cores(text: &mut Text, facts: &Facts) {
     }
 }
 
-fn controller(text: &mut Text, facts: &Facts) {
+fn controller(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
     let gic = &facts.controller;
     text.gap();
     if !gic.path.is_empty() {
@@ -222,7 +222,12 @@ fn controller(text: &mut Text, facts: &Facts) {
     text.known("version", gic.version.to_string());
     match gic.distributor {
         Some(distributor) => text.known("distributor", hex(distributor.start())),
-        None => text.key("distributor", &Value::todo("the address of the distributor", "0xf_ff00_0000")),
+        None => {
+            let mut banks: Vec<Extent> = facts.memory.banks.iter().map(|(bank, _)| *bank).collect();
+            banks.extend(facts.stand_in_banks(reserved));
+            let stand_in = hex(facts.stand_in_distributor(&banks));
+            text.key("distributor", &Value::todo("the address of the distributor", stand_in));
+        }
     }
     if gic.version == 3 {
         if gic.redistributors.is_empty() {

@@ -172,6 +172,20 @@ impl Facts {
         union(registers.chain(all.windows.iter().copied()).map(Extent::pages).collect())
     }
 
+    /// An address at which neither registers nor RAM are, for a test that needs a distributor; no fact.
+    #[must_use]
+    pub(crate) fn stand_in_distributor(&self, banks: &[Extent]) -> u64 {
+        const FRAME: u64 = 0x1_0000;
+        let taken = union(self.occupied().into_iter().chain(banks.iter().copied()).collect());
+        let starts = std::iter::once(0).chain(taken.iter().map(|extent| extent.end()));
+        let ends = taken.iter().map(|extent| extent.start()).chain([1 << 40]);
+        let fits = |(start, end): (u64, u64)| {
+            let start = start.checked_next_multiple_of(FRAME)?;
+            (start.checked_add(FRAME)? <= end).then_some(start)
+        };
+        starts.zip(ends).find_map(fits).unwrap_or(0)
+    }
+
     /// What lies between registers and has room for an image.
     fn free(&self) -> Vec<Extent> {
         let occupied = self.occupied();
