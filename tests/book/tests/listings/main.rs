@@ -15,6 +15,7 @@ const SITTINGS: &[&[&str]] = &[
     &["your-own-guest.md"],
     &["experiments.md"],
     &["porting.md"],
+    &["boot-loaders.md"],
     &["documentation.md"],
 ];
 /// Most listings of commands that may say why they are not run.
@@ -63,6 +64,11 @@ fn the_chapters_about_time_and_reports_hold() {
 #[test]
 fn the_chapter_about_guests_holds() {
     type_pages(&["your-own-guest.md"]);
+}
+
+#[test]
+fn the_chapter_about_boot_loaders_holds() {
+    type_pages(&["boot-loaders.md"]);
 }
 
 #[test]
