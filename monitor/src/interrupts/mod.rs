@@ -12,7 +12,7 @@ pub(crate) mod noted;
 
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
-use crate::state::Vcpu;
+use crate::state::{FAST_ENTRIES, Vcpu};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{Counter, TRACE_INTERRUPT};
 use bulkhead_abi::plan::{INTERRUPT_DOORBELL, InterruptPlan};
@@ -154,11 +154,11 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Where the priority of an interrupt is kept: for this vCPU (private ones) or for the partition.
-    // As above.
+    // One load and a choice of two places, in `priority_of`.
     #[inline(always)]
     fn kept_priority(&self, intid: u32) -> &AtomicU8 {
         let shared = &self.shared.priorities;
-        let of_partition = shared.get(intid as usize % shared.len()).unwrap_or(&shared[0]);
+        let of_partition = shared.get(intid as usize % FAST_ENTRIES).unwrap_or(&shared[0]);
         self.priorities.get(intid as usize).unwrap_or(of_partition)
     }
 

@@ -27,7 +27,7 @@ fn three() -> Core {
         flags: ServerFlag::VoluntaryReturn.number(),
         ..budgeted(1, 3, 2000, 10_000)
     };
-    let core = Core::with(schedule(&[server(0, 1), gated, server(2, 5), server(1, 6)], SLOTS), |_, partition| {
+    Core::with(schedule(&[server(0, 1), gated, server(2, 5), server(1, 6)], SLOTS), |_, partition| {
         partition.health.policy = POLICY_RESTART;
         partition.health.max_restarts = 8;
         partition.ram[0].bytes = 0x1000;
@@ -39,8 +39,7 @@ fn three() -> Core {
             ..Default::default()
         };
         partition.window_count = 2;
-    });
-    core
+    })
 }
 
 /// The interrupt that a list register stands for in the interrupt controller.

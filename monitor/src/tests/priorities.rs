@@ -42,7 +42,7 @@ fn write_and_read(core: &mut Vcpu<FakeMachine>, intid: u32, priority: u8) -> u8 
     core.head.frame.register(1) as u8
 }
 
-/// MZ-3, QV-12: a guest has 32 levels whatever the interrupt controller has; what it wrote is what it reads and what its list
+/// A guest has 32 levels whatever the interrupt controller has; what it wrote is what it reads and what its list
 /// registers and the vectors have.
 #[test]
 fn a_guest_has_32_levels() {

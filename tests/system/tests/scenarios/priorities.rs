@@ -124,7 +124,7 @@ fn results(running: &mut Running) -> Vec<[u64; WORDS as usize]> {
     (0..LEVELS).map(|level| std::array::from_fn(|place| load(1 + WORDS * level + place as u64))).collect()
 }
 
-/// MZ-3, QV-12: what a guest writes is what it reads and what its interrupt has when it comes, private or shared, on a core of its own or
+/// What a guest writes is what it reads and what its interrupt has when it comes, private or shared, on a core of its own or
 /// on a shared one, whatever the board's interrupt controller has. Only the last level never comes: it is as urgent as the largest mask.
 #[test]
 fn a_guest_has_32_levels_on_every_board() {
