@@ -104,6 +104,7 @@ codes! {
     BootCoreUnused BH0211 Error "core 0 has no partition";
     ManagerUntrusted BH0212 Warning "untrusted partition that manages others";
     RoleMissing BH0213 Error "demonstration without one of its roles";
+    DirectPriorities BH0214 Warning "direct interrupts on a board where a guest has 16 priority levels";
     UnknownDevice BH0301 Error "device that the board does not have";
     DeviceTwice BH0302 Error "device given twice";
     DmaNotTrusted BH0303 Error "device with DMA that is not declared trusted";

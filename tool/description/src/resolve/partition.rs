@@ -141,6 +141,7 @@ impl Resolver<'_> {
             self.push(diagnostic);
         }
         self.direct_shared(partition, interrupts.span);
+        self.direct_priorities(name, interrupts.span);
         if is_trusted(partition) {
             let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
             let why = "it could send any SGI to any core, and block the interrupts of its own core";
@@ -148,6 +149,23 @@ impl Resolver<'_> {
                 Diagnostic::new(Code::DirectHazard, message)
                     .at(interrupts.span, "accepted because the partition is trusted")
                     .note(why),
+            );
+        }
+    }
+
+    /// Warns of what two security states leave to a guest that has the board's own interrupt controller (IHI 0069, 4.8).
+    fn direct_priorities(&mut self, name: &str, interrupts: Span) {
+        let board = &self.board.board;
+        if board.security_states == 2 {
+            let message = format!("partition `{name}` has direct interrupts and 16 priority levels");
+            let label = format!("board `{}` has two security states, and the guest its non-secure half", board.name);
+            let why =
+                "of 0x00, 0x10 and so on to 0xf0 the last never comes: the largest priority mask is no less urgent";
+            self.push(
+                Diagnostic::new(Code::DirectPriorities, message)
+                    .at(interrupts, label)
+                    .note(why)
+                    .help("let the guest use 0x00 to 0xe0, or have 32 levels with `interrupts = \"mapped\"`"),
             );
         }
     }
