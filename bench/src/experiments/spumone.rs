@@ -320,7 +320,9 @@ pub(super) fn throughput(lab: &Lab, length: Length) -> Result<Findings, Failure>
             findings.claim(ours <= recorded, text);
         }
     }
-    findings.claim(loss <= 0.15, format!("Linux loses {loss:.4} % beside a 1 ms tick at 1 GIPS, at most 0.15 %"));
+    // The promise is about work. In the boot, which the short form takes for it, the start of the other guest is a part of the loss.
+    let most = length.choose(0.16, 0.15);
+    findings.claim(loss <= most, format!("Linux loses {loss:.4} % beside a 1 ms tick at 1 GIPS, at most {most} %"));
     let what = length.choose("boot", "work");
     let text = format!("the same {what} took {:.6} s alone and {:.6} s beside FreeRTOS", alone / 1e6, shared / 1e6);
     findings.notes.push(text);
