@@ -15,7 +15,11 @@ pub const MOST_ABOVE: f64 = 3.0;
 const GROUPS: &[&str] = &["timer", "exits", "doorbell", "trace", "console", "call", "sgi", "shared"];
 
 /// Rows of these groups that are about the reference board, and why.
-const NOT: &[(&str, &str)] = &[("exits.process", "its guest reads the clock of that board")];
+const NOT: &[(&str, &str)] = &[
+    ("exits.process", "its guest reads the clock of that board"),
+    ("shared.switch", "its device is the clock of that board; shared.doorbell has the same switch"),
+    ("shared.switch_eager", "its device is the clock of that board"),
+];
 
 /// The rows of one board.
 #[derive(Debug)]

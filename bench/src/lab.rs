@@ -31,6 +31,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("rtos", include_str!("../systems/rtos.toml")),
     ("sgi", include_str!("../systems/sgi.toml")),
     ("shared", include_str!("../systems/shared.toml")),
+    ("shared-doorbell", include_str!("../systems/shared-doorbell.toml")),
     ("sleeper", include_str!("../systems/sleeper.toml")),
     ("experiments/isolation-of-time", include_str!("../../systems/experiments/isolation-of-time.toml")),
     ("experiments/mips-2", include_str!("../../systems/experiments/mips-2.toml")),

@@ -49,4 +49,15 @@ pub(super) const ROWS: &[Row] = &[
         slow: false,
         measure: shared::own_timer,
     },
+    Row {
+        name: "shared.doorbell",
+        what: "doorbell from another core to a sleeping vCPU of a shared core while another one computes there: monitor instructions of the sender, the switch, the sleep after it and the switch back",
+        how: "as doorbell.sleeping",
+        peers: "",
+        ceiling: Some(1_350.0),
+        unit: Unit::Instructions,
+        requirements: &["QV-51", "SP-10", "SP-14"],
+        slow: false,
+        measure: paths::doorbell_shared,
+    },
 ];
