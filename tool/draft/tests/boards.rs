@@ -47,6 +47,7 @@ const VIRT: &[Difference] = &[
     ("qemu.arguments[0]", "-", "-rtc", QEMU),
     ("qemu.arguments[1]", "-", "clock=vm", QEMU),
     ("qemu.bare_machine", "-", "virt,gic-version=3", QEMU),
+    ("qemu.boot_loader", "-", "/usr/lib/u-boot/qemu_arm64/u-boot.bin", QEMU),
     ("qemu.cpu", "-", "cortex-a53", QEMU),
     ("qemu.machine", "-", "virt,gic-version=3,virtualization=on", QEMU),
 ];
