@@ -90,15 +90,19 @@ fn usage_is_never_of_two_updates() {
     let updates = 20_000;
     std::thread::scope(|scope| {
         // As the monitor does it: what says that it began first, the date last.
-        scope.spawn(|| (1..=updates).for_each(|update| words.iter().for_each(|offset| write(*offset, update))));
-        loop {
+        let writer =
+            scope.spawn(|| (1..=updates).for_each(|update| words.iter().for_each(|offset| write(*offset, update))));
+        let mut last = 0;
+        for is_last in std::iter::repeat_with(|| writer.is_finished()) {
             let page = observer.usage(0).expect("it is written");
             let seen = (page.idle_ticks, page.servers[0].budgeted_ticks, page.slots[0].wakes);
             assert_eq!(seen, (page.time_ticks, page.time_ticks, page.time_ticks), "idle, used and woken at one date");
-            if page.time_ticks == updates {
+            last = page.time_ticks;
+            if is_last {
                 break;
             }
         }
+        assert_eq!(last, updates, "the last update was seen");
     });
     write(words[0], updates + 1);
     assert!(observer.usage(0).is_none(), "nothing is said of an update that does not end");
@@ -113,9 +117,11 @@ fn a_status_page_is_never_of_two_starts() {
         let place = PhysicalAddress(address.0 + offset as u64);
         observer.ram().write_at(place, value).expect("in RAM");
     };
+    // Before its page of counters is there, nothing is said of a partition.
+    write_counters(&observer, 0, 0, 0);
     let starts = 20_000u32;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for start in 1..=starts {
                 write(offset_of!(StatusPage, state), &STATE_RESTARTING.to_le_bytes());
                 write(offset_of!(StatusPage, generation), &start.to_le_bytes());
@@ -123,15 +129,19 @@ fn a_status_page_is_never_of_two_starts() {
                 write(offset_of!(StatusPage, state), &STATE_RUNNING.to_le_bytes());
             }
         });
-        loop {
+        // The last look is after the last start.
+        let mut last = StatusPage::default();
+        for is_last in std::iter::repeat_with(|| writer.is_finished()) {
             let page = observer.status(0);
             if page.state == STATE_RUNNING {
                 assert_eq!(u64::from(page.generation), page.started_ticks, "the start and its date");
-                if page.generation == starts {
-                    break;
-                }
+                last = page;
+            }
+            if is_last {
+                break;
             }
         }
+        assert_eq!(last.generation, starts, "the last start was seen");
     });
 }
 
