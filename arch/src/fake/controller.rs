@@ -129,9 +129,13 @@ impl FakeState {
         }
     }
 
-    /// Reads ICC_PMR_EL1.
+    /// Reads ICC_PMR_EL1. In the non-secure view a secure mask reads as zero.
     pub(super) fn seen_mask(&self) -> u8 {
-        if self.view.get() == View::Two { self.view.get().seen(self.mask.get()) } else { self.mask.get() }
+        match self.view.get() {
+            View::Two if self.mask.get() < 0x80 => 0,
+            view @ View::Two => view.seen(self.mask.get()),
+            View::One | View::TwoPhysicalMask => self.mask.get(),
+        }
     }
 
     /// States whether a pending interrupt is signalled to this core: its group is enabled in distributor and CPU interface, and it is

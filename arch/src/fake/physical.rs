@@ -4,10 +4,7 @@ use super::*;
 
 impl PhysicalInterrupts for FakeMachine {
     fn start_interrupts(&self, mapped: bool) {
-        if !mapped {
-            self.signals.set(false);
-            self.set_mask(0);
-        }
+        self.reset_virtual_interface(mapped);
     }
     fn signal_interrupts(&self) {
         self.signals.set(true);

@@ -25,10 +25,15 @@ impl VirtualInterrupts for FakeMachine {
         self.underflow.set(on);
     }
     fn enable_virtual_interface(&self, _on: bool) {}
-    fn reset_virtual_interface(&self, _mapped: bool) {
+    fn reset_virtual_interface(&self, mapped: bool) {
         for slot in &self.list {
             slot.set(0);
         }
         self.underflow.set(false);
+        if !mapped {
+            // The interface is the guest's own, and is as after a reset.
+            self.signals.set(false);
+            self.set_mask(0);
+        }
     }
 }

@@ -121,7 +121,7 @@ pub const CRASH_BAD_PLAN: u64 = 3;
 /// when what answers at its address is no GICv3.
 pub const CRASH_SECURITY_STATES: u64 = 4;
 /// An interrupt of the plan is not EL2's to set: firmware kept it for the secure world, or the interrupt controller has none of that
-/// number. The record's `detail` is its INTID.
+/// number. The record's `detail` is its INTID, or 1023 when it is the priority mask that firmware keeps.
 pub const CRASH_INTERRUPT: u64 = 5;
 
 /// What is left when a monitor fails: nothing else of the machine is touched by it.

@@ -45,10 +45,11 @@ pub fn security_states<M: Machine>(machine: &M, gicd: PhysicalAddress) -> u32 {
 
 /// Sets up the distributor; done by the boot core before any other core runs. Registers that pack several owners'
 /// interrupts into one word without a set/clear form (IGROUPR, ICFGR, CTLR) are written here and never again. With two
-/// security states groups are firmware's, and a write to IGROUPR has no effect.
+/// security states groups are firmware's, and a write to IGROUPR has no effect. All interrupts that the distributor has are
+/// disabled, beyond those that a plan can name, too: nobody would end one that a boot loader left enabled.
 pub fn start_distributor<M: Machine>(machine: &M, header: &ImageHeader) {
     let gicd = header.gicd;
-    let lines = (machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_LINES).saturating_add(1).min(8);
+    let lines = (machine.load32(at(gicd, gic::GICD_TYPER)) & gic::GICD_TYPER_LINES).saturating_add(1);
     // Affinity routing, where firmware has switched it on, is not to be switched off again (IHI 0069, GICD_CTLR.ARE_NS).
     machine.store32(gicd, machine.load32(gicd) & gic::GICD_CTLR_AFFINITY_ROUTING);
     wait_until_clear(machine, gicd, gic::GICD_CTLR_WRITE_PENDING);
@@ -91,8 +92,9 @@ impl<M: Machine> Vcpu<M> {
         }
         self.begin_private_interrupts();
         self.machine.start_interrupts(self.is_mapped());
+        // Under `direct`, until its guest starts, only to see that it can be written.
+        self.machine.set_priority_mask(EVERY_PRIORITY);
         if self.is_mapped() {
-            self.machine.set_priority_mask(EVERY_PRIORITY);
             self.machine.signal_interrupts();
         }
         // This core is not to wait or to enter a guest before its redistributor has been told what is its own.
@@ -122,12 +124,18 @@ impl<M: Machine> Vcpu<M> {
 
     /// The first interrupt of the monitor on this core, or of this vCPU's guest, that is not EL2's to set. Of one that firmware kept
     /// for the secure world, or that does not exist, enable and priority read as zero (IHI 0069, 12.9: GICD_IPRIORITYR), and
-    /// what they are looked for was written when the distributor and this redistributor were set up.
+    /// what they are looked for was written when the distributor and this redistributor were set up. So does a priority mask
+    /// that firmware keeps for itself, under which no interrupt would come (ICC_PMR_EL1, with SCR_EL3.FIQ): [`Intid::NONE`].
+    /// The console's is looked for by who takes the focus first, because the monitor's own priority reads as zero as well.
     pub fn refused_interrupt(&self) -> Option<u32> {
+        if self.machine.priority_mask() == 0 {
+            return Some(Intid::NONE.0);
+        }
         let enabled = self.machine.load32(at(self.plan.gicr, gic::SGI_FRAME.wrapping_add(gic::ISENABLER)));
         let disabled = if self.is_mapped() { OWN_INTERRUPTS & !enabled } else { 0 };
         let is_disabled = |intid| disabled.checked_shr(intid).is_some_and(|bits| bits & 1 != 0);
-        let has_none = |intid| self.owned.owns(intid) && self.machine.load8(self.priority_place(intid)) == 0;
+        let is_used = |intid| self.owned.owns(intid) || self.plan.uart_first != 0 && intid == self.plan.uart_interrupt;
+        let has_none = |intid| is_used(intid) && self.machine.load8(self.priority_place(intid)) == 0;
         (0..MAX_INTID).find(|intid| is_disabled(*intid) || has_none(*intid))
     }
 

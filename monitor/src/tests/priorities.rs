@@ -181,6 +181,63 @@ fn an_interrupt_that_firmware_kept_is_named() {
     });
 }
 
+/// So may it have kept the interrupt of the UART that the monitor reads; who takes the focus first sees to it.
+#[test]
+fn an_interrupt_of_the_console_that_firmware_kept_is_named() {
+    in_every_view(|view| {
+        for (first, kept) in [(1, 33), (0, 33), (1, 34)] {
+            let mut core = cores(partition(1)).remove(0);
+            let plan =
+                VcpuPlan { uart: PhysicalAddress(0x0900_0000), uart_interrupt: 33, uart_first: first, ..*core.plan };
+            core.plan = Box::leak(Box::new(plan));
+            core.machine.secure.borrow_mut().insert(kept);
+            core.begin_core();
+            let is_named = view != View::One && (first, kept) == (1, 33);
+            assert_eq!(core.refused_interrupt(), is_named.then_some(33), "{view:?}, first {first}, kept {kept}");
+        }
+    });
+}
+
+/// Firmware that takes the interrupts of group 0 and enters the image with a secure mask lets EL2 write none: no interrupt would ever come.
+#[test]
+fn a_mask_that_firmware_kept_is_found() {
+    for mode in [MODE_MAPPED, MODE_DIRECT] {
+        in_every_view(|view| {
+            let mut plan = partition(1);
+            plan.mode = mode;
+            let mut core = cores(plan).remove(0);
+            core.begin_core();
+            assert_eq!(core.refused_interrupt(), None, "{view:?}");
+            core.begin_partition();
+            assert_eq!(
+                core.machine.mask.get() == 0xf8,
+                mode == MODE_MAPPED,
+                "a direct guest finds the mask of a reset"
+            );
+            let other = cores(plan).remove(0);
+            other.machine.mask.set(0x78);
+            other.begin_core();
+            assert_eq!(other.refused_interrupt(), (view == View::Two).then_some(1023), "{view:?}");
+        });
+    }
+}
+
+/// A controller may have more interrupts than the monitor holds, and a boot loader may have left one of them enabled: nobody would end it.
+#[test]
+fn no_interrupt_is_left_enabled() {
+    in_every_view(|view| {
+        let machine = FakeMachine::with_controller(view, PhysicalAddress(GICD), PhysicalAddress(0x080a_0000));
+        machine.store32(PhysicalAddress(GICD + 4), 0x1f);
+        let mut header = ImageHeader::new_zeroed();
+        header.gicd = PhysicalAddress(GICD);
+        start_distributor(&machine, &header);
+        for word in 1..32 {
+            assert_eq!(machine.load32(PhysicalAddress(GICD + 0x180 + 4 * word)), u32::MAX, "{view:?}, word {word}");
+        }
+        assert_eq!(machine.load32(PhysicalAddress(GICD + 0xc40)), 0, "triggers beyond the plan's are left alone");
+    });
+}
+
 /// With two security states the smallest mask of guests is the monitor's only way to hear of nothing else, wherever its view begins.
 #[test]
 fn the_mask_is_the_same_priority_in_every_view() {

@@ -8,6 +8,7 @@ use bulkhead_abi::observe::{
 };
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status::{self, FaultRecord};
+use bulkhead_arm::Intid;
 use bulkhead_description::board::built_in_board;
 use bulkhead_guest_abi::guest::GUEST_UART;
 use bulkhead_guest_abi::name_text;
@@ -82,6 +83,10 @@ impl fmt::Display for CrashReport {
             }
             CRASH_BAD_PLAN => write!(f, "the image header or plan failed its check at boot")?,
             CRASH_SECURITY_STATES => f.write_str(&security_states(record.detail))?,
+            CRASH_INTERRUPT if record.detail == u64::from(Intid::NONE.0) => f.write_str(
+                "it cannot set the priority mask, so no interrupt would reach it: firmware takes interrupts of its own \
+                 (SCR_EL3.FIQ) and left ICC_PMR_EL1 below 0x80. Let the firmware set it to 0xff before it enters the image",
+            )?,
             CRASH_INTERRUPT => write!(
                 f,
                 "it cannot set interrupt {}: firmware kept it for the secure world, or the interrupt controller has none of \

@@ -8,8 +8,9 @@
 //! IGROUPR, ICFGR) are written once at boot from the plan; a guest's write to them is compared with what it reads and has no
 //! effect.
 //!
-//! What the filter closes (`platform-facts.md` part 1): **A8** no guest interrupt has priority 0, the monitor's own; **A10**
-//! group and enable bits of others are never written; **A11** the distributor cannot be switched off.
+//! What the filter closes (`platform-facts.md` part 1): **A8** no interrupt of a `mapped` guest has priority 0, the monitor's own (one
+//! of a `direct` guest may: it is routed to a core where the monitor takes none); **A10** group and enable bits of others are
+//! never written; **A11** the distributor cannot be switched off.
 //!
 //! Rejected: a software distributor. It needs state per interrupt, a lock or a message between cores, and re-injection
 //! code, all of it at EL2; the filter needs eight words that never change.
