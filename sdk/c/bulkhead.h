@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BULKHEAD_ABI_VERSION 3u
+#define BULKHEAD_ABI_VERSION 4u
 #define BULKHEAD_NAME_BYTES 32u
 #define BULKHEAD_MAX_PORTS 16u
 
