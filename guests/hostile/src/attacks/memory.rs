@@ -11,6 +11,7 @@ use bulkhead_sdk::{
     },
     information, interrupt,
 };
+use core::arch::asm;
 
 /// Written everywhere; a victim that finds it knows who was there.
 const MARK: u32 = 0xbad0_cafe;
@@ -30,8 +31,8 @@ const SECURE_RAM: u64 = 0x0e00_0000;
 const PCI_WINDOW: u64 = 0x1100_0000;
 const HIGH_ECAM: u64 = 0x40_1000_0000;
 const HIGH_PCI_WINDOW: u64 = 0x80_0000_0000;
-/// One past the largest physical address of the core.
-const BEYOND_PHYSICAL: u64 = 1 << 40;
+/// Bits of a physical address by ID_AA64MMFR0_EL1.PARange, from 0 on.
+const PHYSICAL_ADDRESS_BITS: [u32; 7] = [32, 36, 40, 42, 44, 48, 52];
 /// Physical addresses that are the monitor's or another partition's; as guest addresses they lie past a small RAM.
 const MONITOR: u64 = 0x4020_0000;
 const MIDDLE_OF_BOARD_RAM: u64 = 0x6000_0000;
@@ -109,9 +110,19 @@ fn uart() -> Outcome {
     }
 }
 
+/// One past the largest physical address of the core: below it an address without translation goes on to stage 2, whose answer
+/// is a fault of the partition.
+fn end_of_physical() -> u64 {
+    let features: u64;
+    // SAFETY: reads a constant register.
+    unsafe { asm!("mrs {}, ID_AA64MMFR0_EL1", out(reg) features, options(nomem, nostack, preserves_flags)) };
+    let range = (features & 0xf) as usize;
+    1 << PHYSICAL_ADDRESS_BITS.get(range).copied().unwrap_or(52)
+}
+
 fn beyond_physical() -> Outcome {
     match trial::attempt(|| {
-        trial::read_untranslated(BEYOND_PHYSICAL);
+        trial::read_untranslated(end_of_physical());
     }) {
         Some(syndrome) => Outcome::contained("exception at EL1, ESR", syndrome.0),
         None => Outcome::escaped("the access went through", 0),
