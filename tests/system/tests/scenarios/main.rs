@@ -4,6 +4,7 @@ mod aarch32;
 mod attacked_ticks;
 mod boot;
 mod boot_loader;
+mod both_boards;
 mod bulkheadctl;
 mod channels;
 mod console;
