@@ -108,19 +108,18 @@ impl Memory for Hardware {
     }
 
     fn scrub(&self, address: PhysicalAddress, bytes: u64) {
-        // DC ZVA zeroes a line without reading it; DC CIVAC writes it back, because a guest starts with its caches off
-        // and reads memory past them. Four lines a turn: a restart is counted by the byte (`restart.linux`). The DSB
+        // 4 << BS: DZP was looked at when the core came up, and the other bits are zero.
+        let block = 4u64.wrapping_shl(read_register!("dczid_el0") as u32);
+        // DC ZVA zeroes a block without reading it; DC CIVAC writes its line back, because a guest starts with its caches off
+        // and reads memory past them. Eight blocks a turn: a restart is counted by the byte (`restart.linux`). The DSB
         // waits for the write-backs, which are complete only then.
         // SAFETY: (1) the range is RAM of the calling core's own partition, mapped write-back at EL2, whole pages, and no
-        // Rust reference into it exists; (2) a block of DC ZVA is 64 bytes on the cores supported (checked at boot).
+        // Rust reference into it exists; (2) eight blocks of DC ZVA end in the page where the first one begins, and a line is
+        // no shorter than a block (`life::boot::misfit`).
         unsafe {
             core::arch::asm!(
-                "2:", "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, #64",
-                "cmp {a}, {end}", "b.lo 2b", "dsb sy",
-                a = inout(reg) address.0 => _, end = in(reg) address.0.wrapping_add(bytes), options(nostack)
+                "2:", ".rept 8", "dc zva, {a}", "dc civac, {a}", "add {a}, {a}, {b}", ".endr", "cmp {a}, {end}", "b.lo 2b", "dsb sy",
+                a = inout(reg) address.0 => _, b = in(reg) block, end = in(reg) address.0.wrapping_add(bytes), options(nostack)
             );
         }
     }
@@ -128,8 +127,8 @@ impl Memory for Hardware {
     fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
         let mut crc = !crc;
         let whole = bytes & !63;
-        // Copy and CRC in one pass, by the instruction that there is for it. Each line is written back at once, as in
-        // `scrub`, but without a DSB: `synchronise_instructions` begins with one, and comes before the guest.
+        // Copy and CRC in one pass, by the instruction that there is for it. Each line (of 64 bytes or more: `misfit`) is written
+        // back at once, as in `scrub`, but without a DSB: `synchronise_instructions` begins with one, and comes before the guest.
         // SAFETY: (1) destination is RAM of the calling core's own partition, source its pristine copy, both mapped, both
         // 16-byte aligned, and they do not overlap (checked by `bulkhead verify`); (2) no Rust reference into either.
         unsafe {

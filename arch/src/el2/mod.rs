@@ -95,10 +95,15 @@ pub unsafe fn set_core_head(head: *mut CoreHead) {
     write_register!("tpidr_el2", head as u64);
 }
 
-/// States whether DC ZVA writes blocks of 64 bytes and is allowed (DCZID_EL0), which `scrub` is written for.
+/// Reads what this core says of itself: MIDR_EL1, ID_AA64MMFR0_EL1, CTR_EL0, DCZID_EL0.
 #[must_use]
-pub fn zeroes_64_byte_blocks() -> bool {
-    read_register!("dczid_el0") & 0x1f == 4
+pub fn identity() -> [u64; 4] {
+    [
+        read_register!("midr_el1"),
+        read_register!("id_aa64mmfr0_el1"),
+        read_register!("ctr_el0"),
+        read_register!("dczid_el0"),
+    ]
 }
 
 /// Returns ESR_EL2.

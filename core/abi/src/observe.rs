@@ -116,13 +116,19 @@ pub const CRASH_EXCEPTION: u64 = 1;
 pub const CRASH_PANIC: u64 = 2;
 /// The image header or plan failed its check at boot.
 pub const CRASH_BAD_PLAN: u64 = 3;
-
 /// The interrupt controller has not the security states that the board file says. The record's `detail` is how many it has, or 0
 /// when what answers at its address is no GICv3.
 pub const CRASH_SECURITY_STATES: u64 = 4;
 /// An interrupt of the plan is not EL2's to set: firmware kept it for the secure world, or the interrupt controller has none of that
 /// number. The record's `detail` is its INTID, or 1023 when it is the priority mask that firmware keeps.
 pub const CRASH_INTERRUPT: u64 = 5;
+/// The core is of another type than the plan says. The record's `detail` is MIDR_EL1.
+pub const CRASH_CORE_TYPE: u64 = 6;
+/// The core has fewer bits of a physical address than the plan says. The record's `detail` is ID_AA64MMFR0_EL1.
+pub const CRASH_ADDRESS_BITS: u64 = 7;
+/// The core's cache lines or blocks of DC ZVA are none that the monitor can clear memory by. The record's `detail` is DCZID_EL0, with
+/// CTR_EL0 in its upper half.
+pub const CRASH_CACHE_LINES: u64 = 8;
 
 /// What is left when a monitor fails: nothing else of the machine is touched by it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -1,6 +1,7 @@
 //! The types of cores that the list of registers knows (`bulkhead_emulation::registers`).
 
-/// A type of core.
+/// A type of core. The monitor has what it compares with from its plan.
+#[cfg(not(target_os = "none"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreType {
     /// Name, as in a board file.
@@ -14,6 +15,7 @@ pub struct CoreType {
 /// Fields of MIDR_EL1 that name the type: implementer 31:24 and part number 15:4. Variant and revision are of one type.
 pub const MIDR_TYPE: u64 = 0xff00_fff0;
 
+#[cfg(not(target_os = "none"))]
 impl CoreType {
     /// Every type that is known.
     pub const KNOWN: [Self; 2] = [
@@ -25,5 +27,11 @@ impl CoreType {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::KNOWN.into_iter().find(|kind| kind.name == name)
+    }
+
+    /// Returns the type of a core by its MIDR_EL1, whatever the revision.
+    #[must_use]
+    pub fn of(midr: u64) -> Option<Self> {
+        Self::KNOWN.into_iter().find(|kind| kind.midr == midr & MIDR_TYPE)
     }
 }

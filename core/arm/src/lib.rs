@@ -32,7 +32,6 @@
 )]
 
 mod affinity;
-#[cfg(not(target_os = "none"))]
 pub mod core_type;
 pub mod el2;
 pub mod exception;

@@ -232,6 +232,7 @@ pub const CORE_STATE: &[CoreState] = &[
     constant("CNTFRQ_EL0", encoding(3, 3, 14, 0, 0), FACT),
     constant("MIDR_EL1", encoding(3, 0, 0, 0, 0), FACT),
     constant("MPIDR_EL1", encoding(3, 0, 0, 0, 5), "VMPIDR_EL2 for a guest, read-only"),
+    constant("ID_AA64MMFR0_EL1", encoding(3, 0, 0, 7, 0), FACT),
     constant("DCZID_EL0", encoding(3, 3, 0, 0, 7), FACT),
     constant("CTR_EL0", encoding(3, 3, 0, 0, 1), FACT),
     constant("CurrentEL", encoding(3, 0, 4, 2, 2), FACT),

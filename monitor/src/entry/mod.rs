@@ -44,7 +44,7 @@ extern "C" fn bulkhead_core_main(
     if is_boot_core != 0 {
         // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
         let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
-        let fits = shared_bytes as usize >= size_of::<Shared>() && el2::zeroes_64_byte_blocks();
+        let fits = shared_bytes as usize >= size_of::<Shared>();
         if !(boot::is_image_sound(header, plan_crc, text_crc) && fits) {
             crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
         }
@@ -53,6 +53,9 @@ extern "C" fn bulkhead_core_main(
             crash(boot_record.counters, CRASH_SECURITY_STATES, found.into(), None);
         }
         boot::start_distributor(&machine, header);
+    }
+    if let Some((kind, found)) = boot::misfit(header, boot_record, el2::identity()) {
+        crash(boot_record.counters, kind, found, None);
     }
     // The boot code made TPIDR_EL2 point at the core's private data, which starts with this vCPU's.
     let vcpu = make_vcpu(el2::core_head().cast(), boot_record.stack_top.0, boot_record.plan);

@@ -4,11 +4,14 @@ use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS};
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
-use bulkhead_abi::image::ImageHeader;
+use bulkhead_abi::image::{CoreBoot, ImageHeader};
+use bulkhead_abi::observe::{CRASH_ADDRESS_BITS, CRASH_CACHE_LINES, CRASH_CORE_TYPE};
 use bulkhead_abi::plan::MAX_INTID;
 use bulkhead_abi::status::{self, StatusPage};
 use bulkhead_abi::{ABI_VERSION, PAGE_BYTES, PhysicalAddress};
 use bulkhead_arch::Machine;
+use bulkhead_arm::core_type::MIDR_TYPE;
+use bulkhead_arm::el2::TCR_PHYSICAL_SHIFT;
 use bulkhead_arm::el2::interface::EVERY_PRIORITY;
 use bulkhead_arm::{Intid, gic};
 use core::mem::offset_of;
@@ -21,6 +24,25 @@ pub fn is_image_sound(header: &ImageHeader, plan_crc: u32, text_crc: u32) -> boo
     header.abi_version == ABI_VERSION
         && crc32c(copy.as_bytes()) == header.header_crc
         && (plan_crc, text_crc) == (header.plan_crc, header.text_crc)
+}
+
+/// Says why a core cannot run its plan, if it cannot: the kind of crash, and the register that shows it. The numbers are MIDR_EL1,
+/// ID_AA64MMFR0_EL1, CTR_EL0 and DCZID_EL0 of the core.
+///
+/// Another type has registers that the list of what guests reach does not know, and fewer bits of an address would make another map of
+/// the tables. `scrub` writes one line back for each block that it zeroes, eight blocks in a page; `copy_and_check` one for 64 bytes.
+pub fn misfit(header: &ImageHeader, record: &CoreBoot, [midr, memory, cache, zeroing]: [u64; 4]) -> Option<(u64, u64)> {
+    // PARange 3:0; DminLine 19:16; DZP 4, with which there is no DC ZVA, and BS 3:0. Both sizes as powers of two, of four bytes.
+    let (physical, line, block) = (memory & 15, cache >> 16 & 15, zeroing & 31);
+    if midr & MIDR_TYPE != record.midr {
+        Some((CRASH_CORE_TYPE, midr))
+    } else if header.tcr >> TCR_PHYSICAL_SHIFT & 7 > physical {
+        Some((CRASH_ADDRESS_BITS, memory))
+    } else if line < 4 || block > line.min(7) {
+        Some((CRASH_CACHE_LINES, cache << 32 | zeroing))
+    } else {
+        None
+    }
 }
 
 /// CRC-32C bit by bit: runs once over one page, so a table would only cost memory.

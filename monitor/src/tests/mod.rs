@@ -15,6 +15,7 @@ mod instructions;
 pub(crate) mod interleave;
 mod interrupts;
 mod manage;
+mod misfit;
 #[cfg(feature = "shared")]
 mod noted;
 #[cfg(feature = "shared")]

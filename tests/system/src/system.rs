@@ -94,6 +94,19 @@ impl System {
         Self::build(&systems().join(format!("{name}.toml")), text)
     }
 
+    /// Builds the system of a description that a test wrote itself for one board, whatever `BULKHEAD_BOARD` says: a built-in one, or the
+    /// path of a board file.
+    ///
+    /// # Panics
+    /// As [`Self::from_text_with_programs`].
+    #[must_use]
+    pub fn on_board(board: &str, name: &str, text: &str, programs: &[(&str, &Program)]) -> Self {
+        let directory = Scratch::with(programs);
+        let path = directory.0.join(format!("{name}.toml"));
+        let options = Options { board: Some(board.to_owned()), ..Options::from_environment(None) };
+        Self::of_loaded(&path, load_text(&path, text, &options, &Assumptions::default()))
+    }
+
     fn build(path: &Path, text: &str) -> Self {
         Self::of_loaded(path, load_text(path, text, &Options::from_environment(None), &Assumptions::default()))
     }

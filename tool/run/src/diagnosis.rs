@@ -3,8 +3,10 @@
 use crate::image_file::ImagePlan;
 use crate::observer::{Observer, Phase};
 use bulkhead_abi::PAGE_BYTES;
+use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::observe::{
-    CRASH_BAD_PLAN, CRASH_EXCEPTION, CRASH_INTERRUPT, CRASH_PANIC, CRASH_SECURITY_STATES, Counter, CrashRecord,
+    CRASH_ADDRESS_BITS, CRASH_BAD_PLAN, CRASH_CACHE_LINES, CRASH_CORE_TYPE, CRASH_EXCEPTION, CRASH_INTERRUPT,
+    CRASH_PANIC, CRASH_SECURITY_STATES, Counter, CrashRecord,
 };
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status::{self, FaultRecord};
@@ -12,7 +14,7 @@ use bulkhead_arm::Intid;
 use bulkhead_description::board::built_in_board;
 use bulkhead_guest_abi::guest::GUEST_UART;
 use bulkhead_guest_abi::name_text;
-use bulkhead_plan::model::Board;
+use bulkhead_plan::model::{Board, CoreType};
 use std::fmt;
 
 pub use bulkhead_trace::words::{exception_class_name, reason_name, state_name};
@@ -40,6 +42,8 @@ pub struct CrashReport {
     pub record: CrashRecord,
     /// Where the program counter is in the image: bytes from the start of the monitor's text, if it is in there.
     pub text_offset: Option<u64>,
+    /// What the core lacks, if it was refused for what it is.
+    pub misfit: Option<String>,
 }
 
 impl CrashReport {
@@ -60,13 +64,18 @@ impl CrashReport {
         let owner = vcpus.iter().find(has_record).or(vcpus.first());
         let partition = owner.map_or(usize::MAX, |plan| plan.partition as usize);
         let partition = observer.plan().partition_name(partition).to_owned();
-        Some(Self { core, partition, record, text_offset: offset })
+        let misfit = misfit(&record, header, core);
+        Some(Self { core, partition, record, text_offset: offset, misfit })
     }
 }
 
 impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = &self.record;
+        if let Some(misfit) = &self.misfit {
+            let (core, partition) = (self.core, &self.partition);
+            return write!(f, "the monitor of core {core} (partition {partition}) does not enter a guest: {misfit}");
+        }
         write!(f, "the monitor of core {} (partition {}) failed: ", self.core, self.partition)?;
         match record.kind {
             CRASH_EXCEPTION => write!(
@@ -101,6 +110,48 @@ impl fmt::Display for CrashReport {
             write!(f, " (monitor text + {offset:#x})")?;
         }
         write!(f, ". The other cores are not touched by it.")
+    }
+}
+
+/// Says what is wrong with a core that was refused for what it is, and what to do.
+fn misfit(record: &CrashRecord, header: &ImageHeader, core: usize) -> Option<String> {
+    let found = record.detail;
+    let board = name_text(&header.board);
+    match record.kind {
+        CRASH_CORE_TYPE => {
+            let planned = header.cores().get(core).map_or(0, |core| core.midr);
+            Some(format!(
+                "board `{board}` says that it is a {}, and it is {} (MIDR_EL1 {found:#x}); correct `cores` in the board file, or \
+                 start another machine",
+                CoreType::of(planned).map_or("core of no known type", |kind| kind.name),
+                type_of(found)
+            ))
+        }
+        CRASH_ADDRESS_BITS => Some(format!(
+            "board `{board}` says that a physical address has {} bits, and the core has fewer (ID_AA64MMFR0_EL1 {found:#x}, PARange \
+             {}); correct `physical_address_bits` in the board file",
+            header.physical_address_bits,
+            found & 15
+        )),
+        CRASH_CACHE_LINES => Some(format!(
+            "it clears memory by DC ZVA, in blocks of at most 512 bytes that are no longer than a line, and lines have at least 64; \
+             the core has DCZID_EL0 {:#x} and CTR_EL0 {:#x}. Bulkhead cannot run on it",
+            found & u64::from(u32::MAX),
+            found >> 32
+        )),
+        _ => None,
+    }
+}
+
+/// The type of a core in words.
+fn type_of(midr: u64) -> String {
+    match CoreType::of(midr) {
+        Some(kind) => format!("a {}", kind.name),
+        None => format!(
+            "of a type that the list of registers does not know (implementer {:#x}, part {:#x})",
+            midr >> 24 & 0xff,
+            midr >> 4 & 0xfff
+        ),
     }
 }
 
@@ -180,7 +231,34 @@ pub fn describe_state(observer: &Observer) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::device_of;
+    use super::*;
+    use bulkhead_abi::image::CoreBoot;
+    use zerocopy::FromZeros;
+
+    fn said(kind: u64, found: u64) -> String {
+        let mut header = ImageHeader { core_count: 1, physical_address_bits: 44, ..ImageHeader::new_zeroed() };
+        header.cores[0] = CoreBoot { midr: 0x4100_d080, ..CoreBoot::new_zeroed() };
+        header.board[..4].copy_from_slice(b"mine");
+        let record = CrashRecord { kind, detail: found, ..CrashRecord::new_zeroed() };
+        let misfit = misfit(&record, &header, 0);
+        CrashReport { core: 0, partition: "control".to_owned(), record, text_offset: None, misfit }.to_string()
+    }
+
+    #[test]
+    fn a_core_that_is_not_what_the_board_file_says_is_called_by_both_names() {
+        assert_eq!(
+            said(CRASH_CORE_TYPE, 0x410f_d034),
+            "the monitor of core 0 (partition control) does not enter a guest: board `mine` says that it is a cortex-a72, and it is a \
+             cortex-a53 (MIDR_EL1 0x410fd034); correct `cores` in the board file, or start another machine"
+        );
+        let unknown = said(CRASH_CORE_TYPE, 0x412f_d0b1);
+        assert!(unknown.contains("does not know (implementer 0x41, part 0xd0b) (MIDR_EL1 0x412fd0b1)"), "{unknown}");
+        let bits = said(CRASH_ADDRESS_BITS, 0x1122);
+        assert!(bits.contains("has 44 bits") && bits.contains("0x1122, PARange 2"), "{bits}");
+        let lines = said(CRASH_CACHE_LINES, 0x8440_8004 << 32 | 0x14);
+        assert!(lines.contains("DCZID_EL0 0x14 and CTR_EL0 0x84408004"), "{lines}");
+        assert!(said(CRASH_BAD_PLAN, 0).contains("failed its check at boot"));
+    }
 
     #[test]
     fn a_device_of_the_board_is_named_with_what_to_do() {

@@ -2,6 +2,7 @@
 
 mod aarch32;
 mod attacked_ticks;
+mod boards;
 mod boot;
 mod boot_loader;
 mod both_boards;
