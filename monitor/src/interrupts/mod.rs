@@ -246,7 +246,10 @@ impl<M: Machine> Vcpu<M> {
     /// Disables and clears this core's private interrupts; enables the monitor's own where it has any (`mapped`).
     pub fn reset_private_interrupts(&mut self, _: Stop) {
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
-        (0..Intid::FIRST_SHARED).for_each(|intid| self.keep_priority(intid, DEFAULT_PRIORITY));
+        // Relaxed: this core's own. Those that cannot take the fast path need nothing more.
+        self.priorities.iter().for_each(|kept| kept.store(DEFAULT_PRIORITY, Relaxed));
+        let fast = (Intid::SOFTWARE_END..Intid::FIRST_SHARED).filter(|intid| self.owned.owns(*intid));
+        fast.for_each(|intid| self.keep_priority(intid, DEFAULT_PRIORITY));
         if self.is_shared() {
             self.reset_own_timers(frame);
             return;
