@@ -79,7 +79,7 @@ pub fn check(system: &System) -> Result<(), PlanError> {
     aligned("load address", load, BLOCK_BYTES)?;
     let board = &system.board;
     at_most("banks of RAM", "the board", board.banks.len(), MAX_BANKS)?;
-    at_most("reserved regions", "the board", board.reserved.len(), MAX_RESERVED)?;
+    at_most("reserved regions", "the board", board.reserved_in(&board.banks).len(), MAX_RESERVED)?;
     let ram_end = board.banks.iter().map(Bank::end).max().unwrap_or(0);
     let is_loadable = board.banks.first().is_some_and(|bank| bank.start.0 <= load && load < bank.end() && load != 0);
     if ram_end > board.physical_address_end() || !is_loadable || system.memory_bytes > board.ram_bytes() {

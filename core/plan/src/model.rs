@@ -104,7 +104,8 @@ impl Board {
         banks
     }
 
-    /// What of the reserved memory is in these banks, in whole pages: a machine may have less RAM than the board can have.
+    /// What of the reserved memory is in these banks, by address: a machine may have less RAM than the board can have. In whole pages, and
+    /// what overlaps or lies side by side in a bank is one region, because an image lists few.
     #[must_use]
     pub fn reserved_in(&self, banks: &[Bank]) -> Vec<Bank> {
         let cut = |bank: &Bank, range: Bank| {
@@ -112,7 +113,19 @@ impl Board {
             let end = range.end().next_multiple_of(PAGE_BYTES).min(bank.end());
             (start < end).then(|| Bank { start: PhysicalAddress(start), bytes: end - start })
         };
-        self.reserved.iter().flat_map(|one| banks.iter().filter_map(move |bank| cut(bank, one.range))).collect()
+        let mut joined: Vec<Bank> = Vec::new();
+        for bank in banks {
+            let mut parts: Vec<Bank> = self.reserved.iter().filter_map(|one| cut(bank, one.range)).collect();
+            parts.sort_unstable_by_key(|part| part.start);
+            let before = joined.len();
+            for part in parts {
+                match joined.get_mut(before..).and_then(<[Bank]>::last_mut) {
+                    Some(last) if part.start.0 <= last.end() => last.bytes = last.end().max(part.end()) - last.start.0,
+                    _ => joined.push(part),
+                }
+            }
+        }
+        joined
     }
 
     /// Bytes of RAM in front of an address, of all banks: its place in a machine's RAM file.

@@ -1,6 +1,7 @@
 //! Writes the facts of a tree as a board file.
 
 use crate::address::Extent;
+use crate::controller::FRAME_BYTES;
 use crate::cores::{EXPECTED_TIMERS, Psci};
 use crate::devices::Device;
 use crate::facts::Facts;
@@ -11,8 +12,6 @@ use bulkhead_arm::Intid;
 use bulkhead_description::board::BOARD_VERSION;
 use bulkhead_description::unit::format_size;
 
-/// Distance of redistributor frames of a GICv3.
-const FRAME_BYTES: u64 = 0x2_0000;
 /// Comments of one kind at most.
 const MOST_SENTENCES: usize = 200;
 /// Spare interrupts that a test takes at most.

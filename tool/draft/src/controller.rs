@@ -7,6 +7,8 @@ use bulkhead_abi::PAGE_BYTES;
 
 /// What distributor and redistributors of a GICv3 are aligned to (IHI 0069, 12.8).
 const FRAME_ALIGNMENT: u64 = 0x1_0000;
+/// Distance of redistributor frames of a GICv3.
+pub(crate) const FRAME_BYTES: u64 = 0x2_0000;
 
 const GIC_V3: &str = "arm,gic-v3";
 /// GICv2 and what is programmed like it, Linux `Documentation/devicetree/bindings/interrupt-controller/arm,gic.yaml`.
@@ -97,8 +99,11 @@ pub(crate) fn controller(tree: &Tree<'_>, node: Option<Node<'_, '_>>, ram: &[Ext
     if found.version == 3 {
         let regions = node.word("#redistributor-regions").unwrap_or(1);
         found.redistributors = extents.by_ref().take(usize::try_from(regions).unwrap_or(0)).collect();
-        found.stride =
-            node.words("redistributor-stride").and_then(|cells| number(&cells)).filter(|stride| *stride != 0);
+        let stride = node.words("redistributor-stride").and_then(|cells| number(&cells)).filter(|stride| *stride != 0);
+        found.stride = stride.filter(|stride| *stride >= FRAME_BYTES && stride.is_multiple_of(FRAME_ALIGNMENT));
+        if let Some(stride) = stride.filter(|_| found.stride.is_none()) {
+            found.remarks.push(format!("`redistributor-stride` is {stride:#x}, at which redistributors would overlap"));
+        }
     }
     found.others = extents.collect();
     for child in node.children().filter(|child| child.has("reg") && child.is_enabled()) {

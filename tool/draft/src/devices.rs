@@ -9,6 +9,7 @@ use crate::interrupt::{Interrupt, Lines, short};
 use crate::kinds::{Dma, dma, is_iommu, is_pci, is_smmu, uart};
 use crate::memory::MOST_ENTRIES;
 use crate::tree::{Node, Tree};
+use bulkhead_description::board::MOST_DEVICES;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something with registers.
@@ -119,8 +120,17 @@ pub(crate) fn devices<'t, 'a>(tree: &'t Tree<'a>, lines: &Lines<'t, 'a>, taken: 
     let found = without_overlaps(found);
     let guards = guards(&found, taken);
     let (devices, others): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|one| one.class == Class::Device);
+    let taken = union(taken.iter().copied().map(Extent::pages).collect());
     for one in others {
-        let list = if one.class == Class::Smmu { &mut all.smmus } else { &mut all.bridges };
+        let list = match one.class {
+            _ if touches(&taken, one.device.registers) => {
+                let nodes = one.device.nodes.join(", ");
+                all.left_out.push(format!("{nodes}: in a page of RAM or the interrupt controller"));
+                continue;
+            }
+            Class::Smmu => &mut all.smmus,
+            Class::Bridge | Class::Device => &mut all.bridges,
+        };
         list.push(one.device);
     }
     let (free, guarded): (Vec<Device>, Vec<Device>) =
@@ -139,6 +149,17 @@ pub(crate) fn devices<'t, 'a>(tree: &'t Tree<'a>, lines: &Lines<'t, 'a>, taken: 
             ));
             list.truncate(MOST_ENTRIES);
         }
+    }
+    let mut count = all.uarts.len();
+    let fits = |device: &Device| {
+        count = count.saturating_add(usize::try_from(device.more).unwrap_or(usize::MAX)).saturating_add(1);
+        count <= MOST_DEVICES
+    };
+    let kept = all.devices.iter().map(fits).take_while(|fits| *fits).count();
+    if kept < all.devices.len() {
+        let more = all.devices.len().saturating_sub(kept);
+        all.left_out.push(format!("{more} more, since a board file has {MOST_DEVICES} devices with those of families"));
+        all.devices.truncate(kept);
     }
     all
 }

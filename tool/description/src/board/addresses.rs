@@ -1,11 +1,12 @@
 //! Whether the facts of a board fit together: addresses, names, interrupts.
 
+use super::resolve::GICR_STRIDE_BYTES;
 use super::{BoardFile, resolve};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::source::Span;
-use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
-use bulkhead_arm::Intid;
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_arm::{Affinity, Intid};
 use bulkhead_plan::model;
 
 /// Bytes of the distributor of a GICv3, and what redistributor frames are aligned to; that of a GICv2 is a page.
@@ -15,14 +16,27 @@ const IMAGE_ALIGNMENT: u64 = 0x20_0000;
 /// How many bits a physical address can have (Arm ARM D17.2, ID_AA64MMFR0_EL1.PARange).
 const ADDRESS_BITS: [u64; 7] = [32, 36, 40, 42, 44, 48, 52];
 
+/// Most list registers that a GICv3 can have (IHI 0069, ICH_VTR_EL2.ListRegs).
+const MOST_LIST_REGISTERS: u64 = 16;
+
 /// A range of addresses with its name and where it is written.
 struct Used {
     start: u64,
     end: u64,
     name: String,
     span: Span,
+    /// Whose pages it is in.
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
     /// It owns its pages whole: nothing that can be given away may begin or end in them.
-    whole_pages: bool,
+    WholePages,
+    /// Likewise, but beside its like: it is in nobody's map, and nothing of it is used.
+    Nobodys,
+    /// It can be given to a partition, and then its whole pages go there.
+    Given,
 }
 
 /// Checks that the facts of a board do not contradict each other; `places` says where each device is written.
@@ -49,8 +63,34 @@ pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], rep
             refuse(core.span, format!("two cores have the affinity {:#x}", core.value));
         }
     }
+    for core in cores.iter().filter(|core| core.value & !Affinity::FIELDS != 0) {
+        let fields = Affinity::of_mpidr(core.value).0;
+        refuse(
+            core.span,
+            format!(
+                "{:#x} has bits of MPIDR_EL1 that are no affinity fields: without them it is {fields:#x}",
+                core.value
+            ),
+        );
+    }
     if cores.is_empty() {
         refuse(file.cores.span, String::from("a board has a core"));
+    }
+    if gic.list_registers.value > MOST_LIST_REGISTERS {
+        refuse(
+            gic.list_registers.span,
+            format!("an interrupt controller has at most {MOST_LIST_REGISTERS} list registers"),
+        );
+    }
+    if let Some(stride) = gic.redistributor_stride.as_ref()
+        && (stride.value < GICR_STRIDE_BYTES || !stride.value.is_multiple_of(GIC_FRAME_BYTES))
+    {
+        refuse(
+            stride.span,
+            format!(
+                "redistributors are {GICR_STRIDE_BYTES:#x} bytes or more apart, by multiples of {GIC_FRAME_BYTES:#x}"
+            ),
+        );
     }
     if board.counter_hz == 0 || board.counter_hz > 1_000_000_000 {
         refuse(file.counter_hz.span, String::from("the counter must run at 1 Hz to 1 GHz"));
@@ -125,40 +165,48 @@ fn check_memory(file: &BoardFile, board: &model::Board, report: &mut Report) {
 /// Checks that no two things of a board have one address, and no device a page with RAM, interrupt controller or UART.
 fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
     let mut used: Vec<Used> = Vec::new();
-    let mut add = |start: PhysicalAddress, bytes: u64, name: String, span, whole_pages| {
-        used.push(Used { start: start.0, end: start.0.saturating_add(bytes), name, span, whole_pages });
+    let mut add = |start: u64, bytes: u64, name: String, span, kind| {
+        used.push(Used { start, end: start.saturating_add(bytes), name, span, kind });
     };
     for (bank, written) in board.banks.iter().zip(&file.memory.value) {
-        add(bank.start, bank.bytes, String::from("RAM"), written.span, true);
+        add(bank.start.0, bank.bytes, String::from("RAM"), written.span, Kind::WholePages);
     }
     let gic = &file.interrupt_controller.value;
-    add(board.gicd, distributor_bytes(file), String::from("the distributor"), gic.distributor.span, true);
-    for frame in &board.gicr {
-        add(*frame, 2 * GIC_FRAME_BYTES, String::from("the redistributors"), file.interrupt_controller.span, true);
+    let (distributor, span) = (String::from("the distributor"), gic.distributor.span);
+    add(board.gicd.0, distributor_bytes(file), distributor, span, Kind::WholePages);
+    for region in &gic.redistributors {
+        let bytes = resolve::size(&region.size, report).unwrap_or_default();
+        add(region.address.value, bytes, String::from("the redistributors"), region.span, Kind::WholePages);
     }
     if let (Some(uart), Some(written)) = (&board.uart, resolve::monitor_uart(file)) {
-        add(uart.address, PAGE_BYTES, String::from("the UART"), written.span, true);
+        add(uart.address.0, PAGE_BYTES, String::from("the UART"), written.span, Kind::WholePages);
+    }
+    for one in file.smmu.iter().chain(&file.pci) {
+        let bytes = resolve::size(&one.size, report).unwrap_or_default();
+        add(one.address.value, bytes, format!("`{}`", one.name.value), one.span, Kind::Nobodys);
     }
     for (device, place) in board.devices.iter().zip(places) {
-        add(device.address, device.bytes, format!("device `{}`", device.name), *place, false);
+        add(device.address.0, device.bytes, format!("device `{}`", device.name), *place, Kind::Given);
     }
     let bits = file.physical_address_bits.value;
     // RAM was looked at with its banks.
-    for one in used.iter().skip(board.banks.len()).filter(|one| one.end > 1 << bits.min(63)) {
+    let is_mapped = |one: &&Used| one.kind != Kind::Nobodys;
+    for one in used.iter().skip(board.banks.len()).filter(is_mapped).filter(|one| one.end > 1 << bits.min(63)) {
         let message = format!("{} ends at {:#x}, beyond the {bits} bits of a physical address", one.name, one.end);
         report.push(Diagnostic::new(Code::BadBoard, message).at(one.span, ""));
     }
     for (index, one) in used.iter().enumerate() {
-        // A device can be given to a partition, and then its whole pages go there.
-        let granule = if one.whole_pages { PAGE_BYTES } else { 1 };
+        let granule = if one.kind == Kind::Given { 1 } else { PAGE_BYTES };
         let touches = |other: &&Used| {
-            one.start < other.end.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
-                && other.start - other.start % granule < one.end
+            let is_between_nobodys = one.kind == Kind::Nobodys && other.kind == Kind::Nobodys;
+            one.start - one.start % granule < other.end.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
+                && other.start - other.start % granule < one.end.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
+                && !is_between_nobodys
         };
         // That banks are apart was checked with their order.
         let banks = board.banks.len();
         for other in used.iter().skip(if index < banks { banks } else { index + 1 }).filter(touches) {
-            let message = if one.whole_pages {
+            let message = if one.kind != Kind::Given {
                 format!("{} and {} are in one page", one.name, other.name)
             } else {
                 format!("addresses of {} and {} overlap", one.name, other.name)
@@ -173,6 +221,17 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
 /// Checks names and interrupts of a board's devices.
 fn check_devices(file: &BoardFile, board: &model::Board, places: &[Span], report: &mut Report) {
     let exists = |intid: u32| intid - Intid::FIRST_SHARED < board.shared_interrupts;
+    if let (Some(uart), Some(written)) = (&board.uart, resolve::monitor_uart(file)) {
+        let trouble = match uart.intid {
+            intid if !exists(intid) => "does not exist: there are fewer `shared_interrupts`",
+            intid if board.spare_interrupts.contains(&intid) => "is listed as spare",
+            _ => "",
+        };
+        if !trouble.is_empty() {
+            let message = format!("interrupt {} of the UART {trouble}", uart.intid);
+            report.push(Diagnostic::new(Code::BadBoard, message).at(written.interrupt.span, ""));
+        }
+    }
     for (index, (device, place)) in board.devices.iter().zip(places).enumerate() {
         if let Some((_, other)) =
             board.devices.iter().zip(places).take(index).find(|(other, _)| other.name == device.name)

@@ -67,7 +67,7 @@ pub fn check(arguments: &BoardCheckArguments) -> ExitCode {
 #[must_use]
 pub fn summary(name: &str, board: &Board) -> String {
     let banks = board.banks.iter().map(|bank| format!("{} at {}", format_size(bank.bytes), bank.start));
-    let reserved: u64 = board.reserved.iter().map(|one| one.range.bytes).sum();
+    let reserved: u64 = board.reserved_in(&board.banks).iter().map(|one| one.bytes).sum();
     let mut text = format!(
         "{name}: Bulkhead can run on {}: {} of {}, RAM {}",
         board.name,

@@ -12,7 +12,7 @@ use bulkhead_arm::Intid;
 use bulkhead_arm::core_type::CoreType;
 use bulkhead_plan::model;
 
-/// Most redistributor frames of one region that are looked at; more than any board has cores.
+/// Most redistributor frames that are looked at; more than any board has cores.
 pub(super) const MOST_FRAMES: u64 = 1024;
 /// List registers that the monitor uses.
 const LIST_REGISTERS: u64 = 4;
@@ -123,8 +123,8 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
         let why = format!("RAM ends at {end:#x}, and tables of 4 KiB pages reach to {most:#x}");
         lacks(Limit::Memory, file.memory.span, why);
     }
-    if board.banks.len() > MAX_BANKS || board.reserved.len() > MAX_RESERVED {
-        let (banks, reserved) = (board.banks.len(), board.reserved.len());
+    let (banks, reserved) = (board.banks.len(), board.reserved_in(&board.banks).len());
+    if banks > MAX_BANKS || reserved > MAX_RESERVED {
         let why = format!(
             "{banks} banks of RAM and {reserved} reserved regions, and an image lists {MAX_BANKS} and {MAX_RESERVED}"
         );
@@ -171,7 +171,7 @@ fn of_interrupts(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
     }
     let most = MAX_INTID - Intid::FIRST_SHARED;
     if board.shared_interrupts > most {
-        let why = format!("{} shared interrupts, and the monitor holds {most}", board.shared_interrupts);
+        let why = format!("{} shared interrupts, and the monitor holds {most}", gic.shared_interrupts.value);
         lacks(Limit::Intids, gic.shared_interrupts.span, why);
     }
     limits

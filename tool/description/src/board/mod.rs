@@ -13,6 +13,7 @@ mod resolve;
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in, built_in_board};
 pub use limits::Limit;
+pub use resolve::MOST_DEVICES;
 
 use crate::code::Code;
 use crate::decode::{Located, Reader, Size, entry, table, words};

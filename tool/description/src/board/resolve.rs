@@ -13,6 +13,8 @@ use bulkhead_plan::model;
 
 /// Distance of redistributor frames when the file does not say it (GICv3 without GICv4).
 pub(super) const GICR_STRIDE_BYTES: u64 = 0x2_0000;
+/// Most devices, UARTs among them. They are compared with each other, and that must not take long with a hostile file.
+pub const MOST_DEVICES: usize = 4096;
 /// Kind of UART that the monitor can use.
 pub(super) const PL011: &str = "pl011";
 
@@ -88,7 +90,7 @@ fn redistributors(file: &BoardFile, report: &mut Report) -> Option<Vec<PhysicalA
     let mut frames = Vec::new();
     for region in &gic.redistributors {
         let bytes = size(&region.size, report)?;
-        let count = (bytes / stride).min(super::limits::MOST_FRAMES);
+        let count = (bytes / stride).min(super::limits::MOST_FRAMES.saturating_sub(frames.len() as u64));
         let frame = |index: u64| region.address.value.saturating_add(index * stride);
         frames.extend((0..count).map(|index| PhysicalAddress(frame(index))));
     }
@@ -120,6 +122,11 @@ fn devices(file: &BoardFile, report: &mut Report) -> Option<Devices> {
     }
     for device in &file.device {
         let group = expand(device, report)?;
+        if devices.len() + group.len() > MOST_DEVICES {
+            let message = format!("there are more than {MOST_DEVICES} devices, those of a `count` one by one");
+            report.push(Diagnostic::new(Code::TooManyEntries, message).at(device.name.span, "the first one too many"));
+            return None;
+        }
         places.extend(group.iter().map(|_| device.name.span));
         dma_confinable.extend(group.iter().map(|_| device.dma_confinable.as_ref().is_none_or(|state| state.value)));
         devices.extend(group);
@@ -176,7 +183,7 @@ fn expand(device: &BoardDevice, report: &mut Report) -> Option<Vec<model::BoardD
 }
 
 /// Reads a size of the board file.
-fn size(text: &Located<Size>, report: &mut Report) -> Option<u64> {
+pub(super) fn size(text: &Located<Size>, report: &mut Report) -> Option<u64> {
     match parse_size(&text.value.0) {
         Ok(bytes) => Some(bytes),
         Err(bad) => {

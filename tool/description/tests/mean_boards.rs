@@ -1,0 +1,98 @@
+//! Board files with numbers at the extremes, and facts that contradict each other in ways that a person overlooks: each is refused, by its
+//! place, and none takes long. Every one of them was accepted, or was not answered, before somebody attacked the reader.
+
+use bulkhead_abi::image::MAX_RESERVED;
+use bulkhead_description::board::{Examined, examine};
+
+const GOOD: &str = include_str!("../../../boards/qemu-virt.toml");
+const REGIONS: &str = "redistributors = [{ address = 0x080a_0000, size = \"15744 KiB\" }]";
+
+fn changed(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    GOOD.replacen(from, to, 1)
+}
+
+fn messages(examined: &Examined) -> Vec<&str> {
+    examined.report.diagnostics.iter().map(|one| one.message.as_str()).collect()
+}
+
+/// States that a file is refused for this reason and no other.
+fn refused(text: &str, why: &str) {
+    let examined = examine("mean.toml", text);
+    let messages = messages(&examined);
+    assert!(examined.board.is_none(), "accepted: {why}");
+    assert!(!messages.is_empty() && messages.iter().all(|message| message.contains(why)), "{why}: {messages:?}");
+    let has_place = |one: &bulkhead_description::Diagnostic| !one.labels.is_empty();
+    assert!(examined.report.diagnostics.iter().all(has_place), "{why}: no place");
+}
+
+#[test]
+fn numbers_that_no_board_has_are_refused() {
+    for (from, to, why) in [
+        ("list_registers = 4", "list_registers = 17", "at most 16 list registers"),
+        ("list_registers = 4", "list_registers = 0x7fff_ffff_ffff_ffff", "at most 16 list registers"),
+        ("mpidr = [0, 1, ", "mpidr = [0x8000_0000, 1, ", "without them it is 0x0"),
+        ("mpidr = [0, 1, ", "mpidr = [0x100_0000_0000, 1, ", "no affinity fields"),
+        ("security_states", "redistributor_stride = 0\nsecurity_states", "0x20000 bytes or more apart"),
+        ("security_states", "redistributor_stride = 0x1_0000\nsecurity_states", "0x20000 bytes or more apart"),
+        ("security_states", "redistributor_stride = 0x2_0001\nsecurity_states", "by multiples of 0x10000"),
+        ("shared_interrupts = 224", "shared_interrupts = 0x1_0000_0000", "4294967296 shared interrupts"),
+        ("interrupt = 33", "interrupt = 256", "interrupt 256 of the UART does not exist"),
+        ("first = 42, last = 47", "first = 33, last = 33", "interrupt 33 of the UART is listed as spare"),
+    ] {
+        refused(&changed(from, to), why);
+    }
+}
+
+/// What is listed to be in nobody's map is in no device's pages, in no RAM and beside no frame that the monitor uses.
+#[test]
+fn what_is_nobodys_is_not_given_away() {
+    let beside = |kind: &str, address: u64, size: &str| {
+        format!("{GOOD}\n[[{kind}]]\nname = \"guarded\"\naddress = {address}\nsize = \"{size}\"\n")
+    };
+    for kind in ["smmu", "pci"] {
+        refused(&beside(kind, 0x0901_0800, "512 B"), "`guarded` and device `rtc` are in one page");
+        refused(&beside(kind, 0x5000_0000, "128 KiB"), "RAM and `guarded` are in one page");
+        refused(&beside(kind, 0x0800_8000, "4 KiB"), "the distributor and `guarded` are in one page");
+        refused(&beside(kind, 0x080f_0000, "4 KiB"), "the redistributors and `guarded` are in one page");
+        refused(&beside(kind, 0x0900_0000, "4 KiB"), "the UART and `guarded` are in one page");
+        refused(&beside(kind, 0x0905_0000, "banana"), "banana");
+        assert!(examine("good.toml", &beside(kind, 0x0905_0000, "128 KiB")).board.is_some(), "{kind}");
+        assert!(examine("good.toml", &beside(kind, 0x40_1000_0000, "4 KiB")).board.is_some(), "beside its like");
+    }
+}
+
+/// Entries are compared with each other, those that a `count` or a size stands for one by one: counted before that is long.
+#[test]
+fn a_few_entries_that_stand_for_a_million_are_counted_first() {
+    let family = |number: usize| {
+        let address = 0x2_0000_0000 + 0x1000 * number;
+        format!("[[device]]\nname = \"d{number}-\"\ncount = 980\naddress = {address}\nsize = \"1 B\"\n")
+    };
+    let families: String = (0..1000).map(family).collect();
+    refused(&format!("{GOOD}\n{families}"), "there are more than 4096 devices");
+    let region = |number: usize| format!("{{ address = {}, size = \"128 MiB\" }},", 0x1_0000_0000 + number * 0x1_0000);
+    let regions: String = (0..1000).map(region).collect();
+    let examined = examine("mean.toml", &changed(REGIONS, &format!("redistributors = [{regions}]")));
+    assert!(examined.board.is_none() && messages(&examined).iter().all(|message| message.contains("redistributors")));
+}
+
+/// Firmware and its parts reserve what lies side by side, in pages and in parts of pages: that is one region of an image.
+#[test]
+fn reserved_regions_side_by_side_are_one() {
+    let region = |number: usize, bytes: usize| {
+        let address = 0x5000_0000 + number * bytes;
+        format!("[[reserved]]\nname = \"part{number}\"\naddress = {address}\nsize = \"{bytes} B\"\n")
+    };
+    for bytes in [512, 4096, 0x20_0000] {
+        let regions: String = (0..3 * MAX_RESERVED).map(|number| region(number, bytes)).collect();
+        let board = examine("good.toml", &format!("{GOOD}\n{regions}")).board.expect("accepted");
+        let [one] = board.reserved_in(&board.banks)[..] else {
+            panic!("{bytes}: {:?}", board.reserved_in(&board.banks))
+        };
+        let end = (3 * MAX_RESERVED * bytes).next_multiple_of(4096) as u64;
+        assert_eq!((one.start.0, one.bytes), (0x5000_0000, end));
+    }
+    let apart: String = (0..=MAX_RESERVED).map(|number| region(2 * number, 4096)).collect();
+    refused(&format!("{GOOD}\n{apart}"), "17 reserved regions");
+}
