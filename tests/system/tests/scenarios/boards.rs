@@ -10,6 +10,7 @@ use bulkhead_system_tests::remote;
 use bulkhead_system_tests::{LIMIT, Remote, System};
 
 const VIRT: &str = include_str!("../../../../boards/qemu-virt.toml");
+const VERSAL: &str = "xlnx-versal-virt";
 
 /// Writes the board file of `virt` with some of its text replaced, and returns its path.
 fn virt_with(name: &str, replacements: &[(&str, &str)]) -> String {
@@ -125,6 +126,27 @@ fn pair(board: &str, memory: &str, places: [Option<u64>; 2]) -> System {
     let text = description(memory, &[hello("printer", 0, &at(places[0])), manager]);
     let text = text + "[trace]\nenabled = true\nrecords = 4096\n";
     System::on_board(board, "boards", &text, &[("remote", &remote::program())])
+}
+
+/// Versal has RAM at 0 and at 32 GiB. Each partition in either, at the first and at the last addresses that there are.
+#[test]
+fn partitions_run_in_either_bank_of_ram() {
+    const HIGH: u64 = 0x8_0000_0000;
+    let end = HIGH + (2 << 30);
+    for (places, expected) in
+        [([Some(HIGH), None], HIGH), ([None, Some(HIGH)], 0), ([Some(end - (4 << 20)), Some(HIGH)], end - (4 << 20))]
+    {
+        let system = pair(VERSAL, "4 GiB", places);
+        let header = system.plan().header;
+        assert_eq!(
+            header.banks().iter().map(|bank| (bank.start.0, bank.bytes)).collect::<Vec<_>>(),
+            [(0, 2 << 30), (HIGH, 2 << 30)]
+        );
+        assert_eq!(header.tcr & 0x3f, 25, "it ends below 512 GiB");
+        let ram = system.plan().partitions[0].ram[0].physical.0;
+        assert!(if expected == 0 { (1..2 << 30).contains(&ram) } else { ram == expected }, "{ram:#x}");
+        runs_and_is_restarted(&system);
+    }
 }
 
 /// RAM beyond 512 GiB that the machine could have, and has not: the monitor's tables begin at level 0 all the same.
