@@ -47,13 +47,20 @@ pub struct Options {
 
 impl Options {
     /// Finds the directory of built guests: the given one, else `BULKHEAD_GUESTS`, else `target/guests` in a directory above
-    /// the executable or above the current directory. `BULKHEAD_BOARD` names a board in place of the description's.
+    /// the executable or above the current directory. `BULKHEAD_BOARD` names a board in place of the description's; a path in it
+    /// is relative to the current directory.
     #[must_use]
     pub fn from_environment(guests: Option<PathBuf>) -> Self {
         let named = guests.or_else(|| std::env::var_os("BULKHEAD_GUESTS").map(PathBuf::from));
-        let board = std::env::var("BULKHEAD_BOARD").ok().filter(|name| !name.is_empty());
+        let board = std::env::var("BULKHEAD_BOARD").ok().filter(|name| !name.is_empty()).map(from_here);
         Self { guests: named.or_else(|| find_above("target/guests")), board }
     }
+}
+
+/// Makes the path of a board file absolute, because the path of one in a description begins where that lies.
+fn from_here(board: String) -> String {
+    let path = board.ends_with(".toml").then(|| std::path::absolute(&board).ok()).flatten();
+    path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or(board)
 }
 
 /// Finds a path in a directory above the executable or above the current directory.
