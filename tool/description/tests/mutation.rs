@@ -5,27 +5,13 @@
 
 #[path = "support/attack.rs"]
 mod attack;
+#[path = "../../../core/sched/tests/support/random.rs"]
+mod random;
 mod support;
 
 use bulkhead_description::Options;
+use random::Random;
 use std::path::{Path, PathBuf};
-
-/// A small generator of pseudo-random numbers (splitmix64), so that no crate's change alters the texts.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).expect("below a usize")
-    }
-}
 
 /// Things that replace a value or are put in between.
 const PIECES: &[&str] = &[
@@ -87,11 +73,11 @@ const PIECES: &[&str] = &[
 /// Changes a text at a random place.
 fn mutate(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let line = random.below(lines.len());
-    let piece = PIECES[random.below(PIECES.len())];
-    match random.below(7) {
+    let line = random.index(lines.len());
+    let piece = PIECES[random.index(PIECES.len())];
+    match random.index(7) {
         0 => drop(lines.remove(line)),
-        1 => lines.insert(line, lines[random.below(lines.len())].clone()),
+        1 => lines.insert(line, lines[random.index(lines.len())].clone()),
         2 | 3 => {
             if let Some((key, _)) = lines[line].clone().split_once('=') {
                 lines[line] = format!("{key}= {piece}");
@@ -108,7 +94,7 @@ fn mutate(text: &str, random: &mut Random) -> String {
         _ => {
             // A digit becomes another one: addresses, sizes, cores.
             let changed = lines[line].chars().map(|letter| {
-                if letter.is_ascii_digit() && random.below(3) == 0 {
+                if letter.is_ascii_digit() && random.index(3) == 0 {
                     char::from(b'0' + (random.next() % 10) as u8)
                 } else {
                     letter
@@ -121,7 +107,7 @@ fn mutate(text: &str, random: &mut Random) -> String {
 }
 
 fn char_boundary(line: &str, random: &mut Random) -> usize {
-    let mut place = random.below(line.len() + 1);
+    let mut place = random.index(line.len() + 1);
     while !line.is_char_boundary(place) {
         place -= 1;
     }
@@ -145,7 +131,7 @@ fn damaged_descriptions_never_panic() {
         for seed in 0..600 {
             let mut random = Random(seed * 31 + number as u64);
             let mut text = good.clone();
-            for _ in 0..=random.below(3) {
+            for _ in 0..=random.index(3) {
                 text = mutate(&text, &mut random);
             }
             if attack::description(Path::new(name), &text, &options) {
@@ -191,7 +177,7 @@ fn damaged_guest_files_never_panic() {
     let mut refused = 0;
     for seed in 0..120 {
         let mut random = Random(seed + 2_000_000);
-        let victim = names[random.below(3)];
+        let victim = names[random.index(3)];
         for name in names {
             let mut bytes = std::fs::read(good.join(name)).expect("a guest file can be read");
             if name == victim {
@@ -206,13 +192,13 @@ fn damaged_guest_files_never_panic() {
 
 /// Changes some bytes where headers are, or cuts the file.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
-    if random.below(8) == 0 {
-        bytes.truncate(random.below(bytes.len()));
+    if random.index(8) == 0 {
+        bytes.truncate(random.index(bytes.len()));
         return;
     }
     let header_bytes = bytes.len().min(256);
-    for _ in 0..=random.below(3) {
-        let place = random.below(header_bytes);
-        bytes[place] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.below(6)];
+    for _ in 0..=random.index(3) {
+        let place = random.index(header_bytes);
+        bytes[place] = [0, 1, 0x7f, 0x80, 0xff, random.next() as u8][random.index(6)];
     }
 }

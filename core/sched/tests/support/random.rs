@@ -23,6 +23,11 @@ impl Random {
         self.next() % limit
     }
 
+    /// A place in a list of this length; 0 for an empty one.
+    pub(crate) fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.next() % length.max(1) as u64).expect("below a usize")
+    }
+
     /// A number of `from..=to`.
     pub(crate) fn within(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from + 1)

@@ -7,6 +7,8 @@
 mod attack;
 mod edit;
 mod mutation;
+#[path = "../../../../core/sched/tests/support/random.rs"]
+mod random;
 
 use bulkhead_draft::{Draft, TreeError, draft};
 use dtoolkit::Node;

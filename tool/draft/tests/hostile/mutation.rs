@@ -3,6 +3,7 @@
 //! A stable stand-in for fuzzing: the same seeds give the same bytes on every machine. Each tree is that of a QEMU machine with a few
 //! changes of the kinds that matter in the format: tokens, lengths, offsets, cells and phandles.
 
+use crate::random::Random;
 use crate::{attack, edit};
 
 const TREES: [&[u8]; 2] = [
@@ -12,23 +13,6 @@ const TREES: [&[u8]; 2] = [
 /// Mutants of each tree.
 const MUTANTS: u64 = 3_000;
 
-/// A small generator of pseudo-random numbers (splitmix64), so that no crate's change alters the trees.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).expect("below a usize")
-    }
-}
-
 /// Changes a tree: now and then its structure, else the cell of a value.
 fn mutate(tree: &mut Vec<u8>, values: &[usize], random: &mut Random) {
     let put = |tree: &mut Vec<u8>, place: usize, value: u32| {
@@ -36,35 +20,35 @@ fn mutate(tree: &mut Vec<u8>, values: &[usize], random: &mut Random) {
             cell.copy_from_slice(&value.to_be_bytes());
         }
     };
-    match random.below(20) {
+    match random.index(20) {
         // A field of the header.
         0 => {
-            let value = [0, 4, 40, 0x7fff_ffff, u32::MAX, random.next() as u32 % 0x4000][random.below(6)];
-            put(tree, random.below(10) * 4, value);
+            let value = [0, 4, 40, 0x7fff_ffff, u32::MAX, random.next() as u32 % 0x4000][random.index(6)];
+            put(tree, random.index(10) * 4, value);
         }
         1 => {
-            let length = random.below(tree.len());
+            let length = random.index(tree.len());
             tree.truncate(length);
         }
         // A token, a length or the offset of a name.
-        2 | 3 => put(tree, random.below(tree.len() / 4) * 4, random.below(16) as u32),
+        2 | 3 => put(tree, random.index(tree.len() / 4) * 4, random.index(16) as u32),
         4 => {
-            let place = random.below(tree.len());
+            let place = random.index(tree.len());
             if let Some(byte) = tree.get_mut(place) {
                 *byte = random.next() as u8;
             }
         }
         // A value becomes another one of the tree: phandles, addresses, kinds of interrupts.
         5..=10 => {
-            let from = values[random.below(values.len())];
+            let from = values[random.index(values.len())];
             let value = tree.get(from..from + 4).map_or(0, |cell| u32::from_be_bytes(cell.try_into().expect("a cell")));
-            put(tree, values[random.below(values.len())], value);
+            put(tree, values[random.index(values.len())], value);
         }
         // A small one: cells, flags, kinds.
-        11..=15 => put(tree, values[random.below(values.len())], random.below(18) as u32),
+        11..=15 => put(tree, values[random.index(values.len())], random.index(18) as u32),
         _ => {
-            let value = [0, u32::MAX, 0x8000_0000, 0x7fff_ffff, random.next() as u32][random.below(5)];
-            put(tree, values[random.below(values.len())], value);
+            let value = [0, u32::MAX, 0x8000_0000, 0x7fff_ffff, random.next() as u32][random.index(5)];
+            put(tree, values[random.index(values.len())], value);
         }
     }
 }
@@ -78,7 +62,7 @@ fn damaged_trees_never_panic() {
         for seed in 0..MUTANTS {
             let mut random = Random(seed * 31 + number as u64);
             let mut tree = good.to_vec();
-            for _ in 0..=random.below(8) {
+            for _ in 0..=random.index(8) {
                 mutate(&mut tree, &values, &mut random);
             }
             if attack::device_tree(&tree) {
