@@ -29,6 +29,16 @@ use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 /// Bytes of the configuration space of one PCI bus.
 pub const ECAM_BYTES: u64 = 1 << 20;
 
+/// Most bytes of an overlay: as many as Linux takes of a device tree.
+const MOST_OVERLAY_BYTES: usize = 2 << 20;
+/// Most nodes inside each other in an overlay. Real ones have half a dozen.
+const MOST_OVERLAY_DEPTH: usize = 64;
+// Tokens of a flattened device tree (Devicetree Specification 0.4, 5.4.1).
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROPERTY: u32 = 3;
+const NOP: u32 = 4;
+
 const GIC: u32 = 1;
 const FIRST_CLOCK: u32 = 2;
 /// Clock of a PL011 as QEMU's own device tree gives it; nothing depends on it, the UART is virtual.
@@ -103,8 +113,43 @@ fn apply_overlay(tree: &mut DeviceTree, facts: &Facts<'_>) -> Result<(), PlanErr
     }
     tree.root.add_child(symbols);
     let failed = |reason: String| PlanError::Overlay { partition: facts.partition.name.clone(), reason };
+    check_size(overlay).map_err(|reason| failed(String::from(reason)))?;
     let overlay = Fdt::new(overlay).map_err(|error| failed(format!("{error}")))?;
     OverlayApplier::new(tree).apply_overlay(&overlay).map_err(|error| failed(format!("{error}")))
+}
+
+/// Refuses an overlay that is large, or whose nodes lie deep inside each other: the library takes a stack frame for each of them.
+fn check_size(overlay: &[u8]) -> Result<(), &'static str> {
+    if overlay.len() > MOST_OVERLAY_BYTES {
+        return Err("it has more than 2 MiB");
+    }
+    let word = |at: usize| overlay.get(at..)?.first_chunk().copied().map(u32::from_be_bytes);
+    let offset = |at| word(at).and_then(|word| usize::try_from(word).ok());
+    let mut at = offset(8).ok_or("it is cut off")?;
+    let mut depth = 0_usize;
+    loop {
+        let token = word(at).ok_or("its structure block is cut off")?;
+        let past = match token {
+            BEGIN_NODE => {
+                let name = overlay.get(at.saturating_add(4)..).unwrap_or_default();
+                depth = depth.saturating_add(1);
+                name.iter().position(|byte| *byte == 0).and_then(|bytes| bytes.checked_add(5))
+            }
+            PROPERTY => offset(at.saturating_add(4)).and_then(|bytes| bytes.checked_add(12)),
+            END_NODE => {
+                depth = depth.checked_sub(1).ok_or("a node ends that did not begin")?;
+                Some(4)
+            }
+            NOP => Some(4),
+            // What else is wrong, the library says.
+            _ => return Ok(()),
+        };
+        if depth > MOST_OVERLAY_DEPTH {
+            return Err("its nodes lie inside each other more than 64 deep");
+        }
+        let next = past.and_then(|bytes| at.checked_add(bytes)).and_then(|next| next.checked_next_multiple_of(4));
+        at = next.ok_or("its structure block is cut off")?;
+    }
 }
 
 fn node(name: &str) -> DeviceTreeNode {

@@ -1,5 +1,6 @@
 //! Guest device trees, read back with the parser half of the library.
 
+use crate::random::Random;
 use bulkhead_plan::model::{BoardDevice, GuestImage, System};
 use bulkhead_plan::{PlanError, plan, samples};
 use dtoolkit::fdt::Fdt;
@@ -123,6 +124,57 @@ fn damaged_overlay_is_refused() {
         system.partitions[2].overlay = Some(bytes);
         let error = plan(&system, &samples::monitor()).unwrap_err();
         assert!(matches!(error, PlanError::Overlay { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_overlay_breaks_nothing() {
+    let good = overlay("/chosen");
+    let (mut applied, mut refused) = (0, 0);
+    for seed in 0..300 {
+        let mut random = Random(seed);
+        let mut bytes = good.clone();
+        for _ in 0..=random.index(3) {
+            let place = random.index(bytes.len());
+            bytes[place] = [0, 1, 2, 3, 9, 0x7f, 0xff, random.next() as u8][random.index(8)];
+        }
+        let mut system = samples::demo();
+        system.partitions[2].overlay = Some(bytes);
+        match plan(&system, &samples::monitor()) {
+            Ok(_) => applied += 1,
+            Err(error) => {
+                assert!(matches!(error, PlanError::Overlay { .. }), "seed {seed}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(applied > 10 && refused > 100, "no mixture any more: {applied} applied, {refused} refused");
+}
+
+/// The library would take a stack frame for each node inside another one, and so would everything that prints the tree.
+#[test]
+fn an_overlay_is_no_deeper_than_a_real_one() {
+    let nested = |levels: usize| {
+        let (begin, end) = (&b"\0\0\0\x01a\0\0\0"[..], &b"\0\0\0\x02"[..]);
+        let flat = overlay("/chosen");
+        // In front of the end of `__overlay__`: three ends and the token that ends the tree.
+        let field = |at: usize| u32::from_be_bytes(flat[at..at + 4].try_into().unwrap());
+        let place = (field(8) + field(36)) as usize - 16;
+        let mut deep = [&flat[..place], &begin.repeat(levels), &end.repeat(levels), &flat[place..]].concat();
+        let added = levels * (begin.len() + end.len());
+        for field in [4, 12, 36] {
+            let value = u32::from_be_bytes(deep[field..field + 4].try_into().unwrap()) + added as u32;
+            deep[field..field + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        let mut system = samples::demo();
+        system.partitions[2].overlay = Some(deep);
+        plan(&system, &samples::monitor()).map(|_| ())
+    };
+    // The root, the fragment and `__overlay__` are around them.
+    assert_eq!(nested(61), Ok(()));
+    for levels in [62, 20_000, 160_000, 2_000_000] {
+        let Err(PlanError::Overlay { reason, .. }) = nested(levels) else { panic!("{levels} levels") };
+        assert!(reason.contains("64 deep") || reason.contains("2 MiB"), "{reason}");
     }
 }
 

@@ -4,6 +4,8 @@ mod accepted;
 mod device_tree;
 mod layout;
 mod loading;
+#[path = "../../../sched/tests/support/random.rs"]
+mod random;
 mod refusals;
 mod routes;
 mod shared;
