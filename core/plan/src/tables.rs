@@ -104,7 +104,7 @@ pub struct AddressBits {
     pub output: u32,
 }
 
-/// Returns one past the highest address of so and so many bits.
+/// Returns one past the highest address of this many bits.
 #[must_use]
 pub const fn address_end(bits: u32) -> u64 {
     if bits < MOST_ADDRESS_BITS { 1 << bits } else { 1 << MOST_ADDRESS_BITS }

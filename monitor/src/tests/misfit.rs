@@ -11,7 +11,7 @@ use zerocopy::FromZeros;
 const CORTEX_A53: [u64; 4] = [0x410f_d034, 0x1122, 0x8444_8004, 4];
 const CORTEX_A72: [u64; 4] = [0x410f_d083, 0x1124, 0x8444_c004, 4];
 
-/// What comes of a plan for a type with so and so many bits of a physical address.
+/// What comes of a plan for a type with this many bits of a physical address.
 fn judged(kind: &str, bits: u32, core: [u64; 4]) -> Option<(u64, u64)> {
     let midr = CoreType::named(kind).map_or(0, |kind| kind.midr);
     let header = ImageHeader { tcr: tcr(39, bits), ..ImageHeader::new_zeroed() };
