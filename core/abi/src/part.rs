@@ -1,6 +1,7 @@
 //! Parts of the monitor: one program, built with more or fewer rooms. A system carries the smallest part that serves its plan.
 
-/// First four bytes of a part's mark, which follows the arm64 Image header at the front of the text; the part's number is next.
+/// First four bytes of a part's mark, which follows the arm64 Image header at the front of the text. The part's number is next, a byte,
+/// then the version of the layouts that it was built with: boot code reads an image by them before it can compare anything.
 pub const PART_MAGIC: [u8; 4] = *b"BHPT";
 /// Offset of the mark in the text: the length of the arm64 Image header.
 pub const PART_OFFSET: usize = 64;
@@ -34,11 +35,11 @@ impl Part {
     #[must_use]
     pub const fn mark(self) -> [u8; 8] {
         let [a, b, c, d] = PART_MAGIC;
-        let [e, f, g, h] = (self as u32).to_le_bytes();
+        let [e, f, g, h] = (self as u32 | crate::ABI_VERSION << 8).to_le_bytes();
         [a, b, c, d, e, f, g, h]
     }
 
-    /// The part that a monitor's text says it is; `None` when it says none.
+    /// The part that a monitor's text says it is; `None` when it says none, or one of other layouts.
     #[cfg(not(target_os = "none"))]
     #[must_use]
     pub fn of_text(text: &[u8]) -> Option<Self> {
@@ -57,6 +58,11 @@ mod tests {
             let mut text = [0; PART_OFFSET + 8];
             text[PART_OFFSET..].copy_from_slice(&part.mark());
             assert_eq!(Part::of_text(&text), Some(part));
+            assert_eq!(
+                text[PART_OFFSET + 5..],
+                [crate::ABI_VERSION as u8, 0, 0],
+                "one of other layouts has another mark"
+            );
             for bit in 0..64 {
                 let mut damaged = text;
                 damaged[PART_OFFSET + bit / 8] ^= 1 << (bit % 8);

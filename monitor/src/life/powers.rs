@@ -18,7 +18,7 @@ pub struct Route(pub(super) ());
 #[derive(Clone, Copy, Debug)]
 pub struct Stop(pub(super) ());
 
-#[cfg(test)]
+#[cfg(all(test, feature = "shared"))]
 impl Stop {
     /// For tests, which stand for this room.
     pub(crate) const OF_TEST: Self = Self(());

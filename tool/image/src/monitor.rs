@@ -54,7 +54,8 @@ pub fn read(file: &[u8]) -> Result<MonitorImage, Error> {
     if !crate::has_arm64_header(&text_bytes) {
         return Err(Error::NoArm64Header);
     }
-    let part = Part::of_text(&text_bytes).ok_or_else(|| wrong("it does not say which part of the monitor it is"))?;
+    let unknown = "it does not say which part of the monitor it is, or was built for other layouts of images than this tool writes";
+    let part = Part::of_text(&text_bytes).ok_or_else(|| wrong(unknown))?;
     Ok(MonitorImage { text: text_bytes, rodata: rodata_bytes, part })
 }
 
