@@ -29,10 +29,14 @@
 extern crate std;
 
 pub mod gic;
+#[cfg(not(target_os = "none"))]
+pub mod own_registers;
 pub mod pci;
 pub mod pl011;
 pub mod psci;
+#[cfg(not(target_os = "none"))]
 pub mod registers;
+#[cfg(not(target_os = "none"))]
 pub mod state;
 pub mod sysreg;
 pub mod trap;

@@ -5,6 +5,7 @@
 //! a test checks that the two say the same. The rejected alternative, prose in a book, forgot PAR_EL1 in other systems for
 //! years (seL4 16.0.0).
 
+use crate::own_registers::OWN_ENCODINGS;
 use crate::sysreg::SystemAction;
 use crate::trap::encoding;
 
@@ -24,7 +25,7 @@ pub enum Treatment {
     },
     /// The guest may use it at any time without effect outside.
     Harmless,
-    /// UNDEFINED at EL1 by the architecture on the reference core.
+    /// UNDEFINED at EL1 by the architecture on every type of core that is known.
     Absent,
 }
 
@@ -71,7 +72,8 @@ use SystemAction::{IgnoreWrite, Read, SendSgi1, SetWay, Undefined};
 /// `tests/system/tests/scenarios/shared_wakeups.rs`.
 const HINTS: &str = "WFI, WFE, SEV, YIELD";
 
-/// The list, for a Cortex-A53 (Armv8.0-A with GICv3).
+/// The list, for the types of cores that a board file may name: Cortex-A53 and Cortex-A72, both Armv8.0-A with GICv3. So one treatment
+/// holds for both, and what they do not share is in [`crate::own_registers`].
 pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     switched("X0-X30, SP_EL0, SP_EL1, PC, PSTATE", "Saved at each exit; zero (x0: device tree) at a start."),
     switched(
@@ -93,7 +95,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     ),
     switched("TPIDR_EL0, TPIDRRO_EL0, TPIDR_EL1", "Plain storage."),
     switched(
-        "CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTP_CTL_EL0, CNTP_CVAL_EL0",
+        "CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTV_TVAL_EL0, CNTP_CTL_EL0, CNTP_CVAL_EL0, CNTP_TVAL_EL0",
         "Timers of the core, their PPIs 27 and 30 are the partition's. Disabled at a start.",
     ),
     switched("CSSELR_EL1", "Selects a cache description."),
@@ -150,22 +152,16 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
         "HCR_EL2.TACR",
         Read(0),
         IgnoreWrite,
-        "IMPLEMENTATION DEFINED core control; RES0 on the Cortex-A53.",
+        "IMPLEMENTATION DEFINED core control; RES0 on the Cortex-A53 and the Cortex-A72.",
         &[encoding(3, 0, 1, 0, 1)],
     ),
     trapped(
-        "IMPLEMENTATION DEFINED: S3_*_C11_*, S3_*_C15_*, SYS with CRn 11 or 15 (CPUACTLR, CPUECTLR, L2CTLR, ...)",
+        "IMPLEMENTATION DEFINED: S3_*_C11_*, S3_*_C15_*, SYS with CRn 11 or 15 (below, by type of core)",
         "HCR_EL2.TIDCP",
         Undefined,
         Undefined,
-        "They control the core and the shared L2. An unknown register is better UNDEFINED than silently zero; stock guests do not use them.",
-        &[
-            encoding(3, 1, 15, 2, 0),
-            encoding(3, 1, 15, 2, 1),
-            encoding(3, 1, 11, 0, 2),
-            encoding(3, 0, 15, 0, 0),
-            encoding(1, 0, 15, 0, 0),
-        ],
+        "They control the core and the shared L2, and some read what others left in caches. An unknown register is better UNDEFINED than silently zero; stock guests do not use them.",
+        &OWN_ENCODINGS,
     ),
     trapped(
         "DC ISW, DC CSW, DC CISW",
@@ -230,7 +226,7 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
         "CPTR_EL2.TTA",
         Undefined,
         Undefined,
-        "ID_AA64DFR0_EL1 of the reference core announces none.",
+        "ID_AA64DFR0_EL1 of the Cortex-A53 and of the Cortex-A72 announces none: their trace unit has no system registers.",
         &[encoding(2, 1, 0, 0, 2), encoding(2, 1, 7, 8, 6)],
     ),
     harmless(
@@ -307,11 +303,37 @@ pub const REGISTER_GROUPS: &[RegisterGroup] = &[
     ),
 ];
 
+/// What a guest can read and no sample stands for, because it is the guest's own and changes under it: the name in
+/// [`REGISTER_GROUPS`], and the encoding. With these, the list says of every encoding of MRS who answers it
+/// (`tests/system/tests/scenarios/own_registers.rs`).
+pub const UNSAMPLED: &[(&str, u32)] = &[
+    ("NZCV", encoding(3, 3, 4, 2, 0)),
+    ("DAIF", encoding(3, 3, 4, 2, 1)),
+    ("SPSel", encoding(3, 0, 4, 2, 0)),
+    ("FPCR", encoding(3, 3, 4, 4, 0)),
+    ("FPSR", encoding(3, 3, 4, 4, 1)),
+    ("CNTP_TVAL_EL0", encoding(3, 3, 14, 2, 0)),
+    ("CNTV_TVAL_EL0", encoding(3, 3, 14, 3, 0)),
+    ("ICC_IAR1", encoding(3, 0, 12, 12, 0)),
+    ("HPPIR1", encoding(3, 0, 12, 12, 2)),
+    ("RPR", encoding(3, 0, 12, 11, 3)),
+    ("ICC_BPR1_EL1", encoding(3, 0, 12, 12, 3)),
+];
+
+/// States whether an encoding is in the space of ID_*_EL1 (op0 3, op1 0, CRn 0, CRm 1 to 7), where what a core has not reads as zero
+/// (Arm ARM D17.1.3).
+#[must_use]
+pub const fn is_identification(of: u32) -> bool {
+    matches!((of >> 20 & 3, of >> 14 & 7, of >> 10 & 15, of >> 1 & 15), (3, 0, 0, 1..=7))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_registers::{Access, OWN_REGISTERS};
     use crate::sysreg::classify;
     use crate::trap::SystemAccess;
+    use bulkhead_arm::core_type::CoreType;
     use std::fmt::Write;
     use std::string::String;
 
@@ -355,6 +377,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_has_no_sample_is_in_a_group_all_the_same() {
+        for (name, encoding) in UNSAMPLED {
+            let is_word =
+                |text: &str| text.split(|one: char| !one.is_alphanumeric() && one != '_').any(|word| word == *name);
+            let groups = || REGISTER_GROUPS.iter().filter(|group| is_word(group.registers));
+            assert_eq!(groups().count(), 1, "{name}");
+            let is_reached =
+                |group: &RegisterGroup| matches!(group.treatment, Treatment::Switched | Treatment::Harmless);
+            assert!(groups().all(is_reached), "{name}");
+            assert!(REGISTER_GROUPS.iter().all(|group| !group.samples.contains(encoding)), "{name} has a sample");
+        }
+    }
+
     fn action(action: SystemAction) -> String {
         match action {
             SystemAction::SendSgi1 => "sent to own vCPUs".into(),
@@ -383,6 +419,35 @@ mod tests {
             writeln!(text, "| {} | {treatment} | {} |", group.registers.replace('|', "\\|"), group.reason)
                 .expect("a String");
         }
+        text.push_str(&own_registers());
+        text
+    }
+
+    /// A column for each type of core, and a row for each register that one of them has of its own.
+    fn own_registers() -> String {
+        let mut text = String::from(
+            "\n## Of each type of core\n\nIMPLEMENTATION DEFINED registers, and what the core would let EL1 do with them if HCR_EL2.TIDCP \
+             did not trap. A core of another type is refused when it starts.\n\n| register | encoding |",
+        );
+        CoreType::KNOWN.iter().for_each(|kind| text.push_str(&std::format!(" {} |", kind.name)));
+        text.push_str("\n| --- | --- |");
+        CoreType::KNOWN.iter().for_each(|_| text.push_str(" --- |"));
+        for own in &OWN_REGISTERS {
+            let part = |shift: u32, bits: u32| own.encoding >> shift & ((1 << bits) - 1);
+            let (op0, op1, op2) = (part(20, 2), part(14, 3), part(17, 3));
+            write!(text, "\n| {} | S{op0}_{op1}_C{}_C{}_{op2} |", own.name, part(10, 4), part(1, 4)).expect("a String");
+            for kind in CoreType::KNOWN {
+                let access = match own.access {
+                    _ if !own.types.contains(&kind.name) => "absent",
+                    Access::ReadWrite => "read and write",
+                    Access::ReadOnly => "read",
+                    Access::WriteOnly => "write",
+                    Access::Neither => "EL3 alone",
+                };
+                write!(text, " {access} |").expect("a String");
+            }
+        }
+        text.push('\n');
         text
     }
 

@@ -73,7 +73,7 @@ const GICR: &str = "monitor/src/tests/shared.rs: the_redistributor_keeps_nothing
 const RESETS: &str = "monitor/src/tests/faults.rs: a_restart_resets_the_interrupts_of_its_partition_and_no_others";
 const STARTS: &str = "tests/system/tests/scenarios/core_state.rs: a_start_finds_nothing_of_the_life_before";
 
-const NOT_IMPLEMENTED: &str = "RES0 on the Cortex-A53: an attempt shows that nothing stays";
+const NOT_IMPLEMENTED: &str = "RES0 on the Cortex-A53 and the Cortex-A72: an attempt shows that nothing stays";
 const NO_AARCH32: &str = "of AArch32 at EL1, which no guest has; zero";
 const AT_EACH_START: &str = "one value for all, written at each start";
 const FACT: &str = "a fact, read-only";
@@ -139,6 +139,11 @@ pub const CORE_STATE: &[CoreState] = &[
         "ICC_BPR1_EL1",
         Elsewhere(EXCHANGED),
         "in ICH_VMCR_EL2 too; some of its values end QEMU 7.2, so no random ones",
+    ),
+    other(
+        "CNTV_TVAL_EL0, CNTP_TVAL_EL0",
+        Elsewhere(STARTS),
+        "no state of their own: what is left until CNTV_CVAL_EL0 and CNTP_CVAL_EL0, which are switched",
     ),
     other("X0-X30", Elsewhere(STARTS), "in each vCPU's frame; zero (x0: the start's argument) at each start"),
     other("NZCV, DAIF, SPSel", Elsewhere(EXCHANGED), "PSTATE: in SPSR_EL2"),

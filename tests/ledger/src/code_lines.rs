@@ -27,6 +27,7 @@ pub const EL2_CRATES: &[(&str, &str)] = &[
 const LEFT_OUT: &[&str] = &[
     "arch/src/el1",
     "arch/src/fake",
+    "core/emulation/src/own_registers.rs",
     "core/emulation/src/registers.rs",
     "core/emulation/src/state.rs",
     "core/sched/src/dispatch/decision.rs",

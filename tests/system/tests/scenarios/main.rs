@@ -24,6 +24,7 @@ mod linux;
 mod loader_state;
 mod manage;
 mod manage_flood;
+mod own_registers;
 mod pair;
 mod pibs_clients;
 mod priorities;
