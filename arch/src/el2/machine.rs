@@ -5,7 +5,8 @@ use crate::{ExitRegisters, FirmwareError, FloatingPoint, GuestContext};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_arm::el2::interface::{
-    EOI_MODE_SPLIT, IAR_INTID, ICH_ENABLE, ICH_NO_GROUP_0, ICH_UNDERFLOW, SYSTEM_REGISTERS, SYSTEM_REGISTERS_FOR_EL1,
+    EOI_MODE_SPLIT, IAR_INTID, ICH_ENABLE, ICH_NO_GROUP_0, ICH_UNDERFLOW, IDLE_PRIORITY, SYSTEM_REGISTERS,
+    SYSTEM_REGISTERS_FOR_EL1,
 };
 use bulkhead_arm::el2::{ISR_INTERRUPT, cptr};
 use bulkhead_arm::psci::Function;
@@ -331,6 +332,16 @@ impl VirtualInterrupts for Hardware {
         write_register!("S3_4_C12_C11_7", 0); // ICH_VMCR_EL2
         write_register!("S3_4_C12_C11_0", if mapped { ICH_NO_GROUP_0 | ICH_ENABLE } else { 0 }); // ICH_HCR_EL2
         write_register!("S3_0_C12_C9_0", 0); // ICC_AP1R0_EL1
+        // QEMU drops that write where there are two security states. There the end of any interrupt takes away the most urgent
+        // active priority; on a real controller none is left.
+        for _ in 0..u32::BITS {
+            // The write and each end are to be seen by the read.
+            isb();
+            if read_register!("S3_0_C12_C11_3") == IDLE_PRIORITY {
+                break; // ICC_RPR_EL1
+            }
+            self.priority_drop(0);
+        }
         if !mapped {
             // The interface is the guest's own, and is as after a reset.
             write_register!("S3_0_C12_C12_7", 0); // ICC_IGRPEN1_EL1

@@ -167,6 +167,8 @@ pub mod interface {
     pub const EVERY_PRIORITY: u8 = 0xff;
     /// Bits of an INTID in ICC_IAR1_EL1.
     pub const IAR_INTID: u64 = 0xff_ffff;
+    /// ICC_RPR_EL1 while no interrupt is active.
+    pub const IDLE_PRIORITY: u64 = 0xff;
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
 //! The state of the core at the image's first instruction: the monitor needs what the arm64 boot protocol promises (EL2, MMU off,
 //! interrupts masked, the image at its place and in memory) and nothing else.
 //!
-//! A boot loader of a few words, in the machine's flash, leaves behind what a careless one could: every EL2 register that it
-//! may write with another value, a timer that rang, interrupts enabled, pending and one of them active, no device tree.
+//! A boot loader of a few words leaves behind what a careless one could: every EL2 register that it may write with another value, a timer
+//! that rang, interrupts enabled, pending and one of them active, no device tree. It lies behind the image, whose first word branches to
+//! it: so it runs on every board, at EL2, with firmware below. It puts the first word back and jumps there.
 
 use crate::hello;
+use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::observe::Counter;
 use bulkhead_run::{End, MachineOptions};
 use bulkhead_system_tests::System;
 use bulkhead_system_tests::assemble::Program;
-use std::path::PathBuf;
 
 /// A system register: op0, op1, CRn, CRm, op2.
 pub(crate) type Register = (u32, u32, u32, u32, u32);
 
 const ICC_IAR1_EL1: Register = (3, 0, 12, 12, 0);
-const DISTRIBUTOR: u64 = 0x0800_0000;
-const REDISTRIBUTOR: u64 = 0x080a_0000;
-const PRIVATE: u64 = REDISTRIBUTOR + 0x1_0000;
+/// From a redistributor to its frame of private interrupts.
+const PRIVATE: u64 = 0x1_0000;
 
 /// Values that no monitor would choose. Translation, traps and the virtual interface are those of a hypervisor that ended.
 const REGISTERS: &[(Register, u64)] = &[
@@ -57,18 +57,15 @@ const REGISTERS: &[(Register, u64)] = &[
     ((3, 4, 12, 12, 3), 0x9010_0000_0000_0023),         // ICH_LR3_EL2: one is active
 ];
 
-/// Everything of the interrupt controller is enabled and pending, at the best priority: PPIs and SGIs, and the first 32 SPIs.
-const CONTROLLER: &[(u64, u32)] = &[
-    (DISTRIBUTOR, 0x12),
-    (REDISTRIBUTOR + 0x14, 0),
+/// Everything of the interrupt controller is enabled and pending, at the best priority: PPIs and SGIs, and the first 32 SPIs. With two
+/// security states groups and the redistributor's sleep are firmware's, and the writes change nothing.
+const DISTRIBUTOR: &[(u64, u32)] = &[(0, 0x12), (0x84, u32::MAX), (0x420, 0), (0x104, u32::MAX), (0x204, u32::MAX)];
+const REDISTRIBUTOR: &[(u64, u32)] = &[
+    (0x14, 0),
     (PRIVATE + 0x80, u32::MAX),
     (PRIVATE + 0x400, 0),
     (PRIVATE + 0x100, u32::MAX),
     (PRIVATE + 0x200, u32::MAX),
-    (DISTRIBUTOR + 0x84, u32::MAX),
-    (DISTRIBUTOR + 0x420, 0),
-    (DISTRIBUTOR + 0x104, u32::MAX),
-    (DISTRIBUTOR + 0x204, u32::MAX),
 ];
 
 /// Encodes MSR from x0; with bit 21 set it is MRS.
@@ -78,14 +75,21 @@ pub(crate) fn encoding(register: Register) -> u32 {
 }
 
 /// The loader: as above, then the image's first word, on the stack pointer of EL0.
-fn loader(image_start: u64) -> Program {
+fn loader(system: &System) -> Program {
+    let (board, image_start) = (&system.model.board, system.plan().header.image_start.0);
     let mut program = Program::new();
     program.word(0xd503_4fdf); // MSR DAIFSet, #15
+    let first = u32::from_le_bytes(system.image[..4].try_into().expect("four bytes"));
+    program.constant(0, u64::from(first)).constant(1, image_start).store32(0, 1, 0).barrier();
+    program.word(0xd50b_7521).barrier().word(0xd503_3fdf); // IC IVAU, x1; ISB
     for (register, value) in REGISTERS {
         program.constant(0, *value).word(encoding(*register)).word(0xd503_3fdf); // MSR; ISB
     }
-    for (address, value) in CONTROLLER {
-        program.constant(0, u64::from(*value)).constant(1, *address).store32(0, 1, 0);
+    let frames = [(board.gicd.0, DISTRIBUTOR), (board.gicr[0].0, REDISTRIBUTOR)];
+    for (address, value) in
+        frames.iter().flat_map(|(frame, words)| words.iter().map(move |word| (frame + word.0, word.1)))
+    {
+        program.constant(0, u64::from(value)).constant(1, address).store32(0, 1, 0);
     }
     // One interrupt is acknowledged and never ended.
     program.barrier().word(encoding(ICC_IAR1_EL1) | 1 << 21);
@@ -97,28 +101,19 @@ fn loader(image_start: u64) -> Program {
     program
 }
 
-/// Writes a file for QEMU.
-fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    path
-}
-
-/// Lets the machine start with the loader instead of QEMU's own.
-fn start_by_loader(name: &str, system: &System, options: &mut MachineOptions) {
-    let start = system.plan().header.image_start.0;
-    let loader = file(&format!("{name}.loader"), &loader(start).bytes());
-    let image = file(&format!("{name}.img"), &system.image);
-    // With `-bios` the machine starts in its flash, and `-kernel` places nothing.
-    let place = format!("loader,file={},addr={start:#x},force-raw=on", image.display());
-    options.extra = vec!["-bios".into(), loader.display().to_string(), "-device".into(), place];
+/// Lets the machine start with the loader: the image's first word leads there.
+fn start_by_loader(system: &System, options: &mut MachineOptions) {
+    let place = options.image.len().next_multiple_of(PAGE_BYTES as usize);
+    options.image.resize(place, 0);
+    options.image.extend(loader(system).bytes());
+    options.image[..4].copy_from_slice(&(0x1400_0000 | (place as u32 / 4)).to_le_bytes()); // B
 }
 
 /// QV-1, QV-2: whatever the boot core was left in, its guest starts, and so does one on a core that it starts.
 #[test]
 fn nothing_rests_on_what_a_loader_leaves_in_registers() {
     let system = hello::system(2);
-    hello::judge(system.start_with(|options| start_by_loader("hello", &system, options)), 2);
+    hello::judge(system.start_with(|options| start_by_loader(&system, options)), 2);
 }
 
 /// A control loop lives by its timer's interrupts: through list registers, through the physical interface and on a shared core it
@@ -134,7 +129,7 @@ fn nothing_that_a_loader_left_reaches_a_guest() {
             let mut running = system.start_with(|options| {
                 options.icount_shift = Some(0);
                 if is_by_loader {
-                    start_by_loader(name, &system, options);
+                    start_by_loader(&system, options);
                 }
             });
             assert_eq!(running.end(), End::AllEnded, "{name}");

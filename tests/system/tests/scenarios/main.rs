@@ -13,6 +13,7 @@ mod core_state;
 mod counting;
 mod crash;
 mod device;
+mod direct;
 mod emulator;
 mod faults;
 mod flapping;
