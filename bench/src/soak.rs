@@ -5,6 +5,7 @@
 //! that repeat it.
 
 use crate::Failure;
+use bulkhead_description::board::BUILT_IN;
 use bulkhead_files::read::SOAK;
 use bulkhead_files::write::whole;
 use bulkhead_run::{Machine, exit_code};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Seeds of a batch.
 const BATCH: u64 = 64;
-/// Where progress is kept unless the user says otherwise.
-const STATE_FILE: &str = "target/bench/soak.txt";
+/// Where progress is kept unless the user says otherwise, without its ending.
+const STATE_FILE: &str = "target/bench/soak";
 
 /// Options of `./x bench soak`.
 #[derive(Clone, Debug, Args)]
@@ -32,7 +33,11 @@ pub(crate) struct SoakArguments {
     #[arg(long)]
     minutes: Option<u64>,
 
-    /// Where it is written down what is done [default: target/bench/soak.txt].
+    /// Built-in board on which it all happens, in place of the default one; with a state file of its own
+    #[arg(long, value_name = "BOARD", value_parser = board)]
+    board: Option<String>,
+
+    /// Where it is written down what is done [default: target/bench/soak.txt, or soak-BOARD.txt]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -66,6 +71,7 @@ Examples:
   ./x bench soak --seeds 400000           runs until 400,000 seeds are done
   ./x bench soak --seed 4711              replays one seed
   ./x bench soak --seed 4711 --describe   prints the system of that seed, for `bulkhead run`
+  ./x bench soak --board xlnx-versal-virt lets the attacker run on that board
 
 Exit codes:
   0  no victim missed a bound
@@ -139,12 +145,13 @@ struct Soak<'a> {
 
 /// Runs a soak, or replays a seed.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
+    let board = arguments.board.as_deref();
     if let Some(seed) = arguments.seed {
         if arguments.describe {
-            bulkhead_files::output::print(&prepare(seed, arguments.count)?.description());
+            bulkhead_files::output::print(&prepare(seed, arguments.count, board)?.description);
             return Ok(exit_code::SUCCESS);
         }
-        return Ok(match batch(seed, arguments.count)? {
+        return Ok(match batch(seed, arguments.count, board)? {
             Ok(text) => {
                 bulkhead_files::say!("{text}");
                 exit_code::SUCCESS
@@ -155,7 +162,9 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<u8, Failure> {
             }
         });
     }
-    let file = arguments.state.clone().unwrap_or_else(|| PathBuf::from(STATE_FILE));
+    let usual =
+        || PathBuf::from(board.map_or(format!("{STATE_FILE}.txt"), |board| format!("{STATE_FILE}-{board}.txt")));
+    let file = arguments.state.clone().unwrap_or_else(usual);
     let progress = read(&file)?;
     bulkhead_files::say!("{} seeds done before, by {}", progress.batches() * BATCH, file.display());
     let shared = Shared { progress, next: 0, error: None, stops: false };
@@ -188,13 +197,22 @@ fn read(file: &Path) -> Result<Progress, Failure> {
     }
 }
 
-fn prepare(first: u64, count: u64) -> Result<Siege, Failure> {
-    Siege::prepare(arrangement_of(first), Attack::Seeds { first, count }).map_err(Failure::wrong)
+/// Name of a built-in board, or which there are.
+fn board(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = BUILT_IN.files.iter().map(|(name, _)| *name).collect();
+    known
+        .contains(&name)
+        .then(|| name.to_owned())
+        .ok_or_else(|| format!("the built-in boards are {}", known.join(", ")))
+}
+
+fn prepare(first: u64, count: u64, board: Option<&str>) -> Result<Siege, Failure> {
+    Siege::prepare(arrangement_of(first), Attack::Seeds { first, count }, board).map_err(Failure::wrong)
 }
 
 /// Runs seeds of one arrangement in one boot.
-fn batch(first: u64, count: u64) -> Result<Result<String, bulkhead_soak::Failure>, Failure> {
-    let siege = prepare(first, count)?;
+fn batch(first: u64, count: u64, board: Option<&str>) -> Result<Result<String, bulkhead_soak::Failure>, Failure> {
+    let siege = prepare(first, count, board)?;
     let arrangement = siege.arrangement;
     let mut machine = Machine::start(siege.options().map_err(Failure::host)?)?;
     Ok(watch(&mut machine, &siege).map(|seen| {
@@ -249,7 +267,7 @@ impl Soak<'_> {
         let mut next = first;
         while next < end {
             let left = (end - next).div_ceil(arrangements);
-            match batch(next, left)? {
+            match batch(next, left, self.arguments.board.as_deref())? {
                 Ok(text) => {
                     bulkhead_files::say!("{text}");
                     break;

@@ -27,7 +27,7 @@ pub struct Arrangement {
     pub(crate) tick_arguments: &'static str,
     /// Other lines of the attacker.
     pub(crate) attacker: &'static str,
-    /// Cores that the attacker owns, behind core 0; 0 when it shares core 0 with its victims.
+    /// Cores that the attacker owns, behind core 0, as far as the board has them; 0 when it shares core 0 with its victims.
     pub own_cores: u32,
     /// What else a random attacker has; the attacks of the list take for granted that nothing of it is there.
     pub extras: Extras,
@@ -42,15 +42,15 @@ pub struct Extras {
     pub has_uart: bool,
     /// A virtual PCI bus: it is started as Linux is. It has a virtual UART then.
     pub has_pci: bool,
-    /// The board's clock, whose interrupt is a level: what follows its name in the description, if it has it.
-    pub clock: Option<&'static str>,
+    /// A device of the board whose interrupt is a level: what follows its name in the description, if it has it.
+    pub device: Option<&'static str>,
 }
 
-const NOTHING: Extras = Extras { has_uart: false, has_pci: false, clock: None };
+const NOTHING: Extras = Extras { has_uart: false, has_pci: false, device: None };
 const UART: Extras = Extras { has_uart: true, ..NOTHING };
 const PCI: Extras = Extras { has_pci: true, ..UART };
-const CLOCK: Extras = Extras { clock: Some(""), ..NOTHING };
-const UART_AND_CLOCK: Extras = Extras { clock: Some(""), ..UART };
+const DEVICE: Extras = Extras { device: Some(""), ..NOTHING };
+const UART_AND_DEVICE: Extras = Extras { device: Some(""), ..UART };
 
 const BY_PRIORITY: &str = "kind = \"fixed-priority\"";
 /// Each victim has a budget that its ticks do not use up, though those above it may pre-empt it again and again, and it
@@ -112,13 +112,13 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         "the attacker has a sporadic budget above its victims and continues below them",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\" }, { priority = 9 }]",
     )
-    .with(CLOCK),
+    .with(DEVICE),
     above(
         "above-background",
         "the same by a background priority",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", on_empty = \"background\", background_priority = 9 }]",
     )
-    .with(Extras { clock: Some(", route = \"defer\""), ..NOTHING }),
+    .with(Extras { device: Some(", route = \"defer\""), ..NOTHING }),
     above(
         "above-deferrable",
         "the attacker has a deferrable budget above its victims",
@@ -135,13 +135,13 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         "the attacker has a budget above its victims while an interrupt waits for it",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", gate = \"interrupt\" }, { priority = 9 }]",
     )
-    .with(UART_AND_CLOCK),
+    .with(UART_AND_DEVICE),
     above(
         "gate-returns",
         "the same, and the gate closes when it has ended its interrupt",
         "servers = [{ priority = 0, rule = \"sporadic\", budget = \"100 us\", period = \"5 ms\", gate = \"interrupt\", voluntary_return = true }, { priority = 9 }]",
     )
-    .with(Extras { clock: Some(", limit = { limit = 4, per = \"10 ms\" }"), ..NOTHING }),
+    .with(Extras { device: Some(", limit = { limit = 4, per = \"10 ms\" }"), ..NOTHING }),
     above(
         "pibs",
         "the attacker has a share above its victims on behalf of a client",
@@ -172,7 +172,7 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         victims: ["servers = [{ priority = 1 }]"; 3],
         tick_arguments: "idle=compute",
         attacker: "servers = [{ priority = 0 }]",
-        extras: CLOCK,
+        extras: DEVICE,
         promise: Promise::Worst,
         ..BELOW
     },
@@ -182,11 +182,11 @@ pub const ARRANGEMENTS: [Arrangement; 16] = [
         what: "everybody in turn, and the attacker's interrupts take the turns of others",
         schedule: "kind = \"round-robin\"\nquantum = \"500 us\"\non_interrupt = \"recycle\"",
         attacker: "route = \"preempt\"",
-        extras: UART_AND_CLOCK,
+        extras: UART_AND_DEVICE,
         promise: Promise::Counts,
         ..TURNS
     },
     own_cores("two-cores", 2, UART),
-    own_cores("three-cores", 3, CLOCK),
-    own_cores("four-cores", 4, UART_AND_CLOCK),
+    own_cores("three-cores", 3, DEVICE),
+    own_cores("four-cores", 4, UART_AND_DEVICE),
 ];

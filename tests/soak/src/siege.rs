@@ -1,8 +1,10 @@
 //! An arrangement with an attack, ready to run: description, computed bounds, image.
 
 use crate::arrangement::{ARRANGEMENTS, Arrangement, Extras, Promise};
+use bulkhead_description::board::{BUILT_IN, built_in_board};
 use bulkhead_description::{Options, load_text_unchecked};
-use bulkhead_plan::model::{GuestImage, System};
+use bulkhead_plan::maps::{device_pages, guest_address};
+use bulkhead_plan::model::{Board, BoardDevice, GuestImage, System};
 use bulkhead_run::MachineOptions;
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::bounds::{Bounds, bounds};
@@ -80,30 +82,30 @@ pub struct Siege {
     pub image: Vec<u8>,
     /// Bounds of `tick` and `wake`.
     pub bounds: [VictimBounds; 2],
+    /// The description, as somebody would write it.
+    pub description: String,
 }
 
 impl Siege {
-    /// Computes the bounds and builds the image.
+    /// Computes the bounds and builds the image, for a built-in board, or that of the environment, or the default one.
     ///
     /// # Errors
     /// With what the checker says, or what is missing.
-    pub fn prepare(arrangement: &Arrangement, attack: Attack) -> Result<Self, String> {
-        let unbounded = load(arrangement, attack, [VictimBounds::default(); 2])?;
-        let bounds = match arrangement.promise {
-            Promise::Counts => [VictimBounds::default(); 2],
-            promise => victim_bounds(&unbounded, promise)?,
-        };
-        let system = load(arrangement, attack, bounds)?;
+    pub fn prepare(arrangement: &Arrangement, attack: Attack, board: Option<&str>) -> Result<Self, String> {
+        let options = Options::from_environment(None);
+        let name = board.or(options.board.as_deref()).unwrap_or(BUILT_IN.default);
+        let board = built_in_board(name).ok_or_else(|| format!("there is no built-in board `{name}`"))?;
+        let mut plan = Plan { arrangement, attack, board: &board, bounds: [VictimBounds::default(); 2], device: None };
+        let unbounded = plan.load(&options)?;
+        plan.device = own_device(&unbounded);
+        if arrangement.promise != Promise::Counts {
+            plan.bounds = victim_bounds(&unbounded, arrangement.promise)?;
+        }
+        let (system, bounds, description) = (plan.load(&options)?, plan.bounds, plan.description());
         let monitor =
             bulkhead_image::read_monitor(None, bulkhead_plan::part_of(&system)).map_err(|error| error.to_string())?;
         let image = bulkhead_image::build_image(&system, &monitor).map_err(|error| error.to_string())?.bytes;
-        Ok(Self { arrangement: *arrangement, attack, system, image, bounds })
-    }
-
-    /// The description, as somebody would write it.
-    #[must_use]
-    pub fn description(&self) -> String {
-        description(&self.arrangement, self.attack, self.bounds)
+        Ok(Self { arrangement: *arrangement, attack, system, image, bounds, description })
     }
 
     /// How the machine is started: on one clock, so that a run repeats.
@@ -125,40 +127,145 @@ pub fn arrangement_of(seed: u64) -> &'static Arrangement {
     ARRANGEMENTS.iter().zip(0..).find(|(_, number)| *number == place).map_or(&ARRANGEMENTS[0], |(found, _)| found)
 }
 
-fn load(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> Result<System, String> {
-    if extras(arrangement, attack).has_pci {
-        write_flat_attacker(arrangement, attack)?;
+/// What a description is made of.
+#[derive(Clone, Copy)]
+struct Plan<'a> {
+    arrangement: &'a Arrangement,
+    attack: Attack,
+    board: &'a Board,
+    bounds: [VictimBounds; 2],
+    /// Address for the guest and INTID of the attacker's own device; not known before the description was resolved once.
+    device: Option<(u64, u32)>,
+}
+
+impl Plan<'_> {
+    fn load(&self, options: &Options) -> Result<System, String> {
+        if extras(self.arrangement, self.attack).has_pci {
+            self.write_flat_attacker(options)?;
+        }
+        let path = format!("soak-{}.toml", self.arrangement.name);
+        let options = Options { board: Some(self.board.name.clone()), ..options.clone() };
+        let loaded = load_text_unchecked(Path::new(&path), &self.description(), &options);
+        loaded.map(|loaded| loaded.system).map_err(|report| report.to_text(false))
     }
-    load_text(arrangement, &description(arrangement, attack, bounds))
+
+    /// Writes the attacker as the flat binary that a partition with a PCI bus is started with, beside its ELF file: as it lies in
+    /// memory, it begins with the header of a Linux Image.
+    fn write_flat_attacker(&self, options: &Options) -> Result<(), String> {
+        let as_elf = Arrangement { extras: Extras::default(), ..*self.arrangement };
+        let system = Plan { arrangement: &as_elf, ..*self }.load(options)?;
+        let attacker = system.partitions.iter().find(|partition| partition.name == ATTACKER);
+        let Some(GuestImage::Elf { segments, entry }) = attacker.map(|attacker| &attacker.image) else {
+            return Err("the attacker is no ELF file".to_owned());
+        };
+        let mut bytes: Vec<u8> = Vec::new();
+        for segment in segments {
+            let offset = segment.address.0.checked_sub(entry.0).and_then(|offset| usize::try_from(offset).ok());
+            let offset = offset.ok_or("the attacker begins before its entry")?;
+            bytes.resize(bytes.len().max(offset + segment.bytes.len()), 0);
+            let place = bytes.get_mut(offset..offset + segment.bytes.len());
+            place.ok_or("the attacker has no such place")?.copy_from_slice(&segment.bytes);
+        }
+        let guests = options.guests.as_ref().ok_or("there is no directory of built guests")?;
+        // As a whole or not at all: another thread or process may do so now.
+        bulkhead_files::write::whole(&guests.join(FLAT_ATTACKER), &bytes)
+            .map_err(|error| format!("cannot write {FLAT_ATTACKER}: {}", error.cause))
+    }
+
+    /// The description, as somebody would write it.
+    fn description(&self) -> String {
+        let Self { arrangement, attack, board, bounds, device } = *self;
+        let mut text = format!(
+            "version = 1\nname = \"soak-{}\"\nboard = \"{}\"\nmemory = \"256 MiB\"\n\n[[schedule]]\ncore = 0\n{}\n",
+            arrangement.name, board.name, arrangement.schedule
+        );
+        let both = [port("out", "source"), port("in", "destination")].join(", ");
+        let ports = [
+            String::new(),
+            both.clone(),
+            [both.clone(), port("foreign", "destination"), port("values", "source")].join(", "),
+        ];
+        let ticks = bounds.map(|bounds| format!("bound={} round={}", bounds.tick, bounds.chain));
+        let arguments = [
+            format!("role=tick start_us={FIRST_TICK_MICROSECONDS} {} {}", ticks[0], arrangement.tick_arguments),
+            format!("role=wake start_us={FIRST_TICK_MICROSECONDS} period_us=2000 {}", ticks[1]),
+            "role=woken".to_owned(),
+        ];
+        let victims = VICTIMS.iter().zip(arrangement.victims).zip(ports.iter().zip(arguments));
+        for ((name, rest), (ports, arguments)) in victims {
+            let lines = format!("{rest}\nports = [{ports}]");
+            partition(&mut text, name, "[0]", "ticker", &arguments, &lines);
+        }
+        let image = if attack == Attack::Nothing { "hello" } else { "hostile" };
+        let is_random = matches!(attack, Attack::Seeds { .. });
+        let extras = extras(arrangement, attack);
+        let mut attack_arguments = attack.arguments();
+        let mut more = String::new();
+        if extras.has_uart {
+            more.push_str("console = \"pl011\"\n");
+        }
+        if let (Some(rest), Some(device)) = (extras.device, device_of(board)) {
+            let _ = writeln!(more, "devices = [{{ name = \"{}\"{rest} }}]", device.name);
+        }
+        if let Some((address, intid)) = device {
+            let _ = write!(attack_arguments, " device={address:#x} interrupt={intid}");
+        }
+        let cores: Vec<String> =
+            (1..board.core_mpidr.len()).take(arrangement.own_cores as usize).map(|core| core.to_string()).collect();
+        let cores = if cores.is_empty() { "[0]".to_owned() } else { format!("[{}]", cores.join(", ")) };
+        let watchdog = match attack {
+            Attack::Seeds { .. } => "watchdog = \"50 ms\"",
+            // One attack is a storm of ten thousand doorbells, in turns with the victims perhaps.
+            Attack::List => "watchdog = \"400 ms\"",
+            Attack::Nothing => "",
+        };
+        let rest = format!(
+            "{}\n{more}{watchdog}\nports = [{both}]\nhealth = {{ on_fault = \"restart\", max = 128, within = \"10 ms\", backoff = \"0 ms\" }}",
+            arrangement.attacker
+        );
+        if extras.has_pci {
+            let _ = write!(
+                text,
+                "\n[[partition]]\nname = \"{ATTACKER}\"\ncores = {cores}\nmemory = \"4 MiB\"\n\
+             image = {{ kind = \"linux\", file = \"guest:{FLAT_ATTACKER}\", command_line = \"{attack_arguments}\" }}\n{rest}\n"
+            );
+        } else {
+            partition(&mut text, ATTACKER, &cores, image, &attack_arguments, &rest);
+        }
+        for (name, source, destination, doorbell) in [
+            ("there", "wake.out", "woken.in", "{ limit = 40, per = \"10 ms\" }"),
+            ("back", "woken.out", "wake.in", "{ limit = 40, per = \"10 ms\" }"),
+            ("rubbish", "attacker.out", "woken.foreign", "{ limit = 1, per = \"10 ms\" }"),
+            (
+                "values",
+                "woken.values",
+                "attacker.in",
+                if is_random { "{ limit = 10, per = \"10 ms\" }" } else { "false" },
+            ),
+        ] {
+            let _ = write!(
+                text,
+                "\n[[channel]]\nname = \"{name}\"\nsource = \"{source}\"\ndestination = \"{destination}\"\ndoorbell = {doorbell}\n"
+            );
+        }
+        text
+    }
 }
 
-fn load_text(arrangement: &Arrangement, text: &str) -> Result<System, String> {
-    let path = format!("soak-{}.toml", arrangement.name);
-    let loaded = load_text_unchecked(Path::new(&path), text, &Options::from_environment(None));
-    loaded.map(|loaded| loaded.system).map_err(|report| report.to_text(false))
-}
-
-/// Writes the attacker as the flat binary that a partition with a PCI bus is started with, beside its ELF file: as it lies in memory,
-/// it begins with the header of a Linux Image.
-fn write_flat_attacker(arrangement: &Arrangement, attack: Attack) -> Result<(), String> {
-    let as_elf = Arrangement { extras: Extras::default(), ..*arrangement };
-    let system = load_text(&as_elf, &description(&as_elf, attack, [VictimBounds::default(); 2]))?;
-    let attacker = system.partitions.iter().find(|partition| partition.name == ATTACKER);
-    let Some(GuestImage::Elf { segments, entry }) = attacker.map(|attacker| &attacker.image) else {
-        return Err("the attacker is no ELF file".to_owned());
+/// The board's device whose interrupt, a level, a guest can raise: a clock (PL031), or a UART (PL011) that is not the monitor's.
+fn device_of(board: &Board) -> Option<&BoardDevice> {
+    let has = |name: &'static str| {
+        move |device: &&BoardDevice| device.compatible.first().is_some_and(|compatible| compatible == name)
     };
-    let mut bytes: Vec<u8> = Vec::new();
-    for segment in segments {
-        let offset = segment.address.0.checked_sub(entry.0).and_then(|offset| usize::try_from(offset).ok());
-        let offset = offset.ok_or("the attacker begins before its entry")?;
-        bytes.resize(bytes.len().max(offset + segment.bytes.len()), 0);
-        let place = bytes.get_mut(offset..offset + segment.bytes.len());
-        place.ok_or("the attacker has no such place")?.copy_from_slice(&segment.bytes);
-    }
-    let guests = Options::from_environment(None).guests.ok_or("there is no directory of built guests")?;
-    // As a whole or not at all: another thread or process may do so now.
-    bulkhead_files::write::whole(&guests.join(FLAT_ATTACKER), &bytes)
-        .map_err(|error| format!("cannot write {FLAT_ATTACKER}: {}", error.cause))
+    ["arm,pl031", "arm,pl011"].into_iter().find_map(|name| board.devices.iter().find(has(name)))
+}
+
+/// Address for the guest and INTID of the attacker's device, if it has one.
+fn own_device(system: &System) -> Option<(u64, u32)> {
+    let attacker = system.partitions.iter().find(|partition| partition.name == ATTACKER)?;
+    let device = system.board.devices.get(*attacker.devices.first()?)?;
+    let address = guest_address(&device_pages(system, attacker), device.address);
+    device.interrupts.first().map(|interrupt| (address, interrupt.intid))
 }
 
 /// What the attacker has beside its doorbell.
@@ -168,75 +275,6 @@ fn extras(arrangement: &Arrangement, attack: Attack) -> Extras {
 
 fn port(name: &str, direction: &str) -> String {
     format!("{{ name = \"{name}\", direction = \"{direction}\", kind = \"sampling\", message_bytes = 64 }}")
-}
-
-fn description(arrangement: &Arrangement, attack: Attack, bounds: [VictimBounds; 2]) -> String {
-    let mut text = format!(
-        "version = 1\nname = \"soak-{}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n\n[[schedule]]\ncore = 0\n{}\n",
-        arrangement.name, arrangement.schedule
-    );
-    let both = [port("out", "source"), port("in", "destination")].join(", ");
-    let ports = [
-        String::new(),
-        both.clone(),
-        [both.clone(), port("foreign", "destination"), port("values", "source")].join(", "),
-    ];
-    let ticks = bounds.map(|bounds| format!("bound={} round={}", bounds.tick, bounds.chain));
-    let arguments = [
-        format!("role=tick start_us={FIRST_TICK_MICROSECONDS} {} {}", ticks[0], arrangement.tick_arguments),
-        format!("role=wake start_us={FIRST_TICK_MICROSECONDS} period_us=2000 {}", ticks[1]),
-        "role=woken".to_owned(),
-    ];
-    let victims = VICTIMS.iter().zip(arrangement.victims).zip(ports.iter().zip(arguments));
-    for ((name, rest), (ports, arguments)) in victims {
-        let lines = format!("{rest}\nports = [{ports}]");
-        partition(&mut text, name, "[0]", "ticker", &arguments, &lines);
-    }
-    let image = if attack == Attack::Nothing { "hello" } else { "hostile" };
-    let is_random = matches!(attack, Attack::Seeds { .. });
-    let extras = extras(arrangement, attack);
-    let mut attack_arguments = attack.arguments();
-    let mut more = String::new();
-    if extras.has_uart {
-        more.push_str("console = \"pl011\"\n");
-    }
-    if let Some(rest) = extras.clock {
-        attack_arguments.push_str(" clock=1");
-        let _ = writeln!(more, "devices = [{{ name = \"rtc\"{rest} }}]");
-    }
-    let cores: Vec<String> = (1..=arrangement.own_cores).map(|core| core.to_string()).collect();
-    let cores = if cores.is_empty() { "[0]".to_owned() } else { format!("[{}]", cores.join(", ")) };
-    let watchdog = match attack {
-        Attack::Seeds { .. } => "watchdog = \"50 ms\"",
-        // One attack is a storm of ten thousand doorbells, in turns with the victims perhaps.
-        Attack::List => "watchdog = \"400 ms\"",
-        Attack::Nothing => "",
-    };
-    let rest = format!(
-        "{}\n{more}{watchdog}\nports = [{both}]\nhealth = {{ on_fault = \"restart\", max = 128, within = \"10 ms\", backoff = \"0 ms\" }}",
-        arrangement.attacker
-    );
-    if extras.has_pci {
-        let _ = write!(
-            text,
-            "\n[[partition]]\nname = \"{ATTACKER}\"\ncores = {cores}\nmemory = \"4 MiB\"\n\
-             image = {{ kind = \"linux\", file = \"guest:{FLAT_ATTACKER}\", command_line = \"{attack_arguments}\" }}\n{rest}\n"
-        );
-    } else {
-        partition(&mut text, ATTACKER, &cores, image, &attack_arguments, &rest);
-    }
-    for (name, source, destination, doorbell) in [
-        ("there", "wake.out", "woken.in", "{ limit = 40, per = \"10 ms\" }"),
-        ("back", "woken.out", "wake.in", "{ limit = 40, per = \"10 ms\" }"),
-        ("rubbish", "attacker.out", "woken.foreign", "{ limit = 1, per = \"10 ms\" }"),
-        ("values", "woken.values", "attacker.in", if is_random { "{ limit = 10, per = \"10 ms\" }" } else { "false" }),
-    ] {
-        let _ = write!(
-            text,
-            "\n[[channel]]\nname = \"{name}\"\nsource = \"{source}\"\ndestination = \"{destination}\"\ndoorbell = {doorbell}\n"
-        );
-    }
-    text
 }
 
 fn partition(text: &mut String, name: &str, cores: &str, image: &str, arguments: &str, rest: &str) {

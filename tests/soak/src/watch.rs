@@ -5,6 +5,7 @@ use crate::siege::{Attack, Siege, VICTIMS};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING, STATE_STOPPED};
+use bulkhead_description::board::BUILT_IN;
 use bulkhead_run::{CrashReport, Machine, Observer};
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,7 +61,7 @@ pub struct Seen {
     /// Doorbells that came for the attacker.
     pub received: u64,
     /// Accesses of random steps to a device of the attacker's own.
-    pub clock: u64,
+    pub device: u64,
     /// Accesses to the attacker's PCI bus that its monitors answered: to configuration space, to registers.
     pub pci: [u64; 2],
     /// Attacks of the list that were skipped, by name.
@@ -80,6 +81,7 @@ pub struct Failure {
     pub lines: Vec<String>,
     arrangement: &'static str,
     attack: Attack,
+    board: Box<str>,
 }
 
 impl fmt::Display for Failure {
@@ -90,9 +92,11 @@ impl fmt::Display for Failure {
             writeln!(f, "  {line}")?;
         }
         if let (Some(seed), Attack::Seeds { first, .. }) = (self.seed, self.attack) {
-            writeln!(f, "seed {seed}; alone: ./x bench soak --seed {seed}")?;
+            let board =
+                if &*self.board == BUILT_IN.default { String::new() } else { format!(" --board {}", self.board) };
+            writeln!(f, "seed {seed}; alone: ./x bench soak{board} --seed {seed}")?;
             let count = seed.saturating_sub(first) / ARRANGEMENTS.len() as u64 + 1;
-            writeln!(f, "as it happened: ./x bench soak --seed {first} --count {count}")?;
+            writeln!(f, "as it happened: ./x bench soak{board} --seed {first} --count {count}")?;
         }
         Ok(())
     }
@@ -109,7 +113,7 @@ struct Watch<'a> {
     steps: u64,
     uart: u64,
     held: u64,
-    clock: u64,
+    device: u64,
     /// Name of the attack of the list under way.
     attack: String,
     skipped: Vec<String>,
@@ -141,7 +145,7 @@ pub fn watch(machine: &mut Machine, siege: &Siege) -> Result<Seen, Failure> {
         steps: 0,
         uart: 0,
         held: 0,
-        clock: 0,
+        device: 0,
         attack: String::new(),
         skipped: Vec::new(),
         now: 0,
@@ -180,6 +184,7 @@ impl Watch<'_> {
             lines: self.lines.iter().cloned().collect(),
             arrangement: self.siege.arrangement.name,
             attack: self.siege.attack,
+            board: self.siege.system.board.name.as_str().into(),
         }
     }
 
@@ -265,7 +270,7 @@ impl Watch<'_> {
                 let address = u64::from_str_radix(address, 16).unwrap_or(0);
                 self.uart += u64::from(UART.contains(&address));
             }
-            ["step", _, _, "clock", _, _] => self.clock += 1,
+            ["step", _, _, "device", _, _] => self.device += 1,
             ["held", _, _, _, _, _, pending, active] => self.held += u64::from((pending, active) != ("0", "0")),
             ["attack", _, "result", "skipped:", ..] => self.skipped.push(self.attack.clone()),
             ["attack", number, ..] => {
@@ -338,7 +343,7 @@ impl Watch<'_> {
             uart_answered: counted(Counter::Console),
             held: self.held,
             received: counted(Counter::DoorbellReceived),
-            clock: self.clock,
+            device: self.device,
             pci: [counted(Counter::PciConfig), counted(Counter::PciRegisters)],
             skipped: self.skipped.clone(),
             done,

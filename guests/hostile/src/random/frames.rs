@@ -27,14 +27,28 @@ const PCI_REGISTERS_BYTES: u64 = 0x1_0000;
 const BOARD_UART: u64 = 0x0900_0000;
 /// UARTDR, RSR, FR, IBRD, FBRD, LCR_H, CR, IFLS, IMSC, RIS, MIS, ICR, DMACR, and the first of the identification.
 const UART_REGISTERS: [u64; 14] = [0x00, 0x04, 0x18, 0x24, 0x28, 0x2c, 0x30, 0x34, 0x38, 0x3c, 0x40, 0x44, 0x48, 0xfe0];
-/// The board's clock (PL031), for those that have it (`clock=1`), with its interrupt, a level.
-const CLOCK: u64 = 0x0901_0000;
-const CLOCK_INTERRUPT: u32 = 34;
-const CLOCK_MATCH: u64 = 0x04;
-const CLOCK_LOAD: u64 = 0x08;
-const CLOCK_CONTROL: u64 = 0x0c;
-const CLOCK_MASK: u64 = 0x10;
-const CLOCK_CLEAR: u64 = 0x1c;
+/// First identification register of a PrimeCell device: the lower digits of its part number.
+const IDENTIFICATION: u64 = 0xfe0;
+
+/// Registers of a device whose interrupt, a level, its guest can raise.
+struct Registers {
+    /// Lower digits of the part number.
+    part: u32,
+    /// What is written there raises the level: of a clock the time it is, of a UART a byte. Register 0 reads as what does so.
+    raise: u64,
+    mask: u64,
+    clear: u64,
+    /// All interrupts, in `mask` and `clear`.
+    all: u32,
+    others: &'static [u64],
+}
+
+/// A clock (PL031): match, load and control are its other registers.
+const CLOCK: Registers =
+    Registers { part: 0x31, raise: 0x04, mask: 0x10, clear: 0x1c, all: 1, others: &[0x04, 0x08, 0x0c] };
+/// A UART (PL011): divisors, line control, control and FIFO levels are its other registers.
+const SECOND_UART: Registers =
+    Registers { part: 0x11, raise: 0x00, mask: 0x38, clear: 0x44, all: 0x7ff, others: &[0x24, 0x2c, 0x30, 0x34] };
 
 /// Shared interrupts that this partition owns, 32 to a word from INTID 32 on: those that the distributor lets it enable.
 static OWNED: [AtomicU32; 10] = [const { AtomicU32::new(0) }; 10];
@@ -100,36 +114,35 @@ pub(super) fn uart_registers(step: &mut Step<'_>) {
     }
 }
 
-pub(super) fn has_clock() -> bool {
-    arguments::number(information::arguments(), "clock") == Some(1)
+/// Address and registers of the device of its own, if it has one that is known (`device=ADDRESS`).
+fn own_device() -> Option<(u64, &'static Registers)> {
+    let address = arguments::number(information::arguments(), "device")?;
+    let part = trial::read(address + IDENTIFICATION);
+    [&CLOCK, &SECOND_UART].into_iter().find(|registers| registers.part == part).map(|registers| (address, registers))
 }
 
-/// Quiets the clock, if it is this one's and its interrupt was taken.
-pub(super) fn quiet_clock(id: InterruptId) {
-    if id.0 == CLOCK_INTERRUPT && has_clock() {
-        trial::write(CLOCK + CLOCK_CLEAR, 1);
+/// Quiets the device, if it is this one's and its interrupt (`interrupt=INTID`) was taken.
+pub(super) fn quiet_device(id: InterruptId) {
+    if arguments::number(information::arguments(), "interrupt") == Some(u64::from(id.0)) {
+        if let Some((address, registers)) = own_device() {
+            trial::write(address + registers.clear, registers.all);
+        }
     }
 }
 
-/// The alarm of a device of its own: a level, which stays until somebody quiets it.
-pub(super) fn clock(step: &mut Step<'_>) {
-    if !has_clock() {
-        return step.announce(&[]);
-    }
+/// The interrupt of a device of its own: a level, which stays until somebody quiets it.
+pub(super) fn device(step: &mut Step<'_>) {
+    let Some((address, registers)) = own_device() else { return step.announce(&[]) };
     for _ in 0..=step.random.below(3) {
         let (register, value) = match step.random.below(8) {
-            // The time it is: the alarm comes at once.
-            0..3 => (CLOCK_MATCH, trial::read(CLOCK)),
-            3..5 => (CLOCK_MASK, 1),
-            5 => (CLOCK_CLEAR, 1),
-            6 => (CLOCK_MASK, 0),
-            _ => (
-                step.random.pick(&[CLOCK_MATCH, CLOCK_LOAD, CLOCK_CONTROL], CLOCK_MATCH),
-                (step.random.value() & 0xffff_ffff) as u32,
-            ),
+            0..3 => (registers.raise, trial::read(address)),
+            3..5 => (registers.mask, registers.all),
+            5 => (registers.clear, registers.all),
+            6 => (registers.mask, 0),
+            _ => (step.random.pick(registers.others, registers.raise), (step.random.value() & 0xffff_ffff) as u32),
         };
         step.announce(&[register, u64::from(value)]);
-        trial::write(CLOCK + register, value);
+        trial::write(address + register, value);
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn take_interrupt(id: InterruptId) {
         (_, 3) => interrupt::send(id, 1 << cpu::vcpu()),
         (InterruptId(32..), 5) => frames::pend(id),
         // A level that nobody quiets comes again at once: now and then that is what is tried.
-        (InterruptId(32..), 0..7) => frames::quiet_clock(id),
+        (InterruptId(32..), 0..7) => frames::quiet_device(id),
         _ => {}
     }
 }

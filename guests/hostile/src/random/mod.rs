@@ -5,8 +5,8 @@
 //! which seed it is, so nothing has to outlive a restart. Other vCPUs do steps of their own, when a step switches them on.
 //!
 //! Output is a line `seed N begins`, one before each step (`step NUMBER vcpu NAME VALUES`), one about an own shared interrupt after
-//! accesses to it (`held NUMBER vcpu NAME INTID ENABLED PENDING ACTIVE`), and `seeds done count=N` in the end. `clock=1` says that the
-//! board's clock is the partition's.
+//! accesses to it (`held NUMBER vcpu NAME INTID ENABLED PENDING ACTIVE`), and `seeds done count=N` in the end. `device=ADDRESS` and
+//! `interrupt=INTID` name a device of the partition's own, a clock (PL031) or a UART (PL011).
 //! Left out is what ends the attacker for good (PSCI SYSTEM_OFF, CPU_OFF of vCPU 0) and what ends or stops QEMU
 //! ([`ends_emulator`]).
 
@@ -83,7 +83,7 @@ const KINDS: &[Kind] = &[
     (10, "own", frames::own_set),
     (6, "frame", frames::any_access),
     (4, "uart", frames::uart_registers),
-    (4, "clock", frames::clock),
+    (4, "device", frames::device),
     (2, "whole", frames::whole_frame),
     (10, "sgi", interface::own_sgis),
     (2, "sgi-any", interface::any_sgi),

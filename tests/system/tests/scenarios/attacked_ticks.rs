@@ -10,7 +10,8 @@ fn arrangement(name: &str) -> &'static Arrangement {
 }
 
 fn survive(arrangement: &Arrangement, attack: Attack) -> Seen {
-    let siege = Siege::prepare(arrangement, attack).unwrap_or_else(|error| panic!("{}: {error}", arrangement.name));
+    let siege =
+        Siege::prepare(arrangement, attack, None).unwrap_or_else(|error| panic!("{}: {error}", arrangement.name));
     let mut running = Running::start(siege.options().unwrap_or_else(|error| panic!("{error}")));
     let seen = watch(&mut running, &siege).unwrap_or_else(|failure| panic!("{failure}"));
     let [tick, wake, _] = seen.victims;
@@ -90,8 +91,8 @@ fn beside_random_steps(place: usize) {
     assert!(seen.restarts >= SEEDS && seen.steps > 20 * SEEDS, "{} restarts, {} steps", seen.restarts, seen.steps);
     // An attacker that does not reach what it was given attacks less than these tests say.
     println!(
-        "{} times an own shared interrupt held, {} doorbells, {} accesses to the UART, {} to the clock",
-        seen.held, seen.received, seen.uart, seen.clock
+        "{} times an own shared interrupt held, {} doorbells, {} accesses to the UART, {} to the device",
+        seen.held, seen.received, seen.uart, seen.device
     );
     assert!(seen.held >= SEEDS, "an own shared interrupt was pending or active {} times", seen.held);
     // Most come while it has them disabled, or waits to be restarted.
@@ -106,7 +107,7 @@ fn beside_random_steps(place: usize) {
     let [configuration, registers] = seen.pci;
     let is_pci_attacked = configuration >= SEEDS && registers >= SEEDS;
     assert_eq!(is_pci_attacked, extras.has_pci, "{configuration} to PCI configuration space, {registers} to registers");
-    assert_eq!(seen.clock >= SEEDS, extras.clock.is_some(), "{} accesses to the clock", seen.clock);
+    assert_eq!(seen.device >= SEEDS, extras.device.is_some(), "{} accesses to the device", seen.device);
 }
 
 /// On a shared core and on own ones there are attackers with a virtual UART and with a device; none is without a doorbell.
@@ -116,9 +117,9 @@ fn attackers_have_what_there_is_to_attack() {
         let count = |has: fn(&Arrangement) -> bool| {
             ARRANGEMENTS.iter().filter(|one| (one.own_cores == 0) == shares && has(one)).count()
         };
-        let [uarts, clocks] = [count(|one| one.extras.has_uart), count(|one| one.extras.clock.is_some())];
+        let [uarts, devices] = [count(|one| one.extras.has_uart), count(|one| one.extras.device.is_some())];
         assert!(ARRANGEMENTS.iter().any(|one| one.extras.has_pci), "a PCI bus");
-        assert!(uarts >= 2 && clocks >= 2, "{uarts} virtual UARTs and {clocks} devices");
+        assert!(uarts >= 2 && devices >= 2, "{uarts} virtual UARTs and {devices} devices");
     }
 }
 
