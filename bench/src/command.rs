@@ -1,8 +1,8 @@
 //! The command line of `./x bench`.
 
+use crate::boards::{self, BoardsArguments};
 use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::soak::{self, SoakArguments};
-use crate::trees::{self, BoardsArguments};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
@@ -56,7 +56,8 @@ pub struct BenchArguments {
 enum Task {
     /// Let a random attacker run beside victims whose bounds `bulkhead check` computes, for as many seeds as you like.
     Soak(SoakArguments),
-    /// Make drafts of board files from the device trees of hundreds of real boards, and count what they lack.
+    /// Make drafts of board files from the device trees of hundreds of real boards, and count what they lack; or run what there is on every
+    /// built-in board.
     Boards(BoardsArguments),
 }
 
@@ -75,6 +76,8 @@ Examples:
   ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   ./x bench soak --minutes 60   lets the random attacker run for an hour
   ./x bench boards              says on how many real boards Bulkhead could run, by their device trees
+  ./x bench boards --rows       prints what the monitor costs on each built-in board
+  ./x bench boards --suite      runs the scenarios of the tests on each built-in board
 
 Exit codes:
   0  every row that ran is met
@@ -100,7 +103,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
 fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     match &arguments.task {
         Some(Task::Soak(arguments)) => return soak::run(arguments),
-        Some(Task::Boards(arguments)) => return trees::run(arguments),
+        Some(Task::Boards(arguments)) => return boards::run(arguments),
         None => {}
     }
     if arguments.list {

@@ -30,7 +30,6 @@ mod soak;
 mod static_size;
 mod steady;
 mod symbols;
-mod trees;
 
 pub use command::{BenchArguments, bench};
 pub use outcome::{Outcome, Verdict};

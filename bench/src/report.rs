@@ -1,8 +1,9 @@
 //! Rows as text, as JSON and as the page of the documentation.
 
-use crate::boards::{MOST_ABOVE, OnBoard};
+use crate::boards::{MOST_ABOVE, OnBoard, too_long};
 use crate::outcome::{Outcome, Verdict};
 use crate::rows::{self, Row};
+use bulkhead_files::table::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -11,8 +12,8 @@ pub(crate) const INSTRUCTIONS: &str = "All numbers of time are instructions, not
 
 /// Writing to a string cannot fail.
 macro_rules! line {
-    ($out:expr, $($argument:tt)*) => {
-        let _ = writeln!($out, $($argument)*);
+    ($out:expr $(, $($argument:tt)*)?) => {
+        let _ = writeln!($out $(, $($argument)*)?);
     };
 }
 
@@ -145,11 +146,38 @@ pub(crate) fn boards(all: &[OnBoard]) -> String {
         out,
         "Paths of the monitor on each built-in board; no more than {MOST_ABOVE} above the first. `./x bench boards --rows`\n"
     );
-    line!(out, "| row | {} |", all.iter().map(|one| one.board).collect::<Vec<_>>().join(" | "));
+    let mut rows = board_rows(all).into_iter();
+    let head = rows.next().unwrap_or_default();
+    line!(out, "| {} |", head.join(" | "));
     line!(out, "| --- |{}", " --- |".repeat(all.len()));
-    for (place, first) in all.first().map(|one| one.outcomes.as_slice()).unwrap_or_default().iter().enumerate() {
+    for row in rows {
+        let (name, values) = row.split_first().map_or(("", [].as_slice()), |(name, values)| (name.as_str(), values));
+        line!(out, "| `{name}` | {} |", values.join(" | "));
+    }
+    out
+}
+
+/// A head with the boards, and each row with its value on each.
+fn board_rows(all: &[OnBoard]) -> Vec<Vec<String>> {
+    let head = std::iter::once("row".to_owned()).chain(all.iter().map(|one| one.board.to_owned())).collect();
+    let places = all.first().map(|one| one.outcomes.as_slice()).unwrap_or_default().iter().enumerate();
+    let row = |(place, first): (usize, &Outcome)| {
         let values = all.iter().filter_map(|one| one.outcomes.get(place)).map(Outcome::value_text);
-        line!(out, "| `{}` | {} |", first.row.name, values.collect::<Vec<_>>().join(" | "));
+        std::iter::once(first.row.name.to_owned()).chain(values).collect()
+    };
+    std::iter::once(head).chain(places.map(row)).collect()
+}
+
+/// The same for people.
+pub(crate) fn boards_text(all: &[OnBoard]) -> String {
+    let mut out = table(&board_rows(all), 1, 0);
+    let wrong = too_long(all);
+    line!(out);
+    for one in &wrong {
+        line!(out, "more than {MOST_ABOVE} above the first, or without a value: {one}");
+    }
+    if wrong.is_empty() {
+        line!(out, "no row is more than {MOST_ABOVE} above the first board's");
     }
     out
 }

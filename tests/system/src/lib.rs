@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod boards;
 pub mod remote;
 pub mod sharing;
 pub mod slot;

@@ -123,10 +123,9 @@ fn own_device() -> Option<(u64, &'static Registers)> {
 
 /// Quiets the device, if it is this one's and its interrupt (`interrupt=INTID`) was taken.
 pub(super) fn quiet_device(id: InterruptId) {
-    if arguments::number(information::arguments(), "interrupt") == Some(u64::from(id.0)) {
-        if let Some((address, registers)) = own_device() {
-            trial::write(address + registers.clear, registers.all);
-        }
+    let is_own = arguments::number(information::arguments(), "interrupt") == Some(u64::from(id.0));
+    if let Some((address, registers)) = own_device().filter(|_| is_own) {
+        trial::write(address + registers.clear, registers.all);
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod experiments;
 mod interface;
 mod schema;
+mod suite;
 
 use bulkhead_description::Code;
 use bulkhead_ledger::page;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("limits.md", interface::limits()),
         ("experiments.md", experiments::page()),
         ("boards.md", boards::page()),
+        ("suite.md", suite::page()),
     ]
 }
 

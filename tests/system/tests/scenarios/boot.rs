@@ -149,6 +149,7 @@ fn a_pristine_image_damaged_later_is_not_entered_again() {
     guest.load_and_fault(&running, 0);
     let status = running.wait_for_state("remote", STATE_STOPPED);
     assert_eq!((status.reason, status.generation, status.faults), (REASON_IMAGE_DAMAGED, 1, 1));
-    assert_eq!(running.status("neighbour").state, STATE_RUNNING);
+    // On a busy host its core may begin later.
+    running.wait_for_state("neighbour", STATE_RUNNING);
     running.assert_no_crash();
 }

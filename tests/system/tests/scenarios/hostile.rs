@@ -159,9 +159,33 @@ fn suite() -> &'static Run {
     })
 }
 
+/// Puts the guest in the place of the victim that is alone.
+const AS_VICTIM: (&str, &str) = ("guest:victim.elf", "guest:hostile.elf");
+
+/// What there is, as the guest lists it: a run of one core, for tests that need no more than two.
+fn listed() -> &'static Attacks {
+    static LISTED: OnceLock<Attacks> = OnceLock::new();
+    LISTED.get_or_init(|| {
+        let arguments = ("round_us=10000 rounds=1 lines=100", "attacks=list");
+        let mut running = System::changed("victim", &[AS_VICTIM, arguments]).start();
+        assert_eq!(running.end(), End::AllEnded);
+        results::parse(&running.texts("victim"))
+    })
+}
+
 fn number_of(name: &str) -> u32 {
-    let found = suite().attacks.iter().find(|(_, attack)| attack.name == name);
+    let found = listed().iter().find(|(_, attack)| attack.name == name);
     *found.unwrap_or_else(|| panic!("there is no attack {name:?}")).0
+}
+
+/// What the victim prints when it is all that there is, whatever its rounds last.
+fn victim_alone() -> &'static [Vec<u8>] {
+    static ALONE: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    ALONE.get_or_init(|| {
+        let mut running = System::changed("victim", &[("rounds=1 ", "rounds=10 ")]).start_exact(0);
+        assert_eq!(running.end(), End::AllEnded);
+        running.lines("victim").map(|line| line.bytes.clone()).collect()
+    })
 }
 
 /// QV-7, QV-9, QV-13, QV-16: every attack ends as it says beforehand; none succeeds, and none ends in another way.
@@ -250,7 +274,7 @@ fn nothing_of_others_changes() {
 fn silent() -> &'static Attacks {
     static SILENT: OnceLock<Attacks> = OnceLock::new();
     SILENT.get_or_init(|| {
-        let alone = &alone()["victim"].output;
+        let alone = victim_alone();
         let selection = format!("first={} last={}", number_of("silence"), number_of("silence after A12"));
         let mut running = System::changed("hostile-watchdog", &[("first=1", &selection)]).start_exact(4);
         running.line("hostile", "attacks done");
@@ -285,7 +309,7 @@ fn silence_ends_in_a_restart_after_every_priority_attack() {
 fn as_linux() -> &'static Attacks {
     static LINUX: OnceLock<Attacks> = OnceLock::new();
     LINUX.get_or_init(|| {
-        let alone = &alone()["victim"].output;
+        let alone = victim_alone();
         let system = System::with_programs("hostile-linux", &[], &[("hostile", &flat_binary())]);
         let mut running = system.start_exact(0);
         running.line("hostile", "attacks done");
@@ -303,8 +327,8 @@ fn as_linux() -> &'static Attacks {
 
 /// The bytes of the guest's ELF file as they lie in memory.
 fn flat_binary() -> Program {
-    let system = System::named("hostile-suite");
-    let GuestImage::Elf { segments, entry } = &system.model.partitions[2].image else { panic!("it is an ELF file") };
+    let system = System::changed("victim", &[AS_VICTIM]);
+    let GuestImage::Elf { segments, entry } = &system.model.partitions[0].image else { panic!("it is an ELF file") };
     let mut bytes = Vec::new();
     for segment in segments {
         bytes.resize((segment.address.0 - entry.0) as usize, 0);
@@ -335,7 +359,7 @@ fn a_guest_with_a_pci_bus_gains_nothing() {
 
 /// Switches the partition off in one way and returns what was seen of it.
 fn switched_off(name: &str) -> results::Attack {
-    let alone = &alone()["victim"].output;
+    let alone = victim_alone();
     let selection = format!("attack={}", number_of(name));
     let mut running =
         System::changed("hostile-watchdog", &[("watchdog=1 first=1", &selection), ("watchdog = \"100 ms\"\n", "")])
@@ -372,7 +396,7 @@ fn beside_an_owner(mode: &str, selection: &str) -> Running {
 fn direct() -> &'static Attacks {
     static DIRECT: OnceLock<Attacks> = OnceLock::new();
     DIRECT.get_or_init(|| {
-        let alone = &alone()["victim"].output;
+        let alone = victim_alone();
         let first = number_of("A1: mask everything by priority and DAIF");
         let selection = format!("first={first} last={}", number_of(A12));
         let mut running = beside_an_owner("direct", &selection);

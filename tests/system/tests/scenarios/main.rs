@@ -25,6 +25,7 @@ mod linux;
 mod loader_state;
 mod manage;
 mod manage_flood;
+mod on_boards;
 mod own_registers;
 mod pair;
 mod pibs_clients;

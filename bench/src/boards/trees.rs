@@ -1,4 +1,4 @@
-//! `./x bench boards`: a draft of a board file for every device tree in Debian's kernel package for arm64.
+//! A draft of a board file for every device tree in Debian's kernel package for arm64.
 //!
 //! What no tree says is filled in as the monitor wants it (`Draft::filled`): entered at EL2, four list registers, RAM around what is
 //! reserved. So a board that "could run" is one whose tree has nothing against it; none of them was tried. Reading them all takes a
@@ -11,7 +11,6 @@ use bulkhead_draft::draft;
 use bulkhead_files::read::{self, DEVICE_TREE};
 use bulkhead_files::table::table;
 use bulkhead_run::exit_code;
-use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,33 +20,6 @@ use std::time::{Duration, Instant};
 const TREES: &str = ".cache/boards/trees";
 /// Most time for one tree.
 const MOST_TIME: Duration = Duration::from_secs(1);
-
-/// Options of `./x bench boards`.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = AFTER_HELP)]
-pub(crate) struct BoardsArguments {
-    /// Folder of device trees, one folder inside for each vendor [default: those of Debian's kernel, which are downloaded]
-    #[arg(long, value_name = "DIR")]
-    trees: Option<PathBuf>,
-
-    /// Write the result to docs/boards.json of the repository, from which a chapter of the book is made.
-    #[arg(long, conflicts_with = "trees")]
-    record: bool,
-}
-
-const AFTER_HELP: &str = "\
-What no tree says is filled in as the monitor wants it, EL2 among it. `could run` means that nothing in the tree is against it.
-
-Examples:
-  ./x bench boards                  prints the table
-  ./x bench boards --record         and writes it down
-  ./x bench boards --trees mine     takes other trees
-
-Exit codes:
-  0  every tree was answered: by a board file that is well-formed, or by a reason
-  1  a draft is not well-formed once it is filled in, or took more than a second
-  2  wrong usage
-  3  there are no trees";
 
 /// What became of one tree.
 #[derive(Clone, Debug)]
@@ -74,14 +46,14 @@ struct Board {
     took: Duration,
 }
 
-/// Runs `./x bench boards`.
-pub(crate) fn run(arguments: &BoardsArguments) -> Result<u8, Failure> {
-    let folder = arguments.trees.clone().unwrap_or_else(|| bulkhead_ledger::repository().join(TREES));
+/// Makes drafts of the trees in a folder, or in that of Debian's kernel, and perhaps writes down what came of it.
+pub(super) fn run(folder: Option<&Path>, is_recorded: bool) -> Result<u8, Failure> {
+    let folder = folder.map_or_else(|| bulkhead_ledger::repository().join(TREES), Path::to_path_buf);
     let paths = trees(&folder)?;
     let boards: Vec<Board> = paths.iter().map(|path| look_at(path)).collect::<Result<_, _>>()?;
     let package = std::fs::read_to_string(folder.join("versions")).unwrap_or_default().trim().to_owned();
     bulkhead_files::output::print(&text(&boards, &package));
-    if arguments.record {
+    if is_recorded {
         let path = bulkhead_ledger::repository().join("docs/boards.json");
         record::replace(&path, &format!("{:#}\n", form(&boards, &package)))?;
         bulkhead_files::say!("written to {}", path.display());

@@ -4,9 +4,9 @@
 //! instructions of a guest are the same on both. What is promised is the difference: the paths of the monitor do not depend on the board, so
 //! that what they cost more there is what its interrupt controller or its core asks for.
 
+use super::built_in;
 use crate::lab::Lab;
 use crate::{Failure, Outcome, measure_in, rows};
-use bulkhead_description::board::BUILT_IN;
 
 /// Most that a row may be above the same row on the reference board.
 pub const MOST_ABOVE: f64 = 3.0;
@@ -43,13 +43,11 @@ pub fn names() -> Vec<String> {
 /// # Errors
 /// When a name is no row, or the monitor cannot be read.
 pub fn measure(names: &[String], mut each: impl FnMut(&str, &Outcome)) -> Result<Vec<OnBoard>, Failure> {
-    let others = BUILT_IN.files.iter().map(|(name, _)| *name).filter(|name| *name != BUILT_IN.default);
-    let boards = std::iter::once(BUILT_IN.default).chain(others);
     let on = |board: &'static str| {
         let outcomes = measure_in(&Lab::on(board)?, names, |outcome| each(board, outcome))?;
         Ok(OnBoard { board, outcomes })
     };
-    boards.map(on).collect()
+    built_in().map(on).collect()
 }
 
 /// What a row is above the reference board's; `None` when either has no value.
@@ -57,4 +55,19 @@ pub fn measure(names: &[String], mut each: impl FnMut(&str, &Outcome)) -> Result
 pub fn above(reference: &Outcome, other: &Outcome) -> Option<f64> {
     let (reference, other) = (reference.found.as_ref().ok()?, other.found.as_ref().ok()?);
     Some(other.value - reference.value)
+}
+
+/// Rows without a value on some board, or more than [`MOST_ABOVE`] above the reference there; in words.
+#[must_use]
+pub fn too_long(all: &[OnBoard]) -> Vec<String> {
+    let Some((reference, others)) = all.split_first() else { return Vec::new() };
+    let pairs = others.iter().flat_map(|other| {
+        reference.outcomes.iter().zip(&other.outcomes).map(move |(one, there)| (other.board, one, there))
+    });
+    let is_too_long =
+        |(_, one, there): &(&str, &Outcome, &Outcome)| above(one, there).is_none_or(|more| more > MOST_ABOVE);
+    let words = |(board, one, there): (&str, &Outcome, &Outcome)| {
+        format!("{}: {} on {}, {} on {board}", one.row.name, one.value_text(), reference.board, there.value_text())
+    };
+    pairs.filter(is_too_long).map(words).collect()
 }
