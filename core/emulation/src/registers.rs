@@ -405,6 +405,7 @@ mod tests {
     fn markdown() -> String {
         let mut text = String::from(
             "# EL1-accessible registers\n\nGenerated from `core/emulation/src/registers.rs` by its test; do not edit.\n\n\
+             Each row holds for every type of core that a board file may name: all of them are Armv8.0-A with GICv3.\n\n\
              | registers | treatment | why it stays inside the partition |\n| --- | --- | --- |\n",
         );
         for group in REGISTER_GROUPS {

@@ -40,7 +40,6 @@ extern "C" fn bulkhead_core_main(
     is_boot_core: u64,
     text_crc: u32,
 ) -> ! {
-    let machine = Hardware;
     if is_boot_core != 0 {
         // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
         let shared_bytes = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).shared_bytes };
@@ -48,11 +47,11 @@ extern "C" fn bulkhead_core_main(
         if !(boot::is_image_sound(header, plan_crc, text_crc) && fits) {
             crash(boot_record.counters, CRASH_BAD_PLAN, 0, None);
         }
-        let found = boot::security_states(&machine, header.gicd);
+        let found = boot::security_states(&Hardware, header.gicd);
         if found != header.security_states {
             crash(boot_record.counters, CRASH_SECURITY_STATES, found.into(), None);
         }
-        boot::start_distributor(&machine, header);
+        boot::start_distributor(&Hardware, header);
     }
     if let Some((kind, found)) = boot::misfit(header, boot_record, el2::identity()) {
         crash(boot_record.counters, kind, found, None);
@@ -72,7 +71,6 @@ extern "C" fn bulkhead_core_main(
 
 /// Makes a vCPU's data in its page of the core's private data.
 fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'static mut ThisVcpu {
-    let machine = Hardware;
     // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
     let plan: &'static VcpuPlan = unsafe { &*(plan.0 as *const VcpuPlan) };
     // SAFETY: mapped read-only on this core, never written, every bit pattern is a valid plan.
@@ -80,11 +78,11 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
     if plan.vcpu == 0 {
         let mut offset = 0;
         while offset < plan.shared_bytes {
-            machine.store64(PhysicalAddress(plan.shared.0.wrapping_add(offset)), 0);
+            Hardware.store64(PhysicalAddress(plan.shared.0.wrapping_add(offset)), 0);
             offset = offset.wrapping_add(8);
         }
         // For the partition's other cores, which use these words after the first SGI.
-        machine.barrier();
+        Hardware.barrier();
     }
     // SAFETY: (1) the pages are mapped on the cores of this partition alone and hold only atomics, valid for any bytes;
     // (2) siblings touch them only after vCPU 0's core has cleared them and sent its first SGI.
@@ -92,7 +90,7 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
     // SAFETY: the place is a page of this core's private data that is planned for this vCPU alone (`bulkhead verify`), large
     // enough (asserted below), and nothing else refers to it yet.
     let vcpu = unsafe {
-        place.write(Vcpu::new(machine, stack_top, plan, partition, shared));
+        place.write(Vcpu::new(Hardware, stack_top, plan, partition, shared));
         &mut *place
     };
     vcpu.prepare_rings();
