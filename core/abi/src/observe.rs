@@ -120,7 +120,8 @@ pub const CRASH_BAD_PLAN: u64 = 3;
 /// when what answers at its address is no GICv3.
 pub const CRASH_SECURITY_STATES: u64 = 4;
 /// An interrupt of the plan is not EL2's to set: firmware kept it for the secure world, or the interrupt controller has none of that
-/// number. The record's `detail` is its INTID, or 1023 when it is the priority mask that firmware keeps.
+/// number. The record's `detail` is its INTID, 1023 when it is the priority mask that firmware keeps, or
+/// 8192 when message-signalled interrupts, which redistributors keep in memory, cannot be switched off.
 pub const CRASH_INTERRUPT: u64 = 5;
 /// The core is of another type than the plan says. The record's `detail` is MIDR_EL1.
 pub const CRASH_CORE_TYPE: u64 = 6;

@@ -78,6 +78,8 @@ pub const GICD_TYPER_INTID_BITS_SHIFT: u32 = 19;
 pub const GICD_TYPER_NO_1_OF_N: u32 = 1 << 25;
 /// GICD_IROUTER.Interrupt_Routing_Mode: any core.
 pub const IROUTER_ANY_CORE: u64 = 1 << 31;
+/// GICR_CTLR.EnableLPIs: the redistributor keeps message-signalled interrupts, in tables in memory, which it writes.
+pub const GICR_CTLR_MESSAGE_SIGNALLED: u32 = 1;
 /// GICR_TYPER.Last: no redistributor follows this one.
 pub const GICR_TYPER_LAST: u32 = 1 << 4;
 /// GICR_TYPER.Processor_Number, from this bit on.

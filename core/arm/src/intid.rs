@@ -12,8 +12,12 @@ impl Intid {
     pub const FIRST_SHARED: u32 = 32;
     /// First of the numbers that mean "no interrupt" (IHI 0069, 2.2.1 "Special INTIDs").
     pub const FIRST_SPECIAL: u32 = 1020;
+    /// Last of them.
+    pub const LAST_SPECIAL: u32 = 1023;
     /// No interrupt is pending that this core may acknowledge.
-    pub const NONE: Self = Self(1023);
+    pub const NONE: Self = Self(Self::LAST_SPECIAL);
+    /// First of the message-signalled interrupts (LPI), which nobody here uses.
+    pub const MESSAGE_SIGNALLED: Self = Self(8192);
 
     /// Maintenance interrupt of the virtual CPU interface (BSA, PPI assignments).
     pub const MAINTENANCE: Self = Self(25);
@@ -50,7 +54,7 @@ impl Intid {
     #[inline]
     #[must_use]
     pub const fn is_special(self) -> bool {
-        matches!(self.0, Self::FIRST_SPECIAL..=1023)
+        matches!(self.0, Self::FIRST_SPECIAL..=Self::LAST_SPECIAL)
     }
 
     /// Index of its word in registers with one bit for each interrupt.

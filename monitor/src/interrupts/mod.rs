@@ -48,13 +48,13 @@ pub const fn list_value(intid: u32, priority: u8) -> ListRegister {
 }
 
 impl<M: Machine> Vcpu<M> {
-    /// Handles an acknowledged interrupt (1020 and up: none).
+    /// Handles an acknowledged interrupt (1020 to 1023: none).
     pub fn interrupt(&mut self, intid: u32) {
         self.count(Counter::Exits);
         self.count(Counter::Interrupt);
         self.trace_interrupt(intid);
         match intid {
-            Intid::FIRST_SPECIAL.. => self.count(Counter::MonitorInterrupt),
+            Intid::FIRST_SPECIAL..=Intid::LAST_SPECIAL => self.count(Counter::MonitorInterrupt),
             MONITOR_SGI => {
                 self.finish_own(intid);
                 if self.is_shared() {
@@ -98,7 +98,7 @@ impl<M: Machine> Vcpu<M> {
     /// Handles an interrupt that arrived while no guest ran.
     pub(crate) fn take_interrupt(&mut self) {
         let intid = self.machine.acknowledge();
-        if intid < Intid::FIRST_SPECIAL {
+        if !(Intid::FIRST_SPECIAL..=Intid::LAST_SPECIAL).contains(&intid) {
             self.interrupt(intid);
         }
     }

@@ -108,6 +108,8 @@ impl<M: Machine> Vcpu<M> {
         let waker = at(self.plan.gicr, gic::GICR_WAKER);
         self.machine.store32(waker, self.machine.load32(waker) & !gic::GICR_WAKER_PROCESSOR_SLEEP);
         wait_until_clear(&self.machine, waker, gic::GICR_WAKER_CHILDREN_ASLEEP);
+        // A boot loader may have left message-signalled interrupts on, and with them tables in memory that is now somebody's.
+        self.machine.store32(self.plan.gicr, 0); // GICR_CTLR
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
         for register in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
             self.machine.store32(at(frame, register), u32::MAX);
@@ -148,10 +150,15 @@ impl<M: Machine> Vcpu<M> {
     /// for the secure world, or that does not exist, enable and priority read as zero (IHI 0069, 12.9: GICD_IPRIORITYR), and
     /// what they are looked for was written when the distributor and this redistributor were set up. So does a priority mask
     /// that firmware keeps for itself, under which no interrupt would come (ICC_PMR_EL1, with SCR_EL3.FIQ): [`Intid::NONE`].
+    /// Message-signalled interrupts, where the redistributor does not let them be switched off any more, are one, too.
     /// The console's is looked for by who takes the focus first, because the monitor's own priority reads as zero as well.
     pub fn refused_interrupt(&self) -> Option<u32> {
         if self.machine.priority_mask() == 0 {
             return Some(Intid::NONE.0);
+        }
+        // GICR_CTLR.
+        if self.machine.load32(self.plan.gicr) & gic::GICR_CTLR_MESSAGE_SIGNALLED != 0 {
+            return Some(Intid::MESSAGE_SIGNALLED.0);
         }
         let enabled = self.machine.load32(at(self.plan.gicr, gic::SGI_FRAME.wrapping_add(gic::ISENABLER)));
         let disabled = if self.is_mapped() { OWN_INTERRUPTS & !enabled } else { 0 };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::life::boot::security_states;
+use bulkhead_arch::fake::Event;
 use bulkhead_emulation::gic::MOST_URGENT_PHYSICAL;
 
 const PRIVATE: u64 = 0x080b_0000;
@@ -236,6 +237,31 @@ fn no_interrupt_is_left_enabled() {
         }
         assert_eq!(machine.load32(PhysicalAddress(GICD + 0xc40)), 0, "triggers beyond the plan's are left alone");
     });
+}
+
+/// A boot loader may have left message-signalled interrupts on, with tables in memory that redistributors write.
+#[test]
+fn no_redistributor_writes_memory() {
+    in_every_view(|view| {
+        let core = cores(partition(1)).remove(0);
+        core.machine.store32(core.plan.gicr, 1);
+        core.begin_core();
+        assert_eq!((core.machine.load32(core.plan.gicr), core.refused_interrupt()), (0, None), "{view:?}");
+        // There are redistributors that keep it on.
+        core.machine.store32(core.plan.gicr, 1);
+        assert_eq!(core.refused_interrupt(), Some(8192), "{view:?}");
+    });
+}
+
+/// Whatever number is acknowledged, unless it means that there is nothing, its priority is dropped: otherwise it would be the last one.
+#[test]
+fn every_interrupt_is_ended() {
+    for intid in (0..1040).chain([4096, 8191, 8192, 0xff_ffff]) {
+        let mut core = running(partition(1));
+        core.interrupt(intid);
+        let drops = core.machine.take_events().into_iter().filter(|event| *event == Event::PriorityDrop(intid)).count();
+        assert_eq!(drops, usize::from(!(1020..1024).contains(&intid)), "INTID {intid}");
+    }
 }
 
 /// With two security states the smallest mask of guests is the monitor's only way to hear of nothing else, wherever its view begins.

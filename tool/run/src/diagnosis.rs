@@ -96,6 +96,10 @@ impl fmt::Display for CrashReport {
                 "it cannot set the priority mask, so no interrupt would reach it: firmware takes interrupts of its own \
                  (SCR_EL3.FIQ) and left ICC_PMR_EL1 below 0x80. Let the firmware set it to 0xff before it enters the image",
             )?,
+            CRASH_INTERRUPT if record.detail == u64::from(Intid::MESSAGE_SIGNALLED.0) => f.write_str(
+                "it cannot switch message-signalled interrupts off, which its redistributor keeps in memory that the boot loader \
+                 gave it (GICR_CTLR.EnableLPIs), and so would write there. Let the boot loader leave them off",
+            )?,
             CRASH_INTERRUPT => write!(
                 f,
                 "it cannot set interrupt {}: firmware kept it for the secure world, or the interrupt controller has none of \
