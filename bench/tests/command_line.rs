@@ -60,3 +60,46 @@ fn boards_are_counted_in_any_folder_of_trees() {
     assert_eq!(output.status.code(), ENVIRONMENT);
     assert!(errors(&output).contains("cannot read the device trees of /no/such/folder"), "{}", errors(&output));
 }
+
+#[test]
+fn tasks_of_boards_exclude_each_other_and_know_the_boards() {
+    for arguments in [
+        &["boards", "--rows", "--suite"][..],
+        &["boards", "--suite", "--trees", "mine"],
+        &["boards", "--short"],
+        &["boards", "--rows", "--board", "qemu-virt"],
+    ] {
+        let output = bench(arguments).output().expect("it can be started");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", errors(&output));
+    }
+    // Before anything is built or run.
+    for arguments in [&["boards", "--suite", "--board", "no-such"][..], &["soak", "--board", "no-such", "--seed", "1"]]
+    {
+        let output = bench(arguments).output().expect("it can be started");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", errors(&output));
+        assert!(errors(&output).contains("qemu-virt, xlnx-versal-virt"), "{}", errors(&output));
+    }
+    let output = bench(&["boards", "--suite", "--short", "--board", "qemu-virt"]).output().expect("it can be started");
+    assert!(errors(&output).contains("`./x test` runs every scenario there"), "{}", errors(&output));
+}
+
+/// The attacker is given what the board has: its cores, and a device whose interrupt it can raise, where its guest finds it.
+#[test]
+fn a_siege_is_made_for_the_board_that_is_named() {
+    let described = |board: &str| {
+        let output =
+            bench(&["soak", "--board", board, "--seed", "15", "--describe"]).output().expect("it can be started");
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (board, cores, device, arguments) in [
+        ("qemu-virt", "[1, 2, 3, 4]", "rtc", "device=0x9010000 interrupt=34"),
+        ("xlnx-versal-virt", "[1]", "uart1", "device=0xc000000 interrupt=51"),
+    ] {
+        let text = described(board);
+        let (cores, device) = (format!("cores = {cores}"), format!("devices = [{{ name = \"{device}\" }}]"));
+        for part in [&format!("board = \"{board}\""), &cores, &device, arguments] {
+            assert!(text.contains(part), "{part} is not in: {text}");
+        }
+    }
+}

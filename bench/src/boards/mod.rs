@@ -36,11 +36,11 @@ pub(crate) struct BoardsArguments {
     suite: bool,
 
     /// With --suite: what `./x test` runs on boards other than the default one, and nothing on that.
-    #[arg(long, requires = "suite")]
+    #[arg(long, requires = "suite", conflicts_with = "rows")]
     short: bool,
 
     /// With --suite: on this built-in board alone.
-    #[arg(long, value_name = "BOARD", requires = "suite")]
+    #[arg(long, value_name = "BOARD", requires = "suite", conflicts_with = "rows")]
     board: Option<String>,
 }
 
