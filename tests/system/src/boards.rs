@@ -114,6 +114,9 @@ const VERSAL_SHORT: &[&str] = &[
     "shared_hostile::a_redistributor_is_each_guests_own",
     "shared_hostile::priorities_of_private_interrupts_are_each_guests_own",
     "shared_private::group_0_of_one_guest_stops_no_other",
+    // The registers of this type of core.
+    "core_state::an_attempt_on_what_is_not_switched_is_seen_by_nobody",
+    "own_registers::every_register_that_a_core_lets_a_guest_read_is_listed",
     // Timers and interrupts.
     "channels::newest_values_arrive_and_the_limiter_holds",
     "routed::an_interrupt_waits_for_a_vcpu_that_is_off",
