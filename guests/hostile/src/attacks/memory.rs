@@ -31,6 +31,12 @@ const SECURE_RAM: u64 = 0x0e00_0000;
 const PCI_WINDOW: u64 = 0x1100_0000;
 const HIGH_ECAM: u64 = 0x40_1000_0000;
 const HIGH_PCI_WINDOW: u64 = 0x80_0000_0000;
+/// What lies elsewhere on a Versal (UG1304): there these are the monitor, somebody's RAM and devices, elsewhere nothing.
+const LOW_MONITOR: u64 = 0x0020_0000;
+const LOW_RAM: u64 = 0x0400_0000;
+const VERSAL_DISTRIBUTOR: u64 = 0xf900_0000;
+const VERSAL_UART: u64 = 0xff00_0000;
+const VERSAL_REAL_TIME_CLOCK: u64 = 0xf12a_0000;
 /// Bits of a physical address by ID_AA64MMFR0_EL1.PARange, from 0 on.
 const PHYSICAL_ADDRESS_BITS: [u32; 7] = [32, 36, 40, 42, 44, 48, 52];
 /// Physical addresses that are the monitor's or another partition's; as guest addresses they lie past a small RAM.
@@ -171,4 +177,9 @@ pub(super) const ATTACKS: &[Attack] = &[
     fault!("write the other side of a channel", write_other_side),
     fault!("read PCI configuration space without a bus", || read(GUEST_ECAM.0)),
     fault!("write PCI registers without a bus", || write(GUEST_PCI_REGISTERS.0)),
+    fault!("write the monitor of a board with low RAM", || write(LOW_MONITOR)),
+    fault!("read a partition of a board with low RAM", || read_untranslated(LOW_RAM)),
+    fault!("write the Versal's distributor", || outside_ram(VERSAL_DISTRIBUTOR, write)),
+    fault!("write the Versal's UART", || outside_ram(VERSAL_UART, write)),
+    fault!("read the Versal's real-time clock", || outside_ram(VERSAL_REAL_TIME_CLOCK, read)),
 ];
