@@ -13,6 +13,9 @@ use bulkhead_description::Options;
 use random::Random;
 use std::path::{Path, PathBuf};
 
+/// Mutants of boards.
+const MEAN_BOARDS: u64 = 400;
+
 /// Things that replace a value or are put in between.
 const PIECES: &[&str] = &[
     "0",
@@ -164,6 +167,89 @@ fn damaged_board_files_never_panic() {
         refused += usize::from(!attack::description(&directory.join("system.toml"), &description, &options));
     }
     assert!(refused > 50, "the changes do nothing any more: {refused} refused");
+}
+
+/// Numbers at the extremes of their types and of what a board can have.
+const MEAN: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "31",
+    "33",
+    "48",
+    "99",
+    "988",
+    "1019",
+    "1020",
+    "0xfff",
+    "0x1000",
+    "0x1_0000",
+    "0x20_0000",
+    "0x7fff_ffff",
+    "0xffff_ffff",
+    "0x1_0000_0000",
+    "0xfff_ffff_f000",
+    "0xf_ffff_ffff_f000",
+    "0x7fff_ffff_ffff_f000",
+    "0x7fff_ffff_ffff_ffff",
+];
+const MEAN_SIZES: &[&str] =
+    &["0 B", "1 B", "4095 B", "4 KiB", "64 KiB", "2 MiB", "1 TiB", "8388607 TiB", "17179869183 GiB"];
+
+/// The numbers and the sizes of a text, by their places in it.
+fn values(text: &str) -> Vec<std::ops::Range<usize>> {
+    let mut values = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let code = if line.starts_with('#') { "" } else { line };
+        for (place, piece) in code.split([' ', '=', ',', '[', ']', '{', '}', '\n']).scan(0, |place, piece| {
+            let here = *place;
+            *place += piece.len() + 1;
+            Some((here, piece))
+        }) {
+            let quote = usize::from(piece.starts_with('"'));
+            if piece[quote..].starts_with(|first: char| first.is_ascii_digit()) {
+                values.push(start + place + quote..start + place + piece.len());
+            }
+        }
+        start += line.len();
+    }
+    values
+}
+
+#[test]
+fn boards_with_mean_numbers_are_answered() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mean-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the test directory can be made");
+    let board = directory.join("board.toml");
+    let options = Options { board: Some(board.display().to_string()), ..support::options() };
+    let description = std::fs::read_to_string("tests/good/smallest.toml").expect("a fixture can be read");
+    let files = [include_str!("../../../boards/qemu-virt.toml"), include_str!("../../../boards/xlnx-versal-virt.toml")];
+    let (mut accepted, mut refused) = (0, 0);
+    for seed in 0..MEAN_BOARDS {
+        let mut random = Random(seed + 3_000_000);
+        let mut text = files[random.index(files.len())].to_owned();
+        for _ in 0..=random.index(3) {
+            let values = values(&text);
+            let place = values[random.index(values.len())].clone();
+            let is_size = text[..place.start].ends_with('"');
+            // A size is a number and a unit.
+            let (place, list) = if is_size {
+                let end = place.start + text[place.start..].find('"').expect("a text ends");
+                (place.start..end, MEAN_SIZES)
+            } else {
+                (place, MEAN)
+            };
+            text.replace_range(place, list[random.index(list.len())]);
+        }
+        std::fs::write(&board, &text).expect("a board file can be written");
+        if attack::description(Path::new("tests/good/smallest.toml"), &description, &options) {
+            accepted += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(accepted > 20 && refused > 100, "no mixture any more: {accepted} accepted, {refused} refused");
 }
 
 #[test]
