@@ -10,7 +10,8 @@ pub(super) fn page() -> String {
     let mut text = String::from("# Scenarios on each board\n\n") + &generated("`tests/system/src/boards.rs`");
     text += "The scenarios of `tests/system` are systems on QEMU. `./x test` runs all of them on the default board, and on every other built-in\n\
              board those that touch priorities, groups, timers, restarts and memory, and the attacks. `./x bench boards --suite` runs all that can\n\
-             run on every board. It fails as well when a scenario below could run: each is tried, and has to fail for its reason.\n";
+             run on every board. It fails as well when a scenario below could run: each but those that name their boards themselves is\n\
+             tried, and has to fail for its reason.\n";
     for on in BOARDS {
         writeln!(text, "\n## {}\n", on.board).expect("a String");
         text += &head(&["cannot run", "scenarios"]);
