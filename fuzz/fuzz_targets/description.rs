@@ -8,6 +8,6 @@ use bulkhead_description::Options;
 use std::path::Path;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let options = Options { guests: Some("corpus/description".into()) };
+    let options = Options { guests: Some("corpus/description".into()), board: None };
     attack::description(Path::new("corpus/description/system.toml"), text, &options);
 });

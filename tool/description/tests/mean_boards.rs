@@ -52,7 +52,7 @@ fn what_is_nobodys_is_not_given_away() {
     };
     for kind in ["smmu", "pci"] {
         refused(&beside(kind, 0x0901_0800, "512 B"), "`guarded` and device `rtc` are in one page");
-        refused(&beside(kind, 0x5000_0000, "128 KiB"), "RAM and `guarded` are in one page");
+        refused(&beside(kind, 0x5000_0000, "128 KiB"), "`guarded` is in the bank of RAM at 0x40000000");
         refused(&beside(kind, 0x0800_8000, "4 KiB"), "the distributor and `guarded` are in one page");
         refused(&beside(kind, 0x080f_0000, "4 KiB"), "the redistributors and `guarded` are in one page");
         refused(&beside(kind, 0x0900_0000, "4 KiB"), "the UART and `guarded` are in one page");

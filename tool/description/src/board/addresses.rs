@@ -203,9 +203,11 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
                 && other.start - other.start % granule < one.end.checked_next_multiple_of(granule).unwrap_or(u64::MAX)
                 && !is_between_nobodys
         };
-        // That banks are apart was checked with their order.
+        // That RAM is apart from what is nobody's is a limit, since a draft can have such a board; that banks are was checked with their
+        // order.
         let banks = board.banks.len();
-        for other in used.iter().skip(if index < banks { banks } else { index + 1 }).filter(touches) {
+        let others = used.iter().skip(if index < banks { banks } else { index + 1 });
+        for other in others.filter(|other| index >= banks || other.kind != Kind::Nobodys).filter(touches) {
             let message = if one.kind != Kind::Given {
                 format!("{} and {} are in one page", one.name, other.name)
             } else {

@@ -130,6 +130,16 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
         );
         lacks(Limit::Memory, file.memory.span, why);
     }
+    for one in file.smmu.iter().chain(&file.pci) {
+        let bytes = resolve::size(&one.size, &mut Report::default()).unwrap_or(0);
+        let end = one.address.value.saturating_add(bytes);
+        let is_there = |bank: &&model::Bank| bank.start.0 < end && one.address.value < bank.end();
+        if let Some(bank) = board.banks.iter().find(is_there) {
+            let why =
+                format!("`{}` is in the bank of RAM at {}, which would be given away", one.name.value, bank.start);
+            lacks(Limit::Memory, one.span, why);
+        }
+    }
     if let Some(uart) = resolve::monitor_uart(file).filter(|uart| uart.kind.value != resolve::PL011) {
         let why = "the monitor drives a PL011; without `monitor = true` it has no console input and runs nevertheless";
         lacks(Limit::Uart, uart.kind.span, why.to_owned());
