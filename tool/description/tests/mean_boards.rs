@@ -77,6 +77,15 @@ fn a_few_entries_that_stand_for_a_million_are_counted_first() {
     assert!(examined.board.is_none() && messages(&examined).iter().all(|message| message.contains("redistributors")));
 }
 
+/// A draft of a damaged tree had such a board.
+#[test]
+fn a_bank_that_is_reserved_has_no_place_for_an_image() {
+    let reserved =
+        |size: &str| format!("{GOOD}\n[[reserved]]\nname = \"all\"\naddress = 0x4000_0000\nsize = \"{size}\"\n");
+    refused(&reserved("8 GiB"), "no 2 MiB for an image");
+    refused(&reserved("4 GiB"), "the load address is in the reserved region `all`");
+}
+
 /// Firmware and its parts reserve what lies side by side, in pages and in parts of pages: that is one region of an image.
 #[test]
 fn reserved_regions_side_by_side_are_one() {

@@ -143,7 +143,9 @@ fn check_memory(file: &BoardFile, board: &model::Board, report: &mut Report) {
     let load = board.load_address.0;
     let span = file.load_address.span;
     let bank = board.banks.iter().find(|bank| (bank.start.0..bank.end()).contains(&load));
-    if !load.is_multiple_of(IMAGE_ALIGNMENT) || bank.is_none() {
+    if !has_place(board) {
+        // A limit: no load address is right.
+    } else if !load.is_multiple_of(IMAGE_ALIGNMENT) || bank.is_none() {
         refuse(span, String::from("the load address must be inside RAM and a multiple of 2 MiB"));
     } else if load == 0 {
         refuse(
@@ -160,6 +162,19 @@ fn check_memory(file: &BoardFile, board: &model::Board, report: &mut Report) {
     } else if let Some(one) = board.reserved.iter().find(|one| (one.range.start.0..one.range.end()).contains(&load)) {
         refuse(span, format!("the load address is in the reserved region `{}`", one.name));
     }
+}
+
+/// States whether the first bank has 2 MiB for an image, in front of, between or behind what is reserved.
+pub(super) fn has_place(board: &model::Board) -> bool {
+    let Some(bank) = board.banks.first() else { return true };
+    let next = |address: u64| address.checked_next_multiple_of(IMAGE_ALIGNMENT).unwrap_or(u64::MAX);
+    let mut start = next(bank.start.0.max(PAGE_BYTES));
+    for one in board.reserved_in(&board.banks) {
+        if one.start.0 < start.saturating_add(IMAGE_ALIGNMENT) && start < one.end() {
+            start = next(one.end());
+        }
+    }
+    start < bank.end()
 }
 
 /// Checks that no two things of a board have one address, and no device a page with RAM, interrupt controller or UART.

@@ -1,6 +1,6 @@
 //! What a board must have so that the monitor can run on it, and what is said of one that lacks it.
 
-use super::{BoardFile, Conduit, ExceptionLevel, Timer, resolve};
+use super::{BoardFile, Conduit, ExceptionLevel, Timer, addresses, resolve};
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::{Diagnostic, Report};
@@ -129,6 +129,10 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
             "{banks} banks of RAM and {reserved} reserved regions, and an image lists {MAX_BANKS} and {MAX_RESERVED}"
         );
         lacks(Limit::Memory, file.memory.span, why);
+    }
+    if !addresses::has_place(board) {
+        let why = "the first bank of RAM has no 2 MiB for an image beside what is reserved";
+        lacks(Limit::Memory, file.memory.span, why.to_owned());
     }
     for one in file.smmu.iter().chain(&file.pci) {
         let bytes = resolve::size(&one.size, &mut Report::default()).unwrap_or(0);
