@@ -188,7 +188,9 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
     }
     let gic = &file.interrupt_controller.value;
     let (distributor, span) = (String::from("the distributor"), gic.distributor.span);
-    add(board.gicd.0, distributor_bytes(file), distributor, span, Kind::WholePages);
+    // What is no interrupt controller that is known, which a draft calls version 0, has no distributor.
+    let bytes = if gic.version.value == 0 { 0 } else { distributor_bytes(file) };
+    add(board.gicd.0, bytes, distributor, span, Kind::WholePages);
     for region in &gic.redistributors {
         let bytes = resolve::size(&region.size, report).unwrap_or_default();
         add(region.address.value, bytes, String::from("the redistributors"), region.span, Kind::WholePages);

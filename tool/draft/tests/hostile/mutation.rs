@@ -81,6 +81,7 @@ fn damaged_trees_never_panic() {
 fn a_board_without_a_place_is_a_limit() {
     assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/windows-everywhere.dtb")));
     assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/reserved-bank.dtb")));
+    assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/no-controller.dtb")));
 }
 
 #[test]
