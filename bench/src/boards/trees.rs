@@ -95,7 +95,8 @@ fn look_at(path: &Path) -> Result<Board, Failure> {
     let answer = match made {
         Err(error) => Answer::Refused(error.to_string()),
         Ok(draft) => {
-            let examined = examine(&name, &draft.filled);
+            // Of a tree without room for what it does not state the draft itself is judged, and is malformed by its TODOs.
+            let examined = examine(&name, draft.filled.as_ref().unwrap_or(&draft.text));
             let is_a_limit = |one: &Diagnostic| one.code == Code::BoardLimit || one.severity() == Severity::Warning;
             match &examined.board {
                 Some(board) => Answer::CouldRun { has_input: board.uart.is_some() },

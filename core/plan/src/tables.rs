@@ -2,9 +2,8 @@
 //!
 //! One builder serves EL2 stage 1 and stage 2; they differ in attribute bits, and EL2 alone may need a level 0: its map is identity, so
 //! what lies beyond 512 GiB needs more bits, while guest addresses have 39 everywhere. A mapping is a whole number of
-//! pages; the builder uses a 2 MiB block wherever input and output are both aligned. Mappings never overlap, so the
-//! builder never splits a block. 1 GiB blocks are not used: they would save one page of tables per GiB and need an
-//! aligned GiB of RAM.
+//! pages; the builder uses the largest block (1 GiB, 2 MiB) to which input and output are both aligned. Mappings never overlap, so the
+//! builder never splits a block.
 //!
 //! The rejected alternative, crate `aarch64-paging`, works on live tables with pointers; here tables are bytes for
 //! another machine. References: Arm ARM DDI 0487, D8.3 (descriptors).

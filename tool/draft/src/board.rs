@@ -94,6 +94,7 @@ fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
     sentences(text, &memory.remarks);
     let known: Vec<Extent> = memory.banks.iter().map(|(bank, _)| *bank).collect();
     let stand_ins = facts.stand_in_banks(reserved);
+    let stand_in = Some(&stand_ins).filter(|banks| !banks.is_empty()).map(|stand_ins| banks(stand_ins));
     let first = match (known.first(), &memory.start) {
         (None, None) => None,
         // Where the tree says that RAM begins, unless it says that registers are there.
@@ -105,7 +106,7 @@ fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
         ([], _, Some(overlap)) => {
             text.comment(&format!("Banks of RAM overlap: {overlap}."));
             let sentence = "the banks of RAM as [{ address = .., size = \"..\" }]: in the tree they overlap, see the board's manual";
-            text.key("memory", &Value::todo(sentence, banks(&stand_ins)));
+            text.key("memory", &Value::todo_with_room(sentence, stand_in));
         }
         ([], Some((start, node)), None) => {
             text.comment(&format!("{node}: begins at {start:#x}; a boot loader fills the size in."));
@@ -114,12 +115,12 @@ fn memory(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
                  running board has it (/sys/firmware/fdt under Linux)",
                 hex(*start)
             );
-            text.key("memory", &Value::todo(sentence, banks(&stand_ins)));
+            text.key("memory", &Value::todo_with_room(sentence, stand_in));
         }
         ([], None, None) => {
             let sentence = "the banks of RAM as [{ address = .., size = \"..\" }]: the tree leaves them to a boot loader; that of the \
                             running board has them (/sys/firmware/fdt under Linux)";
-            text.key("memory", &Value::todo(sentence, banks(&stand_ins)));
+            text.key("memory", &Value::todo_with_room(sentence, stand_in));
         }
         (known, ..) => {
             let mut nodes: Vec<&str> = memory.banks.iter().map(|(_, node)| node.as_str()).collect();
@@ -224,8 +225,8 @@ fn controller(text: &mut Text, facts: &Facts, reserved: &[Reserved]) {
         None => {
             let mut banks: Vec<Extent> = facts.memory.banks.iter().map(|(bank, _)| *bank).collect();
             banks.extend(facts.stand_in_banks(reserved));
-            let stand_in = hex(facts.stand_in_distributor(&banks));
-            text.key("distributor", &Value::todo("the address of the distributor", stand_in));
+            let stand_in = facts.stand_in_distributor(&banks).map(hex);
+            text.key("distributor", &Value::todo_with_room("the address of the distributor", stand_in));
         }
     }
     if gic.version == 3 {

@@ -172,9 +172,9 @@ impl Facts {
         union(registers.chain(all.windows.iter().copied()).map(Extent::pages).collect())
     }
 
-    /// An address at which neither registers nor RAM are, for a test that needs a distributor; no fact.
+    /// An address at which neither registers nor RAM are, for a test that needs a distributor; no fact. `None` when there is none.
     #[must_use]
-    pub(crate) fn stand_in_distributor(&self, banks: &[Extent]) -> u64 {
+    pub(crate) fn stand_in_distributor(&self, banks: &[Extent]) -> Option<u64> {
         const FRAME: u64 = 0x1_0000;
         let taken = union(self.occupied().into_iter().chain(banks.iter().copied()).collect());
         let starts = std::iter::once(0).chain(taken.iter().map(|extent| extent.end()));
@@ -183,7 +183,7 @@ impl Facts {
             let start = start.checked_next_multiple_of(FRAME)?;
             (start.checked_add(FRAME)? <= end).then_some(start)
         };
-        starts.zip(ends).find_map(fits).unwrap_or(0)
+        starts.zip(ends).find_map(fits)
     }
 
     /// What lies between registers and has room for an image.
@@ -196,7 +196,7 @@ impl Facts {
     }
 
     /// Banks that a test puts in the place of those that the tree does not state: around what is reserved, where no registers are.
-    /// They are no facts.
+    /// They are no facts. None when there is no place for any.
     #[must_use]
     pub(crate) fn stand_in_banks(&self, reserved: &[Reserved]) -> Vec<Extent> {
         const GIB: u64 = 1 << 30;
@@ -224,8 +224,7 @@ impl Facts {
         }
         let first =
             |room: &Extent| room.common(Extent::new(room.start().max(GIB).checked_next_multiple_of(GIB)?, GIB)?);
-        // A tree whose windows are everywhere has no place that is right.
-        free.iter().find_map(first).or_else(|| Extent::new(GIB, GIB)).into_iter().collect()
+        free.iter().find_map(first).into_iter().collect()
     }
 }
 

@@ -44,8 +44,9 @@ pub struct Draft {
     /// The text, with TODOs.
     pub text: String,
     /// The text with the value that tests write in the place of each TODO. It states nothing about the board: it shows that the rest
-    /// of the file is well-formed, and what would be in the way if everything unknown were as the monitor wants it.
-    pub filled: String,
+    /// of the file is well-formed, and what would be in the way if everything unknown were as the monitor wants it. `None` of a tree whose
+    /// registers, windows and RAM leave no address for what it does not state.
+    pub filled: Option<String>,
     /// Number of TODOs.
     pub todos: usize,
     /// What is missing in the tree, or contradicts itself.

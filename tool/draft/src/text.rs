@@ -14,15 +14,20 @@ pub(crate) enum Value {
     Todo {
         /// What to find out, and where.
         sentence: String,
-        /// TOML that a test writes there so that the rest of the file can be checked; no fact.
-        stand_in: String,
+        /// TOML that a test writes there so that the rest of the file can be checked; no fact. `None` when the tree leaves no room for any.
+        stand_in: Option<String>,
     },
 }
 
 impl Value {
     /// A value that is to be found out.
     pub(crate) fn todo(sentence: impl Into<String>, stand_in: impl Into<String>) -> Self {
-        Self::Todo { sentence: sentence.into(), stand_in: stand_in.into() }
+        Self::todo_with_room(sentence, Some(stand_in.into()))
+    }
+
+    /// A value that is to be found out, in a place that the tree may not leave.
+    pub(crate) fn todo_with_room(sentence: impl Into<String>, stand_in: Option<String>) -> Self {
+        Self::Todo { sentence: sentence.into(), stand_in }
     }
 }
 
@@ -32,13 +37,15 @@ pub(crate) struct Text {
     draft: String,
     filled: String,
     todos: usize,
+    /// Some TODO has no value that a test could write.
+    is_crowded: bool,
 }
 
 impl Text {
-    /// The draft, the form in which every TODO has a value, and how many of them there are.
+    /// The draft, the form in which every TODO has a value (if each can have one), and how many of them there are.
     #[must_use]
-    pub(crate) fn finish(self) -> (String, String, usize) {
-        (self.draft, self.filled, self.todos)
+    pub(crate) fn finish(self) -> (String, Option<String>, usize) {
+        (self.draft, Some(self.filled).filter(|_| !self.is_crowded), self.todos)
     }
 
     fn push(&mut self, text: &str) {
@@ -92,7 +99,8 @@ impl Text {
             Value::Known(text) => self.push(text),
             Value::Todo { sentence, stand_in } => {
                 self.draft.push_str(&quoted(&format!("TODO: {sentence}")));
-                self.filled.push_str(stand_in);
+                self.filled.push_str(stand_in.as_deref().unwrap_or_default());
+                self.is_crowded |= stand_in.is_none();
                 self.todos = self.todos.saturating_add(1);
             }
         }
@@ -209,7 +217,7 @@ mod tests {
         text.key("enters_at", &Value::todo("say \"el2\"", "\"el2\""));
         let (draft, filled, todos) = text.finish();
         assert_eq!(draft, "# a?key = 1 ??\nname = \"x\\\"\\u000a\\\\\"\nenters_at = \"TODO: say \\\"el2\\\"\"\n");
-        assert_eq!(filled.lines().last(), Some("enters_at = \"el2\""));
+        assert_eq!(filled.expect("there is room").lines().last(), Some("enters_at = \"el2\""));
         assert_eq!(todos, 1);
     }
 

@@ -171,7 +171,7 @@ fn compare(board: &str, expected: &[Difference]) {
     let todos = examine("draft", &draft.text).report;
     assert!(todos.diagnostics.iter().all(|one| one.code.name() == "BH0017"), "{}", todos.to_text(false));
     assert_eq!(todos.diagnostics.len(), draft.todos);
-    let filled = examine("filled", &draft.filled);
+    let filled = examine("filled", &draft.filled.expect("there is room"));
     assert!(filled.board.is_some(), "{}", filled.report.to_text(false));
     std::fs::remove_dir_all(directory).expect("removed");
 }

@@ -75,13 +75,20 @@ fn damaged_trees_never_panic() {
     assert!(accepted > 1_500 && refused > 1_500, "no mixture any more: {accepted} accepted, {refused} refused");
 }
 
-/// The fuzzer's: a window of a PCI host bridge covers all that the tree leaves for RAM, or what is reserved covers RAM, so no place of RAM
-/// or of an image is right.
+/// The fuzzer's: a window of a PCI host bridge covers RAM, or what is reserved does, so no place of RAM or of an image is right.
 #[test]
 fn a_board_without_a_place_is_a_limit() {
     assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/windows-everywhere.dtb")));
     assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/reserved-bank.dtb")));
     assert!(attack::device_tree(include_bytes!("../../../../fuzz/corpus/device_tree/no-controller.dtb")));
+}
+
+/// The fuzzer's: its windows leave no address at all, so that nothing can stand for what the tree does not state.
+#[test]
+fn a_tree_without_room_has_no_filled_draft() {
+    let tree = include_bytes!("../../../../fuzz/corpus/device_tree/no-room.dtb");
+    assert!(attack::device_tree(tree));
+    assert_eq!(bulkhead_draft::draft(tree, "a test").map(|draft| draft.filled), Ok(None));
 }
 
 #[test]
