@@ -222,14 +222,14 @@ fn publication(lab: &Lab) -> Result<Found, Failure> {
 /// passage held the exchange to it, its restart, and the exchange to a victim that woke. That is a long passage, which the
 /// analysis counts as one.
 fn trace(lab: &Lab) -> Result<Found, Failure> {
-    let of = |traced: bool, of: fn(&Passages) -> u64| {
+    type Longest = fn(&Passages) -> u64;
+    let of = |traced: bool, of: Longest| {
         let wanted = move |scenario: &Scenario| scenario.shows == Shows::Entries && scenario.traced == traced;
         largest(lab, wanted, of).map(|(most, _)| most)
     };
     let mut all = Vec::new();
-    let longest: [(&str, fn(&Passages) -> u64); 2] =
-        [("switch", |passages| passages.longest_switch), ("interrupt", |passages| passages.longest_interrupt)];
-    for (what, passage) in longest {
+    let switch: Longest = |passages| passages.longest_switch;
+    for (what, passage) in [("switch", switch), ("interrupt", |passages| passages.longest_interrupt)] {
         let (with, without) = (of(true, passage)?, of(false, passage)?);
         all.push((with.saturating_sub(without), format!("longest {what}: {with} instead of {without}")));
     }
