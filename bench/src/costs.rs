@@ -12,7 +12,8 @@ use crate::rows::{Row, Unit};
 use crate::symbols;
 use bulkhead_abi::{Part, PhysicalAddress};
 use bulkhead_analysis::costs::{COUNT, Costs, Difference, NAMES, RECORDED, compare, render};
-use bulkhead_run::{CountingOptions, Passages, qemu};
+use bulkhead_run::{CountingOptions, ImagePlan, Passages, qemu};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -132,16 +133,31 @@ struct Counted {
     passages: Passages,
 }
 
+/// Where the function that writes down what the host reads is in the monitor: counted apart, it is in no passage.
+pub(crate) struct Publication(Range<u64>);
+
+/// Finds it.
+pub(crate) fn publication_text(lab: &Lab) -> Result<Publication, Failure> {
+    symbols::function(&lab.monitor(Part::Shared)?, PUBLICATION).map(Publication)
+}
+
+impl Publication {
+    /// Its place in an image.
+    pub(crate) fn place(&self, plan: &ImagePlan) -> Range<PhysicalAddress> {
+        let at = |offset| PhysicalAddress(plan.header.text.0.saturating_add(offset));
+        at(self.0.start)..at(self.0.end)
+    }
+}
+
 fn count(lab: &Lab, scenario: &'static Scenario) -> Result<Counted, Failure> {
-    let publication = symbols::function(&lab.monitor(Part::Shared)?, PUBLICATION)?;
+    let publication = publication_text(lab)?;
     let variant = Variant { name: scenario.system, changes: scenario.changes };
     let machine = lab.run(variant, |options| {
         options.icount_shift = Some(ONE_TICK_SHIFT);
-        options.counting = options.plan.as_ref().map(|plan| {
-            let at = |offset| PhysicalAddress(plan.header.text.0.saturating_add(offset));
-            let apart = vec![at(publication.start)..at(publication.end)];
-            CountingOptions { apart, ..CountingOptions::for_monitor(plan) }
-        });
+        options.counting = options
+            .plan
+            .as_ref()
+            .map(|plan| CountingOptions { apart: vec![publication.place(plan)], ..CountingOptions::for_monitor(plan) });
     })?;
     let counts = machine.final_counts(RUN_LIMIT)?;
     let core = counts.cores.first().filter(|core| core.entered && counts.ram_found);
