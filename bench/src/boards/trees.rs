@@ -7,7 +7,7 @@
 use crate::{Failure, record};
 use bulkhead_description::board::{Limit, examine};
 use bulkhead_description::{Code, Diagnostic, Severity};
-use bulkhead_draft::draft;
+use bulkhead_draft::{Draft, draft};
 use bulkhead_files::read::{self, DEVICE_TREE};
 use bulkhead_files::table::table;
 use bulkhead_run::exit_code;
@@ -94,9 +94,11 @@ fn look_at(path: &Path) -> Result<Board, Failure> {
     let made = draft(&bytes, &name);
     let answer = match made {
         Err(error) => Answer::Refused(error.to_string()),
-        Ok(draft) => {
-            // Of a tree without room for what it does not state the draft itself is judged, and is malformed by its TODOs.
-            let examined = examine(&name, draft.filled.as_ref().unwrap_or(&draft.text));
+        Ok(Draft { filled: None, .. }) => Answer::Refused(String::from(
+            "its registers, windows and RAM leave no address for what it does not state; see which of them is too large",
+        )),
+        Ok(Draft { filled: Some(filled), .. }) => {
+            let examined = examine(&name, &filled);
             let is_a_limit = |one: &Diagnostic| one.code == Code::BoardLimit || one.severity() == Severity::Warning;
             match &examined.board {
                 Some(board) => Answer::CouldRun { has_input: board.uart.is_some() },
