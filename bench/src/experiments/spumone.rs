@@ -274,6 +274,9 @@ const TERMS_TOLERANCE_PERCENT: f64 = 10.0;
 
 /// A busy core writes down what the host reads at a switch, at most once in 10 ms.
 const TICKS_BETWEEN_PUBLICATIONS: f64 = 10.0;
+/// Instructions of one publication of two guests, and of the longest: that of an idle core once Linux is off, which the host may or may
+/// not wait for.
+const PUBLICATION: std::ops::RangeInclusive<u64> = 266..=300;
 
 /// The terms of a tick as they were in a run of Linux beside the RTOS.
 fn terms(worked: &Worked) -> Result<Tick, Failure> {
@@ -281,13 +284,16 @@ fn terms(worked: &Worked) -> Result<Tick, Failure> {
     if switches == 0 || shortest_chained == 0 {
         return Err(Failure::wrong("the RTOS pre-empted Linux at no tick".to_owned()));
     }
+    if !PUBLICATION.contains(&longest_apart) {
+        return Err(Failure::wrong(format!("a publication takes {longest_apart} instructions, not {PUBLICATION:?}")));
+    }
     Ok(Tick {
         // Its timer's own interrupt follows at once, so it is not known who runs next, and this is no `switch` there.
         forced_switch: shortest_chained as f64,
-        // Each tick ends with one switch back.
-        work: worked.rtos as f64 / switches as f64,
+        // Each tick ends with one switch back. Rounded, because the RTOS goes on until the host sees that Linux has ended.
+        work: (worked.rtos as f64 / switches as f64).round(),
         voluntary_switch: (enter.0 + leave.0) as f64,
-        publication: longest_apart as f64 / TICKS_BETWEEN_PUBLICATIONS,
+        publication: *PUBLICATION.start() as f64 / TICKS_BETWEEN_PUBLICATIONS,
     })
 }
 
