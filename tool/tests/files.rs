@@ -1,5 +1,6 @@
 //! Files that are no files, outputs that cannot be written (A15 of docs/base-findings.md): every command answers, with an error and its exit code.
 
+use bulkhead_abi::{PART_OFFSET, Part};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
@@ -47,8 +48,7 @@ fn monitor() -> Vec<u8> {
     }
     file.resize(8192, 0);
     file[4096 + 56..4096 + 60].copy_from_slice(b"ARM\x64");
-    // Which part of the monitor it is: `shared`.
-    file[4096 + 64..4096 + 72].copy_from_slice(b"BHPT\x02\0\0\0");
+    file[4096 + PART_OFFSET..][..8].copy_from_slice(&Part::Shared.mark());
     file
 }
 

@@ -1,5 +1,6 @@
 //! `bulkhead trace` and `bulkhead report` on files: whole, cut, of another system, and none at all.
 
+use bulkhead_abi::{PART_OFFSET, Part};
 use bulkhead_trace::{CoreLayout, EventKind, Layout, SlotLayout, Timeline, perfetto};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,8 +11,7 @@ const DESCRIPTION: &str = include_str!("support/good.toml");
 fn monitor() -> Vec<u8> {
     let mut text = vec![0; 4096];
     text[56..60].copy_from_slice(b"ARMd");
-    // Which part of the monitor it is: `shared`.
-    text[64..72].copy_from_slice(b"BHPT\x02\0\0\0");
+    text[PART_OFFSET..][..8].copy_from_slice(&Part::Shared.mark());
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     file.extend([2, 0, 183, 0, 1, 0, 0, 0]);
     [0x4020_0000_u64, 64, 0].iter().for_each(|word| file.extend(word.to_le_bytes()));

@@ -227,6 +227,11 @@ pub const CORE_STATE: &[CoreState] = &[
     ),
     other("ICC_IAR1_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1, ICC_SGI1R_EL1 at EL2", Monitor, "commands"),
     other(
+        "ICC_RPR_EL1 at EL2",
+        Monitor,
+        "follows what is active: idle before a guest starts, which each reset sees to",
+    ),
+    other(
         "ESR_EL2, FAR_EL2, HPFAR_EL2, ISR_EL1, TPIDR_EL2, VBAR_EL2, SP_EL2",
         Monitor,
         "of the exit that is being handled, or of the core",
@@ -279,6 +284,7 @@ mod tests {
         ("S3_0_C4_C6_0", "ICC_PMR_EL1"),
         ("S3_0_C12_C9_0", "ICC_AP1R0_EL1"),
         ("S3_0_C12_C11_1", "ICC_DIR_EL1"),
+        ("S3_0_C12_C11_3", "ICC_RPR_EL1"),
         ("S3_0_C12_C11_5", "ICC_SGI1R_EL1"),
         ("S3_0_C12_C12_0", "ICC_IAR1_EL1"),
         ("S3_0_C12_C12_1", "ICC_EOIR1_EL1"),
