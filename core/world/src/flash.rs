@@ -1,0 +1,163 @@
+//! The flash file from which a core leaves reset, and the places in secure RAM that EL3 knows.
+//!
+//! The file begins with the text of the secure monitor. Its second page is the world plan: a head that EL3 reads ([`Head`]), then
+//! what the payload's library reads. EL3 checks the page and the payload by CRC-32C while it copies both, and starts nothing when one differs.
+
+/// Text and constants of the secure monitor; reset enters here.
+pub const MONITOR: u64 = 0;
+/// The world plan in flash.
+pub const PLAN: u64 = 0x1000;
+/// Bytes of the world plan. The last four are the CRC-32C of all before them.
+pub const PLAN_BYTES: u64 = 0x1000;
+/// The largest file: what the machine shows of its flash.
+pub const MOST_BYTES: u64 = 64 << 20;
+
+/// First eight bytes of a world plan.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BHWORLD1");
+
+/// CRC-32C register after a message with its own CRC behind it, before the final inversion: the same for every message.
+pub const CRC_RESIDUE: u32 = 0xb798_b438;
+
+/// What EL3 reads of the world plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Head {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// CNTFRQ_EL0, which only the highest level can write.
+    pub counter_hz: u64,
+    /// Where the payload is in flash, 16-byte aligned.
+    pub payload_from: u64,
+    /// Where it runs, 16-byte aligned, in secure RAM.
+    pub payload_to: u64,
+    /// Its bytes: a multiple of 16 and not 0, with its CRC-32C in the last four.
+    pub payload_bytes: u64,
+    /// Its first instruction.
+    pub payload_entry: u64,
+}
+
+impl Head {
+    /// The head as it stands in the plan.
+    #[must_use]
+    pub const fn words(&self) -> [u64; 6] {
+        [self.magic, self.counter_hz, self.payload_from, self.payload_to, self.payload_bytes, self.payload_entry]
+    }
+}
+
+/// What the payload's library reads besides: the whole page but its CRC. Zeros stand for what a system does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct WorldPlan {
+    /// What EL3 reads.
+    pub head: Head,
+    /// TTBR0_EL1 of the payload.
+    pub tables: u64,
+    /// First address of the non-secure world's memory: all that a call may name, and all that a segment is copied to.
+    pub window: u64,
+    /// Bytes of it.
+    pub window_bytes: u64,
+    /// First instruction of the non-secure world; 0 = there is none.
+    pub entry: u64,
+    /// Its x0: the address of a device tree.
+    pub argument: u64,
+    /// Its level: 1 or 2.
+    pub level: u64,
+    /// The interrupt controller: its distributor.
+    pub distributor: u64,
+    /// The redistributor of the boot core.
+    pub redistributor: u64,
+    /// Bit n = INTID n is the payload's (group 1 secure); all others are the non-secure world's.
+    pub secure_interrupts: [u32; 32],
+    /// How many of the segments there are.
+    pub segment_count: u64,
+    /// What the non-secure world's memory holds when it begins.
+    pub segments: [Segment; MOST_SEGMENTS],
+}
+
+/// Most segments of a non-secure world.
+pub const MOST_SEGMENTS: usize = 8;
+
+/// Pristine bytes in flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Segment {
+    /// Where they are in flash, page-aligned.
+    pub from: u64,
+    /// Where they belong, page-aligned, in the window.
+    pub to: u64,
+    /// How many.
+    pub bytes: u64,
+    /// Their CRC-32C.
+    pub crc: u64,
+}
+
+impl WorldPlan {
+    /// The plan of a payload that is alone.
+    #[must_use]
+    pub const fn new(head: Head, tables: u64) -> Self {
+        Self {
+            head,
+            tables,
+            window: 0,
+            window_bytes: 0,
+            entry: 0,
+            argument: 0,
+            level: 0,
+            distributor: 0,
+            redistributor: 0,
+            secure_interrupts: [0; 32],
+            segment_count: 0,
+            segments: [Segment { from: 0, to: 0, bytes: 0, crc: 0 }; MOST_SEGMENTS],
+        }
+    }
+}
+
+/// Secure RAM: who may touch what is in `docs/specification/secure-world.md`, part 2.
+pub mod secure_ram {
+    /// Contexts, [`crate::context::CORE_BYTES`] for each core, first the non-secure one.
+    pub const CONTEXTS: u64 = 0x0e00_0000;
+    /// A line of words for each core ([`STATE_BYTES`]): what EL3 has to say.
+    pub const STATE: u64 = 0x0e00_1000;
+    /// Bytes of a core's line: ESR_EL3, ELR_EL3 and FAR_EL3 of an exception in EL3 itself, which nothing can cause.
+    pub const STATE_BYTES: u64 = 64;
+    /// The world plan, as EL3 checked it. The payload begins with this address in x0.
+    pub const PLAN: u64 = 0x0e00_2000;
+    /// Translation tables of the payload, which the host makes; what EL3 copies begins here.
+    pub const TABLES: u64 = 0x0e01_0000;
+    /// Payloads are linked here.
+    pub const PAYLOAD: u64 = 0x0e02_0000;
+}
+
+/// The data register of the secure console, a PL011, for the one message of EL3.
+pub const SECURE_CONSOLE: u64 = 0x0904_0000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CRC-32C, bit by bit.
+    fn crc(register: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(register, |register, byte| {
+            (0..8).fold(register ^ u32::from(*byte), |register, _| {
+                if register & 1 == 1 { register >> 1 ^ 0x82f6_3b78 } else { register >> 1 }
+            })
+        })
+    }
+
+    #[test]
+    fn a_message_with_its_crc_leaves_the_residue() {
+        for message in [&b"bulkhead"[..], &[0; 60], &[0xff; 12]] {
+            let register = crc(u32::MAX, message);
+            assert_eq!(crc(register, &(!register).to_le_bytes()), CRC_RESIDUE);
+            assert_ne!(crc(register, &(!register ^ 1).to_le_bytes()), CRC_RESIDUE);
+        }
+    }
+
+    #[test]
+    fn the_head_is_its_words() {
+        let head =
+            Head { magic: MAGIC, counter_hz: 1, payload_from: 2, payload_to: 3, payload_bytes: 4, payload_entry: 5 };
+        assert_eq!(head.words(), [MAGIC, 1, 2, 3, 4, 5]);
+        assert_eq!(size_of_val(&head.words()), size_of::<Head>());
+    }
+}

@@ -1,0 +1,128 @@
+//! Which world each interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7; Arm IHI 0069, 4.6 and 12.9 to 12.11).
+//!
+//! The payload's library makes these writes before any non-secure code runs. Interrupts of the payload are group 1 secure, with
+//! priorities in the urgent half (below 0x80); all others are group 1 non-secure, and what the other world writes as a priority
+//! ends up in the other half by itself. Non-secure code has no access to the groups, and NSACR gives it none.
+
+use bulkhead_arm::Intid;
+use bulkhead_arm::gic::{self, SGI_FRAME};
+
+/// GICD_CTLR: EnableGrp0 0, EnableGrp1NS 1, EnableGrp1S 2, ARE_S 4, ARE_NS 5.
+const CONTROL: u32 = 0x37;
+/// GICD_CTLR: both kinds of affinity routing, which are to be on before a group is.
+const ROUTING: u32 = 0x30;
+/// IGRPMODR: with IGROUPR 0, group 1 secure in place of group 0.
+const IGRPMODR: u64 = 0xd00;
+/// NSACR: what non-secure code may do with secure interrupts; two bits for each.
+const NSACR: u64 = 0xe00;
+/// Priority that the payload's interrupts have until it gives them others: the least urgent one of the secure half that is no border.
+pub const SECURE_PRIORITY: u8 = 0x70;
+/// Priority of the others until the other world writes its own.
+const OTHER_PRIORITY: u8 = 0xf0;
+
+/// One 32-bit write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Its address.
+    pub address: u64,
+    /// Its value.
+    pub value: u32,
+}
+
+/// INTIDs in one 32-bit register.
+const PER_WORD: u32 = 32;
+
+/// The writes for the distributor at this address, which has this many words of INTIDs (GICD_TYPER.ITLinesNumber + 1, at most 32).
+/// All interrupts are off, neither pending nor active afterwards.
+pub fn of_distributor(address: u64, words: u32, secure: &[u32; 32]) -> impl Iterator<Item = Write> + '_ {
+    let start = [Write { address: address.wrapping_add(gic::GICD_CTLR), value: ROUTING }];
+    let end = [Write { address: address.wrapping_add(gic::GICD_CTLR), value: CONTROL }];
+    let shared = (1..words.min(32)).flat_map(move |word| of_word(address, word, secure_of(secure, word)));
+    start.into_iter().chain(shared).chain(end)
+}
+
+/// The writes for the private interrupts of the core whose redistributor is at this address.
+pub fn of_redistributor(address: u64, secure: &[u32; 32]) -> impl Iterator<Item = Write> + '_ {
+    of_word(address.wrapping_add(SGI_FRAME), 0, secure_of(secure, 0))
+}
+
+fn secure_of(secure: &[u32; 32], word: u32) -> u32 {
+    secure.get(word as usize).copied().unwrap_or(0)
+}
+
+fn of_word(frame: u64, word: u32, secure: u32) -> impl Iterator<Item = Write> {
+    let at =
+        move |register: u64, index: u32| frame.wrapping_add(register).wrapping_add(u64::from(index).wrapping_mul(4));
+    let bits = [
+        (gic::ICENABLER, u32::MAX),
+        (gic::IGROUPR, !secure),
+        (IGRPMODR, secure),
+        (gic::ICPENDR, u32::MAX),
+        (gic::ICACTIVER, u32::MAX),
+    ];
+    let access =
+        (0..2).map(move |half| Write { address: at(NSACR, word.wrapping_mul(2).wrapping_add(half)), value: 0 });
+    let priorities = (0..PER_WORD / 4).map(move |four| {
+        let first = four.wrapping_mul(4);
+        let of =
+            |index: u32| if secure >> first.wrapping_add(index) & 1 == 1 { SECURE_PRIORITY } else { OTHER_PRIORITY };
+        let value = u32::from_le_bytes([of(0), of(1), of(2), of(3)]);
+        Write { address: at(gic::IPRIORITYR, word.wrapping_mul(8).wrapping_add(four)), value }
+    });
+    bits.into_iter()
+        .map(move |(register, value)| Write { address: at(register, word), value })
+        .chain(access)
+        .chain(priorities)
+}
+
+/// The INTID is one of the payload's.
+#[must_use]
+pub fn is_secure(secure: &[u32; 32], intid: Intid) -> bool {
+    secure_of(secure, intid.0 / PER_WORD) >> (intid.0 % PER_WORD) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    const SECURE: [u32; 32] = {
+        let mut words = [0; 32];
+        words[0] = 1 << 29;
+        words[1] = 1 << 8;
+        words
+    };
+
+    fn last(writes: impl Iterator<Item = Write>) -> BTreeMap<u64, u32> {
+        writes.map(|write| (write.address, write.value)).collect()
+    }
+
+    #[test]
+    fn each_interrupt_is_in_one_group_and_its_half_of_the_priorities() {
+        let registers = last(of_distributor(0x0800_0000, 9, &SECURE));
+        let redistributor = last(of_redistributor(0x080a_0000, &SECURE));
+        for intid in 0..288 {
+            let (map, frame) = if intid < 32 { (&redistributor, 0x080b_0000) } else { (&registers, 0x0800_0000) };
+            let bit = |register: u64| map[&(frame + register + u64::from(intid / 32 * 4))] >> (intid % 32) & 1;
+            let byte = map[&(frame + 0x400 + u64::from(intid / 4 * 4))] >> (intid % 4 * 8) & 0xff;
+            let expected = if is_secure(&SECURE, Intid(intid)) { (0, 1, true) } else { (1, 0, false) };
+            assert_eq!((bit(0x80), bit(IGRPMODR), byte < 0x80), expected, "INTID {intid}");
+            assert_eq!(map[&(frame + NSACR + u64::from(intid / 16 * 4))], 0);
+        }
+        assert!(is_secure(&SECURE, Intid(29)) && is_secure(&SECURE, Intid(40)) && !is_secure(&SECURE, Intid(2000)));
+    }
+
+    #[test]
+    fn routing_comes_before_groups_are_enabled_and_after_all_is_set() {
+        let writes: Vec<Write> = of_distributor(0, 4, &SECURE).collect();
+        assert_eq!((writes[0].value, writes[writes.len() - 1].value), (0x30, 0x37));
+        assert!(writes[1..writes.len() - 1].iter().all(|write| write.address != 0));
+    }
+
+    #[test]
+    fn no_more_words_are_written_than_exist() {
+        let beyond = |words| of_distributor(0, words, &SECURE).filter(|write| write.address == 0x80 + 4 * 32).count();
+        assert_eq!((beyond(32), beyond(u32::MAX)), (0, 0));
+    }
+}

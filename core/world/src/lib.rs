@@ -1,0 +1,31 @@
+//! Two worlds on one core: what the secure monitor at EL3, the library that its payload links, and the host tool agree on.
+//!
+//! The secure monitor holds no decision: it saves, loads and checks who called. The non-secure world's context is a structure
+//! in secure RAM that the payload reads and writes, so whatever can be decided is decided at S-EL1, by code that runs as host tests
+//! here. Design: `docs/specification/secure-world.md`.
+//!
+//! - [`context`]: what is switched (SG-9), as a struct, as offsets and as the list that the monitor's instructions are made of.
+//! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
+//! - [`flash`]: the head of the flash file from which both worlds start.
+//! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod context;
+pub mod control;
+pub mod flash;
+pub mod interrupts;
