@@ -1,0 +1,107 @@
+//! Writes what the assembly is made of from `core/world`, so that offsets, constants and lists of registers are in one place, and
+//! links the target binary by `secure-monitor.ld`.
+
+use bulkhead_world::context::{self, REGISTERS, Register};
+use bulkhead_world::control::{self, NON_SECURE_RESET, ResetValue};
+use bulkhead_world::flash::{self, secure_ram};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=secure-monitor.ld");
+    let output = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("world.s");
+    std::fs::write(&output, assembly()).unwrap_or_else(|why| panic!("cannot write {}: {why}", output.display()));
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
+        let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+        println!("cargo::rustc-link-arg-bins=-T{directory}/secure-monitor.ld");
+        println!("cargo::rustc-link-arg-bins=-zmax-page-size=16");
+    }
+}
+
+fn assembly() -> String {
+    let mut text = String::new();
+    for (name, value) in constants() {
+        let _ = writeln!(text, ".equ {name}, {value:#x}");
+    }
+    macro_of(&mut text, "SAVE_REGISTERS", save);
+    macro_of(&mut text, "LOAD_REGISTERS", load);
+    macro_of(&mut text, "RESET_NON_SECURE", reset);
+    text
+}
+
+fn constants() -> [(&'static str, u64); 20] {
+    let head = std::mem::offset_of!(flash::Head, counter_hz);
+    let from = std::mem::offset_of!(flash::Head, payload_from);
+    let bytes = std::mem::offset_of!(flash::Head, payload_bytes);
+    [
+        ("SECURE_OFFSET", context::SECURE_OFFSET as u64),
+        ("CONTEXTS", secure_ram::CONTEXTS),
+        ("STATE", secure_ram::STATE),
+        ("PLAN", secure_ram::PLAN),
+        ("FLASH_PLAN", flash::PLAN),
+        ("PLAN_BYTES", flash::PLAN_BYTES),
+        ("PLAN_COUNTER_HZ", head as u64),
+        ("PLAN_PAYLOAD", from as u64),
+        ("PLAN_PAYLOAD_BYTES", bytes as u64),
+        ("CRC_RESIDUE", u64::from(flash::CRC_RESIDUE)),
+        ("SECURE_CONSOLE", flash::SECURE_CONSOLE),
+        ("SCR_SECURE", control::SCR_SECURE),
+        ("SCR_NON_SECURE", control::SCR_NON_SECURE),
+        ("SCTLR_EL3_VALUE", control::SCTLR_EL3),
+        ("SCTLR_EL1_RESET", context::Context::SCTLR_RESET),
+        ("MDCR_EL3_VALUE", control::MDCR_EL3),
+        ("SPSR_SECURE", control::SPSR_SECURE),
+        ("SRE_HIGH", control::SRE_HIGH),
+        ("SECURE_GROUP", context::Context::SECURE_GROUP),
+        ("EXCEPTION_CLASS_REGISTER", control::EXCEPTION_CLASS_REGISTER),
+    ]
+}
+
+fn macro_of(text: &mut String, name: &str, body: fn(&mut String)) {
+    let _ = writeln!(text, ".macro {name}");
+    body(text);
+    let _ = writeln!(text, ".endm");
+}
+
+/// Calls `each` with a pair of neighbours, or the last one alone, and its offset in the context.
+fn pairs(mut each: impl FnMut(usize, &Register, Option<&Register>)) {
+    for (index, pair) in REGISTERS.chunks(2).enumerate() {
+        each(context::REGISTERS_OFFSET + 16 * index, &pair[0], pair.get(1));
+    }
+}
+
+fn save(text: &mut String) {
+    pairs(|offset, first, second| {
+        let _ = writeln!(text, "    mrs x1, {}", first.operand);
+        let _ = match second {
+            Some(second) => writeln!(text, "    mrs x2, {}\n    stp x1, x2, [sp, #{offset}]", second.operand),
+            None => writeln!(text, "    str x1, [sp, #{offset}]"),
+        };
+    });
+}
+
+fn load(text: &mut String) {
+    pairs(|offset, first, second| {
+        let _ = match second {
+            Some(second) => writeln!(
+                text,
+                "    ldp x1, x2, [sp, #{offset}]\n    msr {}, x1\n    msr {}, x2",
+                first.operand, second.operand
+            ),
+            None => writeln!(text, "    ldr x1, [sp, #{offset}]\n    msr {}, x1", first.operand),
+        };
+    });
+}
+
+fn reset(text: &mut String) {
+    for (register, value) in NON_SECURE_RESET {
+        let _ = match value {
+            ResetValue::Constant(0) => writeln!(text, "    msr {}, xzr", register.operand),
+            ResetValue::Constant(value) => {
+                writeln!(text, "    CONSTANT x2, {value:#x}\n    msr {}, x2", register.operand)
+            }
+            ResetValue::Copy(from) => writeln!(text, "    mrs x2, {from}\n    msr {}, x2", register.operand),
+        };
+    }
+}

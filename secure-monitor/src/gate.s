@@ -1,0 +1,244 @@
+/*
+ * Reset, vectors and the ways between the worlds.
+ *
+ * SP_EL3 points to the context of the world that RUNS, and the other world's is at a constant distance. So the first store of every way
+ * needs no free register and no test.
+ *
+ * The table of vectors is the front of the text. EL3 always runs on SP_EL3 and what is below it is AArch64, so half of the slots
+ * cannot be entered, and hold code: reset is the first of them.
+ */
+
+/* A constant of up to 32 bits, in one instruction where it fits. */
+.macro CONSTANT register, value
+    .if (\value) & 0xffff
+    movz    \register, #((\value) & 0xffff)
+    .if (\value) >> 16
+    movk    \register, #((\value) >> 16), lsl #16
+    .endif
+    .else
+    movz    \register, #((\value) >> 16), lsl #16
+    .endif
+.endm
+
+.macro SLOT offset
+    .org    gate + \offset
+.endm
+
+    .arch   armv8-a+crc
+    .section .text.gate, "ax"
+    .global reset
+/* Slots 0x000 to 0x180, never entered: exceptions taken on SP_EL0. All cores leave reset here at once. */
+gate:
+reset:
+    mrs     x0, mpidr_el1
+    and     x0, x0, #0xffffff       // affinity; the boot core's is zero
+    cbnz    x0, park                // before this core has touched memory
+    CONSTANT x2, SCTLR_EL3_VALUE
+    msr     sctlr_el3, x2
+    adr     x2, gate
+    msr     vbar_el3, x2
+    CONSTANT x4, (CONTEXTS + SECURE_OFFSET)
+    mov     sp, x4
+    msr     cptr_el3, xzr           // nothing of the worlds traps to EL3
+    CONSTANT x2, MDCR_EL3_VALUE
+    msr     mdcr_el3, x2
+    CONSTANT x2, SCR_NON_SECURE
+    msr     scr_el3, x2
+    isb
+    CONSTANT x3, SRE_HIGH
+    msr     S3_6_C12_C12_5, x3      // ICC_SRE_EL3, first: it lets the others be written
+    isb
+    msr     S3_4_C12_C9_5, x3       // ICC_SRE_EL2, and with that the registers of the interface
+    msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the non-secure one
+    isb
+    bl      reset_non_secure
+    CONSTANT x2, SCR_SECURE
+    msr     scr_el3, x2
+    isb
+    msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the secure one
+    CONSTANT x2, SECURE_GROUP
+    msr     S3_6_C12_C12_7, x2      // ICC_IGRPEN1_EL3
+    CONSTANT x2, SCTLR_EL1_RESET
+    msr     sctlr_el1, x2
+    CONSTANT x2, SPSR_SECURE
+    msr     spsr_el3, x2
+    // The world plan, checked, and then by it the payload.
+    CONSTANT x5, FLASH_PLAN
+    CONSTANT x6, PLAN
+    CONSTANT x7, PLAN_BYTES
+    mov     x0, x6                  // for the payload
+    adr     x11, plan_is_damaged
+    bl      copy
+    ldr     x2, [x0, #PLAN_COUNTER_HZ]
+    msr     cntfrq_el0, x2
+    ldp     x5, x6, [x0, #PLAN_PAYLOAD]
+    ldp     x7, x2, [x0, #PLAN_PAYLOAD_BYTES]
+    msr     elr_el3, x2
+    adr     x11, payload_is_damaged
+    bl      copy
+    ic      iallu                   // what was copied is to be fetched
+    dsb     sy
+    eret
+park:
+    wfi
+    b       park
+plan_is_damaged:
+    .asciz  "BH: CRC of plan\n"
+payload_is_damaged:
+    .asciz  "BH: CRC of payload\n"
+    .balign 4
+
+/* Slots 0x200 to 0x380: an exception in EL3 itself. Nothing can cause one; if it happens, it is written down and the core stops. */
+    SLOT    0x200
+fault:
+    mrs     x0, esr_el3
+    mrs     x1, elr_el3
+    mrs     x2, far_el3
+    CONSTANT x3, STATE
+    stp     x0, x1, [x3]
+    str     x2, [x3, #16]
+    b       park
+    SLOT    0x280
+    b       fault
+/* Registers of the non-secure world that the secure one cannot reach; SCR_EL3.NS is set. */
+reset_non_secure:
+    RESET_NON_SECURE
+    ret
+    SLOT    0x380
+    b       fault
+/* Boot: copies bytes x7 (a multiple of 16, not 0) from x5 to x6 and compares their CRC-32C. When it differs, the text at x11 is said on
+   the secure console, and no world starts. */
+copy:
+    mov     w10, #-1
+1:  ldp     x8, x9, [x5], #16
+    stp     x8, x9, [x6], #16
+    crc32cx w10, w10, x8
+    crc32cx w10, w10, x9
+    subs    x7, x7, #16
+    b.ne    1b
+    CONSTANT w9, CRC_RESIDUE
+    cmp     w9, w10
+    b.ne    damaged
+    ret
+damaged:
+    CONSTANT x12, SECURE_CONSOLE
+2:  ldrb    w10, [x11], #1
+    cbz     w10, park
+    str     w10, [x12]
+    b       2b
+
+/* Synchronous, from below: a world calls, or touched what it must not. */
+    SLOT    0x400
+    stp     x29, x30, [sp, #232]
+    mrs     x30, scr_el3
+    tbnz    x30, #0, from_non_secure
+    cbnz    x0, reset_asked
+/* Path 4 (SG-23): the secure world gives the core away. By convention of the call it has saved x0 to x18 itself. */
+    stp     x19, x20, [sp, #152]
+    stp     x21, x22, [sp, #168]
+    stp     x23, x24, [sp, #184]
+    stp     x25, x26, [sp, #200]
+    stp     x27, x28, [sp, #216]
+    bl      save_registers
+    CONSTANT x0, SCR_NON_SECURE
+    msr     scr_el3, x0
+    sub     sp, sp, #SECURE_OFFSET
+    bl      load_registers
+    b       load_non_secure
+
+/* Interrupt from below: SCR_EL3.IRQ is zero, so it cannot happen (SG-25). */
+    SLOT    0x480
+    b       fault
+reset_asked:
+    CONSTANT x2, SCR_NON_SECURE
+    msr     scr_el3, x2
+    isb
+    bl      reset_non_secure
+    CONSTANT x2, SCR_SECURE
+    msr     scr_el3, x2
+    ldp     x29, x30, [sp, #232]
+    eret
+
+/* Path 2 (SG-21): an interrupt of the secure world while the other one runs, whatever that one has masked. */
+    SLOT    0x500
+    stp     x29, x30, [sp, #232]
+    bl      save_non_secure
+    mov     x19, #0                 // Reason::Interrupt
+to_secure:
+    bl      save_registers
+    CONSTANT x0, SCR_SECURE
+    msr     scr_el3, x0
+    add     sp, sp, #SECURE_OFFSET
+    bl      load_registers
+    mov     x0, x19
+    ldp     x19, x20, [sp, #152]
+    ldp     x21, x22, [sp, #168]
+    ldp     x23, x24, [sp, #184]
+    ldp     x25, x26, [sp, #200]
+    ldp     x27, x28, [sp, #216]
+    ldp     x29, x30, [sp, #232]
+    eret
+
+/* SError from below: SCR_EL3.EA is zero, so it cannot happen. */
+    SLOT    0x580
+    b       fault
+/* Path 5 (SG-24): the non-secure world calls, or touched group 0. */
+from_non_secure:
+    mrs     x30, esr_el3
+    lsr     x30, x30, #26
+    cmp     x30, #EXCEPTION_CLASS_REGISTER
+    b.eq    skip
+    bl      save_non_secure
+    mov     x19, #1                 // Reason::Call
+    b       to_secure
+/* An access to group 0, which is EL3's (SG-15): nothing is written, the register that would be read keeps its value. */
+skip:
+    mrs     x30, elr_el3
+    add     x30, x30, #4
+    msr     elr_el3, x30
+    ldp     x29, x30, [sp, #232]
+    eret
+
+/* Slots 0x600 to 0x780, never entered: what is below is AArch64. */
+save_non_secure:
+    stp     x0, x1, [sp, #0]
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    str     x28, [sp, #224]
+    ret
+load_non_secure:
+    ldp     x0, x1, [sp, #0]
+    ldp     x2, x3, [sp, #16]
+    ldp     x4, x5, [sp, #32]
+    ldp     x6, x7, [sp, #48]
+    ldp     x8, x9, [sp, #64]
+    ldp     x10, x11, [sp, #80]
+    ldp     x12, x13, [sp, #96]
+    ldp     x14, x15, [sp, #112]
+    ldp     x16, x17, [sp, #128]
+    ldp     x18, x19, [sp, #144]
+    ldp     x20, x21, [sp, #160]
+    ldp     x22, x23, [sp, #176]
+    ldp     x24, x25, [sp, #192]
+    ldp     x26, x27, [sp, #208]
+    ldp     x28, x29, [sp, #224]
+    ldr     x30, [sp, #240]
+    eret
+/* Not the general ones; x1 and x2 are used. The return from EL3 that follows makes the new values hold. */
+save_registers:
+    SAVE_REGISTERS
+    ret
+load_registers:
+    LOAD_REGISTERS
+    ret
