@@ -1,0 +1,96 @@
+//! What can be wrong with the parts of a flash file.
+
+use bulkhead_plan::tables::MapError;
+use bulkhead_world::flash::{MOST_BYTES, MOST_SEGMENTS, secure_ram};
+use std::fmt;
+
+/// Why no flash file is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// An ELF file is none, or is damaged.
+    Elf {
+        /// Which one.
+        what: &'static str,
+        /// What the reader says.
+        why: String,
+    },
+    /// The secure monitor is not what reset can enter.
+    Monitor,
+    /// The payload has a segment outside the place for payloads.
+    PayloadPlace {
+        /// Its first address.
+        address: u64,
+    },
+    /// A segment of the payload may be written and executed.
+    PayloadRights {
+        /// Its first address.
+        address: u64,
+    },
+    /// The payload and its devices cannot be mapped.
+    Map(MapError),
+    /// The tables take more room than is left for them.
+    Tables {
+        /// Their pages.
+        pages: usize,
+    },
+    /// There is no such interrupt.
+    Interrupt(u32),
+    /// The memory of the non-secure world goes round the end of the addresses.
+    Window,
+    /// More segments than a plan holds.
+    Segments(usize),
+    /// A segment outside the non-secure world's memory, or not on a page.
+    Segment {
+        /// Where it belongs.
+        to: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// More than a machine shows of its flash.
+    TooLarge {
+        /// Bytes of the file.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elf { what, why } => write!(f, "the ELF file of {what} cannot be used: {why}"),
+            Self::Monitor => {
+                write!(f, "the secure monitor is no program of one page at address 0; build it again with ./x")
+            }
+            Self::PayloadPlace { address } => write!(
+                f,
+                "the payload has a segment at {address:#x}; payloads are linked at {:#x} or above, in secure RAM",
+                secure_ram::PAYLOAD
+            ),
+            Self::PayloadRights { address } => {
+                write!(
+                    f,
+                    "the payload's segment at {address:#x} may be written and executed; keep text and data on different pages"
+                )
+            }
+            Self::Map(error) => write!(f, "the payload cannot be mapped: {error}"),
+            Self::Tables { pages } => write!(
+                f,
+                "the payload's translation tables take {pages} pages; there is room for {}",
+                (secure_ram::PAYLOAD - secure_ram::TABLES) >> 12
+            ),
+            Self::Interrupt(intid) => write!(f, "INTID {intid} is no interrupt of a payload; there are 0 to 1019"),
+            Self::Window => write!(f, "the non-secure world's memory ends beyond the last address"),
+            Self::Segments(count) => {
+                write!(f, "the non-secure world has {count} segments; a plan holds {MOST_SEGMENTS}")
+            }
+            Self::Segment { to, bytes } => write!(
+                f,
+                "the segment of {bytes} bytes at {to:#x} is not on a page of the non-secure world's memory, or reaches beyond it"
+            ),
+            Self::TooLarge { bytes } => {
+                write!(f, "the flash file would have {bytes} bytes; the machine shows {MOST_BYTES} of its flash")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,178 @@
+//! Builds the flash file from which a core leaves reset: the secure monitor, the world plan, the payload with its translation tables,
+//! and what the non-secure world begins with (`docs/specification/secure-world.md`, part 2).
+//!
+//! One file, so that nothing else is loaded: on QEMU it is what `-bios` shows at 0. Every part has its CRC-32C; EL3 checks the plan and
+//! the payload while it copies them, the payload's library the rest.
+//!
+//! Rejected: a payload that maps itself. With tables made here, `verify` can say from the bytes that nothing of the payload is writable
+//! and executable, and that it reaches the other world's memory as what it is.
+
+mod error;
+mod program;
+mod tables;
+
+pub use error::Error;
+pub use program::{Program, Rights};
+
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_plan::checksum::crc32c;
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::flash::{self, Head, MOST_BYTES, MOST_SEGMENTS, Segment, WorldPlan, secure_ram};
+
+/// What a flash file is made of.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    /// ELF file of the secure monitor.
+    pub monitor: &'a [u8],
+    /// ELF file of the payload, linked at [`secure_ram::PAYLOAD`].
+    pub payload: &'a [u8],
+    /// CNTFRQ_EL0.
+    pub counter_hz: u64,
+    /// Registers that the payload reaches, as first addresses and bytes, whole pages.
+    pub devices: &'a [(u64, u64)],
+    /// The interrupt controller: distributor, and redistributor of the boot core.
+    pub interrupt_controller: (u64, u64),
+    /// INTIDs that are the payload's.
+    pub interrupts: &'a [u32],
+    /// The other world.
+    pub non_secure: Option<NonSecure<'a>>,
+}
+
+/// The world beside the payload.
+#[derive(Clone, Debug)]
+pub struct NonSecure<'a> {
+    /// Its memory: first address and bytes, whole pages.
+    pub memory: (u64, u64),
+    /// What is there when it begins: addresses and bytes.
+    pub segments: Vec<(u64, &'a [u8])>,
+    /// Its first instruction.
+    pub entry: u64,
+    /// Its x0.
+    pub argument: u64,
+    /// Its level.
+    pub level: EntryLevel,
+}
+
+/// Builds the file.
+///
+/// # Errors
+/// With the part that does not fit, and where.
+pub fn build(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
+    let monitor = program::flat(parts.monitor, "the secure monitor")?;
+    if monitor.base != flash::MONITOR || monitor.entry != flash::MONITOR || monitor.bytes.len() as u64 > flash::PLAN {
+        return Err(Error::Monitor);
+    }
+    let payload = program::read(parts.payload)?;
+    let payload_bytes = sealed(tables::with_tables(&payload, parts)?);
+    let mut file = monitor.bytes;
+    file.resize(at(flash::PLAN)?, 0);
+    file.resize(at(flash::PLAN + flash::PLAN_BYTES)?, 0);
+    let head = Head {
+        magic: flash::MAGIC,
+        counter_hz: parts.counter_hz,
+        payload_from: append(&mut file, &payload_bytes)?,
+        payload_to: secure_ram::TABLES,
+        payload_bytes: payload_bytes.len() as u64,
+        payload_entry: payload.entry,
+    };
+    let mut plan = WorldPlan::new(head, secure_ram::TABLES);
+    (plan.distributor, plan.redistributor) = parts.interrupt_controller;
+    for intid in parts.interrupts {
+        let word = plan.secure_interrupts.get_mut(*intid as usize / 32).ok_or(Error::Interrupt(*intid))?;
+        *word |= 1 << (intid % 32);
+    }
+    if let Some(world) = &parts.non_secure {
+        add_non_secure(&mut plan, &mut file, world)?;
+    }
+    let page = plan_bytes(&plan);
+    file[at(flash::PLAN)?..][..page.len()].copy_from_slice(&page);
+    if file.len() as u64 > MOST_BYTES {
+        return Err(Error::TooLarge { bytes: file.len() as u64 });
+    }
+    Ok(file)
+}
+
+fn add_non_secure(plan: &mut WorldPlan, file: &mut Vec<u8>, world: &NonSecure<'_>) -> Result<(), Error> {
+    let (start, bytes) = world.memory;
+    let end = start.checked_add(bytes).ok_or(Error::Window)?;
+    (plan.window, plan.window_bytes) = world.memory;
+    (plan.entry, plan.argument) = (world.entry, world.argument);
+    plan.level = match world.level {
+        EntryLevel::El1 => 1,
+        EntryLevel::El2 => 2,
+    };
+    if world.segments.len() > MOST_SEGMENTS {
+        return Err(Error::Segments(world.segments.len()));
+    }
+    plan.segment_count = world.segments.len() as u64;
+    for (place, (to, content)) in plan.segments.iter_mut().zip(&world.segments) {
+        let last = to.checked_add(content.len() as u64).ok_or(Error::Window)?;
+        if *to < start || last > end || to % PAGE_BYTES != 0 {
+            return Err(Error::Segment { to: *to, bytes: content.len() as u64 });
+        }
+        let from = append(file, content)?;
+        *place = Segment { from, to: *to, bytes: content.len() as u64, crc: u64::from(crc32c(content)) };
+    }
+    Ok(())
+}
+
+/// Puts bytes behind the file, on a page of their own, and returns where.
+fn append(file: &mut Vec<u8>, content: &[u8]) -> Result<u64, Error> {
+    let from = (file.len() as u64).next_multiple_of(PAGE_BYTES);
+    if from.saturating_add(content.len() as u64) > MOST_BYTES {
+        return Err(Error::TooLarge { bytes: from.saturating_add(content.len() as u64) });
+    }
+    file.resize(at(from)?, 0);
+    file.extend_from_slice(content);
+    file.resize(file.len().next_multiple_of(16), 0);
+    Ok(from)
+}
+
+fn at(address: u64) -> Result<usize, Error> {
+    usize::try_from(address).map_err(|_| Error::TooLarge { bytes: address })
+}
+
+/// Fills up to a multiple of 16, with the CRC-32C of all before it in the last four bytes.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize((bytes.len() + 4).next_multiple_of(16) - 4, 0);
+    let crc = crc32c(&bytes);
+    bytes.extend(crc.to_le_bytes());
+    bytes
+}
+
+/// The page of a plan.
+fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut add = |word: u64| bytes.extend(word.to_le_bytes());
+    plan.head.words().into_iter().for_each(&mut add);
+    [plan.tables, plan.window, plan.window_bytes, plan.entry, plan.argument, plan.level].into_iter().for_each(&mut add);
+    [plan.distributor, plan.redistributor].into_iter().for_each(&mut add);
+    plan.secure_interrupts.chunks(2).for_each(|pair| add(u64::from(pair[0]) | u64::from(pair[1]) << 32));
+    add(plan.segment_count);
+    for segment in plan.segments {
+        [segment.from, segment.to, segment.bytes, segment.crc].into_iter().for_each(&mut add);
+    }
+    bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
+    sealed(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_a_page_of_its_struct() {
+        let mut plan = WorldPlan::new(Head { magic: flash::MAGIC, ..Head::default() }, 7);
+        plan.secure_interrupts[0] = 1 << 29;
+        plan.segment_count = 3;
+        plan.segments[7].crc = 0x1234_5678;
+        let bytes = plan_bytes(&plan);
+        assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
+        let word = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
+        assert_eq!(word(std::mem::offset_of!(WorldPlan, tables)), 7);
+        assert_eq!(word(std::mem::offset_of!(WorldPlan, secure_interrupts)), 1 << 29);
+        assert_eq!(word(std::mem::offset_of!(WorldPlan, segment_count)), 3);
+        assert_eq!(word(std::mem::offset_of!(WorldPlan, segments) + 7 * 32 + 24), 0x1234_5678);
+        assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);
+    }
+}
