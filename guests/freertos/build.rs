@@ -6,6 +6,7 @@
 //! kernel and board files.
 
 #[path = "src/compile.rs"]
+#[allow(dead_code, reason = "the program compiles payloads of the secure world with it too")]
 mod compile;
 
 use std::io::Write;
@@ -26,7 +27,8 @@ fn main() {
     // For the program, which compiles other applications.
     println!("cargo::rustc-env=FREERTOS_KERNEL={}", kernel.display());
     let guest = package.join("guest");
-    compile::compile(&kernel, &guest, &[guest.join("main.c")], &output).unwrap_or_else(|why| panic!("{why}"));
+    compile::compile(&kernel, &compile::Board::partition(&guest), &[guest.join("main.c")], &output)
+        .unwrap_or_else(|why| panic!("{why}"));
 }
 
 fn directory(variable: &str) -> PathBuf {

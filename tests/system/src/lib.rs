@@ -8,6 +8,7 @@
 pub mod assemble;
 pub mod boards;
 pub mod remote;
+pub mod secure;
 pub mod sharing;
 pub mod slot;
 pub mod system;

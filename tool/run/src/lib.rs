@@ -55,6 +55,6 @@ pub use line_log::LineLog;
 pub use machine::{End, Event, Machine, View};
 pub use observer::{Observer, Phase};
 pub use plugin::{CoreCounts, CountingOptions, Counts, Passages};
-pub use qemu::{MachineOptions, QemuFacts};
+pub use qemu::{Boot, MachineOptions, QemuFacts};
 pub use ram::Ram;
 pub use source::Source;

@@ -23,6 +23,29 @@ pub const OLDEST_VERSION: (u32, u32) = (7, 2);
 /// three bits of it), and 7.2.22 was seen to end.
 const GUESTS_CANNOT_END_IT: Option<(u32, u32)> = None;
 
+/// How an image comes to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Boot {
+    /// QEMU loads and enters it by itself.
+    #[default]
+    Kernel,
+    /// A boot loader in this file finds it on a disk.
+    Loader(PathBuf),
+    /// It is what the machine's flash holds, from which every core leaves reset.
+    Flash,
+}
+
+impl Boot {
+    /// The boot loader's file.
+    #[must_use]
+    pub fn loader(&self) -> Option<&Path> {
+        match self {
+            Self::Loader(file) => Some(file),
+            Self::Kernel | Self::Flash => None,
+        }
+    }
+}
+
 /// Everything that decides how a machine is started.
 #[derive(Clone, Debug)]
 pub struct MachineOptions {
@@ -34,8 +57,8 @@ pub struct MachineOptions {
     pub plan: Option<ImagePlan>,
     /// How QEMU is told to be the board.
     pub facts: QemuFacts,
-    /// File of a boot loader that finds the image on a disk; without one QEMU loads and enters it by itself.
-    pub boot_loader: Option<PathBuf>,
+    /// How the image comes to run.
+    pub boot: Boot,
     /// Cores of the machine.
     pub cores: usize,
     /// Banks of RAM.
@@ -102,7 +125,7 @@ impl MachineOptions {
             image,
             plan: None,
             facts: QemuFacts { machine: facts.bare_machine.clone().unwrap_or_default(), ..facts },
-            boot_loader: None,
+            boot: Boot::Kernel,
             cores: 1,
             banks: vec![RamBank { start, bytes: 256 << 20 }],
             icount_shift: None,
@@ -180,10 +203,11 @@ impl MachineOptions {
         for plugin in &self.plugins {
             add(&["-plugin", plugin]);
         }
-        match &self.boot_loader {
-            None => add(&["-kernel", &endpoints.boot]),
+        match &self.boot {
+            Boot::Kernel => add(&["-kernel", &endpoints.boot]),
+            Boot::Flash => add(&["-bios", &endpoints.boot]),
             // On PCI, which no partition has: transports of virtio-mmio may be somebody's devices.
-            Some(loader) => {
+            Boot::Loader(loader) => {
                 let disk = quote_option(&endpoints.boot);
                 let drive = format!("if=none,id=boot,format=raw,readonly=on,file={disk}");
                 add(&["-bios", &loader.to_string_lossy(), "-drive", &drive, "-device", "virtio-blk-pci,drive=boot"]);

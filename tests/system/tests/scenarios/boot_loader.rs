@@ -8,15 +8,14 @@ use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_NONE, STATE_OFF};
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_plan::AreaKind;
-use bulkhead_run::{End, MachineOptions, RunError, exit_code};
+use bulkhead_run::{Boot, End, MachineOptions, RunError, exit_code};
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::{LIMIT, Running, System};
 use std::mem::offset_of;
 
 /// Lets the board's boot loader start the machine, as `bulkhead run --boot-loader` does.
 fn by_u_boot(options: &mut MachineOptions) {
-    options.boot_loader = options.facts.boot_loader.as_ref().map(Into::into);
-    assert!(options.boot_loader.is_some(), "the board names a boot loader");
+    options.boot = Boot::Loader(options.facts.boot_loader.as_ref().expect("the board names a boot loader").into());
 }
 
 /// What the serial line says of the last step: U-Boot moved the image to where it runs.
@@ -192,7 +191,7 @@ fn an_image_that_cannot_start_says_why() {
 #[test]
 fn a_missing_boot_loader_says_what_to_install() {
     let mut options = MachineOptions::for_image(System::example("hello", &[]).image).expect("a valid image");
-    options.boot_loader = Some("/nowhere/u-boot.bin".into());
+    options.boot = Boot::Loader("/nowhere/u-boot.bin".into());
     let Err(error) = bulkhead_run::Machine::start(options) else { panic!("something started") };
     assert_eq!(error.exit_code(), exit_code::HOST);
     let text = error.to_string();

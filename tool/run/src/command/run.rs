@@ -12,7 +12,7 @@ use crate::image_file::ImagePlan;
 use crate::machine::{End, Event, Machine};
 use crate::observer::Observer;
 use crate::plugin::CountingOptions;
-use crate::qemu::{MachineOptions, check_version};
+use crate::qemu::{Boot, MachineOptions, check_version};
 use crate::source::{Source, SourceError};
 use crate::trace::{NOT_RECORDING, TraceCollector};
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
@@ -174,7 +174,7 @@ pub fn open(arguments: &RunArguments, check: &dyn Check) -> Result<Source, Sourc
     options.extra.clone_from(&arguments.extra);
     if let Some(file) = &arguments.boot_loader {
         let file = file.clone().or_else(|| options.facts.boot_loader.as_ref().map(PathBuf::from));
-        options.boot_loader = Some(file.ok_or_else(|| RunError::Other(NO_BOOT_LOADER.to_owned()))?);
+        options.boot = Boot::Loader(file.ok_or_else(|| RunError::Other(NO_BOOT_LOADER.to_owned()))?);
     }
     if let (true, Some(plan)) = (arguments.count, &options.plan) {
         options.counting = Some(CountingOptions::for_monitor(plan));
@@ -187,7 +187,7 @@ fn dry_run_text(source: &Source) -> String {
     let built = PathBuf::from(format!("{}.img", source.name));
     let image = source.image_path.as_deref().unwrap_or(&built);
     let ram = format!("{}.ram", source.name);
-    let has_disk = source.options.boot_loader.is_some();
+    let has_disk = source.options.boot.loader().is_some();
     let boot = if has_disk { PathBuf::from(format!("{}.disk", source.name)) } else { image.to_path_buf() };
     let command = source.options.shell_command(&boot.to_string_lossy(), &ram);
     let origin = match (has_disk, source.image_path.is_some()) {

@@ -127,7 +127,7 @@ impl Machine {
         check_version(&options.qemu)?;
         let ram = Arc::new(Ram::create(&options.banks)?);
         let image = medium::image(&options.image)?;
-        let disk = options.boot_loader.as_deref().map(|loader| medium::disk(loader, &options.image)).transpose()?;
+        let disk = options.boot.loader().map(|loader| medium::disk(loader, &options.image)).transpose()?;
         let boot = disk.as_ref().unwrap_or(&image);
         let counts = count_instructions(&mut options)?;
         let is_held = plugin::make_exact(&mut options)?;
@@ -148,7 +148,7 @@ impl Machine {
         let mut qemu = QemuProcess::start(command, inherited)?;
         drop((qmp_theirs, serial_theirs));
         let qmp = connect(qmp, &mut qemu, is_held)?;
-        let start = StartWatch::new(options.boot_loader.is_some());
+        let start = StartWatch::new(options.boot.loader().is_some());
         let observer = options.plan.map(|plan| Observer::new(Arc::clone(&ram), Arc::new(plan)));
         let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.plan()));
         let partitions = observer.as_ref().map_or(0, Observer::partition_count);

@@ -1,0 +1,161 @@
+/*
+ * Console, tick and power of the payload.
+ *
+ * The tick is CNTPS, which EL3 keeps from the other world. It compares against absolute times: when the payload was held up, the missed
+ * ticks follow one after the other and none is lost, so the tick count stays true to the system counter.
+ */
+#include "board.h"
+#include "FreeRTOS.h"
+#include "task.h"
+
+#define UART_BASE           0x09040000UL
+#define UART_DATA           0x00
+#define UART_FLAGS          0x18
+#define UART_FLAG_TX_FULL   (1U << 5)
+
+/* Secure PL061: line 0 switches the machine off. A write to the data register reaches the lines that its address names (bits 9:2). */
+#define GPIO_BASE           0x090b0000UL
+#define GPIO_DIRECTION      0x400
+#define GPIO_LINE_0         0x004
+
+#define GICR_SGI_FRAME      0x080b0000UL
+#define GICR_ISENABLER0     0x100
+#define GICR_IPRIORITYR     0x400
+
+#define TICK_INTERRUPT      29U
+#define SPECIAL_INTERRUPTS  1020U
+
+volatile uint64_t board_vector_counter;
+
+static uint64_t ticks_per_period;
+static uint64_t next_tick;
+static uint64_t last_tick;
+static uint64_t last_lateness;
+
+static uint32_t read32(uintptr_t address) { return *(volatile uint32_t *)address; }
+static void write32(uintptr_t address, uint32_t value) { *(volatile uint32_t *)address = value; }
+static void write8(uintptr_t address, uint8_t value) { *(volatile uint8_t *)address = value; }
+
+static void print_character(char character)
+{
+    while (read32(UART_BASE + UART_FLAGS) & UART_FLAG_TX_FULL) {
+    }
+    write32(UART_BASE + UART_DATA, (uint8_t)character);
+}
+
+void board_print(const char *text)
+{
+    for (; *text != '\0'; text++)
+        print_character(*text);
+}
+
+static void print_in_base(uint64_t number, unsigned base)
+{
+    char digits[24];
+    unsigned length = 0;
+
+    do {
+        digits[length++] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number != 0);
+    while (length != 0)
+        print_character(digits[--length]);
+}
+
+void board_print_number(uint64_t number) { print_in_base(number, 10); }
+
+void board_power_off(void)
+{
+    write32(GPIO_BASE + GPIO_DIRECTION, 0xff);
+    write32(GPIO_BASE + GPIO_LINE_0, 0);
+    write32(GPIO_BASE + GPIO_LINE_0, 1);
+    for (;;)
+        __asm__ volatile("wfi");
+}
+
+void board_unexpected_exception(uint64_t slot, uint64_t syndrome, uint64_t pc, uint64_t address)
+{
+    board_print("rtos: FAILED: exception in vector ");
+    print_in_base(slot, 10);
+    board_print(", ESR 0x");
+    print_in_base(syndrome, 16);
+    board_print(", ELR 0x");
+    print_in_base(pc, 16);
+    board_print(", FAR 0x");
+    print_in_base(address, 16);
+    board_print("\n");
+    board_power_off();
+}
+
+void board_assertion_failed(const char *file, int line)
+{
+    board_print("rtos: FAILED: assertion in ");
+    board_print(file);
+    board_print(" line ");
+    board_print_number((uint64_t)line);
+    board_print("\n");
+    board_power_off();
+}
+
+void board_initialise(const struct bulkhead_world_plan *plan)
+{
+    bulkhead_world_start(plan);
+    write8(GICR_SGI_FRAME + GICR_IPRIORITYR + TICK_INTERRUPT, portLOWEST_USABLE_INTERRUPT_PRIORITY << portPRIORITY_SHIFT);
+    write32(GICR_SGI_FRAME + GICR_ISENABLER0, 1U << TICK_INTERRUPT);
+
+    __asm__ volatile("msr S3_0_C4_C6_0, %0" : : "r"(0xffUL));          /* ICC_PMR_EL1: nothing masked */
+    __asm__ volatile("msr S3_0_C12_C12_3, %0" : : "r"(0UL));           /* ICC_BPR1_EL1: all bits preempt */
+    __asm__ volatile("msr S3_0_C12_C12_7, %0\n\tisb" : : "r"(1UL));    /* ICC_IGRPEN1_EL1 */
+}
+
+uint64_t board_counter(void)
+{
+    uint64_t now;
+
+    __asm__ volatile("isb\n\tmrs %0, CNTPCT_EL0" : "=r"(now));
+    return now;
+}
+
+uint64_t board_tick_compare(void) { return last_tick; }
+
+uint64_t board_tick_lateness(void) { return last_lateness; }
+
+static void set_timer(uint64_t compare)
+{
+    __asm__ volatile("msr S3_7_C14_C2_2, %0\n\tisb" : : "r"(compare)); /* CNTPS_CVAL_EL1 */
+}
+
+void board_start_tick(void)
+{
+    uint64_t frequency_hz;
+
+    __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
+    ticks_per_period = frequency_hz / configTICK_RATE_HZ;
+    next_tick = board_counter() + ticks_per_period;
+    set_timer(next_tick);
+    __asm__ volatile("msr S3_7_C14_C2_1, %0\n\tisb" : : "r"(1UL));     /* CNTPS_CTL_EL1 */
+}
+
+void board_next_tick(void)
+{
+    next_tick += ticks_per_period;
+    set_timer(next_tick);
+}
+
+/* Called by the port with what it read from ICC_IAR1_EL1; it writes the end of the interrupt itself. */
+void vApplicationIRQHandler(uint32_t acknowledged)
+{
+    uint32_t interrupt = acknowledged & 0xffffffU;
+
+    if (interrupt == TICK_INTERRUPT) {
+        last_tick = next_tick;
+        last_lateness = board_vector_counter - last_tick;
+        FreeRTOS_Tick_Handler();
+    } else
+        configASSERT(interrupt >= SPECIAL_INTERRUPTS);
+}
+
+void vApplicationIdleHook(void)
+{
+    __asm__ volatile("wfi");
+}

@@ -1,0 +1,37 @@
+/* The board as a payload sees it: what FreeRTOS needs of S-EL1. */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include <stdint.h>
+
+#include "bulkhead_world.h"
+
+/* The application: called once, on the stack of start-up, with interrupts masked. It creates tasks and starts the scheduler. */
+void payload_main(const struct bulkhead_world_plan *plan);
+
+/* Interrupts: to their worlds, and the payload's own on. They stay masked until the scheduler starts the first task. */
+void board_initialise(const struct bulkhead_world_plan *plan);
+
+/* Writes text to the secure console, waiting while the UART is full. */
+void board_print(const char *text);
+
+/* Writes a number in decimal. */
+void board_print_number(uint64_t number);
+
+/* Switches the machine off, with both worlds. */
+__attribute__((noreturn)) void board_power_off(void);
+
+/* The system counter. */
+uint64_t board_counter(void);
+
+/* The counter as the latest interrupt's vector was entered. */
+extern volatile uint64_t board_vector_counter;
+
+/* Of the latest tick: when it was due, and how much later the vector of its interrupt was entered. */
+uint64_t board_tick_compare(void);
+uint64_t board_tick_lateness(void);
+
+/* Called by the vector table. */
+__attribute__((noreturn)) void board_unexpected_exception(uint64_t slot, uint64_t syndrome, uint64_t pc, uint64_t address);
+
+#endif

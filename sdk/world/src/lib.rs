@@ -1,0 +1,11 @@
+//! What a payload of the secure world links, in Rust or through `bulkhead_world.h` in C: the library of the secure world.
+//!
+//! Decisions are `bulkhead-world`'s, which runs as host tests; here are the registers and the C interface. Everything runs at S-EL1, on the
+//! core of the payload. Design: `docs/specification/secure-world.md`, part 8.
+#![cfg_attr(target_os = "none", no_std)]
+
+#[cfg(target_os = "none")]
+mod machine;
+
+#[cfg(target_os = "none")]
+pub use machine::bulkhead_world_start;

@@ -1,0 +1,124 @@
+//! Two worlds under test: a flash file made of programs of the test, and the machine that leaves reset from it.
+
+use crate::LIMIT;
+use crate::slot::Slot;
+use crate::system::guest;
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::image::RamBank;
+use bulkhead_flash::{NonSecure, Parts};
+use bulkhead_plan::model::QemuUart;
+use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
+use std::ops::{Deref, DerefMut};
+
+/// QEMU's machine with EL3, and how a run of it repeats exactly.
+const MACHINE: &str = "virt,gic-version=3,secure=on,virtualization=on";
+/// Name of the payload's console in a test; the other world's is [`OTHER`].
+pub const SECURE: &str = "secure";
+/// Name of the console of the non-secure world.
+pub const OTHER: &str = "linux";
+/// First address and bytes of the machine's memory, all of it the non-secure world's.
+pub const MEMORY: (u64, u64) = (0x4000_0000, 512 << 20);
+/// Interrupt controller (distributor; redistributor of core 0), secure UART, secure GPIO: registers that a payload reaches.
+const DEVICES: [(u64, u64); 4] =
+    [(0x0800_0000, 0x1_0000), (0x080a_0000, 0x2_0000), (0x0904_0000, 0x1000), (0x090b_0000, 0x1000)];
+/// CNTPS, and the secure UART.
+const INTERRUPTS: [u32; 2] = [29, 40];
+
+/// A flash file of the reference payload and another world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
+    let parts = Parts {
+        monitor: &secure_monitor(),
+        payload,
+        counter_hz: 62_500_000,
+        devices: &DEVICES,
+        interrupt_controller: (DEVICES[0].0, DEVICES[1].0),
+        interrupts: &INTERRUPTS,
+        non_secure,
+    };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The secure monitor's ELF file.
+///
+/// # Panics
+/// When it was not built.
+#[must_use]
+pub fn secure_monitor() -> Vec<u8> {
+    guest("../secure-monitor/dual.elf")
+}
+
+/// A machine with two worlds.
+pub struct Worlds {
+    machine: Machine,
+    _slot: Slot,
+}
+
+impl Worlds {
+    /// Starts a machine with this flash, on one exact clock: an instruction takes 16 ns.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start(flash: Vec<u8>) -> Self {
+        Self::start_with(flash, |options| options.icount_shift = Some(4))
+    }
+
+    /// Starts a machine with options changed by the test.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start_with(flash: Vec<u8>, change: impl FnOnce(&mut MachineOptions)) -> Self {
+        let bare = MachineOptions::bare(flash);
+        let uart = |name: &str| QemuUart { name: name.to_owned(), is_monitors: false };
+        let facts =
+            QemuFacts { machine: MACHINE.to_owned(), uarts: vec![uart(OTHER), uart(SECURE)], ..bare.facts.clone() };
+        let banks = vec![RamBank { start: PhysicalAddress(MEMORY.0), bytes: MEMORY.1 }];
+        let mut options = MachineOptions { boot: Boot::Flash, facts, banks, ..bare };
+        change(&mut options);
+        let slot = Slot::take();
+        let machine = Machine::start(options).unwrap_or_else(|error| panic!("{error}"));
+        Self { machine, _slot: slot }
+    }
+
+    /// Waits for a whole line of a console that contains `pattern`, and returns its text.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn line(&mut self, console: &str, pattern: &str) -> String {
+        self.machine.wait_for_line(console, pattern, LIMIT).unwrap_or_else(|error| panic!("{error}")).text
+    }
+
+    /// Waits until the machine is off, and returns what the payload printed.
+    ///
+    /// # Panics
+    /// When that does not happen within [`LIMIT`].
+    pub fn end(&mut self) -> Vec<String> {
+        self.machine.wait_for_end(LIMIT).unwrap_or_else(|error| panic!("{error}"));
+        self.texts(SECURE)
+    }
+
+    /// The lines that a console printed so far.
+    #[must_use]
+    pub fn texts(&self, console: &str) -> Vec<String> {
+        self.machine.lines(console).map(|line| line.text.clone()).collect()
+    }
+}
+
+impl Deref for Worlds {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl DerefMut for Worlds {
+    fn deref_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+}

@@ -1,0 +1,3 @@
+//! Two worlds on one core, on QEMU: the secure monitor, stock FreeRTOS above it, and what may run below.
+
+mod alone;
