@@ -15,6 +15,50 @@ struct bulkhead_world_plan;
 
 /* Gives each interrupt to its world. Once, before anything else, with interrupts masked. */
 void bulkhead_world_start(const struct bulkhead_world_plan *plan);
+
+/* There is a world besides the payload. */
+_Bool bulkhead_world_has_other(const struct bulkhead_world_plan *plan);
+
+/* Where a copy of pristine segments has come to; zeros to begin with. */
+struct bulkhead_world_loading {
+    uint64_t segment;
+    uint64_t offset;
+    uint64_t crc;
+};
+
+enum bulkhead_world_step {
+    BULKHEAD_WORLD_MORE,
+    BULKHEAD_WORLD_DONE,
+    BULKHEAD_WORLD_DAMAGED /* a segment in flash is not what was built */
+};
+
+/* Copies the next 4 KiB of the non-secure world out of flash; an enum bulkhead_world_step. */
+uint64_t bulkhead_world_load(const struct bulkhead_world_plan *plan, struct bulkhead_world_loading *loading);
+
+/* Makes the non-secure world begin at its first instruction when it runs next. */
+void bulkhead_world_reset(const struct bulkhead_world_plan *plan);
+
+/* Why the core came back from the non-secure world. */
+#define BULKHEAD_WORLD_INTERRUPT 0
+#define BULKHEAD_WORLD_CALL 1
+
+/* Gives the core to the non-secure world; returns why it came back. An interrupt is taken as soon as it is unmasked. */
+uint64_t bulkhead_world_enter(void);
+
+/* Where an interrupt finds the core that came back for it: its return address then. */
+extern const char bulkhead_world_returned[];
+
+/* What the payload has to do about a call, besides the answer that its caller gets. */
+enum bulkhead_world_action {
+    BULKHEAD_WORLD_NOTHING,
+    BULKHEAD_WORLD_HEARTBEAT,
+    BULKHEAD_WORLD_YIELD,
+    BULKHEAD_WORLD_OFF,
+    BULKHEAD_WORLD_RESET_ASKED
+};
+
+/* Answers the call that came back last; an enum bulkhead_world_action. */
+uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan);
 #endif
 
 #endif

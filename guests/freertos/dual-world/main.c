@@ -1,21 +1,39 @@
 /*
- * The payload of `systems/dual-world`: two periodic tasks of a controller in the secure world.
+ * The payload of `systems/dual-world`: two periodic tasks of a controller in the secure world, and below them the other world.
  */
 #include "board.h"
+#include "world.h"
 #include "FreeRTOS.h"
 #include "task.h"
 
 #define STACK_WORDS     512U
-#define LINES           5U
+#define FAST_PRIORITY   12
+#define SLOW_PRIORITY   10
+#define WORLD_PRIORITY  1
+#define SLOW_TICKS      100U
 
-static void print_pair(const char *name, uint64_t number)
+static void print_lateness(const char *what, enum board_interrupted interrupted)
 {
-    board_print(name);
-    board_print_number(number);
+    const struct board_lateness *late = board_tick_lateness(interrupted);
+
+    board_print(what);
+    board_print_number(late->ticks);
+    board_print(" late ");
+    board_print_number(late->least);
+    board_print(" to ");
+    board_print_number(late->most);
 }
 
-/* Late ticks of the kernel, from its start on. */
-static uint64_t least = UINT64_MAX, most;
+static void report(void)
+{
+    print_lateness("rtos: ticks in the payload: ", BOARD_PAYLOAD);
+    print_lateness("; in the other world: ", BOARD_OTHER_WORLD);
+    board_print("; calls ");
+    board_print_number(world_counts()->calls);
+    board_print("\n");
+}
+
+static uint64_t fast_rounds;
 
 static void fast(void *unused)
 {
@@ -24,36 +42,48 @@ static void fast(void *unused)
     (void)unused;
     for (;;) {
         vTaskDelayUntil(&due, 1);
-        uint64_t lateness = board_tick_lateness();
-        if (lateness < least)
-            least = lateness;
-        if (lateness > most)
-            most = lateness;
+        fast_rounds++;
     }
 }
 
-static void slow(void *unused)
+/* Once in each of its periods the fast task has run as often as it was due, or this says so. */
+static void slow(void *rounds)
 {
     TickType_t due = 0;
 
-    (void)unused;
-    for (unsigned line = 0; line < LINES; line++) {
-        vTaskDelayUntil(&due, 100);
-        print_pair("rtos: tick ", due);
-        print_pair(" lateness ", least);
-        print_pair(" to ", most);
-        board_print("\n");
+    for (;;) {
+        vTaskDelayUntil(&due, SLOW_TICKS);
+        configASSERT(fast_rounds == due);
+        if (rounds != NULL && due == (uintptr_t)rounds * SLOW_TICKS) {
+            report();
+            board_print("rtos: end\n");
+            board_power_off();
+        }
     }
-    board_print("rtos: end\n");
+}
+
+void world_is_off(void)
+{
+    board_print("rtos: the other world is off\n");
+    report();
     board_power_off();
+}
+
+void world_wants_reset(void)
+{
+    board_print("rtos: the other world wants to be reset\n");
 }
 
 void payload_main(const struct bulkhead_world_plan *plan)
 {
+    _Bool has_other_world = bulkhead_world_has_other(plan);
+
     board_print("rtos: FreeRTOS " tskKERNEL_VERSION_NUMBER " in the secure world\n");
     board_initialise(plan);
-    configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, 10, NULL) == pdPASS);
-    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, NULL, 5, NULL) == pdPASS);
+    configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
+    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : 5), SLOW_PRIORITY, NULL) == pdPASS);
+    if (has_other_world)
+        world_start(plan, WORLD_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }

@@ -27,9 +27,16 @@ uint64_t board_counter(void);
 /* The counter as the latest interrupt's vector was entered. */
 extern volatile uint64_t board_vector_counter;
 
-/* Of the latest tick: when it was due, and how much later the vector of its interrupt was entered. */
-uint64_t board_tick_compare(void);
-uint64_t board_tick_lateness(void);
+/* How late the vector of the tick was entered, in ticks of the counter, and how often. */
+struct board_lateness {
+    uint64_t least;
+    uint64_t most;
+    uint64_t ticks;
+};
+
+/* By what the tick interrupted: the payload, or the other world. */
+enum board_interrupted { BOARD_PAYLOAD, BOARD_OTHER_WORLD, BOARD_INTERRUPTED };
+const struct board_lateness *board_tick_lateness(enum board_interrupted what);
 
 /* Called by the vector table. */
 __attribute__((noreturn)) void board_unexpected_exception(uint64_t slot, uint64_t syndrome, uint64_t pc, uint64_t address);

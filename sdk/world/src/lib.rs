@@ -8,4 +8,4 @@
 mod machine;
 
 #[cfg(target_os = "none")]
-pub use machine::bulkhead_world_start;
+pub use machine::*;

@@ -7,10 +7,12 @@
 //! Rejected: a payload that maps itself. With tables made here, `verify` can say from the bytes that nothing of the payload is writable
 //! and executable, and that it reaches the other world's memory as what it is.
 
+mod device_tree;
 mod error;
 mod program;
 mod tables;
 
+pub use device_tree::{World, device_tree};
 pub use error::Error;
 pub use program::{Program, Rights};
 

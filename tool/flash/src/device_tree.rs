@@ -1,0 +1,140 @@
+//! What a non-secure world is told of the machine: one core, its memory, the interrupt controller, a console.
+//!
+//! Apart from a partition's tree (`core/plan`), because here the registers are the board's and the console is a real one: its interrupt
+//! is a level.
+
+use bulkhead_abi::PAGE_BYTES;
+use dtoolkit::ToPropertyValue;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+
+/// What the tree describes.
+#[derive(Clone, Debug)]
+pub struct World<'a> {
+    /// First address and bytes of its memory.
+    pub memory: (u64, u64),
+    /// Distributor and redistributor, with the bytes of each.
+    pub interrupt_controller: [(u64, u64); 2],
+    /// PL011: address, INTID, clock in Hz.
+    pub console: (u64, u32, u64),
+    /// First address and bytes of an initial file system.
+    pub initrd: Option<(u64, u64)>,
+    /// Command line of the kernel.
+    pub command_line: &'a str,
+}
+
+const GIC: u32 = 1;
+const CLOCK: u32 = 2;
+// Interrupt specifiers, Linux `Documentation/devicetree/bindings/interrupt-controller/arm,gic-v3.yaml`.
+const SPI: u32 = 0;
+const PPI: u32 = 1;
+const LEVEL_HIGH: u32 = 4;
+/// PPIs of the timer binding, INTID - 16: secure, EL1 physical (30), EL1 virtual (27), hypervisor (26).
+const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
+
+/// Writes the flattened device tree.
+#[must_use]
+pub fn device_tree(world: &World<'_>) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    let root = &mut tree.root;
+    set(root, "#address-cells", 2_u32);
+    set(root, "#size-cells", 2_u32);
+    set(root, "compatible", strings(&["bulkhead,world", "linux,dummy-virt"]));
+    set(root, "model", "Bulkhead non-secure world");
+    set(root, "interrupt-parent", GIC);
+    root.add_child(chosen(world));
+    let mut memory = unit("memory", world.memory.0);
+    set(&mut memory, "device_type", "memory");
+    set(&mut memory, "reg", cells(&[world.memory.0, world.memory.1]));
+    root.add_child(memory);
+    root.add_child(processor());
+    let mut psci = node("psci");
+    set(&mut psci, "compatible", strings(&["arm,psci-1.0", "arm,psci-0.2"]));
+    set(&mut psci, "method", "smc");
+    root.add_child(psci);
+    let mut timer = node("timer");
+    set(&mut timer, "compatible", "arm,armv8-timer");
+    set(&mut timer, "interrupts", TIMER_PPIS.iter().flat_map(|ppi| [PPI, *ppi, LEVEL_HIGH]).collect::<Vec<u32>>());
+    mark(&mut timer, "always-on");
+    root.add_child(timer);
+    root.add_child(interrupt_controller(world));
+    add_console(root, world);
+    tree.to_dtb()
+}
+
+fn chosen(world: &World<'_>) -> DeviceTreeNode {
+    let mut chosen = node("chosen");
+    set(&mut chosen, "bootargs", world.command_line);
+    set(&mut chosen, "stdout-path", format!("/pl011@{:x}", world.console.0));
+    if let Some((address, bytes)) = world.initrd {
+        set(&mut chosen, "linux,initrd-start", address);
+        set(&mut chosen, "linux,initrd-end", address + bytes);
+    }
+    chosen
+}
+
+fn processor() -> DeviceTreeNode {
+    let mut cpus = node("cpus");
+    set(&mut cpus, "#address-cells", 1_u32);
+    set(&mut cpus, "#size-cells", 0_u32);
+    let mut cpu = node("cpu@0");
+    set(&mut cpu, "device_type", "cpu");
+    set(&mut cpu, "compatible", "arm,armv8");
+    set(&mut cpu, "enable-method", "psci");
+    set(&mut cpu, "reg", 0_u32);
+    cpus.add_child(cpu);
+    cpus
+}
+
+fn interrupt_controller(world: &World<'_>) -> DeviceTreeNode {
+    let [distributor, redistributor] = world.interrupt_controller;
+    let mut gic = unit("intc", distributor.0);
+    set(&mut gic, "compatible", "arm,gic-v3");
+    set(&mut gic, "#interrupt-cells", 3_u32);
+    set(&mut gic, "#address-cells", 0_u32);
+    mark(&mut gic, "interrupt-controller");
+    set(&mut gic, "#redistributor-regions", 1_u32);
+    set(&mut gic, "reg", cells(&[distributor.0, distributor.1, redistributor.0, redistributor.1]));
+    set(&mut gic, "phandle", GIC);
+    gic
+}
+
+fn add_console(root: &mut DeviceTreeNode, world: &World<'_>) {
+    let (address, intid, clock_hz) = world.console;
+    let mut clock = node("clock");
+    set(&mut clock, "compatible", "fixed-clock");
+    set(&mut clock, "#clock-cells", 0_u32);
+    set(&mut clock, "clock-frequency", u32::try_from(clock_hz).unwrap_or(u32::MAX));
+    set(&mut clock, "phandle", CLOCK);
+    root.add_child(clock);
+    let mut uart = unit("pl011", address);
+    set(&mut uart, "compatible", strings(&["arm,pl011", "arm,primecell"]));
+    set(&mut uart, "reg", cells(&[address, PAGE_BYTES]));
+    set(&mut uart, "interrupts", [SPI, intid.saturating_sub(32), LEVEL_HIGH]);
+    set(&mut uart, "clocks", [CLOCK, CLOCK]);
+    set(&mut uart, "clock-names", strings(&["uartclk", "apb_pclk"]));
+    root.add_child(uart);
+}
+
+fn node(name: &str) -> DeviceTreeNode {
+    DeviceTreeNode::new_unchecked(name)
+}
+
+fn unit(name: &str, address: u64) -> DeviceTreeNode {
+    node(&format!("{name}@{address:x}"))
+}
+
+fn set<T: ToPropertyValue>(node: &mut DeviceTreeNode, name: &str, value: T) {
+    node.add_property(DeviceTreeProperty::new_unchecked(name, value));
+}
+
+fn mark(node: &mut DeviceTreeNode, name: &str) {
+    set(node, name, Vec::<u8>::new());
+}
+
+fn strings(list: &[&str]) -> Vec<u8> {
+    list.iter().flat_map(|text| text.bytes().chain([0])).collect()
+}
+
+fn cells(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_be_bytes()).collect()
+}
