@@ -41,6 +41,7 @@ pub fn board() -> Board {
             device("gpio", 0x0903_0000, 0x1000, 39, "arm,pl061"),
             device("wide", 0x0c00_0800, 0x3000, 40, "sample,wide"),
         ],
+        secure: None,
         qemu: None,
     }
 }

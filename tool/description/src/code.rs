@@ -2,7 +2,8 @@
 //!
 //! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
 //! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
-//! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures). Each has a long text in `codes/`, one file per code, which the book includes too.
+//! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures),
+//! 09 the secure world. Each has a long text in `codes/`, one file per code, which the book includes too.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,6 +198,7 @@ codes! {
     PolicyStorm BH0829 Warning "round-robin policy that does not isolate";
     PublishedRule BH0830 Warning "published PIBS rule, whose bounds do not hold";
     SmallRemainder BH0831 Warning "smallest remainder that does not pay for a switch";
+    SecureNeeded BH0902 Error "system without a secure section on a board that is entered at EL3";
 }
 
 impl Code {

@@ -81,6 +81,7 @@ impl Code {
                 | Self::WindowGate
                 | Self::OneReceiver
                 | Self::TooManyLimits
+                | Self::SecureNeeded
         );
         !follows
     }

@@ -40,6 +40,8 @@ pub struct Board {
     pub uart: Option<BoardUart>,
     /// Devices that may be passed through.
     pub devices: Vec<BoardDevice>,
+    /// What only the secure world reaches; `None` for a board that is entered below EL3.
+    pub secure: Option<SecureFacts>,
     /// QEMU machine facts; `None` for a board that QEMU does not emulate.
     pub qemu: Option<QemuFacts>,
 }
@@ -77,6 +79,50 @@ pub struct BoardUart {
     pub address: PhysicalAddress,
     /// INTID.
     pub intid: u32,
+}
+
+/// What only the secure world of a board reaches, and what is entered there at EL3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureFacts {
+    /// Secure RAM.
+    pub ram: Bank,
+    /// Flash from which every core leaves reset.
+    pub flash: Bank,
+    /// INTID of CNTPS, the secure timer of each core.
+    pub timer: u32,
+    /// The secure console, a PL011.
+    pub uart: SecureDevice,
+    /// The secure GPIO, a PL061, if there is one.
+    pub gpio: Option<SecureGpio>,
+}
+
+impl SecureFacts {
+    /// The devices, by which a description names them.
+    pub fn devices(&self) -> impl Iterator<Item = &SecureDevice> {
+        core::iter::once(&self.uart).chain(self.gpio.as_ref().map(|gpio| &gpio.device))
+    }
+}
+
+/// A device of the secure world: one page of registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureDevice {
+    /// Name used in descriptions.
+    pub name: String,
+    /// Registers.
+    pub address: PhysicalAddress,
+    /// INTID, if it has one.
+    pub intid: Option<u32>,
+}
+
+/// The secure GPIO and its lines that end the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureGpio {
+    /// Its registers.
+    pub device: SecureDevice,
+    /// Line that switches the machine off.
+    pub power_off: u32,
+    /// Line that resets it.
+    pub restart: u32,
 }
 
 impl Board {

@@ -7,7 +7,10 @@ mod board;
 
 pub use crate::rule::BudgetRule;
 use alloc::{string::String, vec::Vec};
-pub use board::{Bank, Board, BoardDevice, BoardInterrupt, BoardUart, QemuFacts, QemuUart, Reserved};
+pub use board::{
+    Bank, Board, BoardDevice, BoardInterrupt, BoardUart, QemuFacts, QemuUart, Reserved, SecureDevice, SecureFacts,
+    SecureGpio,
+};
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};

@@ -1,7 +1,7 @@
 //! Whether the facts of a board fit together: addresses, names, interrupts.
 
 use super::resolve::GICR_STRIDE_BYTES;
-use super::{BoardFile, resolve};
+use super::{BoardFile, resolve, secure};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::source::Span;
@@ -101,6 +101,7 @@ pub(super) fn check(file: &BoardFile, board: &model::Board, places: &[Span], rep
     }
     check_overlaps(file, board, places, report);
     check_devices(file, board, places, report);
+    secure::check(file, board, report);
 }
 
 fn distributor_bytes(file: &BoardFile) -> u64 {
@@ -201,6 +202,11 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
     for one in file.smmu.iter().chain(&file.pci) {
         let bytes = resolve::size(&one.size, report).unwrap_or_default();
         add(one.address.value, bytes, format!("`{}`", one.name.value), one.span, Kind::Nobodys);
+    }
+    for (start, bytes, name, span) in
+        file.secure.as_ref().zip(board.secure.as_ref()).map(secure::ranges).into_iter().flatten()
+    {
+        add(start, bytes, name, span, Kind::WholePages);
     }
     for (device, place) in board.devices.iter().zip(places) {
         add(device.address.0, device.bytes, format!("device `{}`", device.name), *place, Kind::Given);

@@ -87,6 +87,15 @@ pub fn summary(name: &str, board: &Board) -> String {
         count(board.devices.len(), "device"),
         if board.uart.is_some() { "by a PL011" } else { "not possible: the file names no UART for the monitor" },
     ));
+    if let Some(secure) = &board.secure {
+        text.push_str(&format!(
+            "  entered at EL3, for systems with two worlds: secure RAM {} at {}, flash {} at {}\n",
+            format_size(secure.ram.bytes),
+            secure.ram.start,
+            format_size(secure.flash.bytes),
+            secure.flash.start,
+        ));
+    }
     text
 }
 

@@ -1,6 +1,6 @@
 //! What a board must have so that the monitor can run on it, and what is said of one that lacks it.
 
-use super::{BoardFile, Conduit, ExceptionLevel, Timer, addresses, resolve};
+use super::{BoardFile, Conduit, ExceptionLevel, Timer, addresses, resolve, secure};
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::{Diagnostic, Report};
@@ -42,6 +42,8 @@ pub enum Limit {
     Memory,
     /// A UART for the monitor that it cannot drive.
     Uart,
+    /// Secure RAM, flash or UART elsewhere than the secure monitor has them.
+    SecurePlaces,
 }
 
 impl Limit {
@@ -58,6 +60,7 @@ impl Limit {
         Self::CoreType,
         Self::Memory,
         Self::Uart,
+        Self::SecurePlaces,
     ];
 
     /// Returns what it is about, in a few words.
@@ -75,6 +78,7 @@ impl Limit {
             Self::CoreType => "core type",
             Self::Memory => "memory",
             Self::Uart => "UART of the monitor",
+            Self::SecurePlaces => "places of the secure world",
         }
     }
 }
@@ -91,12 +95,15 @@ pub(super) fn report(file: &BoardFile, board: &model::Board, report: &mut Report
 pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, String)> {
     let mut limits = Vec::new();
     let mut lacks = |limit, span: Span, why: String| limits.push((limit, span, why));
-    if file.enters_at.value != ExceptionLevel::El2 {
+    if file.enters_at.value == ExceptionLevel::El1 {
         lacks(
             Limit::ExceptionLevel,
             file.enters_at.span,
             "the monitor runs at EL2 and must be entered there".to_owned(),
         );
+    }
+    if let Some((span, why)) = secure::limit(file, board) {
+        lacks(Limit::SecurePlaces, span, why);
     }
     if file.psci.value != Conduit::Smc {
         let why = "the monitor starts the other cores and powers the board off by PSCI calls, made by SMC";

@@ -10,6 +10,7 @@ mod built_in;
 pub mod command;
 mod limits;
 mod resolve;
+mod secure;
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in, built_in_board};
 pub use limits::Limit;
@@ -62,6 +63,8 @@ table! {
         /// PCI host bridges: known, and in nobody's map.
         #[schemars(default)]
         pci: Vec<Located<Registers>>,
+        /// What only the secure world reaches: for a board that is entered at EL3.
+        secure: Option<Located<Secure>>,
         /// How QEMU is told to be this machine; absent for a machine that QEMU does not emulate.
         qemu: Option<Located<Qemu>>,
         /// Devices that can be passed through.
@@ -77,6 +80,8 @@ words! {
         El1 = "el1",
         /// EL2.
         El2 = "el2",
+        /// EL3: there is no firmware, and the board is for systems with two worlds.
+        El3 = "el3",
     }
 }
 
@@ -200,6 +205,48 @@ table! {
         first: Located<u64>,
         /// Last INTID.
         last: Located<u64>,
+    }
+}
+
+table! {
+    /// What only the secure world reaches.
+    pub struct Secure {
+        /// Secure RAM.
+        ram: Located<Range>,
+        /// Flash from which every core leaves reset.
+        flash: Located<Range>,
+        /// INTID of the secure timer (CNTPS).
+        timer: Located<u64>,
+        /// The secure console: a PL011, 4 KiB. With QEMU its `-serial` follows those of `uart`.
+        uart: Located<SecureUart>,
+        /// A PL061, 4 KiB, with lines that end the machine.
+        gpio: Option<Located<SecureGpio>>,
+    }
+}
+
+table! {
+    /// The secure console.
+    pub struct SecureUart {
+        /// Name.
+        name: Located<String>,
+        /// Registers.
+        address: Located<u64>,
+        /// INTID.
+        interrupt: Located<u64>,
+    }
+}
+
+table! {
+    /// The secure GPIO.
+    pub struct SecureGpio {
+        /// Name.
+        name: Located<String>,
+        /// Registers.
+        address: Located<u64>,
+        /// Line that switches the machine off.
+        power_off: Located<u64>,
+        /// Line that resets it.
+        restart: Located<u64>,
     }
 }
 

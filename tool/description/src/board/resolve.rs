@@ -1,6 +1,6 @@
 //! From the written board to the resolved one.
 
-use super::{BoardDevice, BoardFile, Range, ResolvedBoard, Trigger, Uart, addresses};
+use super::{BoardDevice, BoardFile, Range, ResolvedBoard, Trigger, Uart, addresses, secure};
 use crate::code::Code;
 use crate::decode::{Located, Size};
 use crate::diagnostic::{Diagnostic, Report};
@@ -55,13 +55,17 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
             None => None,
         },
         devices,
+        secure: match &file.secure {
+            Some(secure) => Some(secure::resolve(secure, report)?),
+            None => None,
+        },
         qemu: file.qemu.as_ref().map(|qemu| model::QemuFacts {
             machine: qemu.machine.value.clone(),
             bare_machine: qemu.bare_machine.as_ref().map(|text| text.value.clone()),
             cpu: qemu.cpu.as_ref().map(|text| text.value.clone()),
             cores: qemu.cores.as_ref().and_then(|number| usize::try_from(number.value).ok()),
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
-            uarts: file.uart.iter().map(|uart| qemu_uart(uart)).collect(),
+            uarts: file.uart.iter().map(|uart| qemu_uart(uart)).chain(secure::qemu_uart(file)).collect(),
             boot_loader: qemu.boot_loader.as_ref().map(|text| text.value.clone()),
         }),
     };
@@ -79,7 +83,7 @@ fn qemu_uart(uart: &Uart) -> model::QemuUart {
     model::QemuUart { name: uart.name.value.clone(), is_monitors }
 }
 
-fn range(written: &Located<Range>, report: &mut Report) -> Option<model::Bank> {
+pub(super) fn range(written: &Located<Range>, report: &mut Report) -> Option<model::Bank> {
     Some(model::Bank { start: PhysicalAddress(written.address.value), bytes: size(&written.size, report)? })
 }
 
@@ -194,7 +198,7 @@ pub(super) fn size(text: &Located<Size>, report: &mut Report) -> Option<u64> {
 }
 
 /// Reads the INTID of a shared peripheral interrupt.
-fn intid(number: &Located<u64>, report: &mut Report) -> Option<u32> {
+pub(super) fn intid(number: &Located<u64>, report: &mut Report) -> Option<u32> {
     let found =
         u32::try_from(number.value).ok().filter(|intid| (Intid::FIRST_SHARED..Intid::FIRST_SPECIAL).contains(intid));
     if found.is_none() {

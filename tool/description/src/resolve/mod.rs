@@ -74,6 +74,11 @@ pub(crate) fn system(
         names(description, report);
         return None;
     };
+    if board.board.secure.is_some() {
+        names(description, report);
+        report.push(secure_needed(description, &board.board.name));
+        return None;
+    }
     let mut resolver = Resolver { description, report, board, files };
     resolver.names();
     resolver.roles();
@@ -122,6 +127,14 @@ pub(crate) fn system(
     system.source_hash = resolver.files.finish();
     let spans = spans::of(description);
     Some((system, spans))
+}
+
+/// Says that a board needs a system with a secure section.
+fn secure_needed(description: &Description, board: &str) -> Diagnostic {
+    let message = format!("`{board}` is entered at EL3, and the system has no section `[secure]`");
+    Diagnostic::new(Code::SecureNeeded, message)
+        .at(description.board.span, "nothing here would start the partitions")
+        .help("for a system of partitions name a board without EL3; for one with two worlds say in `[secure]` what the payload is")
 }
 
 /// Checks the version of the format.
