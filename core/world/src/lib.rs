@@ -4,6 +4,7 @@
 //! in secure RAM that the payload reads and writes, so whatever can be decided is decided at S-EL1, by code that runs as host tests
 //! here. Design: `docs/specification/secure-world.md`.
 //!
+//! - [`calls`]: what the non-secure world may ask for, and what it is answered (SG-14, SG-31, SG-32).
 //! - [`context`]: what is switched (SG-9), as a struct, as offsets and as the list that the monitor's instructions are made of.
 //! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
 //! - [`flash`]: the head of the flash file from which both worlds start.
@@ -25,6 +26,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod calls;
 pub mod context;
 pub mod control;
 pub mod flash;

@@ -181,6 +181,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
     ),
     ("Planner and ports, shared by several programs", &["core/guest-abi", "core/plan", "core/channel"]),
+    ("Two worlds", &["core/world", "secure-monitor"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
     ("Build and test programs on the host", &["linux/initramfs", "tests", "bench"]),

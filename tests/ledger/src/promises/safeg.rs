@@ -5,6 +5,7 @@ use super::Family;
 const EL3: &str = "there is no monitor at EL3: [secure-world.md](specification/secure-world.md)";
 const LATER_CODE: &str = "no latency tasks: an ITask is a server behind an interrupt gate (SG-41, SG-45); \
                           [secure-world.md](specification/secure-world.md) 8";
+const LOGIC_ALONE: &str = "the decisions, in `core/world`, on the host alone: no payload links them yet";
 const TODAY: &str =
     "extension of today's product of that line; ours are descriptions, time tables and channels of our own form";
 
@@ -16,6 +17,9 @@ pub(super) const FAMILY: Family = Family {
         "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6",
     ],
     in_part: &[
+        ("SG-32", LOGIC_ALONE),
+        ("SG-31", LOGIC_ALONE),
+        ("SG-14", LOGIC_ALONE),
         (
             "SG-11",
             "the plugin that counts executed instructions; no monitor at EL3, and no table of branches of the one at EL2",
@@ -34,12 +38,8 @@ pub(super) const FAMILY: Family = Family {
             &["SG-8"],
             "a manager suspends, resumes and restarts a partition (SG-60); as tasks: [secure-world.md](specification/secure-world.md) 8",
         ),
-        (
-            &["SG-14"],
-            "of the monitor at EL3; partitions have PSCI of their own, and reset and off are health events (SG-61)",
-        ),
         (&["SG-22", "SG-25"], EL3),
-        (&["SG-30", "SG-31", "SG-32", "SG-33", "SG-34"], EL3),
+        (&["SG-30", "SG-33", "SG-34"], EL3),
         (&["SG-44"], "of the two worlds; at EL2 an interrupt opens its gate (SG-41)"),
         (&["SG-51", "SG-52"], "windows are black boxes (SG-50); [secure-world.md](specification/secure-world.md) 8"),
         (
