@@ -72,6 +72,59 @@ pub struct WorldPlan {
     pub segment_count: u64,
     /// What the non-secure world's memory holds when it begins.
     pub segments: [Segment; MOST_SEGMENTS],
+    /// The tasks that run the non-secure world, the most important first; behind the last one there are zeros.
+    pub servers: [ServerPlan; MOST_SERVERS],
+    /// Interrupts of the non-secure world that may start one of them while it does not run (SG-44).
+    pub urgent: [UrgentPlan; MOST_URGENT],
+    /// The payload's arguments, zero-terminated text.
+    pub arguments: [u8; ARGUMENT_BYTES],
+}
+
+/// Most tasks that run a non-secure world: four with a budget, and the one that has what nobody else wants.
+pub const MOST_SERVERS: usize = 5;
+/// Most urgent interrupts.
+pub const MOST_URGENT: usize = 8;
+/// Bytes of the payload's arguments, with the zero at their end.
+pub const ARGUMENT_BYTES: usize = 256;
+
+/// A task that runs the non-secure world (SG-41, SG-80).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ServerPlan {
+    /// A [`ServerKind`]; 0 = there is none.
+    pub kind: u32,
+    /// Its priority among the payload's tasks: higher is more urgent, as in FreeRTOS.
+    pub priority: u32,
+    /// What it may use in each of its periods, in ticks of the counter; 0 = it has no limit.
+    pub budget_ticks: u64,
+    /// Its period in ticks of the payload's kernel.
+    pub period: u32,
+    /// Not 0: an activation ends when the other world says so, not only with the budget (SG-45).
+    pub voluntary: u32,
+}
+
+/// When a server wants to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ServerKind {
+    /// From an urgent interrupt on, to the end of its activation: ITask.
+    Interrupt = 1,
+    /// As long as it has budget: RTask.
+    Reserved = 2,
+    /// Always: BTask.
+    Background = 3,
+    /// When the other world asks for it or for a less important one: LTASK.
+    Latency = 4,
+}
+
+/// An urgent interrupt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct UrgentPlan {
+    /// Its INTID; 0 = there is none.
+    pub intid: u32,
+    /// Which of the servers it starts.
+    pub server: u32,
 }
 
 /// Most segments of a non-secure world.
@@ -108,6 +161,9 @@ impl WorldPlan {
             secure_interrupts: [0; 32],
             segment_count: 0,
             segments: [Segment { from: 0, to: 0, bytes: 0, crc: 0 }; MOST_SEGMENTS],
+            servers: [ServerPlan { kind: 0, priority: 0, budget_ticks: 0, period: 0, voluntary: 0 }; MOST_SERVERS],
+            urgent: [UrgentPlan { intid: 0, server: 0 }; MOST_URGENT],
+            arguments: [0; ARGUMENT_BYTES],
         }
     }
 }

@@ -6,6 +6,8 @@
 
 #[cfg(target_os = "none")]
 mod machine;
+#[cfg(target_os = "none")]
+mod memory;
 
 #[cfg(target_os = "none")]
 pub use machine::*;

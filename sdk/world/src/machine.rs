@@ -1,11 +1,12 @@
 //! Registers of the machine, and the C interface over them.
 
+use crate::memory::{self, Range};
 use bulkhead_arm::gic::{
     GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP,
 };
 use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::control::SecureCall;
-use bulkhead_world::flash::{Segment, WorldPlan, secure_ram};
+use bulkhead_world::flash::{WorldPlan, secure_ram};
 use bulkhead_world::interrupts::{Write, of_distributor, of_redistributor};
 use core::arch::{asm, global_asm};
 
@@ -65,14 +66,17 @@ pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *m
     let used = usize::try_from(plan.segment_count).unwrap_or(0);
     let place = usize::try_from(loading.segment).unwrap_or(usize::MAX);
     let Some(segment) = plan.segments.iter().take(used).nth(place) else {
-        synchronise_instructions();
+        memory::synchronise_instructions();
         return LoadingStep::Done;
     };
     if loading.offset == 0 {
         loading.crc = u64::from(u32::MAX);
     }
     let end = segment.bytes.min(loading.offset.saturating_add(STEP_BYTES));
-    loading.crc = u64::from(copy(segment, loading.offset, end, loading.crc as u32));
+    let to = Range { address: segment.to.wrapping_add(loading.offset), bytes: end.wrapping_sub(loading.offset) };
+    // SAFETY: the plan's segments lie in flash and in the other world's window, page-aligned (the builder and `verify` see to it), and
+    // the other world does not run: the caller is what runs it.
+    loading.crc = u64::from(unsafe { memory::copy(segment.from.wrapping_add(loading.offset), to, loading.crc as u32) });
     loading.offset = end;
     if end < segment.bytes {
         return LoadingStep::More;
@@ -80,40 +84,6 @@ pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *m
     let is_whole = u64::from(!(loading.crc as u32)) == segment.crc;
     *loading = Loading { segment: loading.segment.saturating_add(1), ..Loading::default() };
     if is_whole { LoadingStep::More } else { LoadingStep::Damaged }
-}
-
-/// Copies these bytes of a segment and returns the CRC-32C register after them.
-fn copy(segment: &Segment, start: u64, end: u64, mut crc: u32) -> u32 {
-    let mut offset = start;
-    // Whole words while there are any, then bytes.
-    while offset.saturating_add(8) <= end {
-        let (from, to) = (segment.from.wrapping_add(offset) as usize, segment.to.wrapping_add(offset) as usize);
-        // SAFETY: the plan's segments lie in flash and in the other world's window (the builder and `verify` see to it), both page-aligned
-        // and mapped, and the other world does not run. The CRC instruction has no other effect.
-        unsafe {
-            let word = core::ptr::with_exposed_provenance::<u64>(from).read_volatile();
-            core::ptr::with_exposed_provenance_mut::<u64>(to).write_volatile(word);
-            asm!(".arch_extension crc", "crc32cx {crc:w}, {crc:w}, {word}", crc = inout(reg) crc, word = in(reg) word, options(nomem, nostack, pure));
-        }
-        offset = offset.wrapping_add(8);
-    }
-    while offset < end {
-        let (from, to) = (segment.from.wrapping_add(offset) as usize, segment.to.wrapping_add(offset) as usize);
-        // SAFETY: as above.
-        unsafe {
-            let byte = core::ptr::with_exposed_provenance::<u8>(from).read_volatile();
-            core::ptr::with_exposed_provenance_mut::<u8>(to).write_volatile(byte);
-            asm!(".arch_extension crc", "crc32cb {crc:w}, {crc:w}, {byte:w}", crc = inout(reg) crc, byte = in(reg) u32::from(byte), options(nomem, nostack, pure));
-        }
-        offset = offset.wrapping_add(1);
-    }
-    crc
-}
-
-/// What was copied is to be fetched by the other world.
-fn synchronise_instructions() {
-    // SAFETY: maintenance of caches changes no value. To the point of coherency: the other world begins with its caches off.
-    unsafe { asm!("dsb sy", "ic ialluis", "dsb sy", "isb", options(nostack)) }
 }
 
 /// Gives the non-secure world its first context, and resets the registers that only EL3 reaches.

@@ -37,6 +37,9 @@ pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
         devices: &DEVICES,
         interrupt_controller: (DEVICES[0].0, DEVICES[1].0),
         interrupts: &INTERRUPTS,
+        servers: &[],
+        urgent: &[],
+        arguments: "",
         non_secure,
     };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))

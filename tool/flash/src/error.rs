@@ -46,6 +46,15 @@ pub enum Error {
         /// Its bytes.
         bytes: u64,
     },
+    /// More of something than a plan holds.
+    Full {
+        /// Of what.
+        what: &'static str,
+        /// What it holds.
+        most: usize,
+        /// How many there are.
+        count: usize,
+    },
     /// More than a machine shows of its flash.
     TooLarge {
         /// Bytes of the file.
@@ -86,6 +95,7 @@ impl fmt::Display for Error {
                 f,
                 "the segment of {bytes} bytes at {to:#x} is not on a page of the non-secure world's memory, or reaches beyond it"
             ),
+            Self::Full { what, most, count } => write!(f, "there are {count} {what}; a world plan holds {most}"),
             Self::TooLarge { bytes } => {
                 write!(f, "the flash file would have {bytes} bytes; the machine shows {MOST_BYTES} of its flash")
             }

@@ -19,7 +19,9 @@ pub use program::{Program, Rights};
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_plan::checksum::crc32c;
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::flash::{self, Head, MOST_BYTES, MOST_SEGMENTS, Segment, WorldPlan, secure_ram};
+use bulkhead_world::flash::{
+    self, ARGUMENT_BYTES, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram,
+};
 
 /// What a flash file is made of.
 #[derive(Clone, Debug)]
@@ -36,6 +38,12 @@ pub struct Parts<'a> {
     pub interrupt_controller: (u64, u64),
     /// INTIDs that are the payload's.
     pub interrupts: &'a [u32],
+    /// Tasks of the payload that run the other world, the most important first.
+    pub servers: &'a [ServerPlan],
+    /// Its urgent interrupts.
+    pub urgent: &'a [UrgentPlan],
+    /// Arguments of the payload.
+    pub arguments: &'a str,
     /// The other world.
     pub non_secure: Option<NonSecure<'a>>,
 }
@@ -83,6 +91,10 @@ pub fn build(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
         let word = plan.secure_interrupts.get_mut(*intid as usize / 32).ok_or(Error::Interrupt(*intid))?;
         *word |= 1 << (intid % 32);
     }
+    fill(&mut plan.servers, parts.servers, "servers")?;
+    fill(&mut plan.urgent, parts.urgent, "urgent interrupts")?;
+    // The zero at the end stays.
+    fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
     if let Some(world) = &parts.non_secure {
         add_non_secure(&mut plan, &mut file, world)?;
     }
@@ -92,6 +104,13 @@ pub fn build(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
         return Err(Error::TooLarge { bytes: file.len() as u64 });
     }
     Ok(file)
+}
+
+fn fill<T: Copy>(places: &mut [T], values: &[T], what: &'static str) -> Result<(), Error> {
+    let (most, count) = (places.len(), values.len());
+    let places = places.get_mut(..count).ok_or(Error::Full { what, most, count })?;
+    places.copy_from_slice(values);
+    Ok(())
 }
 
 fn add_non_secure(plan: &mut WorldPlan, file: &mut Vec<u8>, world: &NonSecure<'_>) -> Result<(), Error> {
@@ -146,6 +165,7 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut add = |word: u64| bytes.extend(word.to_le_bytes());
+    // Every field of 32 bits has a neighbour, so words of 64 bits hold them all.
     plan.head.words().into_iter().for_each(&mut add);
     [plan.tables, plan.window, plan.window_bytes, plan.entry, plan.argument, plan.level].into_iter().for_each(&mut add);
     [plan.distributor, plan.redistributor].into_iter().for_each(&mut add);
@@ -154,6 +174,15 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     for segment in plan.segments {
         [segment.from, segment.to, segment.bytes, segment.crc].into_iter().for_each(&mut add);
     }
+    for server in plan.servers {
+        add(u64::from(server.kind) | u64::from(server.priority) << 32);
+        add(server.budget_ticks);
+        add(u64::from(server.period) | u64::from(server.voluntary) << 32);
+    }
+    for urgent in plan.urgent {
+        add(u64::from(urgent.intid) | u64::from(urgent.server) << 32);
+    }
+    bytes.extend(plan.arguments);
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
 }
@@ -168,6 +197,9 @@ mod tests {
         plan.secure_interrupts[0] = 1 << 29;
         plan.segment_count = 3;
         plan.segments[7].crc = 0x1234_5678;
+        plan.servers[4] = ServerPlan { kind: 3, priority: 1, budget_ticks: 9, period: 5, voluntary: 1 };
+        plan.urgent[7] = UrgentPlan { intid: 27, server: 2 };
+        plan.arguments[255] = 8;
         let bytes = plan_bytes(&plan);
         assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
         let word = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
@@ -175,6 +207,11 @@ mod tests {
         assert_eq!(word(std::mem::offset_of!(WorldPlan, secure_interrupts)), 1 << 29);
         assert_eq!(word(std::mem::offset_of!(WorldPlan, segment_count)), 3);
         assert_eq!(word(std::mem::offset_of!(WorldPlan, segments) + 7 * 32 + 24), 0x1234_5678);
+        let servers = std::mem::offset_of!(WorldPlan, servers) + 4 * size_of::<ServerPlan>();
+        assert_eq!([0, 8, 16].map(|offset| word(servers + offset)), [3 | 1 << 32, 9, 5 | 1 << 32]);
+        assert_eq!(word(std::mem::offset_of!(WorldPlan, urgent) + 7 * 8), 27 | 2 << 32);
+        assert_eq!(bytes[std::mem::offset_of!(WorldPlan, arguments) + 255], 8);
+        assert!(size_of::<WorldPlan>() + 16 <= bytes.len());
         assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);
     }
 }
