@@ -19,8 +19,9 @@ void bulkhead_world_start(const struct bulkhead_world_plan *plan);
 /* There is a world besides the payload. */
 _Bool bulkhead_world_has_other(const struct bulkhead_world_plan *plan);
 
-/* Where a copy of pristine segments has come to; zeros to begin with. */
+/* Where the work of a start has come to; zeros to begin with. */
 struct bulkhead_world_loading {
+    uint64_t phase;
     uint64_t segment;
     uint64_t offset;
     uint64_t crc;
@@ -29,10 +30,11 @@ struct bulkhead_world_loading {
 enum bulkhead_world_step {
     BULKHEAD_WORLD_MORE,
     BULKHEAD_WORLD_DONE,
-    BULKHEAD_WORLD_DAMAGED /* a segment in flash is not what was built */
+    BULKHEAD_WORLD_DAMAGED /* a segment is not what was built */
 };
 
-/* Copies the next 4 KiB of the non-secure world out of flash; an enum bulkhead_world_step. */
+/* Does the next 4 KiB of a start of the non-secure world: fills its memory with zeros, copies its segments out of flash, reads them again.
+   An enum bulkhead_world_step. */
 uint64_t bulkhead_world_load(const struct bulkhead_world_plan *plan, struct bulkhead_world_loading *loading);
 
 /* Makes the non-secure world begin at its first instruction when it runs next. */
@@ -49,16 +51,17 @@ uint64_t bulkhead_world_enter(void);
 extern const char bulkhead_world_returned[];
 
 /* What the payload has to do about a call, besides the answer that its caller gets. */
-enum bulkhead_world_action {
+enum bulkhead_world_asked {
     BULKHEAD_WORLD_NOTHING,
-    BULKHEAD_WORLD_HEARTBEAT,
-    BULKHEAD_WORLD_YIELD,
+    BULKHEAD_WORLD_HEARTBEAT, /* the other world says that it is well */
+    BULKHEAD_WORLD_YIELD,     /* it has nothing urgent left; two words of its own */
     BULKHEAD_WORLD_OFF,
-    BULKHEAD_WORLD_RESET_ASKED
+    BULKHEAD_WORLD_RESET,
+    BULKHEAD_WORLD_DOORBELL   /* the first word is the channel */
 };
 
-/* Answers the call that came back last; an enum bulkhead_world_action. */
-uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan);
+/* Answers the call that brought the core back; an enum bulkhead_world_asked. */
+uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan, uint64_t words[2]);
 #endif
 
 #endif

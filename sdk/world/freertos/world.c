@@ -18,7 +18,7 @@ const struct world_counts *world_counts(void) { return &counts; }
 /* The first start, or a restart: a job of an ordinary task, so that it is preempted as any other. */
 static void load(void)
 {
-    struct bulkhead_world_loading loading = { 0, 0, 0 };
+    struct bulkhead_world_loading loading = { 0, 0, 0, 0 };
 
     for (;;) {
         switch (bulkhead_world_load(plan, &loading)) {
@@ -36,6 +36,8 @@ static void load(void)
 
 static void serve(void *unused)
 {
+    uint64_t words[2];
+
     (void)unused;
     load();
     for (;;) {
@@ -44,7 +46,7 @@ static void serve(void *unused)
             continue;
         }
         counts.calls++;
-        switch (bulkhead_world_answer(plan)) {
+        switch (bulkhead_world_answer(plan, words)) {
         case BULKHEAD_WORLD_HEARTBEAT:
             counts.heartbeats++;
             break;
@@ -52,7 +54,7 @@ static void serve(void *unused)
             world_is_off();
             vTaskSuspend(NULL);
             break;
-        case BULKHEAD_WORLD_RESET_ASKED:
+        case BULKHEAD_WORLD_RESET:
             world_wants_reset();
             load();
             break;

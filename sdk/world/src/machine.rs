@@ -4,6 +4,7 @@ use crate::memory::{self, Range};
 use bulkhead_arm::gic::{
     GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP,
 };
+use bulkhead_world::calls::{Action, Answer, Caller, Window, answer};
 use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::control::SecureCall;
 use bulkhead_world::flash::{WorldPlan, secure_ram};
@@ -27,35 +28,37 @@ pub unsafe extern "C" fn bulkhead_world_start(plan: *const WorldPlan) {
     of_redistributor(plan.redistributor, &plan.secure_interrupts).for_each(write);
 }
 
-/// Where a copy of pristine segments has come to.
+/// Where the work of a start has come to.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Loading {
+    /// 0: the window is filled with zeros; 1: segments are copied out of flash; 2: they are read again.
+    pub phase: u64,
     /// The segment.
     pub segment: u64,
-    /// Bytes of it that are done.
+    /// Bytes of it, or of the window, that are done.
     pub offset: u64,
-    /// CRC-32C register of what was copied.
+    /// CRC-32C register of them.
     pub crc: u64,
 }
 
-/// What a step of a copy says.
+/// What a step says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum LoadingStep {
     /// There is more to do.
     More = 0,
-    /// All segments are where they belong.
+    /// The window holds what the world begins with.
     Done = 1,
-    /// A segment in flash is not what it was when the file was built.
+    /// A segment, in flash or in memory, is not what it was when the file was built.
     Damaged = 2,
 }
 
 /// Bytes of one step.
 const STEP_BYTES: u64 = 4096;
 
-/// Copies the next 4 KiB of the non-secure world's segments out of flash, and compares the CRC-32C at the end of each.
-/// Begin with zeros in `loading`.
+/// Does the next 4 KiB of a start of the non-secure world: its window is filled with zeros, its segments are copied out of flash and then read
+/// again, with their CRC-32C compared both times. Begin with zeros in `loading`.
 ///
 /// # Safety
 /// As for [`bulkhead_world_start`]; nobody else uses `loading`, and the non-secure world does not run.
@@ -63,27 +66,58 @@ const STEP_BYTES: u64 = 4096;
 pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *mut Loading) -> LoadingStep {
     // SAFETY: as `bulkhead_world_start`, and the caller's own structure.
     let (plan, loading) = unsafe { (&*plan, &mut *loading) };
-    let used = usize::try_from(plan.segment_count).unwrap_or(0);
-    let place = usize::try_from(loading.segment).unwrap_or(usize::MAX);
-    let Some(segment) = plan.segments.iter().take(used).nth(place) else {
-        memory::synchronise_instructions();
-        return LoadingStep::Done;
+    let (bytes, next) = match loading.phase {
+        0 => (plan.window_bytes, Loading { phase: 1, ..Loading::default() }),
+        phase => {
+            let used = usize::try_from(plan.segment_count).unwrap_or(0);
+            let place = usize::try_from(loading.segment).unwrap_or(usize::MAX);
+            match plan.segments.iter().take(used).nth(place) {
+                Some(segment) => {
+                    (segment.bytes, Loading { phase, segment: loading.segment.saturating_add(1), ..Loading::default() })
+                }
+                None if phase == 1 => {
+                    *loading = Loading { phase: 2, ..Loading::default() };
+                    return LoadingStep::More;
+                }
+                None => {
+                    memory::synchronise_instructions();
+                    return LoadingStep::Done;
+                }
+            }
+        }
     };
-    if loading.offset == 0 {
-        loading.crc = u64::from(u32::MAX);
-    }
-    let end = segment.bytes.min(loading.offset.saturating_add(STEP_BYTES));
-    let to = Range { address: segment.to.wrapping_add(loading.offset), bytes: end.wrapping_sub(loading.offset) };
-    // SAFETY: the plan's segments lie in flash and in the other world's window, page-aligned (the builder and `verify` see to it), and
-    // the other world does not run: the caller is what runs it.
-    loading.crc = u64::from(unsafe { memory::copy(segment.from.wrapping_add(loading.offset), to, loading.crc as u32) });
-    loading.offset = end;
-    if end < segment.bytes {
+    let step = bytes.saturating_sub(loading.offset).min(STEP_BYTES);
+    let is_whole = slice(plan, loading, step);
+    loading.offset = loading.offset.saturating_add(step);
+    if loading.offset < bytes {
         return LoadingStep::More;
     }
-    let is_whole = u64::from(!(loading.crc as u32)) == segment.crc;
-    *loading = Loading { segment: loading.segment.saturating_add(1), ..Loading::default() };
-    if is_whole { LoadingStep::More } else { LoadingStep::Damaged }
+    if loading.phase != 0 && !is_whole {
+        return LoadingStep::Damaged;
+    }
+    *loading = next;
+    LoadingStep::More
+}
+
+/// One slice. Returns whether the segment's CRC-32C is right, which means something at its end.
+fn slice(plan: &WorldPlan, loading: &mut Loading, bytes: u64) -> bool {
+    let segment = usize::try_from(loading.segment).ok().and_then(|place| plan.segments.get(place));
+    let (Some(segment), 1 | 2) = (segment, loading.phase) else {
+        // SAFETY: a part of the window, whole pages (the builder and `verify` see to it), and the other world does not run: the caller is
+        // what runs it.
+        unsafe { memory::scrub(Range { address: plan.window.wrapping_add(loading.offset), bytes }) };
+        return true;
+    };
+    let before = if loading.offset == 0 { u32::MAX } else { loading.crc as u32 };
+    let to = Range { address: segment.to.wrapping_add(loading.offset), bytes };
+    let after = match loading.phase {
+        // SAFETY: the plan's segments lie in flash and in the window, page-aligned, and as above.
+        1 => unsafe { memory::copy(segment.from.wrapping_add(loading.offset), to, before) },
+        // SAFETY: a part of the window, read.
+        _ => unsafe { memory::check(to, before) },
+    };
+    loading.crc = u64::from(after);
+    u64::from(!after) == segment.crc
 }
 
 /// Gives the non-secure world its first context, and resets the registers that only EL3 reaches.
@@ -124,31 +158,50 @@ global_asm!(
     enter = const SecureCall::Enter as u64,
 );
 
-/// Answers the call that brought the core back, and returns what the payload has to do besides.
+/// Answers the call that brought the core back, and returns what the payload has to do besides; `words` is what the call says about it.
 ///
 /// # Safety
 /// As for [`bulkhead_world_load`]; the last [`bulkhead_world_enter`] returned for a call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bulkhead_world_answer(_plan: *const WorldPlan) -> u64 {
+pub unsafe extern "C" fn bulkhead_world_answer(plan: *const WorldPlan, words: *mut [u64; 2]) -> Asked {
+    // SAFETY: as `bulkhead_world_start`.
+    let plan = unsafe { &*plan };
     let context = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
-    // SAFETY: as in `bulkhead_world_reset`.
-    let x0 = unsafe { (&raw const (*context).x[0]).read_volatile() };
+    // SAFETY: as in `bulkhead_world_reset`; the first eight registers, once each: the copy is what is looked at (SG-32).
+    let call = core::array::from_fn(|number| unsafe { (&raw const (*context).x[number]).read_volatile() });
+    let window = Window { first: plan.window, bytes: plan.window_bytes };
+    let Answer { x0, action } = answer(&call, &Caller { window, doorbells: 0 });
     // SAFETY: as above.
-    let x1 = unsafe { (&raw const (*context).x[1]).read_volatile() };
-    let (answer, action) = match x0 as u32 {
-        0x8400_0000 => (0x1_0001, 0),
-        0x8400_000a if [0x8400_0000, 0x8400_0008, 0x8400_0009, 0x8400_000a, 0x8000_0000].contains(&(x1 as u32)) => {
-            (0, 0)
-        }
-        0x8400_0006 => (2, 0),
-        0x8000_0000 => (0x1_0001, 0),
-        0x8400_0008 => (0, 3),
-        0x8400_0009 => (0, 4),
-        _ => (u64::MAX, 0),
+    unsafe { (&raw mut (*context).x[0]).write_volatile(x0) };
+    let (asked, said) = match action {
+        Action::Nothing | Action::Standby => (Asked::Nothing, [0; 2]),
+        Action::Heartbeat => (Asked::Heartbeat, [0; 2]),
+        Action::Yield(words) => (Asked::Yield, words),
+        Action::Doorbell(channel) => (Asked::Doorbell, [u64::from(channel), 0]),
+        Action::Off => (Asked::Off, [0; 2]),
+        Action::Reset => (Asked::Reset, [0; 2]),
     };
-    // SAFETY: as above.
-    unsafe { (&raw mut (*context).x[0]).write_volatile(answer) };
-    action
+    // SAFETY: the caller's own words.
+    unsafe { words.write(said) };
+    asked
+}
+
+/// What the payload has to do about a call, besides the answer that its caller gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Asked {
+    /// Nothing.
+    Nothing = 0,
+    /// The world says that it is well.
+    Heartbeat = 1,
+    /// It has nothing urgent left.
+    Yield = 2,
+    /// It wants to be off.
+    Off = 3,
+    /// It wants to be reset.
+    Reset = 4,
+    /// It rings the doorbell of a channel.
+    Doorbell = 5,
 }
 
 fn reset_registers() {
