@@ -20,7 +20,7 @@ mod pibs;
 mod sporadic;
 
 pub use bulkhead_words::Anchor;
-pub use deferrable::{Deferrable, Polling};
+pub use deferrable::{Deferrable, Filled, Polling};
 pub use pibs::{Client, MAX_CLIENTS, Pibs, PibsRule, Share};
 pub use sporadic::{Chunk, MAX_CHUNKS, Sporadic, SporadicParameters};
 

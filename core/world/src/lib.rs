@@ -9,6 +9,7 @@
 //! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
 //! - [`flash`]: the head of the flash file from which both worlds start.
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
+//! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -31,3 +32,4 @@ pub mod context;
 pub mod control;
 pub mod flash;
 pub mod interrupts;
+pub mod overrun;

@@ -3,7 +3,7 @@
 mod support;
 
 use bulkhead_world::calls::{Caller, Window};
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use std::path::Path;
 use support::{TARGETS, calls};
 
@@ -35,6 +35,8 @@ fn arguments() -> impl Strategy<Value = [u64; 7]> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
     /// SG-14, SG-32: any registers, any plan: only the listed ids act, and nothing but an error or a small number comes back.
     #[test]
     fn any_call_is_listed_or_refused(id in ids(), arguments in arguments(), first: u64, bytes: u64, doorbells: u32) {

@@ -24,7 +24,10 @@ pub(super) const FAMILY: Family = Family {
             "SG-11",
             "the plugin that counts executed instructions; no monitor at EL3, and no table of branches of the one at EL2",
         ),
-        ("SG-43", "the event: a budget that is used up is reported once and counted; no handler, no calls of a task"),
+        (
+            "SG-43",
+            "of partitions the event alone, reported once and counted; of tasks the counts and events in `core/world`, on the host alone: no payload links them yet",
+        ),
         ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
         (
             "SG-E5",
