@@ -95,7 +95,10 @@ fn load(text: &mut String) {
 }
 
 fn reset(text: &mut String) {
-    for (register, value) in NON_SECURE_RESET {
+    for (index, (register, value)) in NON_SECURE_RESET.iter().enumerate() {
+        if index == 1 {
+            let _ = writeln!(text, "    isb");
+        }
         let _ = match value {
             ResetValue::Constant(0) => writeln!(text, "    msr {}, xzr", register.operand),
             ResetValue::Constant(value) => {

@@ -35,25 +35,16 @@ reset:
     cbnz    x0, park                // before this core has touched memory
     CONSTANT x2, SCTLR_EL3_VALUE
     msr     sctlr_el3, x2
-    adr     x2, gate
-    msr     vbar_el3, x2
+    msr     vbar_el3, xzr           // the text begins at 0, and the table of vectors with it
     CONSTANT x4, (CONTEXTS + SECURE_OFFSET)
     mov     sp, x4
     msr     cptr_el3, xzr           // nothing of the worlds traps to EL3
     CONSTANT x2, MDCR_EL3_VALUE
     msr     mdcr_el3, x2
-    CONSTANT x2, SCR_NON_SECURE
-    msr     scr_el3, x2
-    isb
     CONSTANT x3, SRE_HIGH
     msr     S3_6_C12_C12_5, x3      // ICC_SRE_EL3, first: it lets the others be written
     isb
-    msr     S3_4_C12_C9_5, x3       // ICC_SRE_EL2, and with that the registers of the interface
-    msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the non-secure one
-    isb
-    bl      reset_non_secure
-    CONSTANT x2, SCR_SECURE
-    msr     scr_el3, x2
+    bl      reset_non_secure        // leaves x3 as it is, and SCR_EL3 for the secure world
     isb
     msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the secure one
     CONSTANT x2, SECURE_GROUP
@@ -82,13 +73,23 @@ reset:
 park:
     wfi
     b       park
+/* Resets the registers of the non-secure world that the secure one cannot reach, as that world; x2 is used. */
+reset_non_secure:
+    CONSTANT x2, SCR_NON_SECURE
+    msr     scr_el3, x2
+    isb
+    RESET_NON_SECURE
+    CONSTANT x2, SCR_SECURE
+    msr     scr_el3, x2
+    ret
 plan_is_damaged:
-    .asciz  "BH: CRC of plan\n"
+    .asciz  "BH: CRC plan\n"
 payload_is_damaged:
-    .asciz  "BH: CRC of payload\n"
+    .asciz  "BH: CRC payload\n"
     .balign 4
 
-/* Slots 0x200 to 0x380: an exception in EL3 itself. Nothing can cause one; if it happens, it is written down and the core stops. */
+/* Slots 0x200 to 0x380: an exception in EL3 itself. Nothing can cause one; if it happens, it is written down and the core stops. That of
+   FIQ, which is masked, is padding: an undefined instruction, which leads to the first. */
     SLOT    0x200
 fault:
     mrs     x0, esr_el3
@@ -100,10 +101,6 @@ fault:
     b       park
     SLOT    0x280
     b       fault
-/* Registers of the non-secure world that the secure one cannot reach; SCR_EL3.NS is set. */
-reset_non_secure:
-    RESET_NON_SECURE
-    ret
     SLOT    0x380
     b       fault
 /* Boot: copies bytes x7 (a multiple of 16, not 0) from x5 to x6 and compares their CRC-32C. When it differs, the text at x11 is said on
@@ -134,11 +131,7 @@ damaged:
     tbnz    x30, #0, from_non_secure
     cbnz    x0, reset_asked
 /* Path 4 (SG-23): the secure world gives the core away. By convention of the call it has saved x0 to x18 itself. */
-    stp     x19, x20, [sp, #152]
-    stp     x21, x22, [sp, #168]
-    stp     x23, x24, [sp, #184]
-    stp     x25, x26, [sp, #200]
-    stp     x27, x28, [sp, #216]
+    bl      save_upper
     bl      save_registers
     CONSTANT x0, SCR_NON_SECURE
     msr     scr_el3, x0
@@ -150,14 +143,8 @@ damaged:
     SLOT    0x480
     b       fault
 reset_asked:
-    CONSTANT x2, SCR_NON_SECURE
-    msr     scr_el3, x2
-    isb
     bl      reset_non_secure
-    CONSTANT x2, SCR_SECURE
-    msr     scr_el3, x2
-    ldp     x29, x30, [sp, #232]
-    eret
+    b       go_on
 
 /* Path 2 (SG-21): an interrupt of the secure world while the other one runs, whatever that one has masked. */
     SLOT    0x500
@@ -171,13 +158,7 @@ to_secure:
     add     sp, sp, #SECURE_OFFSET
     bl      load_registers
     mov     x0, x19
-    ldp     x19, x20, [sp, #152]
-    ldp     x21, x22, [sp, #168]
-    ldp     x23, x24, [sp, #184]
-    ldp     x25, x26, [sp, #200]
-    ldp     x27, x28, [sp, #216]
-    ldp     x29, x30, [sp, #232]
-    eret
+    b       load_upper
 
 /* SError from below: SCR_EL3.EA is zero, so it cannot happen. */
     SLOT    0x580
@@ -196,6 +177,7 @@ skip:
     mrs     x30, elr_el3
     add     x30, x30, #4
     msr     elr_el3, x30
+go_on:
     ldp     x29, x30, [sp, #232]
     eret
 
@@ -210,6 +192,8 @@ save_non_secure:
     stp     x12, x13, [sp, #96]
     stp     x14, x15, [sp, #112]
     stp     x16, x17, [sp, #128]
+/* What a call keeps, but x29 and x30; x18 besides, because pairs begin with an even register. */
+save_upper:
     stp     x18, x19, [sp, #144]
     stp     x20, x21, [sp, #160]
     stp     x22, x23, [sp, #176]
@@ -227,6 +211,7 @@ load_non_secure:
     ldp     x12, x13, [sp, #96]
     ldp     x14, x15, [sp, #112]
     ldp     x16, x17, [sp, #128]
+load_upper:
     ldp     x18, x19, [sp, #144]
     ldp     x20, x21, [sp, #160]
     ldp     x22, x23, [sp, #176]

@@ -59,8 +59,9 @@ const fn constant(name: &'static str, operand: &'static str, value: u64) -> (Reg
 }
 
 /// Registers of the non-secure world that only EL2 and EL3 reach, with what they have when it begins. Each is written with
-/// SCR_EL3.NS set, so banked ones are the non-secure ones.
+/// SCR_EL3.NS set, so banked ones are the non-secure ones. The first lets the others be written, so it is made to hold before them.
 pub const NON_SECURE_RESET: &[(Register, ResetValue)] = &[
+    constant("ICC_SRE_EL2", "S3_4_C12_C9_5", SRE_HIGH),
     // EL1 begins without virtualization: nothing traps, RW 31 says AArch64.
     constant("HCR_EL2", "hcr_el2", 1 << 31),
     constant("SCTLR_EL2", "sctlr_el2", 0x30c5_0830),
@@ -77,7 +78,6 @@ pub const NON_SECURE_RESET: &[(Register, ResetValue)] = &[
     (Register { name: "VPIDR_EL2", operand: "vpidr_el2" }, ResetValue::Copy("midr_el1")),
     (Register { name: "VMPIDR_EL2", operand: "vmpidr_el2" }, ResetValue::Copy("mpidr_el1")),
     constant("ICH_HCR_EL2", "S3_4_C12_C11_0", 0),
-    constant("ICC_SRE_EL2", "S3_4_C12_C9_5", SRE_HIGH),
     constant("ICC_SRE_EL1", "S3_0_C12_C12_5", SRE_EL1),
     // Active priorities and modes of the CPU interface.
     constant("ICC_AP1R0_EL1", "S3_0_C12_C9_0", 0),

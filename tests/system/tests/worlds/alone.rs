@@ -27,7 +27,7 @@ fn stock_freertos_runs_in_the_secure_world() {
 fn a_damaged_flash_file_starts_no_world() {
     let whole = flash(&payload(), None);
     let payload_from = (PLAN + 0x1000 + (secure_ram::PAYLOAD - secure_ram::TABLES)) as usize;
-    for (place, said) in [(PLAN as usize + 8, "BH: CRC of plan"), (payload_from + 100, "BH: CRC of payload")] {
+    for (place, said) in [(PLAN as usize + 8, "BH: CRC plan"), (payload_from + 100, "BH: CRC payload")] {
         let mut damaged = whole.clone();
         damaged[place] ^= 1;
         let mut worlds = Worlds::start_with(damaged, |_| ());
