@@ -1,0 +1,265 @@
+//! Every way from a vector to its end, with what each register holds there.
+//!
+//! A way is followed with values that say where they are from: what a register held when the vector was entered, what a word of a context
+//! held, a constant. Conditional branches are followed both ways. Since nothing loops, all ways are few and short, and their lengths are
+//! exact: the emulator's counts are compared with them.
+
+use crate::instruction::{Instruction, STACK_POINTER, read};
+use crate::program::{Program, Word};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Offsets of the vectors that can be entered: exceptions in EL3 itself, and from AArch64 below.
+pub const SLOTS: [u64; 8] = [0x200, 0x280, 0x300, 0x380, 0x400, 0x480, 0x500, 0x580];
+/// Far more than a program of one page has without a loop.
+const MOST_WAYS: usize = 256;
+const LINK: usize = 30;
+
+/// Where a value is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// What this register held when the vector was entered.
+    Entry(u32),
+    /// A number.
+    Constant(u64),
+    /// What a system register held then, and something added to it.
+    System(u16, i64),
+    /// A 64-bit word, by its distance from where SP_EL3 was then.
+    Word(i64),
+    /// Something computed.
+    Computed,
+}
+
+/// How a way ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// With the ERET at this address.
+    Return(u64),
+    /// With the WFI at this address, for ever.
+    Park(u64),
+}
+
+/// What a way leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// x0 to x30.
+    pub registers: [Value; 31],
+    /// SP_EL3, as a distance from where it was.
+    pub stack: i64,
+    /// 64-bit words that were stored, by their distance from there.
+    pub words: BTreeMap<i64, Value>,
+    /// Addresses elsewhere that were stored to.
+    pub elsewhere: BTreeSet<u64>,
+    /// Writes to system registers, in their order.
+    pub system: Vec<(u16, Value)>,
+}
+
+/// A way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Offset of its vector.
+    pub slot: u64,
+    /// Its instructions, first to last.
+    pub steps: Vec<u64>,
+    /// Its conditional branches, and whether each was taken.
+    pub decisions: Vec<(u64, bool)>,
+    /// Its end.
+    pub end: End,
+    /// What it leaves.
+    pub state: State,
+}
+
+impl Way {
+    /// What it leaves in a system register.
+    #[must_use]
+    pub fn system(&self, register: u16) -> Value {
+        self.state.system(register)
+    }
+}
+
+impl State {
+    fn at_entry() -> Self {
+        Self {
+            registers: std::array::from_fn(|number| Value::Entry(number as u32)),
+            stack: 0,
+            words: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
+            system: Vec::new(),
+        }
+    }
+
+    pub(crate) fn system(&self, register: u16) -> Value {
+        let written = self.system.iter().rev().find(|(known, _)| *known == register);
+        written.map_or(Value::System(register, 0), |(_, value)| *value)
+    }
+
+    /// A general register; 31 is zero.
+    fn value(&self, register: u32) -> Value {
+        self.registers.get(register as usize).copied().unwrap_or(Value::Constant(0))
+    }
+
+    fn set(&mut self, register: u32, value: Value) {
+        if let Some(place) = self.registers.get_mut(register as usize) {
+            *place = value;
+        }
+    }
+
+    /// Does what an instruction does that goes on to the next one.
+    fn apply(&mut self, instruction: Instruction) -> Result<(), &'static str> {
+        match instruction {
+            Instruction::Constant { to, value, keeps: 0 } => self.set(to, Value::Constant(value)),
+            Instruction::Constant { to, value, keeps } => {
+                let kept = match self.value(to) {
+                    Value::Constant(known) => Value::Constant(known & keeps | value),
+                    _ => Value::Computed,
+                };
+                self.set(to, kept);
+            }
+            Instruction::Address { to, address } => self.set(to, Value::Constant(address)),
+            Instruction::Copy { to, from } => self.set(to, self.value(from)),
+            Instruction::Computes(to) => self.set(to, Value::Computed),
+            Instruction::ReadSystem { to, system } => self.set(to, self.system(system)),
+            Instruction::WriteSystem { system, from } => self.system.push((system, self.value(from))),
+            Instruction::Add { to: STACK_POINTER, from: STACK_POINTER, value } => self.stack += value,
+            Instruction::Add { to, from, .. } if to == STACK_POINTER || from == STACK_POINTER => {
+                return Err("the stack pointer is neither moved by a constant nor an address of a context");
+            }
+            Instruction::Add { to, from, value } => {
+                let sum = match self.value(from) {
+                    Value::Constant(known) => Value::Constant(known.wrapping_add_signed(value)),
+                    Value::System(register, known) => Value::System(register, known + value),
+                    _ => Value::Computed,
+                };
+                self.set(to, sum);
+            }
+            Instruction::Memory { loads, registers, base, offset, bytes, changes_base } => {
+                if bytes != 8 || changes_base {
+                    return Err("memory is accessed otherwise than by whole words at a constant distance");
+                }
+                self.access(loads, (registers.0, base, offset))?;
+                if let Some(second) = registers.1 {
+                    // A pair whose first register is its base reads the address before it loads.
+                    self.access(loads, (second, base, offset + 8))?;
+                }
+            }
+            Instruction::Barrier => {}
+            _ => return Err("an instruction that ends a way is in the middle of it"),
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, loads: bool, (register, base, offset): (u32, u32, i64)) -> Result<(), &'static str> {
+        let place = self.stack + offset;
+        match (base, loads) {
+            (STACK_POINTER, true) => {
+                let value = self.words.get(&place).copied().unwrap_or(Value::Word(place));
+                self.set(register, value);
+            }
+            (STACK_POINTER, false) => drop(self.words.insert(place, self.value(register))),
+            (_, true) => return Err("memory is read that is no context"),
+            (_, false) => match self.value(base) {
+                Value::Constant(address) => drop(self.elsewhere.insert(address.wrapping_add_signed(offset))),
+                _ => return Err("memory is written at an address that is no constant"),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// A way that is being followed.
+#[derive(Clone)]
+struct Walk {
+    at: u64,
+    seen: BTreeSet<(u64, Option<u64>)>,
+    way: Way,
+}
+
+/// Follows every way from the vectors.
+///
+/// # Errors
+/// With the first place where the program does what it must not at run time: a loop, an instruction that the reader does not know,
+/// memory that is no context, a call within a call.
+pub fn ways(program: &Program) -> Result<Vec<Way>, String> {
+    let mut found = Vec::new();
+    for slot in SLOTS.into_iter().filter(|slot| is_entered(program, *slot)) {
+        let way =
+            Way { slot, steps: Vec::new(), decisions: Vec::new(), end: End::Park(slot), state: State::at_entry() };
+        let mut open = vec![Walk { at: slot, seen: BTreeSet::new(), way }];
+        while let Some(walk) = open.pop() {
+            let at = walk.way.steps.last().copied().unwrap_or(slot);
+            follow(program, walk, &mut open, &mut found).map_err(|why| format!("{}: {why}", program.place(at)))?;
+            if open.len() + found.len() > MOST_WAYS {
+                return Err(format!("more than {MOST_WAYS} ways"));
+            }
+        }
+    }
+    found.sort_by_key(|way| (way.slot, way.end, way.steps.len()));
+    Ok(found)
+}
+
+/// A slot without code holds padding, an undefined instruction that leads to slot 0x200; code of another slot may reach into it.
+fn is_entered(program: &Program, slot: u64) -> bool {
+    let word = |address| match program.at(address) {
+        Some(Word::Instruction(word)) => read(word, address),
+        _ => None,
+    };
+    let goes_on = word(slot - 4).is_some_and(|before| {
+        !matches!(before, Instruction::Branch(_) | Instruction::Return | Instruction::ExceptionReturn)
+    });
+    word(slot).is_some() && !goes_on
+}
+
+/// Follows one way to its end; a conditional branch that is taken becomes another one.
+fn follow(program: &Program, mut walk: Walk, open: &mut Vec<Walk>, found: &mut Vec<Way>) -> Result<(), String> {
+    loop {
+        let at = walk.at;
+        let Some(Word::Instruction(word)) = program.at(at) else {
+            return Err(format!("the way goes on to {}, where no instruction is", program.place(at)));
+        };
+        let instruction =
+            read(word, at).ok_or_else(|| format!("{word:#010x} at {at:#x} is no instruction that it may have"))?;
+        let link = match walk.way.state.registers[LINK] {
+            Value::Constant(address) => Some(address),
+            _ => None,
+        };
+        if !walk.seen.insert((at, link)) {
+            return Err(format!("a loop at run time, at {}", program.place(at)));
+        }
+        walk.way.steps.push(at);
+        walk.at = at + 4;
+        match instruction {
+            Instruction::Branch(target) => walk.at = target,
+            Instruction::Conditional { target, .. } => {
+                let mut taken = walk.clone();
+                taken.way.decisions.push((at, true));
+                taken.at = target;
+                open.push(taken);
+                walk.way.decisions.push((at, false));
+            }
+            Instruction::Call(target) => {
+                walk.way.state.registers[LINK] = Value::Constant(at + 4);
+                walk.at = target;
+            }
+            Instruction::Return => {
+                walk.at = link.ok_or("RET to no place that is known: a call within a call, or x30 is used")?;
+            }
+            Instruction::ExceptionReturn | Instruction::Wait => {
+                walk.way.end = match instruction {
+                    Instruction::Wait => parked(program, at)?,
+                    _ => End::Return(at),
+                };
+                found.push(walk.way);
+                return Ok(());
+            }
+            other => walk.way.state.apply(other)?,
+        }
+    }
+}
+
+/// A WFI, with a branch behind it that leads back.
+fn parked(program: &Program, at: u64) -> Result<End, String> {
+    let behind = match program.at(at + 4) {
+        Some(Word::Instruction(word)) => read(word, at + 4),
+        _ => None,
+    };
+    (behind == Some(Instruction::Branch(at))).then_some(End::Park(at)).ok_or_else(|| "WFI that goes on".to_owned())
+}
