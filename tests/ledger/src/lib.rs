@@ -60,4 +60,4 @@ fn collect(root: &Path, folder: &Path, endings: &[&str], found: &mut Vec<(String
 
 /// Folders with code of the project.
 pub const CODE_FOLDERS: &[&str] =
-    &["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];
+    &["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "secure-monitor", "tests", "tool"];

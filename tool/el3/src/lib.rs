@@ -7,12 +7,16 @@
 //! - [`program`]: the ELF file as words, labels and sizes (SG-10).
 //! - [`instruction`]: what a word does.
 //! - [`ways`]: every way from a vector to its end, with the state that it leaves.
+//! - [`branches`]: the table of conditional branches, each with what takes either direction (SG-11).
+//! - [`promises`]: what is compared with the table, the lists of `core/world` and the design.
 //!
 //! Rejected: a disassembler's text, which differs between versions, and an emulation of the words, which shows the values of one run.
 #![forbid(unsafe_code)]
 
+pub mod branches;
 pub mod instruction;
 pub mod program;
+pub mod promises;
 pub mod registers;
 pub mod ways;
 

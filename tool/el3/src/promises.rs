@@ -1,0 +1,311 @@
+//! What is compared: sizes with their ceilings, the ways with what each world is to find, privileged words with the places that may have
+//! them.
+//!
+//! The lists of registers are `core/world`'s, from which the program's instructions are made; here they are found again in its bytes, so
+//! that a register that is saved to a wrong word, loaded from the other world's context or left out shows.
+
+use crate::instruction::{Instruction, read};
+use crate::program::Program;
+use crate::registers::encoding;
+use crate::ways::{Value, Way, ways};
+use bulkhead_world::context::{CORE_BYTES, Context, REGISTERS, REGISTERS_OFFSET, SECURE_OFFSET};
+use bulkhead_world::control::{NON_SECURE_RESET, Reason, ResetValue, SCR_NON_SECURE, SCR_SECURE};
+use bulkhead_world::flash::secure_ram;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most bytes of the configuration `dual`, padding counted: those of SafeG's monitor with its contexts (SG-10).
+pub const MOST_BYTES: u64 = 1_968;
+/// Most bytes without padding and with both contexts, which is how SafeG's paper counts.
+pub const MOST_UNPADDED_BYTES: u64 = 1_968;
+/// Most bytes of a core's contexts.
+pub const MOST_CONTEXT_BYTES: u64 = 1_024;
+/// Most conditional branches at run time: the forks of SafeG's monitor.
+pub const MOST_BRANCHES: usize = 4;
+
+/// Bytes of both contexts of a core, without what lies between them.
+#[must_use]
+pub const fn context_bytes() -> u64 {
+    2 * size_of::<Context>() as u64
+}
+
+/// What a way does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The core goes to the secure world.
+    ToSecure(Reason),
+    /// The core goes to the non-secure world.
+    ToNonSecure,
+    /// The world goes on behind an instruction that did nothing.
+    Skip,
+    /// Registers of the non-secure world are reset for the secure one.
+    Reset,
+    /// What cannot happen is written down, and the core stops.
+    Fault,
+}
+
+/// A way that the program is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Its name: a number is that of SafeG's paper.
+    pub name: &'static str,
+    /// The vector.
+    pub slot: u64,
+    /// A label that it passes, and no other way from that vector.
+    pub passes: &'static str,
+    /// What it does.
+    pub kind: Kind,
+    /// Most instructions.
+    pub ceiling: Option<u64>,
+}
+
+const fn path(name: &'static str, slot: u64, passes: &'static str, kind: Kind, ceiling: Option<u64>) -> Path {
+    Path { name, slot, passes, kind, ceiling }
+}
+
+/// Every way of the configuration `dual`. Paths 1 and 3 are not among them: no instruction of EL3 is.
+pub static PATHS: &[Path] = &[
+    path("2", 0x500, "to_secure", Kind::ToSecure(Reason::Interrupt), Some(115)),
+    path("4", 0x400, "load_non_secure", Kind::ToNonSecure, Some(115)),
+    path("5", 0x400, "to_secure", Kind::ToSecure(Reason::Call), Some(120)),
+    path("skip", 0x400, "skip", Kind::Skip, Some(16)),
+    path("reset", 0x400, "reset_asked", Kind::Reset, None),
+    path("fault", 0x200, "park", Kind::Fault, None),
+    path("fault, IRQ in EL3", 0x280, "park", Kind::Fault, None),
+    path("fault, SError in EL3", 0x380, "park", Kind::Fault, None),
+    path("fault, IRQ from below", 0x480, "park", Kind::Fault, None),
+    path("fault, SError from below", 0x580, "park", Kind::Fault, None),
+];
+
+/// Labels behind which an ERET stands, one each.
+pub const EXCEPTION_RETURNS: &[&str] = &["reset", "go_on", "load_upper"];
+/// Labels behind which SCR_EL3 is written, and with what, in the order of the text.
+pub const SECURE_CONFIGURATIONS: &[(&str, u64)] = &[
+    ("reset_non_secure", SCR_NON_SECURE),
+    ("reset_non_secure", SCR_SECURE),
+    ("slot 0x400", SCR_NON_SECURE),
+    ("to_secure", SCR_SECURE),
+];
+
+/// A way of the program with its row of [`PATHS`].
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The row.
+    pub path: &'static Path,
+    /// The way.
+    pub way: Way,
+}
+
+/// Compares a program with all that it promises.
+///
+/// # Errors
+/// With everything that does not hold.
+pub fn check(program: &Program) -> Result<Vec<Known>, Vec<String>> {
+    let mut wrong = sizes(program);
+    wrong.extend(words(program));
+    let known = match ways(program) {
+        Err(why) => {
+            wrong.push(why);
+            return Err(wrong);
+        }
+        Ok(found) => matched(program, found, &mut wrong),
+    };
+    for one in &known {
+        let complaints = one.path.kind.check(&one.way);
+        wrong.extend(complaints.into_iter().map(|why| format!("path {}: {why}", one.path.name)));
+        let length = one.way.steps.len() as u64;
+        if let Some(most) = one.path.ceiling.filter(|most| length > *most) {
+            wrong.push(format!("path {} has {length} instructions, at most {most} may be", one.path.name));
+        }
+    }
+    let branches: BTreeSet<u64> = known.iter().flat_map(|one| &one.way.decisions).map(|(at, _)| *at).collect();
+    if branches.len() > MOST_BRANCHES {
+        wrong.push(format!("{} conditional branches at run time, at most {MOST_BRANCHES} may be", branches.len()));
+    }
+    if wrong.is_empty() { Ok(known) } else { Err(wrong) }
+}
+
+fn sizes(program: &Program) -> Vec<String> {
+    let size = program.size();
+    let unpadded = size.unpadded_bytes() + context_bytes();
+    let rows = [
+        ("text, constants and data, padding counted", size.bytes, MOST_BYTES),
+        ("the same without padding, with both contexts", unpadded, MOST_UNPADDED_BYTES),
+        ("contexts of a core", CORE_BYTES as u64, MOST_CONTEXT_BYTES),
+        ("sections beside text", size.bytes_beside_text, 0),
+    ];
+    let too_large = rows.iter().filter(|(_, bytes, most)| bytes > most);
+    too_large.map(|(what, bytes, most)| format!("{what}: {bytes} bytes, at most {most} may be")).collect()
+}
+
+/// Every word is an instruction that is known, and those that give or take power stand where they may.
+fn words(program: &Program) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (mut returns, mut configurations) = (Vec::new(), Vec::new());
+    let scr = encoding("scr_el3");
+    for (address, word) in program.instructions() {
+        match read(word, address) {
+            None => {
+                wrong.push(format!("{word:#010x} at {} is no instruction that it may have", program.place(address)))
+            }
+            Some(Instruction::ExceptionReturn) => returns.push(program.label(address)),
+            Some(Instruction::WriteSystem { system, from }) if Some(system) == scr => {
+                configurations.push((program.label(address), constant_before(program, address, from)));
+            }
+            Some(_) => {}
+        }
+    }
+    let mut expected = EXCEPTION_RETURNS.to_vec();
+    expected.sort_by_key(|label| program.address(label));
+    if returns != expected {
+        wrong.push(format!("ERET stands behind {returns:?} and not behind {expected:?}"));
+    }
+    let mut expected: Vec<_> = SECURE_CONFIGURATIONS.iter().map(|(label, value)| (*label, Some(*value))).collect();
+    expected.sort_by_key(|(label, _)| program.address(label));
+    if configurations != expected {
+        wrong.push(format!("SCR_EL3 is written as {configurations:x?} and not as {expected:x?}"));
+    }
+    wrong
+}
+
+/// The constant that the instructions right before an address put into a register.
+fn constant_before(program: &Program, address: u64, register: u32) -> Option<u64> {
+    let mut value = 0;
+    let before: Vec<_> = program.instructions().take_while(|(at, _)| *at < address).collect();
+    for (at, word) in before.into_iter().rev() {
+        match read(word, at)? {
+            Instruction::Constant { to, value: bits, keeps } if to == register => {
+                value |= bits;
+                if keeps == 0 {
+                    return Some(value);
+                }
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Pairs ways with rows; what has no partner is wrong.
+fn matched(program: &Program, found: Vec<Way>, wrong: &mut Vec<String>) -> Vec<Known> {
+    let mut known: Vec<Known> = Vec::new();
+    for way in found {
+        let passes = |label: &str| program.address(label).is_some_and(|at| way.steps.contains(&at));
+        match PATHS.iter().find(|path| path.slot == way.slot && passes(path.passes)) {
+            Some(path) if !known.iter().any(|one| std::ptr::eq(one.path, path)) => known.push(Known { path, way }),
+            Some(path) => wrong.push(format!("path {} is there twice", path.name)),
+            None => wrong.push(format!("a way from slot {:#05x} that the design does not have", way.slot)),
+        }
+    }
+    for path in PATHS.iter().filter(|path| !known.iter().any(|one| std::ptr::eq(one.path, *path))) {
+        wrong.push(format!("there is no path {}", path.name));
+    }
+    known
+}
+
+/// Distance of a general register's word from the front of its context.
+fn general(number: u32) -> i64 {
+    8 * i64::from(number)
+}
+
+/// The registers behind the general ones: encoding and distance.
+fn switched() -> impl Iterator<Item = (u16, i64)> {
+    REGISTERS.iter().enumerate().map(|(index, register)| {
+        (encoding(register.operand).unwrap_or_default(), (REGISTERS_OFFSET + 8 * index) as i64)
+    })
+}
+
+/// What a way leaves, as far as it matters.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    stack: i64,
+    words: BTreeMap<i64, Value>,
+    system: BTreeMap<u16, Value>,
+}
+
+impl Kind {
+    /// What a way of this kind leaves otherwise than it should.
+    fn check(self, way: &Way) -> Vec<String> {
+        let state = &way.state;
+        let mut wrong = Vec::new();
+        for number in 0..31 {
+            let value = state.registers[number as usize];
+            if self.register(number).is_some_and(|expected| value != expected) {
+                wrong.push(format!("x{number} is {value:?}, and should be {:?}", self.register(number)));
+            }
+        }
+        let expected = self.left();
+        if state.stack != expected.stack {
+            wrong.push(format!("SP_EL3 is moved by {} and not by {}", state.stack, expected.stack));
+        }
+        compare("the word at", &state.words, &expected.words, &mut wrong);
+        let system = state.system.iter().map(|(register, _)| (*register, state.system(*register))).collect();
+        compare("the system register", &system, &expected.system, &mut wrong);
+        let line = secure_ram::STATE..secure_ram::STATE + secure_ram::STATE_BYTES;
+        let is_allowed = |address: &u64| self == Self::Fault && line.contains(address);
+        wrong.extend(state.elsewhere.iter().filter(|at| !is_allowed(at)).map(|at| format!("writes to {at:#x}")));
+        wrong
+    }
+
+    /// What a general register should hold at the end; nothing where it does not matter.
+    fn register(self, number: u32) -> Option<Value> {
+        match (self, number) {
+            (Self::ToSecure(reason), 0) => Some(Value::Constant(reason as u64)),
+            // The secure world gave the core away by a call, which may change x1 to x18.
+            (Self::ToSecure(_), 19..) => Some(Value::Word(SECURE_OFFSET as i64 + general(number))),
+            (Self::ToNonSecure, _) => Some(Value::Word(general(number) - SECURE_OFFSET as i64)),
+            (Self::Skip, _) | (Self::Reset, 0 | 1 | 3..) => Some(Value::Entry(number)),
+            (Self::ToSecure(_) | Self::Reset | Self::Fault, _) => None,
+        }
+    }
+
+    /// Everything else that should be left, and nothing more.
+    fn left(self) -> Left {
+        let saved = |first: u32| {
+            let words = (first..31).map(|number| (general(number), Value::Entry(number)));
+            words.chain(switched().map(|(register, at)| (at, Value::System(register, 0))))
+        };
+        let configured = |value| (encoding("scr_el3").unwrap_or_default(), Value::Constant(value));
+        let loaded = |distance: i64, configuration| {
+            let registers = switched().map(move |(register, at)| (register, Value::Word(distance + at)));
+            registers.chain([configured(configuration)]).collect()
+        };
+        let spilled = [29, 30].map(|number| (general(number), Value::Entry(number))).into();
+        let distance = SECURE_OFFSET as i64;
+        match self {
+            Self::ToSecure(_) => {
+                Left { stack: distance, words: saved(0).collect(), system: loaded(distance, SCR_SECURE) }
+            }
+            Self::ToNonSecure => {
+                Left { stack: -distance, words: saved(18).collect(), system: loaded(-distance, SCR_NON_SECURE) }
+            }
+            Self::Skip => {
+                let back = encoding("elr_el3").unwrap_or_default();
+                Left { stack: 0, words: spilled, system: [(back, Value::System(back, 4))].into() }
+            }
+            Self::Reset => {
+                let reset = NON_SECURE_RESET.iter().map(|(register, value)| {
+                    let value = match value {
+                        ResetValue::Constant(value) => Value::Constant(*value),
+                        ResetValue::Copy(from) => Value::System(encoding(from).unwrap_or_default(), 0),
+                    };
+                    (encoding(register.operand).unwrap_or_default(), value)
+                });
+                Left { stack: 0, words: spilled, system: reset.chain([configured(SCR_SECURE)]).collect() }
+            }
+            Self::Fault => Left { stack: 0, words: BTreeMap::new(), system: BTreeMap::new() },
+        }
+    }
+}
+
+fn compare<K: Ord + Copy + std::fmt::LowerHex>(
+    what: &str,
+    found: &BTreeMap<K, Value>,
+    expected: &BTreeMap<K, Value>,
+    wrong: &mut Vec<String>,
+) {
+    let all: BTreeSet<K> = found.keys().chain(expected.keys()).copied().collect();
+    for key in all.into_iter().filter(|key| found.get(key) != expected.get(key)) {
+        let text = |value: Option<&Value>| value.map_or_else(|| "not written".to_owned(), |value| format!("{value:?}"));
+        wrong.push(format!("{what} {key:#x} is {}, and should be {}", text(found.get(&key)), text(expected.get(&key))));
+    }
+}
