@@ -10,6 +10,7 @@
 //! - [`flash`]: the head of the flash file from which both worlds start.
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
+//! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -33,3 +34,4 @@ pub mod control;
 pub mod flash;
 pub mod interrupts;
 pub mod overrun;
+pub mod servers;

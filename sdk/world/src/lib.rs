@@ -5,9 +5,10 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 #[cfg(target_os = "none")]
-mod machine;
+mod cell;
+#[cfg(target_os = "none")]
+pub mod machine;
 #[cfg(target_os = "none")]
 mod memory;
-
 #[cfg(target_os = "none")]
-pub use machine::*;
+pub mod servers;

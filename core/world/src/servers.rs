@@ -1,0 +1,235 @@
+//! Which tasks of the payload may run the non-secure world now (SG-41, SG-44, SG-45, SG-80, SG-83, SG-86).
+//!
+//! The payload's kernel chooses the most important of them that is ready; here is who is ready. Budgets are counted elsewhere
+//! ([`crate::overrun`]) and reported: used up, filled. So the published ITask, RTask and BTask, and the later latency tasks, are one table.
+//!
+//! Nobody suspends a server. What may not run any more waits at its own next turn: every interrupt of the payload brings the core back
+//! to the server's own loop, which asks [`Servers::may_run`] before it gives the core away again. Rejected: a manager's task above all
+//! of them, as SafeG 0.3 has, which costs two switches of tasks for each event.
+
+use crate::flash::{MOST_SERVERS, ServerKind, ServerPlan};
+
+/// What a server is, and what holds it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Server {
+    kind: Option<ServerKind>,
+    /// An activation ends when the world says so.
+    is_voluntary: bool,
+    /// Its account is empty.
+    is_used_up: bool,
+    /// An urgent interrupt started it, and its activation has not ended.
+    is_active: bool,
+}
+
+/// The servers of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Servers {
+    all: [Server; MOST_SERVERS],
+    /// The latency task that the world wants to run in, by its place.
+    wanted: usize,
+    /// Switched on (SG-86).
+    is_on: bool,
+    /// The world may run at all: it is loaded, and nobody has suspended or ended it.
+    has_world: bool,
+}
+
+impl Servers {
+    /// No server, and no world to run.
+    #[must_use]
+    pub const fn none() -> Self {
+        let none = Server { kind: None, is_voluntary: false, is_used_up: false, is_active: false };
+        Self { all: [none; MOST_SERVERS], wanted: 0, is_on: true, has_world: false }
+    }
+
+    /// The servers of a plan; those of unknown kinds are none.
+    #[must_use]
+    pub fn new(plan: &[ServerPlan; MOST_SERVERS]) -> Self {
+        let mut servers = Self::none();
+        for (server, plan) in servers.all.iter_mut().zip(plan) {
+            server.kind = match plan.kind {
+                1 => Some(ServerKind::Interrupt),
+                2 => Some(ServerKind::Reserved),
+                3 => Some(ServerKind::Background),
+                4 => Some(ServerKind::Latency),
+                _ => None,
+            };
+            server.is_voluntary = plan.voluntary != 0;
+        }
+        servers
+    }
+
+    /// The server may give the core to the non-secure world.
+    #[must_use]
+    pub fn may_run(&self, place: usize) -> bool {
+        let Some(server) = self.all.get(place).filter(|_| self.has_world) else { return false };
+        match server.kind {
+            None => false,
+            Some(ServerKind::Background) => true,
+            Some(_) if !self.is_on || server.is_used_up => false,
+            Some(ServerKind::Interrupt) => server.is_active,
+            Some(ServerKind::Reserved) => true,
+            Some(ServerKind::Latency) => self.selected() == Some(place),
+        }
+    }
+
+    /// The latency task that runs the world: from the wanted one downward the first that has budget (SG-83). `None`: the background one.
+    fn selected(&self) -> Option<usize> {
+        let is_ready = |server: &Server| server.kind == Some(ServerKind::Latency) && !server.is_used_up;
+        self.all.iter().enumerate().skip(self.wanted).find(|(_, server)| is_ready(server)).map(|(place, _)| place)
+    }
+
+    /// An urgent interrupt of this server arrived while the world did not run (SG-44): an activation begins, or goes on.
+    pub fn fired(&mut self, place: usize) {
+        if let Some(server) = self.all.get_mut(place) {
+            match server.kind {
+                Some(ServerKind::Latency) => self.wanted = self.wanted.min(place),
+                _ => server.is_active = true,
+            }
+        }
+    }
+
+    /// The world has nothing urgent left; it ran in this server (SG-45). With latency tasks it names the one that it wants from now on,
+    /// which may be any number.
+    pub fn yielded(&mut self, place: usize, wanted: u64) {
+        match self.all.get_mut(place) {
+            Some(server) if server.kind == Some(ServerKind::Interrupt) && server.is_voluntary => {
+                server.is_active = false
+            }
+            _ => (),
+        }
+        self.wanted = usize::try_from(wanted).unwrap_or(MOST_SERVERS).min(MOST_SERVERS);
+    }
+
+    /// The budget of a server is used up, which ends its activation.
+    pub fn used_up(&mut self, place: usize) {
+        if let Some(server) = self.all.get_mut(place) {
+            (server.is_used_up, server.is_active) = (true, false);
+        }
+    }
+
+    /// A server has budget again.
+    pub fn filled(&mut self, place: usize) {
+        if let Some(server) = self.all.get_mut(place) {
+            server.is_used_up = false;
+        }
+    }
+
+    /// The world may run, or may not: it is being loaded, suspended, or off. What it was activated for is forgotten.
+    pub fn set_world(&mut self, may_run: bool) {
+        self.has_world = may_run;
+        if !may_run {
+            self.wanted = MOST_SERVERS;
+            self.all.iter_mut().for_each(|server| server.is_active = false);
+        }
+    }
+
+    /// Switches all servers but the background one on or off (SG-86).
+    pub fn set_on(&mut self, is_on: bool) {
+        self.is_on = is_on;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn plan(kinds: &[(ServerKind, u32)]) -> [ServerPlan; MOST_SERVERS] {
+        let mut plan = [ServerPlan::default(); MOST_SERVERS];
+        for (place, (kind, voluntary)) in plan.iter_mut().zip(kinds) {
+            *place = ServerPlan { kind: *kind as u32, voluntary: *voluntary, ..ServerPlan::default() };
+        }
+        plan
+    }
+
+    fn ready(servers: &Servers) -> Vec<usize> {
+        (0..MOST_SERVERS + 2).filter(|place| servers.may_run(*place)).collect()
+    }
+
+    fn running(kinds: &[(ServerKind, u32)]) -> Servers {
+        let mut servers = Servers::new(&plan(kinds));
+        assert_eq!(ready(&servers), [], "no world is loaded");
+        servers.set_world(true);
+        servers
+    }
+
+    /// SG-41, SG-45: the published three.
+    #[test]
+    fn an_interrupt_task_runs_from_its_interrupt_to_the_end_of_its_budget() {
+        let mut servers =
+            running(&[(ServerKind::Interrupt, 0), (ServerKind::Reserved, 0), (ServerKind::Background, 0)]);
+        assert_eq!(ready(&servers), [1, 2]);
+        servers.fired(0);
+        assert_eq!(ready(&servers), [0, 1, 2]);
+        servers.yielded(0, 0);
+        assert_eq!(ready(&servers), [0, 1, 2], "the published form knows no return");
+        servers.used_up(0);
+        servers.fired(0);
+        assert_eq!(ready(&servers), [1, 2], "an interrupt without budget waits");
+        servers.filled(0);
+        assert_eq!(ready(&servers), [0, 1, 2], "for the next filling");
+        servers.used_up(0);
+        servers.used_up(1);
+        servers.filled(0);
+        assert_eq!(ready(&servers), [2], "the activation ended with its budget");
+    }
+
+    /// SG-45.
+    #[test]
+    fn a_voluntary_return_ends_an_activation_and_keeps_the_budget() {
+        let mut servers = running(&[(ServerKind::Interrupt, 1), (ServerKind::Background, 0)]);
+        servers.fired(0);
+        servers.yielded(1, 0);
+        assert_eq!(ready(&servers), [0, 1], "said while another server ran the world");
+        servers.yielded(0, 0);
+        assert_eq!(ready(&servers), [1]);
+        servers.fired(0);
+        assert_eq!(ready(&servers), [0, 1]);
+    }
+
+    /// SG-80, SG-83, SG-84: from the wanted one downward the first that is not overrun, else the background one.
+    #[test]
+    fn of_latency_tasks_one_runs() {
+        use ServerKind::{Background, Latency};
+        for used_up in 0..8_usize {
+            for wanted in [0, 1, 2, 3, u64::MAX] {
+                let mut servers = running(&[(Latency, 0), (Latency, 0), (Latency, 0), (Background, 0)]);
+                (0..3).filter(|place| used_up >> place & 1 == 1).for_each(|place| servers.used_up(place));
+                servers.yielded(3, wanted);
+                let expected = (0..3).find(|place| *place as u64 >= wanted && used_up >> place & 1 == 0);
+                let all: Vec<usize> = expected.into_iter().chain([3]).collect();
+                assert_eq!(ready(&servers), all, "{used_up:b} {wanted}");
+                servers.fired(0);
+                let urgent = (0..3).find(|place| used_up >> place & 1 == 0);
+                assert_eq!(ready(&servers), urgent.into_iter().chain([3]).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// SG-86, SG-60.
+    #[test]
+    fn switched_off_the_background_task_alone_runs_and_without_a_world_none() {
+        let mut servers =
+            running(&[(ServerKind::Interrupt, 0), (ServerKind::Reserved, 0), (ServerKind::Background, 0)]);
+        servers.fired(0);
+        servers.set_on(false);
+        assert_eq!(ready(&servers), [2]);
+        servers.set_on(true);
+        assert_eq!(ready(&servers), [0, 1, 2]);
+        servers.set_world(false);
+        assert_eq!(ready(&servers), []);
+        servers.set_world(true);
+        assert_eq!(ready(&servers), [1, 2], "a world that begins has no activation");
+    }
+
+    #[test]
+    fn numbers_of_nobody_change_nothing() {
+        let mut servers = running(&[(ServerKind::Background, 0)]);
+        let before = servers;
+        servers.fired(7);
+        servers.used_up(7);
+        servers.filled(7);
+        assert_eq!(servers, before);
+        assert_eq!(Servers::new(&[ServerPlan { kind: 9, ..ServerPlan::default() }; MOST_SERVERS]), Servers::none());
+    }
+}

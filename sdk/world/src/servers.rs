@@ -1,0 +1,79 @@
+//! The servers of the world plan, for a kernel in C.
+
+use crate::cell::Cell;
+use bulkhead_world::flash::{MOST_SERVERS, ServerPlan, WorldPlan};
+use bulkhead_world::servers::Servers;
+
+static SERVERS: Cell<Servers> = Cell::new(Servers::none());
+
+/// One word for each server: not 0 while it may not run. [`crate::machine`]'s `bulkhead_world_enter` looks at it with interrupts masked.
+#[unsafe(no_mangle)]
+static BULKHEAD_WORLD_WAITS: Cell<[u32; MOST_SERVERS]> = Cell::new([1; MOST_SERVERS]);
+
+/// What happened to a server, or to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Happened {
+    /// 0: nothing; 1: an urgent interrupt of the server arrived; 2: the world said in it that it has nothing urgent left, and which one it
+    /// wants; 3: its budget is used up; 4: it has budget again; 5: the world may run; 6: it may not; 7: servers are on; 8: they are off.
+    pub what: u32,
+    /// The server.
+    pub server: u32,
+    /// What the world wants.
+    pub wanted: u64,
+}
+
+/// Takes the servers from the plan; none may run yet. Returns how many there are.
+///
+/// # Safety
+/// Interrupts are masked, and `plan` is what the payload was given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_servers(plan: *const WorldPlan) -> u64 {
+    // SAFETY: EL3 put the plan there and checked it, and nobody can write to it.
+    let plan = unsafe { &*plan };
+    // SAFETY: the caller's.
+    unsafe { *SERVERS.get() = Servers::new(&plan.servers) };
+    plan.servers.iter().take_while(|server| server.kind != 0).count() as u64
+}
+
+/// The server at this place of the plan; zeros behind the last.
+///
+/// # Safety
+/// `plan` is what the payload was given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_server(plan: *const WorldPlan, place: u64) -> ServerPlan {
+    // SAFETY: as above.
+    let plan = unsafe { &*plan };
+    usize::try_from(place).ok().and_then(|place| plan.servers.get(place)).copied().unwrap_or_default()
+}
+
+/// Notes what happened. Returns which servers may run now that could not before, a bit for each: their tasks are to be woken.
+///
+/// # Safety
+/// Interrupts are masked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_happened(event: Happened) -> u64 {
+    // SAFETY: the caller's.
+    let (servers, waits) = unsafe { (SERVERS.get(), BULKHEAD_WORLD_WAITS.get()) };
+    let place = event.server as usize;
+    match event.what {
+        1 => servers.fired(place),
+        2 => servers.yielded(place, event.wanted),
+        3 => servers.used_up(place),
+        4 => servers.filled(place),
+        5 => servers.set_world(true),
+        6 => servers.set_world(false),
+        7 => servers.set_on(true),
+        8 => servers.set_on(false),
+        _ => (),
+    }
+    let mut woken = 0;
+    for (place, waits) in waits.iter_mut().enumerate() {
+        let may_run = servers.may_run(place);
+        if may_run && *waits != 0 {
+            woken |= 1 << place;
+        }
+        *waits = u32::from(!may_run);
+    }
+    woken
+}
