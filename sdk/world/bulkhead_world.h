@@ -40,12 +40,61 @@ uint64_t bulkhead_world_load(const struct bulkhead_world_plan *plan, struct bulk
 /* Makes the non-secure world begin at its first instruction when it runs next. */
 void bulkhead_world_reset(const struct bulkhead_world_plan *plan);
 
+/* A task that runs the non-secure world: a line of the plan. */
+struct bulkhead_world_server {
+    uint32_t kind;     /* an enum bulkhead_world_kind */
+    uint32_t priority; /* higher is more urgent */
+    uint64_t budget;   /* ticks of the counter in each period, 0: no limit */
+    uint32_t period;   /* ticks of the kernel */
+    uint32_t voluntary;
+};
+
+enum bulkhead_world_kind {
+    BULKHEAD_WORLD_NONE,
+    BULKHEAD_WORLD_INTERRUPT_TASK, /* from an urgent interrupt to the end of its activation */
+    BULKHEAD_WORLD_RESERVED_TASK,  /* as long as it has budget */
+    BULKHEAD_WORLD_BACKGROUND_TASK,
+    BULKHEAD_WORLD_LATENCY_TASK
+};
+
+#define BULKHEAD_WORLD_SERVERS 5
+
+/* Takes the servers from the plan; returns how many there are. */
+uint64_t bulkhead_world_servers(const struct bulkhead_world_plan *plan);
+struct bulkhead_world_server bulkhead_world_server(const struct bulkhead_world_plan *plan, uint64_t place);
+
+/* What happened to a server, or to the other world. */
+enum bulkhead_world_what {
+    BULKHEAD_WORLD_NO_EVENT,
+    BULKHEAD_WORLD_FIRED,   /* an urgent interrupt of the server arrived */
+    BULKHEAD_WORLD_YIELDED, /* the world has nothing urgent left; `wanted` is the latency task that it wants */
+    BULKHEAD_WORLD_USED_UP,
+    BULKHEAD_WORLD_FILLED,
+    BULKHEAD_WORLD_MAY_RUN, /* the world: it is loaded, or resumed */
+    BULKHEAD_WORLD_MUST_NOT_RUN,
+    BULKHEAD_WORLD_SERVERS_ON,
+    BULKHEAD_WORLD_SERVERS_OFF
+};
+
+struct bulkhead_world_happened {
+    uint32_t what; /* an enum bulkhead_world_what */
+    uint32_t server;
+    uint64_t wanted;
+};
+
+/* Notes what happened. Returns which servers may run now that could not before, a bit for each. With interrupts masked. */
+uint64_t bulkhead_world_happened(struct bulkhead_world_happened event);
+
+/* A word for each server, not 0 while it may not run: what bulkhead_world_enter looks at. */
+extern const volatile uint32_t BULKHEAD_WORLD_WAITS[BULKHEAD_WORLD_SERVERS];
+
 /* Why the core came back from the non-secure world. */
 #define BULKHEAD_WORLD_INTERRUPT 0
 #define BULKHEAD_WORLD_CALL 1
+#define BULKHEAD_WORLD_NOT_NOW 2 /* it was not given away, because the word was not 0 */
 
-/* Gives the core to the non-secure world; returns why it came back. An interrupt is taken as soon as it is unmasked. */
-uint64_t bulkhead_world_enter(void);
+/* Gives the core to the non-secure world, unless the word forbids it or a call waits for its answer; returns why it came back. */
+uint64_t bulkhead_world_enter(const volatile uint32_t *waits);
 
 /* Where an interrupt finds the core that came back for it: its return address then. */
 extern const char bulkhead_world_returned[];
@@ -60,8 +109,28 @@ enum bulkhead_world_asked {
     BULKHEAD_WORLD_DOORBELL   /* the first word is the channel */
 };
 
-/* Answers the call that brought the core back; an enum bulkhead_world_asked. */
+/* Answers the call that waits; an enum bulkhead_world_asked. Nothing is left to do when another server has answered meanwhile. */
 uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan, uint64_t words[2]);
+
+/* Allowances of the payload's tasks, for the overrun handlers of a kernel. Tasks are numbers below 16, the first five the servers of the
+   world plan. Times are ticks of the counter. All of these with interrupts masked. */
+/* No task, no event, no instant. */
+#define BULKHEAD_TIME_NOTHING UINT64_MAX
+
+/* From now on this task runs, or none that has a number. Returns when the timer is to ring for an allowance. */
+uint64_t bulkhead_time_switch(uint64_t task, uint64_t now);
+uint64_t bulkhead_time_next(uint64_t now);
+
+/* Gives a task this much once, or in every period from `start` on. */
+_Bool bulkhead_time_start(uint64_t task, uint64_t ticks, uint64_t now);
+_Bool bulkhead_time_open(uint64_t task, uint64_t budget, uint64_t period, uint64_t start, uint64_t now);
+
+/* Takes an allowance, or tells what is left of it. */
+uint64_t bulkhead_time_stop(uint64_t task, uint64_t now);
+uint64_t bulkhead_time_remaining(uint64_t task, uint64_t now);
+
+/* What happened next until now: the task whose allowance is used up; with bit 32, the one whose account has something again. */
+uint64_t bulkhead_time_event(uint64_t now);
 #endif
 
 #endif

@@ -9,7 +9,7 @@
 #define STACK_WORDS     512U
 #define FAST_PRIORITY   12
 #define SLOW_PRIORITY   10
-#define WORLD_PRIORITY  1
+#define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
 
 static void print_lateness(const char *what, enum board_interrupted interrupted)
@@ -69,9 +69,16 @@ void world_is_off(void)
     board_power_off();
 }
 
-void world_wants_reset(void)
+_Bool world_wants_reset(void)
 {
-    board_print("rtos: the other world wants to be reset\n");
+    board_print("rtos: the other world is reset\n");
+    return 1;
+}
+
+void world_is_damaged(void)
+{
+    board_print("rtos: FAILED: CRC of a segment of the other world\n");
+    board_power_off();
 }
 
 void payload_main(const struct bulkhead_world_plan *plan)
@@ -83,7 +90,7 @@ void payload_main(const struct bulkhead_world_plan *plan)
     configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
     configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : 5), SLOW_PRIORITY, NULL) == pdPASS);
     if (has_other_world)
-        world_start(plan, WORLD_PRIORITY);
+        world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }

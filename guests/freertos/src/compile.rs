@@ -50,7 +50,12 @@ impl Board {
                 (guest.join("include"), "freertos/guest/include"),
             ],
             start: files.join("start.S"),
-            sources: vec![files.join("board.c"), files.join("world.c"), guest.join("memory.c")],
+            sources: vec![
+                files.join("board.c"),
+                files.join("overrun.c"),
+                files.join("world.c"),
+                guest.join("memory.c"),
+            ],
             script: files.join("payload.ld"),
             library: Some(library.to_path_buf()),
         }

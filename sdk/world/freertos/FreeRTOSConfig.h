@@ -28,6 +28,7 @@
 #define configSUPPORT_DYNAMIC_ALLOCATION        1
 #define configUSE_TASK_FPU_SUPPORT              1
 #define configUSE_TASK_NOTIFICATIONS            1
+#define configNUM_THREAD_LOCAL_STORAGE_POINTERS 1
 
 #define INCLUDE_xTaskDelayUntil                 1
 #define INCLUDE_vTaskDelay                      1
@@ -48,6 +49,10 @@ void board_assertion_failed(const char *file, int line);
 #define configSETUP_TICK_INTERRUPT()            board_start_tick()
 #define configCLEAR_TICK_INTERRUPT()            board_next_tick()
 #define configASSERT(condition)                 do { if (!(condition)) board_assertion_failed(__FILE__, __LINE__); } while (0)
+
+/* The hook of a switch: in tasks.c, where the kernel's own type of a task is known. */
+void world_switched_in(const void *place);
+#define traceTASK_SWITCHED_IN()                 world_switched_in(pxCurrentTCB->pvThreadLocalStoragePointers[0])
 #endif
 
 #endif

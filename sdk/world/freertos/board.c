@@ -6,6 +6,7 @@
  */
 #include "board.h"
 #include "FreeRTOS.h"
+#include "overrun.h"
 #include "task.h"
 
 #define UART_BASE           0x09040000UL
@@ -132,10 +133,24 @@ static void account(void)
     kind->ticks++;
 }
 
-static void set_timer(uint64_t compare)
+/* One compare register serves the tick and the end of a budget. */
+static uint64_t event = BULKHEAD_TIME_NOTHING;
+
+static void set_timer(void)
 {
+    uint64_t compare = event < next_tick ? event : next_tick;
+
     __asm__ volatile("msr S3_7_C14_C2_2, %0\n\tisb" : : "r"(compare)); /* CNTPS_CVAL_EL1 */
 }
+
+void board_set_event(uint64_t counter)
+{
+    event = counter;
+    if (ticks_per_period != 0)
+        set_timer();
+}
+
+uint64_t board_next_tick_counter(void) { return next_tick; }
 
 void board_start_tick(void)
 {
@@ -144,14 +159,14 @@ void board_start_tick(void)
     __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
     ticks_per_period = frequency_hz / configTICK_RATE_HZ;
     next_tick = board_counter() + ticks_per_period;
-    set_timer(next_tick);
+    set_timer();
     __asm__ volatile("msr S3_7_C14_C2_1, %0\n\tisb" : : "r"(1UL));     /* CNTPS_CTL_EL1 */
 }
 
 void board_next_tick(void)
 {
     next_tick += ticks_per_period;
-    set_timer(next_tick);
+    board_set_event(bulkhead_time_next(board_counter()));
 }
 
 /* Called by the port with what it read from ICC_IAR1_EL1; it writes the end of the interrupt itself. */
@@ -160,8 +175,15 @@ void vApplicationIRQHandler(uint32_t acknowledged)
     uint32_t interrupt = acknowledged & 0xffffffU;
 
     if (interrupt == TICK_INTERRUPT) {
-        account();
-        FreeRTOS_Tick_Handler();
+        uint64_t now = board_counter();
+
+        ovr_timer(now);
+        if (now >= next_tick) {
+            account();
+            /* Sets the timer, by `board_next_tick`. */
+            FreeRTOS_Tick_Handler();
+        } else
+            board_set_event(bulkhead_time_next(now));
     } else
         configASSERT(interrupt >= SPECIAL_INTERRUPTS);
 }

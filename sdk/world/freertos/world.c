@@ -2,70 +2,156 @@
  * The non-secure world as tasks of the kernel (SG-8, SG-41).
  *
  * A server task gives the core to the other world again and again; when the kernel preempts it, the other world stops with it. Who gave the
- * core away goes on waiting when an interrupt of the payload brought it back (SG-26): the interrupt is taken inside the loop.
+ * core away goes on waiting when an interrupt of the payload brought it back (SG-26): the interrupt is taken inside the loop. All servers run
+ * the same context: who is chosen continues it.
  */
 #include "world.h"
 #include "FreeRTOS.h"
+#include "overrun.h"
 #include "task.h"
 
 #define STACK_WORDS 512U
 
 static const struct bulkhead_world_plan *plan;
 static struct world_counts counts;
+static TaskHandle_t servers[BULKHEAD_WORLD_SERVERS];
+static TaskHandle_t loader;
+/* The task that runs has a place in the library's accounts, or 0. */
+static const void *running_place;
 
 const struct world_counts *world_counts(void) { return &counts; }
 
-/* The first start, or a restart: a job of an ordinary task, so that it is preempted as any other. */
-static void load(void)
-{
-    struct bulkhead_world_loading loading = { 0, 0, 0, 0 };
+TaskHandle_t world_task(unsigned place) { return place < BULKHEAD_WORLD_SERVERS ? servers[place] : NULL; }
 
-    for (;;) {
-        switch (bulkhead_world_load(plan, &loading)) {
-        case BULKHEAD_WORLD_MORE:
-            break;
-        case BULKHEAD_WORLD_DONE:
-            bulkhead_world_reset(plan);
-            return;
-        default:
-            board_print("rtos: FAILED: CRC of a segment of the other world\n");
-            board_power_off();
-        }
-    }
+/* Wakes the tasks of the servers that may run now. */
+static void wake_from_isr(uint64_t woken)
+{
+    BaseType_t is_better = pdFALSE;
+
+    for (unsigned place = 0; woken != 0; place++, woken >>= 1)
+        if ((woken & 1) != 0 && servers[place] != NULL)
+            vTaskNotifyGiveFromISR(servers[place], &is_better);
+    portYIELD_FROM_ISR(is_better);
 }
 
-static void serve(void *unused)
+static void happened_from_isr(enum bulkhead_world_what what, unsigned server)
+{
+    wake_from_isr(bulkhead_world_happened((struct bulkhead_world_happened){ what, server, 0 }));
+}
+
+/* The same in a task: its switch, if there is one, comes when interrupts are no more masked. */
+static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wanted)
+{
+    uint64_t woken;
+
+    taskENTER_CRITICAL();
+    woken = bulkhead_world_happened((struct bulkhead_world_happened){ what, server, wanted });
+    taskEXIT_CRITICAL();
+    for (unsigned place = 0; woken != 0; place++, woken >>= 1)
+        if ((woken & 1) != 0 && servers[place] != NULL)
+            xTaskNotifyGive(servers[place]);
+}
+
+void world_switched_in(const void *place)
+{
+    if (place == NULL && running_place == NULL)
+        return;
+    running_place = place;
+    board_set_event(bulkhead_time_switch((uint64_t)(uintptr_t)place - 1, board_counter()));
+}
+
+/* Overrun handler of a server. It stops at its own next turn, which is now: the interrupt has brought the core back to its loop. */
+static void is_used_up(TaskHandle_t task, void *place)
+{
+    (void)task;
+    counts.used_up++;
+    happened_from_isr(BULKHEAD_WORLD_USED_UP, (unsigned)(uintptr_t)place);
+}
+
+void world_is_filled(unsigned place) { happened_from_isr(BULKHEAD_WORLD_FILLED, place); }
+
+static void answer(unsigned place)
 {
     uint64_t words[2];
 
-    (void)unused;
-    load();
+    counts.calls++;
+    switch (bulkhead_world_answer(plan, words)) {
+    case BULKHEAD_WORLD_HEARTBEAT:
+        counts.heartbeats++;
+        break;
+    case BULKHEAD_WORLD_YIELD:
+        happened(BULKHEAD_WORLD_YIELDED, place, words[0]);
+        break;
+    case BULKHEAD_WORLD_OFF:
+        happened(BULKHEAD_WORLD_MUST_NOT_RUN, 0, 0);
+        world_is_off();
+        break;
+    case BULKHEAD_WORLD_RESET:
+        happened(BULKHEAD_WORLD_MUST_NOT_RUN, 0, 0);
+        if (world_wants_reset())
+            xTaskNotifyGive(loader);
+        break;
+    default:
+        break;
+    }
+}
+
+static void serve(void *number)
+{
+    unsigned place = (unsigned)(uintptr_t)number;
+
     for (;;) {
-        if (bulkhead_world_enter() == BULKHEAD_WORLD_INTERRUPT) {
+        switch (bulkhead_world_enter(&BULKHEAD_WORLD_WAITS[place])) {
+        case BULKHEAD_WORLD_INTERRUPT:
             counts.interrupted++;
-            continue;
-        }
-        counts.calls++;
-        switch (bulkhead_world_answer(plan, words)) {
-        case BULKHEAD_WORLD_HEARTBEAT:
-            counts.heartbeats++;
             break;
-        case BULKHEAD_WORLD_OFF:
-            world_is_off();
-            vTaskSuspend(NULL);
-            break;
-        case BULKHEAD_WORLD_RESET:
-            world_wants_reset();
-            load();
+        case BULKHEAD_WORLD_CALL:
+            answer(place);
             break;
         default:
+            (void)ulTaskNotifyTake(pdTRUE, portMAX_DELAY);
             break;
         }
     }
 }
 
-void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t priority)
+/* The first start, and every other: a job of an ordinary task, so that it is preempted as any other. */
+static void load(void *unused)
 {
+    (void)unused;
+    for (;; (void)ulTaskNotifyTake(pdTRUE, portMAX_DELAY)) {
+        struct bulkhead_world_loading loading = { 0, 0, 0, 0 };
+        uint64_t step;
+
+        do
+            step = bulkhead_world_load(plan, &loading);
+        while (step == BULKHEAD_WORLD_MORE);
+        if (step == BULKHEAD_WORLD_DAMAGED) {
+            world_is_damaged();
+            continue;
+        }
+        bulkhead_world_reset(plan);
+        counts.starts++;
+        happened(BULKHEAD_WORLD_MAY_RUN, 0, 0);
+    }
+}
+
+static const char *const names[] = { "none", "itask", "rtask", "btask", "ltask" };
+
+void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loader_priority)
+{
+    uint64_t frequency_hz, used;
+
     plan = world_plan;
-    configASSERT(xTaskCreate(serve, "btask", STACK_WORDS, NULL, priority, NULL) == pdPASS);
+    __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
+    used = bulkhead_world_servers(plan);
+    for (unsigned place = 0; place < used; place++) {
+        struct bulkhead_world_server server = bulkhead_world_server(plan, place);
+
+        configASSERT(server.kind < sizeof names / sizeof *names && server.priority < configMAX_PRIORITIES);
+        configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
+        if (server.budget != 0)
+            configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
+    }
+    configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
 }

@@ -4,24 +4,33 @@
 
 #include "board.h"
 #include "FreeRTOS.h"
+#include "task.h"
 
-/* Why the core came back from the non-secure world, and what it asked for. */
+/* Why the core came back from the non-secure world, what it asked for, and what happened to its servers. */
 struct world_counts {
     uint64_t interrupted;
     uint64_t calls;
     uint64_t heartbeats;
+    uint64_t used_up;
+    uint64_t starts;
 };
 
-/* Creates the task of this priority that runs the non-secure world. Before the scheduler is started. */
-void world_start(const struct bulkhead_world_plan *plan, UBaseType_t priority);
+/* Creates a task for each server of the plan, and one of this priority that loads the other world. Before the scheduler is started. */
+void world_start(const struct bulkhead_world_plan *plan, UBaseType_t loader_priority);
+
+/* The task of a server, by its place in the plan: an ordinary task, for all that the kernel can do with one (SG-8). NULL: there is none. */
+TaskHandle_t world_task(unsigned place);
 
 /* What was counted so far. */
 const struct world_counts *world_counts(void);
 
-/* Of the application: the other world has switched itself off; it runs no more when this returns. */
+/* Of the application: the other world has switched itself off. It runs no more. */
 void world_is_off(void);
 
-/* Of the application: the other world wants to be reset, and is when this returns. */
-void world_wants_reset(void);
+/* Of the application: the other world asks for a reset. Returns whether it gets it; else it runs no more. */
+_Bool world_wants_reset(void);
+
+/* Of the application: the other world was not started, because it is not what was built. */
+void world_is_damaged(void);
 
 #endif

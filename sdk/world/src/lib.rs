@@ -12,3 +12,5 @@ pub mod machine;
 mod memory;
 #[cfg(target_os = "none")]
 pub mod servers;
+#[cfg(target_os = "none")]
+pub mod time;

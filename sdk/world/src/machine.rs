@@ -1,12 +1,13 @@
 //! Registers of the machine, and the C interface over them.
 
+use crate::cell::Cell;
 use crate::memory::{self, Range};
 use bulkhead_arm::gic::{
     GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP,
 };
 use bulkhead_world::calls::{Action, Answer, Caller, Window, answer};
 use bulkhead_world::context::{Context, EntryLevel};
-use bulkhead_world::control::SecureCall;
+use bulkhead_world::control::{Reason, SecureCall};
 use bulkhead_world::flash::{WorldPlan, secure_ram};
 use bulkhead_world::interrupts::{Write, of_distributor, of_redistributor};
 use core::arch::{asm, global_asm};
@@ -130,8 +131,16 @@ pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     let plan = unsafe { &*plan };
     let level = if plan.level == 2 { EntryLevel::El2 } else { EntryLevel::El1 };
     let context = Context::non_secure(plan.entry, plan.argument, level);
-    // SAFETY: the context's place in secure RAM, which the host's tables map, and which EL3 uses while the other world runs alone.
-    unsafe { core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize).write_volatile(context) };
+    let place = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
+    masked(|| {
+        // SAFETY: interrupts are masked. A server that is about to answer a call of the world before finds that it is not its turn.
+        unsafe {
+            *CALL.get() = 0;
+            *TURN.get() = (*TURN.get()).wrapping_add(1);
+        }
+    });
+    // SAFETY: the context's place in secure RAM, which the host's tables map; the world does not run.
+    unsafe { place.write_volatile(context) };
     reset_registers();
 }
 
@@ -145,35 +154,80 @@ pub unsafe extern "C" fn bulkhead_world_has_other(plan: *const WorldPlan) -> boo
     unsafe { (*plan).entry != 0 }
 }
 
-// Gives the core to the non-secure world until an interrupt of the payload arrives or it calls; `bulkhead_world.h` has the contract. A function
-// of the calling convention, whose callers keep nothing in x0 to x18: those are what EL3 may change. The label is where an interrupt
-// finds the core that came back for it.
+/// 1 while a call waits for its answer: until then no server gives the core away.
+static CALL: Cell<u32> = Cell::new(0);
+/// Changes with every answer and every start of the world.
+static TURN: Cell<u64> = Cell::new(0);
+
+// Gives the core to the non-secure world until an interrupt of the payload arrives or it calls; `bulkhead_world.h` has the contract. A
+// function of the calling convention, whose callers keep nothing in x0 to x18: those are what EL3 may change. Whether the server may
+// run is looked at with interrupts masked, or an interrupt that forbids it could come between the look and the call; one that comes then is
+// taken when the other world has begun, which it ends at once. And a call is noted before another server can run, which would go on
+// behind a call that nobody has answered. At the label an interrupt finds the core that came back for it.
 global_asm!(
     ".global bulkhead_world_enter, bulkhead_world_returned",
     "bulkhead_world_enter:",
-    "mov x0, #{enter}",
-    "smc #0",
+    "msr daifset, #2",
+    "adrp x2, {call}",
+    "ldr w1, [x0]",
+    "mov x0, #2",
+    "cbnz w1, 2f",
+    "ldr w0, [x2, :lo12:{call}]",
+    "cbnz w0, 2f",
+    "smc #0", // x0 is 0: SecureCall::Enter
+    "cbz x0, 2f",
+    "adrp x2, {call}",
+    "str w0, [x2, :lo12:{call}]",
+    "2:",
+    "msr daifclr, #2",
     "bulkhead_world_returned:",
     "ret",
-    enter = const SecureCall::Enter as u64,
+    call = sym CALL,
 );
+const _: () = assert!(SecureCall::Enter as u64 == 0 && Reason::Interrupt as u64 == 0 && Reason::Call as u64 == 1);
 
-/// Answers the call that brought the core back, and returns what the payload has to do besides; `words` is what the call says about it.
+/// Does something with interrupts masked.
+fn masked<T>(what: impl FnOnce() -> T) -> T {
+    let before: u64;
+    // SAFETY: the state is restored below; the closure is some loads and stores.
+    unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) before, options(nostack)) };
+    let result = what();
+    // SAFETY: what it was.
+    unsafe { asm!("msr daif, {}", in(reg) before, options(nostack)) };
+    result
+}
+
+/// Answers the call that waits, and returns what the payload has to do besides; `words` is what the call says about it.
+///
+/// A server can be preempted here by another one, which then answers. So the call is decoded from a copy, and the answer is written only
+/// if nobody has answered meanwhile and the world was not started again; otherwise there is nothing to do.
 ///
 /// # Safety
-/// As for [`bulkhead_world_load`]; the last [`bulkhead_world_enter`] returned for a call.
+/// As for [`bulkhead_world_start`]; `words` is the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_answer(plan: *const WorldPlan, words: *mut [u64; 2]) -> Asked {
     // SAFETY: as `bulkhead_world_start`.
     let plan = unsafe { &*plan };
+    // SAFETY: interrupts are masked.
+    let turn = masked(|| unsafe { *TURN.get() });
     let context = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
     // SAFETY: as in `bulkhead_world_reset`; the first eight registers, once each: the copy is what is looked at (SG-32).
     let call = core::array::from_fn(|number| unsafe { (&raw const (*context).x[number]).read_volatile() });
     let window = Window { first: plan.window, bytes: plan.window_bytes };
     let Answer { x0, action } = answer(&call, &Caller { window, doorbells: 0 });
-    // SAFETY: as above.
-    unsafe { (&raw mut (*context).x[0]).write_volatile(x0) };
+    let is_mine = masked(|| {
+        // SAFETY: interrupts are masked.
+        let (waits, now) = unsafe { (CALL.get(), TURN.get()) };
+        let is_mine = *waits != 0 && *now == turn;
+        if is_mine {
+            // SAFETY: the world does not run: a call of it waits.
+            unsafe { (&raw mut (*context).x[0]).write_volatile(x0) };
+            (*waits, *now) = (0, turn.wrapping_add(1));
+        }
+        is_mine
+    });
     let (asked, said) = match action {
+        _ if !is_mine => (Asked::Nothing, [0; 2]),
         Action::Nothing | Action::Standby => (Asked::Nothing, [0; 2]),
         Action::Heartbeat => (Asked::Heartbeat, [0; 2]),
         Action::Yield(words) => (Asked::Yield, words),

@@ -8,6 +8,7 @@ use bulkhead_abi::image::RamBank;
 use bulkhead_flash::{NonSecure, Parts};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
+use bulkhead_world::flash::{ServerKind, ServerPlan};
 use std::ops::{Deref, DerefMut};
 
 /// QEMU's machine with EL3, and how a run of it repeats exactly.
@@ -24,6 +25,10 @@ const DEVICES: [(u64, u64); 4] =
 /// CNTPS, and the secure UART.
 const INTERRUPTS: [u32; 2] = [29, 40];
 
+/// One server: the world runs when the payload has nothing else to do.
+const BACKGROUND: [ServerPlan; 1] =
+    [ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 }];
+
 /// A flash file of the reference payload and another world.
 ///
 /// # Panics
@@ -37,7 +42,7 @@ pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
         devices: &DEVICES,
         interrupt_controller: (DEVICES[0].0, DEVICES[1].0),
         interrupts: &INTERRUPTS,
-        servers: &[],
+        servers: &BACKGROUND,
         urgent: &[],
         arguments: "",
         non_secure,
