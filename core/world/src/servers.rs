@@ -9,6 +9,25 @@
 
 use crate::flash::{MOST_SERVERS, ServerKind, ServerPlan};
 
+/// Thread priorities of the non-secure world that want one latency task (SG-81).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityRange {
+    /// First priority, as that world counts.
+    pub from: u32,
+    /// Last priority.
+    pub to: u32,
+    /// Place of the latency task.
+    pub server: u32,
+}
+
+/// What a world wants whose thread of this priority runs, for [`Servers::yielded`]: the first range that has it, else the background task
+/// (SG-81).
+#[must_use]
+pub fn wanted_by_priority(ranges: &[PriorityRange], priority: u32) -> u64 {
+    let range = ranges.iter().find(|range| range.from <= priority && priority <= range.to);
+    range.map_or(u64::MAX, |range| u64::from(range.server))
+}
+
 /// What a server is, and what holds it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Server {
@@ -220,6 +239,15 @@ mod tests {
         assert_eq!(ready(&servers), []);
         servers.set_world(true);
         assert_eq!(ready(&servers), [1, 2], "a world that begins has no activation");
+    }
+
+    /// SG-81: the sample's map of thread priorities.
+    #[test]
+    fn priorities_want_their_tasks() {
+        let range = |from, to, server| PriorityRange { from, to, server };
+        let map = [range(95, 99, 0), range(88, 94, 1)];
+        let wanted = [99, 95, 94, 88, 87, 0, 100, u32::MAX].map(|one| wanted_by_priority(&map, one));
+        assert_eq!(wanted, [0, 0, 1, 1, u64::MAX, u64::MAX, u64::MAX, u64::MAX]);
     }
 
     #[test]
