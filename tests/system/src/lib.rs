@@ -7,6 +7,7 @@
 
 pub mod assemble;
 pub mod boards;
+pub mod el3;
 pub mod remote;
 pub mod secure;
 pub mod sharing;

@@ -35,8 +35,13 @@ const BACKGROUND: [ServerPlan; 1] =
 /// When a part was not built or does not fit.
 #[must_use]
 pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
-    let parts = Parts {
-        monitor: &secure_monitor(),
+    bulkhead_flash::build(&parts(&secure_monitor(), payload, non_secure)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a flash file of this machine is made of.
+pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option<NonSecure<'a>>) -> Parts<'a> {
+    Parts {
+        monitor,
         payload,
         counter_hz: 62_500_000,
         devices: &DEVICES,
@@ -46,8 +51,7 @@ pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
         urgent: &[],
         arguments: "",
         non_secure,
-    };
-    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+    }
 }
 
 /// The secure monitor's ELF file.
@@ -57,6 +61,15 @@ pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
 #[must_use]
 pub fn secure_monitor() -> Vec<u8> {
     guest("../secure-monitor/dual.elf")
+}
+
+/// The machine that leaves reset from a flash file.
+pub(crate) fn options(flash: Vec<u8>) -> MachineOptions {
+    let bare = MachineOptions::bare(flash);
+    let uart = |name: &str| QemuUart { name: name.to_owned(), is_monitors: false };
+    let facts = QemuFacts { machine: MACHINE.to_owned(), uarts: vec![uart(OTHER), uart(SECURE)], ..bare.facts.clone() };
+    let banks = vec![RamBank { start: PhysicalAddress(MEMORY.0), bytes: MEMORY.1 }];
+    MachineOptions { boot: Boot::Flash, facts, banks, ..bare }
 }
 
 /// A machine with two worlds.
@@ -81,12 +94,7 @@ impl Worlds {
     /// When QEMU cannot be started.
     #[must_use]
     pub fn start_with(flash: Vec<u8>, change: impl FnOnce(&mut MachineOptions)) -> Self {
-        let bare = MachineOptions::bare(flash);
-        let uart = |name: &str| QemuUart { name: name.to_owned(), is_monitors: false };
-        let facts =
-            QemuFacts { machine: MACHINE.to_owned(), uarts: vec![uart(OTHER), uart(SECURE)], ..bare.facts.clone() };
-        let banks = vec![RamBank { start: PhysicalAddress(MEMORY.0), bytes: MEMORY.1 }];
-        let mut options = MachineOptions { boot: Boot::Flash, facts, banks, ..bare };
+        let mut options = options(flash);
         change(&mut options);
         let slot = Slot::take();
         let machine = Machine::start(options).unwrap_or_else(|error| panic!("{error}"));

@@ -247,9 +247,14 @@ pub(crate) fn make_exact(options: &mut MachineOptions) -> Result<bool, RunError>
     Ok(is_held)
 }
 
+/// Compiles a plugin from its source, unless that was done before, and returns its path.
+///
 /// The library lies beside the running program, under a name that changes with its source; a directory for temporary
 /// files takes its place when that one cannot be written.
-fn library_of(plugin: &str, source: &str) -> Result<PathBuf, RunError> {
+///
+/// # Errors
+/// When there is no compiler, or it refuses the source.
+pub fn library_of(plugin: &str, source: &str) -> Result<PathBuf, RunError> {
     let name = format!("bulkhead-{plugin}-{:08x}.so", crc32c::crc32c(format!("{API}{source}").as_bytes()));
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_path_buf()));
     let directories: Vec<_> = beside.into_iter().chain([std::env::temp_dir()]).collect();

@@ -1,4 +1,5 @@
 //! Two worlds on one core, on QEMU: the secure monitor, stock FreeRTOS above it, and what may run below.
 
 mod alone;
+mod branches;
 mod linux;
