@@ -15,6 +15,7 @@ pub mod page;
 pub mod promises;
 pub mod reasons;
 pub mod requirements;
+pub mod secure_monitor;
 pub mod source;
 pub mod specification;
 pub mod table;

@@ -16,7 +16,8 @@ fn program(file: &[u8]) -> Program {
 }
 
 /// SG-2, SG-9, SG-10: no stack, no loop, no nesting, one length for each path, every register of the worlds in its word, sizes below their
-/// ceilings; SG-15: a register of group 0 is skipped and nothing else happens.
+/// ceilings; SG-15: a register of group 0 is skipped and nothing else happens; SG-25: an exception that cannot happen is written down, and
+/// the core stops.
 #[test]
 fn the_program_holds_what_it_promises() {
     let known = promises::check(&program(&built())).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
