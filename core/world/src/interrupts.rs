@@ -12,7 +12,7 @@ const CONTROL: u32 = 0x37;
 /// GICD_CTLR: both kinds of affinity routing, which are to be on before a group is.
 const ROUTING: u32 = 0x30;
 /// IGRPMODR: with IGROUPR 0, group 1 secure in place of group 0.
-const IGRPMODR: u64 = 0xd00;
+pub(crate) const IGRPMODR: u64 = 0xd00;
 /// NSACR: what non-secure code may do with secure interrupts; two bits for each.
 const NSACR: u64 = 0xe00;
 /// Priority that the payload's interrupts have until it gives them others: the least urgent one of the secure half that is no border.

@@ -8,6 +8,7 @@
 //! - [`context`]: what is switched (SG-9), as a struct, as offsets and as the list that the monitor's instructions are made of.
 //! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
 //! - [`flash`]: the head of the flash file from which both worlds start.
+//! - [`handover`]: urgent interrupts of the non-secure world while it does not run (SG-44, SG-85).
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
 //! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
@@ -32,6 +33,7 @@ pub mod calls;
 pub mod context;
 pub mod control;
 pub mod flash;
+pub mod handover;
 pub mod interrupts;
 pub mod overrun;
 pub mod servers;

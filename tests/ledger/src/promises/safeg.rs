@@ -18,6 +18,8 @@ pub(super) const FAMILY: Family = Family {
         "SG-60", "SG-61", "SG-E6",
     ],
     in_part: &[
+        ("SG-85", LOGIC_ALONE),
+        ("SG-44", LOGIC_ALONE),
         (
             "SG-81",
             "interrupts start their servers by the plan, as host tests; the map of thread priorities is used by no guest",
@@ -54,13 +56,12 @@ pub(super) const FAMILY: Family = Family {
             "a manager suspends, resumes and restarts a partition (SG-60); as tasks: [secure-world.md](specification/secure-world.md) 8",
         ),
         (&["SG-30", "SG-33", "SG-34"], EL3),
-        (&["SG-44"], "of the two worlds; at EL2 an interrupt opens its gate (SG-41)"),
         (&["SG-51", "SG-52"], "windows are black boxes (SG-50); [secure-world.md](specification/secure-world.md) 8"),
         (
             &["SG-63", "SG-70", "SG-71", "SG-72"],
             "of the two worlds; partitions have channels, whose ends trust each other in nothing (QV-53)",
         ),
-        (&["SG-82", "SG-85"], LATER_CODE),
+        (&["SG-82"], LATER_CODE),
         (&["SG-87"], "traces are for Perfetto"),
         (&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY),
         (&["SG-E2", "SG-E4", "SG-E8"], EL3),
