@@ -9,9 +9,9 @@
 //! then touch are joined. Memory that no piece covers is zero: the monitor scrubs RAM before it copies.
 
 use crate::error::PlanError;
-use crate::model::{ElfSegment, GuestImage, Partition};
+use crate::model::{ElfSegment, GuestImage, Partition, World};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::GuestAddress;
@@ -30,6 +30,46 @@ const INITRD_ALIGNMENT: u64 = 4096;
 const DEVICE_TREE_ALIGNMENT: u64 = 8;
 /// `text_offset` of kernels before 3.17, whose header says nothing.
 const OLD_TEXT_OFFSET: u64 = 0x8_0000;
+
+/// A guest's memory and what is loaded into it: a partition's, or that of the world below a payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest<'a> {
+    /// Name, for errors.
+    pub name: &'a str,
+    /// What is loaded.
+    pub image: &'a GuestImage,
+    /// First byte of RAM, as the guest sees it.
+    pub ram: GuestAddress,
+    /// Bytes of RAM.
+    pub memory_bytes: u64,
+    /// Where the device tree goes; `None`: where there is room.
+    pub device_tree_address: Option<GuestAddress>,
+}
+
+impl<'a> From<&'a Partition> for Guest<'a> {
+    fn from(partition: &'a Partition) -> Self {
+        Self {
+            name: &partition.name,
+            image: &partition.image,
+            ram: partition.guest_ram,
+            memory_bytes: partition.memory_bytes,
+            device_tree_address: partition.device_tree_address,
+        }
+    }
+}
+
+impl<'a> From<&'a World> for Guest<'a> {
+    fn from(world: &'a World) -> Self {
+        let ram = GuestAddress(world.memory.start.0);
+        Self {
+            name: &world.name,
+            image: &world.image,
+            ram,
+            memory_bytes: world.memory.bytes,
+            device_tree_address: None,
+        }
+    }
+}
 
 /// Where the parts of a guest go, decided before the device tree is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,42 +93,43 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// A part of an image in its partition's RAM: what it is called, first byte, bytes.
+/// A part of an image in its guest's RAM: what it is called, first byte, bytes.
 type Part = (&'static str, u64, u64);
 
-/// Decides where the parts of a partition's image go.
+/// Decides where the parts of a guest's image go.
 ///
 /// # Errors
-/// When the image is of the wrong kind or does not fit into the partition's memory, or the device tree cannot lie where the
+/// When the image is of the wrong kind or does not fit into the guest's memory, or the device tree cannot lie where the
 /// description puts it.
-pub fn place(partition: &Partition) -> Result<Placement, PlanError> {
-    let (mut placement, parts) = match &partition.image {
-        GuestImage::Linux { kernel, initrd, .. } => place_linux(partition, kernel, initrd.len() as u64)?,
+pub fn place<'a>(guest: impl Into<Guest<'a>>) -> Result<Placement, PlanError> {
+    let guest = &guest.into();
+    let (mut placement, parts) = match guest.image {
+        GuestImage::Linux { kernel, initrd, .. } => place_linux(guest, kernel, initrd.len() as u64)?,
         GuestImage::Elf { segments, entry } => {
             let bytes = |segment: &ElfSegment| segment.memory_bytes.max(segment.bytes.len() as u64);
             let part = |segment: &ElfSegment| ("an ELF segment", segment.address.0, bytes(segment));
-            place_bare(partition, *entry, segments.iter().map(part).collect())?
+            place_bare(guest, *entry, segments.iter().map(part).collect())?
         }
         GuestImage::Raw { bytes, load } => {
-            place_bare(partition, *load, vec![("the raw image", load.0, bytes.len() as u64)])?
+            place_bare(guest, *load, vec![("the raw image", load.0, bytes.len() as u64)])?
         }
     };
-    if let Some(address) = partition.device_tree_address {
-        check_tree(partition, address, &parts)
-            .map_err(|reason| PlanError::DeviceTree { partition: partition.name.clone(), reason })?;
+    if let Some(address) = guest.device_tree_address {
+        check_tree(guest, address, &parts)
+            .map_err(|reason| PlanError::DeviceTree { partition: guest.name.to_string(), reason })?;
         placement.device_tree = address;
     }
     Ok(placement)
 }
 
 /// Says what is wrong with the place that a description gives the device tree.
-fn check_tree(partition: &Partition, address: GuestAddress, parts: &[Part]) -> Result<(), String> {
+fn check_tree(guest: &Guest<'_>, address: GuestAddress, parts: &[Part]) -> Result<(), String> {
     let (start, end) = (address.0, address.0.saturating_add(DEVICE_TREE_BYTES));
     if !start.is_multiple_of(DEVICE_TREE_ALIGNMENT) {
         return Err(format!("{start:#x} is not a multiple of {DEVICE_TREE_ALIGNMENT}"));
     }
-    if start < partition.guest_ram.0 || end > ram_end(partition) {
-        let (first, last) = (partition.guest_ram.0, ram_end(partition) - 1);
+    if start < guest.ram.0 || end > ram_end(guest) {
+        let (first, last) = (guest.ram.0, ram_end(guest) - 1);
         return Err(format!("it needs 64 KiB from {start:#x}, and the RAM is {first:#x} to {last:#x}"));
     }
     match parts.iter().find(|(_, first, bytes)| *first < end && start < first.saturating_add(*bytes)) {
@@ -100,62 +141,58 @@ fn check_tree(partition: &Partition, address: GuestAddress, parts: &[Part]) -> R
     }
 }
 
-fn ram_end(partition: &Partition) -> u64 {
-    partition.guest_ram.0 + partition.memory_bytes
+fn ram_end(guest: &Guest<'_>) -> u64 {
+    guest.ram.0 + guest.memory_bytes
 }
 
 /// First byte of the device tree of ELF and raw guests.
-fn tree_start(partition: &Partition) -> u64 {
-    ram_end(partition).saturating_sub(DEVICE_TREE_BYTES)
+fn tree_start(guest: &Guest<'_>) -> u64 {
+    ram_end(guest).saturating_sub(DEVICE_TREE_BYTES)
 }
 
-fn within(partition: &Partition, what: &str, start: u64, bytes: u64, end: u64) -> Result<(), PlanError> {
-    let fits = start >= partition.guest_ram.0 && start.checked_add(bytes).is_some_and(|last| last <= end);
+fn within(guest: &Guest<'_>, what: &str, start: u64, bytes: u64, end: u64) -> Result<(), PlanError> {
+    let fits = start >= guest.ram.0 && start.checked_add(bytes).is_some_and(|last| last <= end);
     if fits {
         return Ok(());
     }
     Err(PlanError::TooBig {
-        what: format!("{what} of partition \"{}\" at {start:#x}", partition.name),
+        what: format!("{what} of partition \"{}\" at {start:#x}", guest.name),
         bytes,
-        limit: end.saturating_sub(start.max(partition.guest_ram.0)),
+        limit: end.saturating_sub(start.max(guest.ram.0)),
     })
 }
 
-fn place_bare(
-    partition: &Partition,
-    entry: GuestAddress,
-    parts: Vec<Part>,
-) -> Result<(Placement, Vec<Part>), PlanError> {
-    let start = tree_start(partition);
+fn place_bare(guest: &Guest<'_>, entry: GuestAddress, parts: Vec<Part>) -> Result<(Placement, Vec<Part>), PlanError> {
+    let start = tree_start(guest);
     // With a place of its own the device tree leaves the end of RAM to the image.
-    let end = if partition.device_tree_address.is_some() { ram_end(partition) } else { start };
+    let end = if guest.device_tree_address.is_some() { ram_end(guest) } else { start };
     for (what, first, bytes) in &parts {
-        within(partition, what, *first, *bytes, end)?;
+        within(guest, what, *first, *bytes, end)?;
     }
-    within(partition, "the entry point", entry.0, 4, end)?;
-    within(partition, "the device tree", start, DEVICE_TREE_BYTES, ram_end(partition))?;
+    within(guest, "the entry point", entry.0, 4, end)?;
+    within(guest, "the device tree", start, DEVICE_TREE_BYTES, ram_end(guest))?;
     let placement =
         Placement { entry, device_tree: GuestAddress(start), device_tree_limit: DEVICE_TREE_BYTES, initrd: None };
     Ok((placement, parts))
 }
 
-fn place_linux(partition: &Partition, kernel: &[u8], initrd_bytes: u64) -> Result<(Placement, Vec<Part>), PlanError> {
+fn place_linux(guest: &Guest<'_>, kernel: &[u8], initrd_bytes: u64) -> Result<(Placement, Vec<Part>), PlanError> {
     let image = LinuxImage::read(kernel)
-        .map_err(|reason| PlanError::NotAnImage { partition: partition.name.clone(), reason })?;
-    if !partition.guest_ram.0.is_multiple_of(LINUX_ALIGNMENT) {
+        .map_err(|reason| PlanError::NotAnImage { partition: guest.name.to_string(), reason })?;
+    if !guest.ram.0.is_multiple_of(LINUX_ALIGNMENT) {
         return Err(PlanError::Misaligned {
-            what: format!("guest address of Linux partition \"{}\"", partition.name),
-            value: partition.guest_ram.0,
+            what: format!("guest address of Linux partition \"{}\"", guest.name),
+            value: guest.ram.0,
             alignment: LINUX_ALIGNMENT,
         });
     }
-    let end = ram_end(partition);
-    let entry = partition.guest_ram.0.saturating_add(image.text_offset);
-    within(partition, "the Linux kernel", entry, image.memory_bytes, end)?;
+    let end = ram_end(guest);
+    let entry = guest.ram.0.saturating_add(image.text_offset);
+    within(guest, "the Linux kernel", entry, image.memory_bytes, end)?;
     let device_tree = (entry + image.memory_bytes).next_multiple_of(LINUX_ALIGNMENT);
-    within(partition, "the device tree", device_tree, DEVICE_TREE_BYTES, end)?;
+    within(guest, "the device tree", device_tree, DEVICE_TREE_BYTES, end)?;
     let initrd = (device_tree + DEVICE_TREE_BYTES).next_multiple_of(INITRD_ALIGNMENT);
-    within(partition, "the initial RAM file system", initrd, initrd_bytes, end)?;
+    within(guest, "the initial RAM file system", initrd, initrd_bytes, end)?;
     let parts =
         vec![("the Linux kernel", entry, image.memory_bytes), ("the initial RAM file system", initrd, initrd_bytes)];
     let placement = Placement {
@@ -201,17 +238,22 @@ impl LinuxImage {
     }
 }
 
-/// Returns the pieces of a partition's RAM, sorted, widened and joined.
+/// Returns the pieces of a guest's RAM, sorted, widened and joined.
 ///
 /// # Errors
 /// When segments overlap or there are too many.
-pub fn pieces(partition: &Partition, placement: &Placement, device_tree: Vec<u8>) -> Result<Vec<Piece>, PlanError> {
+pub fn pieces<'a>(
+    guest: impl Into<Guest<'a>>,
+    placement: &Placement,
+    device_tree: Vec<u8>,
+) -> Result<Vec<Piece>, PlanError> {
+    let guest = &guest.into();
     let tree_bytes = device_tree.len() as u64;
     if tree_bytes > placement.device_tree_limit {
-        let what = format!("the device tree of partition \"{}\"", partition.name);
+        let what = format!("the device tree of partition \"{}\"", guest.name);
         return Err(PlanError::TooBig { what, bytes: tree_bytes, limit: placement.device_tree_limit });
     }
-    let mut parts: Vec<(u64, Vec<u8>)> = match &partition.image {
+    let mut parts: Vec<(u64, Vec<u8>)> = match guest.image {
         GuestImage::Linux { kernel, initrd, .. } => {
             let initrd_at = placement.initrd.map_or(0, |(address, _)| address.0);
             vec![(placement.entry.0, kernel.clone()), (initrd_at, initrd.clone())]
@@ -226,17 +268,17 @@ pub fn pieces(partition: &Partition, placement: &Placement, device_tree: Vec<u8>
     parts.sort_by_key(|(address, _)| *address);
     let mut pieces: Vec<Piece> = Vec::new();
     for (address, bytes) in parts {
-        add_piece(&mut pieces, partition, address, bytes)?;
+        add_piece(&mut pieces, guest, address, bytes)?;
     }
-    crate::limits::at_most("image segments", &format!("partition \"{}\"", partition.name), pieces.len(), MAX_SEGMENTS)?;
+    crate::limits::at_most("image segments", &format!("partition \"{}\"", guest.name), pieces.len(), MAX_SEGMENTS)?;
     Ok(pieces)
 }
 
-fn add_piece(pieces: &mut Vec<Piece>, partition: &Partition, address: u64, bytes: Vec<u8>) -> Result<(), PlanError> {
+fn add_piece(pieces: &mut Vec<Piece>, guest: &Guest<'_>, address: u64, bytes: Vec<u8>) -> Result<(), PlanError> {
     let start = address - address % SEGMENT_ALIGNMENT;
     let last_end = pieces.last().map_or(0, |piece| piece.guest.0 + piece.bytes.len() as u64);
     if address < last_end {
-        let first = format!("an image segment of partition \"{}\"", partition.name);
+        let first = format!("an image segment of partition \"{}\"", guest.name);
         return Err(PlanError::Overlap { first, second: String::from("the segment before it"), address });
     }
     // Joined when the gap is smaller than a unit: the copies must not overwrite each other's padding.

@@ -88,6 +88,7 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         partitions,
         channels,
         schedules: Vec::new(),
+        secure: None,
         source_hash: [7; 32],
     }
 }

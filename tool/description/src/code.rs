@@ -198,7 +198,19 @@ codes! {
     PolicyStorm BH0829 Warning "round-robin policy that does not isolate";
     PublishedRule BH0830 Warning "published PIBS rule, whose bounds do not hold";
     SmallRemainder BH0831 Warning "smallest remainder that does not pay for a switch";
+    NoSecureWorld BH0901 Error "secure section on a board without EL3";
     SecureNeeded BH0902 Error "system without a secure section on a board that is entered at EL3";
+    NotBuiltYet BH0903 Error "part of a secure section that is not built yet";
+    PayloadOutside BH0904 Error "payload outside its secure RAM";
+    PayloadFloatingPoint BH0905 Error "floating point in a payload that did not declare it";
+    DeviceOfBoth BH0906 Error "device of both worlds";
+    InterruptOfBoth BH0907 Error "interrupt of both worlds";
+    SecurePriority BH0908 Error "priority of a secure interrupt that is the non-secure world's";
+    NobodysInterrupt BH0909 Error "urgent interrupt of nobody";
+    ServerWithoutPeriod BH0910 Error "server of the non-secure world without a period";
+    WorldOutside BH0911 Error "image or entry outside the non-secure world";
+    FlashFull BH0912 Error "more than the flash holds";
+    BadHeartbeat BH0913 Error "heartbeat out of range";
 }
 
 impl Code {

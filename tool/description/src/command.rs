@@ -4,7 +4,9 @@
 //! or the machine). Reports go to the error stream, results to the output stream.
 
 use crate::diagnostic::Report;
+use crate::unit::format_size;
 use crate::{Check, Loaded, Options, load, schema};
+use bulkhead_plan::model::{PayloadKind, Secure, System};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -113,6 +115,9 @@ pub struct CheckArguments {
 #[must_use]
 pub fn summary(loaded: &Loaded) -> String {
     let system = &loaded.system;
+    if let Some(secure) = &system.secure {
+        return summary_of_worlds(system, secure);
+    }
     let cores = system.used_cores().len();
     let shared = match system.schedules.len() {
         0 => String::new(),
@@ -126,6 +131,22 @@ pub fn summary(loaded: &Loaded) -> String {
         count(system.board.core_mpidr.len(), "core"),
         system.board.name,
         count(system.channels.len(), "channel")
+    )
+}
+
+/// One line about an accepted system with a secure section.
+fn summary_of_worlds(system: &System, secure: &Secure) -> String {
+    let kind = match secure.payload.kind {
+        PayloadKind::FreeRtos => "FreeRTOS",
+        PayloadKind::Elf => "a payload",
+    };
+    let below = secure.world.as_ref().map_or(String::from("with nothing below"), |world| {
+        let memory = format_size(world.memory.bytes);
+        format!("above `{}` at {} with {memory}", world.name, world.level.name())
+    });
+    format!(
+        "{}: accepted: {kind} in the secure world of core {} of {}, {below}\n",
+        system.name, secure.core, system.board.name
     )
 }
 

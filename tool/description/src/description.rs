@@ -4,6 +4,7 @@
 //! their meaning. The doc comments are what editors show, because the JSON Schema is made from these types.
 
 use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, table, words};
+use crate::secure::Secure;
 use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::plan::MAX_RESTARTS;
@@ -39,6 +40,8 @@ table! {
         /// Schedules of the cores that several vCPUs share; a core without one belongs to one vCPU.
         #[schemars(default)]
         schedule: Vec<Located<Schedule>>,
+        /// The secure world and the world below it, on a board that is entered at EL3; then there are no partitions.
+        secure: Option<Located<Secure>>,
     }
 }
 

@@ -257,6 +257,15 @@ fn load_segments(entry: u64, segments: &[ProgramHeader], bytes: &[u8]) -> Result
     }
 }
 
+/// Bytes from the first to the last one that the loadable segments of an ELF file bring along; 0 of what is none.
+pub(crate) fn loaded_bytes(file: &[u8]) -> u64 {
+    let parsed = ElfBytes::<AnyEndian>::minimal_parse(file).ok().and_then(|file| file.segments());
+    let segments: Vec<ProgramHeader> = parsed.into_iter().flatten().filter(is_loaded).collect();
+    let first = segments.iter().map(|one| one.p_paddr).min().unwrap_or(0);
+    let end = segments.iter().map(|one| one.p_paddr.saturating_add(one.p_filesz)).max().unwrap_or(0);
+    end.saturating_sub(first)
+}
+
 /// States whether a segment takes part in loading.
 fn is_loaded(segment: &ProgramHeader) -> bool {
     segment.p_type == elf::abi::PT_LOAD && segment.p_memsz > 0

@@ -20,6 +20,7 @@ pub mod render;
 mod resolve;
 pub mod scenario;
 pub mod schema;
+pub mod secure;
 pub mod sharing;
 pub mod source;
 pub mod spans;

@@ -18,6 +18,28 @@ pub struct Spans {
     pub schedules: Vec<ScheduleSpans>,
     /// Channels.
     pub channels: Vec<ChannelSpans>,
+    /// The secure world.
+    pub secure: Option<SecureSpans>,
+}
+
+/// Places of the secure world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureSpans {
+    /// Tasks of the payload.
+    pub tasks: Vec<TaskSpans>,
+    /// Servers of the world below.
+    pub servers: Vec<WorldServerSpans>,
+}
+
+/// Places of a server of the world below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldServerSpans {
+    /// All of it.
+    pub whole: Span,
+    /// `budget`.
+    pub budget: Option<Span>,
+    /// `period`.
+    pub period: Option<Span>,
 }
 
 /// Places of a partition.

@@ -4,6 +4,7 @@
 //! the checker already holds. Nothing here remembers the TOML text.
 
 mod board;
+mod secure;
 
 pub use crate::rule::BudgetRule;
 use alloc::{string::String, vec::Vec};
@@ -14,6 +15,10 @@ pub use board::{
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
+pub use secure::{
+    Heartbeat, KERNEL_TICK_NS, Payload, PayloadKind, PayloadTask, Secure, World, WorldBudget, WorldHealth, WorldLevel,
+    WorldServer, WorldWindow, WorldWindows,
+};
 
 /// How interrupts reach a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,6 +376,8 @@ pub struct System {
     pub channels: Vec<Channel>,
     /// Schedules of shared cores.
     pub schedules: Vec<Schedule>,
+    /// The secure world, and the world below it: then there are no partitions. `None` on a board that is entered at EL2.
+    pub secure: Option<Secure>,
     /// SHA-256 over the description, the board file and all guest files.
     pub source_hash: [u8; 32],
 }

@@ -322,6 +322,10 @@ pub(crate) struct ResolvedBoard {
     pub(crate) board: model::Board,
     /// Per device: its DMA can be confined by an SMMU.
     pub(crate) dma_confinable: Vec<bool>,
+    /// Name of the UART that the monitor may use.
+    pub(crate) uart_name: Option<String>,
+    /// Its clock.
+    pub(crate) uart_clock_hz: Option<u64>,
 }
 
 /// Reads the text of a board file; what is wrong goes to the report.

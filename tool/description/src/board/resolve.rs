@@ -70,7 +70,9 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
         }),
     };
     addresses::check(file, &board, &places, report);
-    Some(ResolvedBoard { board, dma_confinable })
+    let uart_name = monitor_uart.map(|uart| uart.name.value.clone());
+    let uart_clock_hz = monitor_uart.and_then(|uart| uart.clock_hz.as_ref()).map(|clock| clock.value);
+    Some(ResolvedBoard { board, dma_confinable, uart_name, uart_clock_hz })
 }
 
 /// The UART that the monitor may use.

@@ -10,7 +10,7 @@ use crate::source::Span;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_arm::Intid;
 use bulkhead_plan::model::{self, SecureDevice, SecureFacts, SecureGpio};
-use bulkhead_world::flash::{MONITOR, MOST_BYTES, SECURE_CONSOLE, secure_ram};
+use bulkhead_world::flash::{MONITOR, SECURE_CONSOLE, secure_ram};
 
 /// Lines of a PL061.
 const GPIO_LINES: u64 = 8;
@@ -116,10 +116,6 @@ pub(super) fn limit(file: &BoardFile, board: &model::Board) -> Option<(Span, Str
     let other = expected.into_iter().find(|(.., found, expected)| found != expected);
     if let Some((span, what, found, expected)) = other {
         return Some((span, format!("{what} is at {found:#x}, and the secure monitor has it at {expected:#x}")));
-    }
-    if facts.flash.bytes < MOST_BYTES {
-        let why = format!("the flash has {:#x} bytes, and flash files may have {MOST_BYTES:#x}", facts.flash.bytes);
-        return Some((written.flash.span, why));
     }
     None
 }

@@ -21,8 +21,13 @@ impl Resolver<'_> {
         let Some(health) = &partition.health else {
             return Some(HealthPolicy::Stop);
         };
+        self.health_policy(&format!("partition `{}`", partition.name.value), health)
+    }
+
+    /// Resolves a written policy; `who` is whose it is.
+    pub(super) fn health_policy(&mut self, who: &str, health: &Located<Health>) -> Option<HealthPolicy> {
         let policy = match health.on_fault.value {
-            OnFault::Restart => return self.restart(partition, health),
+            OnFault::Restart => return self.restart(who, health),
             OnFault::Halt => HealthPolicy::Halt,
             OnFault::Stop => HealthPolicy::Stop,
         };
@@ -33,10 +38,10 @@ impl Resolver<'_> {
         Some(policy)
     }
 
-    fn restart(&mut self, partition: &Partition, health: &Located<Health>) -> Option<HealthPolicy> {
+    fn restart(&mut self, who: &str, health: &Located<Health>) -> Option<HealthPolicy> {
         let (Some(max), Some(within)) = (&health.max, &health.within) else {
-            let message = format!("partition `{}` may be restarted without end", partition.name.value);
-            let why = "a partition that fails at once would be restarted for ever and never be reported as stopped";
+            let message = format!("{who} may be restarted without end");
+            let why = "what fails at once would be restarted for ever and never be reported as stopped";
             let diagnostic =
                 Diagnostic::new(Code::RestartWithoutLimit, message).at(health.span, "needs `max` and `within`");
             self.push(

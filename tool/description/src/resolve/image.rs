@@ -14,7 +14,7 @@ use bulkhead_plan::loading::DEVICE_TREE_BYTES;
 use bulkhead_plan::model::GuestImage;
 
 /// Bytes of the Linux command line (arm64 COMMAND_LINE_SIZE), zero included.
-const COMMAND_LINE_BYTES: usize = 2048;
+pub(super) const COMMAND_LINE_BYTES: usize = 2048;
 /// Bytes of a native guest's arguments, zero included.
 const ARGUMENT_BYTES: usize = 256;
 /// Alignment of a Linux kernel's load address.
@@ -174,7 +174,7 @@ impl Resolver<'_> {
     }
 
     /// Checks a text that is handed to a guest.
-    fn text(&mut self, text: &Located<String>, bytes: usize, what: &str) -> Option<String> {
+    pub(super) fn text(&mut self, text: &Located<String>, bytes: usize, what: &str) -> Option<String> {
         let problem = if text.len() >= bytes {
             format!("{what} has {} bytes and may have {}", text.len(), bytes - 1)
         } else if text.contains('\0') {

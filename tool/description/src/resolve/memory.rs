@@ -98,7 +98,7 @@ impl Resolver<'_> {
     }
 
     /// Reports a number that is not a multiple of a power of two.
-    fn aligned(&mut self, number: u64, alignment: u64, span: Span, what: &str) -> Option<()> {
+    pub(super) fn aligned(&mut self, number: u64, alignment: u64, span: Span, what: &str) -> Option<()> {
         if number.is_multiple_of(alignment) {
             return Some(());
         }

@@ -17,6 +17,7 @@ mod route;
 mod rule;
 pub(crate) mod scenario;
 mod schedule;
+mod secure;
 mod server;
 mod spans;
 
@@ -74,10 +75,24 @@ pub(crate) fn system(
         names(description, report);
         return None;
     };
-    if board.board.secure.is_some() {
-        names(description, report);
-        report.push(secure_needed(description, &board.board.name));
-        return None;
+    let facts = board.board.secure.clone();
+    match (&description.secure, facts) {
+        (None, None) => {}
+        (None, Some(_)) => {
+            names(description, report);
+            report.push(secure::needed(description, &board.board.name));
+            return None;
+        }
+        (Some(written), None) => {
+            report.push(secure::impossible(description, written.span, &board.board.name));
+            return None;
+        }
+        (Some(written), Some(facts)) => {
+            let mut resolver = Resolver { description, report, board, files };
+            let (mut system, spans) = secure::system(&mut resolver, written, &facts)?;
+            system.source_hash = resolver.files.finish();
+            return Some((system, spans));
+        }
     }
     let mut resolver = Resolver { description, report, board, files };
     resolver.names();
@@ -118,6 +133,7 @@ pub(crate) fn system(
         partitions,
         channels: channels.into_iter().collect::<Option<_>>()?,
         schedules: schedules.into_iter().collect::<Option<_>>()?,
+        secure: None,
         source_hash: [0; 32],
     };
     resolver.limited_interrupts(&system);
@@ -127,14 +143,6 @@ pub(crate) fn system(
     system.source_hash = resolver.files.finish();
     let spans = spans::of(description);
     Some((system, spans))
-}
-
-/// Says that a board needs a system with a secure section.
-fn secure_needed(description: &Description, board: &str) -> Diagnostic {
-    let message = format!("`{board}` is entered at EL3, and the system has no section `[secure]`");
-    Diagnostic::new(Code::SecureNeeded, message)
-        .at(description.board.span, "nothing here would start the partitions")
-        .help("for a system of partitions name a board without EL3; for one with two worlds say in `[secure]` what the payload is")
 }
 
 /// Checks the version of the format.

@@ -170,7 +170,7 @@ impl Resolver<'_> {
         .collect()
     }
 
-    fn task(&mut self, task: &Located<Task>) -> Option<model::Task> {
+    pub(super) fn task(&mut self, task: &Located<Task>) -> Option<model::Task> {
         let (cost_ns, period_ns) = (self.duration(&task.cost), self.duration(&task.period));
         let deadline_ns = match &task.deadline {
             None => period_ns,

@@ -50,7 +50,10 @@ pub(crate) fn load(
             let system = crate::load(&directory.join(&named.value), options, check)?.system;
             if system.schedules.is_empty() {
                 let message = format!("no core of `{}` is shared, so there is nothing to simulate", system.name);
-                let help = "add a table `[[schedule]]` to the description";
+                let help = match system.secure {
+                    Some(_) => "servers of a secure section cannot be simulated yet",
+                    None => "add a table `[[schedule]]` to the description",
+                };
                 resolver.push(Diagnostic::new(Code::KeyNeeded, message).at(named.span, "this system").help(help));
             }
             Some(system)
@@ -78,6 +81,7 @@ fn describe(scenario: &Scenario, start: Span) -> Description {
         partition: scenario.partition.iter().map(one_partition).collect(),
         channel: Vec::new(),
         schedule: scenario.schedule.clone(),
+        secure: None,
     }
 }
 
@@ -173,6 +177,7 @@ impl Resolver<'_> {
             partitions: partitions.collect::<Option<_>>()?,
             channels: Vec::new(),
             schedules: schedules.into_iter().collect::<Option<_>>()?,
+            secure: None,
             source_hash: [0; 32],
         })
     }

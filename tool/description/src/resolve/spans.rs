@@ -18,6 +18,7 @@ pub(super) fn of(description: &Description) -> Spans {
             .iter()
             .map(|channel| ChannelSpans { name: channel.name.span, doorbell: span(&channel.doorbell) })
             .collect(),
+        secure: None,
     }
 }
 

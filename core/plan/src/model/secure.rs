@@ -1,0 +1,158 @@
+//! The secure world of a system, and the world below it.
+
+use super::{Bank, GuestImage, HealthPolicy, Task};
+use alloc::{string::String, vec::Vec};
+
+/// Period of the payload's kernel: `configTICK_RATE_HZ` of the world library's port.
+pub const KERNEL_TICK_NS: u64 = 1_000_000;
+
+/// A payload at S-EL1 of one core, and what it lets run below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secure {
+    /// What runs in the secure world.
+    pub payload: Payload,
+    /// Its core: the one that the machine boots on.
+    pub core: usize,
+    /// Places in [`super::SecureFacts::devices`] of the devices that it has.
+    pub devices: Vec<usize>,
+    /// Its INTIDs, ascending: the secure timer, those of its devices, and others that the description gives to it.
+    pub interrupts: Vec<u32>,
+    /// Its tasks, for the analysis only.
+    pub tasks: Vec<PayloadTask>,
+    /// The world below; `None` for a payload that is alone.
+    pub world: Option<World>,
+    /// The payload's tasks that run that world, by descending priority.
+    pub servers: Vec<WorldServer>,
+    /// When they may run, if that is fixed.
+    pub windows: Option<WorldWindows>,
+    /// What is looked at and done when that world fails.
+    pub health: WorldHealth,
+}
+
+/// What the payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadKind {
+    /// FreeRTOS with the world library.
+    FreeRtos,
+    /// Another program with the world library.
+    Elf,
+}
+
+/// What runs in the secure world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// What it is.
+    pub kind: PayloadKind,
+    /// Its ELF file.
+    pub elf: Vec<u8>,
+    /// Secure RAM that it may take, from where payloads are linked.
+    pub memory_bytes: u64,
+    /// Text for it.
+    pub arguments: String,
+}
+
+/// A periodic task of the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayloadTask {
+    /// What it does.
+    pub task: Task,
+    /// Its priority: as in FreeRTOS a higher number is more urgent.
+    pub priority: u32,
+}
+
+/// Where the world below begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorldLevel {
+    /// EL1.
+    El1,
+    /// EL2.
+    El2,
+}
+
+impl WorldLevel {
+    /// How people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::El1 => "EL1",
+            Self::El2 => "EL2",
+        }
+    }
+}
+
+/// The world below the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct World {
+    /// Its name, also that of its console.
+    pub name: String,
+    /// Its memory.
+    pub memory: Bank,
+    /// What is loaded; guest addresses are physical ones.
+    pub image: GuestImage,
+    /// Its level.
+    pub level: WorldLevel,
+    /// The frequency of its console's clock.
+    pub console_clock_hz: u64,
+}
+
+/// A task of the payload that gives the core to the world below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldServer {
+    /// Name.
+    pub name: String,
+    /// Priority among the payload's tasks, a higher number is more urgent.
+    pub priority: u32,
+    /// Deferrable budget; `None` = it runs whenever nothing more urgent does.
+    pub budget: Option<WorldBudget>,
+    /// INTIDs of the world that wake it.
+    pub interrupts: Vec<u32>,
+    /// An activation ends when the world gives the core back, not only with the budget.
+    pub voluntary_return: bool,
+}
+
+/// So much of each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorldBudget {
+    /// Time.
+    pub budget_ns: u64,
+    /// Period.
+    pub period_ns: u64,
+}
+
+/// A table of windows that repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldWindows {
+    /// Length of the major frame.
+    pub major_ns: u64,
+    /// Windows in order, disjoint.
+    pub windows: Vec<WorldWindow>,
+}
+
+/// A window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorldWindow {
+    /// Place in [`Secure::servers`].
+    pub server: usize,
+    /// Start within the major frame.
+    pub offset_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+}
+
+/// How the world below is watched, and what happens after its faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorldHealth {
+    /// Time between two signs of life, and how many may be missing; `None` = nobody waits for any.
+    pub heartbeat: Option<Heartbeat>,
+    /// What happens after a fault.
+    pub policy: HealthPolicy,
+}
+
+/// Signs of life that are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Time between two.
+    pub period_ns: u64,
+    /// A fault when so many in a row are missing, 1 or more.
+    pub missed: u32,
+}

@@ -1,0 +1,144 @@
+//! The secure world: payload, the world below, servers, health.
+//!
+//! A system with a secure section has no partitions yet, so nothing of their resolution is shared but the readers of quantities, images
+//! and health policies.
+
+mod floating_point;
+mod interrupts;
+mod payload;
+mod servers;
+mod world;
+
+use super::Resolver;
+use super::partition::span;
+use crate::code::Code;
+use crate::description::Description;
+use crate::diagnostic::Diagnostic;
+use crate::secure::Secure;
+use crate::source::Span;
+use crate::spans::{SecureSpans, Spans, TaskSpans, WorldServerSpans};
+use bulkhead_plan::model::{self, SecureFacts, System};
+
+/// Says that a board needs a system with a secure section.
+pub(super) fn needed(description: &Description, board: &str) -> Diagnostic {
+    let message = format!("`{board}` is entered at EL3, and the system has no section `[secure]`");
+    Diagnostic::new(Code::SecureNeeded, message)
+        .at(description.board.span, "nothing here would start the partitions")
+        .help("for a system of partitions name a board without EL3; for one with two worlds say in `[secure]` what the payload is")
+}
+
+/// Says that a board cannot have a system with a secure section.
+pub(super) fn impossible(description: &Description, secure: Span, board: &str) -> Diagnostic {
+    let message = format!("`{board}` has no secure world for this section");
+    let known = super::board::built_in();
+    let known: Vec<&str> =
+        known.iter().filter(|board| board.secure.is_some()).map(|board| board.name.as_str()).collect();
+    Diagnostic::new(Code::NoSecureWorld, message)
+        .at(secure, "needs a board that is entered at EL3")
+        .at(description.board.span, "this one is entered at EL2")
+        .help(format!("built-in boards with `enters_at = \"el3\"`: {}", crate::suggest::list(&known)))
+}
+
+/// Resolves a system with a secure section, of which everything that is wrong is reported.
+pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts) -> Option<(System, Spans)> {
+    let description = resolver.description;
+    resolver.names_with_secure(secure);
+    resolver.not_with_secure(secure);
+    let memory_bytes = resolver.machine_memory();
+    let core = resolver.payload_core(secure);
+    let payload = resolver.payload(secure, facts);
+    let devices = resolver.payload_devices(secure, facts);
+    let interrupts = devices.as_ref().and_then(|devices| resolver.payload_interrupts(secure, facts, devices));
+    let tasks: Vec<_> = secure.tasks.iter().map(|task| resolver.payload_task(task)).collect();
+    let world = match &secure.non_secure {
+        Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes)).map(Some),
+        None => Some(None),
+    };
+    let servers = resolver.world_servers(secure, interrupts.as_deref().unwrap_or_default());
+    let windows = resolver.world_windows(secure);
+    let health = resolver.world_health(secure);
+    if let (Some(payload), Some(Some(world))) = (&payload, &world) {
+        resolver.flash_fits(secure, facts, payload, world);
+    }
+    // Time is judged of a system without any mistake: what a payload's tasks leave depends on all of it.
+    let (trace_enabled, trace_records) = resolver.trace();
+    let system = System {
+        name: description.name.value.clone(),
+        board: resolver.board.board.clone(),
+        memory_bytes: memory_bytes?,
+        trace_records: trace_records?,
+        trace_enabled,
+        partitions: Vec::new(),
+        channels: Vec::new(),
+        schedules: Vec::new(),
+        secure: Some(model::Secure {
+            payload: payload?,
+            core: core?,
+            devices: devices?,
+            interrupts: interrupts?,
+            tasks: tasks.into_iter().collect::<Option<_>>()?,
+            world: world?,
+            servers: servers?,
+            windows: windows?,
+            health: health?,
+        }),
+        source_hash: [0; 32],
+    };
+    Some((system, Spans { secure: Some(spans(secure)), ..Spans::default() }))
+}
+
+fn spans(secure: &Secure) -> SecureSpans {
+    let tasks = secure.tasks.iter().map(|task| TaskSpans {
+        whole: task.span,
+        cost: task.cost.span,
+        period: task.period.span,
+        deadline: span(&task.deadline),
+    });
+    let servers = secure.servers.iter().map(|server| WorldServerSpans {
+        whole: server.span,
+        budget: span(&server.budget),
+        period: span(&server.period),
+    });
+    SecureSpans { tasks: tasks.collect(), servers: servers.collect() }
+}
+
+impl Resolver<'_> {
+    /// Checks every name of a system with a secure section.
+    fn names_with_secure(&mut self, secure: &Secure) {
+        super::name(&self.description.name, "system", self.report);
+        let tasks = secure.tasks.iter().map(|task| &task.name);
+        let servers = secure.servers.iter().map(|server| &server.name);
+        // One kind: a server is a task of the payload.
+        super::unique_names(tasks.chain(servers), "task", self.report);
+        if let Some(name) = secure.non_secure.as_ref().and_then(|world| world.name.as_ref()) {
+            super::name(name, "world", self.report);
+        }
+    }
+
+    /// Refuses what is not built for systems with a secure section.
+    fn not_with_secure(&mut self, secure: &Secure) {
+        let description = self.description;
+        let others = [
+            ("partition", description.partition.first().map(|one| one.span)),
+            ("channel", description.channel.first().map(|one| one.span)),
+            ("schedule", description.schedule.first().map(|one| one.span)),
+            ("trace", span(&description.trace)),
+            ("demonstration", description.demonstration.as_ref().filter(|state| state.value).map(|state| state.span)),
+        ];
+        for (key, place) in others {
+            if let Some(place) = place {
+                self.not_built(place, &format!("`{key}` beside `[secure]`"), "remove it");
+            }
+        }
+        if let Some(state) = secure.floating_point.as_ref().filter(|state| state.value) {
+            let help = "build the payload without floating point, with `-mgeneral-regs-only`";
+            self.not_built(state.span, "a payload with floating point", help);
+        }
+    }
+
+    /// Refuses what the form has a place for and this version does not build.
+    fn not_built(&mut self, place: Span, what: &str, help: &str) {
+        let message = format!("{what} is not built yet");
+        self.push(Diagnostic::new(Code::NotBuiltYet, message).at(place, "").help(help.to_owned()));
+    }
+}
