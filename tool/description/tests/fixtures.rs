@@ -6,7 +6,9 @@
 mod support;
 
 use bulkhead_description::{Code, Report, load_unchecked};
-use bulkhead_plan::model::{Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System};
+use bulkhead_plan::model::{
+    Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System, WorldBudget, WorldLevel,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -269,4 +271,36 @@ fn the_hash_covers_guest_files() {
     assert_ne!(hash(&text), hash(&text.replace("1 MiB", "2 MiB")), "the description counts");
     let elf = text.replace("kind = \"raw\", file = \"guest:tiny.bin\"", "kind = \"elf\", file = \"guest:tiny.elf\"");
     assert_ne!(hash(&text), hash(&elf));
+}
+
+/// The secure section with its names, numbers and defaults.
+#[test]
+fn a_secure_section_is_resolved() {
+    let (system, report) = check(Path::new("tests/good/two-worlds.toml"));
+    let system = system.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    assert!(report.diagnostics.is_empty() && system.partitions.is_empty());
+    let secure = system.secure.expect("a secure section");
+    assert_eq!((secure.core, secure.payload.memory_bytes, secure.payload.arguments.as_str()), (0, 64 << 10, "end"));
+    assert_eq!(
+        (secure.devices.as_slice(), secure.interrupts.as_slice()),
+        ([0, 1].as_slice(), [29, 40, 100].as_slice())
+    );
+    let tasks: Vec<_> = secure.tasks.iter().map(|one| (one.priority, one.task.cost_ns, one.task.deadline_ns)).collect();
+    assert_eq!(tasks, [(12, 10_000_000, 50_000_000), (8, 100_000_000, 200_000_000)]);
+    let world = secure.world.expect("a world");
+    assert_eq!((world.name.as_str(), world.level, world.memory.bytes), ("linux", WorldLevel::El1, 128 << 20));
+    assert_eq!((world.memory.start.0, world.console_clock_hz), (0x4000_0000, 24_000_000));
+    let [itask, btask] = secure.servers.as_slice() else { panic!("two servers") };
+    assert_eq!((itask.interrupts.as_slice(), itask.voluntary_return), ([27, 33].as_slice(), true));
+    assert_eq!(itask.budget, Some(WorldBudget { budget_ns: 2_000_000, period_ns: 30_000_000 }));
+    assert_eq!((btask.budget, btask.priority, btask.interrupts.len()), (None, 0, 0));
+    // What is not written.
+    let smallest = check(Path::new("tests/good/two-worlds-smallest.toml")).0.and_then(|system| system.secure);
+    let smallest = smallest.expect("accepted");
+    let world = smallest.world.expect("a world");
+    assert_eq!((world.name.as_str(), world.level, world.memory.bytes), ("world", WorldLevel::El2, 64 << 20));
+    assert_eq!((smallest.interrupts.as_slice(), smallest.tasks.len()), ([29].as_slice(), 0));
+    let [server] = smallest.servers.as_slice() else { panic!("a server") };
+    assert_eq!((server.priority, server.budget, server.interrupts.len()), (1, None, 0));
+    assert_eq!((smallest.health.heartbeat, smallest.health.policy), (None, HealthPolicy::Stop));
 }

@@ -15,6 +15,7 @@ const SEGMENT_INTERPRETER: u32 = 3;
 const READ_EXECUTE: u32 = 5;
 const READ_WRITE: u32 = 6;
 const RAM: u64 = 0x4000_0000;
+const PAYLOAD: u64 = 0x0e02_0000;
 
 /// Options with a directory that holds every guest file of the fixtures.
 pub(crate) fn options() -> Options {
@@ -57,7 +58,22 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("extra.dtbo", overlay("/")),
         ("lost.dtbo", overlay("/no-such-node")),
         ("cut.dtbo", cut(overlay("/"))),
+        ("payload.elf", payload(0xd503_201f)),
+        // fmov x0, d0
+        ("payload-float.elf", payload(0x9e66_0000)),
     ]
+}
+
+/// A payload of the secure world whose first instruction is this one.
+fn payload(instruction: u32) -> Vec<u8> {
+    let segments = vec![
+        Segment::new(PAYLOAD, READ_EXECUTE, 16),
+        Segment::new(PAYLOAD + 0x1000, READ_WRITE, 8).with_memory(0x2000),
+    ];
+    let start = 64 + 56 * segments.len();
+    let mut bytes = Elf { entry: PAYLOAD, segments, ..Elf::default() }.bytes();
+    bytes[start..start + 4].copy_from_slice(&instruction.to_le_bytes());
+    bytes
 }
 
 /// An arm64 Image: only its header matters.
@@ -90,17 +106,18 @@ impl Segment {
     }
 }
 
-/// An ELF file whose entry point is the start of RAM.
+/// An ELF file; its entry point is the start of RAM unless it says another one.
 struct Elf {
     class: u8,
     kind: u16,
     machine: u16,
+    entry: u64,
     segments: Vec<Segment>,
 }
 
 impl Default for Elf {
     fn default() -> Self {
-        Self { class: 2, kind: TYPE_EXECUTABLE, machine: MACHINE_AARCH64, segments: Vec::new() }
+        Self { class: 2, kind: TYPE_EXECUTABLE, machine: MACHINE_AARCH64, entry: RAM, segments: Vec::new() }
     }
 }
 
@@ -116,7 +133,7 @@ impl Elf {
         bytes.extend(self.kind.to_le_bytes());
         bytes.extend(self.machine.to_le_bytes());
         bytes.extend(1u32.to_le_bytes());
-        bytes.extend(RAM.to_le_bytes());
+        bytes.extend(self.entry.to_le_bytes());
         bytes.extend(HEADER_BYTES.to_le_bytes());
         bytes.extend(0u64.to_le_bytes());
         bytes.extend(0u32.to_le_bytes());
