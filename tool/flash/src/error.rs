@@ -1,5 +1,6 @@
 //! What can be wrong with the parts of a flash file.
 
+use bulkhead_plan::error::PlanError;
 use bulkhead_plan::tables::MapError;
 use bulkhead_world::flash::{MOST_BYTES, MOST_SEGMENTS, secure_ram};
 use std::fmt;
@@ -46,6 +47,12 @@ pub enum Error {
         /// Its bytes.
         bytes: u64,
     },
+    /// The image of the non-secure world has no place in its memory.
+    World(PlanError),
+    /// The system has no secure world, or its board has none.
+    NoSecureWorld,
+    /// The board has no UART for the non-secure world.
+    NoConsole,
     /// More of something than a plan holds.
     Full {
         /// Of what.
@@ -95,6 +102,9 @@ impl fmt::Display for Error {
                 f,
                 "the segment of {bytes} bytes at {to:#x} is not on a page of the non-secure world's memory, or reaches beyond it"
             ),
+            Self::World(error) => write!(f, "the non-secure world cannot be laid out: {error}"),
+            Self::NoSecureWorld => write!(f, "the system has no secure world, or its board has none"),
+            Self::NoConsole => write!(f, "the board has no UART that the non-secure world could print to"),
             Self::Full { what, most, count } => write!(f, "there are {count} {what}; a world plan holds {most}"),
             Self::TooLarge { bytes } => {
                 write!(f, "the flash file would have {bytes} bytes; the machine shows {MOST_BYTES} of its flash")

@@ -10,11 +10,13 @@
 mod device_tree;
 mod error;
 mod program;
+mod system;
 mod tables;
 
 pub use device_tree::{World, device_tree};
 pub use error::Error;
 pub use program::{Program, Rights};
+pub use system::{Flash, PlacedWorld, of_system};
 
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_plan::checksum::crc32c;
@@ -68,12 +70,25 @@ pub struct NonSecure<'a> {
 /// # Errors
 /// With the part that does not fit, and where.
 pub fn build(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
+    assemble(parts).map(|built| built.file)
+}
+
+/// A file, and what it says.
+struct Built {
+    file: Vec<u8>,
+    plan: WorldPlan,
+    payload: Program,
+    monitor_bytes: u64,
+}
+
+fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     let monitor = program::flat(parts.monitor, "the secure monitor")?;
     if monitor.base != flash::MONITOR || monitor.entry != flash::MONITOR || monitor.bytes.len() as u64 > flash::PLAN {
         return Err(Error::Monitor);
     }
     let payload = program::read(parts.payload)?;
     let payload_bytes = sealed(tables::with_tables(&payload, parts)?);
+    let monitor_bytes = monitor.bytes.len() as u64;
     let mut file = monitor.bytes;
     file.resize(at(flash::PLAN)?, 0);
     file.resize(at(flash::PLAN + flash::PLAN_BYTES)?, 0);
@@ -103,7 +118,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
     if file.len() as u64 > MOST_BYTES {
         return Err(Error::TooLarge { bytes: file.len() as u64 });
     }
-    Ok(file)
+    Ok(Built { file, plan, payload, monitor_bytes })
 }
 
 fn fill<T: Copy>(places: &mut [T], values: &[T], what: &'static str) -> Result<(), Error> {

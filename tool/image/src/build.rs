@@ -24,7 +24,8 @@ pub struct SystemArguments {
     /// Directory of built guests, for paths that begin with `guest:`.
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
-    /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]
+    /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]. Of a system with a
+    /// secure section: that of the secure monitor [default: $BULKHEAD_SECURE_MONITOR, else what this tool contains]
     #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
 }
@@ -35,7 +36,8 @@ pub struct BuildArguments {
     /// Description and its parts.
     #[command(flatten)]
     pub source: SystemArguments,
-    /// Image to write; the monitor's symbols go beside it with the ending `.elf` [default: NAME.img]
+    /// Image to write, or flash file of a system with a secure section; the monitor's symbols go beside it with the ending `.elf`
+    /// [default: NAME.img, or NAME.flash]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a disk with the image as well, from which U-Boot starts it (a partition table, FAT, `extlinux/extlinux.conf`).
@@ -58,13 +60,18 @@ pub fn build(arguments: &BuildArguments, check: &dyn Check) -> ExitCode {
 }
 
 fn run(arguments: &BuildArguments, check: &dyn Check) -> Result<String, ExitCode> {
-    let planned = plan_system(&arguments.source, check)?;
-    let default_name = PathBuf::from(format!("{}.img", planned.system.name));
+    let system = load_system(&arguments.source, check)?;
+    let ending = if system.secure.is_some() { "flash" } else { "img" };
+    let default_name = PathBuf::from(format!("{}.{ending}", system.name));
     let output = arguments.output.clone().unwrap_or(default_name);
     let symbols = output.with_extension("elf");
     if symbols == output {
         return Err(fail(&Error::OutputName(output)));
     }
+    if system.secure.is_some() {
+        return write_flash(arguments, &system, &output, &symbols).map_err(|error| fail(&error));
+    }
+    let planned = plan_system(&arguments.source, system)?;
     if let Some(path) = arguments.disk.as_ref().filter(|path| [&output, &symbols].contains(path)) {
         return Err(fail(&Error::DiskName(path.clone())));
     }
@@ -89,14 +96,30 @@ pub(crate) struct Planned {
     pub(crate) monitor_elf: Vec<u8>,
 }
 
-/// Loads a description, prints its diagnostics and plans it.
-pub(crate) fn plan_system(source: &SystemArguments, check: &dyn Check) -> Result<Planned, ExitCode> {
+/// Writes the flash file of a system with a secure section, and the symbols of its secure monitor.
+fn write_flash(arguments: &BuildArguments, system: &System, output: &Path, symbols: &Path) -> Result<String, Error> {
+    if arguments.disk.is_some() {
+        return Err(Error::NotSecure("a disk"));
+    }
+    let monitor = read_secure_monitor(arguments.source.monitor.as_deref())?;
+    let flash = bulkhead_flash::of_system(system, &monitor).map_err(Error::Flash)?;
+    write_all(&[(output, &flash.bytes), (symbols, &monitor)])?;
+    Ok(crate::secure::summary(system, &flash, output, symbols))
+}
+
+/// Loads a description and prints its diagnostics.
+pub(crate) fn load_system(source: &SystemArguments, check: &dyn Check) -> Result<System, ExitCode> {
     let options = Options::from_environment(source.guests.clone());
     let Loaded { system, warnings, .. } = load(&source.system, &options, check).map_err(|report| {
         print_report(&report);
         ExitCode::from(if report.has_environment_errors() { ENVIRONMENT } else { REFUSED })
     })?;
     print_report(&warnings);
+    Ok(system)
+}
+
+/// Plans a system of partitions.
+pub(crate) fn plan_system(source: &SystemArguments, system: System) -> Result<Planned, ExitCode> {
     let monitor_elf = read_monitor(source.monitor.as_deref(), part_of(&system)).map_err(|error| fail(&error))?;
     let image = build_image(&system, &monitor_elf).map_err(|error| fail(&error))?;
     Ok(Planned { system, image, monitor_elf })
@@ -115,6 +138,22 @@ pub fn read_monitor(given: Option<&Path>, part: Part) -> Result<Vec<u8>, Error> 
         (Some(path), _) => read_monitor_file(&path),
         (None, Some(elf)) => Ok(elf.to_vec()),
         (None, None) => Err(Error::MonitorMissing(None)),
+    }
+}
+
+/// Finds and reads the secure monitor: what is given, else what `BULKHEAD_SECURE_MONITOR` names, else the one that the tool contains.
+/// What is named is an ELF file, or a folder with `dual.elf`.
+///
+/// # Errors
+/// When there is none, with what to do about it.
+pub fn read_secure_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
+    let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_SECURE_MONITOR").map(PathBuf::from));
+    let file = named.map(|path| if path.is_dir() { path.join("dual.elf") } else { path });
+    match (file, bulkhead_contained_monitor::secure_elf()) {
+        (Some(path), _) if !path.exists() => Err(Error::SecureMonitorMissing(Some(path))),
+        (Some(path), _) => read_monitor_file(&path),
+        (None, Some(elf)) => Ok(elf.to_vec()),
+        (None, None) => Err(Error::SecureMonitorMissing(None)),
     }
 }
 

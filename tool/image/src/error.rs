@@ -28,6 +28,12 @@ pub enum Error {
     DiskName(PathBuf),
     /// The monitor was not found where it should be, or the tool contains none.
     MonitorMissing(Option<PathBuf>),
+    /// The secure monitor was not found where it should be, or the tool contains none.
+    SecureMonitorMissing(Option<PathBuf>),
+    /// There is no flash file.
+    Flash(bulkhead_flash::Error),
+    /// Something that is not made of a system with a secure section.
+    NotSecure(&'static str),
     /// `--dts` names no partition.
     NoPartition {
         /// The name given.
@@ -42,7 +48,16 @@ impl Error {
     /// 1).
     #[must_use]
     pub fn is_environment(&self) -> bool {
-        !matches!(self, Self::Plan(_) | Self::OutputName(_) | Self::DiskName(_) | Self::NoPartition { .. })
+        let is_descriptions = matches!(
+            self,
+            Self::Plan(_)
+                | Self::OutputName(_)
+                | Self::DiskName(_)
+                | Self::NoPartition { .. }
+                | Self::Flash(_)
+                | Self::NotSecure(_)
+        );
+        !is_descriptions
     }
 }
 
@@ -73,6 +88,20 @@ impl fmt::Display for Error {
                 "the monitor is not at {}; build it with ./x, or name it with --monitor or BULKHEAD_MONITOR",
                 path.display()
             ),
+            Self::SecureMonitorMissing(None) => write!(
+                f,
+                "this tool contains no secure monitor, because it was compiled before one was built; build both with ./x, or name \
+                 the secure monitor by --monitor or BULKHEAD_SECURE_MONITOR"
+            ),
+            Self::SecureMonitorMissing(Some(path)) => write!(
+                f,
+                "the secure monitor is not at {}; build it with ./x, or name it with --monitor or BULKHEAD_SECURE_MONITOR",
+                path.display()
+            ),
+            Self::Flash(error) => write!(f, "there is no flash file of this system: {error}"),
+            Self::NotSecure(what) => {
+                write!(f, "{what} is not made of a system with a secure section: it starts from flash")
+            }
             Self::NoPartition { name, known } => {
                 write!(f, "there is no partition \"{name}\"; the system has: {}", known.join(", "))
             }

@@ -1,7 +1,7 @@
 //! `bulkhead inspect`: what `build` would put into the image, without writing it.
 
 use crate::Error;
-use crate::build::{Planned, SystemArguments, fail, plan_system};
+use crate::build::{Planned, SystemArguments, fail, load_system, plan_system};
 use crate::json;
 use crate::map::{area_text, el2_rights_text, size_text, stage2_rights_text};
 use crate::report::core_memory;
@@ -46,7 +46,20 @@ pub struct InspectArguments {
 /// Exit codes: 0 shown, 1 the description is refused, 3 a file is missing.
 #[must_use]
 pub fn inspect(arguments: &InspectArguments, check: &dyn Check) -> ExitCode {
-    let planned = match plan_system(&arguments.source, check) {
+    let system = match load_system(&arguments.source, check) {
+        Ok(system) => system,
+        Err(code) => return code,
+    };
+    if system.secure.is_some() {
+        return match crate::secure::show(arguments, &system) {
+            Ok(text) => {
+                bulkhead_files::output::print(&text);
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error),
+        };
+    }
+    let planned = match plan_system(&arguments.source, system) {
         Ok(planned) => planned,
         Err(code) => return code,
     };

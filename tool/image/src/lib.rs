@@ -20,12 +20,14 @@ mod map;
 pub mod monitor;
 mod report;
 mod schedule;
+mod secure;
 mod write;
 
-pub use build::{BuildArguments, build, read_monitor};
+pub use build::{BuildArguments, build, read_monitor, read_secure_monitor};
 pub use error::Error;
 pub use inspect::{InspectArguments, inspect};
 pub use report::{CoreMemory, core_memory};
+pub use secure::build_flash;
 
 use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_plan::model::System;

@@ -1,4 +1,4 @@
-//! The parts of the monitor that this build of the tool contains.
+//! The parts of the monitor, and the secure monitor, that this build of the tool contains.
 //!
 //! `./x build` builds the monitor first and the tool after it, so each tool knows the monitor that its images are made of:
 //! `bulkhead build` takes the smallest part that serves a plan, and `bulkhead verify` refuses an image whose monitor differs from
@@ -14,6 +14,7 @@ use bulkhead_abi::Part;
 
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own.elf"));
 static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shared.elf"));
+static DUAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dual.elf"));
 
 /// Returns a part's ELF file; `None` when the tool was compiled before a monitor was (plain cargo on a fresh clone).
 #[must_use]
@@ -23,4 +24,10 @@ pub fn elf(part: Part) -> Option<&'static [u8]> {
         Part::Shared => SHARED,
     };
     (!elf.is_empty()).then_some(elf)
+}
+
+/// Returns the secure monitor's ELF file in the configuration `dual`; `None` when the tool was compiled before it was.
+#[must_use]
+pub fn secure_elf() -> Option<&'static [u8]> {
+    (!DUAL.is_empty()).then_some(DUAL)
 }

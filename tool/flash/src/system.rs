@@ -1,0 +1,153 @@
+//! From a checked system to the parts of its flash file.
+
+use crate::{Built, Error, NonSecure, Parts, Program, World, assemble, device_tree};
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_plan::loading::{self, Piece, Placement};
+use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
+use bulkhead_plan::model::{self, GuestImage, KERNEL_TICK_NS, Secure, System, WorldLevel, WorldServer};
+use bulkhead_plan::ticks;
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan, WorldPlan};
+
+/// A flash file, and what its non-secure world begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flash {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// The world plan in it.
+    pub plan: WorldPlan,
+    /// Bytes of the secure monitor, at its start.
+    pub monitor_bytes: u64,
+    /// The payload.
+    pub payload: Program,
+    /// The world below the payload.
+    pub world: Option<PlacedWorld>,
+}
+
+/// What a non-secure world begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedWorld {
+    /// Where its parts go.
+    pub placement: Placement,
+    /// Its device tree.
+    pub device_tree: Vec<u8>,
+    /// What is copied: whole pages from their first one on, ascending and apart.
+    pub segments: Vec<Piece>,
+}
+
+/// Builds the flash file of a system, with the ELF file of the secure monitor.
+///
+/// # Errors
+/// With the part that does not fit, and where; [`Error::NoSecureWorld`] for a system of partitions.
+pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
+    let (board, secure) = (&system.board, system.secure.as_ref().ok_or(Error::NoSecureWorld)?);
+    let facts = board.secure.as_ref().ok_or(Error::NoSecureWorld)?;
+    let redistributor = board.gicr.get(secure.core).ok_or(Error::NoSecureWorld)?.0;
+    let mut devices = vec![(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)];
+    let given = secure.devices.iter().filter_map(|place| facts.devices().nth(*place));
+    devices.extend(given.map(|device| (device.address.0, PAGE_BYTES)));
+    let world = secure.world.as_ref().map(|world| place(system, secure, world)).transpose()?;
+    let non_secure = secure.world.as_ref().zip(world.as_ref()).map(|(described, placed)| NonSecure {
+        memory: (described.memory.start.0, described.memory.bytes),
+        segments: placed.segments.iter().map(|piece| (piece.guest.0, piece.bytes.as_slice())).collect(),
+        entry: placed.placement.entry.0,
+        argument: placed.placement.device_tree.0,
+        level: match described.level {
+            WorldLevel::El1 => EntryLevel::El1,
+            WorldLevel::El2 => EntryLevel::El2,
+        },
+    });
+    let (servers, urgent) = servers(secure, board.counter_hz);
+    let parts = Parts {
+        monitor,
+        payload: &secure.payload.elf,
+        counter_hz: board.counter_hz,
+        devices: &devices,
+        interrupt_controller: (board.gicd.0, redistributor),
+        interrupts: &secure.interrupts,
+        servers: &servers,
+        urgent: &urgent,
+        arguments: &secure.payload.arguments,
+        non_secure,
+    };
+    let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;
+    Ok(Flash { bytes: file, plan, monitor_bytes, payload, world })
+}
+
+/// The servers with the most important first, and what wakes them.
+fn servers(secure: &Secure, counter_hz: u64) -> (Vec<ServerPlan>, Vec<UrgentPlan>) {
+    let mut sorted: Vec<&WorldServer> = secure.servers.iter().collect();
+    sorted.sort_by_key(|server| std::cmp::Reverse(server.priority));
+    let plan = |server: &&WorldServer| ServerPlan {
+        kind: match (server.interrupts.is_empty(), server.budget) {
+            (false, _) => ServerKind::Interrupt,
+            (true, Some(_)) => ServerKind::Reserved,
+            (true, None) => ServerKind::Background,
+        } as u32,
+        priority: server.priority,
+        budget_ticks: server.budget.map_or(0, |budget| ticks::round_down(budget.budget_ns, counter_hz)),
+        period: server.budget.map_or(0, |budget| u32::try_from(budget.period_ns / KERNEL_TICK_NS).unwrap_or(u32::MAX)),
+        voluntary: u32::from(server.voluntary_return),
+    };
+    let urgent = sorted.iter().zip(0..).flat_map(|(server, place)| {
+        server.interrupts.iter().map(move |intid| UrgentPlan { intid: *intid, server: place })
+    });
+    (sorted.iter().map(plan).collect(), urgent.collect())
+}
+
+fn place(system: &System, secure: &Secure, world: &model::World) -> Result<PlacedWorld, Error> {
+    let board = &system.board;
+    let placement = loading::place(world).map_err(Error::World)?;
+    let redistributor = board.gicr.get(secure.core).ok_or(Error::NoSecureWorld)?.0;
+    let uart = board.uart.ok_or(Error::NoConsole)?;
+    let described = World {
+        memory: (world.memory.start.0, world.memory.bytes),
+        interrupt_controller: [(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)],
+        console: (uart.address.0, uart.intid, world.console_clock_hz),
+        initrd: placement.initrd.map(|(address, bytes)| (address.0, bytes)),
+        command_line: match &world.image {
+            GuestImage::Linux { command_line, .. } => command_line,
+            GuestImage::Elf { .. } | GuestImage::Raw { .. } => "",
+        },
+    };
+    let tree = device_tree(&described);
+    let pieces = loading::pieces(world, &placement, tree.clone()).map_err(Error::World)?;
+    Ok(PlacedWorld { placement, device_tree: tree, segments: whole_pages(pieces) })
+}
+
+/// Begins each piece on a page, and joins those that then meet: the library copies from page to page.
+fn whole_pages(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut whole: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        let start = piece.guest.0 - piece.guest.0 % PAGE_BYTES;
+        let behind = |last: &&mut Piece| last.guest.0 + (last.bytes.len() as u64).next_multiple_of(PAGE_BYTES) > start;
+        if let Some(last) = whole.last_mut().filter(behind) {
+            last.bytes.resize((piece.guest.0 - last.guest.0) as usize, 0);
+            last.bytes.extend(piece.bytes);
+            continue;
+        }
+        let mut bytes = vec![0; (piece.guest.0 - start) as usize];
+        bytes.extend(piece.bytes);
+        whole.push(Piece { guest: bulkhead_abi::GuestAddress(start), bytes });
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_pages;
+    use bulkhead_abi::GuestAddress;
+    use bulkhead_plan::loading::Piece;
+
+    #[test]
+    fn pieces_begin_on_pages_and_no_two_share_one() {
+        let piece = |at, bytes: &[u8]| Piece { guest: GuestAddress(at), bytes: bytes.to_vec() };
+        let whole = whole_pages(vec![piece(0x1010, &[1; 16]), piece(0x1040, &[2; 4096]), piece(0x3000, &[3; 8])]);
+        assert_eq!(
+            whole.iter().map(|one| (one.guest.0, one.bytes.len())).collect::<Vec<_>>(),
+            [(0x1000, 0x1040), (0x3000, 8)]
+        );
+        let bytes = &whole[0].bytes;
+        assert_eq!((bytes[0xf], bytes[0x10], bytes[0x20], bytes[0x3f], bytes[0x40], bytes[0x103f]), (0, 1, 0, 0, 2, 2));
+    }
+}

@@ -1,0 +1,276 @@
+//! `bulkhead build` and `inspect` of a system with a secure section: what lies where in flash and in both worlds, and who owns which interrupt.
+
+use crate::Error;
+use crate::build::read_secure_monitor;
+use crate::inspect::{Format, InspectArguments};
+use crate::map::size_text;
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_flash::{Flash, PlacedWorld, Rights};
+use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
+use bulkhead_plan::model::{Secure, System, World};
+use bulkhead_plan::ticks;
+use bulkhead_world::flash::{self, ServerKind, secure_ram};
+use dtoolkit::fdt::Fdt;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Version of the JSON form; it changes only when a field is removed or changes its meaning.
+const JSON_VERSION: u32 = 1;
+
+/// A range of addresses and what it is.
+struct Range {
+    start: u64,
+    bytes: u64,
+    rights: &'static str,
+    what: String,
+}
+
+/// One line about a flash file.
+pub(crate) fn summary(system: &System, flash: &Flash, output: &Path, symbols: &Path) -> String {
+    let world = system.secure.as_ref().and_then(|secure| secure.world.as_ref());
+    let world =
+        world.map_or(String::from("no world below"), |world| format!("`{}` at {}", world.name, world.level.name()));
+    format!(
+        "{}: flash file of {} for {} in {}: secure monitor, payload, {world}; symbols in {}",
+        system.name,
+        size_text(flash.bytes.len() as u64),
+        system.board.name,
+        output.display(),
+        symbols.display(),
+    )
+}
+
+/// Builds the flash file of a system with the secure monitor at this path, or else the one that is found ([`read_secure_monitor`]).
+///
+/// # Errors
+/// When there is no secure monitor, or the parts do not fit.
+pub fn build_flash(system: &System, monitor: Option<&Path>) -> Result<Flash, Error> {
+    bulkhead_flash::of_system(system, &read_secure_monitor(monitor)?).map_err(Error::Flash)
+}
+
+/// Builds the flash file of a system and shows what is in it.
+pub(crate) fn show(arguments: &InspectArguments, system: &System) -> Result<String, Error> {
+    let flash = build_flash(system, arguments.source.monitor.as_deref())?;
+    let secure = system.secure.as_ref().ok_or(Error::Flash(bulkhead_flash::Error::NoSecureWorld))?;
+    match (&arguments.dts, arguments.format) {
+        (Some(name), _) => device_tree_source(secure, &flash, name),
+        (None, Format::Text) => Ok(text(system, secure, &flash)),
+        (None, Format::Json) => Ok(format!("{:#}\n", form(system, secure, &flash))),
+    }
+}
+
+fn device_tree_source(secure: &Secure, flash: &Flash, name: &str) -> Result<String, Error> {
+    let known = secure.world.iter().map(|world| world.name.clone()).collect();
+    let missing = || Error::NoPartition { name: name.to_owned(), known };
+    let (_, placed) = worlds(secure, flash).find(|(world, _)| world.name == name).ok_or_else(missing)?;
+    let tree = Fdt::new(&placed.device_tree);
+    tree.map(|tree| tree.to_string()).map_err(|error| Error::Monitor(format!("own device tree is damaged: {error}")))
+}
+
+/// The world below, described and placed, if there is one.
+fn worlds<'a>(secure: &'a Secure, flash: &'a Flash) -> impl Iterator<Item = (&'a World, &'a PlacedWorld)> {
+    secure.world.iter().zip(&flash.world)
+}
+
+fn in_flash(flash: &Flash) -> Vec<Range> {
+    let plan = &flash.plan;
+    let range = |start, bytes, what: &str| Range { start, bytes, rights: "r--", what: what.to_owned() };
+    let mut ranges = vec![
+        range(flash::MONITOR, flash.monitor_bytes, "secure monitor"),
+        range(flash::PLAN, flash::PLAN_BYTES, "world plan"),
+        range(plan.head.payload_from, plan.head.payload_bytes, "payload with its tables"),
+    ];
+    for segment in plan.segments.iter().take(usize::try_from(plan.segment_count).unwrap_or(0)) {
+        ranges.push(range(segment.from, segment.bytes, &format!("for {:#x}", segment.to)));
+    }
+    ranges
+}
+
+/// What the payload can reach, by its own tables.
+fn of_payload(system: &System, secure: &Secure, flash: &Flash) -> Vec<Range> {
+    let range = |start, bytes, rights, what: &str| Range { start, bytes, rights, what: what.to_owned() };
+    let mut ranges = vec![
+        range(flash::MONITOR, flash::MOST_BYTES, "r--", "flash"),
+        range(system.board.gicd.0, GICD_BYTES, "rw- device", "interrupt distributor"),
+        range(flash.plan.redistributor, GICR_BYTES, "rw- device", "redistributor of its core"),
+        range(secure_ram::CONTEXTS, PAGE_BYTES, "rw- device", "contexts of the worlds"),
+        range(secure_ram::STATE, PAGE_BYTES, "rw- device", "state words of the secure monitor"),
+        range(secure_ram::PLAN, flash::PLAN_BYTES, "r--", "world plan"),
+    ];
+    for (start, bytes, rights) in &flash.payload.ranges {
+        let (rights, what) = match rights {
+            Rights::Text => ("r-x", "payload: text"),
+            Rights::Constants => ("r--", "payload: constants"),
+            Rights::Data => ("rw-", "payload: data and stacks"),
+        };
+        ranges.push(range(*start, *bytes, rights, what));
+    }
+    let facts = system.board.secure.iter().flat_map(|facts| facts.devices()).enumerate();
+    for (_, device) in facts.filter(|(place, _)| secure.devices.contains(place)) {
+        ranges.push(range(device.address.0, PAGE_BYTES, "rw- device", &format!("device {}", device.name)));
+    }
+    for (world, _) in worlds(secure, flash) {
+        let what = format!("memory of {} (NS = 1)", world.name);
+        ranges.push(range(world.memory.start.0, world.memory.bytes, "rw-", &what));
+    }
+    ranges.sort_by_key(|range| range.start);
+    ranges
+}
+
+fn of_world(placed: &PlacedWorld) -> Vec<Range> {
+    let tree = placed.placement.device_tree.0;
+    let initrd = placed.placement.initrd.map(|(address, _)| address.0);
+    let name = |start: u64, end: u64| {
+        let holds = |address: u64| (start..end).contains(&address);
+        let parts = [
+            (holds(placed.placement.entry.0), "image"),
+            (holds(tree), "device tree"),
+            (initrd.is_some_and(holds), "initial RAM file system"),
+        ];
+        let named: Vec<&str> = parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect();
+        if named.is_empty() { String::from("segment of the image") } else { named.join(" and ") }
+    };
+    let range = |start: u64, bytes: u64| Range { start, bytes, rights: "rwx", what: name(start, start + bytes) };
+    placed.segments.iter().map(|piece| range(piece.guest.0, piece.bytes.len() as u64)).collect()
+}
+
+/// Whose an interrupt of the payload is.
+fn interrupt_text(system: &System, intid: u32) -> String {
+    let Some(facts) = &system.board.secure else { return String::from("payload") };
+    match facts.devices().find(|device| device.intid == Some(intid)) {
+        Some(device) => device.name.clone(),
+        None if intid == facts.timer => String::from("secure timer"),
+        None => String::from("payload"),
+    }
+}
+
+fn kind_text(kind: u32) -> &'static str {
+    match kind {
+        _ if kind == ServerKind::Interrupt as u32 => "interrupt",
+        _ if kind == ServerKind::Reserved as u32 => "reserved",
+        _ if kind == ServerKind::Background as u32 => "background",
+        _ => "latency",
+    }
+}
+
+/// Names of the servers in the order of the plan.
+fn server_names(secure: &Secure) -> Vec<&str> {
+    let mut sorted: Vec<_> = secure.servers.iter().collect();
+    sorted.sort_by_key(|server| std::cmp::Reverse(server.priority));
+    sorted.into_iter().map(|server| server.name.as_str()).collect()
+}
+
+/// Writing to a string cannot fail.
+macro_rules! line {
+    ($out:expr, $($argument:tt)*) => {
+        let _ = writeln!($out, $($argument)*);
+    };
+}
+
+fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
+    let mut out = String::new();
+    let file = size_text(flash.bytes.len() as u64);
+    line!(out, "system {} on board {}: flash file {file}, entered at EL3", system.name, system.board.name);
+    line!(out, "\nflash");
+    write_ranges(&mut out, &in_flash(flash));
+    let (core, entry) = (secure.core, flash.plan.head.payload_entry);
+    line!(out, "\nsecure world on core {core}: payload at S-EL1, entry {entry:#x}, its own map");
+    write_ranges(&mut out, &of_payload(system, secure, flash));
+    for intid in &secure.interrupts {
+        line!(out, "  interrupt {intid:>3} group 1 secure  {}", interrupt_text(system, *intid));
+    }
+    for (server, name) in flash.plan.servers.iter().zip(server_names(secure)) {
+        let budget = ticks::to_ns(server.budget_ticks, system.board.counter_hz) / 1_000;
+        let time = if server.budget_ticks == 0 {
+            String::from("what is left")
+        } else {
+            format!("{budget} us in {} ms", server.period)
+        };
+        line!(out, "  server {name}, priority {}, {}: {time}", server.priority, kind_text(server.kind));
+    }
+    for (world, placed) in worlds(secure, flash) {
+        let (entry, tree) = (placed.placement.entry, placed.placement.device_tree);
+        line!(
+            out,
+            "\nnon-secure world {}: entered at {}, entry {entry}, device tree {tree}",
+            world.name,
+            world.level.name()
+        );
+        let (start, end) = (world.memory.start.0, world.memory.end());
+        line!(
+            out,
+            "  {start:#012x}..{end:#012x} {:>9}  rwx         its memory; in it when it begins:",
+            size_text(world.memory.bytes)
+        );
+        write_ranges(&mut out, &of_world(placed));
+        line!(out, "  interrupts: every other one, group 1 non-secure");
+        for urgent in flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0) {
+            let names = server_names(secure);
+            let server = names.get(urgent.server as usize).copied().unwrap_or("?");
+            line!(out, "  interrupt {:>3} wakes {server} while the payload runs", urgent.intid);
+        }
+    }
+    out
+}
+
+fn write_ranges(out: &mut String, ranges: &[Range]) {
+    for range in ranges {
+        let end = range.start + range.bytes;
+        line!(
+            out,
+            "  {:#012x}..{end:#012x} {:>9}  {:<10}  {}",
+            range.start,
+            size_text(range.bytes),
+            range.rights,
+            range.what
+        );
+    }
+}
+
+fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
+    let ranges = |ranges: Vec<Range>| -> Vec<Value> {
+        let one = |range: Range| json!({ "start": range.start, "bytes": range.bytes, "rights": range.rights, "use": range.what });
+        ranges.into_iter().map(one).collect()
+    };
+    let names = server_names(secure);
+    let servers = flash.plan.servers.iter().zip(&names).map(|(server, name)| {
+        json!({
+            "name": name,
+            "kind": kind_text(server.kind),
+            "priority": server.priority,
+            "budget_ticks": Some(server.budget_ticks).filter(|budget| *budget != 0),
+            "period_ms": Some(server.period).filter(|period| *period != 0),
+            "voluntary_return": server.voluntary != 0,
+        })
+    });
+    let urgent = flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0);
+    let urgent = urgent.map(|urgent| json!({ "intid": urgent.intid, "server": names.get(urgent.server as usize) }));
+    let interrupts =
+        secure.interrupts.iter().map(|intid| json!({ "intid": intid, "use": interrupt_text(system, *intid) }));
+    let world = worlds(secure, flash).next().map(|(world, placed)| {
+        json!({
+            "name": world.name,
+            "level": world.level.name(),
+            "entry": placed.placement.entry.0,
+            "device_tree": placed.placement.device_tree.0,
+            "memory": { "start": world.memory.start.0, "bytes": world.memory.bytes },
+            "segments": ranges(of_world(placed)),
+            "urgent": urgent.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "version": JSON_VERSION,
+        "system": system.name,
+        "board": system.board.name,
+        "flash": { "bytes": flash.bytes.len(), "parts": ranges(in_flash(flash)) },
+        "secure": {
+            "core": secure.core,
+            "entry": flash.plan.head.payload_entry,
+            "map": ranges(of_payload(system, secure, flash)),
+            "interrupts": interrupts.collect::<Vec<_>>(),
+            "servers": servers.collect::<Vec<_>>(),
+        },
+        "non_secure": world,
+    })
+}
