@@ -78,6 +78,12 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         Failure { message: String::new(), code: if report.has_environment_errors() { ENVIRONMENT } else { REFUSED } }
     })?;
     let system = loaded.system;
+    if system.secure.is_some() {
+        let message = String::from(
+            "`report` is not built yet for a system with a secure section; `bulkhead check` and `bulkhead inspect` show what is known of it",
+        );
+        return Err(Failure { message, code: REFUSED });
+    }
     let image = read_monitor(arguments.monitor.as_deref(), part_of(&system))
         .and_then(|monitor| build_image(&system, &monitor))
         .map_err(|error| Failure {

@@ -11,6 +11,7 @@ use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, V
 use bulkhead_abi::schedule::{MAX_CORE_SERVERS, MAX_CORE_VCPUS, SCHEDULE_PLAN_MAGIC, SchedulePlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::name_text;
+use bulkhead_world::flash::{MAGIC, PLAN};
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -129,11 +130,26 @@ pub fn is_arm64_image(bytes: &[u8]) -> bool {
     bytes.get(56..ARM64_IMAGE_HEADER_BYTES).is_some_and(|magic| magic[..4] == ARM64_IMAGE_MAGIC.to_le_bytes())
 }
 
+/// States whether the bytes are a flash file: its second page begins as a world plan does.
+#[must_use]
+pub fn is_flash(bytes: &[u8]) -> bool {
+    usize::try_from(PLAN)
+        .ok()
+        .and_then(|start| bytes.get(start..))
+        .is_some_and(|page| page.starts_with(&MAGIC.to_le_bytes()))
+}
+
 fn bad(reason: impl std::fmt::Display) -> RunError {
     RunError::Image(format!("this is not a usable Bulkhead image: {reason}. Build it again with `bulkhead build`."))
 }
 
 fn find_header(bytes: &[u8]) -> Result<ImageHeader, RunError> {
+    if is_flash(bytes) {
+        return Err(RunError::Image(String::from(
+            "this is the flash file of a system with a secure section: it keeps no counters, traces and consoles in RAM that could be \
+             read from outside; `bulkhead run` shows its consoles, and `--log` keeps them",
+        )));
+    }
     if !is_arm64_image(bytes) {
         return Err(bad("it does not begin with an arm64 Image header"));
     }

@@ -7,10 +7,12 @@ use crate::plugin::CountingOptions;
 use crate::ram::bytes_of;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::RamBank;
-use bulkhead_description::board::{BUILT_IN, built_in_board};
+use bulkhead_description::board::{BUILT_IN, built_in, built_in_board};
 use bulkhead_guest_abi::name_text;
 pub use bulkhead_plan::model::QemuFacts;
-use bulkhead_plan::model::System;
+use bulkhead_plan::model::{Board, System};
+use bulkhead_world::flash::{PLAN, WorldPlan};
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -95,14 +97,59 @@ impl MachineOptions {
     /// Makes options for the image of a system, on the board that its description names.
     pub fn for_system(system: &System, image: Vec<u8>) -> Result<Self, RunError> {
         let board = &system.board;
-        let facts = board.qemu.clone().ok_or_else(|| {
-            RunError::Image(format!(
-                "the board {} is not one that QEMU emulates; `bulkhead build` makes its image",
-                board.name
-            ))
-        })?;
+        let facts = board.qemu.clone().ok_or_else(|| not_emulated(board))?;
         let options = Self::for_image(image)?;
         Ok(Self { cores: facts.cores.unwrap_or(options.cores), facts, ..options })
+    }
+
+    /// Makes options for the flash file of a system with a secure section, on the board that its description names. The consoles have
+    /// the names of the worlds.
+    ///
+    /// # Errors
+    /// When QEMU does not emulate the board.
+    pub fn for_worlds(system: &System, flash: Vec<u8>) -> Result<Self, RunError> {
+        let (board, name) = (&system.board, system.secure.as_ref().and_then(|secure| secure.world.as_ref()));
+        let name = name.map(|world| world.name.clone());
+        let banks = board.banks_of(system.memory_bytes);
+        let banks = banks.into_iter().map(|bank| RamBank { start: bank.start, bytes: bank.bytes }).collect();
+        Self::of_flash(board, flash, banks, name)
+    }
+
+    /// Makes options for a flash file, on the first built-in board that is entered at EL3; the file does not say more of its board.
+    ///
+    /// # Errors
+    /// When the file is none.
+    pub fn for_flash(flash: Vec<u8>) -> Result<Self, RunError> {
+        let word = |offset: usize| {
+            let start = usize::try_from(PLAN).ok()?.checked_add(offset)?;
+            Some(u64::from_le_bytes(flash.get(start..)?.first_chunk().copied()?))
+        };
+        let window = [offset_of!(WorldPlan, window), offset_of!(WorldPlan, window_bytes)].map(word);
+        let [Some(start), Some(bytes)] = window else {
+            return Err(RunError::Image(String::from("the flash file is cut off in its world plan")));
+        };
+        let boards = built_in();
+        let board = boards.iter().find(|board| board.secure.is_some());
+        let board = board.ok_or_else(|| RunError::Image(String::from("no built-in board is entered at EL3")))?;
+        let alone = RamBank { start: board.ram_start(), bytes: LEAST_RAM_BYTES };
+        let bank = if bytes == 0 { alone } else { RamBank { start: PhysicalAddress(start), bytes } };
+        Self::of_flash(board, flash, vec![bank], None)
+    }
+
+    fn of_flash(board: &Board, flash: Vec<u8>, banks: Vec<RamBank>, world: Option<String>) -> Result<Self, RunError> {
+        let mut facts = board.qemu.clone().ok_or_else(|| not_emulated(board))?;
+        let secure = board.secure.as_ref().map(|secure| secure.uart.name.as_str());
+        for uart in &mut facts.uarts {
+            if Some(uart.name.as_str()) == secure {
+                uart.name = SECURE_CONSOLE.to_owned();
+            } else if uart.is_monitors {
+                // No monitor reads it here: it is the world's own.
+                uart.is_monitors = false;
+                uart.name = world.clone().unwrap_or_else(|| uart.name.clone());
+            }
+        }
+        let cores = facts.cores.unwrap_or(1);
+        Ok(Self { boot: Boot::Flash, cores, facts, banks, ..Self::bare(flash) })
     }
 
     /// Reads an image file and makes options for it.
@@ -229,6 +276,15 @@ impl MachineOptions {
         }
         command
     }
+}
+
+/// Name of the payload's console.
+pub const SECURE_CONSOLE: &str = "secure";
+/// RAM of a machine whose payload is alone.
+const LEAST_RAM_BYTES: u64 = 128 << 20;
+
+fn not_emulated(board: &Board) -> RunError {
+    RunError::Image(format!("the board {} is not one that QEMU emulates; `bulkhead build` makes its image", board.name))
 }
 
 /// Paths and descriptors that QEMU is given.

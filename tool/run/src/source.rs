@@ -1,7 +1,7 @@
 //! What is run: an image file, or a description that is built in memory first.
 
 use crate::error::{RunError, exit_code};
-use crate::image_file::is_arm64_image;
+use crate::image_file::{is_arm64_image, is_flash};
 use crate::qemu::MachineOptions;
 use bulkhead_description::{Check, Loaded, Options, load};
 use bulkhead_plan::model::System;
@@ -57,6 +57,11 @@ impl Source {
             message: format!("cannot read the image {}: {cause}", path.display()),
             exit_code: exit_code::HOST,
         })?;
+        let name = path.file_stem().map_or_else(|| "system".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        if is_flash(&bytes) {
+            let options = MachineOptions::for_flash(bytes)?;
+            return Ok(Self { name, options, image_path: Some(path.to_path_buf()), demonstration: None });
+        }
         if !is_arm64_image(&bytes) {
             return Err(SourceError {
                 message: format!(
@@ -66,7 +71,6 @@ impl Source {
                 exit_code: exit_code::FAILURE,
             });
         }
-        let name = path.file_stem().map_or_else(|| "system".to_owned(), |stem| stem.to_string_lossy().into_owned());
         let options = MachineOptions::for_image(bytes)?;
         Ok(Self { name, options, image_path: Some(path.to_path_buf()), demonstration: None })
     }
@@ -97,16 +101,21 @@ pub fn load_or_say(path: &Path, guests: Option<PathBuf>, check: &dyn Check) -> R
     })
 }
 
-/// Builds the image of a system, with the monitor at this path or else the one that this tool contains, and says how to start it.
+/// Builds the image of a system, or its flash file if it has a secure section, with the monitor at this path or else the one that this tool contains, and says how to start it.
 ///
 /// # Errors
 /// When there is no monitor, the system has no image, or QEMU does not emulate its board.
 pub fn machine_of(system: &System, monitor: Option<&Path>) -> Result<MachineOptions, SourceError> {
+    let refused = |error: bulkhead_image::Error| SourceError {
+        message: error.to_string(),
+        exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
+    };
+    if system.secure.is_some() {
+        let flash = bulkhead_image::build_flash(system, monitor).map_err(refused)?;
+        return Ok(MachineOptions::for_worlds(system, flash.bytes)?);
+    }
     let image = bulkhead_image::read_monitor(monitor, bulkhead_plan::part_of(system))
         .and_then(|monitor| bulkhead_image::build_image(system, &monitor))
-        .map_err(|error| SourceError {
-            message: error.to_string(),
-            exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
-        })?;
+        .map_err(refused)?;
     Ok(MachineOptions::for_system(system, image.bytes)?)
 }

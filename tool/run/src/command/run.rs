@@ -129,6 +129,25 @@ Exit codes:
 const NO_BOOT_LOADER: &str = "the board file names no boot loader for QEMU (`boot_loader` in `[qemu]`); name one: \
                               `--boot-loader=FILE`, which QEMU's `-bios` takes and which reads a virtio disk on PCI";
 
+/// Refuses options that look into RAM of a monitor, where there is none: a system with a secure section keeps its state in secure RAM.
+fn without_monitor(options: &MachineOptions, arguments: &RunArguments) -> Result<(), RunError> {
+    if options.plan.is_some() {
+        return Ok(());
+    }
+    let wanted = [
+        (arguments.trace.is_some(), "--trace"),
+        (arguments.count, "--count"),
+        (arguments.until_off.is_some(), "--until-off"),
+        (arguments.boot_loader.is_some(), "--boot-loader"),
+    ];
+    match wanted.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => Err(RunError::Other(format!(
+            "{option} is not built yet for a system with a secure section, which starts from flash and has no monitor at EL2"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Runs `bulkhead run` with the check that a description has to pass.
 #[must_use]
 pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
@@ -184,7 +203,8 @@ pub fn open(arguments: &RunArguments, check: &dyn Check) -> Result<Source, Sourc
 
 /// Returns the command for a person to run by hand, with what to know about it.
 fn dry_run_text(source: &Source) -> String {
-    let built = PathBuf::from(format!("{}.img", source.name));
+    let has_flash = source.options.boot == Boot::Flash;
+    let built = PathBuf::from(format!("{}.{}", source.name, if has_flash { "flash" } else { "img" }));
     let image = source.image_path.as_deref().unwrap_or(&built);
     let ram = format!("{}.ram", source.name);
     let has_disk = source.options.boot.loader().is_some();
@@ -193,8 +213,12 @@ fn dry_run_text(source: &Source) -> String {
     let origin = match (has_disk, source.image_path.is_some()) {
         (true, _) => format!("# Image and disk come from `bulkhead build --disk {}`.\n", boot.display()),
         (false, true) => String::new(),
+        (false, false) if has_flash => "# The flash file comes from `bulkhead build`.\n".to_owned(),
         (false, false) => "# The image comes from `bulkhead build`.\n".to_owned(),
     };
+    if has_flash {
+        return format!("{origin}# The last serial line is the secure world's.\n{command}");
+    }
     let watching =
         format!("# Consoles are in RAM: `bulkhead stats --ram {ram} --image {}` reads it.\n", image.display());
     format!("{origin}{watching}{command}")
@@ -227,15 +251,18 @@ pub fn warn_of_version(options: &MachineOptions) -> Result<(), RunError> {
 
 fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     let Source { name, options, .. } = source;
-    let plan = options.plan.as_ref().ok_or_else(|| RunError::Image("the image has no plan".to_owned()))?;
+    without_monitor(&options, arguments)?;
     let names = options.console_names();
     let only = arguments.only.iter().map(|name| console_index(&names, name)).collect::<Result<Vec<_>, _>>()?;
-    let until_off = arguments.until_off.as_deref().map(|name| partition_index(plan, name)).transpose()?;
+    let until_off = match (&arguments.until_off, &options.plan) {
+        (Some(name), Some(plan)) => Some(partition_index(plan, name)?),
+        _ => None,
+    };
     let show = Show::new(Output, arguments.format, output::colours(), names.clone(), only);
     // What comes at the end of a long run must not fail for a reason that was there at its start.
     if let Some(path) = &arguments.trace {
         write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
-        if plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0) {
+        if options.plan.as_ref().is_some_and(|plan| plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0)) {
             bulkhead_files::complain!("warning: {NOT_RECORDING}");
         }
     }
