@@ -19,6 +19,9 @@ void bulkhead_world_start(const struct bulkhead_world_plan *plan);
 /* There is a world besides the payload. */
 _Bool bulkhead_world_has_other(const struct bulkhead_world_plan *plan);
 
+/* The payload's arguments. */
+const char *bulkhead_world_arguments(const struct bulkhead_world_plan *plan);
+
 /* Where the work of a start has come to; zeros to begin with. */
 struct bulkhead_world_loading {
     uint64_t phase;

@@ -36,6 +36,8 @@
 #define INCLUDE_vTaskDelete                     1
 #define INCLUDE_vTaskPrioritySet                1
 #define INCLUDE_xTaskResumeFromISR              1
+#define INCLUDE_xTaskGetCurrentTaskHandle       1
+#define INCLUDE_xTaskGetSchedulerState          1
 
 #define configUNIQUE_INTERRUPT_PRIORITIES       (32 - board_other_half)
 #define configMAX_API_CALL_INTERRUPT_PRIORITY   (20 - board_other_part)

@@ -30,6 +30,7 @@ volatile uint64_t board_vector_counter;
 
 static uint64_t ticks_per_period;
 static uint64_t next_tick;
+static uint64_t origin;
 static struct board_lateness lateness[BOARD_INTERRUPTED];
 
 static uint32_t read32(uintptr_t address) { return *(volatile uint32_t *)address; }
@@ -99,7 +100,13 @@ void board_assertion_failed(const char *file, int line)
 
 void board_initialise(const struct bulkhead_world_plan *plan)
 {
+    uint64_t frequency_hz;
+
     bulkhead_world_start(plan);
+    __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
+    ticks_per_period = frequency_hz / configTICK_RATE_HZ;
+    origin = board_counter();
+    next_tick = origin + ticks_per_period;
     write8(GICR_SGI_FRAME + GICR_IPRIORITYR + TICK_INTERRUPT, portLOWEST_USABLE_INTERRUPT_PRIORITY << portPRIORITY_SHIFT);
     write32(GICR_SGI_FRAME + GICR_ISENABLER0, 1U << TICK_INTERRUPT);
 
@@ -146,19 +153,13 @@ static void set_timer(void)
 void board_set_event(uint64_t counter)
 {
     event = counter;
-    if (ticks_per_period != 0)
-        set_timer();
+    set_timer();
 }
 
-uint64_t board_next_tick_counter(void) { return next_tick; }
+uint64_t board_origin(void) { return origin; }
 
 void board_start_tick(void)
 {
-    uint64_t frequency_hz;
-
-    __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
-    ticks_per_period = frequency_hz / configTICK_RATE_HZ;
-    next_tick = board_counter() + ticks_per_period;
     set_timer();
     __asm__ volatile("msr S3_7_C14_C2_1, %0\n\tisb" : : "r"(1UL));     /* CNTPS_CTL_EL1 */
 }
@@ -166,7 +167,7 @@ void board_start_tick(void)
 void board_next_tick(void)
 {
     next_tick += ticks_per_period;
-    board_set_event(bulkhead_time_next(board_counter()));
+    set_timer();
 }
 
 /* Called by the port with what it read from ICC_IAR1_EL1; it writes the end of the interrupt itself. */
@@ -177,13 +178,14 @@ void vApplicationIRQHandler(uint32_t acknowledged)
     if (interrupt == TICK_INTERRUPT) {
         uint64_t now = board_counter();
 
-        ovr_timer(now);
+        /* The kernel's handler first: it wants interrupts masked, which no function of the kernel leaves them. They cannot nest: all of
+           the payload have the running priority or a less urgent one. */
         if (now >= next_tick) {
             account();
-            /* Sets the timer, by `board_next_tick`. */
             FreeRTOS_Tick_Handler();
-        } else
-            board_set_event(bulkhead_time_next(now));
+        }
+        ovr_timer(now);
+        board_set_event(bulkhead_time_next(now));
     } else
         configASSERT(interrupt >= SPECIAL_INTERRUPTS);
 }

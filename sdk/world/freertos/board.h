@@ -27,8 +27,8 @@ uint64_t board_counter(void);
 /* When the timer is to ring besides the tick; BULKHEAD_TIME_NOTHING if it need not. With interrupts masked. */
 void board_set_event(uint64_t counter);
 
-/* When the next tick is due. */
-uint64_t board_next_tick_counter(void);
+/* The counter at tick 0: periods of tasks and servers begin at multiples of their length from here. */
+uint64_t board_origin(void);
 
 /* The counter as the latest interrupt's vector was entered. */
 extern volatile uint64_t board_vector_counter;

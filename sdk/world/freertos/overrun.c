@@ -26,6 +26,9 @@ static void take(unsigned number, TaskHandle_t task, ovr_handler handler, void *
 {
     places[number] = (struct place){ handler, argument, task };
     vTaskSetThreadLocalStoragePointer(task, 0, (void *)(uintptr_t)(number + 1));
+    /* It runs already, so the hook of its switch knew nothing of it. */
+    if (task == xTaskGetCurrentTaskHandle() && xTaskGetSchedulerState() == taskSCHEDULER_RUNNING)
+        world_switched_in((const void *)(uintptr_t)(number + 1));
 }
 
 _Bool ovr_define(TaskHandle_t task, ovr_handler handler, void *argument)
@@ -48,7 +51,7 @@ _Bool ovr_open_server(TaskHandle_t task, unsigned number, ovr_handler handler, u
     configASSERT(number < SERVERS);
     taskENTER_CRITICAL();
     take(number, task, handler, (void *)(uintptr_t)number);
-    is_open = bulkhead_time_open(number, budget, period, board_next_tick_counter(), now);
+    is_open = bulkhead_time_open(number, budget, period, board_origin(), now);
     taskEXIT_CRITICAL();
     return is_open;
 }

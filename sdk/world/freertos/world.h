@@ -12,6 +12,7 @@ struct world_counts {
     uint64_t calls;
     uint64_t heartbeats;
     uint64_t used_up;
+    uint64_t urgent;
     uint64_t starts;
 };
 

@@ -29,6 +29,16 @@ pub unsafe extern "C" fn bulkhead_world_start(plan: *const WorldPlan) {
     of_redistributor(plan.redistributor, &plan.secure_interrupts).for_each(write);
 }
 
+/// The payload's arguments: zero-terminated text.
+///
+/// # Safety
+/// As for [`bulkhead_world_start`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_arguments(plan: *const WorldPlan) -> *const u8 {
+    // SAFETY: as `bulkhead_world_start`.
+    unsafe { (*plan).arguments.as_ptr() }
+}
+
 /// Where the work of a start has come to.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

@@ -8,7 +8,7 @@ use bulkhead_abi::image::RamBank;
 use bulkhead_flash::{NonSecure, Parts};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
-use bulkhead_world::flash::{ServerKind, ServerPlan};
+use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
 use std::ops::{Deref, DerefMut};
 
 /// QEMU's machine with EL3, and how a run of it repeats exactly.
@@ -36,6 +36,31 @@ const BACKGROUND: [ServerPlan; 1] =
 #[must_use]
 pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
     bulkhead_flash::build(&parts(&secure_monitor(), payload, non_secure)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A payload and what the plan says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    /// Name of the built ELF file.
+    pub file: &'a str,
+    /// Tasks that run the other world.
+    pub servers: &'a [ServerPlan],
+    /// Urgent interrupts.
+    pub urgent: &'a [UrgentPlan],
+    /// Its arguments.
+    pub arguments: &'a str,
+}
+
+/// A flash file of a payload with servers, and another world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
+    let Payload { file, servers, urgent, arguments } = payload;
+    let (monitor, file) = (secure_monitor(), guest(file));
+    let parts = Parts { servers, urgent, arguments, ..parts(&monitor, &file, Some(non_secure)) };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What a flash file of this machine is made of.

@@ -15,7 +15,7 @@ mod tables;
 
 pub use device_tree::{World, device_tree};
 pub use error::Error;
-pub use program::{Program, Rights};
+pub use program::{Flat, Program, Rights, flat};
 pub use system::{Flash, PlacedWorld, of_system};
 
 use bulkhead_abi::PAGE_BYTES;

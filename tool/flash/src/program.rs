@@ -30,10 +30,14 @@ pub struct Program {
 }
 
 /// Bytes of a program and where they begin.
-pub(crate) struct Flat {
-    pub(crate) base: u64,
-    pub(crate) entry: u64,
-    pub(crate) bytes: Vec<u8>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flat {
+    /// Their first address.
+    pub base: u64,
+    /// First instruction.
+    pub entry: u64,
+    /// The bytes, without zeros at their end that the file does not hold.
+    pub bytes: Vec<u8>,
 }
 
 /// Reads a payload.
@@ -60,8 +64,11 @@ pub(crate) fn read(file: &[u8]) -> Result<Program, Error> {
     Ok(Program { bytes, entry: flat.entry, ranges })
 }
 
-/// Reads a program as one run of bytes.
-pub(crate) fn flat(file: &[u8], what: &'static str) -> Result<Flat, Error> {
+/// Reads a program as one run of bytes; `what` is its name in errors.
+///
+/// # Errors
+/// When it is no ELF file for AArch64, or damaged, or its segments are far apart.
+pub fn flat(file: &[u8], what: &'static str) -> Result<Flat, Error> {
     let elf = parse(file, what)?;
     let wrong = |why: &str| Error::Elf { what, why: why.to_owned() };
     let segments = loadable(&elf, what)?;

@@ -3,3 +3,4 @@
 mod alone;
 mod branches;
 mod linux;
+mod servers;
