@@ -69,6 +69,7 @@ Examples:
   ./x bench --list              prints what there is to measure
   ./x bench --short             leaves out what boots Linux
   ./x bench timer               measures one group of rows
+  ./x bench secure              measures what runs at EL3 of two worlds
   ./x bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   ./x bench --format json       prints one JSON object
   ./x bench --record            measures everything and writes it down in docs/

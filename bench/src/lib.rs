@@ -25,6 +25,7 @@ mod record;
 mod report;
 pub mod rows;
 mod scheduler;
+mod secure;
 mod shared;
 mod soak;
 mod static_size;

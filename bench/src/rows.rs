@@ -4,6 +4,7 @@
 //! ceilings are promises of the project and change by decision, not by measurement.
 
 mod calls;
+mod secure;
 mod shared;
 
 use crate::lab::Lab;
@@ -23,6 +24,10 @@ pub enum Unit {
     Bytes,
     /// Lines of code.
     Lines,
+    /// Conditional branches.
+    Branches,
+    /// Directions of conditional branches.
+    Directions,
     /// Instructions for each byte.
     InstructionsPerByte,
 }
@@ -37,6 +42,8 @@ impl Unit {
             Self::Percent => format!("{} %", trimmed(value, 4)),
             Self::Bytes => format!("{} bytes", trimmed(value, 0)),
             Self::Lines => format!("{} lines", trimmed(value, 0)),
+            Self::Branches => format!("{} branches", trimmed(value, 0)),
+            Self::Directions => format!("{} directions", trimmed(value, 0)),
             Self::InstructionsPerByte => format!("{} instructions per byte", trimmed(value, 4)),
         }
     }
@@ -405,7 +412,7 @@ const ROWS: &[Row] = &[
 
 /// All rows: those of the promises, and those that the analysis rests on.
 pub fn all() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(crate::costs::ROWS)
+    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(secure::ROWS).chain(crate::costs::ROWS)
 }
 
 /// Finds the rows that names or groups mean, in the order of the table; all rows without names.

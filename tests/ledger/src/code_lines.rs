@@ -115,6 +115,14 @@ pub fn total(part: Part) -> Result<usize, String> {
     Ok(of_part(part)?.iter().map(|(_, lines)| lines.total()).sum())
 }
 
+/// Counts the code lines of the secure monitor, with the program that writes its lists.
+///
+/// # Errors
+/// As [`of_part`].
+pub fn of_secure_monitor() -> Result<CodeLines, String> {
+    of_folder("secure-monitor", Part::Own)
+}
+
 fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
     let mut lines = CodeLines::default();
     for (path, text) in crate::files(&[folder], &[".rs", ".s"]).into_iter().filter(|(path, _)| is_compiled(path, part))

@@ -1,0 +1,157 @@
+//! Numbers of the secure monitor: from its bytes, and from runs of two worlds of a few instructions.
+
+use crate::Failure;
+use crate::lab::Lab;
+use crate::outcome::Found;
+use bulkhead_el3::branches::{Scenario, listed};
+use bulkhead_el3::promises::context_bytes;
+use bulkhead_ledger::code_lines;
+use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
+use bulkhead_world::context::{CORE_BYTES, Context, REGISTERS};
+use std::rc::Rc;
+
+/// Samples of a path.
+const SAMPLES: u64 = 29_000;
+
+fn watch(lab: &Lab) -> Result<Rc<Watch>, Failure> {
+    lab.once("secure monitor", || Watch::new(lab.guest("../secure-monitor/dual.elf")?).map_err(Failure::host))
+}
+
+fn seen(lab: &Lab, worlds: Worlds) -> Result<Rc<Seen>, Failure> {
+    let watch = watch(lab)?;
+    lab.once(&format!("secure {worlds:?}"), || {
+        let seen = watch.run(worlds).map_err(Failure::wrong)?;
+        if !seen.is_good || seen.cores.iter().any(|core| core.elsewhere != 0) {
+            return Err(Failure::wrong(format!("two worlds did not do their work: {worlds:?}")));
+        }
+        Ok(seen)
+    })
+}
+
+pub(crate) fn bytes(lab: &Lab) -> Result<Found, Failure> {
+    let watch = watch(lab)?;
+    let (program, size) = (watch.program(), watch.program().size());
+    let sections = [".text", ".rodata", ".data", ".bss"].map(|name| format!("{name} {}", program.section_bytes(name)));
+    let details = [
+        sections.join(", "),
+        format!("{} instructions, {} bytes of texts", size.instructions, size.constant_bytes),
+        format!("{} bytes of padding between the vectors", size.bytes - size.unpadded_bytes()),
+    ];
+    Ok(Found::new(size.bytes as f64, details))
+}
+
+pub(crate) fn unpadded_bytes(lab: &Lab) -> Result<Found, Failure> {
+    let size = watch(lab)?.program().size();
+    let sum = format!("{} + {} of contexts", size.unpadded_bytes(), context_bytes());
+    Ok(Found::new((size.unpadded_bytes() + context_bytes()) as f64, [sum]))
+}
+
+pub(crate) fn context_bytes_of_core(_: &Lab) -> Result<Found, Failure> {
+    let words = size_of::<Context>() / 8;
+    let names: Vec<&str> = REGISTERS.iter().map(|register| register.name).collect();
+    let details = [
+        format!("{words} words each, {} bytes in both", context_bytes()),
+        format!("x0 to x30 and a pad; {}", names.join(", ")),
+    ];
+    Ok(Found::new(CORE_BYTES as f64, details))
+}
+
+pub(crate) fn lines(_: &Lab) -> Result<Found, Failure> {
+    let lines = code_lines::of_secure_monitor().map_err(Failure::host)?;
+    if lines.assembly == 0 {
+        return Err(Failure::host("the sources are not where this program was built".to_owned()));
+    }
+    Ok(Found::new(lines.total() as f64, [format!("assembly {}, Rust {}", lines.assembly, lines.rust)]))
+}
+
+pub(crate) fn branches(lab: &Lab) -> Result<Found, Failure> {
+    let watch = watch(lab)?;
+    let listed = listed(watch.program()).map_err(|wrong| Failure::wrong(wrong.join("; ")))?;
+    let rows = listed.iter().map(|(found, branch)| {
+        let when = if branch.is_boot { "boot" } else { "run time" };
+        format!("{when}: {:#05x} {} {}: {}", found.address, branch.form, branch.target, branch.decides)
+    });
+    let count = listed.iter().filter(|(_, branch)| !branch.is_boot).count();
+    Ok(Found::new(count as f64, rows.collect::<Vec<_>>()))
+}
+
+pub(crate) fn directions(lab: &Lab) -> Result<Found, Failure> {
+    let watch = watch(lab)?;
+    let listed = listed(watch.program()).map_err(|wrong| Failure::wrong(wrong.join("; ")))?;
+    let runs = Scenario::ALL.map(|scenario| watch.scenario(scenario).map(|seen| (scenario, seen)));
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failure::wrong)?;
+    let times = |number: usize, scenario: Scenario, taken: bool| -> u64 {
+        let cores = runs.iter().filter(|(known, _)| *known == scenario).flat_map(|(_, seen)| &seen.cores);
+        let branches = cores.filter_map(|core| core.branches.get(number));
+        branches.map(|branch| if taken { branch.taken } else { branch.not_taken }).sum()
+    };
+    let mut missing = 0;
+    let mut details = Vec::new();
+    for (number, (found, branch)) in listed.iter().enumerate() {
+        let taken = times(number, branch.taken.scenario, true);
+        let not_taken = times(number, branch.not_taken.scenario, false);
+        missing += u32::from(taken == 0) + u32::from(not_taken == 0);
+        details.push(format!(
+            "{:#05x}: taken {taken} times ({}), not taken {not_taken} ({})",
+            found.address,
+            branch.taken.scenario.name(),
+            branch.not_taken.scenario.name()
+        ));
+    }
+    details.push(format!("{} directions in all", 2 * listed.len()));
+    Ok(Found::new(missing.into(), details))
+}
+
+/// The one length of a path in a run, with how often it was gone.
+fn path(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
+    let (watch, seen) = (watch(lab)?, seen(lab, worlds)?);
+    let paths = watch.paths(&seen).map_err(Failure::wrong)?;
+    let passage = paths.get(name).ok_or_else(|| Failure::wrong(format!("path {name} was not gone")))?;
+    let Passage { shortest, longest, count, .. } = passage;
+    if shortest != longest || *count < SAMPLES {
+        return Err(Failure::wrong(format!("path {name} has {shortest} to {longest} instructions in {count} samples")));
+    }
+    Ok(Found::new(*longest as f64, [format!("{shortest} to {longest} in {count} samples")]))
+}
+
+/// Instructions at EL3 beyond those of the paths that a run needs to begin and to end, for each of its interrupts.
+fn beside(lab: &Lab, worlds: Worlds, expected: &[(&str, u64)]) -> Result<Found, Failure> {
+    let (watch, seen) = (watch(lab)?, seen(lab, worlds)?);
+    let paths = watch.paths(&seen).map_err(Failure::wrong)?;
+    let extra: u64 = paths
+        .iter()
+        .map(|(name, passage)| {
+            let known = expected.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count);
+            passage.count.saturating_sub(known) * passage.longest
+        })
+        .sum();
+    let gone: Vec<String> =
+        paths.iter().map(|(name, passage)| format!("path {name} {} times", passage.count)).collect();
+    let gone = if gone.is_empty() { "no path".to_owned() } else { gone.join(", ") };
+    Ok(Found::new(extra as f64 / SAMPLES as f64, [format!("{SAMPLES} interrupts; from the first to the last: {gone}")]))
+}
+
+pub(crate) fn path_1(lab: &Lab) -> Result<Found, Failure> {
+    beside(lab, Worlds::SecureTicks(SAMPLES), &[])
+}
+
+pub(crate) fn path_2(lab: &Lab) -> Result<Found, Failure> {
+    path(lab, Worlds::TicksBelow(SAMPLES), "2")
+}
+
+/// The other world is entered once, and its last call ends the run.
+pub(crate) fn path_3(lab: &Lab) -> Result<Found, Failure> {
+    beside(lab, Worlds::OwnTicks(SAMPLES), &[("reset", 1), ("4", 1), ("5", 1)])
+}
+
+pub(crate) fn path_4(lab: &Lab) -> Result<Found, Failure> {
+    path(lab, Worlds::Calls(SAMPLES), "4")
+}
+
+pub(crate) fn path_5(lab: &Lab) -> Result<Found, Failure> {
+    path(lab, Worlds::Calls(SAMPLES), "5")
+}
+
+pub(crate) fn trap(lab: &Lab) -> Result<Found, Failure> {
+    path(lab, Worlds::Calls(SAMPLES), "skip")
+}
