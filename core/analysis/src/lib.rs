@@ -8,6 +8,7 @@
 //! - [`overhead`]: what of its charged time a guest does not get, because the monitor worked in it.
 //! - [`envelope`]: most service in any window of a length.
 //! - [`interrupt`], [`round_robin`], [`notification`]: latencies from an event to its handler.
+//! - [`payload`]: tasks of the secure world and the servers among them.
 //! - [`steps`]: how long each search may be, the same on every host. Beyond that the answer is that no bound was found.
 //! - [`admission`]: quick tests, for information only. [`migration`]: what moving a server costs.
 //! - [`costs`]: what a switch and an exit of the monitor cost, measured on this build.
@@ -39,6 +40,7 @@ pub mod migration;
 mod natural;
 pub mod notification;
 pub mod overhead;
+pub mod payload;
 mod preemption;
 pub mod ratio;
 pub mod response;

@@ -186,6 +186,7 @@ codes! {
     BudgetTooSmall BH0805 Error "budget that switching uses up";
     InterruptLate BH0806 Error "interrupt that misses its deadline";
     BoundNotFound BH0807 Error "promise whose bound was not found";
+    PayloadLate BH0808 Error "task of a payload that misses its deadline";
     DrainedLate BH0820 Warning "interrupt that is late when the budget was just used up";
     MayStarve BH0821 Warning "trusted server without a limit above another guest";
     DoubleHit BH0822 Warning "deferrable server above others";

@@ -55,7 +55,7 @@ impl Check for Keeping {
 /// Judges the time of every shared core. Advice is looked for within these steps.
 fn judge(system: &System, spans: &Spans, bounds: &Bounds, steps: &Steps) -> Vec<Diagnostic> {
     let scope = Scope { system, spans, bounds, costs: TickCosts::of(system, &bounds.assumptions), steps };
-    let mut found = Vec::new();
+    let mut found = crate::payload::judge(system, spans, &bounds.assumptions);
     interrupts::check_doorbells(&scope, &mut found);
     for core in &bounds.cores {
         // A limit that takes the whole core makes everybody late, which nobody needs to be told server by server.

@@ -15,12 +15,15 @@
 //! - `information`: `sum`, `limit`, `equation_one` (ten-thousandths), `liu_layland`, `hyperbolic`, `accepts_equation_one`,
 //!   `accepts_hyperbolic_form`, `below_deferrable` (or `null`);
 //! - `doorbells[]`: `channel`, `within_limit_ns`, `held_back_ns`, `polls_ns` (how often the receiver promises to look).
+//! - `secure` (`null` for a system of partitions): `latency_ns` of a secure interrupt, `tasks[]` (`name`, `response_ns`, `deadline_ns`),
+//!   `servers[]` (`name`, `delay_ns` with a budget in hand, `blackout_ns` behind one that was just used up).
 //!
 //! `verdict` is `not-found` where the search for a response took too many steps.
 
 use crate::bounds::{Bounds, CoreTiming, InterruptBound, ServerBound, VcpuBound};
 use crate::check::interrupts::source_name;
 use crate::cores::SharedModel;
+use crate::payload;
 use crate::quick::quick_tests;
 use crate::text::server_name;
 use bulkhead_analysis::core_bounds::Verdict;
@@ -56,6 +59,7 @@ pub fn json(system: &System, spans: &Spans, bounds: &Bounds) -> Value {
         "steps": bounds.steps,
         "cores": bounds.cores.iter().map(|core| core_json(system, spans, core)).collect::<Vec<_>>(),
         "doorbells": doorbells,
+        "secure": system.secure.as_ref().zip(payload::bounds(system, &bounds.assumptions)).map(|(secure, found)| payload::form(secure, &found)),
     })
 }
 

@@ -22,6 +22,7 @@ pub mod command;
 pub mod cores;
 mod guest_tasks;
 pub mod json;
+pub mod payload;
 pub mod propose;
 pub mod quick;
 mod rule;

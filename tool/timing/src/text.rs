@@ -5,8 +5,8 @@ use crate::bounds::{Bounds, CoreTiming, InterruptBound, ServerBound};
 use crate::check::interrupts::source_name;
 use crate::clock::readable;
 use crate::cores::SharedModel;
-use crate::propose;
 use crate::quick::quick_tests;
+use crate::{payload, propose};
 use bulkhead_analysis::core_bounds::Verdict;
 use bulkhead_analysis::steps::Steps;
 use bulkhead_description::spans::Spans;
@@ -19,6 +19,9 @@ use std::fmt::Write;
 #[must_use]
 pub fn text(system: &System, spans: &Spans, bounds: &Bounds) -> String {
     let mut text = String::new();
+    if let (Some(secure), Some(found)) = (&system.secure, payload::bounds(system, &bounds.assumptions)) {
+        return payload::text(secure, &found, &bounds.assumptions);
+    }
     if bounds.cores.is_empty() {
         return text;
     }

@@ -7,7 +7,7 @@ mod support;
 
 use bulkhead_description::{Code, Severity, load_text_unchecked, load_unchecked};
 use bulkhead_timing::command::suggestions;
-use bulkhead_timing::{Assumptions, bounds, json, text};
+use bulkhead_timing::{Assumptions, bounds, json, payload, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -132,6 +132,24 @@ fn good_fixtures_show_their_bounds() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// SG-47: blackouts of 130, 28 and 38 ms, responses of 14 and 142 ms, by the description of the published set; the paths come on top.
+#[test]
+fn the_published_set_has_its_bounds() {
+    let free = Assumptions { instruction_ps: 0, ..ASSUMED };
+    let times = |name: &str, assumed: &Assumptions| {
+        let system = load_unchecked(Path::new(name), &options()).expect("accepted").system;
+        let found = payload::bounds(&system, assumed).expect("a payload");
+        let blackouts: Vec<_> = found.blackouts_ns.iter().map(|(blackout, _)| blackout.expect("a bound")).collect();
+        (found.responses_ns.into_iter().map(|one| one.expect("a bound")).collect::<Vec<_>>(), blackouts)
+    };
+    let above = times("tests/good/two-worlds.toml", &free);
+    assert_eq!(above, (vec![14_000_000, 142_000_000], vec![28_000_000, 130_000_000]));
+    let between = times("tests/good/two-worlds-between.toml", &free);
+    assert_eq!(between, (vec![10_000_000, 142_000_000], vec![38_000_000, 130_000_000]));
+    // 230 instructions of 16 ns: for a path that has begun, and for each of the two budgets.
+    assert_eq!(times("tests/good/two-worlds.toml", &ASSUMED).0[0], 14_000_000 + 3 * 3_680);
 }
 
 /// CH-31, CH-36, CH-38: within a limit, its own or that of all senders, a doorbell is as fast as without one. What is held back is dropped

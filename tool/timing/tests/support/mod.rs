@@ -15,9 +15,23 @@ pub(crate) fn options() -> Options {
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("guests-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory can be made");
         std::fs::write(directory.join("tiny.bin"), [0; 16]).expect("a file can be written");
+        std::fs::write(directory.join("payload.elf"), payload()).expect("a file can be written");
         directory
     });
     Options { guests: Some(directory.clone()), board: None }
+}
+
+/// An ELF file for the secure world: one segment of four bytes at the place for payloads.
+fn payload() -> Vec<u8> {
+    const PLACE: u64 = 0x0e02_0000;
+    let mut bytes = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 183, 0, 1, 0, 0, 0];
+    bytes.extend([PLACE, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend([0_u16, 0, 64, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    // A loadable segment, read and execute.
+    bytes.extend([1_u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend([120, PLACE, PLACE, 4, 4, 4096].iter().flat_map(|word: &u64| word.to_le_bytes()));
+    bytes.extend(0xd503_201f_u32.to_le_bytes());
+    bytes
 }
 
 /// The descriptions of a directory, in order. Paths are relative, so that texts hold no machine's paths.

@@ -1,0 +1,114 @@
+//! Bounds of a payload beside the published ones, and beside a simulation of single ticks.
+
+use bulkhead_analysis::payload::{Payload, Server, Task};
+use bulkhead_analysis::steps::Steps;
+
+const LIMIT: u64 = 1_000;
+
+fn task(priority: u32, cost: u64, period: u64) -> Task {
+    Task { priority, cost, period }
+}
+
+/// T1 10/50 and T2 100/300 of the published experiment, with an ITask 2/30 at this priority, and a BTask.
+fn published(itask: Option<u32>) -> Payload {
+    let itask = itask.map(|priority| Server { priority, budget: Some((2, 30)) });
+    let servers = itask.into_iter().chain([Server { priority: 1, budget: None }]).collect();
+    Payload { tasks: vec![task(12, 10, 50), task(8, 100, 300)], servers, switch: 0 }
+}
+
+/// SG-47: 130 ms in idle time, 28 ms with the ITask above all, 38 ms with it between the tasks.
+#[test]
+fn blackouts_of_the_published_set() {
+    let steps = Steps::default();
+    assert_eq!(published(None).blackout(0, LIMIT, &steps), Some(130));
+    assert_eq!(published(Some(14)).blackout(0, LIMIT, &steps), Some(28));
+    assert_eq!(published(Some(10)).blackout(0, LIMIT, &steps), Some(38));
+    assert_eq!(published(Some(14)).blackout(1, LIMIT, &steps), Some(130), "the BTask waits as before");
+    assert_eq!(
+        (published(Some(14)).wait(0, LIMIT, &steps), published(Some(10)).wait(0, LIMIT, &steps)),
+        (Some(0), Some(10))
+    );
+}
+
+/// SG-47: what the tasks pay for the ITask above them, by the double hit.
+#[test]
+fn responses_of_the_published_set() {
+    let steps = Steps::default();
+    let responses = |payload: &Payload| [0, 1].map(|task| payload.response(task, &steps));
+    assert_eq!(responses(&published(None)), [Some(10), Some(130)]);
+    assert_eq!(responses(&published(Some(14))), [Some(14), Some(142)]);
+    assert_eq!(responses(&published(Some(10))), [Some(10), Some(142)]);
+    assert_eq!(responses(&published(Some(8))), [Some(10), Some(142)], "an equal priority counts as above");
+}
+
+#[test]
+fn paths_are_paid_by_each_job_and_once_for_the_release() {
+    let steps = Steps::default();
+    let with = |switch| Payload { switch, ..published(Some(14)) };
+    // T1: 10 + 1 for a path that has begun + 2 budgets of 2 + 1.
+    assert_eq!(with(1).response(0, &steps), Some(10 + 1 + 2 * 3));
+    assert_eq!(with(1).wait(1, LIMIT, &steps), Some(1 + 3 * 11 + 101));
+    let task = Payload { tasks: vec![task(3, 5, 100)], servers: vec![Server { priority: 9, budget: None }], switch: 0 };
+    assert_eq!(task.response(0, &steps), None, "nothing is certain below a server without a limit");
+}
+
+#[test]
+fn what_does_not_fit_has_no_bound_and_a_share() {
+    let steps = Steps::default();
+    let mut payload = published(Some(14));
+    payload.tasks[1].cost = 250;
+    assert_eq!(payload.response(1, &steps), None);
+    assert_eq!(payload.share_ppm(1), 200_000 + 833_334 + 66_667);
+    assert_eq!(payload.share_ppm(0), 200_000 + 66_667);
+}
+
+/// No phase of the releases, of the server's grid and of the demand makes a job slower than its bound, and the bound is reached.
+#[test]
+fn no_phase_is_worse_than_the_bound() {
+    let payload = Payload {
+        tasks: vec![task(12, 3, 11), task(8, 5, 23)],
+        servers: vec![Server { priority: 10, budget: Some((2, 7)) }],
+        switch: 0,
+    };
+    let bounds = [0, 1].map(|task| payload.response(task, &Steps::default()).expect("a bound"));
+    let mut worst = [0, 0];
+    for grid in 0..7 {
+        for first in 0..11 {
+            for wish in 0..23 {
+                let found = simulate(&payload, grid, [first, 7], wish);
+                worst = [worst[0].max(found[0]), worst[1].max(found[1])];
+            }
+        }
+    }
+    assert!(worst[0] <= bounds[0] && worst[1] <= bounds[1], "{worst:?} and {bounds:?}");
+    assert_eq!(worst, bounds, "the double hit happens");
+}
+
+/// Longest responses of both tasks, tick by tick: the server wants to run from `wish` on and is replenished on a grid.
+fn simulate(payload: &Payload, grid: u64, phases: [u64; 2], wish: u64) -> [u64; 2] {
+    let (budget, period) = payload.servers[0].budget.expect("a budget");
+    let mut left = [0, 0];
+    let mut released = [0, 0];
+    let mut worst = [0, 0];
+    let mut account = budget;
+    for now in 0..400 {
+        for (place, task) in payload.tasks.iter().enumerate() {
+            if now >= phases[place] && (now - phases[place]).is_multiple_of(task.period) {
+                (left[place], released[place]) = (task.cost, now);
+            }
+        }
+        if now % period == grid {
+            account = budget;
+        }
+        if left[0] > 0 {
+            left[0] -= 1;
+            worst[0] = if left[0] == 0 { worst[0].max(now + 1 - released[0]) } else { worst[0] };
+        } else if now >= wish && account > 0 {
+            account -= 1;
+        } else if left[1] > 0 {
+            left[1] -= 1;
+            worst[1] = if left[1] == 0 { worst[1].max(now + 1 - released[1]) } else { worst[1] };
+        }
+    }
+    worst
+}
