@@ -75,6 +75,36 @@ fn of_word(frame: u64, word: u32, secure: u32) -> impl Iterator<Item = Write> {
         .chain(priorities)
 }
 
+/// One write of a restart of the non-secure world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartWrite {
+    /// 32 bits.
+    Word(Write),
+    /// A priority: a byte at this address. The bytes beside it may be the payload's, whose priorities are its own.
+    Byte(u64, u8),
+}
+
+/// The writes that bring the interrupts of one word that are not the payload's to rest: off, neither pending nor active, group 1 non-secure, and
+/// with the priority of the beginning (SG-62). The frame is the distributor's, or the SGI frame of the redistributor for word 0.
+pub fn of_restart(frame: u64, word: u32, secure: &[u32; 32]) -> impl Iterator<Item = RestartWrite> {
+    let payload = secure_of(secure, word);
+    let at = move |register: u64| frame.wrapping_add(register).wrapping_add(u64::from(word).wrapping_mul(4));
+    let bits = [
+        (gic::ICENABLER, !payload),
+        (gic::ICPENDR, !payload),
+        (gic::ICACTIVER, !payload),
+        (gic::IGROUPR, !payload),
+        (IGRPMODR, payload),
+    ];
+    let first = word.wrapping_mul(PER_WORD);
+    let priorities = (0..PER_WORD).filter(move |index| payload >> index & 1 == 0).map(move |index| {
+        let byte = gic::IPRIORITYR.wrapping_add(u64::from(first.wrapping_add(index)));
+        RestartWrite::Byte(frame.wrapping_add(byte), OTHER_PRIORITY)
+    });
+    let words = bits.into_iter().map(move |(register, value)| Write { address: at(register), value });
+    words.map(RestartWrite::Word).chain(priorities)
+}
+
 /// The INTID is one of the payload's.
 #[must_use]
 pub fn is_secure(secure: &[u32; 32], intid: Intid) -> bool {
@@ -118,6 +148,30 @@ mod tests {
         let writes: Vec<Write> = of_distributor(0, 4, &SECURE).collect();
         assert_eq!((writes[0].value, writes[writes.len() - 1].value), (0x30, 0x37));
         assert!(writes[1..writes.len() - 1].iter().all(|write| write.address != 0));
+    }
+
+    /// SG-62: a restart reaches every interrupt of the other world and none of the payload's.
+    #[test]
+    fn a_restart_leaves_the_interrupts_of_the_payload_alone() {
+        for word in 0..9 {
+            let secure = SECURE[word as usize];
+            let (mut bytes, mut words) = (0, Vec::new());
+            for write in of_restart(0x1000, word, &SECURE) {
+                match write {
+                    RestartWrite::Byte(address, priority) => {
+                        let intid = (address - 0x1400) as u32;
+                        assert!(!is_secure(&SECURE, Intid(intid)) && intid / 32 == word && priority >= 0x80);
+                        bytes |= 1 << (intid % 32);
+                    }
+                    RestartWrite::Word(write) => {
+                        words.push((write.address - 0x1000 - u64::from(word) * 4, write.value))
+                    }
+                }
+            }
+            assert_eq!(bytes, !secure, "a priority for each");
+            let expected = [(0x180, !secure), (0x280, !secure), (0x380, !secure), (0x80, !secure), (0xd00, secure)];
+            assert_eq!(words, expected, "off before anything else");
+        }
     }
 
     #[test]

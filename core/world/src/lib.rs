@@ -11,6 +11,7 @@
 //! - [`handover`]: urgent interrupts of the non-secure world while it does not run (SG-44, SG-85).
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
+//! - [`restart`]: a start of the non-secure world, in short steps (SG-62).
 //! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,4 +37,5 @@ pub mod flash;
 pub mod handover;
 pub mod interrupts;
 pub mod overrun;
+pub mod restart;
 pub mod servers;

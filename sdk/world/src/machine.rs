@@ -10,6 +10,7 @@ use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::control::{Reason, SecureCall};
 use bulkhead_world::flash::{WorldPlan, secure_ram};
 use bulkhead_world::interrupts::{Write, of_distributor, of_redistributor};
+use bulkhead_world::restart::{Loading, Step};
 use core::arch::{asm, global_asm};
 
 /// Gives each interrupt to its world, and wakes the redistributor of this core. To be called once, before anything else of the library
@@ -39,20 +40,6 @@ pub unsafe extern "C" fn bulkhead_world_arguments(plan: *const WorldPlan) -> *co
     unsafe { (*plan).arguments.as_ptr() }
 }
 
-/// Where the work of a start has come to.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Loading {
-    /// 0: the window is filled with zeros; 1: segments are copied out of flash; 2: they are read again.
-    pub phase: u64,
-    /// The segment.
-    pub segment: u64,
-    /// Bytes of it, or of the window, that are done.
-    pub offset: u64,
-    /// CRC-32C register of them.
-    pub crc: u64,
-}
-
 /// What a step says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -65,9 +52,6 @@ pub enum LoadingStep {
     Damaged = 2,
 }
 
-/// Bytes of one step.
-const STEP_BYTES: u64 = 4096;
-
 /// Does the next 4 KiB of a start of the non-secure world: its window is filled with zeros, its segments are copied out of flash and then read
 /// again, with their CRC-32C compared both times. Begin with zeros in `loading`.
 ///
@@ -77,58 +61,25 @@ const STEP_BYTES: u64 = 4096;
 pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *mut Loading) -> LoadingStep {
     // SAFETY: as `bulkhead_world_start`, and the caller's own structure.
     let (plan, loading) = unsafe { (&*plan, &mut *loading) };
-    let (bytes, next) = match loading.phase {
-        0 => (plan.window_bytes, Loading { phase: 1, ..Loading::default() }),
-        phase => {
-            let used = usize::try_from(plan.segment_count).unwrap_or(0);
-            let place = usize::try_from(loading.segment).unwrap_or(usize::MAX);
-            match plan.segments.iter().take(used).nth(place) {
-                Some(segment) => {
-                    (segment.bytes, Loading { phase, segment: loading.segment.saturating_add(1), ..Loading::default() })
-                }
-                None if phase == 1 => {
-                    *loading = Loading { phase: 2, ..Loading::default() };
-                    return LoadingStep::More;
-                }
-                None => {
-                    memory::synchronise_instructions();
-                    return LoadingStep::Done;
-                }
-            }
+    let crc = match loading.step(plan) {
+        Step::Scrub { address, bytes } => {
+            // SAFETY: a part of the window, whole pages (the builder and `verify` see to it), and the other world does not run: the caller is
+            // what runs it.
+            unsafe { memory::scrub(Range { address, bytes }) };
+            0
+        }
+        // SAFETY: the plan's segments lie in flash and in the window, page-aligned, and as above.
+        Step::Copy { from, to, bytes, crc } => unsafe { memory::copy(from, Range { address: to, bytes }, crc) },
+        // SAFETY: a part of the window, read.
+        Step::Check { address, bytes, crc } => unsafe { memory::check(Range { address, bytes }, crc) },
+        Step::Damaged { .. } => return LoadingStep::Damaged,
+        _ => {
+            memory::synchronise_instructions();
+            return LoadingStep::Done;
         }
     };
-    let step = bytes.saturating_sub(loading.offset).min(STEP_BYTES);
-    let is_whole = slice(plan, loading, step);
-    loading.offset = loading.offset.saturating_add(step);
-    if loading.offset < bytes {
-        return LoadingStep::More;
-    }
-    if loading.phase != 0 && !is_whole {
-        return LoadingStep::Damaged;
-    }
-    *loading = next;
+    loading.done(plan, crc);
     LoadingStep::More
-}
-
-/// One slice. Returns whether the segment's CRC-32C is right, which means something at its end.
-fn slice(plan: &WorldPlan, loading: &mut Loading, bytes: u64) -> bool {
-    let segment = usize::try_from(loading.segment).ok().and_then(|place| plan.segments.get(place));
-    let (Some(segment), 1 | 2) = (segment, loading.phase) else {
-        // SAFETY: a part of the window, whole pages (the builder and `verify` see to it), and the other world does not run: the caller is
-        // what runs it.
-        unsafe { memory::scrub(Range { address: plan.window.wrapping_add(loading.offset), bytes }) };
-        return true;
-    };
-    let before = if loading.offset == 0 { u32::MAX } else { loading.crc as u32 };
-    let to = Range { address: segment.to.wrapping_add(loading.offset), bytes };
-    let after = match loading.phase {
-        // SAFETY: the plan's segments lie in flash and in the window, page-aligned, and as above.
-        1 => unsafe { memory::copy(segment.from.wrapping_add(loading.offset), to, before) },
-        // SAFETY: a part of the window, read.
-        _ => unsafe { memory::check(to, before) },
-    };
-    loading.crc = u64::from(after);
-    u64::from(!after) == segment.crc
 }
 
 /// Gives the non-secure world its first context, and resets the registers that only EL3 reaches.
