@@ -9,6 +9,7 @@
 //! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
 //! - [`flash`]: the head of the flash file from which both worlds start.
 //! - [`handover`]: urgent interrupts of the non-secure world while it does not run (SG-44, SG-85).
+//! - [`health`]: states of the non-secure world, what is a fault, and what follows (SG-60, SG-61).
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
 //! - [`restart`]: a start of the non-secure world, in short steps (SG-62).
@@ -35,6 +36,7 @@ pub mod context;
 pub mod control;
 pub mod flash;
 pub mod handover;
+pub mod health;
 pub mod interrupts;
 pub mod overrun;
 pub mod restart;
