@@ -6,7 +6,7 @@
 
 use crate::instruction::{Instruction, read};
 use crate::program::Program;
-use crate::registers::encoding;
+use crate::registers::{encoding, name};
 use crate::ways::{Value, Way, ways};
 use bulkhead_world::context::{CORE_BYTES, Context, REGISTERS, REGISTERS_OFFSET, SECURE_OFFSET};
 use bulkhead_world::control::{NON_SECURE_RESET, Reason, ResetValue, SCR_NON_SECURE, SCR_SECURE};
@@ -229,17 +229,17 @@ impl Kind {
         let mut wrong = Vec::new();
         for number in 0..31 {
             let value = state.registers[number as usize];
-            if self.register(number).is_some_and(|expected| value != expected) {
-                wrong.push(format!("x{number} is {value:?}, and should be {:?}", self.register(number)));
+            if let Some(expected) = self.register(number).filter(|expected| value != *expected) {
+                wrong.push(format!("x{number} is {value}, and should be {expected}"));
             }
         }
         let expected = self.left();
         if state.stack != expected.stack {
             wrong.push(format!("SP_EL3 is moved by {} and not by {}", state.stack, expected.stack));
         }
-        compare("the word at", &state.words, &expected.words, &mut wrong);
+        compare(|distance| format!("the word at SP_EL3 {distance:+}"), &state.words, &expected.words, &mut wrong);
         let system = state.system.iter().map(|(register, _)| (*register, state.system(*register))).collect();
-        compare("the system register", &system, &expected.system, &mut wrong);
+        compare(|register| name(*register), &system, &expected.system, &mut wrong);
         let line = secure_ram::STATE..secure_ram::STATE + secure_ram::STATE_BYTES;
         let is_allowed = |address: &u64| self == Self::Fault && line.contains(address);
         wrong.extend(state.elsewhere.iter().filter(|at| !is_allowed(at)).map(|at| format!("writes to {at:#x}")));
@@ -297,15 +297,16 @@ impl Kind {
     }
 }
 
-fn compare<K: Ord + Copy + std::fmt::LowerHex>(
-    what: &str,
+fn compare<K: Ord + Copy>(
+    name: impl Fn(&K) -> String,
     found: &BTreeMap<K, Value>,
     expected: &BTreeMap<K, Value>,
     wrong: &mut Vec<String>,
 ) {
     let all: BTreeSet<K> = found.keys().chain(expected.keys()).copied().collect();
     for key in all.into_iter().filter(|key| found.get(key) != expected.get(key)) {
-        let text = |value: Option<&Value>| value.map_or_else(|| "not written".to_owned(), |value| format!("{value:?}"));
-        wrong.push(format!("{what} {key:#x} is {}, and should be {}", text(found.get(&key)), text(expected.get(&key))));
+        let text = |value: Option<&Value>| value.map_or_else(|| "not written".to_owned(), Value::to_string);
+        let (found, expected) = (text(found.get(&key)), text(expected.get(&key)));
+        wrong.push(format!("{} is {found}, and should be {expected}", name(&key)));
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! From the manual and not from the assembler, so that a name of the list that means another register shows.
 
+use bulkhead_world::context::REGISTERS;
+use bulkhead_world::control::NON_SECURE_RESET;
+
 /// op0, op1, CRn, CRm, op2.
 const KNOWN: &[(&str, [u16; 5])] = &[
     ("elr_el3", [3, 6, 4, 0, 1]),
@@ -53,6 +56,18 @@ pub fn encoding(operand: &str) -> Option<u16> {
     Some(op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2)
 }
 
+/// The name of an encoding, for messages.
+#[must_use]
+pub fn name(encoding: u16) -> String {
+    let is = |operand: &&str| self::encoding(operand) == Some(encoding);
+    let listed = REGISTERS.iter().chain(NON_SECURE_RESET.iter().map(|(register, _)| register));
+    let listed = listed.filter(|register| is(&register.operand)).map(|register| register.name.to_owned()).next();
+    listed.or_else(|| KNOWN.iter().map(|(name, _)| *name).find(is).map(str::to_uppercase)).unwrap_or_else(|| {
+        let field = |first: u32, bits: u32| encoding >> first & ((1 << bits) - 1);
+        format!("S{}_{}_C{}_C{}_{}", field(14, 2), field(11, 3), field(7, 4), field(3, 4), field(0, 3))
+    })
+}
+
 fn numbered(operand: &str) -> Option<[u16; 5]> {
     let mut fields = [0; 5];
     let mut parts = operand.strip_prefix('S')?.split('_');
@@ -65,8 +80,6 @@ fn numbered(operand: &str) -> Option<[u16; 5]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bulkhead_world::context::REGISTERS;
-    use bulkhead_world::control::NON_SECURE_RESET;
 
     #[test]
     fn every_register_of_the_lists_is_known() {
@@ -76,6 +89,8 @@ mod tests {
         }
         assert_eq!(encoding("S3_6_C12_C12_7"), Some(0xd51e_cce1_u32.wrapping_shr(5) as u16));
         assert_eq!(encoding("mdscr_el1"), Some(0xd510_0242_u32.wrapping_shr(5) as u16));
+        assert_eq!(name(0xf667), "ICC_IGRPEN1_EL3");
+        assert_eq!((name(0xf088), name(0xc661)), ("SCR_EL3".to_owned(), "S3_0_C12_C12_1".to_owned()));
         assert_eq!((encoding("S3_0_C4"), encoding("nothing")), (None, None));
     }
 }

@@ -6,7 +6,9 @@
 
 use crate::instruction::{Instruction, STACK_POINTER, read};
 use crate::program::{Program, Word};
+use crate::registers::name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Offsets of the vectors that can be entered: exceptions in EL3 itself, and from AArch64 below.
 pub const SLOTS: [u64; 8] = [0x200, 0x280, 0x300, 0x380, 0x400, 0x480, 0x500, 0x580];
@@ -27,6 +29,19 @@ pub enum Value {
     Word(i64),
     /// Something computed.
     Computed,
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry(number) => write!(f, "x{number} as it was"),
+            Self::Constant(value) => write!(f, "{value:#x}"),
+            Self::System(register, 0) => write!(f, "{} as it was", name(*register)),
+            Self::System(register, more) => write!(f, "{} + {more}", name(*register)),
+            Self::Word(distance) => write!(f, "the word at SP_EL3 {distance:+}"),
+            Self::Computed => f.write_str("computed"),
+        }
+    }
 }
 
 /// How a way ends.

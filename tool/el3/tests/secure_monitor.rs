@@ -87,8 +87,12 @@ fn one_changed_word_is_seen() {
         ("SMC", at(behind("skip", 0), SECURE_MONITOR_CALL), "is no instruction that it may have"),
         ("a second ERET", at(behind("skip", 0), EXCEPTION_RETURN), "ERET stands behind"),
         ("a push", at(behind("save_registers", 2), 0xa9bf_0be1), "otherwise than by whole words"),
-        ("a register not saved", at(behind("save_registers", 0), NOTHING), "and should be System("),
-        ("a register not loaded", at(behind("load_registers", 4), NOTHING), "is not written, and should be Word("),
+        ("a register not saved", at(behind("save_registers", 0), NOTHING), "and should be ELR_EL3 as it was"),
+        (
+            "a register not loaded",
+            at(behind("load_registers", 4), NOTHING),
+            "ELR_EL1 is not written, and should be the word at SP_EL3",
+        ),
         ("of the other world", at(behind("load_registers", 0), 0xa950_0be3), "path 4"),
         ("memory elsewhere", at(behind("skip", 1), 0xf940_03de), "memory is read that is no context"),
         // FIQ is not taken to EL3: movz x0, #0xf31.
