@@ -7,7 +7,9 @@ use bulkhead_el3::branches::{Scenario, listed};
 use bulkhead_el3::promises::context_bytes;
 use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
-use bulkhead_world::context::{CORE_BYTES, Context, REGISTERS};
+use bulkhead_system_tests::secure::{WithLinux, report};
+use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Samples of a path.
@@ -105,10 +107,14 @@ pub(crate) fn directions(lab: &Lab) -> Result<Found, Failure> {
 /// The one length of a path in a run, with how often it was gone.
 fn path(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
     let (watch, seen) = (watch(lab)?, seen(lab, worlds)?);
-    let paths = watch.paths(&seen).map_err(Failure::wrong)?;
+    let paths = watch.paths(&seen.cores).map_err(Failure::wrong)?;
+    of(&paths, name, SAMPLES)
+}
+
+fn of(paths: &BTreeMap<&'static str, Passage>, name: &str, least: u64) -> Result<Found, Failure> {
     let passage = paths.get(name).ok_or_else(|| Failure::wrong(format!("path {name} was not gone")))?;
     let Passage { shortest, longest, count, .. } = passage;
-    if shortest != longest || *count < SAMPLES {
+    if shortest != longest || *count < least {
         return Err(Failure::wrong(format!("path {name} has {shortest} to {longest} instructions in {count} samples")));
     }
     Ok(Found::new(*longest as f64, [format!("{shortest} to {longest} in {count} samples")]))
@@ -117,7 +123,7 @@ fn path(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
 /// Instructions at EL3 beyond those of the paths that a run needs to begin and to end, for each of its interrupts.
 fn beside(lab: &Lab, worlds: Worlds, expected: &[(&str, u64)]) -> Result<Found, Failure> {
     let (watch, seen) = (watch(lab)?, seen(lab, worlds)?);
-    let paths = watch.paths(&seen).map_err(Failure::wrong)?;
+    let paths = watch.paths(&seen.cores).map_err(Failure::wrong)?;
     let extra: u64 = paths
         .iter()
         .map(|(name, passage)| {
@@ -154,4 +160,70 @@ pub(crate) fn path_5(lab: &Lab) -> Result<Found, Failure> {
 
 pub(crate) fn trap(lab: &Lab) -> Result<Found, Failure> {
     path(lab, Worlds::Calls(SAMPLES), "skip")
+}
+
+/// A run of stock Linux below stock FreeRTOS with a tick of 1 kHz: Linux boots, works for some seconds, sleeps and switches itself off.
+struct LinuxRun {
+    /// Each path that was gone.
+    paths: BTreeMap<&'static str, Passage>,
+    /// The payload's last report.
+    report: Vec<u64>,
+}
+
+fn linux(lab: &Lab) -> Result<Rc<LinuxRun>, Failure> {
+    let watch = watch(lab)?;
+    lab.once("secure linux", || {
+        let system = WithLinux {
+            monitor: &lab.guest("../secure-monitor/dual.elf")?,
+            payload: &lab.guest("dual-world.elf")?,
+            image: &lab.guest("linux/Image")?,
+            file_system: &lab.guest("linux/initramfs.cpio.gz")?,
+            level: EntryLevel::El2,
+            arguments: "bulkhead.mode=hello bulkhead.run=sleep,30",
+        };
+        let flash = system.flash().map_err(|error| Failure::wrong(error.to_string()))?;
+        let (cores, lines) = watch.run_file(flash).map_err(Failure::wrong)?;
+        let paths = watch.paths(&cores).map_err(Failure::wrong)?;
+        Ok(LinuxRun { paths, report: report(&lines) })
+    })
+}
+
+/// The one length of a path in a run of Linux.
+fn of_linux(lab: &Lab, name: &str, least: u64) -> Result<Found, Failure> {
+    of(&linux(lab)?.paths, name, least)
+}
+
+pub(crate) fn linux_path_2(lab: &Lab) -> Result<Found, Failure> {
+    of_linux(lab, "2", SAMPLES)
+}
+
+pub(crate) fn linux_path_4(lab: &Lab) -> Result<Found, Failure> {
+    let mut found = of_linux(lab, "4", SAMPLES)?;
+    let all = linux(lab)?.paths.iter().map(|(name, passage)| format!("{name} {}", passage.count)).collect::<Vec<_>>();
+    found.details.push(format!("all that was executed at EL3, by path: {}", all.join(", ")));
+    Ok(found)
+}
+
+/// Linux calls when it boots and when it switches itself off.
+pub(crate) fn linux_path_5(lab: &Lab) -> Result<Found, Failure> {
+    of_linux(lab, "5", 1)
+}
+
+/// How late the payload's tick is in Linux, at most, with what else the payload's report says.
+pub(crate) fn linux_tick(lab: &Lab) -> Result<Found, Failure> {
+    let run = linux(lab)?;
+    let [own, own_least, own_most, other, least, most, _] = run.report[..] else {
+        return Err(Failure::wrong("the payload made no report".to_owned()));
+    };
+    if least != most || own_least != own_most || other < SAMPLES {
+        let message = format!(
+            "{own} ticks in the payload are {own_least} to {own_most} late, {other} in Linux {least} to {most}"
+        );
+        return Err(Failure::wrong(message));
+    }
+    let details = [
+        format!("{least} to {most} in {other} samples in Linux"),
+        format!("{own_most} in {own} samples in the payload"),
+    ];
+    Ok(Found::new(most as f64, details))
 }

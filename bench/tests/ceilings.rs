@@ -21,15 +21,24 @@ fn assert_below_ceilings(names: &[String]) {
 }
 
 /// QV-3, QV-5, QV-6, MZ-2, MZ-4, SP-18: size, exits in steady state, interrupt latency and switches, with their ceilings. SG-E2: sizes of the
-/// secure monitor beside SafeG's, with 29,000 samples of each path (SG-E1).
+/// secure monitor beside SafeG's, with 29,000 samples of each path.
 #[test]
 fn what_needs_no_linux_stays_below_its_ceiling() {
     let names: Vec<String> = rows::all().filter(|row| !row.slow).map(|row| row.name.to_owned()).collect();
     assert_below_ceilings(&names);
 }
 
-/// QV-6, QV-74, SG-62: exits of an idle Linux, the monitor's share of its boot, and its restart.
+/// QV-6, QV-74, SG-62: exits of an idle Linux, the monitor's share of its boot, and its restart. SG-E1, SG-48: paths of EL3 in a run of Linux
+/// below a payload, each of one length in 29,000 samples or more, and the payload's tick in it; of path 5 there are some dozens, and
+/// the others are in the rows above.
 #[test]
 fn what_boots_linux_stays_below_its_ceiling() {
-    assert_below_ceilings(&["exits.linux", "linux.boot", "restart.linux"].map(str::to_owned));
+    let below_a_payload = ["secure.linux_path_2", "secure.linux_path_4", "secure.linux_path_5", "secure.linux_tick"];
+    assert_below_ceilings(
+        &[&["exits.linux", "linux.boot", "restart.linux"], &below_a_payload[..]]
+            .concat()
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>(),
+    );
 }

@@ -9,6 +9,8 @@ use bulkhead_el3::promises::{MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST
 const READ: &str = "read from the program that was built: docs/secure-monitor.md has every row";
 const COUNTED: &str = "counted by an emulator plugin where the text lies in flash, in 29,000 samples or more of two worlds of a few instructions; each of one length";
 
+const COUNTED_IN_LINUX: &str = "counted by the same plugin, each of one length";
+
 /// Configuration `dual`. What boots Linux is slow and comes behind them.
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -142,5 +144,49 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["SG-15"],
         slow: false,
         measure: secure::trap,
+    },
+    Row {
+        name: "secure.linux_path_2",
+        what: "path 2 in a run of stock Linux at EL2 below stock FreeRTOS with a tick of 1 kHz: boot, sleep, off",
+        how: COUNTED_IN_LINUX,
+        peers: "SafeG 1.6 us, 336 cycles",
+        ceiling: Some(115.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-21", "SG-E1"],
+        slow: true,
+        measure: secure::linux_path_2,
+    },
+    Row {
+        name: "secure.linux_path_4",
+        what: "path 4 in that run",
+        how: COUNTED_IN_LINUX,
+        peers: "SafeG 1.5 us, 315 cycles",
+        ceiling: Some(115.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-23", "SG-E1"],
+        slow: true,
+        measure: secure::linux_path_4,
+    },
+    Row {
+        name: "secure.linux_path_5",
+        what: "path 5 in that run: calls of PSCI, some dozens",
+        how: COUNTED_IN_LINUX,
+        peers: "SafeG 1.7 us, 357 cycles",
+        ceiling: Some(120.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-24", "SG-E1"],
+        slow: true,
+        measure: secure::linux_path_5,
+    },
+    Row {
+        name: "secure.linux_tick",
+        what: "tick of the payload in that run, from its date to the counter in its vector, while Linux runs",
+        how: "the payload reads the counter in its vector; each tick of one lateness",
+        peers: "SafeG 2 us, 420 cycles, more than without Linux",
+        ceiling: Some(117.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-48", "SG-E1"],
+        slow: true,
+        measure: secure::linux_tick,
     },
 ];

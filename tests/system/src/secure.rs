@@ -5,9 +5,10 @@ use crate::slot::Slot;
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::RamBank;
-use bulkhead_flash::{NonSecure, Parts};
+use bulkhead_flash::{NonSecure, Parts, World, device_tree};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
+use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
 use std::ops::{Deref, DerefMut};
 
@@ -86,6 +87,55 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
 #[must_use]
 pub fn secure_monitor() -> Vec<u8> {
     guest("../secure-monitor/dual.elf")
+}
+
+/// Where the image of Linux, its device tree and its first file system are.
+const LINUX: u64 = MEMORY.0 + (2 << 20);
+const DEVICE_TREE: u64 = MEMORY.0 + (128 << 20);
+const FILE_SYSTEM: u64 = DEVICE_TREE + (2 << 20);
+
+/// Programs of a system with Linux below the payload.
+#[derive(Clone, Copy, Debug)]
+pub struct WithLinux<'a> {
+    /// ELF file of the secure monitor.
+    pub monitor: &'a [u8],
+    /// ELF file of the payload.
+    pub payload: &'a [u8],
+    /// The kernel.
+    pub image: &'a [u8],
+    /// Its first file system.
+    pub file_system: &'a [u8],
+    /// Where it begins.
+    pub level: EntryLevel,
+    /// What its init is told besides the console.
+    pub arguments: &'a str,
+}
+
+impl WithLinux<'_> {
+    /// The flash file.
+    ///
+    /// # Errors
+    /// When a part does not fit.
+    pub fn flash(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        let tree = device_tree(&World {
+            memory: MEMORY,
+            interrupt_controller: [DEVICES[0], DEVICES[1]],
+            console: (0x0900_0000, 33, 24_000_000),
+            initrd: Some((FILE_SYSTEM, self.file_system.len() as u64)),
+            command_line: &format!("console=ttyAMA0 quiet panic=1 {}", self.arguments),
+        });
+        let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
+        let world = NonSecure { memory: MEMORY, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
+        bulkhead_flash::build(&parts(self.monitor, self.payload, Some(world)))
+    }
+}
+
+/// The numbers of the payload's last report: how many of its ticks came in itself, how late at least and at most, the same of those in the
+/// other world, and calls.
+#[must_use]
+pub fn report(lines: &[String]) -> Vec<u64> {
+    let line = lines.iter().rev().find(|line| line.starts_with("rtos: ticks")).map_or("", String::as_str);
+    line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
 /// The machine that leaves reset from a flash file.

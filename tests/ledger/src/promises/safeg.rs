@@ -13,9 +13,9 @@ pub(super) const FAMILY: Family = Family {
     title: "SafeG",
     prefix: "SG",
     shown: &[
-        "SG-1", "SG-2", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E3", "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9",
-        "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50",
-        "SG-60", "SG-61", "SG-E6",
+        "SG-1", "SG-2", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3", "SG-6", "SG-12", "SG-21", "SG-23",
+        "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47",
+        "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6",
     ],
     in_part: &[
         ("SG-85", LOGIC_ALONE),
@@ -31,10 +31,6 @@ pub(super) const FAMILY: Family = Family {
         ("SG-32", LOGIC_ALONE),
         ("SG-31", LOGIC_ALONE),
         ("SG-14", LOGIC_ALONE),
-        (
-            "SG-E1",
-            "each path of small worlds, 29,000 samples and more, each of one length; not yet those of a Linux run",
-        ),
         ("SG-E2", "of the program at EL3 and its contexts; not of the payload and of Linux"),
         (
             "SG-43",

@@ -6,7 +6,7 @@
 mod programs;
 
 use crate::LIMIT;
-use crate::secure::{MEMORY, options, parts};
+use crate::secure::{MEMORY, SECURE, options, parts};
 use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_el3::branches::{self, Scenario};
@@ -136,6 +136,17 @@ impl Watch {
         self.ended(machine, &results)
     }
 
+    /// Runs a flash file to its end, and returns what was executed at EL3 with what the payload printed.
+    ///
+    /// # Errors
+    /// With what went wrong.
+    pub fn run_file(&self, flash: Vec<u8>) -> Result<(Vec<Core>, Vec<String>), String> {
+        let ((mut machine, _slot), results) = self.start(flash, 1)?;
+        machine.wait_for_end(LIMIT).map_err(|error| error.to_string())?;
+        let lines = machine.lines(SECURE).map(|line| line.text.clone()).collect();
+        Ok((self.read(&results)?, lines))
+    }
+
     /// Runs a scenario of the table of branches.
     ///
     /// # Errors
@@ -260,11 +271,11 @@ impl Watch {
     ///
     /// # Errors
     /// When a way was gone that the program does not have, or the program does not hold what it promises.
-    pub fn paths(&self, seen: &Seen) -> Result<BTreeMap<&'static str, Passage>, String> {
+    pub fn paths(&self, cores: &[Core]) -> Result<BTreeMap<&'static str, Passage>, String> {
         let known = promises::check(&self.program).map_err(|wrong| wrong.join("\n"))?;
         let number = |address: u64| self.branches.iter().position(|branch| branch.address == address);
         let mut paths = BTreeMap::new();
-        for passage in seen.cores.iter().flat_map(|core| &core.passages).filter(|passage| passage.start != 0) {
+        for passage in cores.iter().flat_map(|core| &core.passages).filter(|passage| passage.start != 0) {
             let matches = |one: &&promises::Known| {
                 let decisions = one.way.decisions.iter().map(|(at, taken)| (number(*at), *taken));
                 one.path.slot == passage.start

@@ -1,32 +1,19 @@
 //! Stock Linux as the non-secure world, on the payload's core.
 
-use bulkhead_flash::{NonSecure, World, device_tree};
-use bulkhead_system_tests::secure::{MEMORY, OTHER, Worlds, flash};
+use bulkhead_system_tests::secure::{OTHER, WithLinux, Worlds, report, secure_monitor};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
 
-const IMAGE: u64 = MEMORY.0 + (2 << 20);
-const DEVICE_TREE: u64 = MEMORY.0 + (128 << 20);
-const INITRD: u64 = DEVICE_TREE + (2 << 20);
-
 fn with_linux(level: EntryLevel, mode: &str) -> Vec<u8> {
-    let (image, initrd) = (guest("linux/Image"), guest("linux/initramfs.cpio.gz"));
-    let tree = device_tree(&World {
-        memory: MEMORY,
-        interrupt_controller: [(0x0800_0000, 0x1_0000), (0x080a_0000, 0x2_0000)],
-        console: (0x0900_0000, 33, 24_000_000),
-        initrd: Some((INITRD, initrd.len() as u64)),
-        command_line: &format!("console=ttyAMA0 quiet panic=1 bulkhead.mode={mode}"),
-    });
-    let segments = vec![(IMAGE, image.as_slice()), (DEVICE_TREE, tree.as_slice()), (INITRD, initrd.as_slice())];
-    let world = NonSecure { memory: MEMORY, segments, entry: IMAGE, argument: DEVICE_TREE, level };
-    flash(&guest("dual-world.elf"), Some(world))
-}
-
-/// The numbers of the payload's last report: how often and how late its ticks came in itself, and in the other world; calls.
-fn report(lines: &[String]) -> Vec<u64> {
-    let line = lines.iter().rev().find(|line| line.starts_with("rtos: ticks")).expect("a report");
-    line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+    let system = WithLinux {
+        monitor: &secure_monitor(),
+        payload: &guest("dual-world.elf"),
+        image: &guest("linux/Image"),
+        file_system: &guest("linux/initramfs.cpio.gz"),
+        level,
+        arguments: &format!("bulkhead.mode={mode}"),
+    };
+    system.flash().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// SG-1, SG-5, SG-6, SG-12, SG-21, SG-23, SG-24, SG-26: stock Linux boots, works and switches itself off below the payload, at either level. The
