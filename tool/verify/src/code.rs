@@ -198,6 +198,34 @@ codes! {
     CoreType = "V112", "type of a core";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
+    /// The first page of a flash file is not the secure monitor that is expected.
+    SecureMonitor = "V301", "secure monitor";
+    /// The world plan is damaged, or says something where nothing is to be said.
+    WorldPlan = "V302", "world plan";
+    /// The payload is not in the file, goes elsewhere than to its place in secure RAM, or is damaged.
+    Payload = "V303", "payload";
+    /// A translation table of the payload is malformed or is not in its place.
+    PayloadTable = "V304", "table of the payload";
+    /// Something of the payload may be written and executed.
+    PayloadWriteExecute = "V305", "writable and executable payload";
+    /// The payload reaches something with other rights than it may have there, or does not reach what it needs.
+    PayloadReach = "V306", "reach of the payload";
+    /// The other world's memory is mapped as secure, or something else as the other world's.
+    PayloadOtherWorld = "V307", "memory of the other world";
+    /// The other world's memory is no memory, or has flash, secure RAM or registers of the payload in it.
+    WorldWindow = "V308", "window of the other world";
+    /// The other world is entered outside its memory, at no level that there is, or where nothing is loaded.
+    WorldEntry = "V309", "entry of the other world";
+    /// A segment is not in the file, not in the other world's memory, or overlaps another part.
+    WorldSegment = "V310", "segment of the other world";
+    /// The checksum of a segment is wrong.
+    WorldSegmentCrc = "V311", "checksum of a segment of the other world";
+    /// An interrupt belongs to both worlds, or to the wrong one.
+    WorldInterrupt = "V312", "interrupt of a world";
+    /// A server of the other world has numbers that none has.
+    WorldServer = "V313", "server of the other world";
+    /// A flash file is longer than flash, or has bytes that no part has.
+    FlashLength = "V314", "length of the flash file";
 }
 
 impl Code {
@@ -215,7 +243,7 @@ impl Code {
         let advice = match self {
             Self::Arm64Header | Self::NoHeader => NO_IMAGE,
             Self::Version => OTHER_VERSION,
-            Self::OtherMonitor => OTHER_MONITOR,
+            Self::OtherMonitor | Self::SecureMonitor => OTHER_MONITOR,
             _ => NOT_AS_BUILT,
         };
         format!("# {}: {}\n\n{}\n\n## What to do\n\n{advice}", self.name(), self.title(), self.meaning())

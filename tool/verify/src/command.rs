@@ -2,7 +2,8 @@
 
 use crate::image::View;
 use crate::monitor::hash_text;
-use crate::{Expected, Findings, Monitor, Verdict, hash, verify_bytes};
+use crate::world::{self, FlashVerdict, SecureMonitor};
+use crate::{Expected, Finding, Findings, Monitor, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -54,6 +55,9 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
             return ExitCode::from(ENVIRONMENT);
         }
     };
+    if world::is_flash(&bytes) {
+        return verify_flash_file(arguments, &bytes);
+    }
     let expected = match Expected::read(arguments.monitor.as_deref()) {
         Ok(expected) => expected,
         Err(message) => {
@@ -69,6 +73,76 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
     };
     bulkhead_files::output::print(&text);
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+/// The verdict on a flash file.
+fn verify_flash_file(arguments: &VerifyArguments, bytes: &[u8]) -> ExitCode {
+    let expected = match SecureMonitor::read(arguments.monitor.as_deref()) {
+        Ok(expected) => expected,
+        Err(message) => {
+            bulkhead_files::complain!("error: {message}");
+            return ExitCode::from(ENVIRONMENT);
+        }
+    };
+    let verdict = world::verify_flash(bytes, &expected);
+    let (image, sha256) = (arguments.image.display().to_string(), hash_text(&hash(bytes)));
+    let text = match arguments.format {
+        Format::Text => flash_text(&image, &sha256, &verdict),
+        Format::Json => format!("{:#}\n", flash_json(&image, &sha256, &verdict)),
+    };
+    bulkhead_files::output::print(&text);
+    if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+fn flash_text(image: &str, sha256: &str, verdict: &FlashVerdict) -> String {
+    let mut text = String::new();
+    for finding in &verdict.findings {
+        let _ = writeln!(text, "{finding}");
+    }
+    let answer = match verdict.findings.len() {
+        0 => String::from("accepted"),
+        count => format!("refused, {count} finding(s)"),
+    };
+    let _ = writeln!(text, "{image}: {answer}\n  sha256 {sha256}");
+    if verdict.is_accepted() {
+        let extent = &verdict.extent;
+        let _ = writeln!(
+            text,
+            "  two worlds: a payload of {} bytes with {} table page(s), {} interrupt(s), {} server(s); {} segment(s) for the other world",
+            extent.payload_bytes, extent.table_pages, extent.interrupts, extent.servers, extent.segments,
+        );
+        let _ = writeln!(
+            text,
+            "  the secure monitor is the expected one; no secure address is in the other world's {} bytes; nothing of the payload is \
+             writable and executable",
+            extent.window_bytes,
+        );
+    }
+    text
+}
+
+fn flash_json(image: &str, sha256: &str, verdict: &FlashVerdict) -> Value {
+    let extent = &verdict.extent;
+    json!({
+        "version": JSON_VERSION,
+        "image": image,
+        "sha256": sha256,
+        "accepted": verdict.is_accepted(),
+        "findings": findings_json(&verdict.findings),
+        "worlds": {
+            "payload_bytes": extent.payload_bytes,
+            "table_pages": extent.table_pages,
+            "interrupts": extent.interrupts,
+            "servers": extent.servers,
+            "window_bytes": extent.window_bytes,
+            "segments": extent.segments,
+        },
+    })
+}
+
+fn findings_json(findings: &[Finding]) -> Vec<Value> {
+    let one = |finding: &Finding| json!({"code": finding.code.name(), "title": finding.code.title(), "message": finding.message});
+    findings.iter().map(one).collect()
 }
 
 /// SHA-256 of the whole file and of the monitor in it, if it has one, in hexadecimal digits.
@@ -123,11 +197,7 @@ fn to_text(image: &Path, hashes: &Hashes, verdict: &Verdict) -> String {
 
 /// The form for programs.
 fn to_json(image: &Path, hashes: &Hashes, verdict: &Verdict) -> Value {
-    let findings: Vec<Value> = verdict
-        .findings
-        .iter()
-        .map(|finding| json!({"code": finding.code.name(), "title": finding.code.title(), "message": finding.message}))
-        .collect();
+    let findings = findings_json(&verdict.findings);
     let extent = &verdict.extent;
     json!({
         "version": JSON_VERSION,

@@ -41,6 +41,7 @@ mod schedule;
 mod server;
 mod values;
 mod walk;
+pub mod world;
 
 pub use code::Code;
 pub use command::{Format, VerifyArguments, verify};

@@ -54,6 +54,28 @@ fn segment(file: &[u8], offset: u64) -> Option<Option<Segment<'_>>> {
     (in_file <= in_memory).then_some(Some(Segment { addresses, content, is_text: flags & EXECUTABLE != 0 }))
 }
 
+/// The segments of an ELF file of AArch64, with their first page and the end of their last one.
+fn segments_of(file: &[u8]) -> Option<(Vec<Segment<'_>>, u64, u64)> {
+    // A little-endian ELF file of 64 bits, version 1.
+    let kind = file.starts_with(b"\x7fELF\x02\x01\x01") && number(file, 18, 2)? == AARCH64;
+    let (table, entry, count) = (number(file, 32, 8)?, number(file, 54, 2)?, number(file, 56, 2)?);
+    let places = (0..count).map(|index| table.checked_add(index * entry));
+    let segments: Option<Vec<_>> = places.map(|place| segment(file, place?)).collect();
+    let segments: Vec<Segment<'_>> = segments?.into_iter().flatten().collect();
+    let first = segments.iter().map(|segment| segment.addresses.start).min()?;
+    let end = page_end(segments.iter().map(|segment| segment.addresses.end).max()?);
+    (kind && first % PAGE == 0 && end - first <= LIMIT_BYTES).then_some((segments, first, end))
+}
+
+fn flatten(segments: &[Segment<'_>], first: u64, end: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(end - first).ok()?];
+    for segment in segments {
+        let start = usize::try_from(segment.addresses.start - first).ok()?;
+        bytes.get_mut(start..start + segment.content.len())?.copy_from_slice(segment.content);
+    }
+    Some(bytes)
+}
+
 impl Monitor {
     /// A monitor of known text and read-only data.
     #[must_use]
@@ -70,26 +92,18 @@ impl Monitor {
     /// Reads a monitor's ELF file, with code of its own and not the builder's; `None` when it is none.
     #[must_use]
     pub fn read(file: &[u8]) -> Option<Self> {
-        // A little-endian ELF file of 64 bits, version 1.
-        let kind = file.starts_with(b"\x7fELF\x02\x01\x01") && number(file, 18, 2)? == AARCH64;
-        let (table, entry, count) = (number(file, 32, 8)?, number(file, 54, 2)?, number(file, 56, 2)?);
-        let places = (0..count).map(|index| table.checked_add(index * entry));
-        let segments: Option<Vec<_>> = places.map(|place| segment(file, place?)).collect();
-        let segments: Vec<Segment<'_>> = segments?.into_iter().flatten().collect();
-        let first = segments.iter().map(|segment| segment.addresses.start).min()?;
-        let end = page_end(segments.iter().map(|segment| segment.addresses.end).max()?);
+        let (segments, first, end) = segments_of(file)?;
         let constants = segments.iter().filter(|segment| !segment.is_text).map(|segment| segment.addresses.start).min();
         let text_bytes = constants.unwrap_or(end).checked_sub(first)?;
-        if !kind || first % PAGE != 0 || end - first > LIMIT_BYTES {
-            return None;
-        }
-        let mut bytes = vec![0; usize::try_from(end - first).ok()?];
-        for segment in &segments {
-            let start = usize::try_from(segment.addresses.start - first).ok()?;
-            bytes.get_mut(start..start + segment.content.len())?.copy_from_slice(segment.content);
-        }
+        let mut bytes = flatten(&segments, first, end)?;
         clear_written(&mut bytes);
         Some(Self { text_bytes, bytes })
+    }
+
+    /// The bytes of an ELF file of AArch64 from its first loaded page to its last one.
+    pub(crate) fn flat(file: &[u8]) -> Option<Vec<u8>> {
+        let (segments, first, end) = segments_of(file)?;
+        flatten(&segments, first, end)
     }
 
     /// Which part of the monitor its text says it is.

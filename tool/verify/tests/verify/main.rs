@@ -9,3 +9,4 @@ mod mutants;
 mod random;
 mod shared;
 mod support;
+mod worlds;

@@ -1,0 +1,128 @@
+//! The flash file of two worlds as it lies in bytes: stated again, so that the writer and this reader can disagree.
+//!
+//! `docs/specification/secure-world.md`, part 2. A test compares it with the layout that the secure monitor and the payload's library are
+//! compiled with.
+
+/// End of the secure monitor's page, and the first byte of the world plan.
+pub(super) const PLAN: usize = 0x1000;
+/// Bytes of the world plan; the last four are its CRC-32C.
+pub(super) const PLAN_BYTES: usize = 0x1000;
+/// First byte behind the plan.
+pub(super) const PLAN_END: usize = PLAN + PLAN_BYTES;
+/// What a machine shows of its flash.
+pub(super) const FLASH_BYTES: u64 = 64 << 20;
+/// A world plan begins so.
+pub(super) const MAGIC: &[u8; 8] = b"BHWORLD1";
+/// Pages.
+pub(super) const PAGE: u64 = 0x1000;
+
+/// Secure RAM: its first page has the contexts of both worlds, the second one words of the secure monitor, the third one the plan.
+pub(super) const CONTEXTS: u64 = 0x0e00_0000;
+pub(super) const STATE: u64 = 0x0e00_1000;
+pub(super) const PLAN_IN_RAM: u64 = 0x0e00_2000;
+/// The payload's tables, and the payload behind them.
+pub(super) const TABLES: u64 = 0x0e01_0000;
+pub(super) const PAYLOAD: u64 = 0x0e02_0000;
+pub(super) const SECURE_RAM_END: u64 = 0x0f00_0000;
+
+/// Offsets in the plan.
+pub(super) const TABLE_BASE: usize = 48;
+pub(super) const WINDOW: usize = 56;
+pub(super) const WINDOW_BYTES: usize = 64;
+pub(super) const ENTRY: usize = 72;
+pub(super) const ARGUMENT: usize = 80;
+pub(super) const LEVEL: usize = 88;
+pub(super) const DISTRIBUTOR: usize = 96;
+pub(super) const REDISTRIBUTOR: usize = 104;
+pub(super) const INTERRUPTS: usize = 112;
+pub(super) const SEGMENT_COUNT: usize = 240;
+pub(super) const SEGMENTS: usize = 248;
+pub(super) const SEGMENT_BYTES: usize = 32;
+pub(super) const MOST_SEGMENTS: usize = 8;
+pub(super) const SERVERS: usize = 504;
+pub(super) const SERVER_BYTES: usize = 24;
+pub(super) const MOST_SERVERS: usize = 5;
+pub(super) const URGENT: usize = 624;
+pub(super) const MOST_URGENT: usize = 8;
+pub(super) const ARGUMENTS: usize = 688;
+pub(super) const ARGUMENT_BYTES: usize = 256;
+/// What follows is empty up to the CRC.
+pub(super) const LAST: usize = 944;
+
+/// Bytes of the distributor and of the redistributor of one core.
+pub(super) const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
+pub(super) const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
+
+/// INTIDs: the secure timer, what belongs to the other world on every core (maintenance, EL2 timer, virtual and physical timer), the first
+/// number of no interrupt, and the first that is no SGI.
+pub(super) const SECURE_TIMER: u32 = 29;
+pub(super) const NON_SECURE_PRIVATE: [u32; 4] = [25, 26, 27, 30];
+pub(super) const FIRST_SPECIAL: u32 = 1020;
+pub(super) const SGI_END: u32 = 16;
+/// Priorities of a payload's tasks.
+pub(super) const PRIORITIES: u32 = 16;
+
+/// A little-endian word at an offset.
+pub(super) fn word(bytes: &[u8], offset: usize) -> Option<u64> {
+    bytes.get(offset..)?.first_chunk().copied().map(u64::from_le_bytes)
+}
+
+/// The same of 32 bits.
+pub(super) fn half(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..)?.first_chunk().copied().map(u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bulkhead_world::flash::{self, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+    use std::mem::offset_of;
+
+    #[test]
+    fn it_is_what_the_secure_world_is_compiled_with() {
+        let offsets = [
+            offset_of!(WorldPlan, tables),
+            offset_of!(WorldPlan, window),
+            offset_of!(WorldPlan, window_bytes),
+            offset_of!(WorldPlan, entry),
+            offset_of!(WorldPlan, argument),
+            offset_of!(WorldPlan, level),
+            offset_of!(WorldPlan, distributor),
+            offset_of!(WorldPlan, redistributor),
+            offset_of!(WorldPlan, secure_interrupts),
+            offset_of!(WorldPlan, segment_count),
+            offset_of!(WorldPlan, segments),
+            offset_of!(WorldPlan, servers),
+            offset_of!(WorldPlan, urgent),
+            offset_of!(WorldPlan, arguments),
+            size_of::<WorldPlan>(),
+        ];
+        let own = [
+            TABLE_BASE,
+            WINDOW,
+            WINDOW_BYTES,
+            ENTRY,
+            ARGUMENT,
+            LEVEL,
+            DISTRIBUTOR,
+            REDISTRIBUTOR,
+            INTERRUPTS,
+            SEGMENT_COUNT,
+            SEGMENTS,
+            SERVERS,
+            URGENT,
+            ARGUMENTS,
+            LAST,
+        ];
+        assert_eq!(own, offsets);
+        assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
+        assert_eq!(size_of::<UrgentPlan>(), 8);
+        assert_eq!((PLAN as u64, PLAN_BYTES as u64, FLASH_BYTES), (flash::PLAN, flash::PLAN_BYTES, flash::MOST_BYTES));
+        assert_eq!(u64::from_le_bytes(*MAGIC), flash::MAGIC);
+        let places = [CONTEXTS, STATE, PLAN_IN_RAM, TABLES, PAYLOAD];
+        use secure_ram as ram;
+        assert_eq!(places, [ram::CONTEXTS, ram::STATE, ram::PLAN, ram::TABLES, ram::PAYLOAD]);
+        let most = (flash::MOST_SEGMENTS, flash::MOST_SERVERS, flash::MOST_URGENT, flash::ARGUMENT_BYTES);
+        assert_eq!((MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, ARGUMENT_BYTES), most);
+    }
+}

@@ -1,0 +1,299 @@
+//! Flash files of two worlds: a good one is accepted, and each change of one fact is refused with its code. Checksums are made right again
+//! after each change, so that the rule itself has to find it.
+
+use bulkhead_flash::{NonSecure, Parts, build};
+use bulkhead_verify::Code;
+use bulkhead_verify::world::{SecureMonitor, is_flash, verify_flash};
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::flash::{PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram};
+
+const WINDOW: (u64, u64) = (0x4000_0000, 16 << 20);
+const KERNEL: u64 = WINDOW.0 + 0x20_0000;
+const TREE: u64 = WINDOW.0 + 0x80_0000;
+const DEVICES: [(u64, u64); 3] = [(0x0800_0000, 0x1_0000), (0x080a_0000, 0x2_0000), (0x0904_0000, 0x1000)];
+const READ_EXECUTE: u32 = 5;
+const READ_WRITE: u32 = 6;
+
+/// An ELF file with these segments (address, flags, bytes), entered at the first.
+fn elf(segments: &[(u64, u32, usize)]) -> Vec<u8> {
+    let mut bytes = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 183, 0, 1, 0, 0, 0];
+    bytes.extend([segments[0].0, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend([0_u16, 0, 64, 56, segments.len() as u16, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    let mut offset = 64 + 56 * segments.len();
+    for (address, flags, size) in segments {
+        bytes.extend([1, *flags].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        let words = [offset as u64, *address, *address, *size as u64, *size as u64, 4096];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        offset += size;
+    }
+    for (number, (_, _, size)) in segments.iter().enumerate() {
+        bytes.extend(vec![number as u8 + 1; *size]);
+    }
+    bytes
+}
+
+fn monitor() -> Vec<u8> {
+    elf(&[(0, READ_EXECUTE, 0x780)])
+}
+
+fn expected() -> SecureMonitor {
+    SecureMonitor::of_elf(&monitor()).expect("a secure monitor")
+}
+
+/// A file as the builder makes it.
+fn good(has_world: bool) -> Vec<u8> {
+    let payload = secure_ram::PAYLOAD;
+    let payload =
+        elf(&[(payload, READ_EXECUTE, 0x1800), (payload + 0x2000, 4, 0x100), (payload + 0x3000, READ_WRITE, 0x1000)]);
+    let (kernel, tree) = (vec![7; 0x3210], vec![9; 0x400]);
+    let servers = [
+        ServerPlan {
+            kind: ServerKind::Interrupt as u32,
+            priority: 14,
+            budget_ticks: 125_000,
+            period: 30,
+            voluntary: 1,
+        },
+        ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 },
+    ];
+    let world = NonSecure {
+        memory: WINDOW,
+        segments: vec![(KERNEL, kernel.as_slice()), (TREE, tree.as_slice())],
+        entry: KERNEL,
+        argument: TREE,
+        level: EntryLevel::El2,
+    };
+    let parts = Parts {
+        monitor: &monitor(),
+        payload: &payload,
+        counter_hz: 62_500_000,
+        devices: &DEVICES,
+        interrupt_controller: (DEVICES[0].0, DEVICES[1].0),
+        interrupts: &[29, 40],
+        servers: if has_world { &servers } else { &[] },
+        urgent: if has_world { &[UrgentPlan { intid: 33, server: 0 }] } else { &[] },
+        arguments: "end",
+        non_secure: has_world.then_some(world),
+    };
+    build(&parts).expect("a flash file")
+}
+
+/// A file that is changed.
+struct Changed(Vec<u8>);
+
+impl Changed {
+    fn word(&self, offset: u64) -> u64 {
+        u64::from_le_bytes(self.0[offset as usize..][..8].try_into().expect("eight bytes"))
+    }
+
+    fn put(&mut self, offset: u64, value: u64) {
+        self.0[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Changes a word of the plan.
+    fn plan(&mut self, offset: usize, change: impl FnOnce(u64) -> u64) {
+        let place = PLAN + offset as u64;
+        self.put(place, change(self.word(place)));
+    }
+
+    /// Changes the leaf descriptor of an address in the payload's tables, or what leads to it.
+    fn leaf(&mut self, address: u64, change: impl FnOnce(u64) -> u64) {
+        let from = self.word(PLAN + 16);
+        let mut table = secure_ram::TABLES;
+        for level in 1..=3 {
+            let place = from + (table - secure_ram::TABLES) + (address >> (39 - 9 * level) & 0x1ff) * 8;
+            let entry = self.word(place);
+            if entry & 3 != 3 || level == 3 {
+                return self.put(place, change(entry));
+            }
+            table = entry & 0xffff_ffff_f000;
+        }
+    }
+
+    /// Makes the checksums of payload and plan right.
+    fn seal(mut self) -> Vec<u8> {
+        let (from, bytes) = (self.word(PLAN + 16) as usize, self.word(PLAN + 32) as usize);
+        if from.saturating_add(bytes) <= self.0.len() && bytes > 4 {
+            let crc = crc32c::crc32c(&self.0[from..from + bytes - 4]);
+            self.0[from + bytes - 4..from + bytes].copy_from_slice(&crc.to_le_bytes());
+        }
+        let (start, end) = (PLAN as usize, (PLAN + PLAN_BYTES) as usize - 4);
+        let crc = crc32c::crc32c(&self.0[start..end]);
+        self.0[end..end + 4].copy_from_slice(&crc.to_le_bytes());
+        self.0
+    }
+}
+
+#[test]
+fn good_files_are_accepted() {
+    for has_world in [true, false] {
+        let file = good(has_world);
+        assert!(is_flash(&file));
+        let verdict = verify_flash(&file, &expected());
+        assert!(verdict.is_accepted(), "{:?}", verdict.findings);
+        let extent = verdict.extent;
+        assert_eq!((extent.interrupts, extent.segments), (2, if has_world { 2 } else { 0 }));
+        assert!(extent.table_pages >= 4);
+    }
+    assert_eq!(Changed(good(true)).seal(), good(true), "the checksums are those of the builder");
+}
+
+/// Offsets of fields of the plan.
+mod at {
+    pub(super) const COUNTER: usize = 8;
+    pub(super) const PAYLOAD_TO: usize = 24;
+    pub(super) const PAYLOAD_ENTRY: usize = 40;
+    pub(super) const WINDOW: usize = 56;
+    pub(super) const WINDOW_BYTES: usize = 64;
+    pub(super) const ENTRY: usize = 72;
+    pub(super) const ARGUMENT: usize = 80;
+    pub(super) const LEVEL: usize = 88;
+    pub(super) const REDISTRIBUTOR: usize = 104;
+    pub(super) const INTERRUPTS: usize = 112;
+    pub(super) const SEGMENT: usize = 248;
+    pub(super) const SERVER: usize = 504;
+    pub(super) const URGENT: usize = 624;
+    pub(super) const BEHIND: usize = 944;
+}
+
+type Change = fn(&mut Changed);
+
+const READ_ONLY: u64 = 1 << 7;
+const NON_SECURE: u64 = 1 << 5;
+const NEVER_EXECUTED: u64 = 1 << 53;
+
+/// What is changed, how, and the code that it must get.
+const MUTANTS: &[(&str, Code, Change)] = &[
+    ("a word of the secure monitor, such as its constant for SCR_EL3", Code::SecureMonitor, |file| file.0[0x123] ^= 1),
+    ("a word behind the secure monitor", Code::SecureMonitor, |file| file.0[0x900] = 1),
+    ("bytes behind the last field of the plan", Code::WorldPlan, |file| file.plan(at::BEHIND, |_| 1)),
+    ("more segments than entries", Code::WorldPlan, |file| file.plan(at::SEGMENT - 8, |_| 9)),
+    ("fewer segments than entries", Code::WorldPlan, |file| file.plan(at::SEGMENT - 8, |count| count - 1)),
+    ("a payload that goes over the contexts", Code::Payload, |file| {
+        file.plan(at::PAYLOAD_TO, |_| secure_ram::CONTEXTS)
+    }),
+    ("a payload entered in its data", Code::Payload, |file| {
+        file.plan(at::PAYLOAD_ENTRY, |_| secure_ram::PAYLOAD + 0x3000)
+    }),
+    ("a payload entered in the other world", Code::Payload, |file| file.plan(at::PAYLOAD_ENTRY, |_| KERNEL)),
+    ("no counter", Code::Payload, |file| file.plan(at::COUNTER, |_| 0)),
+    ("a descriptor with an unknown bit", Code::PayloadTable, |file| {
+        file.leaf(secure_ram::PAYLOAD, |entry| entry | 1 << 51);
+    }),
+    ("a page mapped elsewhere", Code::PayloadTable, |file| {
+        file.leaf(secure_ram::PAYLOAD, |entry| entry + 0x1000);
+    }),
+    ("data that EL0 reaches", Code::PayloadTable, |file| {
+        file.leaf(secure_ram::PAYLOAD + 0x3000, |entry| entry | 1 << 6)
+    }),
+    ("text that may be written", Code::PayloadWriteExecute, |file| {
+        file.leaf(secure_ram::PAYLOAD, |entry| entry & !READ_ONLY);
+    }),
+    ("data that may be executed", Code::PayloadWriteExecute, |file| {
+        file.leaf(secure_ram::PAYLOAD + 0x3000, |entry| entry & !NEVER_EXECUTED);
+    }),
+    ("flash that may be executed", Code::PayloadReach, |file| file.leaf(0, |entry| entry & !NEVER_EXECUTED)),
+    ("contexts as normal memory", Code::PayloadReach, |file| {
+        file.leaf(secure_ram::CONTEXTS, |entry| entry | 1 << 2 | 3 << 8);
+    }),
+    ("contexts that are not mapped", Code::PayloadReach, |file| file.leaf(secure_ram::CONTEXTS, |_| 0)),
+    ("registers as read alone", Code::PayloadReach, |file| file.leaf(0x0904_0000, |entry| entry | READ_ONLY)),
+    ("tables that may be written", Code::PayloadReach, |file| {
+        file.leaf(secure_ram::TABLES, |_| secure_ram::TABLES | 0x703 | 1 << 2 | 1 << 53 | 1 << 54);
+    }),
+    ("another redistributor", Code::PayloadReach, |file| file.plan(at::REDISTRIBUTOR, |_| 0x0810_0000)),
+    ("memory of the other world as secure", Code::PayloadOtherWorld, |file| {
+        file.leaf(WINDOW.0, |entry| entry & !NON_SECURE);
+    }),
+    ("secure memory as the other world's", Code::PayloadOtherWorld, |file| {
+        file.leaf(secure_ram::PAYLOAD + 0x3000, |entry| entry | NON_SECURE);
+    }),
+    ("the other world's memory executed by the payload", Code::PayloadOtherWorld, |file| {
+        file.leaf(WINDOW.0, |entry| entry & !NEVER_EXECUTED);
+    }),
+    ("a window over secure RAM", Code::WorldWindow, |file| file.plan(at::WINDOW, |_| secure_ram::CONTEXTS)),
+    ("a window over flash", Code::WorldWindow, |file| file.plan(at::WINDOW, |_| 0)),
+    ("a window over registers of the payload", Code::WorldWindow, |file| {
+        file.plan(at::WINDOW, |_| 0x0904_0000);
+        file.plan(at::WINDOW_BYTES, |_| 0x1000);
+    }),
+    ("a window of half a page", Code::WorldWindow, |file| file.plan(at::WINDOW_BYTES, |bytes| bytes - 0x800)),
+    ("an entry in secure RAM", Code::WorldEntry, |file| file.plan(at::ENTRY, |_| secure_ram::PAYLOAD)),
+    ("an entry where nothing is", Code::WorldEntry, |file| file.plan(at::ENTRY, |_| WINDOW.0)),
+    ("an entry between instructions", Code::WorldEntry, |file| file.plan(at::ENTRY, |entry| entry + 2)),
+    ("a device tree in flash", Code::WorldEntry, |file| file.plan(at::ARGUMENT, |_| 0x3000)),
+    ("an entry at EL3", Code::WorldEntry, |file| file.plan(at::LEVEL, |_| 3)),
+    ("a segment for secure RAM", Code::WorldSegment, |file| file.plan(at::SEGMENT + 8, |_| secure_ram::PAYLOAD)),
+    ("a segment beyond the window", Code::WorldSegment, |file| {
+        file.plan(at::SEGMENT + 32 + 8, |_| WINDOW.0 + WINDOW.1);
+    }),
+    ("two segments at one place", Code::WorldSegment, |file| file.plan(at::SEGMENT + 32 + 8, |_| KERNEL)),
+    ("a segment out of the payload", Code::WorldSegment, |file| file.plan(at::SEGMENT, |_| 0x2000)),
+    ("a segment behind the file", Code::WorldSegment, |file| file.plan(at::SEGMENT, |_| 0x30_0000)),
+    ("a byte of a segment", Code::WorldSegmentCrc, |file| {
+        let from = file.word(PLAN + at::SEGMENT as u64) as usize;
+        file.0[from + 5] ^= 1;
+    }),
+    ("the checksum of a segment", Code::WorldSegmentCrc, |file| file.plan(at::SEGMENT + 24, |crc| crc ^ 1)),
+    ("an SGI of the payload", Code::WorldInterrupt, |file| file.plan(at::INTERRUPTS, |word| word | 1 << 5)),
+    ("the other world's timer with the payload", Code::WorldInterrupt, |file| {
+        file.plan(at::INTERRUPTS, |word| word | 1 << 27);
+    }),
+    ("the secure timer with the other world", Code::WorldInterrupt, |file| {
+        file.plan(at::INTERRUPTS, |word| word & !(1 << 29));
+    }),
+    ("an urgent interrupt of the payload", Code::WorldInterrupt, |file| file.plan(at::URGENT, |_| 40)),
+    ("an urgent interrupt for nobody", Code::WorldServer, |file| file.plan(at::URGENT, |word| word | 4 << 32)),
+    ("a server with a budget and no period", Code::WorldServer, |file| file.plan(at::SERVER + 16, |_| 0)),
+    ("a server of no kind", Code::WorldServer, |file| file.plan(at::SERVER, |word| word | 0xff)),
+    ("servers in another order", Code::WorldServer, |file| file.plan(at::SERVER + 24, |word| word | 15 << 32)),
+    ("bytes between two parts", Code::FlashLength, |file| {
+        let (from, bytes) = (file.word(PLAN + at::SEGMENT as u64), file.word(PLAN + at::SEGMENT as u64 + 16));
+        file.0[(from + bytes) as usize] = 1;
+    }),
+    ("bytes behind the last part", Code::FlashLength, |file| file.0.extend([1; 16])),
+];
+
+#[test]
+fn every_mutant_is_refused_with_its_code() {
+    let expected = expected();
+    let mut failures = Vec::new();
+    for (what, code, change) in MUTANTS {
+        let mut file = Changed(good(true));
+        change(&mut file);
+        let verdict = verify_flash(&file.seal(), &expected);
+        if !verdict.has(*code) {
+            failures.push(format!("{what}: not {}, but {:?}", code.name(), verdict.findings));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let mut codes: Vec<&str> = MUTANTS.iter().map(|(_, code, _)| code.name()).collect();
+    codes.dedup();
+    assert_eq!(codes.len(), 14, "every code of flash files has a mutant: {codes:?}");
+}
+
+/// Without making checksums right again, no byte of a used part can change.
+#[test]
+fn every_byte_counts() {
+    let (file, expected) = (good(true), expected());
+    for place in (0..file.len()).step_by(97) {
+        let mut changed = file.clone();
+        changed[place] ^= 0x10;
+        assert!(!verify_flash(&changed, &expected).is_accepted(), "byte {place:#x}");
+    }
+}
+
+#[test]
+fn cut_files_are_refused_and_nothing_panics() {
+    let (file, expected) = (good(true), expected());
+    for length in (0..file.len()).step_by(251).chain([0x1000, 0x1008, 0x1fff, 0x2000]) {
+        assert!(!verify_flash(&file[..length], &expected).is_accepted(), "{length:#x} bytes");
+    }
+    for place in (0..0x400).step_by(8) {
+        for value in [0, 1, u64::MAX, 1 << 63, 0xfff, 0x1000, 0x0e02_0000, 0x4000_0000] {
+            let mut changed = Changed(file.clone());
+            changed.plan(place, |_| value);
+            let _ = verify_flash(&changed.seal(), &expected);
+        }
+    }
+}
