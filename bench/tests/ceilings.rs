@@ -29,7 +29,7 @@ fn what_needs_no_linux_stays_below_its_ceiling() {
 }
 
 /// QV-6, QV-74, SG-62: exits of an idle Linux, the monitor's share of its boot, and its restart. SG-E1, SG-48: paths of EL3 in a run of Linux
-/// below a payload, each of one length in 29,000 samples or more, and the payload's tick in it; of path 5 there are some dozens, and
+/// below a payload, each of one length in 29,000 samples or more, and the payload's tick in it (SG-34); of path 5 there are some dozens, and
 /// the others are in the rows above.
 #[test]
 fn what_boots_linux_stays_below_its_ceiling() {

@@ -4,7 +4,10 @@
 
 use super::{Row, Unit};
 use crate::secure;
-use bulkhead_el3::promises::{MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST_UNPADDED_BYTES};
+use bulkhead_el3::promises::{
+    MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST_PATH_2, MOST_PATH_4, MOST_PATH_5, MOST_SKIP,
+    MOST_UNPADDED_BYTES,
+};
 
 const READ: &str = "read from the program that was built: docs/secure-monitor.md has every row";
 const COUNTED: &str = "counted by an emulator plugin where the text lies in flash, in 29,000 samples or more of two worlds of a few instructions; each of one length";
@@ -95,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 2, secure interrupt while the non-secure world runs, to the vector at S-EL1",
         how: COUNTED,
         peers: "SafeG 1.6 us, 336 cycles",
-        ceiling: Some(115.0),
+        ceiling: Some(MOST_PATH_2 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-2", "SG-21", "SG-E1"],
         slow: false,
@@ -117,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 4, the secure world gives the core away",
         how: COUNTED,
         peers: "SafeG 1.5 us, 315 cycles",
-        ceiling: Some(115.0),
+        ceiling: Some(MOST_PATH_4 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-2", "SG-23", "SG-E1"],
         slow: false,
@@ -128,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 5, call of the non-secure world",
         how: COUNTED,
         peers: "SafeG 1.7 us, 357 cycles",
-        ceiling: Some(120.0),
+        ceiling: Some(MOST_PATH_5 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-2", "SG-24", "SG-E1"],
         slow: false,
@@ -139,7 +142,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "access of the non-secure world to a register of group 0, which does nothing",
         how: COUNTED,
         peers: "",
-        ceiling: Some(16.0),
+        ceiling: Some(MOST_SKIP as f64),
         unit: Unit::Instructions,
         requirements: &["SG-15"],
         slow: false,
@@ -150,7 +153,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 2 in a run of stock Linux at EL2 below stock FreeRTOS with a tick of 1 kHz: boot, sleep, off",
         how: COUNTED_IN_LINUX,
         peers: "SafeG 1.6 us, 336 cycles",
-        ceiling: Some(115.0),
+        ceiling: Some(MOST_PATH_2 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-21", "SG-E1"],
         slow: true,
@@ -161,7 +164,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 4 in that run",
         how: COUNTED_IN_LINUX,
         peers: "SafeG 1.5 us, 315 cycles",
-        ceiling: Some(115.0),
+        ceiling: Some(MOST_PATH_4 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-23", "SG-E1"],
         slow: true,
@@ -172,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "path 5 in that run: calls of PSCI, some dozens",
         how: COUNTED_IN_LINUX,
         peers: "SafeG 1.7 us, 357 cycles",
-        ceiling: Some(120.0),
+        ceiling: Some(MOST_PATH_5 as f64),
         unit: Unit::Instructions,
         requirements: &["SG-24", "SG-E1"],
         slow: true,
@@ -183,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "tick of the payload in that run, from its date to the counter in its vector, while Linux runs",
         how: "the payload reads the counter in its vector; each tick of one lateness",
         peers: "SafeG 2 us, 420 cycles, more than without Linux",
-        ceiling: Some(117.0),
+        ceiling: Some((MOST_PATH_2 + 2) as f64),
         unit: Unit::Instructions,
         requirements: &["SG-48", "SG-E1"],
         slow: true,

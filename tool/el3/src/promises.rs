@@ -22,6 +22,15 @@ pub const MOST_CONTEXT_BYTES: u64 = 1_024;
 /// Most conditional branches at run time: the forks of SafeG's monitor.
 pub const MOST_BRANCHES: usize = 4;
 
+/// Most instructions of path 2, from the interrupt to the first one at S-EL1.
+pub const MOST_PATH_2: u64 = 115;
+/// Most instructions of path 4.
+pub const MOST_PATH_4: u64 = 115;
+/// Most instructions of path 5.
+pub const MOST_PATH_5: u64 = 120;
+/// Most instructions of an access to group 0, which does nothing.
+pub const MOST_SKIP: u64 = 16;
+
 /// Bytes of both contexts of a core, without what lies between them.
 #[must_use]
 pub const fn context_bytes() -> u64 {
@@ -64,10 +73,10 @@ const fn path(name: &'static str, slot: u64, passes: &'static str, kind: Kind, c
 
 /// Every way of the configuration `dual`. Paths 1 and 3 are not among them: no instruction of EL3 is.
 pub static PATHS: &[Path] = &[
-    path("2", 0x500, "to_secure", Kind::ToSecure(Reason::Interrupt), Some(115)),
-    path("4", 0x400, "load_non_secure", Kind::ToNonSecure, Some(115)),
-    path("5", 0x400, "to_secure", Kind::ToSecure(Reason::Call), Some(120)),
-    path("skip", 0x400, "skip", Kind::Skip, Some(16)),
+    path("2", 0x500, "to_secure", Kind::ToSecure(Reason::Interrupt), Some(MOST_PATH_2)),
+    path("4", 0x400, "load_non_secure", Kind::ToNonSecure, Some(MOST_PATH_4)),
+    path("5", 0x400, "to_secure", Kind::ToSecure(Reason::Call), Some(MOST_PATH_5)),
+    path("skip", 0x400, "skip", Kind::Skip, Some(MOST_SKIP)),
     path("reset", 0x400, "reset_asked", Kind::Reset, None),
     path("fault", 0x200, "park", Kind::Fault, None),
     path("fault, IRQ in EL3", 0x280, "park", Kind::Fault, None),
@@ -102,12 +111,12 @@ pub struct Known {
 pub fn check(program: &Program) -> Result<Vec<Known>, Vec<String>> {
     let mut wrong = sizes(program);
     wrong.extend(words(program));
-    let known = match ways(program) {
+    let known = match known(program) {
         Err(why) => {
-            wrong.push(why);
+            wrong.extend(why);
             return Err(wrong);
         }
-        Ok(found) => matched(program, found, &mut wrong),
+        Ok(known) => known,
     };
     for one in &known {
         let complaints = one.path.kind.check(&one.way);
@@ -121,6 +130,16 @@ pub fn check(program: &Program) -> Result<Vec<Known>, Vec<String>> {
     if branches.len() > MOST_BRANCHES {
         wrong.push(format!("{} conditional branches at run time, at most {MOST_BRANCHES} may be", branches.len()));
     }
+    if wrong.is_empty() { Ok(known) } else { Err(wrong) }
+}
+
+/// The ways of a program with their rows of [`PATHS`], whatever their lengths and sizes are.
+///
+/// # Errors
+/// As [`ways`], and with ways that have no row and rows that have no way.
+pub fn known(program: &Program) -> Result<Vec<Known>, Vec<String>> {
+    let mut wrong = Vec::new();
+    let known = matched(program, ways(program).map_err(|why| vec![why])?, &mut wrong);
     if wrong.is_empty() { Ok(known) } else { Err(wrong) }
 }
 

@@ -31,6 +31,10 @@ pub(super) const FAMILY: Family = Family {
         ("SG-32", LOGIC_ALONE),
         ("SG-31", LOGIC_ALONE),
         ("SG-14", LOGIC_ALONE),
+        (
+            "SG-34",
+            "paths, and entry and timer of the payload, measured from outside, so that nothing is compiled in; not the timer of the other world",
+        ),
         ("SG-E2", "of the program at EL3 and its contexts; not of the payload and of Linux"),
         (
             "SG-43",
@@ -52,7 +56,7 @@ pub(super) const FAMILY: Family = Family {
             &["SG-8"],
             "a manager suspends, resumes and restarts a partition (SG-60); as tasks: [secure-world.md](specification/secure-world.md) 8",
         ),
-        (&["SG-30", "SG-33", "SG-34"], EL3),
+        (&["SG-30", "SG-33"], EL3),
         (&["SG-51", "SG-52"], "windows are black boxes (SG-50); [secure-world.md](specification/secure-world.md) 8"),
         (
             &["SG-63", "SG-70", "SG-71", "SG-72"],
