@@ -12,6 +12,7 @@
 //! - [`health`]: states of the non-secure world, what is a fault, and what follows (SG-60, SG-61).
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
+//! - [`pool`]: messages between the worlds in blocks of a fixed size (SG-70 to SG-72).
 //! - [`restart`]: a start of the non-secure world, in short steps (SG-62).
 //! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
 #![no_std]
@@ -39,5 +40,6 @@ pub mod handover;
 pub mod health;
 pub mod interrupts;
 pub mod overrun;
+pub mod pool;
 pub mod restart;
 pub mod servers;

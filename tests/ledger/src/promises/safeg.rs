@@ -18,6 +18,9 @@ pub(super) const FAMILY: Family = Family {
         "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6",
     ],
     in_part: &[
+        ("SG-72", LOGIC_ALONE),
+        ("SG-71", LOGIC_ALONE),
+        ("SG-70", LOGIC_ALONE),
         ("SG-85", LOGIC_ALONE),
         ("SG-44", LOGIC_ALONE),
         (
@@ -58,10 +61,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (&["SG-30", "SG-33"], EL3),
         (&["SG-51", "SG-52"], "windows are black boxes (SG-50); [secure-world.md](specification/secure-world.md) 8"),
-        (
-            &["SG-63", "SG-70", "SG-71", "SG-72"],
-            "of the two worlds; partitions have channels, whose ends trust each other in nothing (QV-53)",
-        ),
+        (&["SG-63"], "of the two worlds; partitions have channels, whose ends trust each other in nothing (QV-53)"),
         (&["SG-82"], LATER_CODE),
         (&["SG-87"], "traces are for Perfetto"),
         (&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY),
