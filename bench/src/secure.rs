@@ -37,7 +37,7 @@ pub(crate) fn bytes(lab: &Lab) -> Result<Found, Failure> {
     let details = [
         sections.join(", "),
         format!("{} instructions, {} bytes of texts", size.instructions, size.constant_bytes),
-        format!("{} bytes of padding between the vectors", size.bytes - size.unpadded_bytes()),
+        format!("{} bytes of padding between the vectors", size.padding_bytes()),
     ];
     Ok(Found::new(size.bytes as f64, details))
 }

@@ -12,7 +12,8 @@
  * next one that the core executes is the next one here, and says which direction a branch took. A passage begins with the first
  * instruction after an ERET and ends with an ERET; its way is its first instruction and what its branches decided.
  *
- * Results live in a file that the host maps too, one block per core, written by that core's thread alone.
+ * Results live in a file that the host maps too, one block per core, written by that core alone. To be used with instruction counting,
+ * where cores take turns in one thread: the place of the flash is found without a lock.
  *
  * Arguments: results=FILE  text=BYTES  branch=ADDRESS-TARGET (may repeat)
  */

@@ -63,7 +63,7 @@ fn sizes(text: &mut String, program: &Program) {
         "\n{} instructions, {} bytes of texts for the console, {} bytes of padding between the vectors. A context is {} words.",
         size.instructions,
         size.constant_bytes,
-        size.bytes - size.unpadded_bytes(),
+        size.padding_bytes(),
         size_of::<Context>() / 8
     )
     .expect("a String");

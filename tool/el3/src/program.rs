@@ -50,6 +50,12 @@ pub struct Size {
 }
 
 impl Size {
+    /// Bytes that fill the text up to the next vector.
+    #[must_use]
+    pub fn padding_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.unpadded_bytes())
+    }
+
     /// Bytes without padding.
     #[must_use]
     pub fn unpadded_bytes(&self) -> u64 {
@@ -105,7 +111,7 @@ impl Program {
         let bytes = self.sections.iter().map(|(_, bytes)| bytes).sum();
         Size {
             bytes,
-            bytes_beside_text: bytes - self.text.len() as u64,
+            bytes_beside_text: u64::saturating_sub(bytes, self.text.len() as u64),
             instructions: self.instructions().count() as u64,
             constant_bytes: self.constant_bytes,
         }

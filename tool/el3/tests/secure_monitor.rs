@@ -120,6 +120,24 @@ fn one_instruction_more_is_one_more() {
     assert_eq!(grown.unpadded_bytes(), size.unpadded_bytes() + 4);
 }
 
+/// Whatever a file holds, it is read or refused.
+#[test]
+fn no_changed_byte_makes_the_reader_panic() {
+    let file = built();
+    let (mut read, mut tried) = (0, 0);
+    // Seven divides no size of a header, a symbol or a word, so that each of their bytes has its turn.
+    for place in (0..file.len()).step_by(7) {
+        let mut damaged = file.clone();
+        damaged[place] ^= 0xff;
+        tried += 1;
+        if let Ok(program) = Program::read(&damaged) {
+            read += 1;
+            let _ = (promises::check(&program), branches::listed(&program), program.size().padding_bytes());
+        }
+    }
+    assert!(read > tried / 2, "{read} of {tried} were read");
+}
+
 #[test]
 fn what_is_no_program_at_0_is_refused() {
     assert!(Program::read(b"no ELF file").is_err());

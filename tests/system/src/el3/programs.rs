@@ -115,7 +115,7 @@ fn add(to: u32, from: u32, value: u32) -> u32 {
     0x8b00_0000 | value << 16 | from << 5 | to
 }
 
-/// STR x, [base], #8.
+/// Stores 64 bits and adds 8 to the base: STR, post-indexed.
 fn store_and_advance(from: u32, base: u32) -> u32 {
     0xf800_0400 | 8 << 12 | base << 5 | from
 }
