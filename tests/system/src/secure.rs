@@ -171,6 +171,15 @@ impl Worlds {
     pub fn start_with(flash: Vec<u8>, change: impl FnOnce(&mut MachineOptions)) -> Self {
         let mut options = options(flash);
         change(&mut options);
+        Self::of(options)
+    }
+
+    /// Starts a machine with these options.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn of(options: MachineOptions) -> Self {
         let slot = Slot::take();
         let machine = Machine::start(options).unwrap_or_else(|error| panic!("{error}"));
         Self { machine, _slot: slot }

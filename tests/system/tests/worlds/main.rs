@@ -2,5 +2,6 @@
 
 mod alone;
 mod branches;
+mod described;
 mod linux;
 mod servers;
