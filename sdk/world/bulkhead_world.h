@@ -91,6 +91,25 @@ uint64_t bulkhead_world_happened(struct bulkhead_world_happened event);
 /* A word for each server, not 0 while it may not run: what bulkhead_world_enter looks at. */
 extern const volatile uint32_t BULKHEAD_WORLD_WAITS[BULKHEAD_WORLD_SERVERS];
 
+/* Urgent interrupts of the other world. All with interrupts masked. */
+
+/* Takes them from the plan: they are the other world's. */
+void bulkhead_world_urgent(const struct bulkhead_world_plan *plan);
+
+/* No server runs any more: they are the payload's. Returns the servers, a bit for each, in whose interrupts' handlers the other world
+   stands. */
+uint64_t bulkhead_world_arm(void);
+
+/* An interrupt arrived. Returns the server to start, or BULKHEAD_WORLD_NO_SERVER. */
+#define BULKHEAD_WORLD_NO_SERVER UINT64_MAX
+uint64_t bulkhead_world_fired(uint32_t intid);
+
+/* A server is going to run: they are the other world's. False while the payload still handles one. */
+_Bool bulkhead_world_hand_back(void);
+
+/* The software-generated interrupt of the library. */
+#define BULKHEAD_WORLD_EVENT 9
+
 /* Why the core came back from the non-secure world. */
 #define BULKHEAD_WORLD_INTERRUPT 0
 #define BULKHEAD_WORLD_CALL 1

@@ -85,14 +85,19 @@ impl HandOver {
             let is_line = !intid.is_software_generated() && intid.0 < Intid::FIRST_SPECIAL;
             is_line.then_some(Source { intid, server: urgent.server as usize, state: State::Theirs })
         };
-        Self { sources: core::array::from_fn(|place| plan.get(place).and_then(of)) }
+        // One behind the other, so that a look at all of them ends behind the last.
+        let mut sources = [None; MOST_URGENT];
+        for (place, source) in sources.iter_mut().zip(plan.iter().filter_map(of)) {
+            *place = Some(source);
+        }
+        Self { sources }
     }
 
     /// The world does not run any more: its urgent interrupts are the payload's. Returns the servers, a bit for each, in whose interrupts'
     /// handlers the world stands.
     pub fn arm(&mut self, registers: &mut impl Registers) -> u32 {
         let mut cut_off = 0;
-        for source in self.sources.iter_mut().flatten().filter(|source| source.state == State::Theirs) {
+        for source in self.sources.iter_mut().map_while(Option::as_mut).filter(|source| source.state == State::Theirs) {
             if has_bit(registers, ISACTIVER, source.intid) {
                 cut_off |= 1u32.checked_shl(source.server as u32).unwrap_or(0);
             } else if has_bit(registers, ISENABLER, source.intid) {
@@ -108,7 +113,7 @@ impl HandOver {
 
     /// An interrupt arrived at the payload. Returns the server to start; `None` if it is none of these, or has fired already.
     pub fn fire(&mut self, intid: Intid, registers: &mut impl Registers) -> Option<usize> {
-        let source = self.sources.iter_mut().flatten().find(|source| source.intid == intid)?;
+        let source = self.sources.iter_mut().map_while(Option::as_mut).find(|source| source.intid == intid)?;
         let State::Armed(priority) = source.state else { return None };
         registers.write(intid, bit_word(ICENABLER, intid), intid.bit());
         source.state = State::Fired(priority);
@@ -120,7 +125,7 @@ impl HandOver {
     #[must_use]
     pub fn hand_back(&mut self, registers: &mut impl Registers) -> bool {
         let mut all = true;
-        for source in self.sources.iter_mut().flatten() {
+        for source in self.sources.iter_mut().map_while(Option::as_mut) {
             let (State::Armed(priority) | State::Fired(priority)) = source.state else { continue };
             if has_bit(registers, ISACTIVER, source.intid) {
                 all = false;
@@ -143,7 +148,7 @@ impl HandOver {
     /// States whether one is the payload's: then the world must not run.
     #[must_use]
     pub fn is_armed(&self) -> bool {
-        self.sources.iter().flatten().any(|source| source.state != State::Theirs)
+        self.sources.iter().map_while(Option::as_ref).any(|source| source.state != State::Theirs)
     }
 }
 

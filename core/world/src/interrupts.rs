@@ -20,6 +20,10 @@ pub const SECURE_PRIORITY: u8 = 0x70;
 /// Priority of the others until the other world writes its own.
 const OTHER_PRIORITY: u8 = 0xf0;
 
+/// The software-generated interrupt by which the payload's library calls itself: what a hook of its kernel must not do is done in its
+/// handler. It is the payload's whatever the plan says.
+pub const EVENT: u32 = 9;
+
 /// One 32-bit write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -43,7 +47,7 @@ pub fn of_distributor(address: u64, words: u32, secure: &[u32; 32]) -> impl Iter
 
 /// The writes for the private interrupts of the core whose redistributor is at this address.
 pub fn of_redistributor(address: u64, secure: &[u32; 32]) -> impl Iterator<Item = Write> + '_ {
-    of_word(address.wrapping_add(SGI_FRAME), 0, secure_of(secure, 0))
+    of_word(address.wrapping_add(SGI_FRAME), 0, secure_of(secure, 0) | 1 << EVENT)
 }
 
 fn secure_of(secure: &[u32; 32], word: u32) -> u32 {
@@ -136,7 +140,8 @@ mod tests {
             let (map, frame) = if intid < 32 { (&redistributor, 0x080b_0000) } else { (&registers, 0x0800_0000) };
             let bit = |register: u64| map[&(frame + register + u64::from(intid / 32 * 4))] >> (intid % 32) & 1;
             let byte = map[&(frame + 0x400 + u64::from(intid / 4 * 4))] >> (intid % 4 * 8) & 0xff;
-            let expected = if is_secure(&SECURE, Intid(intid)) { (0, 1, true) } else { (1, 0, false) };
+            let expected =
+                if is_secure(&SECURE, Intid(intid)) || intid == EVENT { (0, 1, true) } else { (1, 0, false) };
             assert_eq!((bit(0x80), bit(IGRPMODR), byte < 0x80), expected, "INTID {intid}");
             assert_eq!(map[&(frame + NSACR + u64::from(intid / 16 * 4))], 0);
         }

@@ -58,6 +58,10 @@ enum Allowance {
 pub struct Overruns<const TASKS: usize> {
     allowances: [Allowance; TASKS],
     running: Option<usize>,
+    /// Accounts that are reported as used up.
+    reported: usize,
+    /// A task that does not run may be used up without a report. While neither is so, only the task that runs can have an event.
+    is_late: bool,
     /// Until when the task that runs has been charged.
     charged_until_ticks: u64,
 }
@@ -72,12 +76,24 @@ impl<const TASKS: usize> Overruns<TASKS> {
     /// No task has an allowance, and none runs.
     #[must_use]
     pub const fn new() -> Self {
-        Self { allowances: [const { Allowance::None }; TASKS], running: None, charged_until_ticks: 0 }
+        Self {
+            allowances: [const { Allowance::None }; TASKS],
+            running: None,
+            reported: 0,
+            is_late: false,
+            charged_until_ticks: 0,
+        }
     }
 
     /// From now on this task runs: `None` when it is none of those that are numbered. To be called by the hook of every switch.
     pub fn switch(&mut self, task: Option<usize>, now: u64) {
         self.charge(now);
+        let left = self.running.and_then(|task| self.allowances.get_mut(task)).map(|allowance| match allowance {
+            Allowance::None => u64::MAX,
+            Allowance::Once { left_ticks } => *left_ticks,
+            Allowance::Account { account, .. } => account.capacity_ticks(now),
+        });
+        self.is_late |= left == Some(0);
         self.running = task;
     }
 
@@ -91,8 +107,7 @@ impl<const TASKS: usize> Overruns<TASKS> {
         if ticks == 0 {
             return Err(Refused::Nothing);
         }
-        *self.allowances.get_mut(task).ok_or(Refused::NoTask)? = Allowance::Once { left_ticks: ticks };
-        Ok(())
+        self.replace(task, Allowance::Once { left_ticks: ticks })
     }
 
     /// Gives a task an account, in place of what it had: full now, and again at every multiple of the period
@@ -111,17 +126,14 @@ impl<const TASKS: usize> Overruns<TASKS> {
     ) -> Result<(), Refused> {
         self.charge(now);
         let account = Filled::new(budget_ticks, period_ticks, start_ticks).map_err(Refused::Budget)?;
-        let place = self.allowances.get_mut(task).ok_or(Refused::NoTask)?;
-        *place = Allowance::Account { account, budget_ticks, is_reported: false };
-        Ok(())
+        self.replace(task, Allowance::Account { account, budget_ticks, is_reported: false })
     }
 
     /// Takes a task's allowance (`stp_ovr`); returns what was left of it.
     pub fn stop(&mut self, task: usize, now: u64) -> Option<u64> {
         let left = self.remaining_ticks(task, now);
-        if let Some(allowance) = self.allowances.get_mut(task) {
-            *allowance = Allowance::None;
-        }
+        // Without such a task there is nothing to take.
+        let _ = self.replace(task, Allowance::None);
         left
     }
 
@@ -139,36 +151,19 @@ impl<const TASKS: usize> Overruns<TASKS> {
     pub fn next_event_ticks(&mut self, now: u64) -> Option<u64> {
         self.charge(now);
         let running = self.running;
-        let dates = self.allowances.iter_mut().enumerate().filter_map(|(task, allowance)| {
-            let runs = running == Some(task);
-            match allowance {
-                Allowance::None => None,
-                // Used up and not taken yet: due, also when another task runs by now.
-                Allowance::Once { left_ticks } => (runs || *left_ticks == 0).then(|| now.saturating_add(*left_ticks)),
-                Allowance::Account { account, budget_ticks, is_reported } => {
-                    let left_ticks = account.capacity_ticks(now);
-                    let filled_ticks = account.next_event_ticks(now).unwrap_or(u64::MAX);
-                    if (left_ticks == 0) != *is_reported {
-                        Some(now)
-                    } else if *is_reported {
-                        // A debt may outlast that filling: then the next one is looked at.
-                        Some(filled_ticks)
-                    } else {
-                        let end_ticks = now.saturating_add(left_ticks);
-                        // What is left when the period ends is lost, and the budget begins again.
-                        let next_ticks = filled_ticks.saturating_add(*budget_ticks);
-                        runs.then_some(if end_ticks < filled_ticks { end_ticks } else { next_ticks })
-                    }
-                }
-            }
-        });
-        dates.min()
+        if self.reported == 0 && !self.is_late {
+            let own = running.and_then(|task| self.allowances.get_mut(task));
+            return own.and_then(|allowance| date(allowance, true, now));
+        }
+        let all = self.allowances.iter_mut().enumerate();
+        all.filter_map(|(task, allowance)| date(allowance, running == Some(task), now)).min()
     }
 
     /// The next event that is due. To be called until there is none; at most one for each task.
     pub fn take_event(&mut self, now: u64) -> Option<Event> {
         self.charge(now);
-        self.allowances.iter_mut().enumerate().find_map(|(task, allowance)| match allowance {
+        let reported = &mut self.reported;
+        let event = self.allowances.iter_mut().enumerate().find_map(|(task, allowance)| match allowance {
             Allowance::Once { left_ticks: 0 } => {
                 *allowance = Allowance::None;
                 Some(Event::UsedUp(task))
@@ -176,20 +171,63 @@ impl<const TASKS: usize> Overruns<TASKS> {
             Allowance::Account { account, is_reported, .. } => {
                 let is_empty = account.capacity_ticks(now) == 0;
                 let has_changed = core::mem::replace(is_reported, is_empty) != is_empty;
+                match (has_changed, is_empty) {
+                    (true, true) => *reported = reported.saturating_add(1),
+                    (true, false) => *reported = reported.saturating_sub(1),
+                    (false, _) => (),
+                }
                 has_changed.then_some(if is_empty { Event::UsedUp(task) } else { Event::Filled(task) })
             }
             _ => None,
-        })
+        });
+        self.is_late &= event.is_some();
+        event
+    }
+
+    /// Gives a task an allowance in place of what it had.
+    fn replace(&mut self, task: usize, allowance: Allowance) -> Result<(), Refused> {
+        let place = self.allowances.get_mut(task).ok_or(Refused::NoTask)?;
+        if let Allowance::Account { is_reported: true, .. } = core::mem::replace(place, allowance) {
+            self.reported = self.reported.saturating_sub(1);
+        }
+        Ok(())
     }
 
     /// Charges the task that runs until now.
     fn charge(&mut self, now: u64) {
         let used_ticks = now.saturating_sub(self.charged_until_ticks);
-        self.charged_until_ticks = self.charged_until_ticks.max(now);
+        if used_ticks == 0 {
+            return;
+        }
+        self.charged_until_ticks = now;
         match self.running.and_then(|task| self.allowances.get_mut(task)) {
             Some(Allowance::Once { left_ticks }) => *left_ticks = left_ticks.saturating_sub(used_ticks),
             Some(Allowance::Account { account, .. }) => account.charge(now, used_ticks),
             Some(Allowance::None) | None => (),
+        }
+    }
+}
+
+/// When a task's allowance has an event if nothing else happens before.
+fn date(allowance: &mut Allowance, runs: bool, now: u64) -> Option<u64> {
+    match allowance {
+        Allowance::None => None,
+        // Used up and not taken yet: due, also when another task runs by now.
+        Allowance::Once { left_ticks } => (runs || *left_ticks == 0).then(|| now.saturating_add(*left_ticks)),
+        Allowance::Account { account, budget_ticks, is_reported } => {
+            let left_ticks = account.capacity_ticks(now);
+            let filled_ticks = account.next_event_ticks(now).unwrap_or(u64::MAX);
+            if (left_ticks == 0) != *is_reported {
+                Some(now)
+            } else if *is_reported {
+                // A debt may outlast that filling: then the next one is looked at.
+                Some(filled_ticks)
+            } else {
+                let end_ticks = now.saturating_add(left_ticks);
+                // What is left when the period ends is lost, and the budget begins again.
+                let next_ticks = filled_ticks.saturating_add(*budget_ticks);
+                runs.then_some(if end_ticks < filled_ticks { end_ticks } else { next_ticks })
+            }
         }
     }
 }

@@ -44,6 +44,7 @@ struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Servers {
     all: [Server; MOST_SERVERS],
+    count: usize,
     /// The latency task that the world wants to run in, by its place.
     wanted: usize,
     /// Switched on (SG-86).
@@ -57,7 +58,7 @@ impl Servers {
     #[must_use]
     pub const fn none() -> Self {
         let none = Server { kind: None, is_voluntary: false, is_used_up: false, is_active: false };
-        Self { all: [none; MOST_SERVERS], wanted: 0, is_on: true, has_world: false }
+        Self { all: [none; MOST_SERVERS], count: 0, wanted: 0, is_on: true, has_world: false }
     }
 
     /// The servers of a plan; those of unknown kinds are none.
@@ -74,7 +75,14 @@ impl Servers {
             };
             server.is_voluntary = plan.voluntary != 0;
         }
+        servers.count = servers.all.iter().take_while(|server| server.kind.is_some()).count();
         servers
+    }
+
+    /// How many there are: those behind the last are none.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// The server may give the core to the non-secure world.

@@ -8,6 +8,7 @@
 #include "FreeRTOS.h"
 #include "overrun.h"
 #include "task.h"
+#include "world.h"
 
 #define UART_BASE           0x09040000UL
 #define UART_DATA           0x00
@@ -108,7 +109,7 @@ void board_initialise(const struct bulkhead_world_plan *plan)
     origin = board_counter();
     next_tick = origin + ticks_per_period;
     write8(GICR_SGI_FRAME + GICR_IPRIORITYR + TICK_INTERRUPT, portLOWEST_USABLE_INTERRUPT_PRIORITY << portPRIORITY_SHIFT);
-    write32(GICR_SGI_FRAME + GICR_ISENABLER0, 1U << TICK_INTERRUPT);
+    write32(GICR_SGI_FRAME + GICR_ISENABLER0, 1U << TICK_INTERRUPT | 1U << BULKHEAD_WORLD_EVENT);
 
     __asm__ volatile("msr S3_0_C4_C6_0, %0" : : "r"(0xffUL));          /* ICC_PMR_EL1: nothing masked */
     __asm__ volatile("msr S3_0_C12_C12_3, %0" : : "r"(0UL));           /* ICC_BPR1_EL1: all bits preempt */
@@ -184,10 +185,12 @@ void vApplicationIRQHandler(uint32_t acknowledged)
             account();
             FreeRTOS_Tick_Handler();
         }
-        ovr_timer(now);
-        board_set_event(bulkhead_time_next(now));
+        if (now >= event) {
+            ovr_timer(now);
+            board_set_event(bulkhead_time_next(now));
+        }
     } else
-        configASSERT(interrupt >= SPECIAL_INTERRUPTS);
+        configASSERT(world_interrupt(interrupt) || interrupt >= SPECIAL_INTERRUPTS);
 }
 
 void vApplicationIdleHook(void)

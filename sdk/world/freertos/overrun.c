@@ -51,7 +51,7 @@ _Bool ovr_open_server(TaskHandle_t task, unsigned number, ovr_handler handler, u
     configASSERT(number < SERVERS);
     taskENTER_CRITICAL();
     take(number, task, handler, (void *)(uintptr_t)number);
-    is_open = bulkhead_time_open(number, budget, period, board_origin(), now);
+    is_open = budget == 0 || bulkhead_time_open(number, budget, period, board_origin(), now);
     taskEXIT_CRITICAL();
     return is_open;
 }

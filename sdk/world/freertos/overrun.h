@@ -33,7 +33,7 @@ _Bool ovr_start_from_isr(TaskHandle_t task, uint64_t ticks);
 uint64_t ovr_stop_from_isr(TaskHandle_t task);
 uint64_t ovr_remaining_from_isr(TaskHandle_t task);
 
-/* Of the library: a task with this number of the world's servers has an account that is filled in each period. */
+/* Of the library: this task is the server of this number, with an account that is filled in each period, or without one (budget 0). */
 _Bool ovr_open_server(TaskHandle_t task, unsigned number, ovr_handler handler, uint64_t budget, uint64_t period);
 
 /* Of the world: the account of this server has something again. In the timer's interrupt. */

@@ -52,12 +52,46 @@ static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wa
             xTaskNotifyGive(servers[place]);
 }
 
+/* Servers whose interrupts' handlers were cut off by a switch. */
+static uint64_t cut_off;
+
+static _Bool is_server(const void *place) { return (uintptr_t)place - 1 < BULKHEAD_WORLD_SERVERS; }
+
+/* The kernel's hook of a switch, with interrupts masked; its lists must not be touched here, so what starts a server is done in the
+   handler of an interrupt that waits until they are no more masked. */
 void world_switched_in(const void *place)
 {
     if (place == NULL && running_place == NULL)
         return;
+    if (is_server(place) && !is_server(running_place))
+        configASSERT(bulkhead_world_hand_back());
+    else if (is_server(running_place) && !is_server(place)) {
+        cut_off |= bulkhead_world_arm();
+        if (cut_off != 0)
+            __asm__ volatile("dsb ishst\n\tmsr S3_0_C12_C11_5, %0\n\tisb" : : "r"((UINT64_C(BULKHEAD_WORLD_EVENT) << 24) | 1)); /* ICC_SGI1R_EL1 */
+    }
     running_place = place;
     board_set_event(bulkhead_time_switch((uint64_t)(uintptr_t)place - 1, board_counter()));
+}
+
+_Bool world_interrupt(uint32_t intid)
+{
+    if (intid == BULKHEAD_WORLD_EVENT) {
+        uint64_t servers_of = cut_off;
+
+        cut_off = 0;
+        for (unsigned place = 0; servers_of != 0; place++, servers_of >>= 1)
+            if ((servers_of & 1) != 0)
+                happened_from_isr(BULKHEAD_WORLD_FIRED, place);
+        return 1;
+    }
+    uint64_t server = bulkhead_world_fired(intid);
+
+    if (server == BULKHEAD_WORLD_NO_SERVER)
+        return 0;
+    counts.urgent++;
+    happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)server);
+    return 1;
 }
 
 /* Overrun handler of a server. It stops at its own next turn, which is now: the interrupt has brought the core back to its loop. */
@@ -145,13 +179,13 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
     plan = world_plan;
     __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
     used = bulkhead_world_servers(plan);
+    bulkhead_world_urgent(plan);
     for (unsigned place = 0; place < used; place++) {
         struct bulkhead_world_server server = bulkhead_world_server(plan, place);
 
         configASSERT(server.kind < sizeof names / sizeof *names && server.priority < configMAX_PRIORITIES);
         configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
-        if (server.budget != 0)
-            configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
+        configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
     }
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
 }

@@ -25,6 +25,9 @@ TaskHandle_t world_task(unsigned place);
 /* What was counted so far. */
 const struct world_counts *world_counts(void);
 
+/* Of the board: an interrupt of no device of the payload arrived. Returns whether it was the world's. */
+_Bool world_interrupt(uint32_t intid);
+
 /* Of the application: the other world has switched itself off. It runs no more. */
 void world_is_off(void);
 

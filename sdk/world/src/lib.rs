@@ -14,3 +14,5 @@ mod memory;
 pub mod servers;
 #[cfg(target_os = "none")]
 pub mod time;
+#[cfg(target_os = "none")]
+pub mod urgent;

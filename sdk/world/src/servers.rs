@@ -68,7 +68,7 @@ pub unsafe extern "C" fn bulkhead_world_happened(event: Happened) -> u64 {
         _ => (),
     }
     let mut woken = 0;
-    for (place, waits) in waits.iter_mut().enumerate() {
+    for (place, waits) in waits.iter_mut().enumerate().take(servers.count()) {
         let may_run = servers.may_run(place);
         if may_run && *waits != 0 {
             woken |= 1 << place;
