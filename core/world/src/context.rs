@@ -102,20 +102,25 @@ pub const CORE_BYTES: usize = 1024;
 pub const NOT_SWITCHED: &[(&str, &str)] = &[
     ("registers of EL2", "there is no EL2 in the secure state of a Cortex-A53; the secure world never reads them"),
     (
-        "CNTV_*, CNTP_*, CNTVOFF_EL2",
+        "CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTP_CTL_EL0, CNTP_CVAL_EL0, CNTVOFF_EL2",
         "timers of the non-secure world; the payload's is CNTPS, which EL3 keeps from the other",
     ),
     ("ICC_BPR1_EL1, ICC_CTLR_EL1, ICC_SRE_EL1, ICC_AP1R0_EL1, ICC_IGRPEN1_EL1", "banked by security state"),
     ("ICC_IGRPEN0_EL1, ICC_BPR0_EL1, ICC_AP0R0_EL1", "group 0 is EL3's, and non-secure access to it traps"),
     ("ACTLR_EL1, AFSR0_EL1, AFSR1_EL1, AMAIR_EL1", "read as zero and ignore writes on a Cortex-A53"),
     ("V0 to V31, FPCR, FPSR", "the secure world is built without them, and CPACR_EL1 keeps it from them"),
-    ("PMU", "MDCR_EL3 stops counting while the secure world runs, and the secure world has no use for it"),
+    (
+        "PMCR_EL0, PMCNTENSET_EL0, PMSELR_EL0, PMXEVTYPER_EL0, PMXEVCNTR_EL0, PMEVTYPER<n>_EL0, PMEVCNTR<n>_EL0, PMCCNTR_EL0, \
+         PMCCFILTR_EL0, PMUSERENR_EL0, PMOVSSET_EL0, PMINTENSET_EL1",
+        "MDCR_EL3 lets no event of the secure world be counted, and the secure world has no use for them; PMCCNTR_EL0 goes on while \
+         PMCR_EL0.DP is 0, and says of the secure world how long it ran, as the system counter does",
+    ),
     (
         "DBGBVR<n>_EL1, DBGBCR<n>_EL1, DBGWVR<n>_EL1, DBGWCR<n>_EL1",
         "MDCR_EL3.SDD: no debug exception in the secure state",
     ),
     (
-        "OSLAR_EL1, OSDTRRX_EL1, OSDTRTX_EL1, DBGCLAIM*",
+        "OSLAR_EL1, OSDLR_EL1, OSECCR_EL1, OSDTRRX_EL1, OSDTRTX_EL1, MDCCINT_EL1, DBGPRCR_EL1, DBGCLAIMSET_EL1",
         "no debug exception in the secure state, and nothing there reads them",
     ),
     ("the local exclusive monitor", "cleared by every return from an exception"),

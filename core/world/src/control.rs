@@ -83,7 +83,13 @@ pub const NON_SECURE_RESET: &[(Register, ResetValue)] = &[
     constant("ICC_AP1R0_EL1", "S3_0_C12_C9_0", 0),
     constant("ICC_CTLR_EL1", "S3_0_C12_C12_4", 0),
     constant("ICC_BPR1_EL1", "S3_0_C12_C12_3", 0),
+    // QEMU ignores non-secure values of ICC_AP1R0_EL1 even from EL3: each end of an interrupt (of SGI 0, which is the world's own) drops one
+    // priority that the world before left active, so the library resets [`ACTIVE_PRIORITIES`] times.
+    constant("ICC_EOIR1_EL1", "S3_0_C12_C12_1", 0),
 ];
+
+/// The most priorities that the non-secure world can have active at once: it has 16 levels.
+pub const ACTIVE_PRIORITIES: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use bulkhead_arm::gic::{
 };
 use bulkhead_world::calls::{Action, Answer, Caller, Window, answer};
 use bulkhead_world::context::{Context, EntryLevel};
-use bulkhead_world::control::{Reason, SecureCall};
+use bulkhead_world::control::{ACTIVE_PRIORITIES, Reason, SecureCall};
 use bulkhead_world::flash::{WorldPlan, secure_ram};
 use bulkhead_world::interrupts::{Write, of_distributor, of_redistributor};
 use bulkhead_world::restart::{Loading, Step};
@@ -82,7 +82,8 @@ pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *m
     LoadingStep::More
 }
 
-/// Gives the non-secure world its first context, and resets the registers that only EL3 reaches.
+/// Gives the non-secure world its first context, and resets the registers that only EL3 reaches. To be called by a task: it ends interrupts
+/// that the other world left active, and would end the payload's own in a handler.
 ///
 /// # Safety
 /// As for [`bulkhead_world_load`].
@@ -102,7 +103,9 @@ pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     });
     // SAFETY: the context's place in secure RAM, which the host's tables map; the world does not run.
     unsafe { place.write_volatile(context) };
-    reset_registers();
+    for _ in 0..ACTIVE_PRIORITIES {
+        reset_registers();
+    }
 }
 
 /// The plan has a world besides the payload.
