@@ -20,6 +20,7 @@
 
 mod attacks;
 mod machine;
+mod numbers;
 
 use attacks::{ATTACKS, Noise, Outcome};
 use machine::{level, run, stay};

@@ -1,6 +1,10 @@
 //! The attacks, numbered from 1 by their place here.
 
+mod calls;
 mod interrupts;
+mod lower;
+mod memory;
+mod random;
 mod registers;
 mod state;
 
@@ -93,12 +97,43 @@ pub(crate) static ATTACKS: &[Attack] = &[
     attack(Quiet, "SG-9", "exclusive monitor held over a switch", "its own memory changes as it stored", state::exclusive),
     attack(Quiet, "SG-9", "own interrupt mask and group enable over switches", "its own", state::interface),
     // Calls.
+    attack(Calls, "SG-32", "every range of function identifiers", "-1 each time", calls::every_range),
+    attack(Calls, "SG-32", "every power of two as identifier and argument", "-1 each time", calls::powers_of_two),
+    attack(Calls, "SG-32", "SMC with other immediates", "as 0", calls::immediates),
+    attack(Calls, "SG-32", "calls of the secure world, from here", "-1 each time", calls::of_the_payload),
+    attack(Calls, "SG-32", "secure addresses as arguments of PSCI", "-1 each time", calls::secure_addresses),
+    attack(Calls, "SG-14", "CPU_ON of running, foreign and absurd cores", "refused each time", calls::cpu_on),
+    attack(Calls, "SG-14", "CPU_OFF, SUSPEND and the rest of PSCI", "the world goes on", calls::psci),
+    attack(Calls, "SG-48", "storm of calls", "no effect", calls::storm),
+    attack(Quiet, "SG-31", "SMC and secure registers from EL0", "undefined", lower::call_from_el0),
+    attack(Quiet, "SG-1", "HVC", "its own EL2", calls::hypervisor_call),
+    attack(Ends, "SG-14", "SYSTEM_OFF", "the world alone", calls::system_off),
+    attack(Ends, "SG-14", "SYSTEM_RESET", "the world alone", calls::system_reset),
     // Memory.
+    attack(Quiet, "SG-3", "reads of secure memory and devices, every size", "0x96000010 each time", memory::reads),
+    attack(Quiet, "SG-3", "writes of secure memory and devices, every size", "0x96000050 each time", memory::writes),
+    attack(Quiet, "SG-3", "reads and writes at each alignment, through own tables", "external abort each time", memory::unaligned),
+    attack(Quiet, "SG-3", "pairs, exclusives, vectors, zeroing", "external abort each time", memory::other_accesses),
+    attack(Quiet, "SG-3", "jumps into secure memory, flash and devices", "0x86000010 each time", memory::jumps),
+    attack(Quiet, "SG-3", "translation tables in secure memory", "external abort of the walk", memory::foreign_tables),
+    attack(Quiet, "SG-3", "translation of secure addresses, secure attribute in own tables", "no way in", memory::secure_attribute),
+    attack(Quiet, "SG-3", "cache maintenance by set and way, and of secure addresses", "nothing of the payload is lost", memory::caches),
+    attack(Quiet, "SG-1", "translation lookaside buffers invalidated without end", "no effect", memory::translations),
+    attack(Quiet, "SG-3", "DMA of the configuration device into secure memory", "nothing changes there", memory::configuration_device),
+    attack(Quiet, "SG-3", "DMA of a PCI device from and into secure memory", "reads zeros, nothing changes", memory::pci_device),
     // States.
+    attack(Quiet, "SG-9", "AArch32 at EL0 over switches", "its own registers", lower::aarch32_at_el0),
+    attack(Calls, "SG-15", "calls from AArch32 at EL1", "answered, nothing else", lower::aarch32_at_el1),
+    attack(Calls, "SG-15", "AArch32 at EL1: group 0", "asks for ever, harms itself", lower::aarch32_group_0),
     attack(Quiet, "SG-48", "wild jump, again and again", "its own exception", state::wild_jump),
     attack(Quiet, "SG-48", "illegal return to EL3", "an illegal state of its own", state::illegal_return),
     attack(Quiet, "SG-48", "single steps of itself", "its own exceptions", state::single_steps),
     // Random, by seed, and sweeps.
+    attack(Calls, "SG-32", "random calls, x0 to x17", "-1 each time", random::calls),
+    attack(Quiet, "SG-7", "random writes to distributor and redistributor", "no effect on the payload", random::controller),
+    attack(Calls, "SG-1", "every register read", "none of EL3 or the payload", random::every_read),
+    attack(Calls, "SG-1", "every register written", "none of EL3 or the payload", random::every_write),
+    attack(Calls, "SG-9", "every register that keeps what is written, over a switch", "keeps it", random::every_register_over_a_switch),
     attack(Quiet, "SG-48", "exception whose handler faults, for ever", "no effect", state::endless_fault),
 ];
 
