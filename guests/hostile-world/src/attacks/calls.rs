@@ -5,8 +5,10 @@ use crate::machine::{Wait, filled, level, run};
 use crate::{SMC, World};
 
 const REFUSED: u64 = !0;
+const PSCI_CPU_OFF: u64 = 0x8400_0002;
 const PSCI_OFF: u64 = 0x8400_0008;
 const PSCI_RESET: u64 = 0x8400_0009;
+const PSCI_RESET_2: u64 = 0x8400_0012;
 const CPU_ON: [u64; 2] = [0x8400_0003, 0xc400_0003];
 
 /// A call with four arguments.
@@ -74,7 +76,7 @@ pub(super) fn cpu_on(world: &World) -> Outcome {
 
 pub(super) fn psci(_: &World) -> Outcome {
     for function in (0..0x20).flat_map(|function| [0x8400_0000 + function, 0xc400_0000 + function]) {
-        if ![PSCI_OFF, PSCI_RESET].contains(&function) {
+        if ![PSCI_CPU_OFF, PSCI_OFF, PSCI_RESET, PSCI_RESET_2].contains(&(function & !(1 << 30))) {
             let _ = call([function, 0, 0, 0]);
         }
     }
@@ -101,6 +103,10 @@ pub(super) fn hypervisor_call(_: &World) -> Outcome {
 fn end(world: &World, function: u64) -> Outcome {
     world.conclude(Outcome::Contained);
     Outcome::Unexpected("the world goes on", call([function, 0, 0, 0]))
+}
+
+pub(super) fn cpu_off(world: &World) -> Outcome {
+    end(world, PSCI_CPU_OFF)
 }
 
 pub(super) fn system_off(world: &World) -> Outcome {

@@ -103,10 +103,11 @@ pub(crate) static ATTACKS: &[Attack] = &[
     attack(Calls, "SG-32", "calls of the secure world, from here", "-1 each time", calls::of_the_payload),
     attack(Calls, "SG-32", "secure addresses as arguments of PSCI", "-1 each time", calls::secure_addresses),
     attack(Calls, "SG-14", "CPU_ON of running, foreign and absurd cores", "refused each time", calls::cpu_on),
-    attack(Calls, "SG-14", "CPU_OFF, SUSPEND and the rest of PSCI", "the world goes on", calls::psci),
+    attack(Calls, "SG-14", "SUSPEND and the rest of PSCI", "the world goes on", calls::psci),
     attack(Calls, "SG-48", "storm of calls", "no effect", calls::storm),
     attack(Quiet, "SG-31", "SMC and secure registers from EL0", "undefined", lower::call_from_el0),
     attack(Quiet, "SG-1", "HVC", "its own EL2", calls::hypervisor_call),
+    attack(Ends, "SG-14", "CPU_OFF of the only core", "the world alone", calls::cpu_off),
     attack(Ends, "SG-14", "SYSTEM_OFF", "the world alone", calls::system_off),
     attack(Ends, "SG-14", "SYSTEM_RESET", "the world alone", calls::system_reset),
     // Memory.

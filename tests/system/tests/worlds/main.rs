@@ -3,5 +3,7 @@
 mod alone;
 mod branches;
 mod described;
+mod hostile;
 mod linux;
+mod registers;
 mod servers;
