@@ -4,8 +4,7 @@
 //! stopped continues where it was; a failure is printed with its seed, the attacker's latest steps and the commands
 //! that repeat it.
 
-use crate::Failure;
-use bulkhead_description::board::BUILT_IN;
+use crate::{Failure, boards};
 use bulkhead_files::read::SOAK;
 use bulkhead_files::write::whole;
 use bulkhead_run::{Machine, exit_code};
@@ -197,9 +196,9 @@ fn read(file: &Path) -> Result<Progress, Failure> {
     }
 }
 
-/// Name of a built-in board, or which there are.
+/// Name of a built-in board for partitions, or which there are.
 fn board(name: &str) -> Result<String, String> {
-    let known: Vec<&str> = BUILT_IN.files.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = boards::built_in().collect();
     known
         .contains(&name)
         .then(|| name.to_owned())

@@ -10,7 +10,7 @@ mod trees;
 pub use rows::{MOST_ABOVE, OnBoard, above, measure, names, too_long};
 
 use crate::{Failure, report};
-use bulkhead_description::board::BUILT_IN;
+use bulkhead_description::board::{BUILT_IN, built_in_board};
 use bulkhead_run::exit_code;
 use clap::Args;
 use std::path::PathBuf;
@@ -75,9 +75,12 @@ pub(crate) fn run(arguments: &BoardsArguments) -> Result<u8, Failure> {
     trees::run(arguments.trees.as_deref(), arguments.record)
 }
 
-/// Names of the built-in boards, the default one first.
-fn built_in() -> impl Iterator<Item = &'static str> {
-    let others = BUILT_IN.files.iter().map(|(name, _)| *name).filter(|name| *name != BUILT_IN.default);
+/// Names of the built-in boards on which partitions run, the default one first. On a board that is entered at EL3 nothing runs without a
+/// payload at S-EL1, and what is run here has none.
+pub(crate) fn built_in() -> impl Iterator<Item = &'static str> {
+    let is_other =
+        |name: &&str| *name != BUILT_IN.default && built_in_board(name).is_some_and(|board| board.secure.is_none());
+    let others = BUILT_IN.files.iter().map(|(name, _)| *name).filter(is_other);
     std::iter::once(BUILT_IN.default).chain(others)
 }
 
