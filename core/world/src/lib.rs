@@ -15,6 +15,7 @@
 //! - [`pool`]: messages between the worlds in blocks of a fixed size (SG-70 to SG-72).
 //! - [`restart`]: a start of the non-secure world, in short steps (SG-62).
 //! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
+//! - [`windows`]: windows of time for servers, and what disturbs them (SG-50 to SG-52).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -43,3 +44,4 @@ pub mod overrun;
 pub mod pool;
 pub mod restart;
 pub mod servers;
+pub mod windows;
