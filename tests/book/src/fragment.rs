@@ -22,7 +22,8 @@ const MISTAKES: &[Code] = &[
 /// Whether a listing is a whole description.
 #[must_use]
 pub fn is_whole(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("version = ")) && text.contains("[[partition]]")
+    let has_guests = ["[[partition]]", "[secure]"].iter().any(|table| text.contains(table));
+    has_guests && text.lines().any(|line| line.starts_with("version = "))
 }
 
 /// Says what is wrong with a listing of a description: for a whole one everything that `bulkhead check` refuses apart from guests

@@ -16,6 +16,7 @@ const SITTINGS: &[&[&str]] = &[
     &["experiments.md"],
     &["porting.md"],
     &["boot-loaders.md"],
+    &["two-worlds.md"],
     &["documentation.md"],
 ];
 /// Most listings of commands that may say why they are not run.
@@ -69,6 +70,11 @@ fn the_chapter_about_guests_holds() {
 #[test]
 fn the_chapter_about_boot_loaders_holds() {
     type_pages(&["boot-loaders.md"]);
+}
+
+#[test]
+fn the_chapter_about_two_worlds_holds() {
+    type_pages(&["two-worlds.md"]);
 }
 
 #[test]
