@@ -36,15 +36,15 @@ reset:
     CONSTANT x2, SCTLR_EL3_VALUE
     msr     sctlr_el3, x2
     msr     vbar_el3, xzr           // the text begins at 0, and the table of vectors with it
-    CONSTANT x4, (CONTEXTS + SECURE_OFFSET)
-    mov     sp, x4
+    CONSTANT x4, CONTEXTS
+    add     sp, x4, #SECURE_OFFSET
     msr     cptr_el3, xzr           // nothing of the worlds traps to EL3
     CONSTANT x2, MDCR_EL3_VALUE
     msr     mdcr_el3, x2
     CONSTANT x3, SRE_HIGH
     msr     S3_6_C12_C12_5, x3      // ICC_SRE_EL3, first: it lets the others be written
     isb
-    bl      reset_non_secure        // leaves x3 as it is, and SCR_EL3 for the secure world
+    bl      reset_non_secure        // leaves x3 and x4 as they are, and SCR_EL3 for the secure world
     isb
     msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the secure one
     CONSTANT x2, SECURE_GROUP
@@ -55,7 +55,7 @@ reset:
     msr     spsr_el3, x2
     // The world plan, checked, and then by it the payload.
     CONSTANT x5, FLASH_PLAN
-    CONSTANT x6, PLAN
+    add     x6, x4, #(PLAN - CONTEXTS)
     CONSTANT x7, PLAN_BYTES
     mov     x0, x6                  // for the payload
     adr     x11, plan_is_damaged

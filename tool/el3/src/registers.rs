@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(encoding("S3_6_C12_C12_7"), Some(0xd51e_cce1_u32.wrapping_shr(5) as u16));
         assert_eq!(encoding("mdscr_el1"), Some(0xd510_0242_u32.wrapping_shr(5) as u16));
         assert_eq!(name(0xf667), "ICC_IGRPEN1_EL3");
-        assert_eq!((name(0xf088), name(0xc661)), ("SCR_EL3".to_owned(), "S3_0_C12_C12_1".to_owned()));
+        assert_eq!((name(0xf088), name(0xffff)), ("SCR_EL3".to_owned(), "S3_7_C15_C15_7".to_owned()));
         assert_eq!((encoding("S3_0_C4"), encoding("nothing")), (None, None));
     }
 }
