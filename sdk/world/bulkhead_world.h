@@ -22,6 +22,10 @@ _Bool bulkhead_world_has_other(const struct bulkhead_world_plan *plan);
 /* The payload's arguments. */
 const char *bulkhead_world_arguments(const struct bulkhead_world_plan *plan);
 
+/* Before its memory is made new: brings to rest the non-secure world's interrupts, 32 for each step from 0 on, and its timers. Returns whether
+   there is more to do. */
+_Bool bulkhead_world_rest(const struct bulkhead_world_plan *plan, uint32_t step);
+
 /* Where the work of a start has come to; zeros to begin with. */
 struct bulkhead_world_loading {
     uint64_t phase;

@@ -91,7 +91,7 @@ pub enum RestartWrite {
 /// The writes that bring the interrupts of one word that are not the payload's to rest: off, neither pending nor active, group 1 non-secure, and
 /// with the priority of the beginning (SG-62). The frame is the distributor's, or the SGI frame of the redistributor for word 0.
 pub fn of_restart(frame: u64, word: u32, secure: &[u32; 32]) -> impl Iterator<Item = RestartWrite> {
-    let payload = secure_of(secure, word);
+    let payload = secure_of(secure, word) | if word == 0 { 1 << EVENT } else { 0 };
     let at = move |register: u64| frame.wrapping_add(register).wrapping_add(u64::from(word).wrapping_mul(4));
     let bits = [
         (gic::ICENABLER, !payload),
@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn a_restart_leaves_the_interrupts_of_the_payload_alone() {
         for word in 0..9 {
-            let secure = SECURE[word as usize];
+            // The event of the library is the payload's, whatever the plan says.
+            let secure = SECURE[word as usize] | if word == 0 { 1 << EVENT } else { 0 };
             let (mut bytes, mut words) = (0, Vec::new());
             for write in of_restart(0x1000, word, &SECURE) {
                 match write {

@@ -157,6 +157,8 @@ static void load(void *unused)
         struct bulkhead_world_loading loading = { 0, 0, 0, 0 };
         uint64_t step;
 
+        for (uint32_t word = 0; bulkhead_world_rest(plan, word); word++) {
+        }
         do
             step = bulkhead_world_load(plan, &loading);
         while (step == BULKHEAD_WORLD_MORE);

@@ -2,14 +2,15 @@
 
 use crate::cell::Cell;
 use crate::memory::{self, Range};
+use crate::urgent::bulkhead_world_hand_back;
 use bulkhead_arm::gic::{
-    GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP,
+    GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP, SGI_FRAME,
 };
 use bulkhead_world::calls::{Action, Answer, Caller, Window, answer};
 use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::control::{ACTIVE_PRIORITIES, Reason, SecureCall};
 use bulkhead_world::flash::{WorldPlan, secure_ram};
-use bulkhead_world::interrupts::{Write, of_distributor, of_redistributor};
+use bulkhead_world::interrupts::{RestartWrite, Write, of_distributor, of_redistributor, of_restart};
 use bulkhead_world::restart::{Loading, Step};
 use core::arch::{asm, global_asm};
 
@@ -28,6 +29,40 @@ pub unsafe extern "C" fn bulkhead_world_start(plan: *const WorldPlan) {
     write(Write { address: waker, value: read(waker) & !GICR_WAKER_PROCESSOR_SLEEP });
     while read(waker) & GICR_WAKER_CHILDREN_ASLEEP != 0 {}
     of_redistributor(plan.redistributor, &plan.secure_interrupts).for_each(write);
+}
+
+/// Brings to rest what the non-secure world has begun: urgent interrupts are its own again, then its interrupts are off, neither pending nor
+/// active, 32 for each `step` from 0 on, and then its timers. Returns whether there is more to do. Before its memory is made new (SG-62).
+///
+/// # Safety
+/// As for [`bulkhead_world_start`], which was called; the non-secure world does not run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_rest(plan: *const WorldPlan, step: u32) -> bool {
+    // SAFETY: as `bulkhead_world_start`.
+    let plan = unsafe { &*plan };
+    let words = (read(plan.distributor.wrapping_add(GICD_TYPER)) & GICD_TYPER_LINES).wrapping_add(1).min(32);
+    if step >= words {
+        // SAFETY: timers of the other world alone: the payload's is CNTPS.
+        unsafe { asm!("msr cntp_ctl_el0, xzr", "msr cntv_ctl_el0, xzr", "isb", options(nomem, nostack)) };
+        return false;
+    }
+    let frame = if step == 0 { plan.redistributor.wrapping_add(SGI_FRAME) } else { plan.distributor };
+    masked(|| {
+        if step == 0 {
+            // SAFETY: interrupts are masked. No server runs, so what the payload had is given back.
+            let _ = unsafe { bulkhead_world_hand_back() };
+        }
+        for write_ in of_restart(frame, step, &plan.secure_interrupts) {
+            match write_ {
+                RestartWrite::Word(what) => write(what),
+                // SAFETY: as `write`: a priority of the other world.
+                RestartWrite::Byte(address, value) => unsafe {
+                    core::ptr::with_exposed_provenance_mut::<u8>(address as usize).write_volatile(value);
+                },
+            }
+        }
+    });
+    true
 }
 
 /// The payload's arguments: zero-terminated text.
