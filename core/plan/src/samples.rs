@@ -5,9 +5,10 @@
 
 use crate::model::{
     Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
-    ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Port,
-    PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Server, ServerReference, System,
-    TableWindow,
+    ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Payload,
+    PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure, SecureDevice,
+    SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget, WorldHealth, WorldLevel,
+    WorldServer,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -91,6 +92,77 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         secure: None,
         source_hash: [7; 32],
     }
+}
+
+/// Where payloads of the secure world are linked (`core/world`, which knows no samples).
+const PAYLOAD: u64 = 0x0e02_0000;
+
+/// Returns a system with a payload in the secure world and a raw image below it, run by two servers that are not in the order of their
+/// priorities.
+#[must_use]
+pub fn two_worlds() -> System {
+    let device =
+        |name: &str, address, intid| SecureDevice { name: name.to_string(), address: PhysicalAddress(address), intid };
+    let bank = |start, bytes| Bank { start: PhysicalAddress(start), bytes };
+    let facts = SecureFacts {
+        ram: bank(0x0e00_0000, 16 << 20),
+        flash: bank(0, 64 << 20),
+        timer: 29,
+        uart: device("secure-uart", 0x0904_0000, Some(60)),
+        gpio: Some(SecureGpio { device: device("secure-gpio", 0x090b_0000, None), power_off: 0, restart: 1 }),
+    };
+    let server = |name: &str, priority, budget, interrupts: &[u32]| WorldServer {
+        name: name.to_string(),
+        priority,
+        budget,
+        interrupts: interrupts.to_vec(),
+        voluntary_return: !interrupts.is_empty(),
+    };
+    let budget = WorldBudget { budget_ns: 2_000_000, period_ns: 30_000_000 };
+    let image = GuestImage::Raw { bytes: vec![0x5a; 0x1800], load: GuestAddress(RAM + 0x20_0040) };
+    let secure = Secure {
+        payload: Payload {
+            kind: PayloadKind::Elf,
+            elf: executable(PAYLOAD, 5, 0x900),
+            memory_bytes: 1 << 20,
+            arguments: String::from("sample"),
+        },
+        core: 0,
+        devices: vec![0, 1],
+        interrupts: vec![29, 60],
+        tasks: Vec::new(),
+        world: Some(World {
+            name: String::from("below"),
+            memory: bank(RAM, 16 << 20),
+            image,
+            level: WorldLevel::El1,
+            console_clock_hz: 24_000_000,
+        }),
+        servers: vec![server("rest", 1, None, &[]), server("urgent", 9, Some(budget), &[27, 33])],
+        windows: None,
+        health: WorldHealth { heartbeat: None, policy: HealthPolicy::Stop },
+    };
+    let system = system(Vec::new(), Vec::new());
+    System { board: Board { secure: Some(facts), security_states: 2, ..board() }, secure: Some(secure), ..system }
+}
+
+/// Returns an ELF file of a secure monitor that does nothing.
+#[must_use]
+pub fn secure_monitor() -> Vec<u8> {
+    executable(0, 5, 0x700)
+}
+
+/// An ELF file for AArch64 with one segment of these flags, entered at its start.
+fn executable(address: u64, flags: u32, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 183, 0, 1, 0, 0, 0];
+    bytes.extend([address, 64, 0].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend([0_u16, 0, 64, 56, 1, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    bytes.extend([1, flags].iter().flat_map(|word: &u32| word.to_le_bytes()));
+    let bytes_in_file = size as u64;
+    bytes
+        .extend([120, address, address, bytes_in_file, bytes_in_file, 4096].iter().flat_map(|word| word.to_le_bytes()));
+    bytes.resize(120 + size, 0xa5);
+    bytes
 }
 
 /// One past the last address of 44 bits.

@@ -135,9 +135,43 @@ fn whole_pages(pieces: Vec<Piece>) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
-    use super::whole_pages;
+    use super::{of_system, whole_pages};
     use bulkhead_abi::GuestAddress;
     use bulkhead_plan::loading::Piece;
+    use bulkhead_plan::samples;
+    use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+
+    /// What a description says is what the world plan says: servers by priority, with ticks of the counter and of the kernel.
+    #[test]
+    fn a_system_becomes_its_world_plan() {
+        let flash = of_system(&samples::two_worlds(), &samples::secure_monitor()).expect("it fits");
+        let plan = flash.plan;
+        let urgent = ServerPlan {
+            kind: ServerKind::Interrupt as u32,
+            priority: 9,
+            budget_ticks: 125_000,
+            period: 30,
+            voluntary: 1,
+        };
+        let rest = ServerPlan { kind: ServerKind::Background as u32, priority: 1, ..ServerPlan::default() };
+        assert_eq!(plan.servers[..3], [urgent, rest, ServerPlan::default()]);
+        assert_eq!(plan.urgent[..3], [27, 33, 0].map(|intid| UrgentPlan { intid, server: 0 }));
+        assert_eq!((plan.secure_interrupts[0], plan.secure_interrupts[1]), (1 << 29, 1 << (60 - 32)));
+        assert_eq!((plan.window, plan.window_bytes, plan.level), (0x4000_0000, 16 << 20, 1));
+        assert_eq!((plan.entry, plan.argument), (0x4020_0040, 0x40ff_0000), "the tree has the last 64 KiB");
+        assert_eq!(&plan.arguments[..7], b"sample\0");
+        // The image begins inside of a page, which is whole in flash.
+        let segments: Vec<_> = plan.segments.iter().take(2).map(|segment| (segment.to, segment.bytes)).collect();
+        assert_eq!(segments[0], (0x4020_0000, 0x1840));
+        assert_eq!((segments[1].0, plan.segment_count), (0x40ff_0000, 2));
+        assert_eq!(flash.monitor_bytes, 0x700);
+    }
+
+    #[test]
+    fn a_system_of_partitions_has_no_flash_file() {
+        let error = of_system(&samples::demo(), &samples::secure_monitor()).expect_err("it has no payload");
+        assert_eq!(error, crate::Error::NoSecureWorld);
+    }
 
     #[test]
     fn pieces_begin_on_pages_and_no_two_share_one() {

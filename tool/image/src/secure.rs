@@ -274,3 +274,38 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
         "non_secure": world,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{device_tree_source, form, text};
+    use bulkhead_plan::samples;
+
+    #[test]
+    fn both_worlds_are_shown_with_what_is_theirs() {
+        let system = samples::two_worlds();
+        let secure = system.secure.as_ref().expect("a secure world");
+        let flash = bulkhead_flash::of_system(&system, &samples::secure_monitor()).expect("it fits");
+        let text = text(&system, secure, &flash);
+        for part in [
+            "secure monitor",
+            "r-x         payload: text",
+            "rw- device  device secure-gpio",
+            "memory of below (NS = 1)",
+            "interrupt  29 group 1 secure  secure timer",
+            "interrupt  60 group 1 secure  secure-uart",
+            "server urgent, priority 9, interrupt: 2000 us in 30 ms",
+            "server rest, priority 1, background: what is left",
+            "non-secure world below: entered at EL1, entry 0x40200040",
+            "interrupt  33 wakes urgent while the payload runs",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        let value = form(&system, secure, &flash);
+        assert_eq!((&value["non_secure"]["level"], &value["secure"]["core"]), (&"EL1".into(), &0.into()));
+        assert_eq!(value["secure"]["servers"][0]["name"], "urgent");
+        let tree = device_tree_source(secure, &flash, "below").expect("a tree");
+        assert!(tree.contains("pl011@9000000") && tree.contains("method = \"smc\""), "{tree}");
+        let error = device_tree_source(secure, &flash, "above").expect_err("no such world").to_string();
+        assert!(error.contains("below"), "{error}");
+    }
+}
