@@ -116,7 +116,8 @@ fn check_latencies(attack: &Said, report: &Report) {
             assert!(last(&report.in_other) <= PATH_2 + LONGEST_WAY, "{what}: {:?}", report.in_other);
             assert!(own + other >= SAMPLES, "{what}: {:?}", report.in_other);
         }
-        _ => assert!(report.is_off && other == 0, "{what}: {:?}", report.in_other),
+        // A tick may come while it says what it is going to do.
+        _ => assert!(report.is_off && other <= 2 && is(&report.in_other, PATH_2), "{what}: {:?}", report.in_other),
     }
 }
 
