@@ -254,6 +254,11 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("bytes behind the last part", Code::FlashLength, |file| file.0.extend([1; 16])),
 ];
 
+/// The codes that a change of this list shows.
+pub fn shown() -> impl Iterator<Item = Code> {
+    MUTANTS.iter().map(|(_, code, _)| *code)
+}
+
 #[test]
 fn every_mutant_is_refused_with_its_code() {
     let expected = expected();
