@@ -255,7 +255,7 @@ const MUTANTS: &[(&str, Code, Change)] = &[
 ];
 
 /// The codes that a change of this list shows.
-pub fn shown() -> impl Iterator<Item = Code> {
+pub(super) fn shown() -> impl Iterator<Item = Code> {
     MUTANTS.iter().map(|(_, code, _)| *code)
 }
 
