@@ -3,6 +3,8 @@
 //! The file begins with the text of the secure monitor. Its second page is the world plan: a head that EL3 reads ([`Head`]), then
 //! what the payload's library reads. EL3 checks the page and the payload by CRC-32C while it copies both, and starts nothing when one differs.
 
+use crate::cores::CoresPlan;
+
 /// Text and constants of the secure monitor; reset enters here.
 pub const MONITOR: u64 = 0;
 /// The world plan in flash.
@@ -76,6 +78,8 @@ pub struct WorldPlan {
     pub servers: [ServerPlan; MOST_SERVERS],
     /// Interrupts of the non-secure world that may start one of them while it does not run (SG-44).
     pub urgent: [UrgentPlan; MOST_URGENT],
+    /// The cores, where there are several (SG-13).
+    pub cores: CoresPlan,
     /// The payload's arguments, zero-terminated text.
     pub arguments: [u8; ARGUMENT_BYTES],
 }
@@ -163,6 +167,7 @@ impl WorldPlan {
             segments: [Segment { from: 0, to: 0, bytes: 0, crc: 0 }; MOST_SEGMENTS],
             servers: [ServerPlan { kind: 0, priority: 0, budget_ticks: 0, period: 0, voluntary: 0 }; MOST_SERVERS],
             urgent: [UrgentPlan { intid: 0, server: 0 }; MOST_URGENT],
+            cores: CoresPlan::NONE,
             arguments: [0; ARGUMENT_BYTES],
         }
     }
@@ -172,7 +177,7 @@ impl WorldPlan {
 pub mod secure_ram {
     /// Contexts, [`crate::context::CORE_BYTES`] for each core, first the non-secure one.
     pub const CONTEXTS: u64 = 0x0e00_0000;
-    /// A line of words for each core ([`STATE_BYTES`]): what EL3 has to say.
+    /// What EL3 has to say: a line of [`STATE_BYTES`], and where there are several cores a [`crate::cores::StateLine`] for each.
     pub const STATE: u64 = 0x0e00_1000;
     /// Bytes of a core's line: ESR_EL3, ELR_EL3 and FAR_EL3 of an exception in EL3 itself, which nothing can cause.
     pub const STATE_BYTES: u64 = 64;

@@ -7,6 +7,7 @@
 //! - [`calls`]: what the non-secure world may ask for, and what it is answered (SG-14, SG-31, SG-32).
 //! - [`context`]: what is switched (SG-9), as a struct, as offsets and as the list that the monitor's instructions are made of.
 //! - [`control`]: values of the registers that EL3 owns, and of those that a restart of the non-secure world resets.
+//! - [`cores`]: several cores, and what EL3 keeps of each (SG-13).
 //! - [`flash`]: the head of the flash file from which both worlds start.
 //! - [`handover`]: urgent interrupts of the non-secure world while it does not run (SG-44, SG-85).
 //! - [`health`]: states of the non-secure world, what is a fault, and what follows (SG-60, SG-61).
@@ -36,6 +37,7 @@ extern crate std;
 pub mod calls;
 pub mod context;
 pub mod control;
+pub mod cores;
 pub mod flash;
 pub mod handover;
 pub mod health;

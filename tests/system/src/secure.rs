@@ -9,6 +9,7 @@ use bulkhead_flash::{NonSecure, Parts, World, device_tree};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
 use std::ops::{Deref, DerefMut};
 
@@ -75,6 +76,7 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         interrupts: &INTERRUPTS,
         servers: &BACKGROUND,
         urgent: &[],
+        cores: CoresPlan::NONE,
         arguments: "",
         non_secure,
     }

@@ -36,6 +36,8 @@ pub enum Error {
     },
     /// There is no such interrupt.
     Interrupt(u32),
+    /// Cores that the secure monitor cannot serve.
+    Cores,
     /// The memory of the non-secure world goes round the end of the addresses.
     Window,
     /// More segments than a plan holds.
@@ -94,6 +96,11 @@ impl fmt::Display for Error {
                 (secure_ram::PAYLOAD - secure_ram::TABLES) >> 12
             ),
             Self::Interrupt(intid) => write!(f, "INTID {intid} is no interrupt of a payload; there are 0 to 1019"),
+            Self::Cores => write!(
+                f,
+                "the cores cannot be served: each behind the boot core has a redistributor, kicks name these alone, and the shortest watch is \
+                 neither 0 nor above the longest"
+            ),
             Self::Window => write!(f, "the non-secure world's memory ends beyond the last address"),
             Self::Segments(count) => {
                 write!(f, "the non-secure world has {count} segments; a plan holds {MOST_SEGMENTS}")

@@ -21,6 +21,7 @@ pub use system::{Flash, PlacedWorld, of_system};
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_plan::checksum::crc32c;
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::cores::{CoresPlan, MOST_CORES};
 use bulkhead_world::flash::{
     self, ARGUMENT_BYTES, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram,
 };
@@ -44,6 +45,8 @@ pub struct Parts<'a> {
     pub servers: &'a [ServerPlan],
     /// Its urgent interrupts.
     pub urgent: &'a [UrgentPlan],
+    /// The cores, where the secure monitor is `multi`; none where it is `dual`.
+    pub cores: CoresPlan,
     /// Arguments of the payload.
     pub arguments: &'a str,
     /// The other world.
@@ -110,6 +113,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     fill(&mut plan.urgent, parts.urgent, "urgent interrupts")?;
     // The zero at the end stays.
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
+    plan.cores = checked(parts.cores)?;
     if let Some(world) = &parts.non_secure {
         add_non_secure(&mut plan, &mut file, world)?;
     }
@@ -126,6 +130,19 @@ fn fill<T: Copy>(places: &mut [T], values: &[T], what: &'static str) -> Result<(
     let places = places.get_mut(..count).ok_or(Error::Full { what, most, count })?;
     places.copy_from_slice(values);
     Ok(())
+}
+
+/// What EL3 relies on: no core kicks the payload's, and none that is not there.
+fn checked(cores: CoresPlan) -> Result<CoresPlan, Error> {
+    let known = cores.redistributors.iter().take_while(|address| **address != 0).count();
+    let behind = cores.redistributors.iter().skip(known).any(|address| *address != 0);
+    let is_none = cores == CoresPlan::NONE;
+    let others = (1_u32 << cores.count.clamp(1, MOST_CORES as u64)) - 2;
+    let is_good = cores.count == known as u64 + 1
+        && !behind
+        && cores.kicks.iter().all(|kicks| kicks & !others == 0)
+        && (1..=cores.watch_most_ticks).contains(&cores.watch_least_ticks);
+    if is_none || is_good { Ok(cores) } else { Err(Error::Cores) }
 }
 
 fn add_non_secure(plan: &mut WorldPlan, file: &mut Vec<u8>, world: &NonSecure<'_>) -> Result<(), Error> {
@@ -197,9 +214,18 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     for urgent in plan.urgent {
         add(u64::from(urgent.intid) | u64::from(urgent.server) << 32);
     }
+    add_cores(&mut bytes, &plan.cores);
     bytes.extend(plan.arguments);
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
+}
+
+fn add_cores(bytes: &mut Vec<u8>, cores: &CoresPlan) {
+    let CoresPlan { count, redistributors, closed, kicks, watch_least_ticks, watch_most_ticks } = cores;
+    bytes.extend(count.to_le_bytes());
+    bytes.extend(redistributors.iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend(closed.iter().chain(kicks).flat_map(|word| word.to_le_bytes()));
+    bytes.extend([watch_least_ticks, watch_most_ticks].into_iter().flat_map(|word| word.to_le_bytes()));
 }
 
 #[cfg(test)]
@@ -214,6 +240,8 @@ mod tests {
         plan.segments[7].crc = 0x1234_5678;
         plan.servers[4] = ServerPlan { kind: 3, priority: 1, budget_ticks: 9, period: 5, voluntary: 1 };
         plan.urgent[7] = UrgentPlan { intid: 27, server: 2 };
+        plan.cores.kicks[3] = 6;
+        plan.cores.watch_most_ticks = 17;
         plan.arguments[255] = 8;
         let bytes = plan_bytes(&plan);
         assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
@@ -225,8 +253,37 @@ mod tests {
         let servers = std::mem::offset_of!(WorldPlan, servers) + 4 * size_of::<ServerPlan>();
         assert_eq!([0, 8, 16].map(|offset| word(servers + offset)), [3 | 1 << 32, 9, 5 | 1 << 32]);
         assert_eq!(word(std::mem::offset_of!(WorldPlan, urgent) + 7 * 8), 27 | 2 << 32);
+        let cores = std::mem::offset_of!(WorldPlan, cores);
+        assert_eq!([56, 72].map(|offset| word(cores + offset)), [6 << 32, 17]);
         assert_eq!(bytes[std::mem::offset_of!(WorldPlan, arguments) + 255], 8);
         assert!(size_of::<WorldPlan>() + 16 <= bytes.len());
         assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);
+    }
+
+    /// EL3 relies on it: a kick of the payload's core would be a group 0 interrupt there, and nobody's.
+    #[test]
+    fn cores_that_cannot_be_served_are_refused() {
+        let good = CoresPlan {
+            count: 4,
+            redistributors: [1, 2, 3],
+            closed: [0; MOST_CORES],
+            kicks: [0b1110; MOST_CORES],
+            watch_least_ticks: 625,
+            watch_most_ticks: 625_000_000,
+        };
+        assert_eq!((checked(good), checked(CoresPlan::NONE)), (Ok(good), Ok(CoresPlan::NONE)));
+        let bad = [
+            CoresPlan { count: 5, ..good },
+            CoresPlan { count: 3, ..good },
+            CoresPlan { count: 3, redistributors: [1, 0, 3], kicks: [0; MOST_CORES], ..good },
+            CoresPlan { kicks: [0, 0, 1, 0], ..good },
+            CoresPlan { count: 2, redistributors: [1, 0, 0], ..good },
+            CoresPlan { watch_least_ticks: 0, ..good },
+            CoresPlan { watch_most_ticks: 624, ..good },
+            CoresPlan { count: 0, ..good },
+        ];
+        for cores in bad {
+            assert_eq!(checked(cores), Err(Error::Cores), "{cores:?}");
+        }
     }
 }

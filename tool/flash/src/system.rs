@@ -7,6 +7,7 @@ use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
 use bulkhead_plan::model::{self, GuestImage, KERNEL_TICK_NS, Secure, System, WorldLevel, WorldServer};
 use bulkhead_plan::ticks;
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan, WorldPlan};
 
 /// A flash file, and what its non-secure world begins with.
@@ -67,6 +68,7 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         interrupts: &secure.interrupts,
         servers: &servers,
         urgent: &urgent,
+        cores: CoresPlan::NONE,
         arguments: &secure.payload.arguments,
         non_secure,
     };

@@ -44,10 +44,13 @@ pub(super) const SERVER_BYTES: usize = 24;
 pub(super) const MOST_SERVERS: usize = 5;
 pub(super) const URGENT: usize = 624;
 pub(super) const MOST_URGENT: usize = 8;
-pub(super) const ARGUMENTS: usize = 688;
+/// Of several cores; zeros while no description has them.
+pub(super) const CORES: usize = 688;
+pub(super) const CORES_BYTES: usize = 80;
+pub(super) const ARGUMENTS: usize = 768;
 pub(super) const ARGUMENT_BYTES: usize = 256;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = 944;
+pub(super) const LAST: usize = 1024;
 
 /// Bytes of the distributor and of the redistributor of one core.
 pub(super) const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
@@ -75,6 +78,7 @@ pub(super) fn half(bytes: &[u8], offset: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bulkhead_world::cores::CoresPlan;
     use bulkhead_world::flash::{self, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
     use std::mem::offset_of;
 
@@ -94,6 +98,7 @@ mod tests {
             offset_of!(WorldPlan, segments),
             offset_of!(WorldPlan, servers),
             offset_of!(WorldPlan, urgent),
+            offset_of!(WorldPlan, cores),
             offset_of!(WorldPlan, arguments),
             size_of::<WorldPlan>(),
         ];
@@ -111,12 +116,13 @@ mod tests {
             SEGMENTS,
             SERVERS,
             URGENT,
+            CORES,
             ARGUMENTS,
             LAST,
         ];
         assert_eq!(own, offsets);
         assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
-        assert_eq!(size_of::<UrgentPlan>(), 8);
+        assert_eq!((size_of::<UrgentPlan>(), CORES_BYTES), (8, size_of::<CoresPlan>()));
         assert_eq!((PLAN as u64, PLAN_BYTES as u64, FLASH_BYTES), (flash::PLAN, flash::PLAN_BYTES, flash::MOST_BYTES));
         assert_eq!(u64::from_le_bytes(*MAGIC), flash::MAGIC);
         let places = [CONTEXTS, STATE, PLAN_IN_RAM, TABLES, PAYLOAD];

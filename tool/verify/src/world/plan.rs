@@ -1,10 +1,10 @@
 //! The world plan: read, and compared with what a system of two worlds may say.
 
 use super::layout::{
-    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, INTERRUPTS, LAST,
-    LEVEL, MAGIC, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES,
-    PLAN_END, PRIORITIES, REDISTRIBUTOR, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS,
-    SERVER_BYTES, SERVERS, SGI_END, TABLE_BASE, TABLES, URGENT, WINDOW, WINDOW_BYTES, half, word,
+    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, CORES, CORES_BYTES, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES,
+    INTERRUPTS, LAST, LEVEL, MAGIC, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN,
+    PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT,
+    SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, TABLE_BASE, TABLES, URGENT, WINDOW, WINDOW_BYTES, half, word,
 };
 use crate::code::Code;
 use crate::finding::Findings;
@@ -52,6 +52,10 @@ impl Plan {
         let rest = content.get(LAST..)?;
         findings.require(rest.iter().all(|byte| *byte == 0), Code::WorldPlan, || {
             String::from("there are bytes behind the last field of the world plan")
+        });
+        let cores = page.get(CORES..CORES + CORES_BYTES)?;
+        findings.require(cores.iter().all(|byte| *byte == 0), Code::WorldPlan, || {
+            String::from("the world plan has several cores, and its secure monitor serves one")
         });
         let field = |offset| word(page, offset);
         let count = usize::try_from(field(SEGMENT_COUNT)?).unwrap_or(usize::MAX);

@@ -5,6 +5,7 @@ use bulkhead_flash::{NonSecure, Parts, build};
 use bulkhead_verify::Code;
 use bulkhead_verify::world::{SecureMonitor, is_flash, verify_flash};
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram};
 
 const WINDOW: (u64, u64) = (0x4000_0000, 16 << 20);
@@ -72,6 +73,7 @@ fn good(has_world: bool) -> Vec<u8> {
         interrupts: &[29, 40],
         servers: if has_world { &servers } else { &[] },
         urgent: if has_world { &[UrgentPlan { intid: 33, server: 0 }] } else { &[] },
+        cores: CoresPlan::NONE,
         arguments: "end",
         non_secure: has_world.then_some(world),
     };
@@ -153,7 +155,8 @@ mod at {
     pub(super) const SEGMENT: usize = 248;
     pub(super) const SERVER: usize = 504;
     pub(super) const URGENT: usize = 624;
-    pub(super) const BEHIND: usize = 944;
+    pub(super) const CORES: usize = 688;
+    pub(super) const BEHIND: usize = 1024;
 }
 
 type Change = fn(&mut Changed);
@@ -167,6 +170,7 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("a word of the secure monitor, such as its constant for SCR_EL3", Code::SecureMonitor, |file| file.0[0x123] ^= 1),
     ("a word behind the secure monitor", Code::SecureMonitor, |file| file.0[0x900] = 1),
     ("bytes behind the last field of the plan", Code::WorldPlan, |file| file.plan(at::BEHIND, |_| 1)),
+    ("several cores under a secure monitor for one", Code::WorldPlan, |file| file.plan(at::CORES, |_| 4)),
     ("more segments than entries", Code::WorldPlan, |file| file.plan(at::SEGMENT - 8, |_| 9)),
     ("fewer segments than entries", Code::WorldPlan, |file| file.plan(at::SEGMENT - 8, |count| count - 1)),
     ("a payload that goes over the contexts", Code::Payload, |file| {
