@@ -7,8 +7,8 @@ use crate::model::{
     Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
     ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Payload,
     PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure, SecureDevice,
-    SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget, WorldHealth, WorldLevel,
-    WorldServer,
+    SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget, WorldChannel,
+    WorldDirection, WorldHealth, WorldLevel, WorldServer,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -141,6 +141,26 @@ pub fn two_worlds() -> System {
         servers: vec![server("rest", 1, None, &[]), server("urgent", 9, Some(budget), &[27, 33])],
         windows: None,
         health: WorldHealth { heartbeat: None, policy: HealthPolicy::Stop },
+        channels: vec![
+            WorldChannel {
+                name: String::from("telemetry"),
+                direction: WorldDirection::ToWorld,
+                blocks: 10,
+                block_bytes: 32,
+                address: PhysicalAddress(RAM + (16 << 20)),
+                interrupt: Some(50),
+                poll_ns: None,
+            },
+            WorldChannel {
+                name: String::from("answers"),
+                direction: WorldDirection::ToPayload,
+                blocks: 5,
+                block_bytes: 8,
+                address: PhysicalAddress(RAM + (16 << 20) + 0x1000),
+                interrupt: None,
+                poll_ns: Some(2_000_000),
+            },
+        ],
     };
     let system = system(Vec::new(), Vec::new());
     System { board: Board { secure: Some(facts), security_states: 2, ..board() }, secure: Some(secure), ..system }

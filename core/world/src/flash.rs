@@ -4,6 +4,7 @@
 //! what the payload's library reads. EL3 checks the page and the payload by CRC-32C while it copies both, and starts nothing when one differs.
 
 use crate::cores::CoresPlan;
+use crate::pool::Geometry;
 
 /// Text and constants of the secure monitor; reset enters here.
 pub const MONITOR: u64 = 0;
@@ -80,6 +81,8 @@ pub struct WorldPlan {
     pub urgent: [UrgentPlan; MOST_URGENT],
     /// The cores, where there are several (SG-13).
     pub cores: CoresPlan,
+    /// Channels between the worlds; behind the last one there are zeros.
+    pub channels: [ChannelPlan; MOST_CHANNELS],
     /// The payload's arguments, zero-terminated text.
     pub arguments: [u8; ARGUMENT_BYTES],
 }
@@ -131,6 +134,69 @@ pub struct UrgentPlan {
     pub server: u32,
 }
 
+/// Most channels between the worlds: sets of them are one word of an event.
+pub const MOST_CHANNELS: usize = 8;
+
+/// A channel between the worlds: a pool ([`crate::pool`]) that goes one way (SG-70).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ChannelPlan {
+    /// Its name, zero-terminated; a name that begins with a zero is no channel.
+    pub name: [u8; CHANNEL_NAME_BYTES],
+    /// First address of its pool: whole pages of the machine's memory that are neither world's own.
+    pub address: u64,
+    /// A [`ChannelDirection`].
+    pub direction: u32,
+    /// Blocks of the pool.
+    pub blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// The shared interrupt that says to the other world that there is a message; 0 = it looks by itself.
+    pub interrupt: u32,
+    /// Ticks of the payload's kernel between two looks for messages of the other world; 0 = it calls.
+    pub poll: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bytes of a channel's name, with the zero at its end.
+pub const CHANNEL_NAME_BYTES: usize = bulkhead_abi::NAME_BYTES;
+
+/// Which way messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ChannelDirection {
+    /// From the payload to the non-secure world.
+    ToWorld = 1,
+    /// From the non-secure world to the payload.
+    ToPayload = 2,
+}
+
+impl ChannelPlan {
+    /// Bytes of its pool, in whole pages; `None` when no pool is so.
+    #[must_use]
+    pub const fn pool_bytes(&self) -> Option<u64> {
+        match Geometry::new(self.blocks, self.block_bytes) {
+            Some(geometry) => {
+                Some((geometry.words() as u64).saturating_mul(8).next_multiple_of(bulkhead_abi::PAGE_BYTES))
+            }
+            None => None,
+        }
+    }
+
+    /// No channel.
+    pub const NONE: Self = Self {
+        name: [0; CHANNEL_NAME_BYTES],
+        address: 0,
+        direction: 0,
+        blocks: 0,
+        block_bytes: 0,
+        interrupt: 0,
+        poll: 0,
+        reserved: 0,
+    };
+}
+
 /// Most segments of a non-secure world.
 pub const MOST_SEGMENTS: usize = 8;
 
@@ -168,6 +234,7 @@ impl WorldPlan {
             servers: [ServerPlan { kind: 0, priority: 0, budget_ticks: 0, period: 0, voluntary: 0 }; MOST_SERVERS],
             urgent: [UrgentPlan { intid: 0, server: 0 }; MOST_URGENT],
             cores: CoresPlan::NONE,
+            channels: [ChannelPlan::NONE; MOST_CHANNELS],
             arguments: [0; ARGUMENT_BYTES],
         }
     }

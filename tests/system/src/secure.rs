@@ -77,6 +77,7 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         servers: &BACKGROUND,
         urgent: &[],
         cores: CoresPlan::NONE,
+        channels: &[],
         arguments: "",
         non_secure,
     }
@@ -124,6 +125,7 @@ impl WithLinux<'_> {
             interrupt_controller: [DEVICES[0], DEVICES[1]],
             console: (0x0900_0000, 33, 24_000_000),
             initrd: Some((FILE_SYSTEM, self.file_system.len() as u64)),
+            channels: &[],
             command_line: &format!("console=ttyAMA0 quiet panic=1 {}", self.arguments),
         });
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];

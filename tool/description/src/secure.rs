@@ -7,6 +7,11 @@ use bulkhead_abi::plan::MAX_RESTARTS;
 use schemars::JsonSchema;
 use toml::de::DeValue;
 
+/// Most blocks of a channel between the worlds.
+pub const MOST_BLOCKS: u64 = bulkhead_world::pool::MAX_BLOCKS as u64;
+/// Most bytes of one.
+pub const MOST_BLOCK_BYTES: u64 = bulkhead_world::pool::MAX_BLOCK_BYTES as u64;
+
 /// Priorities of a payload: `configMAX_PRIORITIES` of the world library's port; 0 is that of the idle task.
 pub const PAYLOAD_PRIORITIES: u64 = 16;
 
@@ -47,6 +52,9 @@ table! {
         /// How the world below is watched, and what happens after its faults; default: nobody waits for a sign of life, and it stays
         /// stopped. Not built yet.
         health: Option<Located<WorldHealth>>,
+        /// Channels between the worlds, at most 8; programs number them in this order.
+        #[schemars(default)]
+        channel: Vec<Located<WorldChannel>>,
     }
 }
 
@@ -207,6 +215,37 @@ table! {
         offset: Located<Duration>,
         /// Length.
         length: Located<Duration>,
+    }
+}
+
+words! {
+    /// Which way the messages of a channel go.
+    pub enum WorldDirection {
+        /// From the payload to the world below.
+        ToWorld = "to_world",
+        /// From the world below to the payload.
+        ToPayload = "to_payload",
+    }
+}
+
+table! {
+    /// A channel between the worlds: a pool of blocks of one size, in memory that both reach.
+    pub struct WorldChannel {
+        /// Name, unique among the channels.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Which way its messages go.
+        direction: Located<WorldDirection>,
+        /// Blocks, which is how many messages can be under way; 1 to 32.
+        #[schemars(range(min = 1, max = MOST_BLOCKS))]
+        blocks: Located<u64>,
+        /// Bytes of a block, which a message may have; 1 to 4096.
+        #[schemars(range(min = 1, max = MOST_BLOCK_BYTES))]
+        block_bytes: Located<u64>,
+        /// `to_world`: a spare interrupt of the board that is pending in the world below after each message; default: it looks by itself.
+        interrupt: Option<Located<u64>>,
+        /// `to_payload`: how often the payload looks for messages, in whole ticks of its kernel; default: the world below calls.
+        poll: Option<Located<Duration>>,
     }
 }
 

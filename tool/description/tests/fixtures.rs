@@ -7,7 +7,8 @@ mod support;
 
 use bulkhead_description::{Code, Report, load_unchecked};
 use bulkhead_plan::model::{
-    Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System, WorldBudget, WorldLevel,
+    Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System, WorldBudget, WorldDirection,
+    WorldLevel,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -294,6 +295,11 @@ fn a_secure_section_is_resolved() {
     assert_eq!((itask.interrupts.as_slice(), itask.voluntary_return), ([27, 33].as_slice(), true));
     assert_eq!(itask.budget, Some(WorldBudget { budget_ns: 2_000_000, period_ns: 30_000_000 }));
     assert_eq!((btask.budget, btask.priority, btask.interrupts.len()), (None, 0, 0));
+    let [telemetry, answers] = secure.channels.as_slice() else { panic!("two channels") };
+    assert_eq!((telemetry.blocks, telemetry.block_bytes, telemetry.interrupt), (10, 32, Some(42)));
+    assert_eq!((answers.direction, answers.poll_ns), (WorldDirection::ToPayload, Some(2_000_000)));
+    // Behind the world's memory, on pages of their own.
+    assert_eq!([telemetry, answers].map(|one| one.address.0), [0x4800_0000, 0x4800_1000]);
     // What is not written.
     let smallest = check(Path::new("tests/good/two-worlds-smallest.toml")).0.and_then(|system| system.secure);
     let smallest = smallest.expect("accepted");

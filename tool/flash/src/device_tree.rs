@@ -4,6 +4,7 @@
 //! is a level.
 
 use bulkhead_abi::PAGE_BYTES;
+use bulkhead_world::flash::{ChannelDirection, ChannelPlan};
 use dtoolkit::ToPropertyValue;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
@@ -20,6 +21,8 @@ pub struct World<'a> {
     pub initrd: Option<(u64, u64)>,
     /// Command line of the kernel.
     pub command_line: &'a str,
+    /// Channels to the payload and from it.
+    pub channels: &'a [ChannelPlan],
 }
 
 const GIC: u32 = 1;
@@ -27,6 +30,7 @@ const CLOCK: u32 = 2;
 // Interrupt specifiers, Linux `Documentation/devicetree/bindings/interrupt-controller/arm,gic-v3.yaml`.
 const SPI: u32 = 0;
 const PPI: u32 = 1;
+const EDGE_RISING: u32 = 1;
 const LEVEL_HIGH: u32 = 4;
 /// PPIs of the timer binding, INTID - 16: secure, EL1 physical (30), EL1 virtual (27), hypervisor (26).
 const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
@@ -58,6 +62,7 @@ pub fn device_tree(world: &World<'_>) -> Vec<u8> {
     root.add_child(timer);
     root.add_child(interrupt_controller(world));
     add_console(root, world);
+    add_channels(root, world.channels);
     tree.to_dtb()
 }
 
@@ -113,6 +118,33 @@ fn add_console(root: &mut DeviceTreeNode, world: &World<'_>) {
     set(&mut uart, "clocks", [CLOCK, CLOCK]);
     set(&mut uart, "clock-names", strings(&["uartclk", "apb_pclk"]));
     root.add_child(uart);
+}
+
+/// Channels, outside of `/memory` so that no kernel takes their pages, and a program may map them through `/dev/mem`. Nodes of a bus without
+/// `compatible`, for which no kernel makes devices: `bulkheadctl` and bare programs read them.
+fn add_channels(root: &mut DeviceTreeNode, channels: &[ChannelPlan]) {
+    if channels.is_empty() {
+        return;
+    }
+    let mut all = node("bulkhead-channels");
+    set(&mut all, "#address-cells", 2_u32);
+    set(&mut all, "#size-cells", 2_u32);
+    mark(&mut all, "ranges");
+    for channel in channels {
+        let name: Vec<u8> = channel.name.iter().copied().take_while(|byte| *byte != 0).collect();
+        let mut one = unit("channel", channel.address);
+        set(&mut one, "label", strings(&[&String::from_utf8_lossy(&name)]));
+        set(&mut one, "reg", cells(&[channel.address, channel.pool_bytes().unwrap_or(0)]));
+        let is_to_world = channel.direction == ChannelDirection::ToWorld as u32;
+        set(&mut one, "direction", if is_to_world { "to-world" } else { "to-payload" });
+        set(&mut one, "blocks", channel.blocks);
+        set(&mut one, "block-bytes", channel.block_bytes);
+        if channel.interrupt != 0 {
+            set(&mut one, "interrupts", [SPI, channel.interrupt.saturating_sub(32), EDGE_RISING]);
+        }
+        all.add_child(one);
+    }
+    root.add_child(all);
 }
 
 fn node(name: &str) -> DeviceTreeNode {

@@ -3,6 +3,7 @@
 use bulkhead_plan::error::PlanError;
 use bulkhead_plan::tables::MapError;
 use bulkhead_world::flash::{MOST_BYTES, MOST_SEGMENTS, secure_ram};
+use bulkhead_world::pool::{MAX_BLOCK_BYTES, MAX_BLOCKS};
 use std::fmt;
 
 /// Why no flash file is made.
@@ -55,6 +56,8 @@ pub enum Error {
     NoSecureWorld,
     /// The board has no UART for the non-secure world.
     NoConsole,
+    /// A channel has no blocks, too many of them, or too large ones.
+    Channel,
     /// More of something than a plan holds.
     Full {
         /// Of what.
@@ -112,6 +115,9 @@ impl fmt::Display for Error {
             Self::World(error) => write!(f, "the non-secure world cannot be laid out: {error}"),
             Self::NoSecureWorld => write!(f, "the system has no secure world, or its board has none"),
             Self::NoConsole => write!(f, "the board has no UART that the non-secure world could print to"),
+            Self::Channel => {
+                write!(f, "a channel has no pool: it has 1 to {MAX_BLOCKS} blocks of 1 to {MAX_BLOCK_BYTES} bytes")
+            }
             Self::Full { what, most, count } => write!(f, "there are {count} {what}; a world plan holds {most}"),
             Self::TooLarge { bytes } => {
                 write!(f, "the flash file would have {bytes} bytes; the machine shows {MOST_BYTES} of its flash")

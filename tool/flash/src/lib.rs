@@ -23,7 +23,8 @@ use bulkhead_plan::checksum::crc32c;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::{CoresPlan, MOST_CORES};
 use bulkhead_world::flash::{
-    self, ARGUMENT_BYTES, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram,
+    self, ARGUMENT_BYTES, ChannelPlan, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan,
+    secure_ram,
 };
 
 /// What a flash file is made of.
@@ -47,6 +48,8 @@ pub struct Parts<'a> {
     pub urgent: &'a [UrgentPlan],
     /// The cores, where the secure monitor is `multi`; none where it is `dual`.
     pub cores: CoresPlan,
+    /// Channels between the worlds, with their places outside the other world's memory.
+    pub channels: &'a [ChannelPlan],
     /// Arguments of the payload.
     pub arguments: &'a str,
     /// The other world.
@@ -111,6 +114,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     }
     fill(&mut plan.servers, parts.servers, "servers")?;
     fill(&mut plan.urgent, parts.urgent, "urgent interrupts")?;
+    fill(&mut plan.channels, parts.channels, "channels")?;
     // The zero at the end stays.
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
     plan.cores = checked(parts.cores)?;
@@ -215,6 +219,7 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
         add(u64::from(urgent.intid) | u64::from(urgent.server) << 32);
     }
     add_cores(&mut bytes, &plan.cores);
+    add_channels(&mut bytes, &plan.channels);
     bytes.extend(plan.arguments);
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
@@ -226,6 +231,17 @@ fn add_cores(bytes: &mut Vec<u8>, cores: &CoresPlan) {
     bytes.extend(redistributors.iter().flat_map(|word| word.to_le_bytes()));
     bytes.extend(closed.iter().chain(kicks).flat_map(|word| word.to_le_bytes()));
     bytes.extend([watch_least_ticks, watch_most_ticks].into_iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn add_channels(bytes: &mut Vec<u8>, channels: &[ChannelPlan]) {
+    for channel in channels {
+        bytes.extend(channel.name);
+        bytes.extend(channel.address.to_le_bytes());
+        let ChannelPlan { direction, blocks, block_bytes, interrupt, poll, reserved, .. } = *channel;
+        for word in [direction, blocks, block_bytes, interrupt, poll, reserved] {
+            bytes.extend(word.to_le_bytes());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +258,16 @@ mod tests {
         plan.urgent[7] = UrgentPlan { intid: 27, server: 2 };
         plan.cores.kicks[3] = 6;
         plan.cores.watch_most_ticks = 17;
+        plan.channels[7] = ChannelPlan {
+            name: std::array::from_fn(|place| place as u8),
+            address: 5,
+            direction: 1,
+            blocks: 2,
+            block_bytes: 3,
+            interrupt: 4,
+            poll: 6,
+            reserved: 7,
+        };
         plan.arguments[255] = 8;
         let bytes = plan_bytes(&plan);
         assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
@@ -255,6 +281,11 @@ mod tests {
         assert_eq!(word(std::mem::offset_of!(WorldPlan, urgent) + 7 * 8), 27 | 2 << 32);
         let cores = std::mem::offset_of!(WorldPlan, cores);
         assert_eq!([56, 72].map(|offset| word(cores + offset)), [6 << 32, 17]);
+        let channel = std::mem::offset_of!(WorldPlan, channels) + 7 * size_of::<ChannelPlan>();
+        assert_eq!(
+            [24, 32, 40, 48, 56].map(|offset| word(channel + offset)),
+            [0x1f1e_1d1c_1b1a_1918, 5, 1 | 2 << 32, 3 | 4 << 32, 6 | 7 << 32]
+        );
         assert_eq!(bytes[std::mem::offset_of!(WorldPlan, arguments) + 255], 8);
         assert!(size_of::<WorldPlan>() + 16 <= bytes.len());
         assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);

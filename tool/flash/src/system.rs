@@ -4,11 +4,15 @@ use crate::{Built, Error, NonSecure, Parts, Program, World, assemble, device_tre
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_plan::loading::{self, Piece, Placement};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
-use bulkhead_plan::model::{self, GuestImage, KERNEL_TICK_NS, Secure, System, WorldLevel, WorldServer};
+use bulkhead_plan::model::{
+    self, GuestImage, KERNEL_TICK_NS, Secure, System, WorldChannel, WorldDirection, WorldLevel, WorldServer,
+};
 use bulkhead_plan::ticks;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
-use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan, WorldPlan};
+use bulkhead_world::flash::{
+    CHANNEL_NAME_BYTES, ChannelDirection, ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WorldPlan,
+};
 
 /// A flash file, and what its non-secure world begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,7 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         },
     });
     let (servers, urgent) = servers(secure, board.counter_hz);
+    let channels = channels(secure);
     let parts = Parts {
         monitor,
         payload: &secure.payload.elf,
@@ -69,6 +74,7 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         servers: &servers,
         urgent: &urgent,
         cores: CoresPlan::NONE,
+        channels: &channels,
         arguments: &secure.payload.arguments,
         non_secure,
     };
@@ -97,6 +103,29 @@ fn servers(secure: &Secure, counter_hz: u64) -> (Vec<ServerPlan>, Vec<UrgentPlan
     (sorted.iter().map(plan).collect(), urgent.collect())
 }
 
+/// The channels, as they were written.
+fn channels(secure: &Secure) -> Vec<ChannelPlan> {
+    let plan = |channel: &WorldChannel| {
+        let mut name = [0; CHANNEL_NAME_BYTES];
+        // The zero at the end stays: names are shorter.
+        name.iter_mut().zip(channel.name.bytes()).for_each(|(to, from)| *to = from);
+        ChannelPlan {
+            name,
+            address: channel.address.0,
+            direction: match channel.direction {
+                WorldDirection::ToWorld => ChannelDirection::ToWorld,
+                WorldDirection::ToPayload => ChannelDirection::ToPayload,
+            } as u32,
+            blocks: channel.blocks,
+            block_bytes: channel.block_bytes,
+            interrupt: channel.interrupt.unwrap_or(0),
+            poll: channel.poll_ns.map_or(0, |poll| u32::try_from(poll / KERNEL_TICK_NS).unwrap_or(u32::MAX)),
+            reserved: 0,
+        }
+    };
+    secure.channels.iter().map(plan).collect()
+}
+
 fn place(system: &System, secure: &Secure, world: &model::World) -> Result<PlacedWorld, Error> {
     let board = &system.board;
     let placement = loading::place(world).map_err(Error::World)?;
@@ -105,6 +134,7 @@ fn place(system: &System, secure: &Secure, world: &model::World) -> Result<Place
     let described = World {
         memory: (world.memory.start.0, world.memory.bytes),
         interrupt_controller: [(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)],
+        channels: &channels(secure),
         console: (uart.address.0, uart.intid, world.console_clock_hz),
         initrd: placement.initrd.map(|(address, bytes)| (address.0, bytes)),
         command_line: match &world.image {
@@ -162,6 +192,8 @@ mod tests {
         assert_eq!((plan.window, plan.window_bytes, plan.level), (0x4000_0000, 16 << 20, 1));
         assert_eq!((plan.entry, plan.argument), (0x4020_0040, 0x40ff_0000), "the tree has the last 64 KiB");
         assert_eq!(&plan.arguments[..7], b"sample\0");
+        assert_eq!((&plan.channels[1].name[..8], plan.channels[1].poll), (&b"answers\0"[..], 2));
+        assert_eq!((plan.channels[0].interrupt, plan.channels[2]), (50, bulkhead_world::flash::ChannelPlan::NONE));
         // The image begins inside of a page, which is whole in flash.
         let segments: Vec<_> = plan.segments.iter().take(2).map(|segment| (segment.to, segment.bytes)).collect();
         assert_eq!(segments[0], (0x4020_0000, 0x1840));

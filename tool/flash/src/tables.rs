@@ -22,6 +22,8 @@ const CONSTANTS: Attributes = Attributes(DATA.0 | READ_ONLY);
 const TEXT: Attributes = Attributes(ACCESS_FLAG | NORMAL | EXECUTE_NEVER | READ_ONLY);
 const DEVICE: Attributes = Attributes(ACCESS_FLAG | EXECUTE_NEVER | PRIVILEGED_EXECUTE_NEVER);
 const OTHER_WORLD: Attributes = Attributes(DATA.0 | NON_SECURE);
+/// A channel, as programs of the other world reach it: it is memory of no kernel there, and two caching attributes would not agree.
+const CHANNEL: Attributes = Attributes(DEVICE.0 | NON_SECURE);
 
 /// Bits of an address: T0SZ and IPS of the payload's TCR_EL1.
 const BITS: AddressBits = AddressBits { input: 39, output: 40 };
@@ -51,6 +53,9 @@ pub(crate) fn with_tables(payload: &Program, parts: &Parts<'_>) -> Result<Vec<u8
     }
     if let Some(world) = &parts.non_secure {
         map(world.memory.0, world.memory.1, OTHER_WORLD);
+    }
+    for channel in parts.channels {
+        map(channel.address, channel.pool_bytes().ok_or(Error::Channel)?, CHANNEL);
     }
     let tables = Tables::build(PhysicalAddress(secure_ram::TABLES), BITS, &mappings).map_err(Error::Map)?;
     let room = (secure_ram::PAYLOAD - secure_ram::TABLES) as usize;

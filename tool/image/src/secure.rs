@@ -9,7 +9,7 @@ use bulkhead_flash::{Flash, PlacedWorld, Rights};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
 use bulkhead_plan::model::{Secure, System, World};
 use bulkhead_plan::ticks;
-use bulkhead_world::flash::{self, ServerKind, secure_ram};
+use bulkhead_world::flash::{self, ChannelDirection, ChannelPlan, ServerKind, secure_ram};
 use dtoolkit::fdt::Fdt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -114,8 +114,42 @@ fn of_payload(system: &System, secure: &Secure, flash: &Flash) -> Vec<Range> {
         let what = format!("memory of {} (NS = 1)", world.name);
         ranges.push(range(world.memory.start.0, world.memory.bytes, "rw-", &what));
     }
+    for channel in channels(flash) {
+        let what = format!("channel {} (NS = 1)", channel_name(channel));
+        ranges.push(range(channel.address, channel.pool_bytes().unwrap_or(0), "rw- device", &what));
+    }
     ranges.sort_by_key(|range| range.start);
     ranges
+}
+
+/// The channels of a plan.
+fn channels(flash: &Flash) -> impl Iterator<Item = &ChannelPlan> {
+    flash.plan.channels.iter().filter(|channel| channel.direction != 0)
+}
+
+fn channel_name(channel: &ChannelPlan) -> String {
+    let name: Vec<u8> = channel.name.iter().copied().take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+fn is_to_world(channel: &ChannelPlan) -> bool {
+    channel.direction == ChannelDirection::ToWorld as u32
+}
+
+/// How the reader of a channel learns of a message.
+fn signal_text(channel: &ChannelPlan) -> String {
+    match (is_to_world(channel), channel.interrupt, channel.poll) {
+        (true, 0, _) => String::from("it looks by itself"),
+        (true, intid, _) => format!("interrupt {intid}"),
+        (false, _, 0) => String::from("by call"),
+        (false, _, ticks) => format!("by call, or looked for every {ticks} ms"),
+    }
+}
+
+fn channel_text(channel: &ChannelPlan) -> String {
+    let to = if is_to_world(channel) { "to the world" } else { "to the payload" };
+    let (name, blocks, bytes) = (channel_name(channel), channel.blocks, channel.block_bytes);
+    format!("{name} {to}, {blocks} blocks of {bytes} bytes at {:#x}, {}", channel.address, signal_text(channel))
 }
 
 fn of_world(placed: &PlacedWorld) -> Vec<Range> {
@@ -210,6 +244,9 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
             let server = names.get(urgent.server as usize).copied().unwrap_or("?");
             line!(out, "  interrupt {:>3} wakes {server} while the payload runs", urgent.intid);
         }
+        for (number, channel) in channels(flash).enumerate() {
+            line!(out, "  channel {number} {}", channel_text(channel));
+        }
     }
     out
 }
@@ -246,6 +283,17 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
     });
     let urgent = flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0);
     let urgent = urgent.map(|urgent| json!({ "intid": urgent.intid, "server": names.get(urgent.server as usize) }));
+    let channels = channels(flash).map(|channel| {
+        json!({
+            "name": channel_name(channel),
+            "direction": if is_to_world(channel) { "to_world" } else { "to_payload" },
+            "blocks": channel.blocks,
+            "block_bytes": channel.block_bytes,
+            "start": channel.address,
+            "interrupt": Some(channel.interrupt).filter(|intid| *intid != 0),
+            "poll_ms": Some(channel.poll).filter(|ticks| *ticks != 0),
+        })
+    });
     let interrupts =
         secure.interrupts.iter().map(|intid| json!({ "intid": intid, "use": interrupt_text(system, *intid) }));
     let world = worlds(secure, flash).next().map(|(world, placed)| {
@@ -272,6 +320,7 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
             "servers": servers.collect::<Vec<_>>(),
         },
         "non_secure": world,
+        "channels": channels.collect::<Vec<_>>(),
     })
 }
 
@@ -297,14 +346,19 @@ mod tests {
             "server rest, priority 1, background: what is left",
             "non-secure world below: entered at EL1, entry 0x40200040",
             "interrupt  33 wakes urgent while the payload runs",
+            "rw- device  channel answers (NS = 1)",
+            "channel 0 telemetry to the world, 10 blocks of 32 bytes at 0x41000000, interrupt 50",
+            "channel 1 answers to the payload, 5 blocks of 8 bytes at 0x41001000, by call, or looked for every 2 ms",
         ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
         let value = form(&system, secure, &flash);
         assert_eq!((&value["non_secure"]["level"], &value["secure"]["core"]), (&"EL1".into(), &0.into()));
         assert_eq!(value["secure"]["servers"][0]["name"], "urgent");
+        assert_eq!((&value["channels"][0]["interrupt"], &value["channels"][1]["poll_ms"]), (&50.into(), &2.into()));
         let tree = device_tree_source(secure, &flash, "below").expect("a tree");
         assert!(tree.contains("pl011@9000000") && tree.contains("method = \"smc\""), "{tree}");
+        assert!(tree.contains("channel@41001000") && tree.contains("label = \"answers\""), "{tree}");
         let error = device_tree_source(secure, &flash, "above").expect_err("no such world").to_string();
         assert!(error.contains("below"), "{error}");
     }

@@ -226,6 +226,8 @@ codes! {
     WorldServer = "V313", "server of the other world";
     /// A flash file is longer than flash, or has bytes that no part has.
     FlashLength = "V314", "length of the flash file";
+    /// A channel between the worlds has numbers that none has, pages that are somebody else's, or is mapped as something else.
+    WorldChannel = "V315", "channel between the worlds";
 }
 
 impl Code {

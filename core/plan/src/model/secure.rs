@@ -2,6 +2,7 @@
 
 use super::{Bank, GuestImage, HealthPolicy, Task};
 use alloc::{string::String, vec::Vec};
+use bulkhead_abi::PhysicalAddress;
 
 /// Period of the payload's kernel: `configTICK_RATE_HZ` of the world library's port.
 pub const KERNEL_TICK_NS: u64 = 1_000_000;
@@ -27,6 +28,8 @@ pub struct Secure {
     pub windows: Option<WorldWindows>,
     /// What is looked at and done when that world fails.
     pub health: WorldHealth,
+    /// Channels between the worlds, in the order in which programs number them.
+    pub channels: Vec<WorldChannel>,
 }
 
 /// What the payload is.
@@ -137,6 +140,45 @@ pub struct WorldWindow {
     pub offset_ns: u64,
     /// Length.
     pub length_ns: u64,
+}
+
+/// A channel between the worlds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldChannel {
+    /// Name.
+    pub name: String,
+    /// Which way it goes.
+    pub direction: WorldDirection,
+    /// Blocks of its pool.
+    pub blocks: u32,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Where its pool is: whole pages that are neither world's own.
+    pub address: PhysicalAddress,
+    /// The shared interrupt that tells the world below of a message; `None` = it looks by itself.
+    pub interrupt: Option<u32>,
+    /// Time between two looks of the payload, whole ticks of its kernel; `None` = the world below calls.
+    pub poll_ns: Option<u64>,
+}
+
+/// Which way messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorldDirection {
+    /// From the payload to the world below.
+    ToWorld,
+    /// From the world below to the payload.
+    ToPayload,
+}
+
+impl WorldDirection {
+    /// How people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ToWorld => "to_world",
+            Self::ToPayload => "to_payload",
+        }
+    }
 }
 
 /// How the world below is watched, and what happens after its faults.

@@ -47,10 +47,19 @@ pub(super) const MOST_URGENT: usize = 8;
 /// Of several cores; zeros while no description has them.
 pub(super) const CORES: usize = 688;
 pub(super) const CORES_BYTES: usize = 80;
-pub(super) const ARGUMENTS: usize = 768;
+pub(super) const CHANNELS: usize = 768;
+pub(super) const CHANNEL_BYTES: usize = 64;
+pub(super) const MOST_CHANNELS: usize = 8;
+pub(super) const CHANNEL_NAME_BYTES: usize = 32;
+pub(super) const ARGUMENTS: usize = 1280;
 pub(super) const ARGUMENT_BYTES: usize = 256;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = 1024;
+pub(super) const LAST: usize = 1536;
+
+/// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
+pub(super) const MOST_BLOCKS: u32 = 32;
+pub(super) const MOST_BLOCK_BYTES: u32 = 4096;
+pub(super) const POOL_RING_WORDS: u64 = 16;
 
 /// Bytes of the distributor and of the redistributor of one core.
 pub(super) const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
@@ -62,6 +71,8 @@ pub(super) const SECURE_TIMER: u32 = 29;
 pub(super) const NON_SECURE_PRIVATE: [u32; 4] = [25, 26, 27, 30];
 pub(super) const FIRST_SPECIAL: u32 = 1020;
 pub(super) const SGI_END: u32 = 16;
+/// The first shared interrupt.
+pub(super) const SHARED_FIRST: u32 = 32;
 /// Priorities of a payload's tasks.
 pub(super) const PRIORITIES: u32 = 16;
 
@@ -79,7 +90,8 @@ pub(super) fn half(bytes: &[u8], offset: usize) -> Option<u32> {
 mod tests {
     use super::*;
     use bulkhead_world::cores::CoresPlan;
-    use bulkhead_world::flash::{self, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+    use bulkhead_world::flash::{self, ChannelPlan, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+    use bulkhead_world::pool;
     use std::mem::offset_of;
 
     #[test]
@@ -99,6 +111,7 @@ mod tests {
             offset_of!(WorldPlan, servers),
             offset_of!(WorldPlan, urgent),
             offset_of!(WorldPlan, cores),
+            offset_of!(WorldPlan, channels),
             offset_of!(WorldPlan, arguments),
             size_of::<WorldPlan>(),
         ];
@@ -117,12 +130,14 @@ mod tests {
             SERVERS,
             URGENT,
             CORES,
+            CHANNELS,
             ARGUMENTS,
             LAST,
         ];
         assert_eq!(own, offsets);
         assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
         assert_eq!((size_of::<UrgentPlan>(), CORES_BYTES), (8, size_of::<CoresPlan>()));
+        assert_eq!(size_of::<ChannelPlan>(), CHANNEL_BYTES);
         assert_eq!((PLAN as u64, PLAN_BYTES as u64, FLASH_BYTES), (flash::PLAN, flash::PLAN_BYTES, flash::MOST_BYTES));
         assert_eq!(u64::from_le_bytes(*MAGIC), flash::MAGIC);
         let places = [CONTEXTS, STATE, PLAN_IN_RAM, TABLES, PAYLOAD];
@@ -130,5 +145,9 @@ mod tests {
         assert_eq!(places, [ram::CONTEXTS, ram::STATE, ram::PLAN, ram::TABLES, ram::PAYLOAD]);
         let most = (flash::MOST_SEGMENTS, flash::MOST_SERVERS, flash::MOST_URGENT, flash::ARGUMENT_BYTES);
         assert_eq!((MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, ARGUMENT_BYTES), most);
+        assert_eq!((MOST_CHANNELS, CHANNEL_NAME_BYTES), (flash::MOST_CHANNELS, flash::CHANNEL_NAME_BYTES));
+        assert_eq!((MOST_BLOCKS, MOST_BLOCK_BYTES), (pool::MAX_BLOCKS, pool::MAX_BLOCK_BYTES));
+        let words = pool::Geometry::new(5, 12).map(|geometry| geometry.words() as u64);
+        assert_eq!(words, Some(POOL_RING_WORDS + 2 * 8 + 5 * 2));
     }
 }

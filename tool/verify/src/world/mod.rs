@@ -7,6 +7,7 @@
 //!
 //! It does not show facts of the board (which addresses are registers, which interrupt a device raises), nor what the payload does.
 
+mod channels;
 mod layout;
 mod plan;
 mod tables;
@@ -33,6 +34,8 @@ pub struct FlashExtent {
     pub window_bytes: u64,
     /// Segments in it.
     pub segments: usize,
+    /// Channels between the worlds.
+    pub channels: usize,
 }
 
 /// The outcome for one flash file.
@@ -121,6 +124,7 @@ fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> O
     let plan = Plan::read(bytes, findings)?;
     plan.check_world(bytes, findings);
     plan.check_interrupts(findings);
+    channels::check(&plan, findings);
     check_padding(bytes, &plan, findings);
     let payload = plan.payload(bytes, findings)?;
     let (leaves, table_pages) = tables::walk(payload, TABLES, findings);
@@ -149,6 +153,7 @@ fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> O
         servers: plan.servers,
         window_bytes: plan.window_bytes,
         segments: plan.segments.len(),
+        channels: plan.channels.len(),
     })
 }
 

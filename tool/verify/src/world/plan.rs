@@ -1,5 +1,6 @@
 //! The world plan: read, and compared with what a system of two worlds may say.
 
+use super::channels::{self, Channel};
 use super::layout::{
     ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, CORES, CORES_BYTES, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES,
     INTERRUPTS, LAST, LEVEL, MAGIC, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN,
@@ -38,6 +39,7 @@ pub(super) struct Plan {
     pub(super) interrupts: Vec<u32>,
     pub(super) segments: Vec<Segment>,
     pub(super) servers: usize,
+    pub(super) channels: Vec<Channel>,
 }
 
 impl Plan {
@@ -94,6 +96,7 @@ impl Plan {
             interrupts: (0..1024).filter(bit).collect(),
             segments: used.to_vec(),
             servers: servers(page, findings)?,
+            channels: channels::read(page, findings)?,
         };
         plan.check_urgent(page, findings);
         is_whole.then_some(plan)

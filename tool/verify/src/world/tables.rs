@@ -103,6 +103,14 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
         if leaf.write && leaf.execute {
             findings.add(Code::PayloadWriteExecute, format!("{at:#x} of the payload may be written and executed"));
         }
+        if let Some(channel) = plan.channels.iter().find(|channel| leaf.touches(channel.start, channel.end)) {
+            // As a device, because that is how the other world reaches it too: memory of no kernel has no other attributes there.
+            let is_shared = leaf.other_world && leaf.device && leaf.write && !leaf.execute;
+            findings.require(is_shared && leaf.is_in(channel.start, channel.end), Code::WorldChannel, || {
+                format!("{at:#x} of a channel is not mapped as memory that both worlds share, or with something else")
+            });
+            continue;
+        }
         let is_worlds = plan.window_bytes != 0 && leaf.touches(window, window_end);
         if leaf.other_world != is_worlds
             || (is_worlds && (leaf.execute || leaf.device || !leaf.is_in(window, window_end)))
@@ -126,6 +134,11 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
     let needed = [(CONTEXTS, CONTEXTS + PAGE, "the contexts"), (PLAN_IN_RAM, PLAN_IN_RAM + PAGE, "the world plan")];
     for (start, end, what) in needed {
         findings.require(is_mapped(start, end), Code::PayloadReach, || format!("the payload does not map {what}"));
+    }
+    for channel in &plan.channels {
+        findings.require(is_mapped(channel.start, channel.end), Code::WorldChannel, || {
+            format!("the payload does not map the channel at {:#x}", channel.start)
+        });
     }
 }
 

@@ -6,7 +6,9 @@ use bulkhead_verify::Code;
 use bulkhead_verify::world::{SecureMonitor, is_flash, verify_flash};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
-use bulkhead_world::flash::{PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram};
+use bulkhead_world::flash::{
+    ChannelDirection, ChannelPlan, PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram,
+};
 
 const WINDOW: (u64, u64) = (0x4000_0000, 16 << 20);
 const KERNEL: u64 = WINDOW.0 + 0x20_0000;
@@ -41,6 +43,19 @@ fn expected() -> SecureMonitor {
     SecureMonitor::of_elf(&monitor()).expect("a secure monitor")
 }
 
+const fn channel(letter: u8, address: u64, direction: ChannelDirection, interrupt: u32) -> ChannelPlan {
+    let mut name = [0; 32];
+    name[0] = letter;
+    let (direction, poll) = (direction as u32, 0);
+    ChannelPlan { name, address, direction, blocks: 10, block_bytes: 32, interrupt, poll, reserved: 0 }
+}
+
+const POOLS: u64 = WINDOW.0 + WINDOW.1;
+const CHANNELS: [ChannelPlan; 2] = [
+    channel(b'a', POOLS, ChannelDirection::ToWorld, 42),
+    channel(b'b', POOLS + 0x1000, ChannelDirection::ToPayload, 0),
+];
+
 /// A file as the builder makes it.
 fn good(has_world: bool) -> Vec<u8> {
     let payload = secure_ram::PAYLOAD;
@@ -74,6 +89,7 @@ fn good(has_world: bool) -> Vec<u8> {
         servers: if has_world { &servers } else { &[] },
         urgent: if has_world { &[UrgentPlan { intid: 33, server: 0 }] } else { &[] },
         cores: CoresPlan::NONE,
+        channels: if has_world { &CHANNELS } else { &[] },
         arguments: "end",
         non_secure: has_world.then_some(world),
     };
@@ -156,7 +172,8 @@ mod at {
     pub(super) const SERVER: usize = 504;
     pub(super) const URGENT: usize = 624;
     pub(super) const CORES: usize = 688;
-    pub(super) const BEHIND: usize = 1024;
+    pub(super) const CHANNEL: usize = 768;
+    pub(super) const BEHIND: usize = 1536;
 }
 
 type Change = fn(&mut Changed);
@@ -251,6 +268,38 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("a server with a budget and no period", Code::WorldServer, |file| file.plan(at::SERVER + 16, |_| 0)),
     ("a server of no kind", Code::WorldServer, |file| file.plan(at::SERVER, |word| word | 0xff)),
     ("servers in another order", Code::WorldServer, |file| file.plan(at::SERVER + 24, |word| word | 15 << 32)),
+    ("a channel without a name", Code::WorldChannel, |file| file.plan(at::CHANNEL, |_| 0)),
+    ("two channels of one name", Code::WorldChannel, |file| file.plan(at::CHANNEL + 64, |_| u64::from(b'a'))),
+    ("a channel in the other world's memory", Code::WorldChannel, |file| {
+        file.plan(at::CHANNEL + 32, |_| POOLS - 0x1000);
+    }),
+    ("a channel in secure RAM", Code::WorldChannel, |file| {
+        file.plan(at::CHANNEL + 32, |_| secure_ram::PAYLOAD + 0x3000);
+    }),
+    ("two channels in one page", Code::WorldChannel, |file| file.plan(at::CHANNEL + 64 + 32, |_| POOLS)),
+    ("a channel between pages", Code::WorldChannel, |file| file.plan(at::CHANNEL + 32, |address| address + 8)),
+    ("a channel with more blocks than a set holds", Code::WorldChannel, |file| {
+        file.plan(at::CHANNEL + 40, |word| word | 33 << 32);
+    }),
+    ("a channel with larger blocks, so that its pool takes other pages", Code::WorldChannel, |file| {
+        file.plan(at::CHANNEL + 48, |word| word | 0x800);
+    }),
+    ("a channel with too large blocks", Code::WorldChannel, |file| file.plan(at::CHANNEL + 48, |word| word | 0x2000)),
+    ("a channel in both directions", Code::WorldChannel, |file| file.plan(at::CHANNEL + 40, |word| word | 3)),
+    ("a channel that polls itself", Code::WorldChannel, |file| file.plan(at::CHANNEL + 56, |_| 1)),
+    ("a channel with a private interrupt", Code::WorldChannel, |file| {
+        file.plan(at::CHANNEL + 48, |word| word & 0xffff_ffff | 27 << 32);
+    }),
+    ("a channel with an interrupt of the payload", Code::WorldInterrupt, |file| {
+        file.plan(at::CHANNEL + 48, |word| word & 0xffff_ffff | 40 << 32);
+    }),
+    ("a channel that is mapped as secure", Code::WorldChannel, |file| file.leaf(POOLS, |entry| entry & !NON_SECURE)),
+    ("a channel that may be executed", Code::WorldChannel, |file| file.leaf(POOLS, |entry| entry & !NEVER_EXECUTED)),
+    ("a channel as cached memory", Code::WorldChannel, |file| file.leaf(POOLS, |entry| entry | 1 << 2 | 3 << 8)),
+    ("a channel that is not mapped", Code::WorldChannel, |file| file.leaf(POOLS, |_| 0)),
+    ("a page behind the channels as the other world's", Code::PayloadOtherWorld, |file| {
+        file.leaf(POOLS + 0x2000, |_| (POOLS + 0x2000) | 0x403 | NON_SECURE | 3 << 53);
+    }),
     ("bytes between two parts", Code::FlashLength, |file| {
         let (from, bytes) = (file.word(PLAN + at::SEGMENT as u64), file.word(PLAN + at::SEGMENT as u64 + 16));
         file.0[(from + bytes) as usize] = 1;
@@ -277,8 +326,9 @@ fn every_mutant_is_refused_with_its_code() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     let mut codes: Vec<&str> = MUTANTS.iter().map(|(_, code, _)| code.name()).collect();
+    codes.sort_unstable();
     codes.dedup();
-    assert_eq!(codes.len(), 14, "every code of flash files has a mutant: {codes:?}");
+    assert_eq!(codes.len(), 15, "every code of flash files has a mutant: {codes:?}");
 }
 
 /// Without making checksums right again, no byte of a used part can change.

@@ -3,6 +3,7 @@
 //! A system with a secure section has no partitions yet, so nothing of their resolution is shared but the readers of quantities, images
 //! and health policies.
 
+mod channels;
 mod floating_point;
 mod interrupts;
 mod payload;
@@ -50,8 +51,10 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
     let devices = resolver.payload_devices(secure, facts);
     let interrupts = devices.as_ref().and_then(|devices| resolver.payload_interrupts(secure, facts, devices));
     let tasks: Vec<_> = secure.tasks.iter().map(|task| resolver.payload_task(task)).collect();
+    let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
+    let reserved_bytes = channels::reserved_bytes(channels.as_deref().unwrap_or_default());
     let world = match &secure.non_secure {
-        Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes)).map(Some),
+        Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes, reserved_bytes)).map(Some),
         None => Some(None),
     };
     let servers = resolver.world_servers(secure, interrupts.as_deref().unwrap_or_default());
@@ -60,6 +63,12 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
     if let (Some(payload), Some(Some(world))) = (&payload, &world) {
         resolver.flash_fits(secure, facts, payload, world);
     }
+    let channels = channels.and_then(|mut channels| {
+        if let Some(Some(world)) = &world {
+            resolver.place_channels(secure, &mut channels, world, memory_bytes?)?;
+        }
+        Some(channels)
+    });
     // Time is judged of a system without any mistake: what a payload's tasks leave depends on all of it.
     let (trace_enabled, trace_records) = resolver.trace();
     let system = System {
@@ -81,6 +90,7 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
             servers: servers?,
             windows: windows?,
             health: health?,
+            channels: channels?,
         }),
         source_hash: [0; 32],
     };

@@ -21,15 +21,20 @@ const DEFAULT_NAME: &str = "world";
 const DEFAULT_CLOCK_HZ: u64 = 24_000_000;
 
 impl Resolver<'_> {
-    /// Resolves the world below.
-    pub(super) fn world(&mut self, world: &Located<NonSecure>, machine_bytes: u64) -> Option<World> {
+    /// Resolves the world below; without a size of its own it has what is not reserved of the machine's memory.
+    pub(super) fn world(
+        &mut self,
+        world: &Located<NonSecure>,
+        machine_bytes: u64,
+        reserved_bytes: u64,
+    ) -> Option<World> {
         if let Some(state) = world.partitions.as_ref().filter(|state| state.value) {
             let help = "give the world one image: `image = { kind = \"linux\", .. }`";
             self.not_built(state.span, "a world of partitions below a payload", help);
             return None;
         }
         let image = self.needed(&world.image, "image", world.span, "a world without partitions")?;
-        let memory = self.world_memory(world, machine_bytes);
+        let memory = self.world_memory(world, machine_bytes, reserved_bytes);
         let loaded = self.world_image(image);
         let (memory, loaded) = (memory?, loaded?);
         let name = world.name.as_ref().map_or(DEFAULT_NAME, |name| name.as_str()).to_owned();
@@ -44,9 +49,11 @@ impl Resolver<'_> {
     }
 
     /// Memory of the world: the first of the machine's.
-    fn world_memory(&mut self, world: &NonSecure, machine_bytes: u64) -> Option<Bank> {
+    fn world_memory(&mut self, world: &NonSecure, machine_bytes: u64, reserved_bytes: u64) -> Option<Bank> {
         let start = self.board.board.ram_start();
-        let Some(memory) = &world.memory else { return Some(Bank { start, bytes: machine_bytes }) };
+        let Some(memory) = &world.memory else {
+            return Some(Bank { start, bytes: machine_bytes.saturating_sub(reserved_bytes) });
+        };
         let bytes = self.size(memory)?;
         self.aligned(bytes, PAGE_BYTES, memory.span, "the size of a world")?;
         if bytes == 0 || bytes > machine_bytes {
