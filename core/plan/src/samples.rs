@@ -5,10 +5,10 @@
 
 use crate::model::{
     Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
-    ElfSegment, Gate, GuestImage, HealthPolicy, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition, Payload,
-    PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure, SecureDevice,
-    SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget, WorldChannel,
-    WorldDirection, WorldHealth, WorldLevel, WorldServer,
+    ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition,
+    Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure,
+    SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget,
+    WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -140,7 +140,6 @@ pub fn two_worlds() -> System {
         }),
         servers: vec![server("rest", 1, None, &[]), server("urgent", 9, Some(budget), &[27, 33])],
         windows: None,
-        health: WorldHealth { heartbeat: None, policy: HealthPolicy::Stop },
         channels: vec![
             WorldChannel {
                 name: String::from("telemetry"),
@@ -161,6 +160,11 @@ pub fn two_worlds() -> System {
                 poll_ns: Some(2_000_000),
             },
         ],
+        health: Some(WorldHealth {
+            heartbeat: Some(Heartbeat { period_ns: 100_000_000, missed: 3 }),
+            stuck_samples: 500,
+            policy: HealthPolicy::Restart { max: 4, within_ns: 60_000_000_000, backoff_ns: 20_000_000 },
+        }),
     };
     let system = system(Vec::new(), Vec::new());
     System { board: Board { secure: Some(facts), security_states: 2, ..board() }, secure: Some(secure), ..system }

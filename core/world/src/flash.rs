@@ -4,6 +4,7 @@
 //! what the payload's library reads. EL3 checks the page and the payload by CRC-32C while it copies both, and starts nothing when one differs.
 
 use crate::cores::CoresPlan;
+use crate::health::HealthPlan;
 use crate::pool::Geometry;
 
 /// Text and constants of the secure monitor; reset enters here.
@@ -83,6 +84,8 @@ pub struct WorldPlan {
     pub cores: CoresPlan,
     /// Channels between the worlds; behind the last one there are zeros.
     pub channels: [ChannelPlan; MOST_CHANNELS],
+    /// How the non-secure world is watched, and what happens after its faults.
+    pub health: HealthPlan,
     /// The payload's arguments, zero-terminated text.
     pub arguments: [u8; ARGUMENT_BYTES],
 }
@@ -235,6 +238,7 @@ impl WorldPlan {
             urgent: [UrgentPlan { intid: 0, server: 0 }; MOST_URGENT],
             cores: CoresPlan::NONE,
             channels: [ChannelPlan::NONE; MOST_CHANNELS],
+            health: HealthPlan::nobody(),
             arguments: [0; ARGUMENT_BYTES],
         }
     }

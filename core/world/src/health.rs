@@ -16,13 +16,14 @@ use bulkhead_abi::status;
 /// How far the program counter of a stuck world moves.
 pub const LOOP_BYTES: u64 = 4096;
 
-/// How a world is watched, and what happens after its faults. Zeros: nobody watches, and it stays stopped after a fault.
+/// How a world is watched, and what happens after its faults. Zeros: the system says nothing about it, so its payload does what it likes; a
+/// fault leaves the world stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct HealthPlan {
     /// A sign of life is due this often; 0 = nobody waits for one.
     pub heartbeat_ticks: u64,
-    /// So many in a row have to be missing; 0 counts as 1.
+    /// So many in a row have to be missing. 0: the system says nothing about health, and everything here is 0.
     pub missed: u32,
     /// So many samples in a row without progress are a fault; 0 = progress is not judged.
     pub stuck_samples: u32,
@@ -34,6 +35,28 @@ pub struct HealthPlan {
     pub within_ticks: u64,
     /// Wait before a restart.
     pub backoff_ticks: u64,
+}
+
+impl HealthPlan {
+    /// The plan of a system that says nothing about health.
+    #[must_use]
+    pub const fn nobody() -> Self {
+        Self {
+            heartbeat_ticks: 0,
+            missed: 0,
+            stuck_samples: 0,
+            policy: 0,
+            max_restarts: 0,
+            within_ticks: 0,
+            backoff_ticks: 0,
+        }
+    }
+
+    /// The system says what happens when the world fails.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.missed != 0
+    }
 }
 
 /// A state, with the number that partitions have for it.

@@ -11,6 +11,7 @@ use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::health::HealthPlan;
 use std::ops::{Deref, DerefMut};
 
 /// QEMU's machine with EL3, and how a run of it repeats exactly.
@@ -49,6 +50,8 @@ pub struct Payload<'a> {
     pub servers: &'a [ServerPlan],
     /// Urgent interrupts.
     pub urgent: &'a [UrgentPlan],
+    /// How the other world is watched.
+    pub health: HealthPlan,
     /// Its arguments.
     pub arguments: &'a str,
 }
@@ -59,9 +62,9 @@ pub struct Payload<'a> {
 /// When a part was not built or does not fit.
 #[must_use]
 pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
-    let Payload { file, servers, urgent, arguments } = payload;
+    let Payload { file, servers, urgent, health, arguments } = payload;
     let (monitor, file) = (secure_monitor(), guest(file));
-    let parts = Parts { servers, urgent, arguments, ..parts(&monitor, &file, Some(non_secure)) };
+    let parts = Parts { servers, urgent, health, arguments, ..parts(&monitor, &file, Some(non_secure)) };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -78,6 +81,7 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         urgent: &[],
         cores: CoresPlan::NONE,
         channels: &[],
+        health: HealthPlan::nobody(),
         arguments: "",
         non_secure,
     }

@@ -212,6 +212,7 @@ codes! {
     WorldOutside BH0911 Error "image or entry outside the non-secure world";
     FlashFull BH0912 Error "more than the flash holds";
     BadHeartbeat BH0913 Error "heartbeat out of range";
+    BadStuckSamples BH0914 Error "number of samples out of range";
     BadWorldChannel BH0920 Error "channel between the worlds out of range";
 }
 

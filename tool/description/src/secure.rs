@@ -49,8 +49,7 @@ table! {
         /// When servers may run, if that is fixed; at most 32. Not built yet.
         #[schemars(default)]
         windows: Vec<Located<WorldWindow>>,
-        /// How the world below is watched, and what happens after its faults; default: nobody waits for a sign of life, and it stays
-        /// stopped. Not built yet.
+        /// How the world below is watched, and what happens after its faults; default: that is the payload's own business.
         health: Option<Located<WorldHealth>>,
         /// Channels between the worlds, at most 8; programs number them in this order.
         #[schemars(default)]
@@ -257,6 +256,10 @@ table! {
         /// A fault when so many in a row are missing, 1 to 255; default 3.
         #[schemars(range(min = 1, max = 255))]
         missed: Option<Located<u64>>,
+        /// A fault when so many samples in a row show no progress: interrupts that wait, no call, always the same few addresses. One sample at most
+        /// in each tick of the payload's kernel, and only while the world runs; 10 to 600000, 0 = nobody judges; default 1000.
+        #[schemars(range(max = 600_000))]
+        stuck_samples: Option<Located<u64>>,
         /// What happens after a fault.
         on_fault: Located<OnFault>,
         /// `restart`: at most this many restarts ...

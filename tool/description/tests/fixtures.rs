@@ -7,8 +7,8 @@ mod support;
 
 use bulkhead_description::{Code, Report, load_unchecked};
 use bulkhead_plan::model::{
-    Doorbell, GuestImage, HealthPolicy, InterruptMode, Limiter, PortKind, System, WorldBudget, WorldDirection,
-    WorldLevel,
+    Doorbell, GuestImage, HealthPolicy, Heartbeat, InterruptMode, Limiter, PortKind, System, WorldBudget,
+    WorldDirection, WorldLevel,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -300,6 +300,11 @@ fn a_secure_section_is_resolved() {
     assert_eq!((answers.direction, answers.poll_ns), (WorldDirection::ToPayload, Some(2_000_000)));
     // Behind the world's memory, on pages of their own.
     assert_eq!([telemetry, answers].map(|one| one.address.0), [0x4800_0000, 0x4800_1000]);
+    let health = secure.health.expect("watched");
+    assert_eq!(health.heartbeat, Some(Heartbeat { period_ns: 100_000_000, missed: 4 }));
+    assert_eq!(health.stuck_samples, 250);
+    let policy = HealthPolicy::Restart { max: 3, within_ns: 60_000_000_000, backoff_ns: 50_000_000 };
+    assert_eq!(health.policy, policy);
     // What is not written.
     let smallest = check(Path::new("tests/good/two-worlds-smallest.toml")).0.and_then(|system| system.secure);
     let smallest = smallest.expect("accepted");
@@ -308,5 +313,5 @@ fn a_secure_section_is_resolved() {
     assert_eq!((smallest.interrupts.as_slice(), smallest.tasks.len()), ([29].as_slice(), 0));
     let [server] = smallest.servers.as_slice() else { panic!("a server") };
     assert_eq!((server.priority, server.budget, server.interrupts.len()), (1, None, 0));
-    assert_eq!((smallest.health.heartbeat, smallest.health.policy), (None, HealthPolicy::Stop));
+    assert_eq!(smallest.health, None);
 }

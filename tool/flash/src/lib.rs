@@ -26,6 +26,7 @@ use bulkhead_world::flash::{
     self, ARGUMENT_BYTES, ChannelPlan, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan,
     secure_ram,
 };
+use bulkhead_world::health::HealthPlan;
 
 /// What a flash file is made of.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct Parts<'a> {
     pub cores: CoresPlan,
     /// Channels between the worlds, with their places outside the other world's memory.
     pub channels: &'a [ChannelPlan],
+    /// How the other world is watched.
+    pub health: HealthPlan,
     /// Arguments of the payload.
     pub arguments: &'a str,
     /// The other world.
@@ -115,6 +118,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     fill(&mut plan.servers, parts.servers, "servers")?;
     fill(&mut plan.urgent, parts.urgent, "urgent interrupts")?;
     fill(&mut plan.channels, parts.channels, "channels")?;
+    plan.health = parts.health;
     // The zero at the end stays.
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
     plan.cores = checked(parts.cores)?;
@@ -197,6 +201,18 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+fn add_health(bytes: &mut Vec<u8>, health: &HealthPlan) {
+    let HealthPlan { heartbeat_ticks, missed, stuck_samples, policy, max_restarts, within_ticks, backoff_ticks } =
+        *health;
+    let words = [heartbeat_ticks, pair(missed, stuck_samples), pair(policy, max_restarts), within_ticks, backoff_ticks];
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// Two fields of 32 bits as the word that holds both.
+const fn pair(first: u32, second: u32) -> u64 {
+    first as u64 | (second as u64) << 32
+}
+
 /// The page of a plan.
 fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
@@ -205,21 +221,22 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     plan.head.words().into_iter().for_each(&mut add);
     [plan.tables, plan.window, plan.window_bytes, plan.entry, plan.argument, plan.level].into_iter().for_each(&mut add);
     [plan.distributor, plan.redistributor].into_iter().for_each(&mut add);
-    plan.secure_interrupts.chunks(2).for_each(|pair| add(u64::from(pair[0]) | u64::from(pair[1]) << 32));
+    plan.secure_interrupts.chunks(2).for_each(|words| add(pair(words[0], words[1])));
     add(plan.segment_count);
     for segment in plan.segments {
         [segment.from, segment.to, segment.bytes, segment.crc].into_iter().for_each(&mut add);
     }
     for server in plan.servers {
-        add(u64::from(server.kind) | u64::from(server.priority) << 32);
+        add(pair(server.kind, server.priority));
         add(server.budget_ticks);
-        add(u64::from(server.period) | u64::from(server.voluntary) << 32);
+        add(pair(server.period, server.voluntary));
     }
     for urgent in plan.urgent {
-        add(u64::from(urgent.intid) | u64::from(urgent.server) << 32);
+        add(pair(urgent.intid, urgent.server));
     }
     add_cores(&mut bytes, &plan.cores);
     add_channels(&mut bytes, &plan.channels);
+    add_health(&mut bytes, &plan.health);
     bytes.extend(plan.arguments);
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
@@ -268,6 +285,15 @@ mod tests {
             poll: 6,
             reserved: 7,
         };
+        plan.health = HealthPlan {
+            heartbeat_ticks: 1,
+            missed: 2,
+            stuck_samples: 3,
+            policy: 4,
+            max_restarts: 5,
+            within_ticks: 6,
+            backoff_ticks: 7,
+        };
         plan.arguments[255] = 8;
         let bytes = plan_bytes(&plan);
         assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
@@ -286,6 +312,8 @@ mod tests {
             [24, 32, 40, 48, 56].map(|offset| word(channel + offset)),
             [0x1f1e_1d1c_1b1a_1918, 5, 1 | 2 << 32, 3 | 4 << 32, 6 | 7 << 32]
         );
+        let health = std::mem::offset_of!(WorldPlan, health);
+        assert_eq!([0, 8, 16, 24, 32].map(|offset| word(health + offset)), [1, 2 | 3 << 32, 4 | 5 << 32, 6, 7]);
         assert_eq!(bytes[std::mem::offset_of!(WorldPlan, arguments) + 255], 8);
         assert!(size_of::<WorldPlan>() + 16 <= bytes.len());
         assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);

@@ -2,10 +2,12 @@
 
 use crate::{Built, Error, NonSecure, Parts, Program, World, assemble, device_tree};
 use bulkhead_abi::PAGE_BYTES;
+use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART, POLICY_STOP};
 use bulkhead_plan::loading::{self, Piece, Placement};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
 use bulkhead_plan::model::{
-    self, GuestImage, KERNEL_TICK_NS, Secure, System, WorldChannel, WorldDirection, WorldLevel, WorldServer,
+    self, GuestImage, HealthPolicy, KERNEL_TICK_NS, Secure, System, WorldChannel, WorldDirection, WorldHealth,
+    WorldLevel, WorldServer,
 };
 use bulkhead_plan::ticks;
 use bulkhead_world::context::EntryLevel;
@@ -13,6 +15,7 @@ use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{
     CHANNEL_NAME_BYTES, ChannelDirection, ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WorldPlan,
 };
+use bulkhead_world::health::HealthPlan;
 
 /// A flash file, and what its non-secure world begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +78,7 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         urgent: &urgent,
         cores: CoresPlan::NONE,
         channels: &channels,
+        health: secure.health.as_ref().map_or(HealthPlan::nobody(), |health| watched(health, board.counter_hz)),
         arguments: &secure.payload.arguments,
         non_secure,
     };
@@ -126,6 +130,29 @@ fn channels(secure: &Secure) -> Vec<ChannelPlan> {
     secure.channels.iter().map(plan).collect()
 }
 
+/// How the world below is watched.
+fn watched(health: &WorldHealth, counter_hz: u64) -> HealthPlan {
+    let to_ticks = |time_ns| ticks::round_up(time_ns, counter_hz);
+    let mut plan = HealthPlan {
+        heartbeat_ticks: health.heartbeat.map_or(0, |heartbeat| to_ticks(heartbeat.period_ns)),
+        // Not 0, which would mean that nobody watches.
+        missed: health.heartbeat.map_or(1, |heartbeat| heartbeat.missed.max(1)),
+        stuck_samples: health.stuck_samples,
+        ..HealthPlan::nobody()
+    };
+    match health.policy {
+        HealthPolicy::Stop => plan.policy = POLICY_STOP,
+        HealthPolicy::Halt => plan.policy = POLICY_HALT,
+        HealthPolicy::Restart { max, within_ns, backoff_ns } => {
+            plan.policy = POLICY_RESTART;
+            plan.max_restarts = max;
+            plan.within_ticks = to_ticks(within_ns);
+            plan.backoff_ticks = to_ticks(backoff_ns);
+        }
+    }
+    plan
+}
+
 fn place(system: &System, secure: &Secure, world: &model::World) -> Result<PlacedWorld, Error> {
     let board = &system.board;
     let placement = loading::place(world).map_err(Error::World)?;
@@ -169,6 +196,7 @@ fn whole_pages(pieces: Vec<Piece>) -> Vec<Piece> {
 mod tests {
     use super::{of_system, whole_pages};
     use bulkhead_abi::GuestAddress;
+    use bulkhead_abi::plan::POLICY_RESTART;
     use bulkhead_plan::loading::Piece;
     use bulkhead_plan::samples;
     use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
@@ -194,6 +222,10 @@ mod tests {
         assert_eq!(&plan.arguments[..7], b"sample\0");
         assert_eq!((&plan.channels[1].name[..8], plan.channels[1].poll), (&b"answers\0"[..], 2));
         assert_eq!((plan.channels[0].interrupt, plan.channels[2]), (50, bulkhead_world::flash::ChannelPlan::NONE));
+        let health = plan.health;
+        assert_eq!((health.heartbeat_ticks, health.missed, health.stuck_samples), (6_250_000, 3, 500));
+        assert_eq!((health.policy, health.max_restarts), (POLICY_RESTART, 4));
+        assert_eq!((health.within_ticks, health.backoff_ticks), (3_750_000_000, 1_250_000));
         // The image begins inside of a page, which is whole in flash.
         let segments: Vec<_> = plan.segments.iter().take(2).map(|segment| (segment.to, segment.bytes)).collect();
         assert_eq!(segments[0], (0x4020_0000, 0x1840));

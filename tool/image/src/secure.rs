@@ -5,11 +5,13 @@ use crate::build::read_secure_monitor;
 use crate::inspect::{Format, InspectArguments};
 use crate::map::size_text;
 use bulkhead_abi::PAGE_BYTES;
+use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_flash::{Flash, PlacedWorld, Rights};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
 use bulkhead_plan::model::{Secure, System, World};
 use bulkhead_plan::ticks;
 use bulkhead_world::flash::{self, ChannelDirection, ChannelPlan, ServerKind, secure_ram};
+use bulkhead_world::health::HealthPlan;
 use dtoolkit::fdt::Fdt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -239,6 +241,7 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
         );
         write_ranges(&mut out, &of_world(placed));
         line!(out, "  interrupts: every other one, group 1 non-secure");
+        write_health(&mut out, secure, &flash.plan.health, system.board.counter_hz);
         for urgent in flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0) {
             let names = server_names(secure);
             let server = names.get(urgent.server as usize).copied().unwrap_or("?");
@@ -249,6 +252,34 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
         }
     }
     out
+}
+
+/// How the other world is watched, by the plan.
+fn write_health(out: &mut String, secure: &Secure, health: &HealthPlan, counter_hz: u64) {
+    if secure.health.is_none() {
+        line!(out, "  health: the payload's own business");
+        return;
+    }
+    let ms = |ticks| ticks::to_ns(ticks, counter_hz) / 1_000_000;
+    let heartbeat = match health.heartbeat_ticks {
+        0 => String::from("no heartbeat"),
+        period => format!("heartbeat each {} ms, {} missed are a fault", ms(period), health.missed),
+    };
+    let progress = match health.stuck_samples {
+        0 => String::from("progress not judged"),
+        samples => format!("stuck after {samples} samples"),
+    };
+    let policy = match health.policy {
+        POLICY_RESTART => format!(
+            "restart after {} ms, at most {} within {} ms",
+            ms(health.backoff_ticks),
+            health.max_restarts,
+            ms(health.within_ticks)
+        ),
+        POLICY_HALT => String::from("halt"),
+        _ => String::from("stop"),
+    };
+    line!(out, "  health: {heartbeat}; {progress}; after a fault: {policy}");
 }
 
 fn write_ranges(out: &mut String, ranges: &[Range]) {
@@ -305,6 +336,7 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
             "memory": { "start": world.memory.start.0, "bytes": world.memory.bytes },
             "segments": ranges(of_world(placed)),
             "urgent": urgent.collect::<Vec<_>>(),
+            "health": secure.health.as_ref().map(|_| health_form(&flash.plan.health)),
         })
     });
     json!({
@@ -321,6 +353,25 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
         },
         "non_secure": world,
         "channels": channels.collect::<Vec<_>>(),
+    })
+}
+
+/// The plan's own numbers: ticks of the counter.
+fn health_form(health: &HealthPlan) -> Value {
+    let policy = match health.policy {
+        POLICY_RESTART => "restart",
+        POLICY_HALT => "halt",
+        _ => "stop",
+    };
+    let is_restarted = health.policy == POLICY_RESTART;
+    json!({
+        "heartbeat_ticks": Some(health.heartbeat_ticks).filter(|ticks| *ticks != 0),
+        "missed": health.missed,
+        "stuck_samples": Some(health.stuck_samples).filter(|samples| *samples != 0),
+        "on_fault": policy,
+        "max_restarts": Some(health.max_restarts).filter(|_| is_restarted),
+        "within_ticks": Some(health.within_ticks).filter(|_| is_restarted),
+        "backoff_ticks": Some(health.backoff_ticks).filter(|_| is_restarted),
     })
 }
 
@@ -349,6 +400,7 @@ mod tests {
             "rw- device  channel answers (NS = 1)",
             "channel 0 telemetry to the world, 10 blocks of 32 bytes at 0x41000000, interrupt 50",
             "channel 1 answers to the payload, 5 blocks of 8 bytes at 0x41001000, by call, or looked for every 2 ms",
+            "health: heartbeat each 100 ms, 3 missed are a fault; stuck after 500 samples; after a fault: restart after 20 ms, at most 4 within 60000 ms",
         ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
@@ -356,6 +408,7 @@ mod tests {
         assert_eq!((&value["non_secure"]["level"], &value["secure"]["core"]), (&"EL1".into(), &0.into()));
         assert_eq!(value["secure"]["servers"][0]["name"], "urgent");
         assert_eq!((&value["channels"][0]["interrupt"], &value["channels"][1]["poll_ms"]), (&50.into(), &2.into()));
+        assert_eq!(value["non_secure"]["health"]["on_fault"], "restart");
         let tree = device_tree_source(secure, &flash, "below").expect("a tree");
         assert!(tree.contains("pl011@9000000") && tree.contains("method = \"smc\""), "{tree}");
         assert!(tree.contains("channel@41001000") && tree.contains("label = \"answers\""), "{tree}");

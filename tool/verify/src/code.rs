@@ -228,6 +228,8 @@ codes! {
     FlashLength = "V314", "length of the flash file";
     /// A channel between the worlds has numbers that none has, pages that are somebody else's, or is mapped as something else.
     WorldChannel = "V315", "channel between the worlds";
+    /// How the other world is watched, or what happens after its faults, is nothing that the library does.
+    WorldHealth = "V316", "health of the other world";
 }
 
 impl Code {

@@ -26,10 +26,10 @@ pub struct Secure {
     pub servers: Vec<WorldServer>,
     /// When they may run, if that is fixed.
     pub windows: Option<WorldWindows>,
-    /// What is looked at and done when that world fails.
-    pub health: WorldHealth,
     /// Channels between the worlds, in the order in which programs number them.
     pub channels: Vec<WorldChannel>,
+    /// What is looked at and done when that world fails; `None` = that is the payload's own business.
+    pub health: Option<WorldHealth>,
 }
 
 /// What the payload is.
@@ -186,6 +186,8 @@ impl WorldDirection {
 pub struct WorldHealth {
     /// Time between two signs of life, and how many may be missing; `None` = nobody waits for any.
     pub heartbeat: Option<Heartbeat>,
+    /// A fault when so many samples in a row show no progress, at most one in each tick of the payload's kernel; 0 = progress is not judged.
+    pub stuck_samples: u32,
     /// What happens after a fault.
     pub policy: HealthPolicy,
 }

@@ -8,6 +8,7 @@ use bulkhead_system_tests::secure::{MEMORY, Payload, Worlds, flash_of};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::health::HealthPlan;
 
 /// Ticks of the counter in a millisecond.
 const MS: u64 = 62_500;
@@ -58,7 +59,7 @@ fn run(servers: &[ServerPlan], urgent: &[UrgentPlan], arrivals: Arrivals) -> Fou
         argument: PARAMETERS,
         level: EntryLevel::El1,
     };
-    let payload = Payload { file: "busy-world.elf", servers, urgent, arguments: TASKS };
+    let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments: TASKS };
     let mut worlds = Worlds::start(flash_of(payload, world));
     let lines = worlds.end();
     assert_eq!(lines.last().map(String::as_str), Some("rtos: end"), "{lines:#?}");

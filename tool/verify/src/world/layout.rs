@@ -51,10 +51,12 @@ pub(super) const CHANNELS: usize = 768;
 pub(super) const CHANNEL_BYTES: usize = 64;
 pub(super) const MOST_CHANNELS: usize = 8;
 pub(super) const CHANNEL_NAME_BYTES: usize = 32;
-pub(super) const ARGUMENTS: usize = 1280;
+pub(super) const HEALTH: usize = 1280;
+pub(super) const HEALTH_BYTES: usize = 40;
+pub(super) const ARGUMENTS: usize = 1320;
 pub(super) const ARGUMENT_BYTES: usize = 256;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = 1536;
+pub(super) const LAST: usize = 1576;
 
 /// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
 pub(super) const MOST_BLOCKS: u32 = 32;
@@ -73,6 +75,11 @@ pub(super) const FIRST_SPECIAL: u32 = 1020;
 pub(super) const SGI_END: u32 = 16;
 /// The first shared interrupt.
 pub(super) const SHARED_FIRST: u32 = 32;
+/// Policies after a fault of the other world, and the most restarts that are counted.
+pub(super) const STOP: u32 = 1;
+pub(super) const RESTART: u32 = 2;
+pub(super) const HALT: u32 = 3;
+pub(super) const MOST_RESTARTS: u32 = 128;
 /// Priorities of a payload's tasks.
 pub(super) const PRIORITIES: u32 = 16;
 
@@ -89,8 +96,10 @@ pub(super) fn half(bytes: &[u8], offset: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bulkhead_abi::plan::{MAX_RESTARTS, POLICY_HALT, POLICY_RESTART, POLICY_STOP};
     use bulkhead_world::cores::CoresPlan;
     use bulkhead_world::flash::{self, ChannelPlan, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+    use bulkhead_world::health::HealthPlan;
     use bulkhead_world::pool;
     use std::mem::offset_of;
 
@@ -112,6 +121,7 @@ mod tests {
             offset_of!(WorldPlan, urgent),
             offset_of!(WorldPlan, cores),
             offset_of!(WorldPlan, channels),
+            offset_of!(WorldPlan, health),
             offset_of!(WorldPlan, arguments),
             size_of::<WorldPlan>(),
         ];
@@ -131,6 +141,7 @@ mod tests {
             URGENT,
             CORES,
             CHANNELS,
+            HEALTH,
             ARGUMENTS,
             LAST,
         ];
@@ -138,6 +149,18 @@ mod tests {
         assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
         assert_eq!((size_of::<UrgentPlan>(), CORES_BYTES), (8, size_of::<CoresPlan>()));
         assert_eq!(size_of::<ChannelPlan>(), CHANNEL_BYTES);
+        assert_eq!(HEALTH_BYTES, size_of::<HealthPlan>());
+        let of_health = [
+            offset_of!(HealthPlan, heartbeat_ticks),
+            offset_of!(HealthPlan, missed),
+            offset_of!(HealthPlan, stuck_samples),
+            offset_of!(HealthPlan, policy),
+            offset_of!(HealthPlan, max_restarts),
+            offset_of!(HealthPlan, within_ticks),
+            offset_of!(HealthPlan, backoff_ticks),
+        ];
+        assert_eq!(of_health, [0, 8, 12, 16, 20, 24, 32]);
+        assert_eq!((STOP, RESTART, HALT, MOST_RESTARTS), (POLICY_STOP, POLICY_RESTART, POLICY_HALT, MAX_RESTARTS));
         assert_eq!((PLAN as u64, PLAN_BYTES as u64, FLASH_BYTES), (flash::PLAN, flash::PLAN_BYTES, flash::MOST_BYTES));
         assert_eq!(u64::from_le_bytes(*MAGIC), flash::MAGIC);
         let places = [CONTEXTS, STATE, PLAN_IN_RAM, TABLES, PAYLOAD];

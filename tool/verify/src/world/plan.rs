@@ -3,9 +3,10 @@
 use super::channels::{self, Channel};
 use super::layout::{
     ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, CORES, CORES_BYTES, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES,
-    INTERRUPTS, LAST, LEVEL, MAGIC, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN,
-    PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT,
-    SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, TABLE_BASE, TABLES, URGENT, WINDOW, WINDOW_BYTES, half, word,
+    HALT, HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS,
+    MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART,
+    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, STOP,
+    TABLE_BASE, TABLES, URGENT, WINDOW, WINDOW_BYTES, half, word,
 };
 use crate::code::Code;
 use crate::finding::Findings;
@@ -99,6 +100,7 @@ impl Plan {
             channels: channels::read(page, findings)?,
         };
         plan.check_urgent(page, findings);
+        plan.check_health(page, findings)?;
         is_whole.then_some(plan)
     }
 
@@ -207,6 +209,23 @@ impl Plan {
         }
     }
 
+    /// How the other world is watched: numbers that a policy may have, and none where nobody watches.
+    fn check_health(&self, page: &[u8], findings: &mut Findings) -> Option<()> {
+        let entry = page.get(HEALTH..HEALTH + HEALTH_BYTES)?;
+        let (missed, policy, restarts) = (half(entry, 8)?, half(entry, 16)?, half(entry, 20)?);
+        let (within, backoff) = (word(entry, 24)?, word(entry, 32)?);
+        let is_good = match policy {
+            RESTART => (1..=MOST_RESTARTS).contains(&restarts) && within != 0,
+            STOP | HALT => restarts == 0 && within == 0 && backoff == 0,
+            _ => false,
+        };
+        let is_watched = self.entry != 0 && (1..=MOST_MISSED).contains(&missed) && is_good;
+        findings.require(is_watched || entry.iter().all(|byte| *byte == 0), Code::WorldHealth, || {
+            format!("nobody can watch a world with health policy {policy}, {restarts} restarts and {missed} missed signs of life")
+        });
+        Some(())
+    }
+
     /// The payload's place, in the file and in secure RAM.
     pub(super) fn payload<'a>(&self, file: &'a [u8], findings: &mut Findings) -> Option<&'a [u8]> {
         let range = usize::try_from(self.payload_from).ok().zip(usize::try_from(self.payload_bytes).ok());
@@ -265,3 +284,5 @@ fn servers(page: &[u8], findings: &mut Findings) -> Option<usize> {
 /// Kinds of servers: with a budget always, and never.
 const RESERVED: u32 = 2;
 const BACKGROUND: u32 = 3;
+/// Most signs of life that may be missing.
+const MOST_MISSED: u32 = 255;

@@ -1,6 +1,7 @@
 //! Flash files of two worlds: a good one is accepted, and each change of one fact is refused with its code. Checksums are made right again
 //! after each change, so that the rule itself has to find it.
 
+use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_flash::{NonSecure, Parts, build};
 use bulkhead_verify::Code;
 use bulkhead_verify::world::{SecureMonitor, is_flash, verify_flash};
@@ -9,11 +10,21 @@ use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{
     ChannelDirection, ChannelPlan, PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram,
 };
+use bulkhead_world::health::HealthPlan;
 
 const WINDOW: (u64, u64) = (0x4000_0000, 16 << 20);
 const KERNEL: u64 = WINDOW.0 + 0x20_0000;
 const TREE: u64 = WINDOW.0 + 0x80_0000;
 const DEVICES: [(u64, u64); 3] = [(0x0800_0000, 0x1_0000), (0x080a_0000, 0x2_0000), (0x0904_0000, 0x1000)];
+const HEALTH: HealthPlan = HealthPlan {
+    heartbeat_ticks: 6_250_000,
+    missed: 3,
+    stuck_samples: 500,
+    policy: POLICY_RESTART,
+    max_restarts: 4,
+    within_ticks: 625_000_000,
+    backoff_ticks: 0,
+};
 const READ_EXECUTE: u32 = 5;
 const READ_WRITE: u32 = 6;
 
@@ -90,6 +101,7 @@ fn good(has_world: bool) -> Vec<u8> {
         urgent: if has_world { &[UrgentPlan { intid: 33, server: 0 }] } else { &[] },
         cores: CoresPlan::NONE,
         channels: if has_world { &CHANNELS } else { &[] },
+        health: if has_world { HEALTH } else { HealthPlan::nobody() },
         arguments: "end",
         non_secure: has_world.then_some(world),
     };
@@ -173,7 +185,8 @@ mod at {
     pub(super) const URGENT: usize = 624;
     pub(super) const CORES: usize = 688;
     pub(super) const CHANNEL: usize = 768;
-    pub(super) const BEHIND: usize = 1536;
+    pub(super) const HEALTH: usize = 1280;
+    pub(super) const BEHIND: usize = 1576;
 }
 
 type Change = fn(&mut Changed);
@@ -300,6 +313,13 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("a page behind the channels as the other world's", Code::PayloadOtherWorld, |file| {
         file.leaf(POOLS + 0x2000, |_| (POOLS + 0x2000) | 0x403 | NON_SECURE | 3 << 53);
     }),
+    ("restarts without a limit", Code::WorldHealth, |file| file.plan(at::HEALTH + 16, |_| u64::from(POLICY_RESTART))),
+    ("restarts within no time", Code::WorldHealth, |file| file.plan(at::HEALTH + 24, |_| 0)),
+    ("restarts beside another policy", Code::WorldHealth, |file| {
+        file.plan(at::HEALTH + 16, |word| word & !0xffff_ffff | u64::from(POLICY_HALT));
+    }),
+    ("a health policy of no kind", Code::WorldHealth, |file| file.plan(at::HEALTH + 16, |word| word | 0xff)),
+    ("a heartbeat that nobody misses", Code::WorldHealth, |file| file.plan(at::HEALTH + 8, |word| word >> 32 << 32)),
     ("bytes between two parts", Code::FlashLength, |file| {
         let (from, bytes) = (file.word(PLAN + at::SEGMENT as u64), file.word(PLAN + at::SEGMENT as u64 + 16));
         file.0[(from + bytes) as usize] = 1;
@@ -328,7 +348,7 @@ fn every_mutant_is_refused_with_its_code() {
     let mut codes: Vec<&str> = MUTANTS.iter().map(|(_, code, _)| code.name()).collect();
     codes.sort_unstable();
     codes.dedup();
-    assert_eq!(codes.len(), 15, "every code of flash files has a mutant: {codes:?}");
+    assert_eq!(codes.len(), 16, "every code of flash files has a mutant: {codes:?}");
 }
 
 /// Without making checksums right again, no byte of a used part can change.

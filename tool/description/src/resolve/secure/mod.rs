@@ -5,6 +5,7 @@
 
 mod channels;
 mod floating_point;
+mod health;
 mod interrupts;
 mod payload;
 mod servers;

@@ -1,26 +1,19 @@
-//! The payload's tasks that run the world below: budgets, windows; and what happens when that world fails.
+//! The payload's tasks that run the world below: budgets and windows.
 
 use crate::code::Code;
 use crate::decode::{Duration, Located};
-use crate::description::Health;
 use crate::diagnostic::Diagnostic;
 use crate::resolve::Resolver;
 use crate::resolve::partition::span;
-use crate::secure::{Secure, WorldHealth, WorldServer, WorldWindow};
+use crate::secure::{Secure, WorldServer, WorldWindow};
 use crate::source::Span;
 use crate::unit::format_duration;
 use bulkhead_abi::schedule::MAX_CORE_WINDOWS;
-use bulkhead_plan::model::{self, HealthPolicy, KERNEL_TICK_NS, WorldBudget};
+use bulkhead_plan::model::{self, KERNEL_TICK_NS, WorldBudget};
 use bulkhead_world::flash::{MOST_SERVERS, MOST_URGENT};
 
-/// Signs of life that may be missing when the description does not say.
-const DEFAULT_MISSED: u32 = 3;
-/// Most of them.
-const MOST_MISSED: u64 = 255;
 /// Priority of the server that is there when the description names none: just above the idle task.
 const BACKGROUND_PRIORITY: u32 = 1;
-/// Times between two signs of life: below, looking for them would be the load; above, it is no watch.
-const HEARTBEAT_NS: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000_000;
 /// Shortest budget: below it a server is used up by its own switches.
 const LEAST_BUDGET_NS: u64 = 10_000;
 
@@ -201,56 +194,5 @@ impl Resolver<'_> {
         let start = format!("\"{}\"", format_duration(end_ns));
         self.push(diagnostic.suggest(second.offset.span, start, "start it when the other one ends"));
         None
-    }
-
-    /// What is looked at and done when the world below fails.
-    pub(super) fn world_health(&mut self, secure: &Secure) -> Option<model::WorldHealth> {
-        let Some(health) = &secure.health else {
-            return Some(model::WorldHealth { heartbeat: None, policy: HealthPolicy::Stop });
-        };
-        if secure.non_secure.is_none() {
-            let message = "`health` means nothing without a world below";
-            self.push(Diagnostic::new(Code::KeyDoesNotApply, message).at(health.span, "remove it"));
-        }
-        let heartbeat = self.heartbeat(health);
-        let written = Health {
-            on_fault: Located { value: health.on_fault.value, span: health.on_fault.span },
-            max: health.max.clone(),
-            within: health.within.clone(),
-            backoff: health.backoff.clone(),
-        };
-        let policy = self.health_policy("the non-secure world", &Located { value: written, span: health.span });
-        let resolved = model::WorldHealth { heartbeat: heartbeat?, policy: policy? };
-        if secure.non_secure.is_some() {
-            let help = "leave `[secure.health]` out: a world that switches itself off stays off";
-            self.not_built(health.span, "watching and restarting the non-secure world", help);
-        }
-        Some(resolved)
-    }
-
-    fn heartbeat(&mut self, health: &WorldHealth) -> Option<Option<model::Heartbeat>> {
-        let Some(heartbeat) = &health.heartbeat else {
-            self.does_not_apply(span(&health.missed), "missed", "no `heartbeat`");
-            return Some(None);
-        };
-        let missed = match &health.missed {
-            None => Some(DEFAULT_MISSED),
-            Some(missed) => {
-                let found = u32::try_from(missed.value).ok().filter(|_| (1..=MOST_MISSED).contains(&missed.value));
-                if found.is_none() {
-                    let message = format!("{} signs of life cannot be missing", missed.value);
-                    let label = format!("expected 1 to {MOST_MISSED}");
-                    self.push(Diagnostic::new(Code::BadHeartbeat, message).at(missed.span, label));
-                }
-                found
-            }
-        };
-        let period_ns = self.duration(heartbeat)?;
-        if !HEARTBEAT_NS.contains(&period_ns) {
-            let message = format!("nobody looks for a sign of life every {}", format_duration(period_ns));
-            self.push(Diagnostic::new(Code::BadHeartbeat, message).at(heartbeat.span, "expected 1 ms to 10 min"));
-            return None;
-        }
-        Some(Some(model::Heartbeat { period_ns, missed: missed? }))
     }
 }
