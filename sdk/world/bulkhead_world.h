@@ -92,8 +92,8 @@ struct bulkhead_world_happened {
 /* Notes what happened. Returns which servers may run now that could not before, a bit for each. With interrupts masked. */
 uint64_t bulkhead_world_happened(struct bulkhead_world_happened event);
 
-/* A word for each server, not 0 while it may not run: what bulkhead_world_enter looks at. */
-extern const volatile uint32_t BULKHEAD_WORLD_WAITS[BULKHEAD_WORLD_SERVERS];
+/* A bit for each server that may run: what bulkhead_world_enter looks at. */
+extern const volatile uint32_t BULKHEAD_WORLD_READY;
 
 /* Urgent interrupts of the other world. All with interrupts masked. */
 
@@ -104,9 +104,10 @@ void bulkhead_world_urgent(const struct bulkhead_world_plan *plan);
    stands. */
 uint64_t bulkhead_world_arm(void);
 
-/* An interrupt arrived. Returns the server to start, or BULKHEAD_WORLD_NO_SERVER. */
-#define BULKHEAD_WORLD_NO_SERVER UINT64_MAX
-uint64_t bulkhead_world_fired(uint32_t intid);
+/* An interrupt arrived, which may start a server. Returns which servers may run now that could not before, a bit for each, or
+   BULKHEAD_WORLD_NOT_URGENT. */
+#define BULKHEAD_WORLD_NOT_URGENT UINT64_MAX
+uint64_t bulkhead_world_interrupt(uint32_t intid);
 
 /* A server is going to run: they are the other world's. False while the payload still handles one. */
 _Bool bulkhead_world_hand_back(void);
@@ -117,10 +118,10 @@ _Bool bulkhead_world_hand_back(void);
 /* Why the core came back from the non-secure world. */
 #define BULKHEAD_WORLD_INTERRUPT 0
 #define BULKHEAD_WORLD_CALL 1
-#define BULKHEAD_WORLD_NOT_NOW 2 /* it was not given away, because the word was not 0 */
+#define BULKHEAD_WORLD_NOT_NOW 2 /* it was not given away */
 
-/* Gives the core to the non-secure world, unless the word forbids it or a call waits for its answer; returns why it came back. */
-uint64_t bulkhead_world_enter(const volatile uint32_t *waits);
+/* Gives the core to the non-secure world if the word has this bit and no call waits for its answer; returns why it came back. */
+uint64_t bulkhead_world_enter(const volatile uint32_t *ready, uint32_t bit);
 
 /* Where an interrupt finds the core that came back for it: its return address then. */
 extern const char bulkhead_world_returned[];

@@ -126,21 +126,22 @@ impl HandOver {
     pub fn hand_back(&mut self, registers: &mut impl Registers) -> bool {
         let mut all = true;
         for source in self.sources.iter_mut().map_while(Option::as_mut) {
-            let (State::Armed(priority) | State::Fired(priority)) = source.state else { continue };
-            if has_bit(registers, ISACTIVER, source.intid) {
+            let Source { intid, state, .. } = *source;
+            let (State::Armed(priority) | State::Fired(priority)) = state else { continue };
+            if has_bit(registers, ISACTIVER, intid) {
                 all = false;
                 continue;
             }
-            set_group_bit(registers, IGROUPR, source.intid, true);
-            set_group_bit(registers, IGRPMODR, source.intid, false);
-            registers.write_byte(source.intid, priority_byte(source.intid), priority);
-            if matches!(source.state, State::Fired(_)) {
-                if is_edge(registers, source.intid) {
-                    registers.write(source.intid, bit_word(ISPENDR, source.intid), source.intid.bit());
-                }
-                registers.write(source.intid, bit_word(ISENABLER, source.intid), source.intid.bit());
-            }
             source.state = State::Theirs;
+            set_group_bit(registers, IGROUPR, intid, true);
+            set_group_bit(registers, IGRPMODR, intid, false);
+            registers.write_byte(intid, priority_byte(intid), priority);
+            if matches!(state, State::Fired(_)) {
+                if is_edge(registers, intid) {
+                    registers.write(intid, bit_word(ISPENDR, intid), intid.bit());
+                }
+                registers.write(intid, bit_word(ISENABLER, intid), intid.bit());
+            }
         }
         all
     }

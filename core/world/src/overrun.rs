@@ -53,15 +53,15 @@ enum Allowance {
     },
 }
 
-/// The allowances of `TASKS` tasks, which the caller numbers from 0.
+/// The allowances of `TASKS` tasks, at most 32, which the caller numbers from 0.
 #[derive(Clone, Debug)]
 pub struct Overruns<const TASKS: usize> {
     allowances: [Allowance; TASKS],
-    running: Option<usize>,
-    /// Accounts that are reported as used up.
-    reported: usize,
-    /// A task that does not run may be used up without a report. While neither is so, only the task that runs can have an event.
-    is_late: bool,
+    /// The task that runs, or [`NOBODY`].
+    running: usize,
+    /// Accounts that are reported as used up, and tasks that were switched away when they had nothing left, a bit for each. Of all tasks
+    /// that do not run only these can have an event.
+    watched: u32,
     /// Until when the task that runs has been charged.
     charged_until_ticks: u64,
 }
@@ -76,25 +76,20 @@ impl<const TASKS: usize> Overruns<TASKS> {
     /// No task has an allowance, and none runs.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            allowances: [const { Allowance::None }; TASKS],
-            running: None,
-            reported: 0,
-            is_late: false,
-            charged_until_ticks: 0,
-        }
+        const { assert!(TASKS <= 32) };
+        Self { allowances: [const { Allowance::None }; TASKS], running: NOBODY, watched: 0, charged_until_ticks: 0 }
     }
 
-    /// From now on this task runs: `None` when it is none of those that are numbered. To be called by the hook of every switch.
-    pub fn switch(&mut self, task: Option<usize>, now: u64) {
-        self.charge(now);
-        let left = self.running.and_then(|task| self.allowances.get_mut(task)).map(|allowance| match allowance {
-            Allowance::None => u64::MAX,
-            Allowance::Once { left_ticks } => *left_ticks,
-            Allowance::Account { account, .. } => account.capacity_ticks(now),
-        });
-        self.is_late |= left == Some(0);
-        self.running = task;
+    /// From now on this task runs: `None` when it is none of those that are numbered. To be called by the hook of every switch. Returns what
+    /// [`Overruns::next_event_ticks`] would.
+    // Inline: as `charge`.
+    #[inline(always)]
+    pub fn switch(&mut self, task: Option<usize>, now: u64) -> Option<u64> {
+        if self.charge(now) == Some(0) {
+            self.watched |= bit(self.running);
+        }
+        self.running = task.unwrap_or(NOBODY);
+        self.next_ticks(now)
     }
 
     /// Gives a task an amount, in place of what it had (`sta_ovr`). After [`Event::UsedUp`] it is gone.
@@ -150,65 +145,101 @@ impl<const TASKS: usize> Overruns<TASKS> {
     /// When there is an event if nothing else happens before; not later than the event itself, and possibly now. `None` if never.
     pub fn next_event_ticks(&mut self, now: u64) -> Option<u64> {
         self.charge(now);
-        let running = self.running;
-        if self.reported == 0 && !self.is_late {
-            let own = running.and_then(|task| self.allowances.get_mut(task));
-            return own.and_then(|allowance| date(allowance, true, now));
-        }
-        let all = self.allowances.iter_mut().enumerate();
-        all.filter_map(|(task, allowance)| date(allowance, running == Some(task), now)).min()
+        self.next_ticks(now)
     }
 
     /// The next event that is due. To be called until there is none; at most one for each task.
     pub fn take_event(&mut self, now: u64) -> Option<Event> {
         self.charge(now);
-        let reported = &mut self.reported;
-        let event = self.allowances.iter_mut().enumerate().find_map(|(task, allowance)| match allowance {
-            Allowance::Once { left_ticks: 0 } => {
-                *allowance = Allowance::None;
-                Some(Event::UsedUp(task))
-            }
-            Allowance::Account { account, is_reported, .. } => {
-                let is_empty = account.capacity_ticks(now) == 0;
-                let has_changed = core::mem::replace(is_reported, is_empty) != is_empty;
-                match (has_changed, is_empty) {
-                    (true, true) => *reported = reported.saturating_add(1),
-                    (true, false) => *reported = reported.saturating_sub(1),
-                    (false, _) => (),
+        for task in tasks(self.watched | bit(self.running)) {
+            let Some(allowance) = self.allowances.get_mut(task) else { break };
+            let (event, is_watched) = match allowance {
+                Allowance::Once { left_ticks: 0 } => {
+                    *allowance = Allowance::None;
+                    (Some(Event::UsedUp(task)), false)
                 }
-                has_changed.then_some(if is_empty { Event::UsedUp(task) } else { Event::Filled(task) })
+                Allowance::Account { account, is_reported, .. } => {
+                    let is_empty = account.capacity_ticks(now) == 0;
+                    let has_changed = core::mem::replace(is_reported, is_empty) != is_empty;
+                    let event = if is_empty { Event::UsedUp(task) } else { Event::Filled(task) };
+                    (has_changed.then_some(event), is_empty)
+                }
+                _ => (None, false),
+            };
+            self.watch(task, is_watched);
+            if event.is_some() {
+                return event;
             }
-            _ => None,
-        });
-        self.is_late &= event.is_some();
-        event
+        }
+        None
     }
 
     /// Gives a task an allowance in place of what it had.
     fn replace(&mut self, task: usize, allowance: Allowance) -> Result<(), Refused> {
-        let place = self.allowances.get_mut(task).ok_or(Refused::NoTask)?;
-        if let Allowance::Account { is_reported: true, .. } = core::mem::replace(place, allowance) {
-            self.reported = self.reported.saturating_sub(1);
-        }
+        *self.allowances.get_mut(task).ok_or(Refused::NoTask)? = allowance;
+        self.watch(task, false);
         Ok(())
     }
 
-    /// Charges the task that runs until now.
-    fn charge(&mut self, now: u64) {
+    fn watch(&mut self, task: usize, is_watched: bool) {
+        self.watched = self.watched & !bit(task) | if is_watched { bit(task) } else { 0 };
+    }
+
+    /// Charges the task that runs until now. Returns what is left of its allowance, if it has one.
+    // Inline: each switch of tasks makes these steps, also that to the server of an urgent interrupt; three calls are a third of them.
+    #[inline(always)]
+    fn charge(&mut self, now: u64) -> Option<u64> {
         let used_ticks = now.saturating_sub(self.charged_until_ticks);
-        if used_ticks == 0 {
-            return;
+        self.charged_until_ticks = self.charged_until_ticks.max(now);
+        match self.allowances.get_mut(self.running)? {
+            Allowance::None => None,
+            Allowance::Once { left_ticks } => {
+                *left_ticks = left_ticks.saturating_sub(used_ticks);
+                Some(*left_ticks)
+            }
+            Allowance::Account { account, .. } => {
+                if used_ticks != 0 {
+                    account.charge(now, used_ticks);
+                }
+                Some(account.capacity_ticks(now))
+            }
         }
-        self.charged_until_ticks = now;
-        match self.running.and_then(|task| self.allowances.get_mut(task)) {
-            Some(Allowance::Once { left_ticks }) => *left_ticks = left_ticks.saturating_sub(used_ticks),
-            Some(Allowance::Account { account, .. }) => account.charge(now, used_ticks),
-            Some(Allowance::None) | None => (),
-        }
+    }
+
+    /// The next event when all is charged until now.
+    // Inline: as `charge`.
+    #[inline(always)]
+    fn next_ticks(&mut self, now: u64) -> Option<u64> {
+        let own = self.allowances.get_mut(self.running).and_then(|allowance| date(allowance, true, now));
+        if self.watched == 0 { own } else { self.or_of_others(own, now) }
+    }
+
+    // Not inline: seldom asked, and the registers that it needs would be saved by each switch.
+    #[inline(never)]
+    fn or_of_others(&mut self, own: Option<u64>, now: u64) -> Option<u64> {
+        let others = tasks(self.watched & !bit(self.running));
+        let dates = others.filter_map(|task| self.allowances.get_mut(task).and_then(|one| date(one, false, now)));
+        dates.chain(own).min()
     }
 }
 
+/// The number of a task that has none.
+const NOBODY: usize = usize::MAX;
+
+fn bit(task: usize) -> u32 {
+    u32::try_from(task).ok().and_then(|task| 1u32.checked_shl(task)).unwrap_or(0)
+}
+
+/// The tasks of these bits, in order.
+fn tasks(bits: u32) -> impl Iterator<Item = usize> {
+    core::iter::successors(Some(bits), |rest| Some(rest & rest.wrapping_sub(1)))
+        .take_while(|rest| *rest != 0)
+        .map(|rest| rest.trailing_zeros() as usize)
+}
+
 /// When a task's allowance has an event if nothing else happens before.
+// Inline: as `Overruns::charge`.
+#[inline(always)]
 fn date(allowance: &mut Allowance, runs: bool, now: u64) -> Option<u64> {
     match allowance {
         Allowance::None => None,

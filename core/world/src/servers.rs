@@ -28,54 +28,67 @@ pub fn wanted_by_priority(ranges: &[PriorityRange], priority: u32) -> u64 {
     range.map_or(u64::MAX, |range| u64::from(range.server))
 }
 
-/// What a server is, and what holds it back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Server {
-    kind: Option<ServerKind>,
-    /// An activation ends when the world says so.
-    is_voluntary: bool,
-    /// Its account is empty.
-    is_used_up: bool,
-    /// An urgent interrupt started it, and its activation has not ended.
-    is_active: bool,
-}
-
-/// The servers of a plan.
+/// The servers of a plan, by what they are and what holds them back: a bit for each in every set, so that who is ready is a formula and no
+/// loop. It is asked on the way of an urgent interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Servers {
-    all: [Server; MOST_SERVERS],
     count: usize,
-    /// The latency task that the world wants to run in, by its place.
-    wanted: usize,
-    /// Switched on (SG-86).
-    is_on: bool,
+    interrupt: u32,
+    reserved: u32,
+    background: u32,
+    latency: u32,
+    /// An activation ends when the world says so.
+    voluntary: u32,
+    /// Its account is empty.
+    used_up: u32,
+    /// An urgent interrupt started it, and its activation has not ended.
+    active: u32,
+    /// The latency task that the world wants to run in, and all places behind it.
+    wanted: u32,
+    /// All that may run while switched on (SG-86): the background servers alone, or all.
+    allowed: u32,
     /// The world may run at all: it is loaded, and nobody has suspended or ended it.
     has_world: bool,
+    /// Those that may give the core to the world: follows from all of the above.
+    ready: u32,
 }
 
 impl Servers {
     /// No server, and no world to run.
     #[must_use]
     pub const fn none() -> Self {
-        let none = Server { kind: None, is_voluntary: false, is_used_up: false, is_active: false };
-        Self { all: [none; MOST_SERVERS], count: 0, wanted: 0, is_on: true, has_world: false }
+        Self {
+            count: 0,
+            interrupt: 0,
+            reserved: 0,
+            background: 0,
+            latency: 0,
+            voluntary: 0,
+            used_up: 0,
+            active: 0,
+            wanted: 0,
+            allowed: u32::MAX,
+            has_world: false,
+            ready: 0,
+        }
     }
 
-    /// The servers of a plan; those of unknown kinds are none.
+    /// The servers of a plan, up to the first of an unknown kind.
     #[must_use]
     pub fn new(plan: &[ServerPlan; MOST_SERVERS]) -> Self {
         let mut servers = Self::none();
-        for (server, plan) in servers.all.iter_mut().zip(plan) {
-            server.kind = match plan.kind {
-                1 => Some(ServerKind::Interrupt),
-                2 => Some(ServerKind::Reserved),
-                3 => Some(ServerKind::Background),
-                4 => Some(ServerKind::Latency),
-                _ => None,
+        for (place, server) in plan.iter().enumerate() {
+            let kind = match server.kind {
+                kind if kind == ServerKind::Interrupt as u32 => &mut servers.interrupt,
+                kind if kind == ServerKind::Reserved as u32 => &mut servers.reserved,
+                kind if kind == ServerKind::Background as u32 => &mut servers.background,
+                kind if kind == ServerKind::Latency as u32 => &mut servers.latency,
+                _ => break,
             };
-            server.is_voluntary = plan.voluntary != 0;
+            *kind |= bit(place);
+            servers.voluntary |= if server.voluntary != 0 { bit(place) } else { 0 };
+            servers.count = place.saturating_add(1);
         }
-        servers.count = servers.all.iter().take_while(|server| server.kind.is_some()).count();
         servers
     }
 
@@ -85,75 +98,84 @@ impl Servers {
         self.count
     }
 
+    /// The servers that may give the core to the non-secure world, a bit for each.
+    #[must_use]
+    pub fn ready(&self) -> u32 {
+        self.ready
+    }
+
     /// The server may give the core to the non-secure world.
     #[must_use]
     pub fn may_run(&self, place: usize) -> bool {
-        let Some(server) = self.all.get(place).filter(|_| self.has_world) else { return false };
-        match server.kind {
-            None => false,
-            Some(ServerKind::Background) => true,
-            Some(_) if !self.is_on || server.is_used_up => false,
-            Some(ServerKind::Interrupt) => server.is_active,
-            Some(ServerKind::Reserved) => true,
-            Some(ServerKind::Latency) => self.selected() == Some(place),
-        }
+        self.ready & bit(place) != 0
     }
 
-    /// The latency task that runs the world: from the wanted one downward the first that has budget (SG-83). `None`: the background one.
-    fn selected(&self) -> Option<usize> {
-        let is_ready = |server: &Server| server.kind == Some(ServerKind::Latency) && !server.is_used_up;
-        self.all.iter().enumerate().skip(self.wanted).find(|(_, server)| is_ready(server)).map(|(place, _)| place)
+    // Inline: as `fired`.
+    #[inline(always)]
+    fn decide(&mut self) {
+        // The latency task that runs the world: from the wanted one downward the first that has budget (SG-83). If none, the background one.
+        let latency = self.latency & !self.used_up & self.wanted;
+        let wanting = self.interrupt & self.active | self.reserved | latency & latency.wrapping_neg();
+        let all = self.background | wanting & !self.used_up;
+        self.ready = if self.has_world { all & self.allowed } else { 0 };
     }
 
     /// An urgent interrupt of this server arrived while the world did not run (SG-44): an activation begins, or goes on.
+    // Inline: it is on the way of that interrupt, whose length is promised.
+    #[inline(always)]
     pub fn fired(&mut self, place: usize) {
-        if let Some(server) = self.all.get_mut(place) {
-            match server.kind {
-                Some(ServerKind::Latency) => self.wanted = self.wanted.min(place),
-                _ => server.is_active = true,
-            }
+        if self.latency & bit(place) != 0 {
+            self.wanted |= from(place);
         }
+        self.active |= bit(place) & self.interrupt;
+        self.decide();
     }
 
     /// The world has nothing urgent left; it ran in this server (SG-45). With latency tasks it names the one that it wants from now on,
     /// which may be any number.
     pub fn yielded(&mut self, place: usize, wanted: u64) {
-        match self.all.get_mut(place) {
-            Some(server) if server.kind == Some(ServerKind::Interrupt) && server.is_voluntary => {
-                server.is_active = false
-            }
-            _ => (),
-        }
-        self.wanted = usize::try_from(wanted).unwrap_or(MOST_SERVERS).min(MOST_SERVERS);
+        self.active &= !(bit(place) & self.voluntary);
+        self.wanted = usize::try_from(wanted).map_or(0, from);
+        self.decide();
     }
 
     /// The budget of a server is used up, which ends its activation.
     pub fn used_up(&mut self, place: usize) {
-        if let Some(server) = self.all.get_mut(place) {
-            (server.is_used_up, server.is_active) = (true, false);
-        }
+        self.used_up |= bit(place);
+        self.active &= !bit(place);
+        self.decide();
     }
 
     /// A server has budget again.
     pub fn filled(&mut self, place: usize) {
-        if let Some(server) = self.all.get_mut(place) {
-            server.is_used_up = false;
-        }
+        self.used_up &= !bit(place);
+        self.decide();
     }
 
     /// The world may run, or may not: it is being loaded, suspended, or off. What it was activated for is forgotten.
     pub fn set_world(&mut self, may_run: bool) {
         self.has_world = may_run;
         if !may_run {
-            self.wanted = MOST_SERVERS;
-            self.all.iter_mut().for_each(|server| server.is_active = false);
+            (self.wanted, self.active) = (0, 0);
         }
+        self.decide();
     }
 
     /// Switches all servers but the background one on or off (SG-86).
     pub fn set_on(&mut self, is_on: bool) {
-        self.is_on = is_on;
+        self.allowed = if is_on { u32::MAX } else { self.background };
+        self.decide();
     }
+}
+
+/// A place and all behind it, as a set.
+fn from(place: usize) -> u32 {
+    bit(place).wrapping_neg()
+}
+
+/// The place of a server in a set; none for what cannot be one.
+fn bit(place: usize) -> u32 {
+    if place < MOST_SERVERS { 1 << place } else { 0 }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ static uint64_t noted[0 WATCHED(COUNT)];
 /* Fills x19 to x29, enters the other world, and returns why it came back; what differs afterwards is in the other word. By the library, or,
    with NULL, by a call of its own, so that interrupts stay masked. */
 struct entered { uint64_t reason, differs; };
-struct entered enter_filled(const volatile uint32_t *waits);
+struct entered enter_filled(const volatile uint32_t *ready, uint32_t bit);
 
 __asm__(
     "    .text\n"
@@ -116,7 +116,7 @@ __asm__(
 
 static uint64_t enter(void)
 {
-    static const volatile uint32_t waits;
+    static const volatile uint32_t ready = 1;
     _Bool masked = compares_all;
     struct entered entered;
 
@@ -125,7 +125,7 @@ static uint64_t enter(void)
         __asm__ volatile("msr DAIFSET, #2");
         PLANTED_MASKED(PLANT)
     }
-    entered = enter_filled(masked ? NULL : &waits);
+    entered = enter_filled(masked ? NULL : &ready, 1);
     if (masked) {
         PLANTED_MASKED(COMPARE)
         __asm__ volatile("msr DAIFCLR, #2");

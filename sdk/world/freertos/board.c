@@ -116,14 +116,6 @@ void board_initialise(const struct bulkhead_world_plan *plan)
     __asm__ volatile("msr S3_0_C12_C12_7, %0\n\tisb" : : "r"(1UL));    /* ICC_IGRPEN1_EL1 */
 }
 
-uint64_t board_counter(void)
-{
-    uint64_t now;
-
-    __asm__ volatile("isb\n\tmrs %0, CNTPCT_EL0" : "=r"(now));
-    return now;
-}
-
 const struct board_lateness *board_tick_lateness(enum board_interrupted what) { return &lateness[what]; }
 
 /* To be called before the tick's handler sets the next date. The return address still is the interrupt's: nothing that is more urgent

@@ -28,9 +28,8 @@ static void wake_from_isr(uint64_t woken)
 {
     BaseType_t is_better = pdFALSE;
 
-    for (unsigned place = 0; woken != 0; place++, woken >>= 1)
-        if ((woken & 1) != 0 && servers[place] != NULL)
-            vTaskNotifyGiveFromISR(servers[place], &is_better);
+    for (; woken != 0; woken &= woken - 1)
+        vTaskNotifyGiveFromISR(servers[__builtin_ctzll(woken)], &is_better);
     portYIELD_FROM_ISR(is_better);
 }
 
@@ -47,9 +46,8 @@ static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wa
     taskENTER_CRITICAL();
     woken = bulkhead_world_happened((struct bulkhead_world_happened){ what, server, wanted });
     taskEXIT_CRITICAL();
-    for (unsigned place = 0; woken != 0; place++, woken >>= 1)
-        if ((woken & 1) != 0 && servers[place] != NULL)
-            xTaskNotifyGive(servers[place]);
+    for (; woken != 0; woken &= woken - 1)
+        xTaskNotifyGive(servers[__builtin_ctzll(woken)]);
 }
 
 /* Servers whose interrupts' handlers were cut off by a switch. */
@@ -61,7 +59,7 @@ static _Bool is_server(const void *place) { return (uintptr_t)place - 1 < BULKHE
    handler of an interrupt that waits until they are no more masked. */
 void world_switched_in(const void *place)
 {
-    if (place == NULL && running_place == NULL)
+    if (place == running_place)
         return;
     if (is_server(place) && !is_server(running_place))
         configASSERT(bulkhead_world_hand_back());
@@ -80,17 +78,16 @@ _Bool world_interrupt(uint32_t intid)
         uint64_t servers_of = cut_off;
 
         cut_off = 0;
-        for (unsigned place = 0; servers_of != 0; place++, servers_of >>= 1)
-            if ((servers_of & 1) != 0)
-                happened_from_isr(BULKHEAD_WORLD_FIRED, place);
+        for (; servers_of != 0; servers_of &= servers_of - 1)
+            happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)__builtin_ctzll(servers_of));
         return 1;
     }
-    uint64_t server = bulkhead_world_fired(intid);
+    uint64_t woken = bulkhead_world_interrupt(intid);
 
-    if (server == BULKHEAD_WORLD_NO_SERVER)
+    if (woken == BULKHEAD_WORLD_NOT_URGENT)
         return 0;
     counts.urgent++;
-    happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)server);
+    wake_from_isr(woken);
     return 1;
 }
 
@@ -135,7 +132,7 @@ static void serve(void *number)
     unsigned place = (unsigned)(uintptr_t)number;
 
     for (;;) {
-        switch (bulkhead_world_enter(&BULKHEAD_WORLD_WAITS[place])) {
+        switch (bulkhead_world_enter(&BULKHEAD_WORLD_READY, 1U << place)) {
         case BULKHEAD_WORLD_INTERRUPT:
             counts.interrupted++;
             break;

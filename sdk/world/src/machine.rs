@@ -166,11 +166,13 @@ static TURN: Cell<u64> = Cell::new(0);
 global_asm!(
     ".global bulkhead_world_enter, bulkhead_world_returned",
     "bulkhead_world_enter:",
-    "msr daifset, #2",
     "adrp x2, {call}",
-    "ldr w1, [x0]",
+    "mov x3, x0",
     "mov x0, #2",
-    "cbnz w1, 2f",
+    "msr daifset, #2",
+    "ldr w3, [x3]",
+    "tst w3, w1",
+    "b.eq 2f",
     "ldr w0, [x2, :lo12:{call}]",
     "cbnz w0, 2f",
     "smc #0", // x0 is 0: SecureCall::Enter

@@ -1,14 +1,14 @@
 //! The servers of the world plan, for a kernel in C.
 
 use crate::cell::Cell;
-use bulkhead_world::flash::{MOST_SERVERS, ServerPlan, WorldPlan};
+use bulkhead_world::flash::{ServerPlan, WorldPlan};
 use bulkhead_world::servers::Servers;
 
 static SERVERS: Cell<Servers> = Cell::new(Servers::none());
 
-/// One word for each server: not 0 while it may not run. [`crate::machine`]'s `bulkhead_world_enter` looks at it with interrupts masked.
+/// A bit for each server that may run. [`crate::machine`]'s `bulkhead_world_enter` looks at it with interrupts masked.
 #[unsafe(no_mangle)]
-static BULKHEAD_WORLD_WAITS: Cell<[u32; MOST_SERVERS]> = Cell::new([1; MOST_SERVERS]);
+static BULKHEAD_WORLD_READY: Cell<u32> = Cell::new(0);
 
 /// What happened to a server, or to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,8 @@ pub unsafe extern "C" fn bulkhead_world_server(plan: *const WorldPlan, place: u6
 /// Interrupts are masked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_happened(event: Happened) -> u64 {
-    // SAFETY: the caller's.
-    let (servers, waits) = unsafe { (SERVERS.get(), BULKHEAD_WORLD_WAITS.get()) };
     let place = event.server as usize;
-    match event.what {
+    let what = |servers: &mut Servers| match event.what {
         1 => servers.fired(place),
         2 => servers.yielded(place, event.wanted),
         3 => servers.used_up(place),
@@ -66,14 +64,19 @@ pub unsafe extern "C" fn bulkhead_world_happened(event: Happened) -> u64 {
         7 => servers.set_on(true),
         8 => servers.set_on(false),
         _ => (),
-    }
-    let mut woken = 0;
-    for (place, waits) in waits.iter_mut().enumerate().take(servers.count()) {
-        let may_run = servers.may_run(place);
-        if may_run && *waits != 0 {
-            woken |= 1 << place;
-        }
-        *waits = u32::from(!may_run);
-    }
-    woken
+    };
+    // SAFETY: the caller's.
+    unsafe { note(what) }
+}
+
+/// Notes what happened. Returns which servers may run now that could not before, a bit for each.
+///
+/// # Safety
+/// Interrupts are masked.
+pub(crate) unsafe fn note(what: impl FnOnce(&mut Servers)) -> u64 {
+    // SAFETY: the caller's; `what` sees the servers alone.
+    let (servers, ready) = unsafe { (SERVERS.get(), BULKHEAD_WORLD_READY.get()) };
+    what(servers);
+    let before = core::mem::replace(ready, servers.ready());
+    u64::from(*ready & !before)
 }

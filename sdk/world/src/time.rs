@@ -22,8 +22,7 @@ static OVERRUNS: Cell<Overruns<TASKS>> = Cell::new(Overruns::new());
 pub unsafe extern "C" fn bulkhead_time_switch(task: u64, now: u64) -> u64 {
     // SAFETY: the caller's: nobody else is in a function of this file.
     let overruns = unsafe { OVERRUNS.get() };
-    overruns.switch(usize::try_from(task).ok().filter(|task| *task < TASKS), now);
-    overruns.next_event_ticks(now).unwrap_or(NONE)
+    overruns.switch(usize::try_from(task).ok(), now).unwrap_or(NONE)
 }
 
 /// When the timer is to ring for an allowance; `u64::MAX` if never.

@@ -1,12 +1,13 @@
 //! Urgent interrupts of the other world, for a kernel in C (SG-44, SG-85).
 
 use crate::cell::Cell;
+use crate::servers::note;
 use bulkhead_arm::Intid;
 use bulkhead_arm::gic::SGI_FRAME;
 use bulkhead_world::flash::WorldPlan;
 use bulkhead_world::handover::{HandOver, Registers};
 
-/// No server.
+/// Of nobody here.
 const NONE: u64 = u64::MAX;
 
 struct Urgent {
@@ -14,7 +15,8 @@ struct Urgent {
     frames: Frames,
 }
 
-/// Where the interrupt controller is.
+/// Where the interrupt controller is. Functions work on a copy, which no write to a register can change.
+#[derive(Clone, Copy)]
 struct Frames {
     distributor: u64,
     private: u64,
@@ -74,18 +76,25 @@ pub unsafe extern "C" fn bulkhead_world_urgent(plan: *const WorldPlan) {
 pub unsafe extern "C" fn bulkhead_world_arm() -> u64 {
     // SAFETY: the caller's.
     let Urgent { sources, frames } = unsafe { URGENT.get() };
-    u64::from(sources.arm(frames))
+    let mut frames = *frames;
+    u64::from(sources.arm(&mut frames))
 }
 
-/// An interrupt arrived at the payload. Returns the server to start; `u64::MAX` if it is no urgent one.
+/// An interrupt arrived at the payload, which may start a server. Returns which servers may run now that could not before, a bit for each;
+/// `u64::MAX` if it is no urgent one.
 ///
 /// # Safety
 /// Interrupts are masked.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bulkhead_world_fired(intid: u32) -> u64 {
+pub unsafe extern "C" fn bulkhead_world_interrupt(intid: u32) -> u64 {
     // SAFETY: the caller's.
     let Urgent { sources, frames } = unsafe { URGENT.get() };
-    sources.fire(Intid(intid), frames).map_or(NONE, |server| server as u64)
+    let mut frames = *frames;
+    match sources.fire(Intid(intid), &mut frames) {
+        // SAFETY: the caller's.
+        Some(server) => unsafe { note(|servers| servers.fired(server)) },
+        None => NONE,
+    }
 }
 
 /// A server is going to run: urgent interrupts are the other world's. Returns false when the payload still handles one.
@@ -96,5 +105,6 @@ pub unsafe extern "C" fn bulkhead_world_fired(intid: u32) -> u64 {
 pub unsafe extern "C" fn bulkhead_world_hand_back() -> bool {
     // SAFETY: the caller's.
     let Urgent { sources, frames } = unsafe { URGENT.get() };
-    sources.hand_back(frames)
+    let mut frames = *frames;
+    sources.hand_back(&mut frames)
 }
