@@ -1,11 +1,16 @@
-//! A non-secure world whose timer rings at instants of a pattern, and which notes how long each interrupt waited: when it was due, when its
-//! vector was entered, when its handler had done its work (SG-E5, SG-E6).
+//! A non-secure world for experiments with servers, which notes what happened to it. Its memory at [`PARAMETERS`] says what to do; what it found
+//! is behind that, for the host to read. When all is noted it switches itself off. Its kinds:
 //!
-//! Its memory at [`PARAMETERS`] says what to do; what it found is behind that, for the host to read. It computes for ever beside, or
-//! sleeps. When all is noted it switches itself off.
+//! - [`ARRIVALS`]: its timer rings at instants of a pattern. Each record is one interrupt: when it was due, when its vector was entered, when its
+//!   handler had done its work (SG-E5, SG-E6). It computes for ever beside, or sleeps.
+//! - [`ABSENCES`]: it computes and looks at the counter. Each record is a time in which it did not run (SG-E6).
+//! - [`THREADS`]: a kernel of two threads, an idle one and one that its timer wakes. Each record holds, before, the date and the priority that
+//!   the thread has then; afterwards the date, the thread's first instruction, and its end. The hook of its switch says which latency task
+//!   the thread that runs next wants (SG-81, SG-82, SG-E7).
 #![no_std]
 #![no_main]
 
+use bulkhead_world::servers::{PriorityRange, wanted_by_priority};
 use core::arch::{asm, global_asm};
 
 global_asm!(include_str!("start.s"));
@@ -21,7 +26,9 @@ const DISTRIBUTOR: usize = 0x0800_0000;
 /// What the host writes, then what it reads. Times are ticks of the counter.
 #[repr(C)]
 struct Parameters {
-    /// Interrupts to take.
+    /// Which kind of world.
+    kind: u64,
+    /// Records to make.
     samples: u64,
     /// Their distance, and how much more or less it may be.
     spacing: u64,
@@ -40,7 +47,24 @@ struct Parameters {
     taken: u64,
 }
 
-/// One interrupt.
+const ARRIVALS: u64 = 0;
+const ABSENCES: u64 = 1;
+const THREADS: u64 = 2;
+
+/// A shorter absence is none: a tick of the payload while the world runs.
+const LEAST_ABSENCE: u64 = 2_500;
+const OFF: u64 = 0x8400_0008;
+const RESET: u64 = 0x8400_0009;
+const YIELD: u64 = 0xc600_0020;
+
+/// Thread priorities and the latency tasks that they want: the published sample (SG-81).
+const WANTED: [PriorityRange; 2] =
+    [PriorityRange { from: 95, to: 99, server: 0 }, PriorityRange { from: 88, to: 94, server: 1 }];
+const IDLE: u32 = 0;
+/// A date of the timer that does not come.
+const NEVER: u64 = u64::MAX;
+
+/// One of what the world notes.
 #[repr(C)]
 struct Record {
     due: u64,
@@ -85,9 +109,19 @@ fn ring_at(instant: u64) {
     unsafe { asm!("msr cntv_cval_el0, {}", "isb", in(reg) instant, options(nomem, nostack)) };
 }
 
-fn call(function: u64) {
+fn call(function: u64, argument: u64) {
     // SAFETY: the payload answers in x0, and changes nothing else.
-    unsafe { asm!("smc #0", inout("x0") function => _, in("x1") 0_u64, options(nostack)) };
+    unsafe { asm!("smc #0", inout("x0") function => _, in("x1") argument, options(nostack)) };
+}
+
+/// Makes a record; the last one is the end.
+fn note(what: &mut Parameters, made: Record) {
+    // SAFETY: the host gave room for as many records as it asked for samples.
+    unsafe { record(what.taken).write_volatile(made) };
+    what.taken = what.taken.wrapping_add(1);
+    if what.taken == what.samples {
+        call(OFF, 0);
+    }
 }
 
 /// Called by the vector with the counter as it was entered.
@@ -100,23 +134,70 @@ extern "C" fn interrupt(entered: u64) {
         return;
     }
     let due = due();
-    // SAFETY: the host gave this memory, and nobody else writes to it.
+    // SAFETY: the host gave this memory, and nobody else writes to it: what runs outside of handlers masks them meanwhile.
     let what = unsafe { &mut *parameters() };
+    if what.kind == THREADS {
+        ring_at(NEVER);
+        end_interrupt(acknowledged);
+        // SAFETY: as in `note`: the record of the thread that is woken now.
+        let priority = unsafe { record(what.taken).read_volatile() }.entered;
+        switched(priority as u32);
+        return;
+    }
     let until = counter().wrapping_add(what.handler);
     while counter() < until {}
     let done = counter();
-    // SAFETY: the host gave room for as many records as it asked for samples.
-    unsafe { record(what.taken).write_volatile(Record { due, entered, done }) };
-    what.taken = what.taken.wrapping_add(1);
     let distance = (what.spacing + below(&mut what.seed, 2 * what.dither + 1)).saturating_sub(what.dither);
     ring_at(if what.closed != 0 { done } else { due } + distance.max(1));
+    end_interrupt(acknowledged);
+    note(what, Record { due, entered, done });
+    if what.yields != 0 {
+        call(YIELD, 0);
+    }
+}
+
+fn end_interrupt(acknowledged: u64) {
     // SAFETY: ICC_EOIR1_EL1.
     unsafe { asm!("msr S3_0_C12_C12_1, {}", "isb", in(reg) acknowledged, options(nomem, nostack)) };
-    if what.taken == what.samples {
-        call(0x8400_0008);
+}
+
+/// The hook of the switch to a thread. It says so also if the thread before wanted the same: an interrupt may have raised what the payload takes
+/// for wanted.
+fn switched(priority: u32) {
+    call(YIELD, wanted_by_priority(&WANTED, priority));
+}
+
+/// The two threads: sleeps until the timer has woken the other one, which works and sleeps again.
+fn run_threads() -> ! {
+    // SAFETY: as in `interrupt`: interrupts are masked but in the look for them.
+    let what = unsafe { &mut *parameters() };
+    loop {
+        // SAFETY: as in `note`.
+        let Record { due, .. } = unsafe { record(what.taken).read_volatile() };
+        ring_at(due);
+        switched(IDLE);
+        // The handler takes the date away. The payload's interrupts end the sleep as well.
+        while self::due() != NEVER {
+            // SAFETY: an interrupt that is masked ends the sleep, and is taken behind it.
+            unsafe { asm!("wfi", "msr daifclr, #2", "isb", "msr daifset, #2", options(nostack)) };
+        }
+        let entered = counter();
+        let until = entered.wrapping_add(what.handler);
+        while counter() < until {}
+        note(what, Record { due, entered, done: counter() });
     }
-    if what.yields != 0 {
-        call(0xc600_0020);
+}
+
+fn note_absences() -> ! {
+    // SAFETY: as in `interrupt`: there are none.
+    let what = unsafe { &mut *parameters() };
+    let mut before = counter();
+    loop {
+        let now = counter();
+        if now.wrapping_sub(before) > LEAST_ABSENCE {
+            note(what, Record { due: before, entered: now, done: now });
+        }
+        before = now;
     }
 }
 
@@ -130,14 +211,19 @@ extern "C" fn main() -> ! {
         asm!("msr S3_0_C4_C6_0, {mask}", "msr S3_0_C12_C12_7, {on}", "isb", mask = in(reg) 0xff_u64, on = in(reg) 1_u64);
     }
     // SAFETY: as in `interrupt`.
-    let first = unsafe { (*parameters()).spacing };
-    ring_at(counter() + first);
-    // SAFETY: the timer's interrupt and the core's.
-    unsafe { asm!("msr cntv_ctl_el0, {}", "isb", "msr daifclr, #2", in(reg) 1_u64, options(nostack)) };
-    // SAFETY: as in `interrupt`.
-    let sleeps = unsafe { (*parameters()).sleeps } != 0;
+    let Parameters { kind, spacing, sleeps, .. } = unsafe { parameters().read_volatile() };
+    ring_at(if kind == ARRIVALS { counter() + spacing } else { NEVER });
+    // SAFETY: the timer's interrupt.
+    unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_u64, options(nostack)) };
+    match kind {
+        ABSENCES => note_absences(),
+        THREADS => run_threads(),
+        _ => (),
+    }
+    // SAFETY: the core's interrupts.
+    unsafe { asm!("msr daifclr, #2", options(nostack)) };
     loop {
-        if sleeps {
+        if sleeps != 0 {
             // SAFETY: waits for an interrupt.
             unsafe { asm!("wfi", options(nomem, nostack)) };
         }
@@ -148,7 +234,7 @@ extern "C" fn main() -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn unexpected() -> ! {
     loop {
-        call(0x8400_0009);
+        call(RESET, 0);
     }
 }
 

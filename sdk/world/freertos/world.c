@@ -50,6 +50,8 @@ static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wa
         xTaskNotifyGive(servers[__builtin_ctzll(woken)]);
 }
 
+void world_use_servers(_Bool on) { happened(on ? BULKHEAD_WORLD_SERVERS_ON : BULKHEAD_WORLD_SERVERS_OFF, 0, 0); }
+
 /* Servers whose interrupts' handlers were cut off by a switch. */
 static uint64_t cut_off;
 

@@ -22,6 +22,9 @@ void world_start(const struct bulkhead_world_plan *plan, UBaseType_t loader_prio
 /* The task of a server, by its place in the plan: an ordinary task, for all that the kernel can do with one (SG-8). NULL: there is none. */
 TaskHandle_t world_task(unsigned place);
 
+/* Switches all servers but the background one on or off (SG-86); they are on at first. In a task. */
+void world_use_servers(_Bool on);
+
 /* What was counted so far. */
 const struct world_counts *world_counts(void);
 

@@ -10,6 +10,7 @@ pub mod boards;
 pub mod el3;
 pub mod remote;
 pub mod secure;
+pub mod servers;
 pub mod sharing;
 pub mod slot;
 pub mod system;

@@ -1,0 +1,220 @@
+//! Experiments with servers: tasks of the payload that only compute (`guests/freertos/busy-world`), beside them a world that notes what happens
+//! to it (`guests/arrivals`). Times are ticks of the counter, of which each is an instruction.
+
+use crate::secure::{MEMORY, Payload, Worlds, flash_of};
+use crate::system::guest;
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_flash::NonSecure;
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::health::HealthPlan;
+
+/// Ticks of the counter in a millisecond.
+pub const MS: u64 = 62_500;
+/// The tasks of SG-E5 and SG-E6: T1 50/10 ms above T2 300/100 ms.
+pub const TASKS: &str = "tasks=50/10/8,300/100/4";
+/// Priorities above both of them, and between.
+pub const ABOVE: u32 = 9;
+/// See [`ABOVE`].
+pub const BETWEEN: u32 = 6;
+/// A server that has what nobody else wants.
+pub const BACKGROUND: ServerPlan =
+    ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 };
+/// The timer of the noting world, which starts the first server.
+pub const URGENT: [UrgentPlan; 1] = [UrgentPlan { intid: 27, server: 0 }];
+
+/// A server of a kind, with its budget and period in milliseconds.
+#[must_use]
+pub const fn server(kind: ServerKind, priority: u32, budget_ms: u64, period_ms: u32) -> ServerPlan {
+    ServerPlan { kind: kind as u32, priority, budget_ticks: budget_ms * MS, period: period_ms, voluntary: 0 }
+}
+
+/// The published ITask: 2 ms in 30 ms.
+#[must_use]
+pub const fn itask(priority: u32, voluntary: bool) -> ServerPlan {
+    ServerPlan { voluntary: voluntary as u32, ..server(ServerKind::Interrupt, priority, 2, 30) }
+}
+
+/// Where the world reads what to do, and behind it what it notes.
+const PARAMETERS: u64 = 0x4100_0000;
+const RECORDS: u64 = PARAMETERS + 0x1000;
+const RECORD_BYTES: usize = 24;
+
+/// How interrupts come to the world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arrivals {
+    /// How many.
+    pub samples: u64,
+    /// Their distance, in ticks.
+    pub spacing: u64,
+    /// How much more or less it may be.
+    pub dither: u64,
+    /// The distance counts from the end of the handler.
+    pub closed: bool,
+    /// The world says at the end of a handler that it has nothing urgent left.
+    pub yields: bool,
+    /// It sleeps between interrupts rather than compute.
+    pub sleeps: bool,
+}
+
+/// What the world does.
+#[derive(Clone, Debug)]
+pub enum Noting {
+    /// Takes interrupts.
+    Arrivals(Arrivals),
+    /// Computes, and notes so many absences.
+    Absences(u64),
+    /// Has a thread that is woken at these dates, and then has these priorities.
+    Threads(Vec<(u64, u32)>),
+}
+
+impl Noting {
+    fn words(&self) -> [u64; 10] {
+        let handler = MS / 60;
+        match self {
+            Self::Arrivals(Arrivals { samples, spacing, dither, closed, yields, sleeps }) => {
+                let [closed, yields, sleeps] = [closed, yields, sleeps].map(|word| u64::from(*word));
+                [0, *samples, *spacing, *dither, closed, handler, yields, sleeps, 11, 0]
+            }
+            Self::Absences(samples) => [1, *samples, 0, 0, 0, 0, 0, 0, 0, 0],
+            Self::Threads(dates) => [2, dates.len() as u64, 0, 0, 0, handler, 0, 0, 0, 0],
+        }
+    }
+}
+
+/// One of what the world noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When the interrupt or the thread was due; when the world ran last.
+    pub due: u64,
+    /// When its vector was entered, or the thread began; when the world ran again.
+    pub entered: u64,
+    /// When the handler or the thread had done its work.
+    pub done: u64,
+}
+
+impl Record {
+    /// How long it waited.
+    #[must_use]
+    pub fn wait(&self) -> u64 {
+        self.entered.saturating_sub(self.due)
+    }
+
+    /// How long it waited, in milliseconds.
+    #[must_use]
+    pub fn wait_ms(&self) -> f64 {
+        self.wait() as f64 / MS as f64
+    }
+}
+
+/// A task of the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Jobs that it has done.
+    pub jobs: u64,
+    /// Its least response.
+    pub least: u64,
+    /// Its worst response.
+    pub most: u64,
+    /// Jobs that missed their deadline.
+    pub missed: u64,
+}
+
+/// What a run showed.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What the world noted.
+    pub records: Vec<Record>,
+    /// The payload's tasks.
+    pub tasks: Vec<Task>,
+    /// The counter at the payload's tick 0, from which all periods count.
+    pub origin: u64,
+}
+
+impl Seen {
+    /// What was waited, in milliseconds.
+    #[must_use]
+    pub fn waits_ms(&self) -> Vec<f64> {
+        self.records.iter().map(Record::wait_ms).collect()
+    }
+
+    /// The longest wait, in milliseconds.
+    #[must_use]
+    pub fn most_ms(&self) -> f64 {
+        self.waits_ms().into_iter().fold(0.0, f64::max)
+    }
+
+    /// The mean wait, in milliseconds.
+    #[must_use]
+    pub fn mean_ms(&self) -> f64 {
+        self.waits_ms().iter().sum::<f64>() / self.records.len() as f64
+    }
+
+    /// Worst response of each task in milliseconds, and jobs that missed their deadline.
+    #[must_use]
+    pub fn responses(&self) -> Vec<(f64, u64)> {
+        self.tasks.iter().map(|task| (task.most as f64 / MS as f64, task.missed)).collect()
+    }
+}
+
+/// Runs the world in these servers beside the payload with these arguments, until all is noted.
+///
+/// # Panics
+/// When a program was not built, or the payload does not come to its end.
+#[must_use]
+pub fn run(servers: &[ServerPlan], urgent: &[UrgentPlan], arguments: &str, noting: &Noting) -> Seen {
+    let program = bulkhead_flash::flat(&guest("arrivals.elf"), "arrivals").unwrap_or_else(|error| panic!("{error}"));
+    let words = noting.words();
+    let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let dates: Vec<u8> = match noting {
+        Noting::Threads(dates) => dates.iter().flat_map(|(date, priority)| record_bytes(*date, *priority)).collect(),
+        Noting::Arrivals(_) | Noting::Absences(_) => vec![0],
+    };
+    let segments = vec![
+        (program.base, program.bytes.as_slice()),
+        (PARAMETERS, parameters.as_slice()),
+        (RECORDS, dates.as_slice()),
+    ];
+    let world = NonSecure {
+        memory: (MEMORY.0, 32 << 20),
+        segments,
+        entry: program.entry,
+        argument: PARAMETERS,
+        level: EntryLevel::El1,
+    };
+    let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments };
+    let mut worlds = Worlds::start(flash_of(payload, world));
+    let lines = worlds.end();
+    let is_good =
+        lines.last().is_some_and(|line| line == "rtos: end") && !lines.iter().any(|line| line.contains("FAILED"));
+    assert!(is_good, "{lines:#?}");
+    let mut records = vec![0; words[1] as usize * RECORD_BYTES];
+    assert!(worlds.ram().copy_at(PhysicalAddress(RECORDS), &mut records), "the records are in RAM");
+    Seen { records: records.chunks(RECORD_BYTES).map(record).collect(), tasks: tasks(&lines), origin: origin(&lines) }
+}
+
+fn record_bytes(date: u64, priority: u32) -> Vec<u8> {
+    [date, u64::from(priority), 0].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn record(bytes: &[u8]) -> Record {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    Record { due: word(0), entered: word(8), done: word(16) }
+}
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split(' ').filter_map(|word| word.parse().ok()).collect()
+}
+
+fn tasks(lines: &[String]) -> Vec<Task> {
+    let of = |line: &String| match numbers(line)[..] {
+        [_, jobs, least, most, missed] => Task { jobs, least, most, missed },
+        _ => panic!("{line}"),
+    };
+    lines.iter().filter(|line| line.starts_with("rtos: task ")).map(of).collect()
+}
+
+fn origin(lines: &[String]) -> u64 {
+    let line = lines.iter().find_map(|line| line.strip_prefix("rtos: origin "));
+    line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{lines:#?}"))
+}
