@@ -1,6 +1,8 @@
 /*
- * The payload of `systems/dual-world`: two periodic tasks of a controller in the secure world, and below them the other world.
+ * The payload of `systems/dual-world`: two periodic tasks of a controller in the secure world, more of them by its arguments
+ * (busy-tasks/busy.h), and below them the other world.
  */
+#include "../busy-tasks/busy.h"
 #include "board.h"
 #include "world.h"
 #include "FreeRTOS.h"
@@ -26,6 +28,10 @@ static void print_lateness(const char *what, enum board_interrupted interrupted)
 
 static void report(void)
 {
+    busy_print();
+    board_print("rtos: ticks due: ");
+    board_print_number(board_ticks_due());
+    board_print("\n");
     print_lateness("rtos: ticks in the payload: ", BOARD_PAYLOAD);
     print_lateness("; in the other world: ", BOARD_OTHER_WORLD);
     board_print("; calls ");
@@ -91,6 +97,7 @@ void payload_main(const struct bulkhead_world_plan *plan)
     configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : 5), SLOW_PRIORITY, NULL) == pdPASS);
     if (has_other_world)
         world_start(plan, LOADER_PRIORITY);
+    busy_create(bulkhead_world_arguments(plan));
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }

@@ -118,6 +118,8 @@ void board_initialise(const struct bulkhead_world_plan *plan)
 
 const struct board_lateness *board_tick_lateness(enum board_interrupted what) { return &lateness[what]; }
 
+uint64_t board_ticks_due(void) { return (board_counter() - origin) / ticks_per_period; }
+
 /* To be called before the tick's handler sets the next date. The return address still is the interrupt's: nothing that is more urgent
    can interrupt this. */
 static void account(void)

@@ -46,6 +46,9 @@ struct board_lateness {
     uint64_t ticks;
 };
 
+/* How many ticks were due so far, by the counter. */
+uint64_t board_ticks_due(void);
+
 /* By what the tick interrupted: the payload, or the other world. */
 enum board_interrupted { BOARD_PAYLOAD, BOARD_OTHER_WORLD, BOARD_INTERRUPTED };
 const struct board_lateness *board_tick_lateness(enum board_interrupted what);
