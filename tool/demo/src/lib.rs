@@ -5,6 +5,8 @@
 //! no byte of output, and no instruction to the monitor if its core is its own. Each number comes from RAM of the machine:
 //! counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all of it was true.
 //!
+//! Two worlds on one core are another story ([`worlds`]).
+//!
 //! A description says `demonstration = true`; what of the story its system can show follows from it ([`Cast`]).
 //!
 //! The reference for "no byte changed" is the controller alone, on the same image builder, in a run with instruction counting
@@ -20,6 +22,7 @@ mod shared;
 mod story;
 mod summary;
 mod uart;
+pub mod worlds;
 
 pub use cast::Cast;
 pub use facts::Facts;
@@ -28,16 +31,19 @@ pub use summary::Summary;
 pub use uart::UartFacts;
 
 use bulkhead_description::{Check, find_above};
+use bulkhead_plan::model::System;
+use bulkhead_run::MachineOptions;
 use bulkhead_run::command::{Format, RunArguments, exit_code_of, open, start, warn_of_version};
 use bulkhead_run::exit_code;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_timing::Assumptions;
 use clap::Args;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use story::{Shown, Story};
+use worlds::WorldStory;
 
 /// Where the demonstration system is, below the repository.
 const SYSTEM_PATH: &str = "systems/demo/system.toml";
@@ -54,7 +60,7 @@ const DEFAULT_LIMIT_S: u64 = 150;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DemoArguments {
-    /// Another description that says `demonstration = true`.
+    /// Another description that says `demonstration = true`, or its directory in `systems`.
     system: Option<PathBuf>,
 
     /// Leave the system running; `bulkhead attach NAME` in another terminal, Ctrl-C ends it.
@@ -75,6 +81,7 @@ Examples:
   bulkhead demo                    shows everything, ends by itself
   bulkhead demo --format json      prints the summary as one JSON object
   bulkhead demo --interactive      leaves it running with consoles attached
+  bulkhead demo dual-world         another one: two worlds on one core
 
 Exit codes:
   0  everything that was shown was true
@@ -106,15 +113,15 @@ pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
             return start(source, arguments);
         }
         warn_of_version(&source.options)?;
-        let story = Story {
-            system: &system,
-            options: source.options,
+        let told = Told {
+            path: &arguments.system,
+            guests: arguments.guests.clone(),
             monitor: arguments.monitor.as_deref(),
             limit: arguments.timeout.unwrap_or(Duration::from_secs(DEFAULT_LIMIT_S)),
             shown: Shown { events: Some(arguments.format), summary: arguments.format },
             started,
         };
-        story.tell().map(code_of)
+        told.tell(&system, source.options).map(code_of)
     }))
 }
 
@@ -134,11 +141,38 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, SourceError> {
     shown.say("checking and building the image");
     let options = machine_of(&loaded.system, None)?;
     let limit = Duration::from_secs(arguments.timeout_s);
-    Story { system: &loaded.system, options, monitor: None, limit, shown, started }.tell()
+    Told { path: &path, guests: None, monitor: None, limit, shown, started }.tell(&loaded.system, options)
 }
 
+/// How a demonstration is told, whichever it is.
+struct Told<'a> {
+    path: &'a Path,
+    guests: Option<PathBuf>,
+    monitor: Option<&'a Path>,
+    limit: Duration,
+    shown: Shown,
+    started: Instant,
+}
+
+impl Told<'_> {
+    fn tell(self, system: &System, options: MachineOptions) -> Result<bool, SourceError> {
+        let Self { path, guests, monitor, limit, shown, started } = self;
+        if system.secure.is_some() {
+            let attacks = worlds::attacks_beside(path);
+            return WorldStory { system, attacks, guests, options, monitor, limit, shown, started }.tell();
+        }
+        Story { system, options, monitor, limit, shown, started }.tell()
+    }
+}
+
+/// The description that was named, by its path or by the name of its directory in `systems`.
 fn system_path(arguments: &DemoArguments) -> PathBuf {
-    arguments.system.clone().or_else(|| find_above(SYSTEM_PATH)).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH))
+    let Some(named) = &arguments.system else {
+        return find_above(SYSTEM_PATH).unwrap_or_else(|| PathBuf::from(SYSTEM_PATH));
+    };
+    let is_name = named.components().count() == 1 && named.extension().is_none() && !named.exists();
+    let known = is_name.then(|| find_above(&format!("systems/{}/system.toml", named.display()))).flatten();
+    known.unwrap_or_else(|| named.clone())
 }
 
 /// The same system as any other is run: to look at with `attach` and `stats` for as long as one likes.

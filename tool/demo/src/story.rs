@@ -112,7 +112,7 @@ fn reference_output(system: &System, monitor: Option<&Path>) -> Result<Vec<u8>, 
 
 /// Shows the run until the story is told: controller done, Linux off after its restart, office off, intruder at its end. Answers at
 /// the UART of Linux meanwhile, and passes on what `bulkhead attach` sends.
-fn watch(
+pub(crate) fn watch(
     machine: &mut Machine,
     cast: &Cast,
     control: &ControlServer,

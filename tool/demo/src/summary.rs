@@ -16,10 +16,11 @@ pub struct Summary {
     time_claims: Vec<Claim>,
 }
 
+/// Something that was shown, and whether it was true.
 #[derive(Clone, Debug)]
-struct Claim {
-    holds: bool,
-    text: String,
+pub(crate) struct Claim {
+    pub(crate) holds: bool,
+    pub(crate) text: String,
 }
 
 impl Summary {
@@ -107,7 +108,7 @@ fn add_times(keys: &mut Map<String, Value>, vcpu: &VcpuTime) {
     add("exhaustions", json!(vcpu.exhaustions));
 }
 
-fn claim(holds: bool, text: String) -> Claim {
+pub(crate) fn claim(holds: bool, text: String) -> Claim {
     Claim { holds, text }
 }
 
@@ -240,7 +241,7 @@ fn of_allowed(compared: Compared) -> String {
 }
 
 /// Microseconds, or milliseconds from one on, with three decimals.
-fn time(time_ns: u64) -> String {
+pub(crate) fn time(time_ns: u64) -> String {
     if time_ns < 1_000_000 {
         return format!("{}.{:03} us", time_ns / 1_000, time_ns % 1_000);
     }

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::decode::Located;
 use crate::description::{OPTIONAL_ROLE, Partition, ROLES};
 use crate::diagnostic::Diagnostic;
+use crate::secure::{Secure, WorldServer};
 
 /// The partition whose core is looked at in a run of its own.
 const SHARING_ROLE: &str = "rtos";
@@ -42,6 +43,26 @@ impl Resolver<'_> {
             );
         }
     }
+}
+
+/// Checks that a system with a secure section which says that it is a demonstration has a world below, and what makes its delay
+/// less than without.
+pub(super) fn of_worlds(resolver: &mut Resolver<'_>, secure: &Secure) {
+    let Some(key) = resolver.description.demonstration.as_ref().filter(|state| state.value) else { return };
+    let is_urgent = |server: &Located<WorldServer>| !server.interrupts.is_empty();
+    let missing = if secure.non_secure.is_none() {
+        "no world below the payload"
+    } else if !secure.servers.iter().any(is_urgent) {
+        "no server with `interrupts`"
+    } else if secure.servers.iter().all(is_urgent) {
+        "no server without `interrupts`"
+    } else {
+        return;
+    };
+    let message = format!("the demonstration has {missing}");
+    resolver.push(Diagnostic::new(Code::RoleMissing, message).at(key.span, "asked for here").help(
+        "it compares how long Linux waits with a server that its interrupts wake, and without; leave `demonstration` out to run the system as any other",
+    ));
 }
 
 /// The core of a partition with one.

@@ -46,6 +46,7 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
     let description = resolver.description;
     resolver.names_with_secure(secure);
     resolver.not_with_secure(secure);
+    super::demonstration::of_worlds(resolver, secure);
     let memory_bytes = resolver.machine_memory();
     let core = resolver.payload_core(secure);
     let payload = resolver.payload(secure, facts);
@@ -134,7 +135,6 @@ impl Resolver<'_> {
             ("channel", description.channel.first().map(|one| one.span)),
             ("schedule", description.schedule.first().map(|one| one.span)),
             ("trace", span(&description.trace)),
-            ("demonstration", description.demonstration.as_ref().filter(|state| state.value).map(|state| state.span)),
         ];
         for (key, place) in others {
             if let Some(place) = place {
