@@ -53,7 +53,7 @@ impl Window {
 pub struct Caller {
     /// Its memory.
     pub window: Window,
-    /// Channels whose doorbell it may ring: numbers below this.
+    /// Channels whose doorbell it may ring, a bit for each.
     pub doorbells: u32,
 }
 
@@ -125,9 +125,9 @@ pub fn answer(x: &[u64; CALL_REGISTERS], caller: &Caller) -> Answer {
     }
 }
 
-fn doorbell(channel: u64, count: u32) -> Answer {
+fn doorbell(channel: u64, allowed: u32) -> Answer {
     match u32::try_from(channel) {
-        Ok(channel) if channel < count => done(Action::Doorbell(channel)),
+        Ok(channel) if allowed.checked_shr(channel).unwrap_or(0) & 1 == 1 => done(Action::Doorbell(channel)),
         _ => only(INVALID_PARAMETERS),
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use bulkhead_emulation::psci::CALLS;
 
-    const LINUX: Caller = Caller { window: Window { first: 0x4000_0000, bytes: 0x1000_0000 }, doorbells: 2 };
+    const LINUX: Caller = Caller { window: Window { first: 0x4000_0000, bytes: 0x1000_0000 }, doorbells: 0b10 };
 
     fn call(id: u64, x1: u64, x2: u64, x3: u64) -> Answer {
         answer(&[id, x1, x2, x3, 0, 0, 0, 0], &LINUX)
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(call(0xc400_0001, 1 << 16, 0, 0), done(Action::Standby));
         assert_eq!(call(CALL_HEARTBEAT, 0, 0, 0), done(Action::Heartbeat));
         assert_eq!(call(CALL_DOORBELL, 1, 0, 0), done(Action::Doorbell(1)));
-        for absent in [2, 1 << 32, u64::MAX] {
+        for absent in [0, 2, 33, 1 << 32, (1 << 32) + 1, u64::MAX] {
             assert_eq!(call(CALL_DOORBELL, absent, 0, 0), only(INVALID_PARAMETERS), "{absent:#x}");
         }
         assert_eq!(call(CALL_YIELD, 5, u64::MAX, 0), done(Action::Yield([5, u64::MAX])));

@@ -218,6 +218,13 @@ pub struct Segment {
 }
 
 impl WorldPlan {
+    /// Channels that the non-secure world may ring: those to the payload, a bit for each.
+    #[must_use]
+    pub fn doorbells(&self) -> u32 {
+        let to_payload = |channel: &ChannelPlan| u32::from(channel.direction == ChannelDirection::ToPayload as u32);
+        self.channels.iter().zip(0_u32..).fold(0, |all, (channel, number)| all | to_payload(channel) << number)
+    }
+
     /// The plan of a payload that is alone.
     #[must_use]
     pub const fn new(head: Head, tables: u64) -> Self {

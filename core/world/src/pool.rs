@@ -14,8 +14,12 @@
 //! | behind it | a ring of freed blocks | receiver |
 //! | behind it | the blocks | sender |
 //!
-//! Rings have room for every block, so that neither is ever full. A restart of either end clears the memory and makes both ends new: the payload's
-//! library does both.
+//! Rings have room for every block, so that neither is ever full. A restart of the other world clears the memory and makes both ends new: the
+//! payload's library does both.
+//!
+//! An end of the non-secure world may be a program that runs again and again, as `bulkheadctl` does: [`Sender::resume`] and
+//! [`Receiver::resume`] take from the memory where the run before has come to. Who else writes there fools that end alone, and the
+//! payload's ends, which believe nobody, have no such way.
 //!
 //! Rejected: a free list in shared memory, from which both ends allocate (SafeG 0.3). One end can then break it for the other.
 
@@ -30,6 +34,8 @@ const SENT: usize = 0;
 const FREED: usize = 8;
 const RING: usize = 16;
 const WORD_BYTES: usize = size_of::<u64>();
+/// Bits of a message that are its block; its bytes are as many above them.
+const BLOCK: u64 = 0xffff;
 
 /// The shape of a pool, which the plan gives: never what the other end says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +144,25 @@ impl<M: SharedMemory> Sender<M> {
             return Err(PoolError::Memory);
         }
         Ok(Self { memory, geometry, free: geometry.all(), own: 0, sent: 0, freed: 0 })
+    }
+
+    /// The sender that goes on where another one of the same pool stopped, between two messages. The receiver frees messages in the order in which it
+    /// took them, so what is not free are the latest messages.
+    ///
+    /// # Errors
+    ///
+    /// When the memory is too small, or says what cannot be.
+    pub fn resume(memory: M, geometry: Geometry) -> Result<Self, PoolError> {
+        let mut sender = Self::new(memory, geometry)?;
+        // Acquire: the receiver has left the blocks that it freed.
+        sender.freed = sender.memory.load_acquire(FREED);
+        sender.sent = sender.memory.load(SENT);
+        let lent = news(sender.freed, sender.sent, geometry.blocks).ok_or(PoolError::Corrupt)?;
+        for back in 1..=lent {
+            let message = sender.memory.load(geometry.message_slot(sender.sent.saturating_sub(back)));
+            sender.free &= !geometry.bit(message & BLOCK).unwrap_or(0);
+        }
+        Ok(sender)
     }
 
     /// Takes a free block, by its number.
@@ -286,6 +311,29 @@ impl<M: SharedMemory> Receiver<M> {
         Ok(Self { memory, geometry, filter, held: 0, received: 0, freed: 0, dropped: 0 })
     }
 
+    /// The receiver that goes on where another one of the same pool stopped. A message that it held is delivered again.
+    ///
+    /// # Errors
+    ///
+    /// When the memory is too small.
+    pub fn resume(memory: M, geometry: Geometry, filter: Filter) -> Result<Self, PoolError> {
+        let mut receiver = Self::new(memory, geometry, filter)?;
+        receiver.freed = receiver.memory.load(FREED);
+        receiver.received = receiver.freed;
+        Ok(receiver)
+    }
+
+    /// From now on this decides which messages are accepted.
+    pub const fn set_filter(&mut self, filter: Filter) {
+        self.filter = filter;
+    }
+
+    /// The sender's count has moved: it is worth while to dequeue.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.memory.load(SENT) != self.received
+    }
+
     /// Takes the next message that the filter accepts; the others before it are freed.
     ///
     /// # Errors
@@ -297,7 +345,7 @@ impl<M: SharedMemory> Receiver<M> {
         for _ in 0..news(self.received, count, self.geometry.slots()).ok_or(PoolError::Corrupt)? {
             let message = self.memory.load(self.geometry.message_slot(self.received));
             self.received = self.received.saturating_add(1);
-            let [block, bytes] = [message & 0xffff, message >> 16 & 0xffff];
+            let [block, bytes] = [message & BLOCK, message >> 16 & BLOCK];
             let Some(bit) = self.geometry.bit(block).filter(|bit| self.held & bit == 0) else {
                 return Err(PoolError::Corrupt);
             };
@@ -368,6 +416,12 @@ pub struct Events {
 }
 
 impl Events {
+    /// None so far.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { rung: 0 }
+    }
+
     /// A channel was rung. Returns true when that is the first event of its group since they were taken, so that somebody has to be woken; a number
     /// that is no channel of the group wakes nobody.
     pub fn ring(&mut self, channel: u32, group: u32) -> bool {

@@ -100,6 +100,35 @@ fn filters_and_events() {
     assert!(events.ring(1, one));
 }
 
+/// Ends of one side that follow each other: nothing is lost, nothing comes twice but what was held, and no block is written that is not free.
+#[test]
+fn ends_go_on_where_others_stopped() {
+    let geometry = Geometry::new(3, 8).unwrap();
+    let memory = memory(geometry);
+    let mut receiver = Receiver::new(&memory[..], geometry, Filter::default()).unwrap();
+    for number in 0..20u64 {
+        let mut sender = Sender::resume(&memory[..], geometry).unwrap();
+        let free = [(); 4].map(|()| sender.allocate().is_ok()).iter().filter(|is_free| **is_free).count();
+        assert_eq!(free as u64, 3 - number.min(1), "all but the one that was not received yet");
+        let mut sender = Sender::resume(&memory[..], geometry).unwrap();
+        let block = sender.allocate().unwrap();
+        sender.write(block, &number.to_le_bytes()).unwrap();
+        sender.enqueue(block, 8, 0).unwrap();
+        if let Some(before) = number.checked_sub(1) {
+            assert!(receiver.has_news());
+            let message = receiver.dequeue().unwrap();
+            assert_eq!(receiver.read(&message, &mut [0; 8]).unwrap(), before.to_le_bytes());
+            receiver = Receiver::resume(&memory[..], geometry, Filter::default()).unwrap();
+            let again = receiver.dequeue().unwrap();
+            assert_eq!(receiver.read(&again, &mut [0; 8]).unwrap(), before.to_le_bytes(), "it was held");
+            receiver.free(&again).unwrap();
+        }
+    }
+    assert!(receiver.dequeue().is_ok() && !receiver.has_news());
+    memory[8].store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(Sender::resume(&memory[..], geometry).err(), Some(PoolError::Corrupt));
+}
+
 /// Memory with a hostile other end: before each load it may have changed the word.
 struct Hostile<'a> {
     words: &'a [AtomicU64],

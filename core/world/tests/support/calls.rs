@@ -31,7 +31,9 @@ pub(crate) fn check(x: &[u64; 8], caller: &Caller) -> Answer {
         Action::Nothing => true,
         Action::Heartbeat => id == HEARTBEAT,
         Action::Yield(words) => id == YIELD && words == [x[1], x[2]],
-        Action::Doorbell(channel) => id == DOORBELL && u64::from(channel) == x[1] && channel < caller.doorbells,
+        Action::Doorbell(channel) => {
+            id == DOORBELL && u64::from(channel) == x[1] && channel < 32 && caller.doorbells >> channel & 1 == 1
+        }
         Action::Standby => SUSPEND.contains(&id),
         Action::Off => OFF.contains(&id),
         Action::Reset => RESET.contains(&id),
