@@ -26,15 +26,19 @@ Commands:
   partition suspend NAME
   partition resume NAME
   partition restart NAME
+  world list                      channels with the payload of the secure world
+  world receive NAME              take the next message of the payload
+  world send NAME [DATA | -]      send one message to the payload (standard input without DATA)
   heartbeat --every TIME          reset this partition's watchdog until stopped
   latency --every TIME --count N  sleep to N instants and print how late the kernel woke this program
 
 Options:
-  --format text|json|raw  text (default), one JSON value per line, or payload bytes alone (read, watch)
-  --count N               read, watch: end after N messages (read: 1); heartbeat: after N beats; latency: samples
-  --timeout TIME          wait at most this long (read, write: 0; watch, wait: for ever), e.g. 500ms, 2s
-  --hex                   write: DATA is hexadecimal
-  --lines                 write: each line of standard input is a message
+  --format text|json|raw  text (default), one JSON value per line, or payload bytes alone (read, watch, receive)
+  --count N               read, watch, receive: end after N messages (watch: never); heartbeat: after N beats; latency: samples
+  --timeout TIME          wait at most this long (read, write, receive, send: 0; watch, wait: for ever), e.g. 500ms, 2s
+  --hex                   write, send: DATA is hexadecimal
+  --lines                 write, send: each line of standard input is a message
+  --tag N                 send: the tag of the messages (default 0)
   --no-ring               write: do not ring the doorbell
   --sysfs DIR             instead of /sys
   --devices DIR           instead of /dev
@@ -117,6 +121,17 @@ pub enum Command {
         /// Which.
         action: Action,
     },
+    /// `world list`
+    WorldList,
+    /// `world receive`
+    WorldReceive(ReadOptions),
+    /// `world send`
+    WorldSend {
+        /// The message.
+        options: WriteOptions,
+        /// Its tag.
+        tag: u32,
+    },
     /// `heartbeat`
     Heartbeat {
         /// Period.
@@ -182,6 +197,7 @@ struct Collected {
     every: Option<Duration>,
     hexadecimal: bool,
     lines: bool,
+    tag: Option<u32>,
     no_ring: bool,
     sysfs: Option<PathBuf>,
     devices: Option<PathBuf>,
@@ -204,6 +220,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
     let command = match words.first().map(String::as_str) {
         Some("channel") => channel(words, &collected)?,
         Some("partition") => partition(words)?,
+        Some("world") => world(words, &collected)?,
         Some("heartbeat") if words.len() == 1 => Command::Heartbeat {
             every: collected.every.ok_or_else(|| usage("heartbeat needs --every TIME, e.g. --every 50ms"))?,
             count: collected.count,
@@ -215,8 +232,8 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
         Some(other) => return Err(usage(format!("unknown command {other:?}"))),
         None => return Err(usage("a command is missing")),
     };
-    if format == Format::Raw && !matches!(command, Command::ChannelRead(_)) {
-        return Err(usage("--format raw is for channel read and channel watch"));
+    if format == Format::Raw && !matches!(command, Command::ChannelRead(_) | Command::WorldReceive(_)) {
+        return Err(usage("--format raw is for channel read, channel watch and world receive"));
     }
     Ok(Request::Run(Invocation { machine, format, command }))
 }
@@ -237,6 +254,7 @@ fn collect(arguments: Vec<OsString>) -> Result<Collected, lexopt::Error> {
             Arg::Long("every") => collected.every = Some(parser.value()?.parse_with(parse_duration)?),
             Arg::Long("hex") => collected.hexadecimal = true,
             Arg::Long("lines") => collected.lines = true,
+            Arg::Long("tag") => collected.tag = Some(parser.value()?.parse()?),
             Arg::Long("no-ring") => collected.no_ring = true,
             Arg::Long("sysfs") => collected.sysfs = Some(parser.value()?.into()),
             Arg::Long("devices") => collected.devices = Some(parser.value()?.into()),
@@ -277,6 +295,30 @@ fn channel(words: Vec<String>, collected: &Collected) -> Result<Command, Failure
             Err(usage(format!("channel {command} takes one NAME")))
         }
         _ => Err(usage("channel needs one of list, show, read, watch, write, wait, ring")),
+    }
+}
+
+fn world(words: Vec<String>, collected: &Collected) -> Result<Command, Failure> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["world", "list"] => Ok(Command::WorldList),
+        ["world", "receive", name] => Ok(Command::WorldReceive(ReadOptions {
+            name: (*name).into(),
+            count: Some(collected.count.unwrap_or(1)),
+            timeout: Some(collected.timeout.unwrap_or_default()),
+            is_watch: false,
+        })),
+        ["world", "send", name, data @ ..] if data.len() <= 1 => Ok(Command::WorldSend {
+            options: WriteOptions {
+                name: (*name).into(),
+                data: data.first().filter(|text| **text != "-").map(|text| message(text, collected)).transpose()?,
+                lines: collected.lines,
+                ring: false,
+                timeout: Some(collected.timeout.unwrap_or_default()),
+            },
+            tag: collected.tag.unwrap_or(0),
+        }),
+        _ => Err(usage("world needs one of list, receive NAME, send NAME [DATA]")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Mappings of PCI resources, device registers and the system counter: all code of the program that needs `unsafe`.
+//! Mappings of PCI resources and of physical memory, device registers and the system counter: all code of the program that needs `unsafe`.
 //!
 //! Registers of the emulated functions trap to the monitor, which can decode a load or store only when the CPU describes it
 //! in the syndrome. Forms with write-back are not described, and a compiler may choose them for a volatile access in a
@@ -28,9 +28,19 @@ impl Mapping {
         if bytes == 0 || length < bytes as u64 {
             return Err(io::Error::other(format!("the resource has {length} bytes, {bytes} are needed")));
         }
+        Self::at(file, 0, bytes)
+    }
+
+    /// Maps `bytes` bytes at an offset, whole pages: of a file that has them, or of physical memory.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn at(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         // SAFETY: the kernel chooses the address, so no memory of this program is replaced.
-        let address =
-            unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)? };
+        let address = unsafe {
+            mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, offset)?
+        };
         Ok(Self { address: address.cast(), bytes })
     }
 

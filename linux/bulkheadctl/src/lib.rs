@@ -2,7 +2,8 @@
 //!
 //! The program works on a stock kernel. Channel ends are PCI functions 1af4:1110 (ivshmem, revision 0) and the management
 //! device is 1af4:1111; both are found in sysfs, mapped through their `resource` files, and doorbells are waited for
-//! through `uio_pci_generic`. So no kernel module of ours exists.
+//! through `uio_pci_generic`. So no kernel module of ours exists. Below a payload of the secure world (`world`) channels are memory that the device
+//! tree names, mapped through `/dev/mem`.
 //!
 //! Everything that reads the machine goes through a root directory for sysfs and one for devices, so the tests run on a
 //! tree of ordinary files. Code that needs `unsafe` (mapping, device registers, the counter) is in [`hardware`] alone.
@@ -24,6 +25,7 @@ mod payload;
 mod port;
 mod sysfs;
 mod transfer;
+mod world;
 
 use arguments::{Command, Invocation, Request};
 use failure::Failure;
@@ -54,6 +56,9 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
         Command::PartitionList => partition::list(&machine, format, output),
         Command::PartitionStatus { name } => partition::status(&machine, &name, format, output),
         Command::PartitionManage { name, action } => partition::manage(&machine, &name, action),
+        Command::WorldList => world::list(&machine, format, output),
+        Command::WorldReceive(options) => world::receive(&machine, &options, format, output),
+        Command::WorldSend { options, tag } => world::send(&machine, &options, tag),
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
         Command::Latency { every, count } => latency::measure(every, count, format, output),
     }

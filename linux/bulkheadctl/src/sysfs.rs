@@ -34,6 +34,18 @@ impl Machine {
         Self { sysfs: sysfs.unwrap_or_else(|| "/sys".into()), devices: devices.unwrap_or_else(|| "/dev".into()) }
     }
 
+    /// A path in sysfs.
+    pub(crate) fn sysfs(&self, path: &str) -> PathBuf {
+        self.sysfs.join(path)
+    }
+
+    /// Opens a device for reading and writing.
+    pub(crate) fn open_device(&self, name: &str) -> Result<File, Failure> {
+        let path = self.devices.join(name);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        file.map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))
+    }
+
     /// Finds the functions with a device ID, in the order of their addresses.
     pub(crate) fn functions(&self, device: u64) -> Result<Vec<Function>, Failure> {
         let directory = self.sysfs.join("bus/pci/devices");
@@ -58,12 +70,7 @@ impl Machine {
         let name = function.uio_name().ok_or_else(|| {
             Failure::new(MACHINE, format!("{}: {DRIVER} is bound but made no uio device", function.address))
         })?;
-        let path = self.devices.join(&name);
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))
+        self.open_device(&name)
     }
 
     /// Binds by name (`driver_override`), which concerns this function only; an entry in the driver's `new_id` would take
