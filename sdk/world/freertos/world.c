@@ -7,6 +7,7 @@
  */
 #include "world.h"
 #include "FreeRTOS.h"
+#include "messages.h"
 #include "overrun.h"
 #include "task.h"
 
@@ -124,6 +125,9 @@ static void answer(unsigned place)
         if (world_wants_reset())
             xTaskNotifyGive(loader);
         break;
+    case BULKHEAD_WORLD_DOORBELL:
+        messages_rung((uint32_t)words[0]);
+        break;
     default:
         break;
     }
@@ -165,6 +169,7 @@ static void load(void *unused)
             world_is_damaged();
             continue;
         }
+        messages_restart(plan);
         bulkhead_world_reset(plan);
         counts.starts++;
         happened(BULKHEAD_WORLD_MAY_RUN, 0, 0);

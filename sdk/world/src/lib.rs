@@ -11,6 +11,8 @@ pub mod machine;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
+pub mod messages;
+#[cfg(target_os = "none")]
 pub mod servers;
 #[cfg(target_os = "none")]
 pub mod time;

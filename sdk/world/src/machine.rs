@@ -215,7 +215,7 @@ pub unsafe extern "C" fn bulkhead_world_answer(plan: *const WorldPlan, words: *m
     // SAFETY: as in `bulkhead_world_reset`; the first eight registers, once each: the copy is what is looked at (SG-32).
     let call = core::array::from_fn(|number| unsafe { (&raw const (*context).x[number]).read_volatile() });
     let window = Window { first: plan.window, bytes: plan.window_bytes };
-    let Answer { x0, action } = answer(&call, &Caller { window, doorbells: 0 });
+    let Answer { x0, action } = answer(&call, &Caller { window, doorbells: plan.doorbells() });
     let is_mine = masked(|| {
         // SAFETY: interrupts are masked.
         let (waits, now) = unsafe { (CALL.get(), TURN.get()) };

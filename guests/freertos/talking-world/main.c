@@ -1,0 +1,198 @@
+/*
+ * Payload that talks with the other world over the channels `telemetry` (to it) and `answers` (from it), for tests.
+ *
+ * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: a text every 20 ms, and answers are counted
+ * when they are such texts. `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place.
+ */
+#include "board.h"
+#include "messages.h"
+#include "world.h"
+#include "FreeRTOS.h"
+#include "task.h"
+
+#define STACK_WORDS     512U
+#define FAST_PRIORITY   12
+#define SLOW_PRIORITY   10
+#define TALK_PRIORITY   8
+#define LOADER_PRIORITY 2
+#define SLOW_TICKS      100U
+#define TALK_TICKS      20U
+#define MOST_BYTES      256U
+/* No more messages than a pool has for each time that the task was woken, whatever the other world does meanwhile. */
+#define MOST_MESSAGES   32
+
+static const struct bulkhead_world_plan *world_plan;
+static int64_t telemetry, answers;
+static char kind;
+
+/* Received with the bytes or the text that they must have; others; refused as nonsense. Sent; not sent, because no block was free. */
+static struct {
+    uint64_t good, wrong, corrupt, sent, full, events;
+} counts;
+/* Tags go up by one: how often they did not, and the last one. */
+static uint64_t gaps;
+static uint32_t latest;
+
+static void print_count(const char *what, uint64_t count)
+{
+    board_print(what);
+    board_print_number(count);
+}
+
+static void report(void)
+{
+    const struct board_lateness *payload = board_tick_lateness(BOARD_PAYLOAD), *other = board_tick_lateness(BOARD_OTHER_WORLD);
+
+    print_count("rtos: messages: good ", counts.good);
+    print_count(" wrong ", counts.wrong);
+    print_count(" corrupt ", counts.corrupt);
+    print_count(" sent ", counts.sent);
+    print_count(" full ", counts.full);
+    print_count(" gaps ", gaps);
+    print_count(" latest ", latest);
+    print_count(" events ", counts.events);
+    print_count(" starts ", world_counts()->starts);
+    print_count("; ticks in the payload ", payload->ticks);
+    print_count(" late ", payload->most);
+    print_count("; in the other world ", other->ticks);
+    print_count(" late ", other->most);
+    board_print("\n");
+}
+
+static uint64_t fast_rounds;
+
+static void fast(void *unused)
+{
+    TickType_t due = 0;
+
+    (void)unused;
+    for (;;) {
+        vTaskDelayUntil(&due, 1);
+        fast_rounds++;
+    }
+}
+
+static void slow(void *unused)
+{
+    TickType_t due = 0;
+
+    (void)unused;
+    for (;;) {
+        vTaskDelayUntil(&due, SLOW_TICKS);
+        configASSERT(fast_rounds == due);
+    }
+}
+
+static void send(const void *bytes, uint32_t length, uint32_t tag)
+{
+    int64_t result = bulkhead_messages_send((uint32_t)telemetry, bytes, length, tag);
+
+    configASSERT(result == 0 || result == BULKHEAD_MESSAGES_NOTHING || result == BULKHEAD_MESSAGES_CLOSED);
+    if (result == 0)
+        counts.sent++;
+    else
+        counts.full++;
+}
+
+static uint32_t text_of(char *text, uint64_t number)
+{
+    char digits[20];
+    uint32_t length = 0, count = 0;
+
+    for (const char *word = "round "; *word != '\0'; word++)
+        text[length++] = *word;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (count != 0)
+        text[length++] = digits[--count];
+    return length;
+}
+
+static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
+{
+    _Bool is_good = 1;
+
+    for (uint32_t place = 0; kind == 'p' && place < length; place++)
+        is_good = is_good && bytes[place] == (uint8_t)(tag + place);
+    if (kind == 't')
+        is_good = length > 6 && bytes[0] == 'r' && bytes[5] == ' ';
+    if (is_good)
+        counts.good++;
+    else
+        counts.wrong++;
+    if (tag != latest + 1)
+        gaps++;
+    latest = tag;
+    if (kind == 't')
+        return;
+    for (uint32_t place = 0; place < length; place++)
+        bytes[place] = (uint8_t)~bytes[place];
+    send(bytes, length, tag);
+}
+
+static void talk(void *unused)
+{
+    static uint8_t bytes[MOST_BYTES];
+    uint64_t round = 0;
+    TickType_t due = 0;
+
+    (void)unused;
+    messages_subscribe(world_plan, 1U << answers);
+    for (;;) {
+        if (kind == 't') {
+            vTaskDelayUntil(&due, TALK_TICKS);
+            round++;
+            send(bytes, text_of((char *)bytes, round), (uint32_t)round);
+        } else if (messages_wait(1U << answers, portMAX_DELAY) != 0)
+            counts.events++;
+        for (unsigned count = 0; count < MOST_MESSAGES; count++) {
+            uint32_t tag = 0;
+            int64_t length = bulkhead_messages_receive((uint32_t)answers, bytes, sizeof bytes, &tag);
+
+            if (length == BULKHEAD_MESSAGES_CORRUPT)
+                counts.corrupt++;
+            if (length < 0)
+                break;
+            received(bytes, (uint32_t)length, tag);
+        }
+    }
+}
+
+void world_is_off(void)
+{
+    board_print("rtos: the other world is off\n");
+    report();
+    board_power_off();
+}
+
+_Bool world_wants_reset(void)
+{
+    board_print("rtos: the other world is reset\n");
+    report();
+    latest = 0;
+    return 1;
+}
+
+void world_is_damaged(void)
+{
+    board_print("rtos: FAILED: CRC of a segment of the other world\n");
+    board_power_off();
+}
+
+void payload_main(const struct bulkhead_world_plan *plan)
+{
+    world_plan = plan;
+    kind = bulkhead_world_arguments(plan)[0];
+    telemetry = bulkhead_messages_find(plan, "telemetry");
+    answers = bulkhead_messages_find(plan, "answers");
+    board_print("rtos: FreeRTOS " tskKERNEL_VERSION_NUMBER " in the secure world\n");
+    board_initialise(plan);
+    configASSERT(telemetry >= 0 && answers >= 0);
+    configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
+    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, NULL, SLOW_PRIORITY, NULL) == pdPASS);
+    configASSERT(xTaskCreate(talk, "talk", STACK_WORDS, NULL, TALK_PRIORITY, NULL) == pdPASS);
+    world_start(plan, LOADER_PRIORITY);
+    vTaskStartScheduler();
+    configASSERT(!"the scheduler returned");
+}
