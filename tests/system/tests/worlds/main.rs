@@ -5,5 +5,6 @@ mod branches;
 mod described;
 mod hostile;
 mod linux;
+mod messages;
 mod registers;
 mod servers;
