@@ -1,7 +1,7 @@
 /*
  * A payload for experiments: periodic tasks that only compute, and beside them the servers of its plan. The arguments say which tasks.
- * They end with the other world. Behind a space `off=900/1800`
- * switches the servers off at the one instant and on again at the other, in milliseconds (SG-86).
+ * They end with the other world. Behind a space `off=900/1800` switches the servers off at the one instant and on again at the other, in
+ * milliseconds (SG-86).
  */
 #include "../busy-tasks/busy.h"
 #include "board.h"
@@ -54,13 +54,13 @@ void payload_main(const struct bulkhead_world_plan *plan)
     const char *text;
 
     board_initialise(plan);
-    world_start(plan, LOADER_PRIORITY);
     text = busy_create(bulkhead_world_arguments(plan));
     if (busy_has_key(&text, " off=")) {
         off.from_ms = busy_number(&text);
         off.to_ms = busy_number(&text);
         configASSERT(xTaskCreate(switch_servers, "switch", STACK_WORDS, NULL, SWITCH_PRIORITY, NULL) == pdPASS);
     }
+    world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }
