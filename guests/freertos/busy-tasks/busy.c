@@ -13,7 +13,7 @@
 #define STACK_WORDS 512U
 #define MOST_TASKS  4U
 /* Ticks of the counter that the kernel needs for a job beside what its handler counts. */
-#define JOB         1600U
+#define JOB         1700U
 
 struct busy {
     uint64_t period_ms, cost_ms, priority;

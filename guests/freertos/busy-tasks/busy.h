@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Creates the tasks that the arguments begin with: `tasks=50/10/8,300/100/4` = period and cost in milliseconds, and priority. Before
+/* Creates the tasks that the arguments begin with: `tasks=50/10/8,300/100/4` = period and cost in milliseconds, and priority. Last before
    the scheduler is started. Returns what follows them. */
 const char *busy_create(const char *text);
 

@@ -54,13 +54,13 @@ void payload_main(const struct bulkhead_world_plan *plan)
     const char *text;
 
     board_initialise(plan);
+    world_start(plan, LOADER_PRIORITY);
     text = busy_create(bulkhead_world_arguments(plan));
     if (busy_has_key(&text, " off=")) {
         off.from_ms = busy_number(&text);
         off.to_ms = busy_number(&text);
         configASSERT(xTaskCreate(switch_servers, "switch", STACK_WORDS, NULL, SWITCH_PRIORITY, NULL) == pdPASS);
     }
-    world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }
