@@ -1,17 +1,25 @@
 //! Writes what the assembly is made of from `core/world`, so that offsets, constants and lists of registers are in one place, and
 //! links the target binary by `secure-monitor.ld`.
 
+use bulkhead_arm::psci::{Error, Function};
 use bulkhead_world::context::{self, REGISTERS, Register};
 use bulkhead_world::control::{self, NON_SECURE_RESET, ResetValue};
-use bulkhead_world::flash::{self, secure_ram};
+use bulkhead_world::cores::{self, CoresPlan, Start, StateLine};
+use bulkhead_world::flash::{self, WorldPlan, secure_ram};
+use bulkhead_world::interrupts;
 use std::fmt::Write;
+use std::mem::offset_of;
 use std::path::PathBuf;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=secure-monitor.ld");
-    let output = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("world.s");
-    std::fs::write(&output, assembly()).unwrap_or_else(|why| panic!("cannot write {}: {why}", output.display()));
+    let output = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for (name, is_multi) in [("dual.s", false), ("multi.s", true)] {
+        let output = output.join(name);
+        std::fs::write(&output, assembly(is_multi))
+            .unwrap_or_else(|why| panic!("cannot write {}: {why}", output.display()));
+    }
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
         println!("cargo::rustc-link-arg-bins=-T{directory}/secure-monitor.ld");
@@ -19,9 +27,9 @@ fn main() {
     }
 }
 
-fn assembly() -> String {
-    let mut text = String::new();
-    for (name, value) in constants() {
+fn assembly(is_multi: bool) -> String {
+    let mut text = format!(".equ MULTI, {}\n", u8::from(is_multi));
+    for (name, value) in constants().into_iter().chain(of_cores()) {
         let _ = writeln!(text, ".equ {name}, {value:#x}");
     }
     macro_of(&mut text, "SAVE_REGISTERS", save);
@@ -55,6 +63,49 @@ fn constants() -> [(&'static str, u64); 20] {
         ("SRE_HIGH", control::SRE_HIGH),
         ("SECURE_GROUP", context::Context::SECURE_GROUP),
         ("EXCEPTION_CLASS_REGISTER", control::EXCEPTION_CLASS_REGISTER),
+    ]
+}
+
+/// What only `multi` uses.
+fn of_cores() -> [(&'static str, u64); 32] {
+    let minus = |error: Error| error.answer();
+    let plan = |offset: usize| offset as u64;
+    let cores = offset_of!(WorldPlan, cores);
+    let cpu_off = Function::CpuOff.id();
+    let ends = [cpu_off, Function::SystemOff.id(), Function::SystemReset.id()];
+    [
+        ("MOST_CORES", cores::MOST_CORES as u64),
+        ("CORE_SHIFT", context::CORE_BYTES.trailing_zeros().into()),
+        ("LINE_SHIFT", cores::LINE_BYTES.trailing_zeros().into()),
+        ("LINE_TURN", plan(offset_of!(StateLine, turn))),
+        ("LINE_STARTS", plan(offset_of!(StateLine, starts))),
+        ("START_BYTES", size_of::<Start>() as u64),
+        ("START_SHIFT", size_of::<Start>().trailing_zeros().into()),
+        ("START_ENTRY", plan(offset_of!(Start, entry))),
+        ("ELR_OFFSET", plan(offset_of!(context::Context, elr_el3))),
+        ("PLAN_LEVEL", plan(offset_of!(WorldPlan, level))),
+        ("PLAN_WINDOW", plan(offset_of!(WorldPlan, window))),
+        ("PLAN_CORES", plan(cores + offset_of!(CoresPlan, count))),
+        ("PLAN_KICKS", plan(cores + offset_of!(CoresPlan, kicks))),
+        ("PLAN_WATCH_LEAST", plan(cores + offset_of!(CoresPlan, watch_least_ticks))),
+        ("PLAN_WATCH_MOST", plan(cores + offset_of!(CoresPlan, watch_most_ticks))),
+        ("PRIORITY_MASK", context::Context::PRIORITY_MASK),
+        ("ACTIVE_PRIORITIES", control::ACTIVE_PRIORITIES.into()),
+        ("KICK", cores::KICK.into()),
+        ("KICKED_VECTOR", cores::KICKED_VECTOR),
+        ("KICKED_STATE", cores::KICKED_STATE),
+        ("EVENT", interrupts::EVENT.into()),
+        ("EVENT_TO_BOOT_CORE", u64::from(interrupts::EVENT) << 24 | 1),
+        ("CALL_KICK", cores::CALL_KICK),
+        ("CALL_WATCH", cores::CALL_WATCH),
+        ("CPU_ON", Function::CpuOn.id()),
+        ("CPU_OFF", cpu_off),
+        ("SYSTEM_RESET", Function::SystemReset.id()),
+        ("ENDS", ends.iter().map(|id| 1 << (id - cpu_off)).sum()),
+        ("INVALID_PARAMETERS", minus(Error::InvalidParameters)),
+        ("INVALID_ADDRESS", minus(Error::InvalidAddress)),
+        ("ALREADY_ON", minus(Error::AlreadyOn)),
+        ("ON_PENDING", minus(Error::OnPending)),
     ]
 }
 

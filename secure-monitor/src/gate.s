@@ -1,5 +1,6 @@
 /*
- * Reset, vectors and the ways between the worlds.
+ * Reset, vectors and the ways between the worlds, in both configurations: MULTI is 0 in `dual`. What only `multi` has and is no part of a
+ * way between the worlds is in cores.s, which follows.
  *
  * SP_EL3 points to the context of the world that RUNS, and the other world's is at a constant distance. So the first store of every way
  * needs no free register and no test.
@@ -20,6 +21,28 @@
     .endif
 .endm
 
+.macro SAVE_LOWER
+    stp     x0, x1, [sp, #0]
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+.endm
+
+/* What a call keeps, but x29 and x30; x18 besides, because pairs begin with an even register. */
+.macro SAVE_UPPER
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    str     x28, [sp, #224]
+.endm
+
 .macro SLOT offset
     .org    gate + \offset
 .endm
@@ -32,7 +55,9 @@ gate:
 reset:
     mrs     x0, mpidr_el1
     and     x0, x0, #0xffffff       // affinity; the boot core's is zero
+.if !MULTI
     cbnz    x0, park                // before this core has touched memory
+.endif
     CONSTANT x2, SCTLR_EL3_VALUE
     msr     sctlr_el3, x2
     msr     vbar_el3, xzr           // the text begins at 0, and the table of vectors with it
@@ -44,6 +69,10 @@ reset:
     CONSTANT x3, SRE_HIGH
     msr     S3_6_C12_C12_5, x3      // ICC_SRE_EL3, first: it lets the others be written
     isb
+.if MULTI
+    msr     tpidr_el3, xzr          // this core has the payload
+    cbnz    x0, other_core          // before that one has touched memory
+.endif
     bl      reset_non_secure        // leaves x3 and x4 as they are, and SCR_EL3 for the secure world
     isb
     msr     S3_0_C12_C12_5, x3      // ICC_SRE_EL1, the secure one
@@ -87,6 +116,22 @@ plan_is_damaged:
 payload_is_damaged:
     .asciz  "BH: CRC payload\n"
     .balign 4
+.if MULTI
+/* Boot of the others: no memory is read or written before the library, which sets up the words, has enabled their SGI. */
+other_core:
+    cmp     x0, #(MOST_CORES - 1)
+    b.hi    park
+    add     x4, x4, x0, lsl #CORE_SHIFT
+    mov     sp, x4
+    CONSTANT x3, STATE
+    add     x3, x3, x0, lsl #LINE_SHIFT
+    msr     tpidr_el3, x3
+    mov     x2, #1
+    msr     S3_0_C12_C12_6, x2      // ICC_IGRPEN0_EL1
+    mov     x2, #PRIORITY_MASK
+    msr     S3_0_C4_C6_0, x2        // ICC_PMR_EL1
+    b       parked
+.endif
 
 /* Slots 0x200 to 0x380: an exception in EL3 itself. Nothing can cause one; if it happens, it is written down and the core stops. That of
    FIQ, which is masked, is padding: an undefined instruction, which leads to the first. */
@@ -96,6 +141,11 @@ fault:
     mrs     x1, elr_el3
     mrs     x2, far_el3
     CONSTANT x3, STATE
+.if MULTI
+    mrs     x4, mpidr_el1
+    and     x4, x4, #(MOST_CORES - 1)
+    add     x3, x3, x4, lsl #LINE_SHIFT
+.endif
     stp     x0, x1, [x3]
     str     x2, [x3, #16]
     b       park
@@ -149,6 +199,40 @@ reset_asked:
 /* Path 2 (SG-21): an interrupt of the secure world while the other one runs, whatever that one has masked. */
     SLOT    0x500
     stp     x29, x30, [sp, #232]
+.if MULTI
+    mrs     x30, tpidr_el3          // 0 on the payload's core, whose group 0 is off: Reason::Interrupt
+    cbz     x30, to_secure
+/* An interrupt of EL3: the SGI of a kick, or CNTPS, which is the end of a watch or a kick that is tried again. Either way the core comes to
+   its EL2, as by an interrupt: nothing that it runs can mask this one. */
+group_0:
+    mrs     x30, S3_0_C12_C8_0      // ICC_IAR0_EL1
+    msr     S3_7_C14_C2_1, xzr      // CNTPS_CTL_EL1, before the end, or it would come again
+    msr     S3_0_C12_C8_1, x30      // ICC_EOIR0_EL1
+    mrs     x30, spsr_el3
+    and     x29, x30, #0x18         // M: AArch32, and the upper bit of the level
+    cmp     x29, #8
+    b.eq    retry
+    msr     spsr_el2, x30
+    mrs     x30, elr_el3
+    msr     elr_el2, x30
+    mrs     x30, vbar_el2
+    add     x30, x30, #KICKED_VECTOR
+    msr     elr_el3, x30
+    mov     x30, #KICKED_STATE
+    msr     spsr_el3, x30
+    ldp     x29, x30, [sp, #232]
+    eret
+/* EL2 itself was interrupted, and would lose where it was. */
+retry:
+    CONSTANT x29, PLAN
+    ldr     x29, [x29, #PLAN_WATCH_LEAST]
+    mrs     x30, cntpct_el0
+    add     x30, x30, x29
+    msr     S3_7_C14_C2_2, x30      // CNTPS_CVAL_EL1
+    mov     x30, #1
+    msr     S3_7_C14_C2_1, x30      // CNTPS_CTL_EL1
+    b       go_on
+.else
     bl      save_non_secure
     mov     x19, #0                 // Reason::Interrupt
 to_secure:
@@ -159,6 +243,7 @@ to_secure:
     bl      load_registers
     mov     x0, x19
     b       load_upper
+.endif
 
 /* SError from below: SCR_EL3.EA is zero, so it cannot happen. */
     SLOT    0x580
@@ -169,9 +254,34 @@ from_non_secure:
     lsr     x30, x30, #26
     cmp     x30, #EXCEPTION_CLASS_REGISTER
     b.eq    skip
+.if MULTI
+    // EL3 answers CPU_ON and AFFINITY_INFO, of either convention, and kicks, and on cores without a payload everything. Only the number is
+    // looked at here; what is another owner's is refused by `calls` as the payload would.
+    and     w30, w0, #0x03ffffff
+    sub     w30, w30, #(CPU_ON & 0xffff)
+    cmp     w30, #1
+    CONSTANT w29, CALL_KICK
+    ccmp    w0, w29, #4, hi         // 4: Z
+    mrs     x29, tpidr_el3
+    ccmp    x29, #0, #0, ne
+    b.ne    calls
+    mov     x30, #1                 // Reason::Call
+/* No subroutines: path 5 has one instruction to spare, and x30 keeps the reason. */
+to_secure:
+    SAVE_LOWER
+    SAVE_UPPER
+    SAVE_REGISTERS
+    CONSTANT x0, SCR_SECURE
+    msr     scr_el3, x0
+    add     sp, sp, #SECURE_OFFSET
+    LOAD_REGISTERS
+    mov     x0, x30
+    b       load_upper
+.else
     bl      save_non_secure
     mov     x19, #1                 // Reason::Call
     b       to_secure
+.endif
 /* An access to group 0, which is EL3's (SG-15): nothing is written, the register that would be read keeps its value. */
 skip:
     mrs     x30, elr_el3
@@ -182,24 +292,12 @@ go_on:
     eret
 
 /* Slots 0x600 to 0x780, never entered: what is below is AArch64. */
+.if !MULTI
 save_non_secure:
-    stp     x0, x1, [sp, #0]
-    stp     x2, x3, [sp, #16]
-    stp     x4, x5, [sp, #32]
-    stp     x6, x7, [sp, #48]
-    stp     x8, x9, [sp, #64]
-    stp     x10, x11, [sp, #80]
-    stp     x12, x13, [sp, #96]
-    stp     x14, x15, [sp, #112]
-    stp     x16, x17, [sp, #128]
-/* What a call keeps, but x29 and x30; x18 besides, because pairs begin with an even register. */
+    SAVE_LOWER
+.endif
 save_upper:
-    stp     x18, x19, [sp, #144]
-    stp     x20, x21, [sp, #160]
-    stp     x22, x23, [sp, #176]
-    stp     x24, x25, [sp, #192]
-    stp     x26, x27, [sp, #208]
-    str     x28, [sp, #224]
+    SAVE_UPPER
     ret
 load_non_secure:
     ldp     x0, x1, [sp, #0]

@@ -5,12 +5,15 @@
 //! make it take longer. That is why it is assembly: a compiler would need a stack. What the assembly knows (offsets, constants, which
 //! registers are switched) is written by `build.rs` from `core/world`.
 //!
+//! Two configurations of one source: this one, `dual`, for one core, and `multi` for one to four (`multi.rs`).
+//!
 //! - `gate.s`: reset, the vectors, and the ways between the worlds. The number of each way is that of SafeG's paper (SG-20 to SG-24).
+//! - `cores.s`: what `multi` has besides.
 #![cfg_attr(target_os = "none", no_std)]
 #![cfg_attr(target_os = "none", no_main)]
 
 #[cfg(target_os = "none")]
-core::arch::global_asm!(include_str!(concat!(env!("OUT_DIR"), "/world.s")), include_str!("gate.s"));
+core::arch::global_asm!(include_str!(concat!(env!("OUT_DIR"), "/dual.s")), include_str!("gate.s"));
 
 /// Rust asks for one. No Rust code is in the image, so nothing can panic, and the linker leaves this out.
 #[cfg(target_os = "none")]
