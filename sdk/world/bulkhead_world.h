@@ -139,6 +139,13 @@ enum bulkhead_world_asked {
 /* Answers the call that waits; an enum bulkhead_world_asked. Nothing is left to do when another server has answered meanwhile. */
 uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan, uint64_t words[2]);
 
+/* Cores beside the payload's. */
+
+/* The PSCI function, SYSTEM_OFF or SYSTEM_RESET, by which the world of a core ended; 0: it has not. The library's own interrupt arrives then,
+   and nobody can start the core before the payload lets it begin again. */
+uint64_t bulkhead_world_ended(const struct bulkhead_world_plan *plan, uint32_t core);
+_Bool bulkhead_world_begin(const struct bulkhead_world_plan *plan, uint32_t core, uint64_t entry, uint64_t argument);
+
 /* Allowances of the payload's tasks, for the overrun handlers of a kernel. Tasks are numbers below 16, the first five the servers of the
    world plan. Times are ticks of the counter. All of these with interrupts masked. */
 /* No task, no event, no instant. */

@@ -80,6 +80,7 @@ _Bool world_interrupt(uint32_t intid)
     if (intid == BULKHEAD_WORLD_EVENT) {
         uint64_t servers_of = cut_off;
 
+        counts.events++;
         cut_off = 0;
         for (; servers_of != 0; servers_of &= servers_of - 1)
             happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)__builtin_ctzll(servers_of));

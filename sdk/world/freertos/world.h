@@ -14,6 +14,7 @@ struct world_counts {
     uint64_t used_up;
     uint64_t urgent;
     uint64_t starts;
+    uint64_t events;
 };
 
 /* Creates a task for each server of the plan, and one of this priority that loads the other world. Before the scheduler is started. */

@@ -7,6 +7,8 @@
 #[cfg(target_os = "none")]
 mod cell;
 #[cfg(target_os = "none")]
+pub mod cores;
+#[cfg(target_os = "none")]
 pub mod machine;
 #[cfg(target_os = "none")]
 mod memory;

@@ -1,6 +1,7 @@
 //! Registers of the machine, and the C interface over them.
 
 use crate::cell::Cell;
+use crate::cores;
 use crate::memory::{self, Range};
 use crate::urgent::bulkhead_world_hand_back;
 use bulkhead_arm::gic::{
@@ -25,10 +26,16 @@ pub unsafe extern "C" fn bulkhead_world_start(plan: *const WorldPlan) {
     let plan = unsafe { &*plan };
     let lines = read(plan.distributor.wrapping_add(GICD_TYPER)) & GICD_TYPER_LINES;
     of_distributor(plan.distributor, lines.wrapping_add(1), &plan.secure_interrupts).for_each(write);
-    let waker = plan.redistributor.wrapping_add(GICR_WAKER);
+    wake(plan.redistributor);
+    of_redistributor(plan.redistributor, &plan.secure_interrupts, plan.cores.closed[0]).for_each(write);
+    cores::start(plan);
+}
+
+/// Wakes the redistributor of a core.
+pub(crate) fn wake(redistributor: u64) {
+    let waker = redistributor.wrapping_add(GICR_WAKER);
     write(Write { address: waker, value: read(waker) & !GICR_WAKER_PROCESSOR_SLEEP });
     while read(waker) & GICR_WAKER_CHILDREN_ASLEEP != 0 {}
-    of_redistributor(plan.redistributor, &plan.secure_interrupts).for_each(write);
 }
 
 /// Brings to rest what the non-secure world has begun: urgent interrupts are its own again, then its interrupts are off, neither pending nor
@@ -52,7 +59,7 @@ pub unsafe extern "C" fn bulkhead_world_rest(plan: *const WorldPlan, step: u32) 
             // SAFETY: interrupts are masked. No server runs, so what the payload had is given back.
             let _ = unsafe { bulkhead_world_hand_back() };
         }
-        for write_ in of_restart(frame, step, &plan.secure_interrupts) {
+        for write_ in of_restart(frame, step, &plan.secure_interrupts, plan.cores.closed[0]) {
             match write_ {
                 RestartWrite::Word(what) => write(what),
                 // SAFETY: as `write`: a priority of the other world.
@@ -126,8 +133,7 @@ pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *m
 pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     // SAFETY: as `bulkhead_world_start`.
     let plan = unsafe { &*plan };
-    let level = if plan.level == 2 { EntryLevel::El2 } else { EntryLevel::El1 };
-    let context = Context::non_secure(plan.entry, plan.argument, level);
+    let context = Context::non_secure(plan.entry, plan.argument, level(plan));
     let place = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
     masked(|| {
         // SAFETY: interrupts are masked. A server that is about to answer a call of the world before finds that it is not its turn.
@@ -141,6 +147,11 @@ pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     for _ in 0..ACTIVE_PRIORITIES {
         reset_registers();
     }
+}
+
+/// The level at which the other world begins.
+pub(crate) fn level(plan: &WorldPlan) -> EntryLevel {
+    if plan.level == 2 { EntryLevel::El2 } else { EntryLevel::El1 }
 }
 
 /// The plan has a world besides the payload.
@@ -268,12 +279,12 @@ fn reset_registers() {
     }
 }
 
-fn read(address: u64) -> u32 {
+pub(crate) fn read(address: u64) -> u32 {
     // SAFETY: an address of the interrupt controller, which the plan gives and the host's tables map as a device.
     unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() }
 }
 
-fn write(what: Write) {
+pub(crate) fn write(what: Write) {
     // SAFETY: as for `read`; no memory of the payload is there.
     unsafe { core::ptr::with_exposed_provenance_mut::<u32>(what.address as usize).write_volatile(what.value) }
 }

@@ -184,7 +184,7 @@ fn begin(program: &mut Program, ticks: Ticks, vectors: u64) {
     let mut secure = [0; 32];
     secure[0] = 1 << SECURE_TIMER;
     program.store32_at(GICR_WAKER, 0);
-    for write in of_distributor(DISTRIBUTOR, WORDS, &secure).chain(of_redistributor(REDISTRIBUTOR, &secure)) {
+    for write in of_distributor(DISTRIBUTOR, WORDS, &secure).chain(of_redistributor(REDISTRIBUTOR, &secure, 0)) {
         program.store32_at(write.address, write.value.into());
     }
     program.store32_at(GICR_ISENABLER0, 1 << SECURE_TIMER);
