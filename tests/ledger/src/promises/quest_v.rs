@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-15", "different kernels run beside each other, unmodified; no service is replicated in any test"),
         (
             "QV-16",
-            "modes are chosen per partition; nothing holds back the SGIs of a `direct` one (BH0209), which a receiver's own enables should",
+            "modes are chosen per partition; what holds back the SGIs of a `direct` one (BH0209), groups of the receiver, is there under EL3 alone, for no partition yet",
         ),
         (
             "QV-25",

@@ -21,6 +21,10 @@ pub(super) const FAMILY: Family = Family {
             "SG-51",
             "black boxes (SG-50); starts of windows are told, in `core/world` on the host alone: no payload links them yet",
         ),
+        (
+            "SG-13",
+            "one to four cores, each with contexts of its own; the boot core alone has a payload, and no description has several cores yet",
+        ),
         ("SG-72", "any words in the pool, as host tests; no hostile world on the machine yet"),
         ("SG-71", "the decisions, as host tests; no interrupt of a channel on the machine yet"),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
@@ -49,7 +53,7 @@ pub(super) const FAMILY: Family = Family {
         ),
     ],
     not_built: &[
-        (&["SG-4", "SG-13"], EL3),
+        (&["SG-4"], EL3),
         (
             &["SG-8"],
             "a manager suspends, resumes and restarts a partition (SG-60); as tasks: [secure-world.md](specification/secure-world.md) 8",

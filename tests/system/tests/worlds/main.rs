@@ -2,6 +2,7 @@
 
 mod alone;
 mod branches;
+mod cores;
 mod described;
 mod hostile;
 mod linux;
