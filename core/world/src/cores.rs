@@ -37,7 +37,7 @@ pub struct CoresPlan {
     pub count: u64,
     /// The redistributors of the cores behind the boot core; 0 = there is none.
     pub redistributors: [u64; MOST_CORES - 1],
-    /// Software-generated interrupts that no other world makes arrive at this core, whoever writes them: bit n = number n. The firewall of
+    /// Software-generated interrupts that no other world makes arrive at this core: bit n = number n. The firewall of
     /// SGIs is on the receiver (QV-16).
     pub closed: [u32; MOST_CORES],
     /// Which cores EL2 of this one may kick: bit n = core n. Never the payload's.

@@ -90,12 +90,19 @@ pub fn four_cores(closed: [u32; MOST_CORES], kicks: [u32; MOST_CORES], watch_mos
 /// When a part was not built or does not fit.
 #[must_use]
 pub fn flash_of_cores(monitor: &[u8], payload: Payload<'_>, cores: CoresPlan, non_secure: NonSecure<'_>) -> Vec<u8> {
-    let Payload { file, servers, urgent, arguments } = payload;
+    let Payload { file, servers, urgent, health, arguments } = payload;
     let file = guest(file);
     let mut devices = DEVICES;
     devices[1].1 *= MOST_CORES as u64;
-    let parts =
-        Parts { devices: &devices, servers, urgent, arguments, cores, ..parts(monitor, &file, Some(non_secure)) };
+    let parts = Parts {
+        devices: &devices,
+        servers,
+        urgent,
+        health,
+        arguments,
+        cores,
+        ..parts(monitor, &file, Some(non_secure))
+    };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 

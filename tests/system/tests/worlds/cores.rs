@@ -6,6 +6,7 @@ use bulkhead_system_tests::secure::{
 };
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::health::HealthPlan;
 
 /// Where the world reads what it is to do.
 const PARAMETERS: u64 = 0x4100_0000;
@@ -28,7 +29,13 @@ fn flash(seed: u64, calls: u64, kicks: u64) -> Vec<u8> {
     let segments = vec![(world.base, world.bytes.as_slice()), (PARAMETERS, parameters.as_slice())];
     let other = NonSecure { memory: WINDOW, segments, entry: world.entry, argument: 0, level: EntryLevel::El2 };
     let again = format!("{:x}", world.entry);
-    let payload = Payload { file: "multi-world.elf", servers: &BACKGROUND, urgent: &[], arguments: &again };
+    let payload = Payload {
+        file: "multi-world.elf",
+        servers: &BACKGROUND,
+        urgent: &[],
+        health: HealthPlan::nobody(),
+        arguments: &again,
+    };
     flash_of_cores(&secure_monitor_of_cores(), payload, four_cores(CLOSED, KICKS, WATCH_MOST), other)
 }
 
