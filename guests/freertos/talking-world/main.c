@@ -2,7 +2,8 @@
  * Payload that talks with the other world over the channels `telemetry` (to it) and `answers` (from it), for tests.
  *
  * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: a text every 20 ms, and answers are counted
- * when they are such texts. `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place.
+ * when they are such texts. `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place. `measure`: the
+ * answer is the counter as the message was taken.
  */
 #include "board.h"
 #include "messages.h"
@@ -17,6 +18,8 @@
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
 #define TALK_TICKS      20U
+/* Of both channels in the descriptions of the tests. */
+#define BLOCK_BYTES     32U
 #define MOST_BYTES      256U
 /* No more messages than a pool has for each time that the task was woken, whatever the other world does meanwhile. */
 #define MOST_MESSAGES   32
@@ -52,14 +55,18 @@ static void report(void)
     print_count(" latest ", latest);
     print_count(" events ", counts.events);
     print_count(" starts ", world_counts()->starts);
-    print_count("; ticks in the payload ", payload->ticks);
-    print_count(" late ", payload->most);
-    print_count("; in the other world ", other->ticks);
-    print_count(" late ", other->most);
+    print_count("; own_ticks ", payload->ticks);
+    print_count(" own_late ", payload->most);
+    print_count("; other_ticks ", other->ticks);
+    print_count(" other_late ", other->most);
     board_print("\n");
 }
 
 static uint64_t fast_rounds;
+/* Data of the payload that nobody writes to: a word says where it is. */
+static uint64_t victim[512];
+
+static uint64_t victim_word(unsigned place) { return UINT64_C(0x9e3779b97f4a7c15) * (place + 1); }
 
 static void fast(void *unused)
 {
@@ -80,6 +87,8 @@ static void slow(void *unused)
     for (;;) {
         vTaskDelayUntil(&due, SLOW_TICKS);
         configASSERT(fast_rounds == due);
+        for (unsigned place = 0; place < sizeof victim / sizeof *victim; place++)
+            configASSERT(victim[place] == victim_word(place));
     }
 }
 
@@ -111,8 +120,11 @@ static uint32_t text_of(char *text, uint64_t number)
 
 static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
 {
+    uint64_t taken = board_counter();
     _Bool is_good = 1;
 
+    /* Whatever the other world writes. */
+    configASSERT(length <= BLOCK_BYTES);
     for (uint32_t place = 0; kind == 'p' && place < length; place++)
         is_good = is_good && bytes[place] == (uint8_t)(tag + place);
     if (kind == 't')
@@ -126,6 +138,10 @@ static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
     latest = tag;
     if (kind == 't')
         return;
+    if (kind == 'm') {
+        send(&taken, sizeof taken, tag);
+        return;
+    }
     for (uint32_t place = 0; place < length; place++)
         bytes[place] = (uint8_t)~bytes[place];
     send(bytes, length, tag);
@@ -150,8 +166,10 @@ static void talk(void *unused)
             uint32_t tag = 0;
             int64_t length = bulkhead_messages_receive((uint32_t)answers, bytes, sizeof bytes, &tag);
 
-            if (length == BULKHEAD_MESSAGES_CORRUPT)
+            if (length == BULKHEAD_MESSAGES_CORRUPT) {
                 counts.corrupt++;
+                continue;
+            }
             if (length < 0)
                 break;
             received(bytes, (uint32_t)length, tag);
@@ -188,6 +206,8 @@ void payload_main(const struct bulkhead_world_plan *plan)
     answers = bulkhead_messages_find(plan, "answers");
     board_print("rtos: FreeRTOS " tskKERNEL_VERSION_NUMBER " in the secure world\n");
     board_initialise(plan);
+    for (unsigned place = 0; place < sizeof victim / sizeof *victim; place++)
+        victim[place] = victim_word(place);
     configASSERT(telemetry >= 0 && answers >= 0);
     configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
     configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, NULL, SLOW_PRIORITY, NULL) == pdPASS);

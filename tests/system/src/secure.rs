@@ -10,7 +10,7 @@ use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::{CoresPlan, MOST_CORES, WATCH_LIMITS_US};
-use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
 use bulkhead_world::health::HealthPlan;
 use std::ops::{Deref, DerefMut};
 
@@ -103,6 +103,22 @@ pub fn flash_of_cores(monitor: &[u8], payload: Payload<'_>, cores: CoresPlan, no
         cores,
         ..parts(monitor, &file, Some(non_secure))
     };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A flash file of a payload with channels, and another world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash_with_channels(
+    file: &str,
+    arguments: &str,
+    channels: &[ChannelPlan],
+    non_secure: NonSecure<'_>,
+) -> Vec<u8> {
+    let (monitor, file) = (secure_monitor(), guest(file));
+    let parts = Parts { channels, arguments, ..parts(&monitor, &file, Some(non_secure)) };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 

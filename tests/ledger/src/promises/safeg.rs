@@ -10,10 +10,10 @@ pub(super) const FAMILY: Family = Family {
     title: "SafeG",
     prefix: "SG",
     shown: &[
-        "SG-70", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3", "SG-6", "SG-12",
-        "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43", "SG-44", "SG-41",
-        "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80", "SG-81", "SG-82",
-        "SG-83", "SG-84", "SG-85", "SG-86",
+        "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
+        "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
+        "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
+        "SG-81", "SG-82", "SG-83", "SG-84", "SG-85", "SG-86",
     ],
     in_part: &[
         ("SG-52", "the record, in `core/world` on the host alone; nothing computes the latency of a window yet"),
@@ -25,17 +25,12 @@ pub(super) const FAMILY: Family = Family {
             "SG-13",
             "one to four cores, each with contexts of its own; the boot core alone has a payload, and no description has several cores yet",
         ),
-        ("SG-72", "any words in the pool, as host tests; no hostile world on the machine yet"),
-        ("SG-71", "the decisions, as host tests; no interrupt of a channel on the machine yet"),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
         (
             "SG-32",
             "every identifier and argument as `core/world` decodes them, on the host and from a hostile world; no call takes an address or a length yet",
         ),
-        (
-            "SG-31",
-            "yield and doorbell; a doorbell rings nothing yet. Calls for caches, registers and copies are left out on purpose",
-        ),
+        ("SG-31", "yield and doorbell. Calls for caches, registers and copies are left out on purpose"),
         ("SG-14", "the answers, and that off and reset are the world's alone; the health policy as host tests"),
         (
             "SG-34",

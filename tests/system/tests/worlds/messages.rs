@@ -3,15 +3,62 @@
 use bulkhead_description::{Options, load};
 use bulkhead_run::MachineOptions;
 use bulkhead_run::source::machine_of;
-use bulkhead_system_tests::secure::{OTHER, Worlds};
+use bulkhead_system_tests::messages::{BLOCKS, Talk, Talked, reports, run, start};
+use bulkhead_system_tests::secure::{OTHER, SECURE, Worlds};
 use bulkhead_timing::Assumptions;
-use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Numbers of the payload's report, by the word before each.
-fn counts(line: &str) -> BTreeMap<String, u64> {
-    let words: Vec<&str> = line.split([' ', ';']).filter(|word| !word.is_empty()).collect();
-    words.windows(2).filter_map(|pair| Some((pair[0].to_owned(), pair[1].parse().ok()?))).collect()
+/// How late a tick finds its vector: in the payload, whose kernel masks interrupts while it wakes a task or puts it to sleep; in the other
+/// world, with the longest way that may be under way (path 4 and the look before it).
+const IN_PAYLOAD: u64 = 400;
+const IN_OTHER: u64 = 116 + 120;
+
+/// SG-70, SG-71: 1,200 messages to the payload, by call, and as many back, by interrupt: each one whole, under its own tag, in order, and
+/// none twice; through pools of 5 and 10 blocks.
+#[test]
+fn a_bare_world_and_the_payload_ping_each_other() {
+    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_200, 0, "pattern");
+    assert_eq!((good, wrong, interrupts), (1_200, 0, 1_200), "{counts:?}");
+    let count = |what: &str| counts[what];
+    assert_eq!(["good", "sent", "latest"].map(count), [1_200; 3], "{counts:?}");
+    assert_eq!(["wrong", "corrupt", "full", "gaps"].map(count), [0; 4], "{counts:?}");
+}
+
+/// SG-70, SG-62: a world that is started again finds new ends, and so does the payload. Of what was under way nothing comes after the start:
+/// messages that were enqueued and not rung, which are lost, and answers that nobody took. All before them arrived once, in order.
+#[test]
+fn a_restart_loses_what_was_under_way_and_nothing_else() {
+    const COUNT: u64 = 50;
+    let mut worlds = start(Talk::Restart, COUNT, 0, "pattern");
+    for _ in 0..3 {
+        assert_eq!(worlds.line(SECURE, "is reset"), "rtos: the other world is reset");
+    }
+    worlds.line(SECURE, "starts 3");
+    let reports = reports(&worlds.texts(SECURE));
+    for (counts, starts) in reports.iter().zip(1..) {
+        let count = |what: &str| counts[what];
+        // What was sent before the doorbell of the last ones, and not the three behind it.
+        let arrived = COUNT + 2;
+        assert!(u64::from(BLOCKS[1]) >= 2 + 3, "the others were under way");
+        assert_eq!(["good", "sent"].map(count), [starts * arrived; 2], "{counts:?}");
+        assert_eq!(["latest", "wrong", "gaps", "corrupt"].map(count), [arrived, 0, 0, 0], "{counts:?}");
+    }
+    assert_eq!(reports.len(), 3);
+}
+
+/// SG-72, SG-48: whatever a world writes into both pools and however often it rings, the payload's ticks come as they did, its data stays, and
+/// no message is longer than a block (the payload compares all three).
+#[test]
+fn garbage_in_the_pools_harms_nobody() {
+    for seed in [1, 2] {
+        let Talked { good, counts, .. } = run(Talk::Hostile, 4_000, seed, "echo");
+        let count = |what: &str| counts[what];
+        // A doorbell in eight is one of any channel.
+        assert!((3_400..=3_600).contains(&good), "{good} {counts:?}");
+        assert!(count("corrupt") > 5_000 && count("good") > 1_000 && count("sent") >= 10, "{counts:?}");
+        assert!(count("own_late") <= IN_PAYLOAD && count("other_late") <= IN_OTHER, "{counts:?}");
+        assert!(count("own_ticks") > 50 && count("other_ticks") > 20, "{counts:?}");
+    }
 }
 
 /// SG-70, SG-63: stock Linux takes texts of FreeRTOS and sends them back, by a program of its own: each run of it goes on where the one before
@@ -30,7 +77,7 @@ fn stock_linux_talks_with_the_payload() {
     let of_world: Vec<&String> = said.iter().filter(|line| line.starts_with("linux: world")).collect();
     assert_eq!(of_world.len(), 2, "{said:?}");
     assert!(said.iter().any(|line| line.contains("telemetry") && line.contains("to the world")), "{said:?}");
-    let report = lines.iter().find(|line| line.starts_with("rtos: messages")).unwrap_or_else(|| panic!("{lines:?}"));
-    let counts = counts(report);
-    assert_eq!([counts["good"], counts["wrong"], counts["corrupt"]], [10, 0, 0], "{report}");
+    let reports = reports(&lines);
+    let [counts] = &reports[..] else { panic!("{lines:?}") };
+    assert_eq!(["good", "wrong", "corrupt"].map(|what| counts[what]), [10, 0, 0], "{counts:?}");
 }
