@@ -146,6 +146,59 @@ uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan, uint64_t 
 uint64_t bulkhead_world_ended(const struct bulkhead_world_plan *plan, uint32_t core);
 _Bool bulkhead_world_begin(const struct bulkhead_world_plan *plan, uint32_t core, uint64_t entry, uint64_t argument);
 
+/* Health of the non-secure world. All with interrupts masked but `bulkhead_health_look`. */
+enum bulkhead_health_event {
+    BULKHEAD_HEALTH_BEAT = 1,    /* a sign of life */
+    BULKHEAD_HEALTH_OFF,         /* the world called SYSTEM_OFF */
+    BULKHEAD_HEALTH_RESET,       /* it called SYSTEM_RESET */
+    BULKHEAD_HEALTH_FAULT,       /* somebody reports a fault, of a reason */
+    BULKHEAD_HEALTH_SUSPEND,     /* a task of the payload suspends it, */
+    BULKHEAD_HEALTH_RESUME,      /* lets it go on, */
+    BULKHEAD_HEALTH_START_AGAIN, /* restarts it */
+    BULKHEAD_HEALTH_STARTED,     /* the restart that was ordered is done */
+    BULKHEAD_HEALTH_DAMAGED      /* its image is damaged */
+};
+
+/* What to do. */
+enum bulkhead_health_order {
+    BULKHEAD_HEALTH_NOTHING,
+    BULKHEAD_HEALTH_STAND,   /* no server may run the world */
+    BULKHEAD_HEALTH_RUN,     /* servers may run it */
+    BULKHEAD_HEALTH_RESTART, /* none may, and it is started again, from the first step */
+    BULKHEAD_HEALTH_HALT     /* none may, and the machine is switched off */
+};
+
+/* How the world is: state and reason by the numbers that partitions have for them. */
+struct bulkhead_health {
+    uint32_t state;
+    uint32_t reason;
+    uint32_t restarts;
+    uint32_t faults;
+};
+
+/* What is seen of the world without its help. */
+struct bulkhead_health_sample {
+    uint64_t program_counter;
+    uint64_t calls; /* so far, without its signs of life */
+    uint64_t waiting;
+};
+
+/* Takes from the plan how the world is watched; returns whether the description says anything about it. Its first start is under way. */
+_Bool bulkhead_health_start(const struct bulkhead_world_plan *plan);
+
+/* Looks where the world stands. The caller fills in the calls. */
+void bulkhead_health_look(const struct bulkhead_world_plan *plan, struct bulkhead_health_sample *sample);
+
+/* These return an order. */
+uint64_t bulkhead_health_happened(uint32_t what, uint32_t reason, uint64_t now);
+uint64_t bulkhead_health_sampled(const struct bulkhead_health_sample *sample, uint64_t now);
+uint64_t bulkhead_health_elapsed(uint64_t now);
+
+/* When `bulkhead_health_elapsed` has something to say; BULKHEAD_TIME_NOTHING if never. */
+uint64_t bulkhead_health_next(void);
+
+struct bulkhead_health bulkhead_health_state(void);
+
 /* Allowances of the payload's tasks, for the overrun handlers of a kernel. Tasks are numbers below 16, the first five the servers of the
    world plan. Times are ticks of the counter. All of these with interrupts masked. */
 /* No task, no event, no instant. */

@@ -105,7 +105,7 @@ pub enum Event {
 pub struct Sample {
     /// ELR_EL3 of its context.
     pub program_counter: u64,
-    /// Calls that it has made so far.
+    /// Calls that it has made so far, without its signs of life: a loop may well send them.
     pub calls: u64,
     /// Its interrupts that are enabled and pending, 64 of them, by any numbering that does not change.
     pub waiting: u64,

@@ -52,6 +52,7 @@ impl Board {
             start: files.join("start.S"),
             sources: vec![
                 files.join("board.c"),
+                files.join("health.c"),
                 files.join("messages.c"),
                 files.join("overrun.c"),
                 files.join("world.c"),

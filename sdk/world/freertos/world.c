@@ -7,6 +7,7 @@
  */
 #include "world.h"
 #include "FreeRTOS.h"
+#include "health.h"
 #include "messages.h"
 #include "overrun.h"
 #include "task.h"
@@ -39,7 +40,13 @@ static void happened_from_isr(enum bulkhead_world_what what, unsigned server)
     wake_from_isr(bulkhead_world_happened((struct bulkhead_world_happened){ what, server, 0 }));
 }
 
-/* The same in a task: its switch, if there is one, comes when interrupts are no more masked. */
+/* The same in a task, with interrupts open. */
+void world_wake(uint64_t woken)
+{
+    for (; woken != 0; woken &= woken - 1)
+        xTaskNotifyGive(servers[__builtin_ctzll(woken)]);
+}
+
 static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wanted)
 {
     uint64_t woken;
@@ -47,11 +54,19 @@ static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wa
     taskENTER_CRITICAL();
     woken = bulkhead_world_happened((struct bulkhead_world_happened){ what, server, wanted });
     taskEXIT_CRITICAL();
-    for (; woken != 0; woken &= woken - 1)
-        xTaskNotifyGive(servers[__builtin_ctzll(woken)]);
+    world_wake(woken);
 }
 
 void world_use_servers(_Bool on) { happened(on ? BULKHEAD_WORLD_SERVERS_ON : BULKHEAD_WORLD_SERVERS_OFF, 0, 0); }
+
+uint64_t world_set_running(_Bool runs)
+{
+    enum bulkhead_world_what what = runs ? BULKHEAD_WORLD_MAY_RUN : BULKHEAD_WORLD_MUST_NOT_RUN;
+
+    return bulkhead_world_happened((struct bulkhead_world_happened){ what, 0, 0 });
+}
+
+void world_load(void) { xTaskNotifyGive(loader); }
 
 /* Servers whose interrupts' handlers were cut off by a switch. */
 static uint64_t cut_off;
@@ -113,18 +128,18 @@ static void answer(unsigned place)
     switch (bulkhead_world_answer(plan, words)) {
     case BULKHEAD_WORLD_HEARTBEAT:
         counts.heartbeats++;
+        health_beats();
+        /* Of a storm of them few interrupts find the world itself. */
+        health_look();
         break;
     case BULKHEAD_WORLD_YIELD:
         happened(BULKHEAD_WORLD_YIELDED, place, words[0]);
         break;
     case BULKHEAD_WORLD_OFF:
-        happened(BULKHEAD_WORLD_MUST_NOT_RUN, 0, 0);
-        world_is_off();
+        health_happened(BULKHEAD_HEALTH_OFF, WORLD_NO_REASON);
         break;
     case BULKHEAD_WORLD_RESET:
-        happened(BULKHEAD_WORLD_MUST_NOT_RUN, 0, 0);
-        if (world_wants_reset())
-            xTaskNotifyGive(loader);
+        health_happened(BULKHEAD_HEALTH_RESET, WORLD_NO_REASON);
         break;
     case BULKHEAD_WORLD_DOORBELL:
         messages_rung((uint32_t)words[0]);
@@ -142,6 +157,7 @@ static void serve(void *number)
         switch (bulkhead_world_enter(&BULKHEAD_WORLD_READY, 1U << place)) {
         case BULKHEAD_WORLD_INTERRUPT:
             counts.interrupted++;
+            health_look();
             break;
         case BULKHEAD_WORLD_CALL:
             answer(place);
@@ -153,27 +169,33 @@ static void serve(void *number)
     }
 }
 
-/* The first start, and every other: a job of an ordinary task, so that it is preempted as any other. */
+/* The first start, and every other: a job of an ordinary task, so that it is preempted as any other. One that is ordered meanwhile begins
+   from the first step. */
 static void load(void *unused)
 {
     (void)unused;
-    for (;; (void)ulTaskNotifyTake(pdTRUE, portMAX_DELAY)) {
+    for (uint32_t done = 0;;) {
+        uint32_t start = health_start_wanted();
         struct bulkhead_world_loading loading = { 0, 0, 0, 0 };
         uint64_t step;
 
+        if (start == done) {
+            (void)ulTaskNotifyTake(pdTRUE, portMAX_DELAY);
+            continue;
+        }
+        done = start;
         for (uint32_t word = 0; bulkhead_world_rest(plan, word); word++) {
         }
         do
             step = bulkhead_world_load(plan, &loading);
-        while (step == BULKHEAD_WORLD_MORE);
-        if (step == BULKHEAD_WORLD_DAMAGED) {
-            world_is_damaged();
-            continue;
-        }
-        messages_restart(plan);
-        bulkhead_world_reset(plan);
-        counts.starts++;
-        happened(BULKHEAD_WORLD_MAY_RUN, 0, 0);
+        while (step == BULKHEAD_WORLD_MORE && start == health_start_wanted());
+        if (step == BULKHEAD_WORLD_DONE) {
+            messages_restart(plan);
+            bulkhead_world_reset(plan);
+            if (health_start_ends(start, BULKHEAD_HEALTH_STARTED))
+                counts.starts++;
+        } else if (step == BULKHEAD_WORLD_DAMAGED)
+            (void)health_start_ends(start, BULKHEAD_HEALTH_DAMAGED);
     }
 }
 
@@ -194,5 +216,6 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
         configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
         configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
     }
+    health_start(plan, loader_priority + 1);
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
 }

@@ -17,7 +17,8 @@ struct world_counts {
     uint64_t events;
 };
 
-/* Creates a task for each server of the plan, and one of this priority that loads the other world. Before the scheduler is started. */
+/* Creates a task for each server of the plan, one of this priority that loads the other world, and one of the next higher priority that watches
+   its health. Before the scheduler is started. A server without a budget belongs below both. */
 void world_start(const struct bulkhead_world_plan *plan, UBaseType_t loader_priority);
 
 /* The task of a server, by its place in the plan: an ordinary task, for all that the kernel can do with one (SG-8). NULL: there is none. */
@@ -32,13 +33,22 @@ const struct world_counts *world_counts(void);
 /* Of the board: an interrupt of no device of the payload arrived. Returns whether it was the world's. */
 _Bool world_interrupt(uint32_t intid);
 
-/* Of the application: the other world has switched itself off. It runs no more. */
+/* Of health: servers may run the other world from now on, or none may. Returns those that are to be woken, with interrupts masked. */
+uint64_t world_set_running(_Bool runs);
+
+/* Of health: wakes servers, and the task that loads the other world. With interrupts open. */
+void world_wake(uint64_t woken);
+void world_load(void);
+
+/* The following are of the application, and called by the task of health when the description has no section `[secure.health]`. */
+
+/* The other world has switched itself off. It runs no more. */
 void world_is_off(void);
 
-/* Of the application: the other world asks for a reset. Returns whether it gets it; else it runs no more. */
+/* The other world asks for a reset. Returns whether it gets it; else it runs no more. */
 _Bool world_wants_reset(void);
 
-/* Of the application: the other world was not started, because it is not what was built. */
+/* The other world was not started, because it is not what was built. */
 void world_is_damaged(void);
 
 #endif

@@ -9,6 +9,8 @@ mod cell;
 #[cfg(target_os = "none")]
 pub mod cores;
 #[cfg(target_os = "none")]
+pub mod health;
+#[cfg(target_os = "none")]
 pub mod machine;
 #[cfg(target_os = "none")]
 mod memory;

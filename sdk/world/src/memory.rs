@@ -120,13 +120,16 @@ pub(crate) unsafe fn scrub(range: Range) {
     let dczid: u64;
     // SAFETY: reads a register that tells how many words DC ZVA fills (Arm ARM D17.2.34).
     unsafe { asm!("mrs {}, DCZID_EL0", out(reg) dczid, options(nomem, nostack, pure)) };
-    let block = 4_u64 << (dczid & 0xf);
-    // SAFETY: the caller's; blocks are a divisor of a page, so the loop ends with the range.
+    // A larger block is filled several times: eight steps then still end with the page.
+    let block = (4_u64 << (dczid & 0xf)).min(512);
+    // SAFETY: the caller's; eight steps are a divisor of a page, so the loop ends with the range, and a block is within its page.
     unsafe {
         asm!(
             "2:",
+            ".rept 8",
             "dc zva, {address}",
             "add {address}, {address}, {block}",
+            ".endr",
             "cmp {address}, {end}",
             "b.lo 2b",
             address = inout(reg) range.address => _, block = in(reg) block,

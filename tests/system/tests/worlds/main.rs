@@ -4,6 +4,7 @@ mod alone;
 mod branches;
 mod cores;
 mod described;
+mod health;
 mod hostile;
 mod linux;
 mod messages;

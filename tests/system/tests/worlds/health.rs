@@ -1,0 +1,225 @@
+//! A world that fails in every way, watched by the payload's library: found, restarted from the pristine copy, or left alone, while no tick of the
+//! payload is lost or late.
+//!
+//! `guests/failing-world` works for some milliseconds and then fails in the way of its number; `guests/freertos/watched-world` says what
+//! happened to it and what its own tasks noticed of that. Times are milliseconds of a clock on which an instruction takes 16 ns.
+
+use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART, POLICY_STOP};
+use bulkhead_abi::status::{
+    REASON_IMAGE_DAMAGED, REASON_MANAGED, REASON_NONE, REASON_REQUESTED, REASON_WATCHDOG, STATE_OFF, STATE_RUNNING,
+    STATE_STOPPED,
+};
+use bulkhead_flash::NonSecure;
+use bulkhead_system_tests::secure::{OTHER, Payload, Worlds, flash_of};
+use bulkhead_system_tests::system::guest;
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::flash::{ServerKind, ServerPlan};
+use bulkhead_world::health::HealthPlan;
+
+/// Ticks of the counter in a millisecond.
+const MS: u64 = 62_500;
+const MEMORY: (u64, u64) = (0x4000_0000, 8 << 20);
+/// Ways to fail, as the world numbers them; [`HEALTHY`] is none.
+const HEALTHY: u64 = 0;
+const MASKED_LOOP: u64 = 1;
+const ENDLESS_FAULT: u64 = 2;
+const LIES: u64 = 3;
+const SILENCE: u64 = 4;
+const OFF: u64 = 5;
+const RESET: u64 = 6;
+/// Samples without progress that are a fault in most tests, and the time in which signs of life are due.
+const STUCK_SAMPLES: u32 = 15;
+const HEARTBEAT_MS: u64 = 5;
+const MISSED: u32 = 4;
+
+const SERVERS: [ServerPlan; 1] =
+    [ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 }];
+
+/// Nothing but the policy: at most this many restarts in a minute, after a wait.
+fn restarts(most: u32, backoff_ms: u64) -> HealthPlan {
+    HealthPlan {
+        missed: 1,
+        policy: POLICY_RESTART,
+        max_restarts: most,
+        within_ticks: 60_000 * MS,
+        backoff_ticks: backoff_ms * MS,
+        ..HealthPlan::nobody()
+    }
+}
+
+fn with_progress(health: HealthPlan) -> HealthPlan {
+    HealthPlan { stuck_samples: STUCK_SAMPLES, ..health }
+}
+
+fn with_heartbeat(health: HealthPlan) -> HealthPlan {
+    HealthPlan { heartbeat_ticks: HEARTBEAT_MS * MS, missed: MISSED, ..health }
+}
+
+fn flash(way: u64, health: HealthPlan, arguments: &str) -> Vec<u8> {
+    let program =
+        bulkhead_flash::flat(&guest("failing-world.elf"), "a world").unwrap_or_else(|error| panic!("{error}"));
+    let world = NonSecure {
+        memory: MEMORY,
+        segments: vec![(program.base, program.bytes.as_slice())],
+        entry: program.entry,
+        argument: way,
+        level: EntryLevel::El1,
+    };
+    let payload = Payload { file: "watched-world.elf", servers: &SERVERS, urgent: &[], health, arguments };
+    flash_of(payload, world)
+}
+
+/// What a run came to.
+#[derive(Debug)]
+struct Found {
+    /// What the payload was told: state, reason, milliseconds.
+    told: Vec<(String, u32, u64)>,
+    state: u32,
+    reason: u32,
+    restarts: u64,
+    faults: u64,
+    /// Shortest and longest restart, in ticks of the counter.
+    took: (u64, u64),
+    /// How often the world began, and how often it worked.
+    begun: usize,
+    worked: usize,
+}
+
+/// The lateness of ticks in the payload: two instructions, and more by what the library does with interrupts masked when the tick falls into that.
+const IN_PAYLOAD: (u64, u64) = (2, 2 + 20);
+/// In the other world: path 2, or what is left of a path or of the look of the library before it.
+const IN_OTHER: (u64, u64) = (116, 116 + 120);
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Runs to the end, in which no tick may be lost, and none may be later than its class.
+fn run(file: Vec<u8>) -> Found {
+    let mut worlds = Worlds::start(file);
+    let lines = worlds.end();
+    let said = worlds.texts(OTHER);
+    assert!(said.iter().all(|line| !line.contains("FAILED")), "{said:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("rtos: end"), "{lines:#?}");
+    let line = |start: &str| lines.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{lines:#?}"));
+    let [ticks, counted, fast, own, least, most, other, other_least, other_most] = numbers(line("rtos: ticks"))[..]
+    else {
+        panic!("{lines:#?}")
+    };
+    assert!(counted - ticks <= 1 && ticks - fast <= 1, "a tick is lost: {lines:#?}");
+    assert!(own == 0 || (least, most <= IN_PAYLOAD.1) == (IN_PAYLOAD.0, true), "{lines:#?}");
+    // One that finds path 5 comes sooner than by path 2.
+    let [.., calls, heartbeats] = numbers(line("rtos: state"))[..] else { panic!("{lines:#?}") };
+    let soonest = if calls.max(heartbeats) > ticks { IN_PAYLOAD.0 } else { IN_OTHER.0 };
+    assert!(other == 0 || (other_least >= soonest && other_most <= IN_OTHER.1), "{lines:#?}");
+    assert!(own + other + 1 >= ticks, "{lines:#?}");
+    let [state, reason, restarts, faults, shortest, longest, ..] = numbers(line("rtos: state"))[..] else {
+        panic!("{lines:#?}")
+    };
+    let told = lines.iter().filter_map(|line| {
+        let rest = line.strip_prefix("rtos: world ")?;
+        let [reason, ms] = numbers(rest)[..] else { return None };
+        Some((rest.split(',').next()?.to_owned(), reason as u32, ms))
+    });
+    let count = |what: &str| said.iter().filter(|line| *line == what).count();
+    Found {
+        told: told.collect(),
+        state: state as u32,
+        reason: reason as u32,
+        restarts,
+        faults,
+        took: (shortest, longest),
+        begun: count("world: begins"),
+        worked: count("world: works"),
+    }
+}
+
+/// SG-60, SG-61, SG-62, SG-E8: a world that masks everything and loops, that faults without end, that loops and sends signs of life, that sends none,
+/// and that asks for a reset: each is found within its time, begins again as it was built, and works again, three times; the fourth time is
+/// beyond the limit, and it stays stopped. No tick of the payload is lost or later than in its class.
+#[test]
+fn every_failure_is_found_and_restarted_up_to_the_limit() {
+    let stuck = with_progress(restarts(3, 5));
+    let silent = with_heartbeat(restarts(3, 5));
+    // Until the fault is found, from the moment at which it works: samples are one a tick, and the first one is none.
+    let (by_progress, by_silence) = (u64::from(STUCK_SAMPLES) + 2, HEARTBEAT_MS * u64::from(MISSED) + 2);
+    for (what, way, health, reason, within_ms) in [
+        ("a masked loop", MASKED_LOOP, stuck, REASON_WATCHDOG, by_progress),
+        ("an endless fault", ENDLESS_FAULT, stuck, REASON_WATCHDOG, by_progress),
+        ("lies", LIES, with_heartbeat(stuck), REASON_WATCHDOG, by_progress),
+        ("silence", SILENCE, silent, REASON_WATCHDOG, by_silence),
+        ("a masked loop, by its silence", MASKED_LOOP, silent, REASON_WATCHDOG, by_silence),
+        ("resets", RESET, restarts(3, 5), REASON_REQUESTED, 1),
+    ] {
+        let found = run(flash(way, health, "ms=1000"));
+        assert_eq!((found.state, found.reason), (STATE_STOPPED, reason), "{what}: {found:?}");
+        assert_eq!((found.restarts, found.faults, found.begun, found.worked), (3, 4, 4, 4), "{what}: {found:?}");
+        let states: Vec<&str> = found.told.iter().map(|(state, ..)| state.as_str()).collect();
+        let expected =
+            ["running", "restarting", "running", "restarting", "running", "restarting", "running", "stopped"];
+        assert_eq!(states, expected, "{what}");
+        for pair in found.told.chunks(2) {
+            let [(_, _, runs), (_, _, fails)] = pair else { panic!("{what}: {found:?}") };
+            // It works for four milliseconds and some instructions.
+            assert!((4..=5 + within_ms).contains(&(fails - runs)), "{what}: {found:?}");
+        }
+        for pair in found.told[1..7].chunks(2) {
+            assert!(pair[1].2 - pair[0].2 >= 5, "{what}: the back-off: {found:?}");
+        }
+    }
+}
+
+/// SG-14: off is an end and no fault; without restarts a fault is an end too, and halting is the end of the machine.
+#[test]
+fn what_is_not_restarted_stays_as_it_is() {
+    let stop = HealthPlan { missed: 1, policy: POLICY_STOP, ..HealthPlan::nobody() };
+    let halt = HealthPlan { policy: POLICY_HALT, ..stop };
+    for (way, health, state, reason) in [
+        (OFF, with_heartbeat(with_progress(restarts(3, 0))), STATE_OFF, REASON_NONE),
+        (RESET, stop, STATE_STOPPED, REASON_REQUESTED),
+        (MASKED_LOOP, with_progress(stop), STATE_STOPPED, REASON_WATCHDOG),
+        (SILENCE, with_heartbeat(halt), STATE_STOPPED, REASON_WATCHDOG),
+    ] {
+        let found = run(flash(way, health, "ms=500"));
+        assert_eq!((found.state, found.reason, found.restarts, found.begun), (state, reason, 0, 1), "{found:?}");
+    }
+}
+
+/// A healthy world is left alone by both kinds of watch, and one that nobody watches may fail as it likes.
+#[test]
+fn a_healthy_world_is_left_alone() {
+    let found = run(flash(HEALTHY, with_heartbeat(with_progress(restarts(3, 0))), "ms=500,load=6"));
+    assert_eq!((found.state, found.faults, found.begun, found.told.len()), (STATE_RUNNING, 0, 1, 1), "{found:?}");
+    let found = run(flash(MASKED_LOOP, HealthPlan::nobody(), "ms=200"));
+    assert_eq!((found.state, found.faults, found.told.len()), (STATE_RUNNING, 0, 0), "{found:?}");
+}
+
+/// SG-8, SG-60: a task of the payload suspends, resumes and restarts the world.
+#[test]
+fn the_payload_suspends_resumes_and_restarts() {
+    let found = run(flash(HEALTHY, with_progress(restarts(3, 0)), "manage"));
+    assert_eq!((found.state, found.reason, found.faults), (STATE_RUNNING, REASON_MANAGED, 0), "{found:?}");
+    assert_eq!((found.restarts, found.begun), (1, 2), "{found:?}");
+    let states: Vec<&str> = found.told.iter().map(|(state, ..)| state.as_str()).collect();
+    let turns = ["suspended", "running", "suspended", "running", "suspended", "running", "suspended"];
+    assert_eq!(states[1..8], turns, "{found:?}");
+    assert_eq!(states[8..], ["restarting", "running"], "{found:?}");
+}
+
+/// SG-62: 50 restarts of a world that hangs, beside tasks that take two thirds of the core: each begins from the pristine copy, and no tick is lost.
+#[test]
+fn fifty_restarts_under_load_lose_no_tick() {
+    let found = run(flash(MASKED_LOOP, with_progress(restarts(100, 1)), "restarts=50,load=6"));
+    assert!(found.restarts >= 50 && found.begun as u64 >= found.restarts, "{found:?}");
+    assert!(found.worked + 1 >= found.begun, "{found:?}");
+}
+
+/// A pristine copy that is not what was built is not started, and is no reason to try again.
+#[test]
+fn a_damaged_copy_is_not_started() {
+    let mut file = flash(RESET, restarts(3, 0), "ms=500");
+    let last = file.len() - 100;
+    file[last] ^= 1;
+    let found = run(file);
+    assert_eq!((found.state, found.reason, found.begun), (STATE_STOPPED, REASON_IMAGE_DAMAGED, 0), "{found:?}");
+}
