@@ -79,6 +79,7 @@ struct Found {
     restarts: u64,
     faults: u64,
     /// Shortest and longest restart, in ticks of the counter.
+    #[expect(dead_code, reason = "printed when a test fails")]
     took: (u64, u64),
     /// How often the world began, and how often it worked.
     begun: usize,
