@@ -7,6 +7,7 @@ use bulkhead_el3::branches::{Scenario, listed};
 use bulkhead_el3::promises::context_bytes;
 use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
+use bulkhead_system_tests::messages::{Talk, Talked, run};
 use bulkhead_system_tests::secure::{WithLinux, report};
 use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
 use std::collections::BTreeMap;
@@ -207,6 +208,41 @@ pub(crate) fn linux_path_4(lab: &Lab) -> Result<Found, Failure> {
 /// Linux calls when it boots and when it switches itself off.
 pub(crate) fn linux_path_5(lab: &Lab) -> Result<Found, Failure> {
     of_linux(lab, "5", 1)
+}
+
+/// Messages that are measured each way.
+const MESSAGES: u64 = 1_000;
+
+fn talked(lab: &Lab) -> Result<Rc<Talked>, Failure> {
+    lab.once("messages between the worlds", || {
+        // Both are there before the run, which says no more than that it failed.
+        let _ = (lab.guest("talker.elf")?, lab.guest("talking-world.elf")?);
+        let talked = run(Talk::Measure, MESSAGES, 0, "measure");
+        if talked.good != MESSAGES {
+            return Err(Failure::wrong(format!("{} of {MESSAGES} messages came back", talked.good)));
+        }
+        Ok(talked)
+    })
+}
+
+/// Of one direction: the least, which nothing else lengthens.
+fn message(talked: &Talked, [least, most]: [u64; 2]) -> Found {
+    let round = talked.ticks / MESSAGES;
+    let details = [
+        format!(
+            "{least} to {most} in {MESSAGES} messages; what is more are ticks of the payload's kernel and its other tasks"
+        ),
+        format!("{round} for one to the payload and one back, on average"),
+    ];
+    Found::new(least as f64, details)
+}
+
+pub(crate) fn message_to_payload(lab: &Lab) -> Result<Found, Failure> {
+    talked(lab).map(|talked| message(&talked, talked.to_payload))
+}
+
+pub(crate) fn message_to_world(lab: &Lab) -> Result<Found, Failure> {
+    talked(lab).map(|talked| message(&talked, talked.to_world))
 }
 
 /// How late the payload's tick is in Linux, at most, with what else the payload's report says.

@@ -12,6 +12,8 @@ use bulkhead_el3::promises::{
 const READ: &str = "read from the program that was built: docs/secure-monitor.md has every row";
 const COUNTED: &str = "counted by an emulator plugin where the text lies in flash, in 29,000 samples or more of two worlds of a few instructions; each of one length";
 
+const MESSAGES: &str = "both ends read the counter, which counts instructions; the least of 1,000 messages";
+
 const COUNTED_IN_LINUX: &str = "counted by the same plugin, each of one length";
 
 /// Configuration `dual`. What boots Linux is slow and comes behind them.
@@ -147,6 +149,28 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["SG-15"],
         slow: false,
         measure: secure::trap,
+    },
+    Row {
+        name: "secure.message_to_payload",
+        what: "message of up to 32 bytes to the payload, from the beginning of its send to the bytes in the hand of a FreeRTOS task that waited",
+        how: MESSAGES,
+        peers: "none",
+        ceiling: Some(1_400.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-70", "SG-71"],
+        slow: false,
+        measure: secure::message_to_payload,
+    },
+    Row {
+        name: "secure.message_to_world",
+        what: "message of 8 bytes back, from there through the task's send and the channel's interrupt to the bytes in the world's hand",
+        how: MESSAGES,
+        peers: "none",
+        ceiling: Some(1_600.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-70", "SG-71"],
+        slow: false,
+        measure: secure::message_to_world,
     },
     Row {
         name: "secure.linux_path_2",
