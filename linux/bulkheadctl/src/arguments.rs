@@ -233,7 +233,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
         None => return Err(usage("a command is missing")),
     };
     if format == Format::Raw && !matches!(command, Command::ChannelRead(_) | Command::WorldReceive(_)) {
-        return Err(usage("--format raw is for channel read, channel watch and world receive"));
+        return Err(usage("--format raw is for channel read and channel watch, and for world receive"));
     }
     Ok(Request::Run(Invocation { machine, format, command }))
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use bulkhead_channel::{Geometry, QueuingReader, QueuingWriter, SamplingReader, SamplingWriter, SharedMemory};
+use bulkhead_world::pool::{self, Filter, Receiver, Sender};
 use bulkheadctl::failure::{CORRUPT, FULL, MACHINE, NOT_FOUND, NOTHING, REFUSED, USAGE};
 use bulkheadctl::hardware::counter_ticks;
 use std::fs;
@@ -254,4 +255,51 @@ fn a_window_full_of_rubbish_is_reported() {
     assert_eq!(machine.run(&["channel", "read", "commands"]).unwrap_err().code, CORRUPT);
     let failure = machine.run(&["channel", "watch", "commands", "--timeout", "20ms"]).unwrap_err();
     assert_eq!(failure.code, NOTHING);
+}
+
+/// SG-70: each run goes on where the one before stopped; what cannot be is said, and who holds a channel keeps others out.
+#[test]
+fn messages_of_the_secure_world_go_both_ways() {
+    let machine = Machine::new();
+    assert_eq!(machine.run(&["world", "list"]).unwrap_err().code, NOT_FOUND, "no node in the device tree");
+    let geometry = pool::Geometry::new(2, 16).unwrap();
+    let telemetry = machine.world_channel("telemetry", "to-world", 0x1000_0000, 2, 16);
+    let answers = machine.world_channel("answers", "to-payload", 0x1000_1000, 2, 16);
+    let list = machine.run(&["world", "list", "--format", "json"]).unwrap();
+    assert!(list.starts_with("[{\"name\":\"telemetry\",\"direction\":\"to_world\",\"blocks\":2"), "{list}");
+    assert_eq!(machine.run(&["world", "list"]).unwrap().lines().count(), 2);
+
+    let mut payload = Sender::new(telemetry.window().unwrap(), geometry).unwrap();
+    assert_eq!(machine.run(&["world", "receive", "telemetry"]).unwrap_err().code, NOTHING);
+    for round in 0..6_u32 {
+        let block = payload.allocate().unwrap();
+        payload.write(block, format!("round {round}").as_bytes()).unwrap();
+        payload.enqueue(block, 7, round).unwrap();
+        assert_eq!(machine.run(&["world", "receive", "telemetry"]).unwrap(), format!("round {round}\n"));
+    }
+    let block = payload.allocate().unwrap();
+    payload.enqueue(block, 3, 9).unwrap();
+    let json = machine.run(&["world", "receive", "telemetry", "--format", "json"]).unwrap();
+    assert!(json.starts_with("{\"channel\":\"telemetry\",\"tag\":9,\"bytes\":3"), "{json}");
+
+    let mut reader = Receiver::new(answers.window().unwrap(), geometry, Filter::default()).unwrap();
+    for round in 0..6_u32 {
+        for text in ["one", "another"] {
+            machine.run(&["world", "send", "answers", text, "--tag", &round.to_string()]).unwrap();
+        }
+        assert_eq!(machine.run(&["world", "send", "answers", "third"]).unwrap_err().code, FULL);
+        for text in ["one", "another"] {
+            let message = reader.dequeue().unwrap();
+            assert_eq!((message.tag(), reader.read(&message, &mut [0; 16]).unwrap()), (round, text.as_bytes()));
+            reader.free(&message).unwrap();
+        }
+    }
+    let failure = |arguments: &[&str]| machine.run(arguments).unwrap_err().code;
+    assert_eq!(failure(&["world", "send", "answers", "longer than its block"]), USAGE);
+    assert_eq!(failure(&["world", "send", "telemetry", "x"]), USAGE);
+    assert_eq!(failure(&["world", "receive", "answers"]), USAGE);
+    assert_eq!(failure(&["world", "receive", "other"]), NOT_FOUND);
+    assert_eq!(failure(&["world", "forget", "answers"]), USAGE);
+    telemetry.window().unwrap().store(0, u64::MAX);
+    assert_eq!(failure(&["world", "receive", "telemetry"]), CORRUPT);
 }

@@ -73,6 +73,30 @@ impl Machine {
         path
     }
 
+    /// Makes a channel with the payload of a secure world: its node in the device tree, and its pages of `/dev/mem`, which both ends map.
+    pub(crate) fn world_channel(
+        &self,
+        name: &str,
+        direction: &str,
+        address: u64,
+        blocks: u32,
+        block_bytes: u32,
+    ) -> Mapping {
+        let node = self.root.join(format!("sys/firmware/devicetree/base/bulkhead-channels/channel@{address:x}"));
+        fs::create_dir_all(&node).unwrap();
+        let put = |file: &str, bytes: &[u8]| fs::write(node.join(file), bytes).unwrap();
+        put("label", format!("{name}\0").as_bytes());
+        put("direction", format!("{direction}\0").as_bytes());
+        put("reg", &[address.to_be_bytes(), 4096_u64.to_be_bytes()].concat());
+        put("blocks", &blocks.to_be_bytes());
+        put("block-bytes", &block_bytes.to_be_bytes());
+        let memory = self.root.join("dev/mem");
+        let memory = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(memory).unwrap();
+        let length = memory.metadata().unwrap().len().max(address + 4096);
+        memory.set_len(length).unwrap();
+        Mapping::at(&memory, address, 4096).unwrap()
+    }
+
     /// Makes the management device with partitions selected by hand (a file answers the same whatever SELECT says).
     pub(crate) fn management(&self, count: u32, own: u32, name: &str) -> PathBuf {
         let path = self.function(1, "0x1af4", "0x1111");
