@@ -4,6 +4,7 @@
 //! ledger test compares the table with the binary, both ways; a test on QEMU counts, by address, that each scenario takes its
 //! direction.
 
+use crate::configuration::Configuration;
 use crate::instruction::{Instruction, read};
 use crate::program::Program;
 use crate::ways::ways;
@@ -23,11 +24,17 @@ pub enum Scenario {
     DamagedPlan,
     /// The same of the payload.
     DamagedPayload,
+    /// Four cores, of which the others are started, kicked, watched and ended (`guests/kicked`).
+    Cores,
+    /// A machine with a core more than the program serves.
+    FifthCore,
 }
 
 impl Scenario {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Calls, Self::SecondCore, Self::DamagedPlan, Self::DamagedPayload];
+    /// Those of the configuration `dual`.
+    pub const DUAL: &[Self] = &[Self::Calls, Self::SecondCore, Self::DamagedPlan, Self::DamagedPayload];
+    /// Those of the configuration `multi`.
+    pub const MULTI: &[Self] = &[Self::Calls, Self::DamagedPlan, Self::DamagedPayload, Self::Cores, Self::FifthCore];
 
     /// Its name.
     #[must_use]
@@ -37,6 +44,8 @@ impl Scenario {
             Self::SecondCore => "second core",
             Self::DamagedPlan => "damaged plan",
             Self::DamagedPayload => "damaged payload",
+            Self::Cores => "cores",
+            Self::FifthCore => "fifth core",
         }
     }
 }
@@ -71,12 +80,15 @@ pub struct Branch {
     pub not_taken: Direction,
 }
 
-const fn direction(when: &'static str, scenario: Scenario) -> Direction {
+pub(crate) const fn direction(when: &'static str, scenario: Scenario) -> Direction {
     Direction { when, scenario }
 }
 
 /// Every conditional branch of the configuration `dual`.
-pub static BRANCHES: &[Branch] = &[
+pub static BRANCHES: &[Branch] = &ROWS;
+
+/// The same, as constants: `multi` has most of them too.
+pub(crate) const ROWS: [Branch; 7] = [
     Branch {
         label: "reset",
         number: 0,
@@ -174,7 +186,7 @@ pub fn found(program: &Program) -> Result<Vec<Found>, String> {
     let at_run_time: BTreeSet<u64> = ways(program)?.iter().flat_map(|way| way.steps.clone()).collect();
     let mut all: Vec<Found> = Vec::new();
     for (address, word) in program.instructions() {
-        if let Some(Instruction::Conditional { name, target }) = read(word, address) {
+        if let Some(Instruction::Conditional { name, target, .. }) = read(word, address) {
             let label = program.label(address).to_owned();
             let number = all.iter().filter(|other| other.label == label).count();
             let is_boot = !at_run_time.contains(&address);
@@ -190,11 +202,12 @@ pub fn found(program: &Program) -> Result<Vec<Found>, String> {
 /// With every branch that the table does not have, every row that the binary does not have, and every row that says something else.
 pub fn listed(program: &Program) -> Result<Vec<(Found, &'static Branch)>, Vec<String>> {
     let found = found(program).map_err(|why| vec![why])?;
+    let rows = Configuration::of(program).branches;
     let mut wrong = Vec::new();
     let mut listed = Vec::new();
     for one in found {
         let name = format!("{} at {:#x}, number {} behind `{}`", one.form, one.address, one.number, one.label);
-        match BRANCHES.iter().find(|row| row.label == one.label && row.number == one.number) {
+        match rows.iter().find(|row| row.label == one.label && row.number == one.number) {
             None => wrong.push(format!("the table has no {name}")),
             Some(row) => {
                 let target = program.place(one.target);
@@ -206,7 +219,7 @@ pub fn listed(program: &Program) -> Result<Vec<(Found, &'static Branch)>, Vec<St
             }
         }
     }
-    for row in BRANCHES.iter().filter(|row| !listed.iter().any(|(_, known)| std::ptr::eq(*known, *row))) {
+    for row in rows.iter().filter(|row| !listed.iter().any(|(_, known)| std::ptr::eq(*known, *row))) {
         wrong.push(format!("the binary has no {}, number {} behind `{}`", row.form, row.number, row.label));
     }
     if wrong.is_empty() { Ok(listed) } else { Err(wrong) }

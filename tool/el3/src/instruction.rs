@@ -12,6 +12,8 @@ pub enum Instruction {
         name: &'static str,
         /// Where it goes when it is taken.
         target: u64,
+        /// The register that is zero then, all of it.
+        zero: Option<u32>,
     },
     /// B.
     Branch(u64),
@@ -86,6 +88,33 @@ pub enum Instruction {
         /// The register.
         from: u32,
     },
+    /// AND of a register and these bits.
+    Mask {
+        /// Its target.
+        to: u32,
+        /// The register.
+        from: u32,
+        /// The bits that stay.
+        bits: u64,
+    },
+    /// ADD of a register and another one, shifted left.
+    AddShifted {
+        /// Its target.
+        to: u32,
+        /// The register.
+        from: u32,
+        /// The other one.
+        other: u32,
+        /// By so many bits.
+        shift: u32,
+    },
+    /// CSEL: one of two registers.
+    Select {
+        /// Its target.
+        to: u32,
+        /// The registers.
+        either: (u32, u32),
+    },
     /// Another computation from registers and constants, with its result here; 31: it sets the flags alone.
     Computes(u32),
 }
@@ -121,7 +150,10 @@ fn fixed(word: u32) -> Option<Instruction> {
 
 fn branch(word: u32, address: u64) -> Option<Instruction> {
     let to = |first: u32, bits: u32| address.wrapping_add_signed(signed(word, first, bits) * 4);
-    let conditional = |name, target| Some(Instruction::Conditional { name, target });
+    let conditional = |name, target| {
+        let zero = (word >> 24 == 0xb4).then_some(field(word, 0, 5));
+        Some(Instruction::Conditional { name, target, zero })
+    };
     let condition = (word & 0xf) as usize;
     match word {
         _ if word & 0xfc00_0000 == 0x1400_0000 => Some(Instruction::Branch(to(0, 26))),
@@ -202,16 +234,48 @@ fn computation(word: u32, address: u64) -> Option<Instruction> {
             Some(Instruction::Address { to, address: address.wrapping_add_signed(distance) })
         }
         _ if word & 0xffe0_ffe0 == 0xaa00_03e0 => Some(Instruction::Copy { to, from: field(word, 16, 5) }),
-        // AND of a constant, SUBS of registers, LSR and its like, CRC32CX.
-        _ if word & 0x7f80_0000 == 0x1200_0000
-            || word & 0x7f20_0000 == 0x6b00_0000
+        _ if word & 0x7f80_0000 == 0x1200_0000 => {
+            let bits = bits_of_constant(word) & all;
+            Some(Instruction::Mask { to, from, bits })
+        }
+        _ if word & 0xffe0_0000 == 0x8b00_0000 => {
+            let (other, shift) = (field(word, 16, 5), field(word, 10, 6));
+            Some(Instruction::AddShifted { to, from, other, shift })
+        }
+        _ if word & 0x7fe0_0c00 == 0x1a80_0000 => Some(Instruction::Select { to, either: (from, field(word, 16, 5)) }),
+        // SUB and SUBS of registers, ANDS and ORR of a constant, AND and ORR of registers, LSR and its like, LSL and LSR by a register, CSINC
+        // and CSINV, CRC32CX.
+        _ if word & 0x5f20_0000 == 0x4b00_0000
+            || word & 0x7f80_0000 == 0x7200_0000
+            || word & 0x7f80_0000 == 0x3200_0000
+            || word & 0x5f20_0000 == 0x0a00_0000
             || word & 0x7f80_0000 == 0x5300_0000
+            || word & 0x7fe0_f800 == 0x1ac0_2000
+            || word & 0x7fe0_0c00 == 0x1a80_0400
+            || word & 0x7fe0_0c00 == 0x5a80_0000
             || word & 0xffe0_fc00 == 0x9ac0_5c00 =>
         {
             Some(Instruction::Computes(to))
         }
+        // CCMP of registers, or of one and a constant: flags alone.
+        _ if word & 0x7fe0_0410 == 0x7a40_0000 => Some(Instruction::Computes(STACK_POINTER)),
         _ => None,
     }
+}
+
+/// The constant of a logical instruction (Arm ARM, DecodeBitMasks): a run of ones, rotated, and repeated through the register.
+fn bits_of_constant(word: u32) -> u64 {
+    let (n, rotation, ones) = (field(word, 22, 1), field(word, 16, 6), field(word, 10, 6));
+    // The size of an element is told by the highest bit of N:NOT(ones).
+    let width = 1 << (31 - (n << 6 | !ones & 0x3f).max(1).leading_zeros());
+    let run = 1_u64.checked_shl((ones & (width - 1)) + 1).unwrap_or(0).wrapping_sub(1);
+    let rotation = rotation & (width - 1);
+    let element = if width == 64 {
+        run.rotate_right(rotation)
+    } else {
+        (run >> rotation | run << (width - rotation)) & ((1 << width) - 1)
+    };
+    (0..64 / width).fold(0, |all, place| all | element << (place * width))
 }
 
 fn field(word: u32, first: u32, bits: u32) -> u32 {
@@ -231,11 +295,12 @@ mod tests {
         let memory = |loads, registers, base, offset, bytes, changes_base| {
             Some(Instruction::Memory { loads, registers, base, offset, bytes, changes_base })
         };
-        let conditional = |name, target| Some(Instruction::Conditional { name, target });
+        let conditional = |name, target| Some(Instruction::Conditional { name, target, zero: None });
         // What `aarch64-linux-gnu-objdump -d` says of each, at 0x1000.
         for (word, expected) in [
             (0xb500_0660, conditional("cbnz", 0x10cc)),
             (0x34ff_e8ca, conditional("cbz", 0xd18)),
+            (0xb400_005e, Some(Instruction::Conditional { name: "cbz", target: 0x1008, zero: Some(30) })),
             (0x3700_0bfe, conditional("tbnz", 0x117c)),
             (0x54ff_ff61, conditional("b.ne", 0xfec)),
             (0x5400_0090, conditional("bc.eq", 0x1010)),
@@ -256,6 +321,14 @@ mod tests {
             (0xd53e_111e, Some(Instruction::ReadSystem { to: 30, system: 0xf088 })),
             (0xd51e_115f, Some(Instruction::WriteSystem { system: 0xf08a, from: 31 })),
             (0xaa13_03e0, Some(Instruction::Copy { to: 0, from: 19 })),
+            (0x927d_07dd, Some(Instruction::Mask { to: 29, from: 30, bits: 0x18 })),
+            (0x1200_641e, Some(Instruction::Mask { to: 30, from: 0, bits: 0x3ff_ffff })),
+            (0x1201_7b59, Some(Instruction::Mask { to: 25, from: 26, bits: 0xbfff_ffff })),
+            (0x8b1e_23bd, Some(Instruction::AddShifted { to: 29, from: 29, other: 30, shift: 8 })),
+            (0x9a84_0064, Some(Instruction::Select { to: 4, either: (3, 4) })),
+            (0x7a5d_8004, Some(Instruction::Computes(31))),
+            (0xfa40_1ba0, Some(Instruction::Computes(31))),
+            (0xda9f_0318, Some(Instruction::Computes(24))),
         ] {
             assert_eq!(read(word, 0x1000), expected, "{word:#010x}");
         }

@@ -8,12 +8,14 @@
 //! - [`instruction`]: what a word does.
 //! - [`ways`]: every way from a vector to its end, with the state that it leaves.
 //! - [`branches`]: the table of conditional branches, each with what takes either direction (SG-11).
+//! - [`configuration`]: what differs between the configurations `dual` and `multi`, with the tables of the latter.
 //! - [`promises`]: what is compared with the table, the lists of `core/world` and the design.
 //!
 //! Rejected: a disassembler's text, which differs between versions, and an emulation of the words, which shows the values of one run.
 #![forbid(unsafe_code)]
 
 pub mod branches;
+pub mod configuration;
 pub mod instruction;
 pub mod program;
 pub mod promises;

@@ -4,14 +4,17 @@
 //! The lists of registers are `core/world`'s, from which the program's instructions are made; here they are found again in its bytes, so
 //! that a register that is saved to a wrong word, loaded from the other world's context or left out shows.
 
+use crate::configuration::Configuration;
 use crate::instruction::{Instruction, read};
 use crate::program::Program;
 use crate::registers::{encoding, name};
-use crate::ways::{Value, Way, ways};
+use crate::ways::{Place, Value, Way, ways};
 use bulkhead_world::context::{CORE_BYTES, Context, REGISTERS, REGISTERS_OFFSET, SECURE_OFFSET};
 use bulkhead_world::control::{NON_SECURE_RESET, Reason, ResetValue, SCR_NON_SECURE, SCR_SECURE};
-use bulkhead_world::flash::secure_ram;
+use bulkhead_world::cores::{KICKED_STATE, KICKED_VECTOR, LINE_BYTES, MOST_CORES, StateLine};
+use bulkhead_world::flash::{WorldPlan, secure_ram};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
 
 /// Most bytes of the configuration `dual`, padding counted: those of SafeG's monitor with its contexts (SG-10).
 pub const MOST_BYTES: u64 = 1_968;
@@ -50,6 +53,23 @@ pub enum Kind {
     Reset,
     /// What cannot happen is written down, and the core stops.
     Fault,
+    /// The core comes to its EL2, as by an interrupt.
+    Kick,
+    /// A core that cannot be kicked yet goes on.
+    Again,
+    /// The caller goes on with an answer; these registers are written besides, and `lines` says whether requests are.
+    Answer {
+        /// Operands.
+        writes: &'static [&'static str],
+        /// Requests to start a core.
+        lines: bool,
+    },
+    /// The core has no world any more.
+    End,
+    /// It was woken for nothing.
+    Nothing,
+    /// It begins a world.
+    Begin,
 }
 
 /// A way that the program is to have.
@@ -67,7 +87,13 @@ pub struct Path {
     pub ceiling: Option<u64>,
 }
 
-const fn path(name: &'static str, slot: u64, passes: &'static str, kind: Kind, ceiling: Option<u64>) -> Path {
+pub(crate) const fn path(
+    name: &'static str,
+    slot: u64,
+    passes: &'static str,
+    kind: Kind,
+    ceiling: Option<u64>,
+) -> Path {
     Path { name, slot, passes, kind, ceiling }
 }
 
@@ -85,9 +111,9 @@ pub static PATHS: &[Path] = &[
     path("fault, SError from below", 0x580, "park", Kind::Fault, None),
 ];
 
-/// Labels behind which an ERET stands, one each.
+/// Labels behind which an ERET stands, one each, in `dual`.
 pub const EXCEPTION_RETURNS: &[&str] = &["reset", "go_on", "load_upper"];
-/// Labels behind which SCR_EL3 is written, and with what, in the order of the text.
+/// Labels behind which SCR_EL3 is written, and with what, in the order of the text, in `dual`.
 pub const SECURE_CONFIGURATIONS: &[(&str, u64)] = &[
     ("reset_non_secure", SCR_NON_SECURE),
     ("reset_non_secure", SCR_SECURE),
@@ -127,8 +153,9 @@ pub fn check(program: &Program) -> Result<Vec<Known>, Vec<String>> {
         }
     }
     let branches: BTreeSet<u64> = known.iter().flat_map(|one| &one.way.decisions).map(|(at, _)| *at).collect();
-    if branches.len() > MOST_BRANCHES {
-        wrong.push(format!("{} conditional branches at run time, at most {MOST_BRANCHES} may be", branches.len()));
+    let most = Configuration::of(program).most_branches;
+    if branches.len() > most {
+        wrong.push(format!("{} conditional branches at run time, at most {most} may be", branches.len()));
     }
     if wrong.is_empty() { Ok(known) } else { Err(wrong) }
 }
@@ -146,9 +173,10 @@ pub fn known(program: &Program) -> Result<Vec<Known>, Vec<String>> {
 fn sizes(program: &Program) -> Vec<String> {
     let size = program.size();
     let unpadded = size.unpadded_bytes() + context_bytes();
+    let Configuration { most_bytes, most_unpadded_bytes, .. } = Configuration::of(program);
     let rows = [
-        ("text, constants and data, padding counted", size.bytes, MOST_BYTES),
-        ("the same without padding, with both contexts", unpadded, MOST_UNPADDED_BYTES),
+        ("text, constants and data, padding counted", size.bytes, *most_bytes),
+        ("the same without padding, with both contexts", unpadded, *most_unpadded_bytes),
         ("contexts of a core", CORE_BYTES as u64, MOST_CONTEXT_BYTES),
         ("sections beside text", size.bytes_beside_text, 0),
     ];
@@ -173,12 +201,14 @@ fn words(program: &Program) -> Vec<String> {
             Some(_) => {}
         }
     }
-    let mut expected = EXCEPTION_RETURNS.to_vec();
+    let configuration = Configuration::of(program);
+    let mut expected = configuration.exception_returns.to_vec();
     expected.sort_by_key(|label| program.address(label));
     if returns != expected {
         wrong.push(format!("ERET stands behind {returns:?} and not behind {expected:?}"));
     }
-    let mut expected: Vec<_> = SECURE_CONFIGURATIONS.iter().map(|(label, value)| (*label, Some(*value))).collect();
+    let mut expected: Vec<_> =
+        configuration.secure_configurations.iter().map(|(label, value)| (*label, Some(*value))).collect();
     expected.sort_by_key(|(label, _)| program.address(label));
     if configurations != expected {
         wrong.push(format!("SCR_EL3 is written as {configurations:x?} and not as {expected:x?}"));
@@ -206,16 +236,17 @@ fn constant_before(program: &Program, address: u64, register: u32) -> Option<u64
 
 /// Pairs ways with rows; what has no partner is wrong.
 fn matched(program: &Program, found: Vec<Way>, wrong: &mut Vec<String>) -> Vec<Known> {
+    let paths = Configuration::of(program).paths;
     let mut known: Vec<Known> = Vec::new();
     for way in found {
         let passes = |label: &str| program.address(label).is_some_and(|at| way.steps.contains(&at));
-        match PATHS.iter().find(|path| path.slot == way.slot && passes(path.passes)) {
+        match paths.iter().find(|path| path.slot == way.slot && passes(path.passes)) {
             Some(path) if !known.iter().any(|one| std::ptr::eq(one.path, path)) => known.push(Known { path, way }),
             Some(path) => wrong.push(format!("path {} is there twice", path.name)),
             None => wrong.push(format!("a way from slot {:#05x} that the design does not have", way.slot)),
         }
     }
-    for path in PATHS.iter().filter(|path| !known.iter().any(|one| std::ptr::eq(one.path, *path))) {
+    for path in paths.iter().filter(|path| !known.iter().any(|one| std::ptr::eq(one.path, *path))) {
         wrong.push(format!("there is no path {}", path.name));
     }
     known
@@ -258,11 +289,64 @@ impl Kind {
         }
         compare(|distance| format!("the word at SP_EL3 {distance:+}"), &state.words, &expected.words, &mut wrong);
         let system = state.system.iter().map(|(register, _)| (*register, state.system(*register))).collect();
-        compare(|register| name(*register), &system, &expected.system, &mut wrong);
-        let line = secure_ram::STATE..secure_ram::STATE + secure_ram::STATE_BYTES;
-        let is_allowed = |address: &u64| self == Self::Fault && line.contains(address);
-        wrong.extend(state.elsewhere.iter().filter(|at| !is_allowed(at)).map(|at| format!("writes to {at:#x}")));
+        compare(|register| name(*register), &system, &self.system(system.clone(), expected.system), &mut wrong);
+        let writes = state.elsewhere.iter().filter(|place| !self.may_write(**place));
+        wrong.extend(writes.map(|place| format!("writes to {place:x?}")));
+        let reads = state.read.iter().filter(|place| !self.may_read(**place));
+        wrong.extend(reads.map(|place| format!("reads from {place:x?}")));
         wrong
+    }
+
+    /// What should be in system registers: of what an answer may write the value does not matter.
+    fn system(self, found: BTreeMap<u16, Value>, exact: BTreeMap<u16, Value>) -> BTreeMap<u16, Value> {
+        let free: &[&str] = match self {
+            Self::Answer { writes, .. } => writes,
+            Self::Again => &["cntps_cval_el1"],
+            Self::End => &["icc_sgi1r_el1"],
+            _ => &[],
+        };
+        let free = free.iter().filter_map(|operand| encoding(operand));
+        free.filter_map(|register| found.get_key_value(&register))
+            .map(|(at, value)| (*at, *value))
+            .chain(exact)
+            .collect()
+    }
+
+    /// Memory that is no context, where words may be written: the core's own line, and of others the requests to start them.
+    fn may_write(self, place: Place) -> bool {
+        let lines = secure_ram::STATE..secure_ram::STATE + LINE_BYTES * MOST_CORES as u64;
+        let inside = |(first, last): (u64, u64)| lines.contains(&first) && lines.contains(&last);
+        match (self, place) {
+            // In `multi` the line of each core; its words are the first of a line.
+            (Self::Fault, Place::At(first, last)) => {
+                inside((first, last)) && first % LINE_BYTES + 7 < secure_ram::STATE_BYTES
+            }
+            (Self::Answer { lines: true, .. }, Place::At(first, last)) => {
+                inside((first, last)) && first % LINE_BYTES >= offset_of!(StateLine, starts) as u64
+            }
+            // Turn and end, its own words.
+            (Self::End | Self::Begin, Place::Line(first, last)) => {
+                first >= offset_of!(StateLine, turn) as i64 && last < offset_of!(StateLine, pad) as i64
+            }
+            _ => false,
+        }
+    }
+
+    /// The plan, and lines.
+    fn may_read(self, place: Place) -> bool {
+        let areas = [
+            secure_ram::PLAN..secure_ram::PLAN + size_of::<WorldPlan>() as u64,
+            secure_ram::STATE..secure_ram::STATE + LINE_BYTES * MOST_CORES as u64,
+        ];
+        match (self, place) {
+            (Self::Answer { .. } | Self::Again | Self::End | Self::Nothing | Self::Begin, Place::At(first, last)) => {
+                areas.iter().any(|area| area.contains(&first) && area.contains(&last))
+            }
+            (Self::End | Self::Nothing | Self::Begin, Place::Line(first, last)) => {
+                first >= 0 && last < size_of::<StateLine>() as i64
+            }
+            _ => false,
+        }
     }
 
     /// What a general register should hold at the end; nothing where it does not matter.
@@ -272,8 +356,16 @@ impl Kind {
             // The secure world gave the core away by a call, which may change x1 to x18.
             (Self::ToSecure(_), 19..) => Some(Value::Word(SECURE_OFFSET as i64 + general(number))),
             (Self::ToNonSecure, _) => Some(Value::Word(general(number) - SECURE_OFFSET as i64)),
-            (Self::Skip, _) | (Self::Reset, 0 | 1 | 3..) => Some(Value::Entry(number)),
-            (Self::ToSecure(_) | Self::Reset | Self::Fault, _) => None,
+            (Self::Skip | Self::Kick | Self::Again, _) | (Self::Reset, 0 | 1 | 3..) | (Self::Answer { .. }, 1..) => {
+                Some(Value::Entry(number))
+            }
+            // x0 is what the request says; the words above are those of a world that begins, or of no call.
+            (Self::Begin, 1..24) => Some(Value::Word(general(number))),
+            (Self::Begin, 24..) => Some(Value::Constant(0)),
+            (Self::Begin, 0) => Some(Value::Computed),
+            (Self::ToSecure(_) | Self::Reset | Self::Fault | Self::Answer { .. } | Self::End | Self::Nothing, _) => {
+                None
+            }
         }
     }
 
@@ -312,6 +404,49 @@ impl Kind {
                 Left { stack: 0, words: spilled, system: reset.chain([configured(SCR_SECURE)]).collect() }
             }
             Self::Fault => Left { stack: 0, words: BTreeMap::new(), system: BTreeMap::new() },
+            _ => self.left_by_cores(),
+        }
+    }
+}
+
+impl Kind {
+    /// The same of the ways that `multi` alone has.
+    fn left_by_cores(self) -> Left {
+        let at = |operand: &str| encoding(operand).unwrap_or_default();
+        let found = |operand: &str, more| Value::System(at(operand), more);
+        let spilled = |first: u32| (first..31).map(|number| (general(number), Value::Entry(number))).collect();
+        let acknowledged = (at("icc_eoir0_el1"), found("icc_iar0_el1", 0));
+        let left = |words, system: &[(u16, Value)]| Left { stack: 0, words, system: system.iter().copied().collect() };
+        let (off, on) = (Value::Constant(0), Value::Constant(1));
+        match self {
+            Self::Kick => left(
+                spilled(29),
+                &[
+                    acknowledged,
+                    (at("cntps_ctl_el1"), off),
+                    (at("spsr_el2"), found("spsr_el3", 0)),
+                    (at("elr_el2"), found("elr_el3", 0)),
+                    (at("elr_el3"), found("vbar_el2", KICKED_VECTOR as i64)),
+                    (at("spsr_el3"), Value::Constant(KICKED_STATE)),
+                ],
+            ),
+            Self::Again => left(spilled(29), &[acknowledged, (at("cntps_ctl_el1"), on)]),
+            Self::End => {
+                let registers = ["cntps_ctl_el1", "cntp_ctl_el0", "cntv_ctl_el0", "icc_igrpen1_el3"];
+                left(spilled(24), &registers.map(|operand| (at(operand), off)))
+            }
+            Self::Nothing => left(BTreeMap::new(), &[acknowledged]),
+            Self::Begin => {
+                let Left { system: reset, .. } = Self::Reset.left();
+                let place = offset_of!(Context, elr_el3) as i64;
+                let words = (24..31).map(|number| (general(number), off));
+                let words = words.chain([(general(0), Value::Computed), (place, Value::Computed)]).collect();
+                let switched = switched().map(|(register, at)| (register, Value::Word(at)));
+                let own =
+                    [acknowledged, (at("elr_el3"), Value::Computed), (at("scr_el3"), Value::Constant(SCR_NON_SECURE))];
+                Left { stack: 0, words, system: reset.into_iter().chain(switched).chain(own).collect() }
+            }
+            _ => left(spilled(24), &[]),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::instruction::{Instruction, STACK_POINTER, read};
 use crate::program::{Program, Word};
-use crate::registers::name;
+use crate::registers::{encoding, name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -27,8 +27,88 @@ pub enum Value {
     System(u16, i64),
     /// A 64-bit word, by its distance from where SP_EL3 was then.
     Word(i64),
+    /// One of a few numbers.
+    Few(Few),
+    /// An address in the core's own line of words (TPIDR_EL3), from the first to the last of these distances, or 0.
+    Line(i64, i64),
     /// Something computed.
     Computed,
+}
+
+/// A few numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Few {
+    /// The first [`Self::count`] are.
+    values: [u64; 16],
+    count: usize,
+}
+
+impl Few {
+    /// Nothing when they are none or too many.
+    fn of(mut numbers: impl Iterator<Item = u64>) -> Option<Self> {
+        let mut few = Self { values: [0; 16], count: 0 };
+        for (place, value) in few.values.iter_mut().zip(numbers.by_ref()) {
+            (*place, few.count) = (value, few.count + 1);
+        }
+        (few.count > 0 && numbers.next().is_none()).then_some(few)
+    }
+
+    /// Them.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.values.iter().copied().take(self.count)
+    }
+
+    /// What a sum of one of each may be.
+    fn sums(self, other: Self, shift: u32) -> Option<Self> {
+        Self::of(self.iter().flat_map(|one| other.iter().map(move |two| one.wrapping_add(two << shift))))
+    }
+
+    /// What an AND with these bits may leave.
+    fn masks(bits: u64) -> Option<Self> {
+        // The next one of the numbers that have no other bits.
+        let next = |number: &u64| (*number != bits).then(|| number.wrapping_sub(bits) & bits);
+        Self::of(std::iter::successors(Some(0), next))
+    }
+}
+
+impl Value {
+    /// The numbers that it may be, where they are few.
+    fn few(self) -> Option<Few> {
+        match self {
+            Self::Constant(value) => Few::of([value].into_iter()),
+            Self::Few(few) => Some(few),
+            _ => None,
+        }
+    }
+
+    fn of_few(few: Option<Few>) -> Self {
+        match few {
+            Some(Few { values, count: 1 }) => Self::Constant(values[0]),
+            Some(few) => Self::Few(few),
+            None => Self::Computed,
+        }
+    }
+
+    /// Distances in the core's own line.
+    fn line(self) -> Option<(i64, i64)> {
+        match self {
+            Self::System(register, distance) if Some(register) == encoding("tpidr_el3") => Some((distance, distance)),
+            Self::Line(least, most) => Some((least, most)),
+            _ => None,
+        }
+    }
+
+    /// One of two.
+    fn either(self, other: Self) -> Self {
+        let zero = Self::Constant(0);
+        match (self.line(), other.line()) {
+            _ if self == other => self,
+            (Some(one), Some(two)) => Self::Line(one.0.min(two.0), one.1.max(two.1)),
+            (Some((least, most)), _) if other == zero => Self::Line(least, most),
+            (_, Some((least, most))) if self == zero => Self::Line(least, most),
+            _ => Self::Computed,
+        }
+    }
 }
 
 impl fmt::Display for Value {
@@ -39,6 +119,8 @@ impl fmt::Display for Value {
             Self::System(register, 0) => write!(f, "{} as it was", name(*register)),
             Self::System(register, more) => write!(f, "{} + {more}", name(*register)),
             Self::Word(distance) => write!(f, "the word at SP_EL3 {distance:+}"),
+            Self::Few(few) => write!(f, "one of {:x?}", few.iter().collect::<Vec<_>>()),
+            Self::Line(least, most) => write!(f, "TPIDR_EL3 {least:+} to {most:+}"),
             Self::Computed => f.write_str("computed"),
         }
     }
@@ -53,6 +135,15 @@ pub enum End {
     Park(u64),
 }
 
+/// Bytes that are no context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// From the first to the last of them.
+    At(u64, u64),
+    /// The same in the core's own line of words, by their distance from its front.
+    Line(i64, i64),
+}
+
 /// What a way leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
@@ -62,8 +153,10 @@ pub struct State {
     pub stack: i64,
     /// 64-bit words that were stored, by their distance from there.
     pub words: BTreeMap<i64, Value>,
-    /// Addresses elsewhere that were stored to.
-    pub elsewhere: BTreeSet<u64>,
+    /// What was stored to elsewhere.
+    pub elsewhere: BTreeSet<Place>,
+    /// What was read elsewhere.
+    pub read: BTreeSet<Place>,
     /// Writes to system registers, in their order.
     pub system: Vec<(u16, Value)>,
 }
@@ -98,6 +191,7 @@ impl State {
             stack: 0,
             words: BTreeMap::new(),
             elsewhere: BTreeSet::new(),
+            read: BTreeSet::new(),
             system: Vec::new(),
         }
     }
@@ -142,18 +236,29 @@ impl State {
                 let sum = match self.value(from) {
                     Value::Constant(known) => Value::Constant(known.wrapping_add_signed(value)),
                     Value::System(register, known) => Value::System(register, known + value),
+                    Value::Few(few) => Value::of_few(Few::of(few.iter().map(|one| one.wrapping_add_signed(value)))),
                     _ => Value::Computed,
                 };
                 self.set(to, sum);
             }
+            Instruction::Mask { to, bits, .. } => self.set(to, Value::of_few(Few::masks(bits))),
+            Instruction::AddShifted { to, from, other, shift } => {
+                let terms = self.value(from).few().zip(self.value(other).few());
+                self.set(to, Value::of_few(terms.and_then(|(one, two)| one.sums(two, shift))));
+            }
+            Instruction::Select { to, either } => {
+                self.set(to, self.value(either.0).either(self.value(either.1)));
+            }
             Instruction::Memory { loads, registers, base, offset, bytes, changes_base } => {
-                if bytes != 8 || changes_base {
+                let is_part = bytes == 4 && loads && base != STACK_POINTER;
+                if bytes != 8 && !is_part || changes_base {
                     return Err("memory is accessed otherwise than by whole words at a constant distance");
                 }
-                self.access(loads, (registers.0, base, offset))?;
+                // A pair whose first register is its base reads the address before it loads.
+                let address = if base == STACK_POINTER { Value::Computed } else { self.value(base) };
+                self.access(loads, (registers.0, base, offset), address)?;
                 if let Some(second) = registers.1 {
-                    // A pair whose first register is its base reads the address before it loads.
-                    self.access(loads, (second, base, offset + 8))?;
+                    self.access(loads, (second, base, offset + 8), address)?;
                 }
             }
             Instruction::Barrier => {}
@@ -162,19 +267,30 @@ impl State {
         Ok(())
     }
 
-    fn access(&mut self, loads: bool, (register, base, offset): (u32, u32, i64)) -> Result<(), &'static str> {
+    fn access(
+        &mut self,
+        loads: bool,
+        (register, base, offset): (u32, u32, i64),
+        address: Value,
+    ) -> Result<(), &'static str> {
+        const LAST: i64 = 7;
         let place = self.stack + offset;
+        let at = |first: u64| Place::At(first.wrapping_add_signed(offset), first.wrapping_add_signed(offset + LAST));
+        let line = address.line().map(|(least, most)| vec![Place::Line(least + offset, most + offset + LAST)]);
+        let known = line.or_else(|| address.few().map(|few| few.iter().map(at).collect()));
         match (base, loads) {
             (STACK_POINTER, true) => {
                 let value = self.words.get(&place).copied().unwrap_or(Value::Word(place));
                 self.set(register, value);
             }
             (STACK_POINTER, false) => drop(self.words.insert(place, self.value(register))),
-            (_, true) => return Err("memory is read that is no context"),
-            (_, false) => match self.value(base) {
-                Value::Constant(address) => drop(self.elsewhere.insert(address.wrapping_add_signed(offset))),
-                _ => return Err("memory is written at an address that is no constant"),
-            },
+            (_, true) => {
+                self.read.extend(known.ok_or("memory is read that is no context")?);
+                self.set(register, Value::Computed);
+            }
+            (_, false) => {
+                self.elsewhere.extend(known.ok_or("memory is written at an address that is not known")?);
+            }
         }
         Ok(())
     }
@@ -188,19 +304,26 @@ struct Walk {
     way: Way,
 }
 
-/// Follows every way from the vectors.
+/// The label of a core without a world, which waits there; what follows the wait is a way of its own ([`WOKEN`]).
+pub const PARKED: &str = "parked";
+/// In place of a vector: behind the wait of [`PARKED`].
+pub const WOKEN: u64 = u64::MAX;
+
+/// Follows every way from the vectors, and from the wait of a core without a world.
 ///
 /// # Errors
 /// With the first place where the program does what it must not at run time: a loop, an instruction that the reader does not know,
 /// memory that is no context, a call within a call.
 pub fn ways(program: &Program) -> Result<Vec<Way>, String> {
     let mut found = Vec::new();
-    for slot in SLOTS.into_iter().filter(|slot| is_entered(program, *slot)) {
+    let slots = SLOTS.into_iter().filter(|slot| is_entered(program, *slot)).map(|slot| (slot, slot));
+    let woken = program.address(PARKED).map(|at| (WOKEN, at + 4));
+    for (slot, start) in slots.chain(woken) {
         let way =
             Way { slot, steps: Vec::new(), decisions: Vec::new(), end: End::Park(slot), state: State::at_entry() };
-        let mut open = vec![Walk { at: slot, seen: BTreeSet::new(), way }];
+        let mut open = vec![Walk { at: start, seen: BTreeSet::new(), way }];
         while let Some(walk) = open.pop() {
-            let at = walk.way.steps.last().copied().unwrap_or(slot);
+            let at = walk.way.steps.last().copied().unwrap_or(start);
             follow(program, walk, &mut open, &mut found).map_err(|why| format!("{}: {why}", program.place(at)))?;
             if open.len() + found.len() > MOST_WAYS {
                 return Err(format!("more than {MOST_WAYS} ways"));
@@ -243,8 +366,11 @@ fn follow(program: &Program, mut walk: Walk, open: &mut Vec<Walk>, found: &mut V
         walk.at = at + 4;
         match instruction {
             Instruction::Branch(target) => walk.at = target,
-            Instruction::Conditional { target, .. } => {
+            Instruction::Conditional { target, zero, .. } => {
                 let mut taken = walk.clone();
+                if let Some(register) = zero {
+                    taken.way.state.set(register, Value::Constant(0));
+                }
                 taken.way.decisions.push((at, true));
                 taken.at = target;
                 open.push(taken);
@@ -276,5 +402,8 @@ fn parked(program: &Program, at: u64) -> Result<End, String> {
         Some(Word::Instruction(word)) => read(word, at + 4),
         _ => None,
     };
-    (behind == Some(Instruction::Branch(at))).then_some(End::Park(at)).ok_or_else(|| "WFI that goes on".to_owned())
+    let waits = program.address(PARKED) == Some(at);
+    (waits || behind == Some(Instruction::Branch(at)))
+        .then_some(End::Park(at))
+        .ok_or_else(|| "WFI that goes on".to_owned())
 }

@@ -1,13 +1,18 @@
 //! The secure monitor that was built, and copies of it with one thing changed.
 
+use bulkhead_el3::configuration::Configuration;
 use bulkhead_el3::instruction::{Instruction, read};
 use bulkhead_el3::{Program, branches, promises};
 use std::path::{Path, PathBuf};
 
 fn built() -> Vec<u8> {
+    configuration("dual")
+}
+
+fn configuration(name: &str) -> Vec<u8> {
     let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests");
     let guests = std::env::var_os("BULKHEAD_GUESTS").map_or_else(usual, PathBuf::from);
-    let file = guests.join("../secure-monitor/dual.elf");
+    let file = guests.join(format!("../secure-monitor/{name}.elf"));
     std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}; run ./x build first", file.display()))
 }
 
@@ -20,32 +25,39 @@ fn program(file: &[u8]) -> Program {
 /// the core stops.
 #[test]
 fn the_program_holds_what_it_promises() {
-    let known = promises::check(&program(&built())).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
-    assert_eq!(known.len(), promises::PATHS.len());
+    for name in ["dual", "multi"] {
+        let program = program(&configuration(name));
+        let known = promises::check(&program).unwrap_or_else(|wrong| panic!("{name}: {}", wrong.join("\n")));
+        let expected = Configuration::of(&program);
+        assert_eq!((expected.name, known.len()), (name, expected.paths.len()));
+    }
 }
 
 /// SG-11: no branch is missing in the table, and none of the table in the binary.
 #[test]
 fn every_branch_is_in_the_table() {
-    let listed = branches::listed(&program(&built())).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
-    assert_eq!(listed.len(), branches::BRANCHES.len());
+    for name in ["dual", "multi"] {
+        let program = program(&configuration(name));
+        let listed = branches::listed(&program).unwrap_or_else(|wrong| panic!("{name}: {}", wrong.join("\n")));
+        assert_eq!(listed.len(), Configuration::of(&program).branches.len());
+    }
 }
 
 /// Every way that the reader follows at run time has a direction of each of its branches in the table.
 #[test]
 fn branches_of_ways_are_those_of_run_time() {
-    let program = program(&built());
-    let listed = branches::listed(&program).expect("a table");
-    for known in promises::check(&program).expect("a program") {
-        for (at, _) in &known.way.decisions {
-            assert!(listed.iter().any(|(found, branch)| found.address == *at && !branch.is_boot), "{at:#x}");
+    for program in ["dual", "multi"].map(|name| program(&configuration(name))) {
+        let listed = branches::listed(&program).expect("a table");
+        for known in promises::check(&program).expect("a program") {
+            for (at, _) in &known.way.decisions {
+                assert!(listed.iter().any(|(found, branch)| found.address == *at && !branch.is_boot), "{at:#x}");
+            }
         }
     }
 }
 
-/// The file with the words of a program changed.
-fn changed(change: impl Fn(u64, u32, Option<Instruction>) -> Option<u32>) -> Vec<u8> {
-    let mut file = built();
+/// The file with a word of a program changed.
+fn changed(mut file: Vec<u8>, change: impl Fn(u64, u32, Option<Instruction>) -> Option<u32>) -> Vec<u8> {
     let original = program(&file);
     let text = original.text();
     let place = file.windows(text.len()).position(|window| window == text).expect("the text is in the file");
@@ -78,7 +90,7 @@ const EXCEPTION_RETURN: u32 = 0xd69f_03e0;
 
 #[test]
 fn one_changed_word_is_seen() {
-    let at = |place: u64, word: u32| changed(move |address, _, _| (address == place).then_some(word));
+    let at = |place: u64, word: u32| changed(built(), move |address, _, _| (address == place).then_some(word));
     let cases: [(&str, Vec<u8>, &str); 12] = [
         ("a branch more", at(behind("to_secure", 1), 0xb400_0040), "the table has no cbz"),
         ("a branch less", at(behind("slot 0x400", 3), NOTHING), "the binary has no cbnz, number 1 behind `slot 0x400`"),
@@ -97,6 +109,37 @@ fn one_changed_word_is_seen() {
         ("memory elsewhere", at(behind("skip", 1), 0xf940_03de), "memory is read that is no context"),
         // FIQ is not taken to EL3: movz x0, #0xf31.
         ("SCR_EL3.FIQ", at(behind("slot 0x400", 6), 0xd281_e620), "SCR_EL3 is written as"),
+    ];
+    for (what, file, expected) in cases {
+        let found = complaints(&file);
+        assert!(found.contains(expected), "{what}: {found}");
+    }
+}
+
+/// The same of what `multi` has besides.
+#[test]
+fn one_changed_word_of_cores_is_seen() {
+    let file = configuration("multi");
+    let at = |label: &str, words: u64, word: u32| {
+        let place = program(&file).address(label).unwrap_or_else(|| panic!("there is no label {label}")) + 4 * words;
+        changed(file.clone(), move |address, _, _| (address == place).then_some(word))
+    };
+    let cases: [(&str, Vec<u8>, &str); 10] = [
+        ("a kick of EL2 itself", at("group_0", 6, NOTHING), "the binary has no b.eq, number 0 behind `group_0`"),
+        (
+            "a kick elsewhere",
+            at("group_0", 11, 0x9110_03de),
+            "ELR_EL3 is VBAR_EL2 + 1024, and should be VBAR_EL2 + 1152",
+        ),
+        ("a watch that goes on", at("group_0", 1, NOTHING), "is not written, and should be 0x0"),
+        ("a kick that is not masked", at("group_0", 13, 0xd280_013e), "SPSR_EL3 is 0x9, and should be 0x3c9"),
+        ("a register not given back", at("answered", 2, NOTHING), "and should be x28 as it was"),
+        ("a call that writes a register", at("calls", 8, 0xaa00_03e1), "x1 is x0 as it was"),
+        // AND of seven, in place of three: lines that no core has.
+        ("a line of no core", at("targets", 0, 0x9240_083e), "memory is read that is no context"),
+        ("a request among the turns", at("targets", 38, 0xa900_fb7d), "writes to"),
+        ("a world that begins with words of another", at("parked", 30, NOTHING), "the word at SP_EL3"),
+        ("SCR_EL3.FIQ", at("parked", 36, 0xd281_e620), "SCR_EL3 is written as"),
     ];
     for (what, file, expected) in cases {
         let found = complaints(&file);
@@ -123,16 +166,17 @@ fn one_instruction_more_is_one_more() {
 /// Whatever a file holds, it is read or refused.
 #[test]
 fn no_changed_byte_makes_the_reader_panic() {
-    let file = built();
     let (mut read, mut tried) = (0, 0);
-    // Seven divides no size of a header, a symbol or a word, so that each of their bytes has its turn.
-    for place in (0..file.len()).step_by(7) {
-        let mut damaged = file.clone();
-        damaged[place] ^= 0xff;
-        tried += 1;
-        if let Ok(program) = Program::read(&damaged) {
-            read += 1;
-            let _ = (promises::check(&program), branches::listed(&program), program.size().padding_bytes());
+    for file in ["dual", "multi"].map(configuration) {
+        // Seven divides no size of a header, a symbol or a word, so that each of their bytes has its turn.
+        for place in (0..file.len()).step_by(7) {
+            let mut damaged = file.clone();
+            damaged[place] ^= 0xff;
+            tried += 1;
+            if let Ok(program) = Program::read(&damaged) {
+                read += 1;
+                let _ = (promises::check(&program), branches::listed(&program), program.size().padding_bytes());
+            }
         }
     }
     assert!(read > tried / 2, "{read} of {tried} were read");
