@@ -65,6 +65,14 @@ fn wait(what: impl Fn() -> bool) -> bool {
     true
 }
 
+/// Waits as long as what should not come could take.
+fn pause() {
+    let until = counter() + QUIET;
+    while counter() < until {
+        machine::yield_core();
+    }
+}
+
 /// Ends the world with what went wrong.
 fn failed(what: &str, numbers: &[u64]) -> ! {
     print("FAILED: ");
@@ -193,10 +201,7 @@ fn of_el2_itself() {
         check(wait(|| place.is_held()), "EL2 does not hold", &[]);
         check(place.kicks() == before + 1, "a kick is not counted", &[place.kicks() - before]);
         check(call(AtLevel::El2, [CALL_KICK, 1, 0, 0]) == 0, "a kick is refused", &[]);
-        let until = counter() + QUIET;
-        while counter() < until {
-            machine::yield_core();
-        }
+        pause();
         check(place.kicks() == before + 1, "a kick interrupted EL2", &[]);
         place.hold(false);
         check(wait(|| place.kicks() == before + 2), "a kick that was tried again is lost", &[]);
@@ -216,10 +221,7 @@ fn watches(given: &Parameters) {
         *place = watched.latest().wrapping_sub(watched.asked());
     }
     let quiet = desk(2).kicks();
-    let until = counter() + QUIET;
-    while counter() < until {
-        machine::yield_core();
-    }
+    pause();
     check(desk(2).kicks() == quiet, "a watch fires twice", &[]);
     print("watches after");
     for ticks in latest {
@@ -281,10 +283,7 @@ fn table(given: &Parameters) {
         check(desk(core).wrong() == 0, "a core found its state wrong", &[core as u64, desk(core).wrong()]);
         quiet += desk(core).kicks();
     }
-    let until = counter() + QUIET;
-    while counter() < until {
-        machine::yield_core();
-    }
+    pause();
     let after: u64 = (1..MOST_CORES).map(|core| desk(core).kicks()).sum();
     check(after == quiet, "kicks that nobody asked for", &[after - quiet]);
     print("table: ");
@@ -344,6 +343,8 @@ fn ends() {
         check(wait(is_off), "a core does not go off", &[times]);
         // A kick of a core that is off does nothing, and nothing later.
         check(call(AtLevel::El2, [CALL_KICK, 3, 0, 0]) == 0, "a kick is refused", &[]);
+        pause();
+        check(is_off() && desk(3).begun() == times - 1, "a kick starts a core", &[times]);
         check(call(AtLevel::El2, [CPU_ON, 3, ENTRY, 3]) == 0, "a core is not started again", &[times]);
         check(wait(|| desk(3).begun() == times), "a core does not begin again", &[times]);
     }

@@ -1,5 +1,7 @@
 //! Two worlds under test: a flash file made of programs of the test, and the machine that leaves reset from it.
 
+mod cores;
+
 use crate::LIMIT;
 use crate::slot::Slot;
 use crate::system::guest;
@@ -9,9 +11,10 @@ use bulkhead_flash::{NonSecure, Parts, World, device_tree};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::cores::{CoresPlan, MOST_CORES, WATCH_LIMITS_US};
+use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
 use bulkhead_world::health::HealthPlan;
+pub use cores::{Kicked, LONGEST_WATCH, kicked_world};
 use std::ops::{Deref, DerefMut};
 
 /// QEMU's machine with EL3, and how a run of it repeats exactly.
@@ -23,15 +26,15 @@ pub const OTHER: &str = "linux";
 /// First address and bytes of the machine's memory, all of it the non-secure world's.
 pub const MEMORY: (u64, u64) = (0x4000_0000, 512 << 20);
 /// Interrupt controller (distributor; redistributor of core 0), secure UART, secure GPIO: registers that a payload reaches.
-const DEVICES: [(u64, u64); 4] =
+pub(crate) const DEVICES: [(u64, u64); 4] =
     [(0x0800_0000, 0x1_0000), (0x080a_0000, 0x2_0000), (0x0904_0000, 0x1000), (0x090b_0000, 0x1000)];
 /// Ticks of the system counter in a second.
-const COUNTER_HZ: u64 = 62_500_000;
+pub(crate) const COUNTER_HZ: u64 = 62_500_000;
 /// CNTPS, and the secure UART.
 const INTERRUPTS: [u32; 2] = [29, 40];
 
 /// One server: the world runs when the payload has nothing else to do.
-pub const BACKGROUND: [ServerPlan; 1] =
+const BACKGROUND: [ServerPlan; 1] =
     [ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 }];
 
 /// A flash file of the reference payload and another world.
@@ -67,42 +70,6 @@ pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
     let Payload { file, servers, urgent, health, arguments } = payload;
     let (monitor, file) = (secure_monitor(), guest(file));
     let parts = Parts { servers, urgent, health, arguments, ..parts(&monitor, &file, Some(non_secure)) };
-    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The plan of four cores: which SGIs each is closed to, and which cores its EL2 may kick.
-#[must_use]
-pub fn four_cores(closed: [u32; MOST_CORES], kicks: [u32; MOST_CORES], watch_most_ticks: u64) -> CoresPlan {
-    let (first, bytes) = DEVICES[1];
-    CoresPlan {
-        count: MOST_CORES as u64,
-        redistributors: [1, 2, 3].map(|core| first + core * bytes),
-        closed,
-        kicks,
-        watch_least_ticks: COUNTER_HZ * WATCH_LIMITS_US[0] / 1_000_000,
-        watch_most_ticks,
-    }
-}
-
-/// A flash file of a payload and a world of several cores, with the secure monitor `multi`.
-///
-/// # Panics
-/// When a part was not built or does not fit.
-#[must_use]
-pub fn flash_of_cores(monitor: &[u8], payload: Payload<'_>, cores: CoresPlan, non_secure: NonSecure<'_>) -> Vec<u8> {
-    let Payload { file, servers, urgent, health, arguments } = payload;
-    let file = guest(file);
-    let mut devices = DEVICES;
-    devices[1].1 *= MOST_CORES as u64;
-    let parts = Parts {
-        devices: &devices,
-        servers,
-        urgent,
-        health,
-        arguments,
-        cores,
-        ..parts(monitor, &file, Some(non_secure))
-    };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 

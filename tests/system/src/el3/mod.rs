@@ -6,10 +6,11 @@
 mod programs;
 
 use crate::LIMIT;
-use crate::secure::{MEMORY, SECURE, options, parts};
+use crate::secure::{Kicked, MEMORY, OTHER, SECURE, kicked_world, options, parts};
 use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_el3::branches::{self, Scenario};
+use bulkhead_el3::ways::PARKED;
 use bulkhead_el3::{Program, promises};
 use bulkhead_flash::NonSecure;
 use bulkhead_run::{Machine, plugin};
@@ -161,7 +162,21 @@ impl Watch {
             }
             Scenario::DamagedPlan => self.parked(PLAN + 8),
             Scenario::DamagedPayload => self.parked(PLAN + PLAN_BYTES),
+            Scenario::Cores => self.cores(),
+            Scenario::FifthCore => {
+                let (machine, results) = self.start(self.flash(Worlds::TicksOfSleeper(COUNT))?, 5)?;
+                self.ended(machine, &results)
+            }
         }
+    }
+
+    /// Four cores, of which the others are kicked, watched, started and ended.
+    fn cores(&self) -> Result<Seen, String> {
+        let flash = kicked_world(&self.elf, Kicked { seed: 3, calls: 100, kicks: 100 });
+        let ((mut machine, _slot), results) = self.start(flash, 4)?;
+        machine.wait_for_end(LIMIT).map_err(|error| error.to_string())?;
+        let is_good = machine.lines(OTHER).last().is_some_and(|line| line.text == "end");
+        Ok(Seen { cores: self.read(&results)?, calls: 0, ticks: 0, late: Vec::new(), is_good })
     }
 
     fn flash(&self, worlds: Worlds) -> Result<Vec<u8>, String> {
@@ -267,22 +282,31 @@ impl Watch {
         })
     }
 
-    /// The passages of the boot core by the names of [`promises::PATHS`]; the boot itself is not among them.
+    /// The passages of all cores by the names of [`promises::PATHS`]; the boot itself is not among them.
     ///
     /// # Errors
     /// When a way was gone that the program does not have, or it has others than the design.
     pub fn paths(&self, cores: &[Core]) -> Result<BTreeMap<&'static str, Passage>, String> {
         let known = promises::known(&self.program).map_err(|wrong| wrong.join("\n"))?;
         let number = |address: u64| self.branches.iter().position(|branch| branch.address == address);
-        let mut paths = BTreeMap::new();
-        for passage in cores.iter().flat_map(|core| &core.passages).filter(|passage| passage.start != 0) {
+        let mut paths: BTreeMap<&'static str, Passage> = BTreeMap::new();
+        // A core that has no world meanwhile comes out elsewhere, after a time of its own.
+        let parks = |passage: &&Passage| {
+            let waits = |number: usize| self.branches.get(number).is_some_and(|branch| branch.label == PARKED);
+            passage.decisions.iter().any(|(number, _)| waits(*number))
+        };
+        let passages = cores.iter().flat_map(|core| &core.passages);
+        for passage in passages.filter(|passage| passage.start != 0 && !parks(passage)) {
             let matches = |one: &&promises::Known| {
                 let decisions = one.way.decisions.iter().map(|(at, taken)| (number(*at), *taken));
                 one.path.slot == passage.start
                     && decisions.eq(passage.decisions.iter().map(|(number, taken)| (Some(*number), *taken)))
             };
             let path = known.iter().find(matches).ok_or_else(|| format!("no path is {passage:?}"))?.path;
-            paths.insert(path.name, passage.clone());
+            let known = paths.entry(path.name).or_insert_with(|| Passage { count: 0, ..passage.clone() });
+            known.count += passage.count;
+            known.shortest = known.shortest.min(passage.shortest);
+            known.longest = known.longest.max(passage.longest);
         }
         Ok(paths)
     }

@@ -49,12 +49,12 @@ const VIRTUAL_CONTROL: &str = "S3_3_C14_C3_1";
 const GROUP_0_ACKNOWLEDGE: &str = "S3_0_C12_C8_0";
 const GROUP_0_ENABLE: &str = "S3_0_C12_C12_6";
 
-/// What a call of the non-secure world means to the payload.
+/// What a call of the non-secure world means to the payload; none is a number of CPU_ON or AFFINITY_INFO, which EL3 may keep.
 const CALL_ANSWER: u32 = 2;
-const CALL_RESET: u32 = 4;
+const CALL_RESET: u32 = 6;
 /// The last call: everything was as it should, or not.
 pub(super) const CALL_GOOD: u32 = 1;
-const CALL_BAD: u32 = 3;
+const CALL_BAD: u32 = 5;
 
 // Registers of the payload that a call keeps.
 const TICKS: u32 = 20;

@@ -1,12 +1,17 @@
 //! What is executed at EL3: every direction of every branch, and every path with its length.
 
-use bulkhead_el3::branches::{BRANCHES, Scenario, listed};
-use bulkhead_el3::promises::PATHS;
+use bulkhead_el3::branches::{Scenario, listed};
+use bulkhead_el3::configuration::{Configuration, MOST_KICK};
+use bulkhead_el3::promises;
 use bulkhead_system_tests::el3::{Directions, Passage, Seen, Watch, Worlds};
-use bulkhead_system_tests::secure::secure_monitor;
+use bulkhead_system_tests::secure::{secure_monitor, secure_monitor_of_cores};
 
 fn watch() -> Watch {
     Watch::new(secure_monitor()).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn watch_of_cores() -> Watch {
+    Watch::new(secure_monitor_of_cores()).unwrap_or_else(|why| panic!("{why}"))
 }
 
 fn run(watch: &Watch, worlds: Worlds) -> Seen {
@@ -20,14 +25,25 @@ fn run(watch: &Watch, worlds: Worlds) -> Seen {
 /// is 100 % both ways. Nothing else is executed behind a branch.
 #[test]
 fn each_direction_of_each_branch_is_executed() {
-    let watch = watch();
+    for watch in [watch(), watch_of_cores()] {
+        every_direction(&watch);
+    }
+}
+
+fn every_direction(watch: &Watch) {
     let listed = listed(watch.program()).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
-    let seen = Scenario::ALL.map(|scenario| {
-        let seen = watch.scenario(scenario).unwrap_or_else(|why| panic!("{}: {why}", scenario.name()));
-        let elsewhere: u64 = seen.cores.iter().map(|core| core.elsewhere).sum();
-        assert!(seen.is_good && elsewhere == 0, "{}: {:?}", scenario.name(), seen.cores);
-        (scenario, seen)
-    });
+    let configuration = Configuration::of(watch.program());
+    let seen: Vec<_> = configuration
+        .scenarios
+        .iter()
+        .map(|scenario| {
+            let scenario = *scenario;
+            let seen = watch.scenario(scenario).unwrap_or_else(|why| panic!("{}: {why}", scenario.name()));
+            let elsewhere: u64 = seen.cores.iter().map(|core| core.elsewhere).sum();
+            assert!(seen.is_good && elsewhere == 0, "{}: {:?}", scenario.name(), seen.cores);
+            (scenario, seen)
+        })
+        .collect();
     let directions = |number: usize, scenario: Scenario| {
         let runs = seen.iter().filter(|(known, _)| *known == scenario);
         let cores = runs.flat_map(|(_, seen)| &seen.cores).map(|core| core.branches[number]);
@@ -39,8 +55,8 @@ fn each_direction_of_each_branch_is_executed() {
     };
     for (number, (found, branch)) in listed.iter().enumerate() {
         let name = format!("{} at {:#x}", branch.form, found.address);
-        for scenario in Scenario::ALL {
-            let all = directions(number, scenario);
+        for (scenario, _) in &seen {
+            let all = directions(number, *scenario);
             assert_eq!(all.executed, all.taken + all.not_taken, "{name} in `{}`", scenario.name());
         }
         let taken = directions(number, branch.taken.scenario).taken;
@@ -49,7 +65,7 @@ fn each_direction_of_each_branch_is_executed() {
         assert!(not_taken > 0, "{name} is always taken in `{}`", branch.not_taken.scenario.name());
         println!("{name}: taken {taken}, not taken {not_taken}");
     }
-    assert_eq!(listed.len(), BRANCHES.len());
+    assert_eq!(listed.len(), configuration.branches.len());
 }
 
 /// The passages of a run by path, each as often as it should be and always of the length that the binary says.
@@ -59,7 +75,7 @@ fn paths(watch: &Watch, worlds: Worlds, expected: &[(&str, u64)]) -> Seen {
     let counts: Vec<(&str, u64)> = paths.iter().map(|(name, passage)| (*name, passage.count)).collect();
     assert_eq!(counts, expected, "{worlds:?}");
     for (name, Passage { shortest, longest, .. }) in &paths {
-        let path = PATHS.iter().find(|path| path.name == *name).expect("a path");
+        let path = Configuration::of(watch.program()).paths.iter().find(|path| path.name == *name).expect("a path");
         assert_eq!(shortest, longest, "{worlds:?}: path {name}");
         assert!(path.ceiling.is_none_or(|most| *longest <= most), "{worlds:?}: path {name} has {longest}");
     }
@@ -103,4 +119,25 @@ fn each_path_has_one_length() {
     println!("late {:?}; {paths:?}", late(&seen));
     assert_eq!(seen.ticks, 3_000);
     assert!(late(&seen).1 <= path_2 + 1 + longest, "{:?}", late(&seen));
+}
+
+/// SG-2, SG-13, SG-21, SG-23, SG-24: `multi` has the same paths, each of one length, and a core is stopped within [`MOST_KICK`] instructions of
+/// EL3 at most, whatever it does.
+#[test]
+fn each_path_of_several_cores_has_one_length() {
+    let watch = watch_of_cores();
+    paths(&watch, Worlds::TicksBelow(3_000), &[("2", 3_000), ("4", 3_000), ("reset", 1)]);
+    paths(&watch, Worlds::Calls(1_000), &[("4", 2_001), ("5", 2_001), ("reset", 1_001), ("skip", 2_000)]);
+    let seen = watch.scenario(Scenario::Cores).unwrap_or_else(|why| panic!("{why}"));
+    let paths = watch.paths(&seen.cores).unwrap_or_else(|why| panic!("{why}"));
+    for known in promises::known(watch.program()).expect("ways") {
+        let length = known.way.steps.len() as u64;
+        let Some(passage) = paths.get(known.path.name) else { continue };
+        assert_eq!((passage.shortest, passage.longest), (length, length), "{}", known.path.name);
+    }
+    let kick = &paths["kick"];
+    assert!(kick.count >= 300 && kick.longest <= MOST_KICK, "{kick:?}");
+    for name in ["2", "4", "5", "kick of EL2", "CPU_ON, AFFINITY_INFO", "watch", "call of kick, or of nothing"] {
+        assert!(paths.contains_key(name), "path {name} is not gone: {paths:#?}");
+    }
 }

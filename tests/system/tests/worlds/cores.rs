@@ -1,43 +1,9 @@
 //! Several cores (SG-13): the payload on the first, and a world of `guests/kicked` on all, which is stopped, watched and refused.
 
-use bulkhead_flash::{NonSecure, flat};
-use bulkhead_system_tests::secure::{
-    BACKGROUND, MEMORY, OTHER, Payload, Worlds, flash_of_cores, four_cores, secure_monitor_of_cores,
-};
-use bulkhead_system_tests::system::guest;
-use bulkhead_world::context::EntryLevel;
-use bulkhead_world::health::HealthPlan;
+use bulkhead_system_tests::secure::{Kicked, LONGEST_WATCH, OTHER, Worlds, kicked_world, secure_monitor_of_cores};
 
-/// Where the world reads what it is to do.
-const PARAMETERS: u64 = 0x4100_0000;
-const WINDOW: (u64, u64) = (MEMORY.0, 32 << 20);
-/// Nobody sends to the payload's core, nor to core 1; core 2 has one number open, core 3 the lower half.
-const CLOSED: [u32; 4] = [0xffff, 0xffff, 0xffff & !(1 << 5), 0xff00];
-/// Core 0 kicks all others, core 1 itself and core 2, core 2 nobody.
-const KICKS: [u32; 4] = [0b1110, 0b0110, 0, 0b0010];
-/// 2 ms.
-const WATCH_MOST: u64 = 125_000;
-const SHORTEST_WATCH: u64 = 625;
-
-fn flash(seed: u64, calls: u64, kicks: u64) -> Vec<u8> {
-    let world = flat(&guest("kicked.elf"), "the kicked world").unwrap_or_else(|error| panic!("{error}"));
-    let masks = |four: [u32; 4]| [0, 2].map(|one| u64::from(four[one]) | u64::from(four[one + 1]) << 32);
-    let [allowed, more] = masks(KICKS);
-    let [closed, others] = masks(CLOSED);
-    let words = [seed, calls, kicks, allowed, more, closed, others, WINDOW.0, WINDOW.1, WATCH_MOST];
-    let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let segments = vec![(world.base, world.bytes.as_slice()), (PARAMETERS, parameters.as_slice())];
-    let other = NonSecure { memory: WINDOW, segments, entry: world.entry, argument: 0, level: EntryLevel::El2 };
-    let again = format!("{:x}", world.entry);
-    let payload = Payload {
-        file: "multi-world.elf",
-        servers: &BACKGROUND,
-        urgent: &[],
-        health: HealthPlan::nobody(),
-        arguments: &again,
-    };
-    flash_of_cores(&secure_monitor_of_cores(), payload, four_cores(CLOSED, KICKS, WATCH_MOST), other)
-}
+/// The shortest watch.
+const SHORTEST: u64 = 625;
 
 fn numbers(line: &str) -> Vec<u64> {
     line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
@@ -48,10 +14,13 @@ fn numbers(line: &str) -> Vec<u64> {
 /// nowhere; cores go off and on, and one whose world ended waits for the payload, which misses no tick meanwhile.
 #[test]
 fn cores_without_payload_are_stopped_and_refused() {
-    let mut worlds = Worlds::start_with(flash(7, 500, 1_000), |options| {
-        options.cores = 4;
-        options.icount_shift = Some(4);
-    });
+    let mut worlds = Worlds::start_with(
+        kicked_world(&secure_monitor_of_cores(), Kicked { seed: 7, calls: 500, kicks: 1_000 }),
+        |options| {
+            options.cores = 4;
+            options.icount_shift = Some(4);
+        },
+    );
     let secure = worlds.end();
     let other = worlds.texts(OTHER);
     let line = |start: &str| {
@@ -63,7 +32,7 @@ fn cores_without_payload_are_stopped_and_refused() {
     }
     assert_eq!(line("kicks of EL2"), "kicks of EL2: 20 of 20 came when it left");
     let watches = numbers(line("watches"));
-    for (found, wanted) in watches.iter().zip([SHORTEST_WATCH, 10_000, WATCH_MOST, WATCH_MOST]) {
+    for (found, wanted) in watches.iter().zip([SHORTEST, 10_000, LONGEST_WATCH, LONGEST_WATCH]) {
         // The other cores' turns come between.
         assert!((wanted..wanted + 62_500).contains(found), "{watches:?}");
     }

@@ -1,0 +1,65 @@
+//! A flash file of four cores: the payload that watches over several, and the world of `guests/kicked`.
+
+use super::{BACKGROUND, COUNTER_HZ, DEVICES, MEMORY, parts};
+use crate::system::guest;
+use bulkhead_flash::{NonSecure, Parts, flat};
+use bulkhead_world::context::EntryLevel;
+use bulkhead_world::cores::{CoresPlan, MOST_CORES, WATCH_LIMITS_US};
+
+/// Where the world reads what it is to do.
+const PARAMETERS: u64 = 0x4100_0000;
+const WINDOW: (u64, u64) = (MEMORY.0, 32 << 20);
+/// Nobody sends to the payload's core, nor to core 1; core 2 has one number open, core 3 the lower half.
+const CLOSED: [u32; MOST_CORES] = [0xffff, 0xffff, 0xffff & !(1 << 5), 0xff00];
+/// Core 0 kicks all others, core 1 itself and core 2, core 2 nobody.
+const KICKS: [u32; MOST_CORES] = [0b1110, 0b0110, 0, 0b0010];
+/// The longest watch: 2 ms.
+pub const LONGEST_WATCH: u64 = 125_000;
+
+/// What the world does.
+#[derive(Clone, Copy, Debug)]
+pub struct Kicked {
+    /// Of its random calls.
+    pub seed: u64,
+    /// How many of them.
+    pub calls: u64,
+    /// How often each core is kicked out of its loop.
+    pub kicks: u64,
+}
+
+/// The flash file, with this secure monitor of several cores.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn kicked_world(monitor: &[u8], what: Kicked) -> Vec<u8> {
+    let world = flat(&guest("kicked.elf"), "the kicked world").unwrap_or_else(|error| panic!("{error}"));
+    let masks = |four: [u32; MOST_CORES]| [0, 2].map(|one| u64::from(four[one]) | u64::from(four[one + 1]) << 32);
+    let numbers = [what.seed, what.calls, what.kicks];
+    let words = numbers.into_iter().chain(masks(KICKS)).chain(masks(CLOSED)).chain([WINDOW.0, WINDOW.1, LONGEST_WATCH]);
+    let parameters: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    let segments = vec![(world.base, world.bytes.as_slice()), (PARAMETERS, parameters.as_slice())];
+    let other = NonSecure { memory: WINDOW, segments, entry: world.entry, argument: 0, level: EntryLevel::El2 };
+    let payload = guest("multi-world.elf");
+    let (first, bytes) = DEVICES[1];
+    let mut devices = DEVICES;
+    devices[1].1 *= MOST_CORES as u64;
+    let cores = CoresPlan {
+        count: MOST_CORES as u64,
+        redistributors: [1, 2, 3].map(|core| first + core * bytes),
+        closed: CLOSED,
+        kicks: KICKS,
+        watch_least_ticks: COUNTER_HZ * WATCH_LIMITS_US[0] / 1_000_000,
+        watch_most_ticks: LONGEST_WATCH,
+    };
+    // Where a world of another core begins again.
+    let arguments = format!("{:x}", world.entry);
+    let parts = Parts {
+        devices: &devices,
+        servers: &BACKGROUND,
+        cores,
+        arguments: &arguments,
+        ..parts(monitor, &payload, Some(other))
+    };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+}
