@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::lab::Lab;
 use crate::outcome::Found;
 use bulkhead_el3::branches::{Scenario, listed};
+use bulkhead_el3::configuration::Configuration;
 use bulkhead_el3::promises::context_bytes;
 use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
@@ -20,6 +21,11 @@ fn watch(lab: &Lab) -> Result<Rc<Watch>, Failure> {
     lab.once("secure monitor", || Watch::new(lab.guest("../secure-monitor/dual.elf")?).map_err(Failure::host))
 }
 
+/// The configuration `multi`.
+fn watch_of_cores(lab: &Lab) -> Result<Rc<Watch>, Failure> {
+    lab.once("secure monitor of cores", || Watch::new(lab.guest("../secure-monitor/multi.elf")?).map_err(Failure::host))
+}
+
 fn seen(lab: &Lab, worlds: Worlds) -> Result<Rc<Seen>, Failure> {
     let watch = watch(lab)?;
     lab.once(&format!("secure {worlds:?}"), || {
@@ -32,7 +38,14 @@ fn seen(lab: &Lab, worlds: Worlds) -> Result<Rc<Seen>, Failure> {
 }
 
 pub(crate) fn bytes(lab: &Lab) -> Result<Found, Failure> {
-    let watch = watch(lab)?;
+    bytes_of(&*watch(lab)?)
+}
+
+pub(crate) fn bytes_of_cores(lab: &Lab) -> Result<Found, Failure> {
+    bytes_of(&*watch_of_cores(lab)?)
+}
+
+fn bytes_of(watch: &Watch) -> Result<Found, Failure> {
     let (program, size) = (watch.program(), watch.program().size());
     let sections = [".text", ".rodata", ".data", ".bss"].map(|name| format!("{name} {}", program.section_bytes(name)));
     let details = [
@@ -68,7 +81,14 @@ pub(crate) fn lines(_: &Lab) -> Result<Found, Failure> {
 }
 
 pub(crate) fn branches(lab: &Lab) -> Result<Found, Failure> {
-    let watch = watch(lab)?;
+    branches_of(&*watch(lab)?)
+}
+
+pub(crate) fn branches_of_cores(lab: &Lab) -> Result<Found, Failure> {
+    branches_of(&*watch_of_cores(lab)?)
+}
+
+fn branches_of(watch: &Watch) -> Result<Found, Failure> {
     let listed = listed(watch.program()).map_err(|wrong| Failure::wrong(wrong.join("; ")))?;
     let rows = listed.iter().map(|(found, branch)| {
         let when = if branch.is_boot { "boot" } else { "run time" };
@@ -79,10 +99,18 @@ pub(crate) fn branches(lab: &Lab) -> Result<Found, Failure> {
 }
 
 pub(crate) fn directions(lab: &Lab) -> Result<Found, Failure> {
-    let watch = watch(lab)?;
+    directions_of(&*watch(lab)?)
+}
+
+pub(crate) fn directions_of_cores(lab: &Lab) -> Result<Found, Failure> {
+    directions_of(&*watch_of_cores(lab)?)
+}
+
+fn directions_of(watch: &Watch) -> Result<Found, Failure> {
     let listed = listed(watch.program()).map_err(|wrong| Failure::wrong(wrong.join("; ")))?;
-    let runs = Scenario::ALL.map(|scenario| watch.scenario(scenario).map(|seen| (scenario, seen)));
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failure::wrong)?;
+    let scenarios = Configuration::of(watch.program()).scenarios;
+    let runs = scenarios.iter().map(|scenario| watch.scenario(*scenario).map(|seen| (*scenario, seen)));
+    let runs = runs.collect::<Result<Vec<_>, _>>().map_err(Failure::wrong)?;
     let times = |number: usize, scenario: Scenario, taken: bool| -> u64 {
         let cores = runs.iter().filter(|(known, _)| *known == scenario).flat_map(|(_, seen)| &seen.cores);
         let branches = cores.filter_map(|core| core.branches.get(number));
@@ -161,6 +189,31 @@ pub(crate) fn path_5(lab: &Lab) -> Result<Found, Failure> {
 
 pub(crate) fn trap(lab: &Lab) -> Result<Found, Failure> {
     path(lab, Worlds::Calls(SAMPLES), "skip")
+}
+
+/// The one length of a path of `multi` in a run.
+fn path_of_cores(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
+    let watch = watch_of_cores(lab)?;
+    let seen = lab.once(&format!("secure cores {worlds:?}"), || watch.run(worlds).map_err(Failure::wrong))?;
+    of(&watch.paths(&seen.cores).map_err(Failure::wrong)?, name, SAMPLES)
+}
+
+pub(crate) fn path_2_of_cores(lab: &Lab) -> Result<Found, Failure> {
+    path_of_cores(lab, Worlds::TicksBelow(SAMPLES), "2")
+}
+
+pub(crate) fn path_5_of_cores(lab: &Lab) -> Result<Found, Failure> {
+    path_of_cores(lab, Worlds::Calls(SAMPLES), "5")
+}
+
+/// Cores that mask everything are kicked, 100 times each, and by watches and calls besides.
+pub(crate) fn kick(lab: &Lab) -> Result<Found, Failure> {
+    let watch = watch_of_cores(lab)?;
+    let seen = watch.scenario(Scenario::Cores).map_err(Failure::wrong)?;
+    if !seen.is_good {
+        return Err(Failure::wrong("the world of several cores did not end as it should".to_owned()));
+    }
+    of(&watch.paths(&seen.cores).map_err(Failure::wrong)?, "kick", 300)
 }
 
 /// A run of stock Linux below stock FreeRTOS with a tick of 1 kHz: Linux boots, works for some seconds, sleeps and switches itself off.

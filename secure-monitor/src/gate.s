@@ -266,7 +266,7 @@ from_non_secure:
     ccmp    x29, #0, #0, ne
     b.ne    calls
     mov     x30, #1                 // Reason::Call
-/* No subroutines: path 5 has one instruction to spare, and x30 keeps the reason. */
+/* No subroutines: path 5 has no instruction to spare. x30 keeps the reason. */
 to_secure:
     SAVE_LOWER
     SAVE_UPPER

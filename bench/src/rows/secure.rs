@@ -4,19 +4,21 @@
 
 use super::{Row, Unit};
 use crate::secure;
+use bulkhead_el3::configuration::{MOST_BRANCHES_OF_CORES, MOST_BYTES_OF_CORES, MOST_KICK, MOST_PATH_2_OF_CORES};
 use bulkhead_el3::promises::{
     MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST_PATH_2, MOST_PATH_4, MOST_PATH_5, MOST_SKIP,
     MOST_UNPADDED_BYTES,
 };
 
 const READ: &str = "read from the program that was built: docs/secure-monitor.md has every row";
+const READ_OF_CORES: &str = "read from the program that was built: docs/secure-monitor-multi.md has every row";
 const COUNTED: &str = "counted by an emulator plugin where the text lies in flash, in 29,000 samples or more of two worlds of a few instructions; each of one length";
 
 const MESSAGES: &str = "both ends read the counter, which counts instructions; the least of 1,000 messages";
 
 const COUNTED_IN_LINUX: &str = "counted by the same plugin, each of one length";
 
-/// Configuration `dual`. What boots Linux is slow and comes behind them.
+/// Configuration `dual`, and then what `multi` has of its own. What boots Linux is slow and comes behind them.
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "secure.bytes",
@@ -171,6 +173,72 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["SG-70", "SG-71"],
         slow: false,
         measure: secure::message_to_world,
+    },
+    Row {
+        name: "secure.cores_bytes",
+        what: "EL3 of one to four cores (`multi`), as secure.bytes",
+        how: READ_OF_CORES,
+        peers: "",
+        ceiling: Some(MOST_BYTES_OF_CORES as f64),
+        unit: Unit::Bytes,
+        requirements: &["SG-10", "SG-13"],
+        slow: false,
+        measure: secure::bytes_of_cores,
+    },
+    Row {
+        name: "secure.cores_branches",
+        what: "conditional branches of `multi` at run time",
+        how: READ_OF_CORES,
+        peers: "",
+        ceiling: Some(MOST_BRANCHES_OF_CORES as f64),
+        unit: Unit::Branches,
+        requirements: &["SG-11", "SG-13"],
+        slow: false,
+        measure: secure::branches_of_cores,
+    },
+    Row {
+        name: "secure.cores_directions",
+        what: "directions of conditional branches of `multi` that are not executed where the table says so",
+        how: "counted by an emulator plugin in the five scenarios of the table",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Directions,
+        requirements: &["SG-11", "SG-13"],
+        slow: false,
+        measure: secure::directions_of_cores,
+    },
+    Row {
+        name: "secure.cores_path_2",
+        what: "path 2 of `multi`, which asks for the role of the core",
+        how: COUNTED,
+        peers: "",
+        ceiling: Some(MOST_PATH_2_OF_CORES as f64),
+        unit: Unit::Instructions,
+        requirements: &["SG-13", "SG-21"],
+        slow: false,
+        measure: secure::path_2_of_cores,
+    },
+    Row {
+        name: "secure.cores_path_5",
+        what: "path 5 of `multi`",
+        how: COUNTED,
+        peers: "",
+        ceiling: Some(MOST_PATH_5 as f64),
+        unit: Unit::Instructions,
+        requirements: &["SG-13", "SG-24"],
+        slow: false,
+        measure: secure::path_5_of_cores,
+    },
+    Row {
+        name: "secure.kick",
+        what: "stop of a core that masks everything: from the interrupt of a kick to the vector of its EL2",
+        how: "counted by the same plugin in 300 samples or more of four cores, each of one length",
+        peers: "",
+        ceiling: Some(MOST_KICK as f64),
+        unit: Unit::Instructions,
+        requirements: &["SG-13", "QV-16"],
+        slow: false,
+        measure: secure::kick,
     },
     Row {
         name: "secure.linux_path_2",
