@@ -11,6 +11,7 @@ use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
 use bulkhead_system_tests::messages::{Talk, Talked, run};
 use bulkhead_system_tests::secure::{WithLinux, report};
 use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
+use bulkhead_world::health::HealthPlan;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -234,6 +235,7 @@ fn linux(lab: &Lab) -> Result<Rc<LinuxRun>, Failure> {
             file_system: &lab.guest("linux/initramfs.cpio.gz")?,
             level: EntryLevel::El2,
             arguments: "bulkhead.mode=hello bulkhead.run=sleep,30",
+            health: HealthPlan::nobody(),
         };
         let flash = system.flash().map_err(|error| Failure::wrong(error.to_string()))?;
         let (cores, lines) = watch.run_file(flash).map_err(Failure::wrong)?;

@@ -50,10 +50,11 @@ static void tell_tasks(uint64_t order, uint64_t woken)
 {
     if (order == BULKHEAD_HEALTH_NOTHING)
         return;
+    /* The task of health first: to a server, those that follow are more urgent too. */
+    xTaskNotifyGive(judge);
     world_wake(woken);
     if (order == BULKHEAD_HEALTH_RESTART)
         world_load();
-    xTaskNotifyGive(judge);
 }
 
 void health_happened(enum bulkhead_health_event what, enum world_reason reason)

@@ -146,6 +146,8 @@ pub struct WithLinux<'a> {
     pub level: EntryLevel,
     /// What its init is told besides the console.
     pub arguments: &'a str,
+    /// How it is watched.
+    pub health: HealthPlan,
 }
 
 impl WithLinux<'_> {
@@ -164,7 +166,7 @@ impl WithLinux<'_> {
         });
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
         let world = NonSecure { memory: MEMORY, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
-        bulkhead_flash::build(&parts(self.monitor, self.payload, Some(world)))
+        bulkhead_flash::build(&Parts { health: self.health, ..parts(self.monitor, self.payload, Some(world)) })
     }
 }
 

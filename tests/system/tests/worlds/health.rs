@@ -10,7 +10,7 @@ use bulkhead_abi::status::{
     STATE_STOPPED,
 };
 use bulkhead_flash::NonSecure;
-use bulkhead_system_tests::secure::{OTHER, Payload, Worlds, flash_of};
+use bulkhead_system_tests::secure::{OTHER, Payload, WithLinux, Worlds, flash_of, secure_monitor};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{ServerKind, ServerPlan};
@@ -56,15 +56,18 @@ fn with_heartbeat(health: HealthPlan) -> HealthPlan {
 }
 
 fn flash(way: u64, health: HealthPlan, arguments: &str) -> Vec<u8> {
+    flash_in(MEMORY, &[], way, health, arguments)
+}
+
+/// The same in a memory of its own, with one more segment, if that holds something.
+fn flash_in(memory: (u64, u64), more: &[u8], way: u64, health: HealthPlan, arguments: &str) -> Vec<u8> {
     let program =
         bulkhead_flash::flat(&guest("failing-world.elf"), "a world").unwrap_or_else(|error| panic!("{error}"));
-    let world = NonSecure {
-        memory: MEMORY,
-        segments: vec![(program.base, program.bytes.as_slice())],
-        entry: program.entry,
-        argument: way,
-        level: EntryLevel::El1,
-    };
+    let mut segments = vec![(program.base, program.bytes.as_slice())];
+    if !more.is_empty() {
+        segments.push((memory.0 + (16 << 20), more));
+    }
+    let world = NonSecure { memory, segments, entry: program.entry, argument: way, level: EntryLevel::El1 };
     let payload = Payload { file: "watched-world.elf", servers: &SERVERS, urgent: &[], health, arguments };
     flash_of(payload, world)
 }
@@ -79,7 +82,6 @@ struct Found {
     restarts: u64,
     faults: u64,
     /// Shortest and longest restart, in ticks of the counter.
-    #[expect(dead_code, reason = "printed when a test fails")]
     took: (u64, u64),
     /// How often the world began, and how often it worked.
     begun: usize,
@@ -95,8 +97,22 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
+/// The most that a restart may take for each byte of the world's memory, in instructions.
+const MOST_BY_BYTE: f64 = 0.2;
+
+/// What restarts took for each byte, the back-off apart. On this clock an instruction is a tick of the counter.
+fn instructions_by_byte(took: (u64, u64), backoff_ms: u64, bytes: u64) -> (f64, f64) {
+    let by_byte = |ticks: u64| (ticks - backoff_ms * MS) as f64 / bytes as f64;
+    (by_byte(took.0), by_byte(took.1))
+}
+
 /// Runs to the end, in which no tick may be lost, and none may be later than its class.
 fn run(file: Vec<u8>) -> Found {
+    run_with(file).0
+}
+
+/// The same, with what the other world said.
+fn run_with(file: Vec<u8>) -> (Found, Vec<String>) {
     let mut worlds = Worlds::start(file);
     let lines = worlds.end();
     let said = worlds.texts(OTHER);
@@ -123,7 +139,7 @@ fn run(file: Vec<u8>) -> Found {
         Some((rest.split(',').next()?.to_owned(), reason as u32, ms))
     });
     let count = |what: &str| said.iter().filter(|line| *line == what).count();
-    Found {
+    let found = Found {
         told: told.collect(),
         state: state as u32,
         reason: reason as u32,
@@ -132,7 +148,8 @@ fn run(file: Vec<u8>) -> Found {
         took: (shortest, longest),
         begun: count("world: begins"),
         worked: count("world: works"),
-    }
+    };
+    (found, said)
 }
 
 /// SG-60, SG-61, SG-62, SG-E8: a world that masks everything and loops, that faults without end, that loops and sends signs of life, that sends none,
@@ -223,4 +240,42 @@ fn a_damaged_copy_is_not_started() {
     file[last] ^= 1;
     let found = run(file);
     assert_eq!((found.state, found.reason, found.begun), (STATE_STOPPED, REASON_IMAGE_DAMAGED, 0), "{found:?}");
+}
+
+/// SG-60, SG-61, SG-62, SG-E8: stock Linux hands the core to an image that masks everything and loops, or jumps to secure RAM with vectors that fault
+/// themselves, by `kexec_load`: found, booted again, and stopped at the limit.
+#[test]
+fn linux_that_hangs_or_jumps_is_booted_again() {
+    for mode in ["jump", "hang"] {
+        let system = WithLinux {
+            monitor: &secure_monitor(),
+            payload: &guest("watched-world.elf"),
+            image: &guest("linux/Image"),
+            file_system: &guest("linux/initramfs.cpio.gz"),
+            level: EntryLevel::El2,
+            arguments: &format!("bulkhead.mode={mode}"),
+            health: HealthPlan { stuck_samples: 250, ..restarts(1, 10) },
+        };
+        let (found, said) = run_with(system.flash().unwrap_or_else(|error| panic!("{error}")));
+        let states: Vec<&str> = found.told.iter().map(|(state, ..)| state.as_str()).collect();
+        assert_eq!(states, ["running", "restarting", "running", "stopped"], "{mode}: {found:?}");
+        let boots = said.iter().filter(|line| line.contains("loop with everything masked") || line.contains("jump to"));
+        assert_eq!((boots.count(), found.reason), (2, REASON_WATCHDOG), "{mode}: {said:?}");
+        let (least, most) = instructions_by_byte(found.took, 10, bulkhead_system_tests::secure::MEMORY.1);
+        println!("{mode}: a restart takes {least:.3} to {most:.3} instructions for each byte of its memory");
+        assert!(most <= MOST_BY_BYTE, "{mode}: {found:?}");
+    }
+}
+
+/// SG-62: a restart of a world with 256 MiB, of which most of the flash is copied and read again, costs at most 0.2 instructions for each byte, and
+/// nothing of it holds up a tick.
+#[test]
+fn a_restart_of_256_mib_keeps_within_its_time() {
+    let memory = (MEMORY.0, 256 << 20);
+    // As much as flash holds beside the rest.
+    let more: Vec<u8> = (0..62_u32 << 20).map(|place| (place.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let found = run(flash_in(memory, &more, RESET, restarts(2, 0), "ms=10000"));
+    let (least, most) = instructions_by_byte(found.took, 0, memory.1);
+    println!("a restart of 256 MiB with 62 MiB in flash takes {least:.3} to {most:.3} instructions for each byte");
+    assert!(found.restarts == 2 && most <= MOST_BY_BYTE, "{found:?}");
 }

@@ -3,6 +3,7 @@
 use bulkhead_system_tests::secure::{OTHER, SECURE, WithLinux, Worlds, report, secure_monitor};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
+use bulkhead_world::health::HealthPlan;
 
 fn with_linux(level: EntryLevel, mode: &str) -> Vec<u8> {
     let system = WithLinux {
@@ -12,6 +13,7 @@ fn with_linux(level: EntryLevel, mode: &str) -> Vec<u8> {
         file_system: &guest("linux/initramfs.cpio.gz"),
         level,
         arguments: &format!("bulkhead.mode={mode}"),
+        health: HealthPlan::nobody(),
     };
     system.flash().unwrap_or_else(|error| panic!("{error}"))
 }
