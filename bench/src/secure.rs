@@ -272,7 +272,7 @@ fn talked(lab: &Lab) -> Result<Rc<Talked>, Failure> {
     lab.once("messages between the worlds", || {
         // Both are there before the run, which says no more than that it failed.
         let _ = (lab.guest("talker.elf")?, lab.guest("talking-world.elf")?);
-        let talked = run(Talk::Measure, MESSAGES, 0, "measure");
+        let talked = run(Talk::Measure, MESSAGES, 0, ("measure", 0));
         if talked.good != MESSAGES {
             return Err(Failure::wrong(format!("{} of {MESSAGES} messages came back", talked.good)));
         }

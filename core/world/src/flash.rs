@@ -218,11 +218,12 @@ pub struct Segment {
 }
 
 impl WorldPlan {
-    /// Channels that the non-secure world may ring: those to the payload, a bit for each.
+    /// Channels that the non-secure world may ring, a bit for each: those to the payload for which it does not look. Who looks is woken as often as
+    /// the plan says, whatever is rung.
     #[must_use]
     pub fn doorbells(&self) -> u32 {
-        let to_payload = |channel: &ChannelPlan| u32::from(channel.direction == ChannelDirection::ToPayload as u32);
-        self.channels.iter().zip(0_u32..).fold(0, |all, (channel, number)| all | to_payload(channel) << number)
+        let rings = |one: &ChannelPlan| one.direction == ChannelDirection::ToPayload as u32 && one.poll == 0;
+        self.channels.iter().zip(0_u32..).fold(0, |all, (one, number)| all | u32::from(rings(one)) << number)
     }
 
     /// The plan of a payload that is alone.

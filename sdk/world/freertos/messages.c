@@ -1,9 +1,9 @@
 /*
  * Events of channels as notifications of tasks (SG-71).
  *
- * A doorbell of the other world is a call, so it arrives in the server task that ran it; the first one of a group wakes the task that waits. A
- * channel without calls is looked at, by the waiting task itself and once in a period at most: whatever the other world writes, it wakes
- * nobody more often than the plan says.
+ * A doorbell of the other world is a call, so it arrives in the server task that ran it; the first one of a group wakes the task that waits, so
+ * a storm of them costs the payload as much as it costs the world's budget. A channel that is polled has no calls: the waiting task looks
+ * itself, once in a period at most. Whatever the other world writes, it wakes nobody more often than the plan says.
  */
 #include "messages.h"
 

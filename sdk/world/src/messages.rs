@@ -1,6 +1,6 @@
 //! The payload's ends of channels between the worlds, for a kernel in C (SG-70 to SG-72).
 //!
-//! Nothing here waits, and no interrupt is masked while bytes are copied: an end is taken by whoever comes first, and who comes meanwhile is told
+//! Nothing here waits, and no interrupt is masked while bytes are copied: an end is taken by who comes first, and who comes meanwhile is told
 //! that it is busy. The loader of the other world closes all ends, which works when nobody has one, and opens new ones over memory that it fills
 //! with zeros; so no task holds on to what was before a restart. Everything that comes from the other world is `core/world`'s to judge.
 //!

@@ -57,14 +57,15 @@ fn channel(name: &[u8], address: u64, direction: ChannelDirection, blocks: u32) 
     plan
 }
 
-/// A machine with the world that does this `count` times, beside a payload with these arguments.
+/// A machine with the world that does this `count` times, beside a payload with these arguments, which looks for messages in so many ticks of its
+/// kernel; 0: it is rung.
 #[must_use]
-pub fn start(talk: Talk, count: u64, seed: u64, arguments: &str) -> Worlds {
+pub fn start(talk: Talk, count: u64, seed: u64, (arguments, poll): (&str, u32)) -> Worlds {
     let program = bulkhead_flash::flat(&guest("talker.elf"), "talker").unwrap_or_else(|error| panic!("{error}"));
     let first = WORLD.0 + WORLD.1;
     let channels = [
         channel(b"telemetry", first, ChannelDirection::ToWorld, BLOCKS[0]),
-        channel(b"answers", first + 0x1000, ChannelDirection::ToPayload, BLOCKS[1]),
+        ChannelPlan { poll, ..channel(b"answers", first + 0x1000, ChannelDirection::ToPayload, BLOCKS[1]) },
     ];
     let pool =
         |place: usize| [channels[place].address, channels[place].blocks.into(), BLOCK_BYTES.into(), place as u64];
@@ -81,8 +82,8 @@ pub fn start(talk: Talk, count: u64, seed: u64, arguments: &str) -> Worlds {
 /// # Panics
 /// When it does not, or the payload finds something broken.
 #[must_use]
-pub fn run(talk: Talk, count: u64, seed: u64, arguments: &str) -> Talked {
-    let mut worlds = start(talk, count, seed, arguments);
+pub fn run(talk: Talk, count: u64, seed: u64, payload: (&str, u32)) -> Talked {
+    let mut worlds = start(talk, count, seed, payload);
     let lines = worlds.end();
     assert!(!lines.iter().any(|line| line.contains("FAILED")), "{lines:#?}");
     let mut found = [0; 8 * 8];

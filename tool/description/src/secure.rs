@@ -243,7 +243,8 @@ table! {
         block_bytes: Located<u64>,
         /// `to_world`: a spare interrupt of the board that is pending in the world below after each message; default: it looks by itself.
         interrupt: Option<Located<u64>>,
-        /// `to_payload`: how often the payload looks for messages, in whole ticks of its kernel; default: the world below calls.
+        /// `to_payload`: how often the payload looks for messages, in whole ticks of its kernel; calls do not wake it then. Default: the world below
+        /// calls, and each call may wake who waits.
         poll: Option<Located<Duration>>,
     }
 }

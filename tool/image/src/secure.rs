@@ -144,7 +144,7 @@ fn signal_text(channel: &ChannelPlan) -> String {
         (true, 0, _) => String::from("it looks by itself"),
         (true, intid, _) => format!("interrupt {intid}"),
         (false, _, 0) => String::from("by call"),
-        (false, _, ticks) => format!("by call, or looked for every {ticks} ms"),
+        (false, _, ticks) => format!("looked for every {ticks} ms"),
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
             "interrupt  33 wakes urgent while the payload runs",
             "rw- device  channel answers (NS = 1)",
             "channel 0 telemetry to the world, 10 blocks of 32 bytes at 0x41000000, interrupt 50",
-            "channel 1 answers to the payload, 5 blocks of 8 bytes at 0x41001000, by call, or looked for every 2 ms",
+            "channel 1 answers to the payload, 5 blocks of 8 bytes at 0x41001000, looked for every 2 ms",
             "health: heartbeat each 100 ms, 3 missed are a fault; stuck after 500 samples; after a fault: restart after 20 ms, at most 4 within 60000 ms",
         ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");

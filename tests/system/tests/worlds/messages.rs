@@ -17,7 +17,7 @@ const IN_OTHER: u64 = 116 + 120;
 /// none twice; through pools of 5 and 10 blocks.
 #[test]
 fn a_bare_world_and_the_payload_ping_each_other() {
-    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_200, 0, "pattern");
+    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_200, 0, ("pattern", 0));
     assert_eq!((good, wrong, interrupts), (1_200, 0, 1_200), "{counts:?}");
     let count = |what: &str| counts[what];
     assert_eq!(["good", "sent", "latest"].map(count), [1_200; 3], "{counts:?}");
@@ -29,7 +29,7 @@ fn a_bare_world_and_the_payload_ping_each_other() {
 #[test]
 fn a_restart_loses_what_was_under_way_and_nothing_else() {
     const COUNT: u64 = 50;
-    let mut worlds = start(Talk::Restart, COUNT, 0, "pattern");
+    let mut worlds = start(Talk::Restart, COUNT, 0, ("pattern", 0));
     for _ in 0..3 {
         assert_eq!(worlds.line(SECURE, "is reset"), "rtos: the other world is reset");
     }
@@ -51,7 +51,7 @@ fn a_restart_loses_what_was_under_way_and_nothing_else() {
 #[test]
 fn garbage_in_the_pools_harms_nobody() {
     for seed in [1, 2] {
-        let Talked { good, counts, .. } = run(Talk::Hostile, 4_000, seed, "echo");
+        let Talked { good, counts, .. } = run(Talk::Hostile, 4_000, seed, ("echo", 0));
         let count = |what: &str| counts[what];
         // A doorbell in eight is one of any channel.
         assert!((3_400..=3_600).contains(&good), "{good} {counts:?}");
@@ -59,6 +59,17 @@ fn garbage_in_the_pools_harms_nobody() {
         assert!(count("own_late") <= IN_PAYLOAD && count("other_late") <= IN_OTHER, "{counts:?}");
         assert!(count("own_ticks") > 50 && count("other_ticks") > 20, "{counts:?}");
     }
+}
+
+/// SG-71, SG-72: where the payload looks by itself, a call rings nothing, and garbage in the pools wakes its task once in its period at most.
+#[test]
+fn a_storm_of_doorbells_wakes_nobody_who_looks() {
+    const POLL: u32 = 3;
+    let Talked { good, counts, .. } = run(Talk::Hostile, 20_000, 3, ("echo", POLL));
+    let count = |what: &str| counts[what];
+    let periods = (count("own_ticks") + count("other_ticks")) / u64::from(POLL);
+    assert_eq!(good, 0, "doorbells that were answered");
+    assert!((10..=periods + 1).contains(&count("events")), "{counts:?}");
 }
 
 /// SG-70, SG-63: stock Linux takes texts of FreeRTOS and sends them back, by a program of its own: each run of it goes on where the one before
