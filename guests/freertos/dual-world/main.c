@@ -1,8 +1,9 @@
 /*
  * The payload of `systems/dual-world`: two periodic tasks of a controller in the secure world, more of them by its arguments
- * (busy-tasks/busy.h), and below them the other world.
+ * (busy-tasks/busy.h), one that tells the other world of itself where there are channels (busy-tasks/telemetry.h), and below them that world.
  */
 #include "../busy-tasks/busy.h"
+#include "../busy-tasks/telemetry.h"
 #include "board.h"
 #include "world.h"
 #include "FreeRTOS.h"
@@ -11,6 +12,7 @@
 #define STACK_WORDS     512U
 #define FAST_PRIORITY   12
 #define SLOW_PRIORITY   10
+#define TELL_PRIORITY   9
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
 
@@ -29,6 +31,7 @@ static void print_lateness(const char *what, enum board_interrupted interrupted)
 static void report(void)
 {
     busy_print();
+    telemetry_print();
     board_print("rtos: ticks due: ");
     board_print_number(board_ticks_due());
     board_print("\n");
@@ -97,6 +100,7 @@ void payload_main(const struct bulkhead_world_plan *plan)
     configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : 5), SLOW_PRIORITY, NULL) == pdPASS);
     if (has_other_world)
         world_start(plan, LOADER_PRIORITY);
+    telemetry_create(plan, TELL_PRIORITY);
     busy_create(bulkhead_world_arguments(plan));
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");

@@ -1,10 +1,11 @@
 /*
  * Payload that talks with the other world over the channels `telemetry` (to it) and `answers` (from it), for tests.
  *
- * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: a text every 20 ms, and answers are counted
- * when they are such texts. `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place. `measure`: the
+ * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: texts instead, as busy-tasks/telemetry.h says.
+ * `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place. `measure`: the
  * answer is the counter as the message was taken.
  */
+#include "../busy-tasks/telemetry.h"
 #include "board.h"
 #include "messages.h"
 #include "world.h"
@@ -17,7 +18,6 @@
 #define TALK_PRIORITY   8
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
-#define TALK_TICKS      20U
 /* Of both channels in the descriptions of the tests. */
 #define BLOCK_BYTES     32U
 #define MOST_BYTES      256U
@@ -46,6 +46,7 @@ static void report(void)
 {
     const struct board_lateness *payload = board_tick_lateness(BOARD_PAYLOAD), *other = board_tick_lateness(BOARD_OTHER_WORLD);
 
+    telemetry_print();
     print_count("rtos: messages: good ", counts.good);
     print_count(" wrong ", counts.wrong);
     print_count(" corrupt ", counts.corrupt);
@@ -103,21 +104,6 @@ static void send(const void *bytes, uint32_t length, uint32_t tag)
         counts.full++;
 }
 
-static uint32_t text_of(char *text, uint64_t number)
-{
-    char digits[20];
-    uint32_t length = 0, count = 0;
-
-    for (const char *word = "round "; *word != '\0'; word++)
-        text[length++] = *word;
-    do
-        digits[count++] = (char)('0' + number % 10);
-    while ((number /= 10) != 0);
-    while (count != 0)
-        text[length++] = digits[--count];
-    return length;
-}
-
 static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
 {
     uint64_t taken = board_counter();
@@ -127,8 +113,6 @@ static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
     configASSERT(length <= BLOCK_BYTES);
     for (uint32_t place = 0; kind == 'p' && place < length; place++)
         is_good = is_good && bytes[place] == (uint8_t)(tag + place);
-    if (kind == 't')
-        is_good = length > 6 && bytes[0] == 'r' && bytes[5] == ' ';
     if (is_good)
         counts.good++;
     else
@@ -136,8 +120,6 @@ static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
     if (tag != latest + 1)
         gaps++;
     latest = tag;
-    if (kind == 't')
-        return;
     if (kind == 'm') {
         send(&taken, sizeof taken, tag);
         return;
@@ -150,17 +132,11 @@ static void received(uint8_t *bytes, uint32_t length, uint32_t tag)
 static void talk(void *unused)
 {
     static uint8_t bytes[MOST_BYTES];
-    uint64_t round = 0;
-    TickType_t due = 0;
 
     (void)unused;
     messages_subscribe(world_plan, 1U << answers);
     for (;;) {
-        if (kind == 't') {
-            vTaskDelayUntil(&due, TALK_TICKS);
-            round++;
-            send(bytes, text_of((char *)bytes, round), (uint32_t)round);
-        } else if (messages_wait(1U << answers, portMAX_DELAY) != 0)
+        if (messages_wait(1U << answers, portMAX_DELAY) != 0)
             counts.events++;
         for (unsigned count = 0; count < MOST_MESSAGES; count++) {
             uint32_t tag = 0;
@@ -211,7 +187,10 @@ void payload_main(const struct bulkhead_world_plan *plan)
     configASSERT(telemetry >= 0 && answers >= 0);
     configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
     configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, NULL, SLOW_PRIORITY, NULL) == pdPASS);
-    configASSERT(xTaskCreate(talk, "talk", STACK_WORDS, NULL, TALK_PRIORITY, NULL) == pdPASS);
+    if (kind == 't')
+        telemetry_create(plan, TALK_PRIORITY);
+    else
+        configASSERT(xTaskCreate(talk, "talk", STACK_WORDS, NULL, TALK_PRIORITY, NULL) == pdPASS);
     world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");

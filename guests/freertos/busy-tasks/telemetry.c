@@ -1,0 +1,101 @@
+/* What telemetry.h says. */
+#include "telemetry.h"
+#include "messages.h"
+
+#define STACK_WORDS  512U
+#define PERIOD_TICKS 20U
+#define MOST_BYTES   32U
+/* No more for each round than a pool has, whatever the other world does meanwhile. */
+#define MOST_ANSWERS 32U
+
+static int64_t telemetry = -1, answers = -1;
+static struct {
+    uint64_t sent, not_sent, answered, wrong;
+} counts;
+
+static const char word[] = "round ";
+
+static uint32_t text_of(char *text, uint64_t number)
+{
+    char digits[20];
+    uint32_t length = 0, count = 0;
+
+    for (; word[length] != '\0'; length++)
+        text[length] = word[length];
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (count != 0)
+        text[length++] = digits[--count];
+    return length;
+}
+
+/* The number of a text, or 0. */
+static uint64_t number_of(const char *text, uint32_t length)
+{
+    uint64_t number = 0;
+
+    for (uint32_t place = 0; place < length; place++) {
+        if (place < sizeof word - 1) {
+            if (text[place] != word[place])
+                return 0;
+        } else if (text[place] < '0' || text[place] > '9')
+            return 0;
+        else
+            number = number * 10 + (uint64_t)(text[place] - '0');
+    }
+    return number;
+}
+
+static void tell(void *unused)
+{
+    char text[MOST_BYTES];
+    TickType_t due = 0;
+    uint64_t round = 0, latest = 0;
+
+    (void)unused;
+    for (;;) {
+        vTaskDelayUntil(&due, PERIOD_TICKS);
+        round++;
+        if (bulkhead_messages_send((uint32_t)telemetry, text, text_of(text, round), (uint32_t)round) == 0)
+            counts.sent++;
+        else
+            counts.not_sent++;
+        for (unsigned count = 0; count < MOST_ANSWERS; count++) {
+            uint32_t tag;
+            int64_t length = bulkhead_messages_receive((uint32_t)answers, text, sizeof text, &tag);
+            uint64_t number = length < 0 ? 0 : number_of(text, (uint32_t)length);
+
+            if (length == BULKHEAD_MESSAGES_NOTHING || length == BULKHEAD_MESSAGES_CLOSED)
+                break;
+            if (number > latest && number <= round) {
+                counts.answered++;
+                latest = number;
+            } else
+                counts.wrong++;
+        }
+    }
+}
+
+void telemetry_create(const struct bulkhead_world_plan *plan, UBaseType_t priority)
+{
+    telemetry = bulkhead_messages_find(plan, "telemetry");
+    answers = bulkhead_messages_find(plan, "answers");
+    if (telemetry >= 0 && answers >= 0)
+        configASSERT(xTaskCreate(tell, "telemetry", STACK_WORDS, NULL, priority, NULL) == pdPASS);
+}
+
+void telemetry_print(void)
+{
+    if (telemetry < 0 || answers < 0)
+        return;
+    board_print("rtos: telemetry: sent ");
+    board_print_number(counts.sent);
+    board_print(" not-sent ");
+    board_print_number(counts.not_sent);
+    board_print(" answered ");
+    board_print_number(counts.answered);
+    board_print(" wrong ");
+    board_print_number(counts.wrong);
+    board_print("\n");
+}
