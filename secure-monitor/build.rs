@@ -83,7 +83,7 @@ fn of_cores() -> [(&'static str, u64); 32] {
         ("START_SHIFT", size_of::<Start>().trailing_zeros().into()),
         ("START_ENTRY", plan(offset_of!(Start, entry))),
         ("ELR_OFFSET", plan(offset_of!(context::Context, elr_el3))),
-        ("PLAN_LEVEL", plan(offset_of!(WorldPlan, level))),
+        ("PLAN_CALLER_LEVEL", plan(cores + offset_of!(CoresPlan, caller_level))),
         ("PLAN_WINDOW", plan(offset_of!(WorldPlan, window))),
         ("PLAN_CORES", plan(cores + offset_of!(CoresPlan, count))),
         ("PLAN_KICKS", plan(cores + offset_of!(CoresPlan, kicks))),

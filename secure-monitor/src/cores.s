@@ -46,17 +46,18 @@ parked:
     bl      load_registers
     b       load_non_secure
 
-/* Calls that EL3 answers; x29 is TPIDR_EL3. Only x0 changes. For the level of the plan alone: what is below it asks that one. */
+/* Calls that EL3 answers; x29 is TPIDR_EL3. Only x0 changes. What is below the plan's level asks that one. */
 calls:
     stp     x24, x25, [sp, #192]
     stp     x26, x27, [sp, #208]
     str     x28, [sp, #224]
     CONSTANT x28, PLAN
-    ldr     x27, [x28, #PLAN_LEVEL]
-    mrs     x30, spsr_el3
-    ubfx    x30, x30, #2, #3        // AArch32, and the level
-    cmp     x30, x27
-    csel    w26, w0, wzr, eq        // the function, or none
+    mrs     x27, spsr_el3
+    ubfx    x27, x27, #2, #3        // AArch32, and the caller's level
+    ldr     w30, [x28, #PLAN_CALLER_LEVEL]
+    cmp     x27, #2
+    ccmp    x27, x30, #0, ls        // 0: no C, lower
+    csel    w26, w0, wzr, hs        // the function, or none
     CONSTANT w24, CPU_ON
     and     w25, w26, #0xbfffffff   // of either convention
     sub     w25, w25, w24
@@ -147,7 +148,7 @@ targets:
     csel    x24, x30, x24, ne
     cmp     w25, #0
     csel    x26, x26, x24, eq
-    ldr     x24, [x28, #PLAN_CORES]
+    ldr     w24, [x28, #PLAN_CORES]
     cmp     x1, x24
     csel    x26, x26, x30, lo
     orr     x25, x25, x26

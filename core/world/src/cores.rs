@@ -34,7 +34,9 @@ pub const KICKED_STATE: u64 = 0x3c9;
 #[repr(C)]
 pub struct CoresPlan {
     /// How many cores may have a world, the boot core counted.
-    pub count: u64,
+    pub count: u32,
+    /// The least level whose calls EL3 answers: 2 where an EL2 keeps those below it from calling, 1 where a kernel calls that left EL2.
+    pub caller_level: u32,
     /// The redistributors of the cores behind the boot core; 0 = there is none.
     pub redistributors: [u64; MOST_CORES - 1],
     /// Software-generated interrupts that no other world makes arrive at this core: bit n = number n. The firewall of
@@ -52,6 +54,7 @@ impl CoresPlan {
     /// The plan of the configuration `dual`.
     pub const NONE: Self = Self {
         count: 0,
+        caller_level: 0,
         redistributors: [0; MOST_CORES - 1],
         closed: [0; MOST_CORES],
         kicks: [0; MOST_CORES],

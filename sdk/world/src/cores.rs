@@ -47,7 +47,7 @@ pub(crate) fn start(plan: &WorldPlan) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_ended(plan: *const WorldPlan, core: u32) -> u64 {
     // SAFETY: EL3 put the plan there and checked it, and nobody can write to it.
-    let is_there = core != 0 && u64::from(core) < unsafe { (*plan).cores.count };
+    let is_there = core != 0 && core < unsafe { (*plan).cores.count };
     // SAFETY: a word of the core's line, which it writes alone.
     if is_there { unsafe { (&raw const (*line(core as usize)).ended).read_volatile() } } else { 0 }
 }

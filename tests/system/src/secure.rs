@@ -15,6 +15,7 @@ use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
 use bulkhead_world::health::HealthPlan;
 pub use cores::{Kicked, LONGEST_WATCH, kicked_world};
+use cores::{devices_of_four, four_cores};
 use std::ops::{Deref, DerefMut};
 
 /// QEMU's machine with EL3, and how a run of it repeats exactly.
@@ -156,9 +157,22 @@ impl WithLinux<'_> {
     /// # Errors
     /// When a part does not fit.
     pub fn flash(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        self.flash_on(DEVICES, CoresPlan::NONE)
+    }
+
+    /// The same with four cores, under a secure monitor of several. A kernel that begins at EL2 leaves it, and calls from EL1.
+    ///
+    /// # Errors
+    /// As [`Self::flash`].
+    pub fn flash_of_four_cores(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        self.flash_on(devices_of_four(), four_cores(1))
+    }
+
+    fn flash_on(&self, devices: [(u64, u64); 4], cores: CoresPlan) -> Result<Vec<u8>, bulkhead_flash::Error> {
         let tree = device_tree(&World {
             memory: MEMORY,
-            interrupt_controller: [DEVICES[0], DEVICES[1]],
+            cores: cores.count.max(1),
+            interrupt_controller: [devices[0], devices[1]],
             console: (0x0900_0000, 33, 24_000_000),
             initrd: Some((FILE_SYSTEM, self.file_system.len() as u64)),
             channels: &[],
@@ -166,7 +180,8 @@ impl WithLinux<'_> {
         });
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
         let world = NonSecure { memory: MEMORY, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
-        bulkhead_flash::build(&Parts { health: self.health, ..parts(self.monitor, self.payload, Some(world)) })
+        let all = parts(self.monitor, self.payload, Some(world));
+        bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, ..all })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a non-secure world is told of the machine: one core, its memory, the interrupt controller, a console.
+//! What a non-secure world is told of the machine: its cores, its memory, the interrupt controller, a console.
 //!
 //! Apart from a partition's tree (`core/plan`), because here the registers are the board's and the console is a real one: its interrupt
 //! is a level.
@@ -19,6 +19,8 @@ pub struct World<'a> {
     pub console: (u64, u32, u64),
     /// First address and bytes of an initial file system.
     pub initrd: Option<(u64, u64)>,
+    /// Its cores.
+    pub cores: u32,
     /// Command line of the kernel.
     pub command_line: &'a str,
     /// Channels to the payload and from it.
@@ -50,7 +52,7 @@ pub fn device_tree(world: &World<'_>) -> Vec<u8> {
     set(&mut memory, "device_type", "memory");
     set(&mut memory, "reg", cells(&[world.memory.0, world.memory.1]));
     root.add_child(memory);
-    root.add_child(processor());
+    root.add_child(processors(world.cores));
     let mut psci = node("psci");
     set(&mut psci, "compatible", strings(&["arm,psci-1.0", "arm,psci-0.2"]));
     set(&mut psci, "method", "smc");
@@ -77,16 +79,18 @@ fn chosen(world: &World<'_>) -> DeviceTreeNode {
     chosen
 }
 
-fn processor() -> DeviceTreeNode {
+fn processors(count: u32) -> DeviceTreeNode {
     let mut cpus = node("cpus");
     set(&mut cpus, "#address-cells", 1_u32);
     set(&mut cpus, "#size-cells", 0_u32);
-    let mut cpu = node("cpu@0");
-    set(&mut cpu, "device_type", "cpu");
-    set(&mut cpu, "compatible", "arm,armv8");
-    set(&mut cpu, "enable-method", "psci");
-    set(&mut cpu, "reg", 0_u32);
-    cpus.add_child(cpu);
+    for core in 0..count {
+        let mut cpu = unit("cpu", core.into());
+        set(&mut cpu, "device_type", "cpu");
+        set(&mut cpu, "compatible", "arm,armv8");
+        set(&mut cpu, "enable-method", "psci");
+        set(&mut cpu, "reg", core);
+        cpus.add_child(cpu);
+    }
     cpus
 }
 

@@ -101,7 +101,7 @@ impl fmt::Display for Error {
             Self::Interrupt(intid) => write!(f, "INTID {intid} is no interrupt of a payload; there are 0 to 1019"),
             Self::Cores => write!(
                 f,
-                "the cores cannot be served: each behind the boot core has a redistributor, kicks name these alone, and the shortest watch is \
+                "the cores cannot be served: calls are those of level 1 or 2, each behind the boot core has a redistributor, kicks name these alone, and the shortest watch is \
                  neither 0 nor above the longest"
             ),
             Self::Window => write!(f, "the non-secure world's memory ends beyond the last address"),

@@ -145,8 +145,9 @@ fn checked(cores: CoresPlan) -> Result<CoresPlan, Error> {
     let known = cores.redistributors.iter().take_while(|address| **address != 0).count();
     let behind = cores.redistributors.iter().skip(known).any(|address| *address != 0);
     let is_none = cores == CoresPlan::NONE;
-    let others = (1_u32 << cores.count.clamp(1, MOST_CORES as u64)) - 2;
-    let is_good = cores.count == known as u64 + 1
+    let others = (1_u32 << cores.count.clamp(1, MOST_CORES as u32)) - 2;
+    let is_good = cores.count == known as u32 + 1
+        && (1..=2).contains(&cores.caller_level)
         && !behind
         && cores.kicks.iter().all(|kicks| kicks & !others == 0)
         && (1..=cores.watch_most_ticks).contains(&cores.watch_least_ticks);
@@ -243,8 +244,8 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
 }
 
 fn add_cores(bytes: &mut Vec<u8>, cores: &CoresPlan) {
-    let CoresPlan { count, redistributors, closed, kicks, watch_least_ticks, watch_most_ticks } = cores;
-    bytes.extend(count.to_le_bytes());
+    let CoresPlan { count, caller_level, redistributors, closed, kicks, watch_least_ticks, watch_most_ticks } = cores;
+    bytes.extend([count, caller_level].into_iter().flat_map(|word| word.to_le_bytes()));
     bytes.extend(redistributors.iter().flat_map(|word| word.to_le_bytes()));
     bytes.extend(closed.iter().chain(kicks).flat_map(|word| word.to_le_bytes()));
     bytes.extend([watch_least_ticks, watch_most_ticks].into_iter().flat_map(|word| word.to_le_bytes()));
@@ -324,6 +325,7 @@ mod tests {
     fn cores_that_cannot_be_served_are_refused() {
         let good = CoresPlan {
             count: 4,
+            caller_level: 2,
             redistributors: [1, 2, 3],
             closed: [0; MOST_CORES],
             kicks: [0b1110; MOST_CORES],
@@ -340,6 +342,8 @@ mod tests {
             CoresPlan { watch_least_ticks: 0, ..good },
             CoresPlan { watch_most_ticks: 624, ..good },
             CoresPlan { count: 0, ..good },
+            CoresPlan { caller_level: 0, ..good },
+            CoresPlan { caller_level: 3, ..good },
         ];
         for cores in bad {
             assert_eq!(checked(cores), Err(Error::Cores), "{cores:?}");

@@ -159,6 +159,7 @@ fn place(system: &System, secure: &Secure, world: &model::World) -> Result<Place
     let redistributor = board.gicr.get(secure.core).ok_or(Error::NoSecureWorld)?.0;
     let uart = board.uart.ok_or(Error::NoConsole)?;
     let described = World {
+        cores: 1,
         memory: (world.memory.start.0, world.memory.bytes),
         interrupt_controller: [(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)],
         channels: &channels(secure),

@@ -27,6 +27,28 @@ pub struct Kicked {
     pub kicks: u64,
 }
 
+/// Four cores that take the SGIs of a kernel from each other, and kick nobody; EL3 answers calls from this level on.
+pub(super) fn four_cores(caller_level: u32) -> CoresPlan {
+    let (first, bytes) = DEVICES[1];
+    let [least, most] = WATCH_LIMITS_US.map(|limit| COUNTER_HZ * limit / 1_000_000);
+    CoresPlan {
+        count: MOST_CORES as u32,
+        caller_level,
+        redistributors: [1, 2, 3].map(|core| first + core * bytes),
+        closed: [0xff00; MOST_CORES],
+        kicks: [0; MOST_CORES],
+        watch_least_ticks: least,
+        watch_most_ticks: most,
+    }
+}
+
+/// The payload's devices, with the redistributors of all cores.
+pub(super) fn devices_of_four() -> [(u64, u64); 4] {
+    let mut devices = DEVICES;
+    devices[1].1 *= MOST_CORES as u64;
+    devices
+}
+
 /// The flash file, with this secure monitor of several cores.
 ///
 /// # Panics
@@ -41,17 +63,8 @@ pub fn kicked_world(monitor: &[u8], what: Kicked) -> Vec<u8> {
     let segments = vec![(world.base, world.bytes.as_slice()), (PARAMETERS, parameters.as_slice())];
     let other = NonSecure { memory: WINDOW, segments, entry: world.entry, argument: 0, level: EntryLevel::El2 };
     let payload = guest("multi-world.elf");
-    let (first, bytes) = DEVICES[1];
-    let mut devices = DEVICES;
-    devices[1].1 *= MOST_CORES as u64;
-    let cores = CoresPlan {
-        count: MOST_CORES as u64,
-        redistributors: [1, 2, 3].map(|core| first + core * bytes),
-        closed: CLOSED,
-        kicks: KICKS,
-        watch_least_ticks: COUNTER_HZ * WATCH_LIMITS_US[0] / 1_000_000,
-        watch_most_ticks: LONGEST_WATCH,
-    };
+    let devices = devices_of_four();
+    let cores = CoresPlan { closed: CLOSED, kicks: KICKS, watch_most_ticks: LONGEST_WATCH, ..four_cores(2) };
     // Where a world of another core begins again.
     let arguments = format!("{:x}", world.entry);
     let parts = Parts {

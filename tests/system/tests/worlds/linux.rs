@@ -1,6 +1,8 @@
 //! Stock Linux as the non-secure world, on the payload's core.
 
-use bulkhead_system_tests::secure::{OTHER, SECURE, WithLinux, Worlds, report, secure_monitor};
+use bulkhead_system_tests::secure::{
+    OTHER, SECURE, WithLinux, Worlds, report, secure_monitor, secure_monitor_of_cores,
+};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::health::HealthPlan;
@@ -37,6 +39,41 @@ fn linux_runs_below_the_payload_at_both_levels() {
         // A tick whose date falls into another path waits for its end, at most path 5; then path 2 follows, but not behind path 5.
         assert!(least <= 116 && most <= 116 + 119, "{lines:?}");
         assert!(in_payload > 100 && in_other > 10_000 && (8..40).contains(&calls), "{lines:?}");
+    }
+}
+
+/// SG-13, SG-14: stock Linux on four cores, of which the payload has the first: EL3 starts the others at the level of the first, also when a kernel
+/// that left EL2 asks from EL1. They interrupt each other, and the payload's fast task misses no tick.
+#[test]
+fn linux_runs_on_four_cores_below_the_payload_of_one() {
+    for level in [EntryLevel::El2, EntryLevel::El1] {
+        let monitor = secure_monitor_of_cores();
+        let (payload, image) = (guest("multi-world.elf"), guest("linux/Image"));
+        let file_system = guest("linux/initramfs.cpio.gz");
+        let system = WithLinux {
+            monitor: &monitor,
+            payload: &payload,
+            image: &image,
+            file_system: &file_system,
+            level,
+            arguments: "bulkhead.mode=hello",
+            health: HealthPlan::nobody(),
+        };
+        let flash = system.flash_of_four_cores().unwrap_or_else(|error| panic!("{error}"));
+        let mut worlds = Worlds::start_with(flash, |options| {
+            options.cores = 4;
+            options.icount_shift = Some(4);
+        });
+        let lines = worlds.end();
+        let said = worlds.texts(OTHER);
+        assert!(said.iter().any(|line| line.ends_with("with 4 CPUs says hello")), "{said:?} {lines:?}");
+        assert!(said.iter().any(|line| line.contains("reboot: Power down")), "{said:?}");
+        assert_eq!(lines.last().map(String::as_str), Some("rtos: end"), "{lines:?}");
+        let rounds =
+            lines[lines.len() - 3].strip_prefix("rtos: rounds ").and_then(|rest| rest.strip_suffix(" events 0"));
+        let (rounds, ticks) = rounds.and_then(|rest| rest.split_once(" of ")).expect("counts");
+        let [rounds, ticks] = [rounds, ticks].map(|number| number.parse::<u64>().expect("a number"));
+        assert!(rounds > 1_000 && (ticks..=ticks + 1).contains(&rounds), "{lines:?}");
     }
 }
 
