@@ -28,6 +28,29 @@ pub struct Paths {
 /// (`docs/specification/secure-world.md`, part 4). Instructions, not cycles.
 pub const PROMISED_PATHS: Paths = Paths { to_payload: 115, to_world: 115 };
 
+/// What a start of the world below takes of the payload, in instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartCost {
+    /// Interrupts, timers and registers brought to rest, and the switches of tasks around.
+    pub fixed: u64,
+    /// A page that is filled with zeros.
+    pub filled_page: u64,
+    /// A page that is copied out of flash and read again, with its checksum both times.
+    pub copied_page: u64,
+}
+
+/// The most that a start may take: a test measures starts of several sizes and holds them to this. Instructions, not cycles.
+pub const PROMISED_START: StartCost = StartCost { fixed: 16_000, filled_page: 230, copied_page: 2_350 };
+
+impl StartCost {
+    /// Of a world with so many pages of memory, of which so many come out of flash.
+    #[must_use]
+    pub const fn instructions(&self, pages: u64, copied_pages: u64) -> u64 {
+        let filled = pages.saturating_mul(self.filled_page);
+        self.fixed.saturating_add(filled).saturating_add(copied_pages.saturating_mul(self.copied_page))
+    }
+}
+
 /// A periodic task. All times are in one unit, whichever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -86,6 +109,15 @@ impl Payload {
         let contention = Contention { demands: tasks, blocking_ticks: self.switch, ..Contention::none() };
         // Up to the first moment of its own.
         contention.response(1, limit, steps).map(|response| response.saturating_sub(1))
+    }
+
+    /// Longest start of the world below, of this cost, from its order until a server may run: no server runs meanwhile, and all tasks come before.
+    /// `None` when there is no bound within `limit`.
+    #[must_use]
+    pub fn start(&self, cost: u64, limit: u64, steps: &Steps) -> Option<u64> {
+        let tasks = self.demands(0, None);
+        let contention = Contention { demands: tasks, blocking_ticks: self.switch, ..Contention::none() };
+        contention.response(cost, limit, steps)
     }
 
     /// What is used of the core by a task and all that comes before it, as parts of a million, rounded up.

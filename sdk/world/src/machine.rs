@@ -54,21 +54,21 @@ pub unsafe extern "C" fn bulkhead_world_rest(plan: *const WorldPlan, step: u32) 
         return false;
     }
     let frame = if step == 0 { plan.redistributor.wrapping_add(SGI_FRAME) } else { plan.distributor };
-    masked(|| {
-        if step == 0 {
-            // SAFETY: interrupts are masked. No server runs, so what the payload had is given back.
-            let _ = unsafe { bulkhead_world_hand_back() };
+    if step == 0 {
+        // SAFETY: interrupts are masked. No server runs, so what the payload had is given back.
+        let _ = masked(|| unsafe { bulkhead_world_hand_back() });
+    }
+    // With interrupts open: 32 interrupts are some hundred instructions, and a tick would be as late. A server that is switched in and out between
+    // two writes finds that it may not run; what it armed and gave back is as it was, because each write says all of its register.
+    for write_ in of_restart(frame, step, &plan.secure_interrupts, plan.cores.closed[0]) {
+        match write_ {
+            RestartWrite::Word(what) => write(what),
+            // SAFETY: as `write`: a priority of the other world.
+            RestartWrite::Byte(address, value) => unsafe {
+                core::ptr::with_exposed_provenance_mut::<u8>(address as usize).write_volatile(value);
+            },
         }
-        for write_ in of_restart(frame, step, &plan.secure_interrupts, plan.cores.closed[0]) {
-            match write_ {
-                RestartWrite::Word(what) => write(what),
-                // SAFETY: as `write`: a priority of the other world.
-                RestartWrite::Byte(address, value) => unsafe {
-                    core::ptr::with_exposed_provenance_mut::<u8>(address as usize).write_volatile(value);
-                },
-            }
-        }
-    });
+    }
     true
 }
 

@@ -5,12 +5,14 @@
 
 use crate::assumption::Assumptions;
 use crate::clock::readable;
-use bulkhead_analysis::payload::{PROMISED_PATHS, Payload, Server, Task};
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_analysis::payload::{PROMISED_PATHS, PROMISED_START, Payload, Server, Task};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_description::spans::{SecureSpans, Spans};
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Code, Diagnostic};
-use bulkhead_plan::model::{Secure, System};
+use bulkhead_plan::loading::DEVICE_TREE_BYTES;
+use bulkhead_plan::model::{HealthPolicy, Secure, System, World};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -28,6 +30,8 @@ pub struct PayloadBounds {
     pub blackouts_ns: Vec<(Option<u64>, Option<u64>)>,
     /// Longest time from a secure interrupt to the payload's vector.
     pub latency_ns: u64,
+    /// Longest start or restart of the world below, from its order until a server may run it, if there is a bound. The wait before it is not in it.
+    pub start_ns: Option<u64>,
 }
 
 fn model(secure: &Secure, assumptions: &Assumptions) -> Payload {
@@ -43,6 +47,15 @@ fn model(secure: &Secure, assumptions: &Assumptions) -> Payload {
     // Without a world below nothing is switched.
     let switch = if secure.world.is_some() { switch_ns(assumptions) } else { 0 };
     Payload { tasks: tasks.collect(), servers: servers.collect(), switch }
+}
+
+/// What a start takes when nothing comes between.
+fn start_cost_ns(world: &World, assumptions: &Assumptions) -> u64 {
+    let pages = |bytes: u64| bytes.div_ceil(PAGE_BYTES);
+    // Each part, and the device tree, may begin and end inside of a page.
+    let copied =
+        pages(world.image.content_bytes().saturating_add(DEVICE_TREE_BYTES)).saturating_add(world.image.parts());
+    assumptions.instructions_ns(PROMISED_START.instructions(pages(world.memory.bytes), copied))
 }
 
 fn switch_ns(assumptions: &Assumptions) -> u64 {
@@ -66,6 +79,10 @@ pub fn bounds(system: &System, assumptions: &Assumptions) -> Option<PayloadBound
             .collect(),
         blackouts_ns: (0..secure.servers.len()).map(blackout).collect(),
         latency_ns: payload.switch,
+        start_ns: secure.world.as_ref().and_then(|world| {
+            let cost = start_cost_ns(world, assumptions);
+            steps.bound(|steps| payload.start(cost, LONGEST_BLACKOUT_NS, steps)).0
+        }),
     })
 }
 
@@ -205,10 +222,23 @@ pub(crate) fn text(secure: &Secure, bounds: &PayloadBounds, assumptions: &Assump
             "  delay: until the other world runs, with a budget in hand; blackout: with one that was just used up\n",
         );
     }
+    if let Some(world) = &secure.world {
+        let _ = write!(
+            text,
+            "\nstart or restart of `{}`, until a server may run it: {}",
+            world.name,
+            time(bounds.start_ns)
+        );
+        if let Some(HealthPolicy::Restart { backoff_ns, .. }) = secure.health.map(|health| health.policy) {
+            let _ = write!(text, ", {} after its fault is found", readable(backoff_ns));
+        }
+        text.push('\n');
+    }
     text
 }
 
-/// The bounds for programs: `tasks[]` (`name`, `response_ns`, `deadline_ns`), `servers[]` (`name`, `delay_ns`, `blackout_ns`), `latency_ns`.
+/// The bounds for programs: `tasks[]` (`name`, `response_ns`, `deadline_ns`), `servers[]` (`name`, `delay_ns`, `blackout_ns`), `latency_ns`,
+/// `start_ns`.
 pub(crate) fn form(secure: &Secure, bounds: &PayloadBounds) -> Value {
     let tasks = secure.tasks.iter().zip(&bounds.responses_ns).map(|(task, response)| {
         json!({ "name": task.task.name, "response_ns": response, "deadline_ns": task.task.deadline_ns })
@@ -219,6 +249,7 @@ pub(crate) fn form(secure: &Secure, bounds: &PayloadBounds) -> Value {
         );
     json!({
         "latency_ns": bounds.latency_ns,
+        "start_ns": bounds.start_ns,
         "tasks": tasks.collect::<Vec<_>>(),
         "servers": servers.collect::<Vec<_>>(),
     })

@@ -70,6 +70,29 @@ pub enum GuestImage {
     },
 }
 
+impl GuestImage {
+    /// Bytes of all its parts, without a device tree.
+    #[must_use]
+    pub fn content_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Linux { kernel, initrd, .. } => kernel.len().saturating_add(initrd.len()),
+            Self::Elf { segments, .. } => segments.iter().map(|segment| segment.bytes.len()).sum(),
+            Self::Raw { bytes, .. } => bytes.len(),
+        };
+        bytes as u64
+    }
+
+    /// How many parts it has.
+    #[must_use]
+    pub fn parts(&self) -> u64 {
+        match self {
+            Self::Linux { .. } => 2,
+            Self::Elf { segments, .. } => segments.len() as u64,
+            Self::Raw { .. } => 1,
+        }
+    }
+}
+
 /// A loadable ELF segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElfSegment {

@@ -9,6 +9,8 @@ use bulkhead_abi::status::{
     REASON_IMAGE_DAMAGED, REASON_MANAGED, REASON_NONE, REASON_REQUESTED, REASON_WATCHDOG, STATE_OFF, STATE_RUNNING,
     STATE_STOPPED,
 };
+use bulkhead_analysis::payload::{PROMISED_START, Task};
+use bulkhead_analysis::steps::Steps;
 use bulkhead_flash::NonSecure;
 use bulkhead_system_tests::secure::{OTHER, Payload, WithLinux, Worlds, flash_of, secure_monitor};
 use bulkhead_system_tests::system::guest;
@@ -88,10 +90,11 @@ struct Found {
     worked: usize,
 }
 
-/// The lateness of ticks in the payload: two instructions, and more by what the library does with interrupts masked when the tick falls into that.
-const IN_PAYLOAD: (u64, u64) = (2, 2 + 20);
-/// In the other world: path 2, or what is left of a path or of the look of the library before it.
-const IN_OTHER: (u64, u64) = (116, 116 + 120);
+/// The lateness of ticks in the payload: two instructions, and more if the tick falls into a critical section of the kernel, in which the orders of health are
+/// obeyed.
+const IN_PAYLOAD: (u64, u64) = (2, 2 + 150);
+/// In the other world: path 2, and what is left of another path or of the look of the library before it; one that finds path 5 comes sooner.
+const IN_OTHER: (u64, u64) = (2, 116 + 120);
 
 fn numbers(line: &str) -> Vec<u64> {
     line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
@@ -125,10 +128,7 @@ fn run_with(file: Vec<u8>) -> (Found, Vec<String>) {
     };
     assert!(counted - ticks <= 1 && ticks - fast <= 1, "a tick is lost: {lines:#?}");
     assert!(own == 0 || (least, most <= IN_PAYLOAD.1) == (IN_PAYLOAD.0, true), "{lines:#?}");
-    // One that finds path 5 comes sooner than by path 2.
-    let [.., calls, heartbeats] = numbers(line("rtos: state"))[..] else { panic!("{lines:#?}") };
-    let soonest = if calls.max(heartbeats) > ticks { IN_PAYLOAD.0 } else { IN_OTHER.0 };
-    assert!(other == 0 || (other_least >= soonest && other_most <= IN_OTHER.1), "{lines:#?}");
+    assert!(other == 0 || (other_least >= IN_OTHER.0 && other_most <= IN_OTHER.1), "{lines:#?}");
     assert!(own + other + 1 >= ticks, "{lines:#?}");
     let [state, reason, restarts, faults, shortest, longest, ..] = numbers(line("rtos: state"))[..] else {
         panic!("{lines:#?}")
@@ -267,15 +267,32 @@ fn linux_that_hangs_or_jumps_is_booted_again() {
     }
 }
 
-/// SG-62: a restart of a world with 256 MiB, of which most of the flash is copied and read again, costs at most 0.2 instructions for each byte, and
-/// nothing of it holds up a tick.
+/// SG-47, SG-62: restarts of worlds of several sizes, the largest as much as flash holds, alone and beside a task of 6 ms in 10 ms: each within the
+/// bound that `check` prints, which is not more than 1 / 0.6 of it; alone at most 0.2 instructions for each byte.
 #[test]
-fn a_restart_of_256_mib_keeps_within_its_time() {
-    let memory = (MEMORY.0, 256 << 20);
-    // As much as flash holds beside the rest.
-    let more: Vec<u8> = (0..62_u32 << 20).map(|place| (place.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-    let found = run(flash_in(memory, &more, RESET, restarts(2, 0), "ms=10000"));
-    let (least, most) = instructions_by_byte(found.took, 0, memory.1);
-    println!("a restart of 256 MiB with 62 MiB in flash takes {least:.3} to {most:.3} instructions for each byte");
-    assert!(found.restarts == 2 && most <= MOST_BY_BYTE, "{found:?}");
+fn restarts_keep_within_their_bound() {
+    const FLASH: usize = 62 << 20;
+    let content: Vec<u8> = (0..FLASH as u32).map(|place| (place.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let image = bulkhead_flash::flat(&guest("failing-world.elf"), "a world").expect("a world").bytes.len();
+    for (mib, more) in [(8, 0), (256, 0), (256, FLASH / 2), (256, FLASH)] {
+        for load_ms in [0, 6] {
+            let memory = (MEMORY.0, mib << 20);
+            let arguments = format!("ms=60000,load={load_ms}");
+            let found = run(flash_in(memory, &content[..more], RESET, restarts(2, 0), &arguments));
+            assert_eq!(found.restarts, 2, "{found:?}");
+            let task = |priority, cost, period| Task { priority, cost, period };
+            // With the kernel's own part of a tick.
+            let mut tasks = vec![task(12, 1_000, MS), task(10, 1_000, 100 * MS)];
+            tasks.extend((load_ms != 0).then(|| task(8, load_ms * MS + 1_000, 10 * MS)));
+            let payload = bulkhead_analysis::payload::Payload { tasks, servers: Vec::new(), switch: 230 };
+            let pages = |bytes: u64| bytes.div_ceil(4096);
+            let cost = PROMISED_START.instructions(pages(memory.1), pages(image as u64) + pages(more as u64));
+            let bound = payload.start(cost, 1 << 40, &Steps::default()).expect("a bound");
+            let (least, most) = instructions_by_byte(found.took, 0, memory.1);
+            let what = format!("{mib} MiB, {} of flash, beside {load_ms} ms in 10", more >> 20);
+            println!("{what}: {:?} of {bound}, {least:.3} to {most:.3} for each byte", found.took);
+            assert!(found.took.1 <= bound && found.took.0 * 10 >= bound * 6, "{what}: {:?}, bound {bound}", found.took);
+            assert!(mib < 256 || load_ms != 0 || most <= MOST_BY_BYTE, "{what}: {found:?}");
+        }
+    }
 }

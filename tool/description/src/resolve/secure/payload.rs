@@ -170,14 +170,10 @@ impl Resolver<'_> {
 
     /// Checks that everything has room in the flash, as far as it is known before the secure monitor is.
     pub(super) fn flash_fits(&mut self, secure: &Secure, facts: &SecureFacts, payload: &model::Payload, world: &World) {
-        let image = match &world.image {
-            model::GuestImage::Linux { kernel, initrd, .. } => kernel.len() + initrd.len(),
-            model::GuestImage::Elf { segments, .. } => segments.iter().map(|segment| segment.bytes.len()).sum(),
-            model::GuestImage::Raw { bytes, .. } => bytes.len(),
-        };
+        let image = world.image.content_bytes();
         let payload_bytes = guest_file::loaded_bytes(&payload.elf);
         let before = PLAN + PLAN_BYTES + (secure_ram::PAYLOAD - secure_ram::TABLES);
-        let needed = before.saturating_add(payload_bytes).saturating_add(image as u64);
+        let needed = before.saturating_add(payload_bytes).saturating_add(image);
         let most = facts.flash.bytes.min(MOST_BYTES);
         if needed <= most {
             return;
@@ -189,7 +185,7 @@ impl Resolver<'_> {
             .and_then(|world| world.image.as_ref())
             .map_or(secure.memory.span, |image| image.span);
         let diagnostic = Diagnostic::new(Code::FlashFull, message)
-            .at(place, format!("{} of them", format_size(image as u64)))
+            .at(place, format!("{} of them", format_size(image)))
             .at(secure.payload.span, format!("and {} here", format_size(payload_bytes)))
             .note(format!("board `{}` shows {} of its flash", self.board.board.name, format_size(most)));
         self.push(diagnostic.help("what is large belongs on a disk or in a compressed initial RAM file system"));
