@@ -8,7 +8,7 @@ use bulkhead_el3::configuration::Configuration;
 use bulkhead_el3::promises::context_bytes;
 use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
-use bulkhead_system_tests::messages::{Talk, Talked, run};
+use bulkhead_system_tests::messages::{Partner, Talk, Talked, run};
 use bulkhead_system_tests::secure::{WithLinux, report};
 use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
 use bulkhead_world::health::HealthPlan;
@@ -272,7 +272,7 @@ fn talked(lab: &Lab) -> Result<Rc<Talked>, Failure> {
     lab.once("messages between the worlds", || {
         // Both are there before the run, which says no more than that it failed.
         let _ = (lab.guest("talker.elf")?, lab.guest("talking-world.elf")?);
-        let talked = run(Talk::Measure, MESSAGES, 0, ("measure", 0));
+        let talked = run(Talk::Measure, MESSAGES, 0, Partner::rung("measure"));
         if talked.good != MESSAGES {
             return Err(Failure::wrong(format!("{} of {MESSAGES} messages came back", talked.good)));
         }

@@ -55,6 +55,7 @@ static void report(void)
     print_count(" gaps ", gaps);
     print_count(" latest ", latest);
     print_count(" events ", counts.events);
+    print_count(" urgent ", world_counts()->urgent);
     print_count(" starts ", world_counts()->starts);
     print_count("; own_ticks ", payload->ticks);
     print_count(" own_late ", payload->most);

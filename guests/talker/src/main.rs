@@ -225,9 +225,12 @@ extern "C" fn main() -> ! {
     // SAFETY: the host gave this memory, and nobody else writes to it.
     let what = unsafe { &mut *parameters };
     let (word, bit) = ((what.interrupt / 32 * 4) as usize, 1_u32 << (what.interrupt % 32));
-    // SAFETY: the interrupt controller of the world: the channel's interrupt on, with a priority of its own; then the CPU interface.
+    let (kind, edge) = ((what.interrupt / 16 * 4) as usize, 2_u32 << (what.interrupt % 16 * 2));
+    // SAFETY: the interrupt controller of the world: the channel's interrupt is an edge, as the device tree says, with a priority of its own, and
+    // on; then the CPU interface.
     unsafe {
         core::ptr::with_exposed_provenance_mut::<u32>(DISTRIBUTOR).write_volatile(1 << 1 | 1 << 4);
+        core::ptr::with_exposed_provenance_mut::<u32>(DISTRIBUTOR + 0xc00 + kind).write_volatile(edge);
         core::ptr::with_exposed_provenance_mut::<u8>(DISTRIBUTOR + 0x400 + what.interrupt as usize)
             .write_volatile(0xa0);
         core::ptr::with_exposed_provenance_mut::<u32>(DISTRIBUTOR + 0x100 + word).write_volatile(bit);

@@ -1,11 +1,12 @@
 //! A world that talks with the payload over two channels (`guests/talker`, `guests/freertos/talking-world`).
 
-use crate::secure::{MEMORY, Worlds, flash_with_channels};
+use crate::secure::{BACKGROUND, MEMORY, Payload, Worlds, flash_with_channels};
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_flash::NonSecure;
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::flash::{ChannelDirection, ChannelPlan};
+use bulkhead_world::flash::{ChannelDirection, ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::health::HealthPlan;
 use std::collections::BTreeMap;
 
 /// Memory of the world; the pools are behind it.
@@ -57,10 +58,35 @@ fn channel(name: &[u8], address: u64, direction: ChannelDirection, blocks: u32) 
     plan
 }
 
-/// A machine with the world that does this `count` times, beside a payload with these arguments, which looks for messages in so many ticks of its
-/// kernel; 0: it is rung.
+/// What the payload does.
+#[derive(Clone, Copy, Debug)]
+pub struct Partner {
+    /// Its arguments: `echo`, `pattern` or `measure`.
+    pub arguments: &'static str,
+    /// Ticks of its kernel between two looks for messages; 0: it is rung.
+    pub poll: u32,
+    /// Messages to the world wake a server that is more urgent than the task that sends them.
+    pub is_urgent: bool,
+}
+
+impl Partner {
+    /// A payload that is rung, with a world that runs when it has nothing else to do.
+    #[must_use]
+    pub const fn rung(arguments: &'static str) -> Self {
+        Self { arguments, poll: 0, is_urgent: false }
+    }
+}
+
+/// Of an urgent world: 2 ms in 10, above the task that talks.
+const SERVERS: [ServerPlan; 2] = [
+    ServerPlan { kind: ServerKind::Interrupt as u32, priority: 9, budget_ticks: 125_000, period: 10, voluntary: 0 },
+    BACKGROUND[0],
+];
+
+/// A machine with the world that does this `count` times, beside this payload.
 #[must_use]
-pub fn start(talk: Talk, count: u64, seed: u64, (arguments, poll): (&str, u32)) -> Worlds {
+pub fn start(talk: Talk, count: u64, seed: u64, partner: Partner) -> Worlds {
+    let Partner { arguments, poll, is_urgent } = partner;
     let program = bulkhead_flash::flat(&guest("talker.elf"), "talker").unwrap_or_else(|error| panic!("{error}"));
     let first = WORLD.0 + WORLD.1;
     let channels = [
@@ -74,7 +100,14 @@ pub fn start(talk: Talk, count: u64, seed: u64, (arguments, poll): (&str, u32)) 
     let segments = vec![(program.base, program.bytes.as_slice()), (PARAMETERS, parameters.as_slice())];
     let (memory, entry, level) = (WORLD, program.entry, EntryLevel::El1);
     let world = NonSecure { memory, segments, entry, argument: PARAMETERS, level };
-    Worlds::start(flash_with_channels("talking-world.elf", arguments, &channels, world))
+    let payload = Payload {
+        file: "talking-world.elf",
+        servers: if is_urgent { &SERVERS } else { &BACKGROUND },
+        urgent: if is_urgent { &[UrgentPlan { intid: INTERRUPT, server: 0 }] } else { &[] },
+        health: HealthPlan::nobody(),
+        arguments,
+    };
+    Worlds::start(flash_with_channels(payload, &channels, world))
 }
 
 /// Runs it until the world switches itself off.
@@ -82,8 +115,8 @@ pub fn start(talk: Talk, count: u64, seed: u64, (arguments, poll): (&str, u32)) 
 /// # Panics
 /// When it does not, or the payload finds something broken.
 #[must_use]
-pub fn run(talk: Talk, count: u64, seed: u64, payload: (&str, u32)) -> Talked {
-    let mut worlds = start(talk, count, seed, payload);
+pub fn run(talk: Talk, count: u64, seed: u64, partner: Partner) -> Talked {
+    let mut worlds = start(talk, count, seed, partner);
     let lines = worlds.end();
     assert!(!lines.iter().any(|line| line.contains("FAILED")), "{lines:#?}");
     let mut found = [0; 8 * 8];

@@ -35,7 +35,7 @@ pub(crate) const COUNTER_HZ: u64 = 62_500_000;
 const INTERRUPTS: [u32; 2] = [29, 40];
 
 /// One server: the world runs when the payload has nothing else to do.
-const BACKGROUND: [ServerPlan; 1] =
+pub(crate) const BACKGROUND: [ServerPlan; 1] =
     [ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 }];
 
 /// A flash file of the reference payload and another world.
@@ -79,14 +79,10 @@ pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
 /// # Panics
 /// When a part was not built or does not fit.
 #[must_use]
-pub fn flash_with_channels(
-    file: &str,
-    arguments: &str,
-    channels: &[ChannelPlan],
-    non_secure: NonSecure<'_>,
-) -> Vec<u8> {
+pub fn flash_with_channels(payload: Payload<'_>, channels: &[ChannelPlan], non_secure: NonSecure<'_>) -> Vec<u8> {
+    let Payload { file, servers, urgent, health, arguments } = payload;
     let (monitor, file) = (secure_monitor(), guest(file));
-    let parts = Parts { channels, arguments, ..parts(&monitor, &file, Some(non_secure)) };
+    let parts = Parts { servers, urgent, health, arguments, channels, ..parts(&monitor, &file, Some(non_secure)) };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -174,7 +174,7 @@ table! {
         budget: Option<Located<Duration>>,
         /// The period: whole milliseconds, the ticks of the payload's kernel.
         period: Option<Located<Duration>>,
-        /// Urgent interrupts of the world, which wake this server: devices of the board by name, or INTIDs.
+        /// Urgent interrupts of the world, which wake this server: devices of the board by name, or INTIDs of them or of channels.
         #[schemars(default)]
         interrupts: Vec<Located<Urgent>>,
         /// An activation ends when the world gives the core back, not only when the budget is used up; default false.

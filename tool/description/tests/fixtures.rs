@@ -292,7 +292,7 @@ fn a_secure_section_is_resolved() {
     assert_eq!((world.name.as_str(), world.level, world.memory.bytes), ("linux", WorldLevel::El1, 128 << 20));
     assert_eq!((world.memory.start.0, world.console_clock_hz), (0x4000_0000, 24_000_000));
     let [itask, btask] = secure.servers.as_slice() else { panic!("two servers") };
-    assert_eq!((itask.interrupts.as_slice(), itask.voluntary_return), ([27, 33].as_slice(), true));
+    assert_eq!((itask.interrupts.as_slice(), itask.voluntary_return), ([27, 33, 42].as_slice(), true));
     assert_eq!(itask.budget, Some(WorldBudget { budget_ns: 2_000_000, period_ns: 30_000_000 }));
     assert_eq!((btask.budget, btask.priority, btask.interrupts.len()), (None, 0, 0));
     let [telemetry, answers] = secure.channels.as_slice() else { panic!("two channels") };

@@ -108,8 +108,13 @@ fn flash_text(image: &str, sha256: &str, verdict: &FlashVerdict) -> String {
         let extent = &verdict.extent;
         let _ = writeln!(
             text,
-            "  two worlds: a payload of {} bytes with {} table page(s), {} interrupt(s), {} server(s); {} segment(s) for the other world",
-            extent.payload_bytes, extent.table_pages, extent.interrupts, extent.servers, extent.segments,
+            "  two worlds: a payload of {} bytes with {} table page(s), {} interrupt(s), {} server(s); {} segment(s) for the other world; {} channel(s)",
+            extent.payload_bytes,
+            extent.table_pages,
+            extent.interrupts,
+            extent.servers,
+            extent.segments,
+            extent.channels,
         );
         let _ = writeln!(
             text,
@@ -136,6 +141,7 @@ fn flash_json(image: &str, sha256: &str, verdict: &FlashVerdict) -> Value {
             "servers": extent.servers,
             "window_bytes": extent.window_bytes,
             "segments": extent.segments,
+            "channels": extent.channels,
         },
     })
 }

@@ -3,7 +3,7 @@
 use bulkhead_description::{Options, load};
 use bulkhead_run::MachineOptions;
 use bulkhead_run::source::machine_of;
-use bulkhead_system_tests::messages::{BLOCKS, Talk, Talked, reports, run, start};
+use bulkhead_system_tests::messages::{BLOCKS, Partner, Talk, Talked, reports, run, start};
 use bulkhead_system_tests::secure::{OTHER, SECURE, Worlds};
 use bulkhead_timing::Assumptions;
 use std::path::Path;
@@ -17,11 +17,24 @@ const IN_OTHER: u64 = 116 + 120;
 /// none twice; through pools of 5 and 10 blocks.
 #[test]
 fn a_bare_world_and_the_payload_ping_each_other() {
-    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_200, 0, ("pattern", 0));
+    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_200, 0, Partner::rung("pattern"));
     assert_eq!((good, wrong, interrupts), (1_200, 0, 1_200), "{counts:?}");
     let count = |what: &str| counts[what];
     assert_eq!(["good", "sent", "latest"].map(count), [1_200; 3], "{counts:?}");
     assert_eq!(["wrong", "corrupt", "full", "gaps"].map(count), [0; 4], "{counts:?}");
+}
+
+/// SG-44, SG-71: the interrupt of a channel is urgent as any other one may be: the world has the message before the task that sent it goes on.
+/// None of these interrupts is lost while it is the payload's.
+#[test]
+fn a_message_may_wake_an_urgent_server() {
+    let partner = Partner { is_urgent: true, ..Partner::rung("pattern") };
+    let Talked { good, wrong, interrupts, counts, .. } = run(Talk::Ping, 1_000, 0, partner);
+    assert_eq!((good, wrong, interrupts), (1_000, 0, 1_000), "{counts:?}");
+    let count = |what: &str| counts[what];
+    assert_eq!(["good", "sent", "gaps"].map(count), [1_000, 1_000, 0], "{counts:?}");
+    // Once more where the server had no budget left before the world took it.
+    assert!((1_000..1_100).contains(&count("urgent")) && count("own_late") <= IN_PAYLOAD, "{counts:?}");
 }
 
 /// SG-70, SG-62: a world that is started again finds new ends, and so does the payload. Of what was under way nothing comes after the start:
@@ -29,7 +42,7 @@ fn a_bare_world_and_the_payload_ping_each_other() {
 #[test]
 fn a_restart_loses_what_was_under_way_and_nothing_else() {
     const COUNT: u64 = 50;
-    let mut worlds = start(Talk::Restart, COUNT, 0, ("pattern", 0));
+    let mut worlds = start(Talk::Restart, COUNT, 0, Partner::rung("pattern"));
     for _ in 0..3 {
         assert_eq!(worlds.line(SECURE, "is reset"), "rtos: the other world is reset");
     }
@@ -51,7 +64,7 @@ fn a_restart_loses_what_was_under_way_and_nothing_else() {
 #[test]
 fn garbage_in_the_pools_harms_nobody() {
     for seed in [1, 2] {
-        let Talked { good, counts, .. } = run(Talk::Hostile, 4_000, seed, ("echo", 0));
+        let Talked { good, counts, .. } = run(Talk::Hostile, 4_000, seed, Partner::rung("echo"));
         let count = |what: &str| counts[what];
         // A doorbell in eight is one of any channel.
         assert!((3_400..=3_600).contains(&good), "{good} {counts:?}");
@@ -65,7 +78,7 @@ fn garbage_in_the_pools_harms_nobody() {
 #[test]
 fn a_storm_of_doorbells_wakes_nobody_who_looks() {
     const POLL: u32 = 3;
-    let Talked { good, counts, .. } = run(Talk::Hostile, 20_000, 3, ("echo", POLL));
+    let Talked { good, counts, .. } = run(Talk::Hostile, 20_000, 3, Partner { poll: POLL, ..Partner::rung("echo") });
     let count = |what: &str| counts[what];
     let periods = (count("own_ticks") + count("other_ticks")) / u64::from(POLL);
     assert_eq!(good, 0, "doorbells that were answered");

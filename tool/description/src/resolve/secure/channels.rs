@@ -111,7 +111,7 @@ impl Resolver<'_> {
     }
 
     fn channel_interrupts_once(&mut self, secure: &Secure) {
-        let mut seen: Vec<(u64, Span)> = secure.interrupts.iter().map(|one| (one.intid().value, one.span)).collect();
+        let mut seen: Vec<(u64, Span)> = Vec::new();
         for interrupt in secure.channel.iter().filter_map(|channel| channel.interrupt.as_ref()) {
             if let Some((_, first)) = seen.iter().find(|(other, _)| *other == interrupt.value) {
                 let message = format!("interrupt {} is given twice", interrupt.value);

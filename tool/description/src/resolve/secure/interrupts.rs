@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
 use crate::resolve::Resolver;
-use crate::secure::{PayloadInterrupt, Secure, Urgent, WorldServer};
+use crate::secure::{PayloadInterrupt, Secure, Urgent, WorldChannel, WorldServer};
 use crate::source::Span;
 use bulkhead_arm::Intid;
 use bulkhead_plan::model::{BoardDevice, SecureFacts};
@@ -86,6 +86,13 @@ impl Resolver<'_> {
                 self.board.uart_name.as_deref().unwrap_or("uart")
             ));
         }
+        let channels = self.description.secure.iter().flat_map(|secure| &secure.channel);
+        let of_channel = |channel: &&Located<WorldChannel>| {
+            channel.interrupt.as_ref().is_some_and(|interrupt| interrupt.value == u64::from(intid))
+        };
+        if let Some(channel) = channels.into_iter().find(of_channel) {
+            return Some(format!("the channel `{}`", channel.name.value));
+        }
         let has = |device: &&BoardDevice| device.interrupts.iter().any(|interrupt| interrupt.intid == intid);
         board.devices.iter().find(has).map(|device| format!("`{}`, a device of the non-secure world", device.name))
     }
@@ -134,7 +141,7 @@ impl Resolver<'_> {
             Urgent::Intid(intid) if found.iter().any(|one| payloads.contains(one)) => {
                 (format!("interrupt {intid}"), "the payload's own")
             }
-            Urgent::Intid(intid) => (format!("interrupt {intid}"), "no device raises it"),
+            Urgent::Intid(intid) => (format!("interrupt {intid}"), "no device or channel raises it"),
         };
         let message = format!("{what} is no urgent interrupt of the non-secure world");
         let diagnostic = Diagnostic::new(Code::NobodysInterrupt, message).at(urgent.span, label);
