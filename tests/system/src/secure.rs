@@ -14,7 +14,7 @@ use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
 use bulkhead_world::health::HealthPlan;
-pub use cores::{Kicked, LONGEST_WATCH, kicked_world};
+pub use cores::{Kicked, LONGEST_WATCH, flash_of_cores, kicked_world};
 use cores::{devices_of_four, four_cores};
 use std::ops::{Deref, DerefMut};
 

@@ -1,6 +1,6 @@
 //! A flash file of four cores: the payload that watches over several, and the world of `guests/kicked`.
 
-use super::{BACKGROUND, COUNTER_HZ, DEVICES, MEMORY, parts};
+use super::{BACKGROUND, COUNTER_HZ, DEVICES, MEMORY, parts, secure_monitor_of_cores};
 use crate::system::guest;
 use bulkhead_flash::{NonSecure, Parts, flat};
 use bulkhead_world::context::EntryLevel;
@@ -40,6 +40,18 @@ pub(super) fn four_cores(caller_level: u32) -> CoresPlan {
         watch_least_ticks: least,
         watch_most_ticks: most,
     }
+}
+
+/// A flash file of a payload that has the only core of a secure monitor of several, and another world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash_of_cores(payload: &[u8], non_secure: NonSecure<'_>) -> Vec<u8> {
+    let monitor = secure_monitor_of_cores();
+    let cores = CoresPlan { count: 1, redistributors: [0; MOST_CORES - 1], closed: [0; MOST_CORES], ..four_cores(1) };
+    let parts = Parts { cores, ..parts(&monitor, payload, Some(non_secure)) };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The payload's devices, with the redistributors of all cores.

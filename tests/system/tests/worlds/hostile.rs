@@ -7,7 +7,7 @@
 use crate::registers::{NAMES, SKIPPED, is_of_el2};
 use bulkhead_demo::worlds::attacks::Attacks;
 use bulkhead_flash::{NonSecure, flat};
-use bulkhead_system_tests::secure::{OTHER, Worlds, flash};
+use bulkhead_system_tests::secure::{OTHER, Worlds, flash, flash_of_cores};
 use bulkhead_system_tests::system::guest;
 use bulkhead_world::context::{EntryLevel, NOT_SWITCHED, REGISTERS};
 
@@ -17,16 +17,20 @@ const MEMORY: (u64, u64) = (0x4000_0000, 24 << 20);
 const ATTACKS: usize = 72;
 const SKIPPED_AT_EL1: usize = 5;
 
-fn attacked(level: EntryLevel, seed: u64) -> Vec<u8> {
+/// How late a tick in the other world finds its vector under the secure monitor of several cores.
+const PATH_2_OF_CORES: u64 = 111;
+
+fn attacked(level: EntryLevel, seed: u64, has_cores: bool) -> Vec<u8> {
     let world = flat(&guest("hostile-world.elf"), "the hostile world").unwrap_or_else(|error| panic!("{error}"));
     let segments = vec![(world.base, world.bytes.as_slice())];
     let other = NonSecure { memory: MEMORY, segments, entry: world.entry, argument: seed, level };
-    flash(&guest("attacked-world.elf"), Some(other))
+    let payload = guest("attacked-world.elf");
+    if has_cores { flash_of_cores(&payload, other) } else { flash(&payload, Some(other)) }
 }
 
 /// Runs all attacks with the device that does DMA, and returns what the payload said, and the other world.
-fn attack(level: EntryLevel, seed: u64) -> (Vec<String>, Vec<String>) {
-    let mut worlds = Worlds::start_with(attacked(level, seed), |options| {
+fn attack(flash: Vec<u8>) -> (Vec<String>, Vec<String>) {
+    let mut worlds = Worlds::start_with(flash, |options| {
         options.icount_shift = Some(4);
         options.extra.extend(["-device", "edu,dma_mask=0xffffffffffff"].map(str::to_owned));
     });
@@ -34,11 +38,14 @@ fn attack(level: EntryLevel, seed: u64) -> (Vec<String>, Vec<String>) {
 }
 
 fn every_attack(level: EntryLevel, seed: u64, skipped: usize) -> Vec<String> {
-    let (payload, world) = attack(level, seed);
-    let attacks = Attacks::judge(&payload, &world);
+    let (payload, world) = attack(attacked(level, seed, false));
+    judged(level, skipped, Attacks::judge(&payload, &world));
+    world
+}
+
+fn judged(level: EntryLevel, skipped: usize, attacks: Attacks) {
     assert_eq!(attacks.succeeded, Vec::<String>::new(), "{level:?}");
     assert_eq!((attacks.tried, attacks.skipped), (ATTACKS, skipped), "tried, and without sense at {level:?}");
-    world
 }
 
 /// The encodings behind one word in what the world says.
@@ -78,4 +85,11 @@ fn every_attack_at_el1_changes_nothing() {
 #[test]
 fn every_attack_at_el2_changes_nothing() {
     check_registers(&every_attack(EntryLevel::El2, 2, 0));
+}
+
+/// SG-1, SG-6, SG-13, SG-48: the same below the secure monitor of several cores, of which the machine has one.
+#[test]
+fn every_attack_below_several_cores_changes_nothing() {
+    let (payload, world) = attack(attacked(EntryLevel::El2, 3, true));
+    judged(EntryLevel::El2, 0, Attacks::judge_with(&payload, &world, PATH_2_OF_CORES));
 }

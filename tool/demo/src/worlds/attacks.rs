@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-/// How late a tick finds its vector: in the payload; in the other world, when nothing else is under way (path 2). Instructions, all of them.
+/// How late a tick finds its vector in the payload. Instructions, all of them.
 const IN_PAYLOAD: u64 = 2;
-const PATH_2: u64 = 116;
+/// The same in the other world, when nothing else is under way (path 2). It is that of the secure monitor `dual`, with what the vector needs to read the counter.
+pub const PATH_2: u64 = 116;
 /// The longest way that a tick may find under way: path 4, with the look of the library before it, both with the payload's interrupts masked.
 /// One that finds path 5 comes sooner than by path 2.
 const LONGEST_WAY: u64 = 120;
@@ -35,6 +36,12 @@ impl Attacks {
     /// Judges what the payload and the other world said.
     #[must_use]
     pub fn judge(payload: &[String], world: &[String]) -> Self {
+        Self::judge_with(payload, world, PATH_2)
+    }
+
+    /// The same under a secure monitor with this path 2.
+    #[must_use]
+    pub fn judge_with(payload: &[String], world: &[String], path_2: u64) -> Self {
         let reports: Vec<Report> = payload.iter().filter_map(|line| Report::of(line)).collect();
         let attempts = attempts(world);
         let mut attacks = Self { tried: attempts.len(), ..Self::default() };
@@ -49,7 +56,8 @@ impl Attacks {
         for (attempt, report) in attempts.iter().zip(&reports) {
             attacks.skipped += usize::from(attempt.ends == ["skipped"]);
             attacks.latest = attacks.latest.max(report.latest());
-            let wrong = attempt.wrong().or_else(|| report.wrong(&victim)).or_else(|| report.late(&attempt.noise));
+            let wrong =
+                attempt.wrong().or_else(|| report.wrong(&victim)).or_else(|| report.late(&attempt.noise, path_2));
             attacks.succeeded.extend(wrong.map(|wrong| format!("{}: {wrong}", attempt.what)));
         }
         attacks
@@ -104,7 +112,7 @@ impl Report {
     }
 
     /// The law of latencies, sample by sample. `noise` says what the world does meanwhile: `quiet`, `calls`, or it `ends`.
-    fn late(&self, noise: &str) -> Option<String> {
+    fn late(&self, noise: &str, path_2: u64) -> Option<String> {
         let is = |late: &Late, only: u64| late.keys().all(|late| *late == only);
         let samples = |late: &Late| late.values().sum::<u64>();
         let (own, other) = (samples(&self.in_payload), samples(&self.in_other));
@@ -116,10 +124,10 @@ impl Report {
             _ => is(&self.in_payload, IN_PAYLOAD),
         };
         let is_other_kept = match noise {
-            "quiet" => is(&self.in_other, PATH_2) && other >= SAMPLES,
-            "calls" => last(&self.in_other) <= PATH_2 + LONGEST_WAY && own + other >= SAMPLES,
+            "quiet" => is(&self.in_other, path_2) && other >= SAMPLES,
+            "calls" => last(&self.in_other) <= path_2 + LONGEST_WAY && own + other >= SAMPLES,
             // A tick may come while it says what it is going to do.
-            _ => self.is_off && other <= 2 && is(&self.in_other, PATH_2),
+            _ => self.is_off && other <= 2 && is(&self.in_other, path_2),
         };
         let what = || format!("ticks in the payload {:?}, in the other world {:?}", self.in_payload, self.in_other);
         (!(is_own_kept && is_other_kept)).then(what)
