@@ -118,7 +118,9 @@ fn fail(way: u64) {
     match way {
         way::MASKED_LOOP => {
             mask();
-            loop {}
+            loop {
+                core::hint::spin_loop();
+            }
         }
         way::ENDLESS_FAULT => {
             mask();
@@ -166,7 +168,9 @@ extern "C" fn main(way: u64) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn unexpected() -> ! {
     print("world: FAILED: an exception\n");
-    loop {}
+    loop {
+        core::hint::spin_loop();
+    }
 }
 
 #[panic_handler]
