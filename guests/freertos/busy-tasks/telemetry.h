@@ -6,7 +6,7 @@
 #include "FreeRTOS.h"
 #include "task.h"
 
-/* Creates a task that sends `round N` every 20 ms and takes what came back; none where the system has no such channels. Before the scheduler is
+/* Creates a task that sends `start S round N` every 20 ms while the world runs, S being the number of its start, and takes what came back; none where the system has no such channels. Before the scheduler is
    started. */
 void telemetry_create(const struct bulkhead_world_plan *plan, UBaseType_t priority);
 

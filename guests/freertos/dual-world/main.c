@@ -5,6 +5,7 @@
 #include "../busy-tasks/busy.h"
 #include "../busy-tasks/telemetry.h"
 #include "board.h"
+#include "health.h"
 #include "world.h"
 #include "FreeRTOS.h"
 #include "task.h"
@@ -32,6 +33,9 @@ static void report(void)
 {
     busy_print();
     telemetry_print();
+    board_print("rtos: starts of the other world: ");
+    board_print_number(world_counts()->starts);
+    board_print("\n");
     board_print("rtos: ticks due: ");
     board_print_number(board_ticks_due());
     board_print("\n");
@@ -82,6 +86,38 @@ _Bool world_wants_reset(void)
 {
     board_print("rtos: the other world is reset\n");
     return 1;
+}
+
+/* Where the description has a section on health, which then decides. */
+void world_health_event(enum world_state state, enum world_reason reason)
+{
+    static const char *const states[] = { "initial", "running", "suspended", "off", "restarting", "stopped" };
+    static uint64_t ordered;
+    static const char *const reasons[] = { "no reason", "data abort", "instruction abort", "?", "?", "no progress", "a reset", "managed", "?", "damaged" };
+
+    if (state == WORLD_RESTARTING)
+        ordered = board_counter();
+    if (state == WORLD_RUNNING && ordered != 0) {
+        board_print("rtos: the other world is started again, after counter ticks: ");
+        board_print_number(board_counter() - ordered);
+        board_print("\n");
+        return;
+    }
+    if (state == WORLD_OFF) {
+        world_is_off();
+        return;
+    }
+    board_print(state == WORLD_STOPPED ? "rtos: FAILED: the other world is " : "rtos: the other world is ");
+    board_print(states[state]);
+    if (reason != WORLD_NO_REASON && state != WORLD_RUNNING) {
+        board_print(": ");
+        board_print(reasons[reason]);
+    }
+    board_print("\n");
+    if (state == WORLD_STOPPED) {
+        report();
+        board_power_off();
+    }
 }
 
 void world_is_damaged(void)

@@ -1,7 +1,7 @@
 //! What the two consoles said, as numbers.
 
 use super::attacks::Attacks;
-use bulkhead_plan::model::{System, WorldServer};
+use bulkhead_plan::model::{HealthPolicy, System, WorldServer};
 use bulkhead_run::Machine;
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::payload::bounds as payload_bounds;
@@ -55,6 +55,18 @@ pub struct WorldFacts {
     pub responses_ns: Vec<u64>,
     /// Starts of Linux that came to its first program.
     pub hellos: u64,
+    /// It gave the core to an image that masks everything and loops.
+    pub hangs: u64,
+    /// Restarts because the payload saw no progress, and the longest, from the order to the moment in which Linux may run.
+    pub restarts: u64,
+    /// See above.
+    pub restart_ns: u64,
+    /// What was computed of the latter.
+    pub restart_bound_ns: Option<u64>,
+    /// Texts of the payload that Linux sent back, and those that were not as the payload had sent them.
+    pub answered: u64,
+    /// See above.
+    pub wrong_answers: u64,
     /// The other world switched itself off at the end.
     pub is_off: bool,
     /// With the task for what is urgent, and without it.
@@ -89,6 +101,7 @@ impl WorldFacts {
         }
         for line in world {
             facts.hellos += u64::from(line.ends_with("says hello"));
+            facts.hangs += u64::from(line.ends_with("a loop with everything masked"));
             let Some(rest) = line.strip_prefix("latency ") else { continue };
             if let [least_ns, mean_ns, most_ns, samples] = numbers(rest)[..] {
                 facts.delay = Delay { samples, least_ns, mean_ns, most_ns, bound_ns: None };
@@ -108,12 +121,19 @@ impl WorldFacts {
                 self.missed += missed;
                 self.responses_ns.push(most * TICK_NS);
             }
+            (Some("telemetry:"), [_, _, answered, wrong]) => (self.answered, self.wrong_answers) = (*answered, *wrong),
+            (Some("the"), [took]) if rest.contains("started again") => {
+                self.restart_ns = self.restart_ns.max(took * TICK_NS);
+            }
             (Some("ticks"), [due]) => self.ticks_due = *due,
             (Some("ticks"), [own, _, latest_own, other, _, latest_other, _]) => {
                 self.ticks = own + other;
                 self.latest = (*latest_own, *latest_other);
             }
-            _ => self.is_off |= rest == "the other world is off",
+            _ => {
+                self.restarts += u64::from(rest == "the other world is restarting: no progress");
+                self.is_off |= rest == "the other world is off";
+            }
         }
     }
 
@@ -121,6 +141,11 @@ impl WorldFacts {
     pub(super) fn bound(&mut self, system: &System) {
         let bounds = payload_bounds(system, &Assumptions::default());
         self.latency_bound = bounds.as_ref().map(|bounds| bounds.latency_ns / TICK_NS);
+        let policy = system.secure.as_ref().and_then(|secure| secure.health).map(|health| health.policy);
+        let start_ns = bounds.as_ref().and_then(|bounds| bounds.start_ns);
+        if let (Some(HealthPolicy::Restart { backoff_ns, .. }), Some(start_ns)) = (policy, start_ns) {
+            self.restart_bound_ns = Some(start_ns + backoff_ns);
+        }
         self.delay.bound_ns = blackout(system, |server| !server.interrupts.is_empty());
     }
 
@@ -148,19 +173,28 @@ mod tests {
     fn lines_become_numbers() {
         let payload = [
             "rtos: FreeRTOS V11.2.0 in the secure world",
+            "rtos: the other world is restarting: no progress",
+            "rtos: the other world is started again, after counter ticks: 1000",
             "rtos: the other world is off",
+            "rtos: telemetry: sent 40 not-sent 3 answered 10 wrong 1",
             "rtos: task 0 jobs 791 response 630779 to 635821 missed 1",
             "rtos: task 1 jobs 132 response 8188685 to 8863767 missed 2",
             "rtos: ticks due: 39517",
             "rtos: ticks in the payload: 21827 late 2 to 260; in the other world: 17690 late 116 to 118; calls 10",
             "BH: CRC plan",
         ];
-        let world =
-            ["linux: 6.1.0 with 1 CPUs says hello", "latency min=5 mean=7 max=9 ns n=500", "linux: end: poweroff"];
+        let world = [
+            "linux: 6.1.0 with 1 CPUs says hello",
+            "linux: a loop with everything masked",
+            "latency min=5 mean=7 max=9 ns n=500",
+            "linux: end: poweroff",
+        ];
         let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
         let facts = WorldFacts::of_lines(&own(&payload), &own(&world));
         assert_eq!((facts.ticks_due, facts.ticks, facts.latest), (39_517, 39_517, (260, 118)));
         assert_eq!((facts.jobs, facts.missed, facts.hellos, facts.is_off), (923, 3, 1, true));
+        assert_eq!((facts.hangs, facts.restarts, facts.restart_ns), (1, 1, 16_000));
+        assert_eq!((facts.answered, facts.wrong_answers), (10, 1));
         assert_eq!(facts.responses_ns, [635_821 * 16, 8_863_767 * 16]);
         assert_eq!(facts.delay, Delay { samples: 500, least_ns: 5, mean_ns: 7, most_ns: 9, bound_ns: None });
         assert_eq!(facts.failures, ["BH: CRC plan"]);

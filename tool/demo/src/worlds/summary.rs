@@ -46,6 +46,12 @@ impl WorldSummary {
             "linux.idle_delay_mean_ns": idle.mean_ns,
             "linux.idle_delay_max_ns": idle.most_ns,
             "linux.idle_delay_bound_ns": idle.bound_ns,
+            "linux.hangs": facts.hangs,
+            "linux.restarts": facts.restarts,
+            "linux.restart_max_ns": facts.restart_ns,
+            "linux.restart_bound_ns": facts.restart_bound_ns,
+            "linux.texts_answered": facts.answered,
+            "linux.texts_wrong": facts.wrong_answers,
             "attacks.tried": facts.attacks.tried,
             "attacks.succeeded": facts.attacks.succeeded.len(),
             "attacks.worst_latency_instructions": facts.attacks.latest,
@@ -86,7 +92,29 @@ fn rtos_claims(facts: &WorldFacts) -> Vec<Claim> {
 fn linux_claims(facts: &WorldFacts) -> Vec<Claim> {
     let (delay, idle) = (&facts.delay, &facts.idle_delay);
     vec![
-        claim(facts.hellos > 0 && facts.is_off, "Linux started, and switched itself off".to_owned()),
+        claim(
+            facts.hangs > 0 && facts.restarts == facts.hangs,
+            format!(
+                "Linux hung {} times with everything masked, and was started again {} times",
+                facts.hangs, facts.restarts
+            ),
+        ),
+        claim(
+            facts.restart_ns > 0 && facts.restart_bound_ns.is_some_and(|bound_ns| facts.restart_ns <= bound_ns),
+            format!(
+                "a restart took {} at most, of {} allowed",
+                time(facts.restart_ns),
+                facts.restart_bound_ns.map_or_else(|| "?".to_owned(), time)
+            ),
+        ),
+        claim(
+            facts.hellos == facts.hangs + 1 && facts.is_off,
+            format!("it came to its first program {} times, and switched itself off at last", facts.hellos),
+        ),
+        claim(
+            facts.answered > 0 && facts.wrong_answers == 0,
+            format!("it answered {} texts of FreeRTOS, {} of them wrongly", facts.answered, facts.wrong_answers),
+        ),
         claim(delay.holds(), format!("Linux woke a program {}, with a task for its timer", late(delay))),
         claim(idle.holds(), format!("and {}, in what all others leave", late(idle))),
         claim(
@@ -147,7 +175,12 @@ mod tests {
             latest: (260, 116),
             latency_bound: Some(230),
             jobs: 4,
-            hellos: 1,
+            hellos: 2,
+            hangs: 1,
+            restarts: 1,
+            restart_ns: 10,
+            restart_bound_ns: Some(10),
+            answered: 10,
             is_off: true,
             delay,
             idle_delay: Delay { mean_ns: 30, most_ns: 60, bound_ns: Some(60), ..delay },
@@ -159,7 +192,7 @@ mod tests {
     #[test]
     fn each_claim_can_fail() {
         assert!(WorldSummary::new(good()).all_true());
-        let spoil: [fn(&mut WorldFacts); 15] = [
+        let spoil: [fn(&mut WorldFacts); 21] = [
             |facts| facts.failures.push("rtos: FAILED".to_owned()),
             |facts| facts.ticks = 9,
             |facts| (facts.ticks, facts.ticks_due) = (0, 0),
@@ -167,7 +200,13 @@ mod tests {
             |facts| facts.latest.1 = 0,
             |facts| facts.missed = 1,
             |facts| facts.jobs = 0,
-            |facts| facts.hellos = 0,
+            |facts| facts.hellos = 1,
+            |facts| facts.restarts = 0,
+            |facts| (facts.hangs, facts.restarts) = (0, 0),
+            |facts| facts.restart_ns = 11,
+            |facts| facts.restart_bound_ns = None,
+            |facts| facts.answered = 0,
+            |facts| facts.wrong_answers = 1,
             |facts| facts.is_off = false,
             |facts| facts.delay.most_ns = 7,
             |facts| facts.delay.samples = 0,
@@ -192,6 +231,9 @@ mod tests {
             "rtos.latency_bound_instructions",
             "linux.delay_max_ns",
             "linux.idle_delay_max_ns",
+            "linux.restarts",
+            "linux.restart_max_ns",
+            "linux.texts_answered",
             "attacks.tried",
             "attacks.succeeded",
             "elapsed_s",
