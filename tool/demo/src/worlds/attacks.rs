@@ -17,6 +17,9 @@ const LONGEST_WAY: u64 = 120;
 const MASKED: u64 = 20;
 /// Samples in the other world that each attack gets, and ticks after them in which the payload compares all registers.
 const SAMPLES: u64 = 100;
+/// Of them, those that may find path 4 under way although the world is quiet: the payload's victim ends its work at any instant, so its return to
+/// the world may meet a tick once (the third class of latencies). A world that could bring it about would do so in each period of the victim.
+const COINCIDENCES: u64 = 1;
 const COMPARED_TICKS: u64 = 20;
 
 /// How all attacks of a run went.
@@ -124,7 +127,11 @@ impl Report {
             _ => is(&self.in_payload, IN_PAYLOAD),
         };
         let is_other_kept = match noise {
-            "quiet" => is(&self.in_other, path_2) && other >= SAMPLES,
+            "quiet" => {
+                let coincided = other - self.in_other.get(&path_2).copied().unwrap_or(0);
+                let is_law = self.in_other.keys().all(|late| (path_2..=path_2 + LONGEST_WAY).contains(late));
+                is_law && coincided <= COINCIDENCES && other >= SAMPLES
+            }
             "calls" => last(&self.in_other) <= path_2 + LONGEST_WAY && own + other >= SAMPLES,
             // A tick may come while it says what it is going to do.
             _ => self.is_off && other <= 2 && is(&self.in_other, path_2),
@@ -191,7 +198,9 @@ mod tests {
     fn each_difference_is_a_success() {
         let payload = [
             ("2*20;", "2*19 3*1;"),
-            ("116*100", "116*99 117*1"),
+            ("116*100", "116*98 117*2"),
+            ("116*100", "116*99 115*1"),
+            ("116*100", "116*99 237*1"),
             ("ticks 140; late in the payload: 2*20", "ticks 141; late in the payload: 2*20"),
             ("236*1", "237*1"),
             ("20*1", "23*1"),
