@@ -16,7 +16,7 @@ const SITTINGS: &[&[&str]] = &[
     &["experiments.md"],
     &["porting.md"],
     &["boot-loaders.md"],
-    &["two-worlds.md"],
+    &["two-worlds.md", "linux-as-a-task.md"],
     &["documentation.md"],
 ];
 /// Most listings of commands that may say why they are not run.
@@ -74,7 +74,7 @@ fn the_chapter_about_boot_loaders_holds() {
 
 #[test]
 fn the_chapter_about_two_worlds_holds() {
-    type_pages(&["two-worlds.md"]);
+    type_pages(&["two-worlds.md", "linux-as-a-task.md"]);
 }
 
 #[test]
