@@ -27,7 +27,7 @@ pub use build::{BuildArguments, build, read_monitor, read_secure_monitor};
 pub use error::Error;
 pub use inspect::{InspectArguments, inspect};
 pub use report::{CoreMemory, core_memory};
-pub use secure::build_flash;
+pub use secure::{Range, WorldMaps, build_flash, world_maps};
 
 use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_plan::model::System;

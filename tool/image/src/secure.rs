@@ -21,11 +21,41 @@ use std::path::Path;
 const JSON_VERSION: u32 = 1;
 
 /// A range of addresses and what it is.
-struct Range {
-    start: u64,
-    bytes: u64,
-    rights: &'static str,
-    what: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Where it starts.
+    pub start: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// What its owner may do there, as people write it.
+    pub rights: &'static str,
+    /// What it is.
+    pub what: String,
+}
+
+/// Where everything of two worlds lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldMaps {
+    /// Parts of the flash file.
+    pub flash: Vec<Range>,
+    /// What the payload can reach, by its own tables.
+    pub payload: Vec<Range>,
+    /// What is in the other world's memory when it begins; empty without such a world.
+    pub world: Vec<Range>,
+    /// Interrupts of the payload, and whose they are.
+    pub interrupts: Vec<(u32, String)>,
+}
+
+/// Tells where everything of a system with a secure section lies; `None` for a system of partitions.
+#[must_use]
+pub fn world_maps(system: &System, flash: &Flash) -> Option<WorldMaps> {
+    let secure = system.secure.as_ref()?;
+    Some(WorldMaps {
+        flash: in_flash(flash),
+        payload: of_payload(system, secure, flash),
+        world: worlds(secure, flash).flat_map(|(_, placed)| of_world(placed)).collect(),
+        interrupts: secure.interrupts.iter().map(|intid| (*intid, interrupt_text(system, *intid))).collect(),
+    })
 }
 
 /// One line about a flash file.

@@ -3,15 +3,17 @@
 use crate::experiment::Experiment;
 use crate::page::{Evidence, Input, write};
 use crate::timing::{CoreTiming, ServerNames, Timing};
-use bulkhead_description::{Options, load};
+use crate::worlds::{WorldsInput, write_worlds};
+use bulkhead_description::{Options, Report, load};
 use bulkhead_files::read;
-use bulkhead_image::{build_image, read_monitor};
-use bulkhead_plan::model::System;
+use bulkhead_image::{build_flash, build_image, read_monitor, world_maps};
+use bulkhead_plan::model::{Secure, System};
 use bulkhead_plan::part_of;
 use bulkhead_run::command::read_timeline;
-use bulkhead_timing::Assumptions;
+use bulkhead_timing::{Assumptions, payload};
 use bulkhead_trace::{ChannelLayout, Layout, Timeline};
-use bulkhead_verify::Expected;
+use bulkhead_verify::world::{SecureMonitor, verify_flash};
+use bulkhead_verify::{Expected, Finding};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -78,11 +80,8 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         Failure { message: String::new(), code: if report.has_environment_errors() { ENVIRONMENT } else { REFUSED } }
     })?;
     let system = loaded.system;
-    if system.secure.is_some() {
-        let message = String::from(
-            "`report` is not built yet for a system with a secure section; `bulkhead check` and `bulkhead inspect` show what is known of it",
-        );
-        return Err(Failure { message, code: REFUSED });
+    if let Some(secure) = &system.secure {
+        return worlds(arguments, assumptions, (&system, secure), &loaded.warnings);
     }
     let image = read_monitor(arguments.monitor.as_deref(), part_of(&system))
         .and_then(|monitor| build_image(&system, &monitor))
@@ -108,16 +107,61 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
         timeline: timeline.as_ref(),
         experiments: experiments.as_deref().unwrap_or_default(),
     });
+    save(arguments, &system, &page)?;
+    judge(&evidence.verdict.findings)
+}
+
+/// Writes the page.
+fn save(arguments: &ReportArguments, system: &System, page: &str) -> Result<(), Failure> {
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.html", system.name)));
     bulkhead_files::write::whole(&output, page.as_bytes()).map_err(|error| {
         Failure::environment(format!("cannot write the report to {}: {}", output.display(), error.cause))
     })?;
     bulkhead_files::say!("report of {} in {}", system.name, output.display());
-    let Some(finding) = evidence.verdict.findings.first() else { return Ok(ExitCode::SUCCESS) };
+    Ok(())
+}
+
+fn judge(findings: &[Finding]) -> Result<ExitCode, Failure> {
+    let Some(finding) = findings.first() else { return Ok(ExitCode::SUCCESS) };
     Err(Failure {
         message: format!("the image is not verified: {finding}; the report has all findings"),
         code: REFUSED,
     })
+}
+
+/// The page of a system with a secure section.
+fn worlds(
+    arguments: &ReportArguments,
+    assumptions: &Assumptions,
+    (system, secure): (&System, &Secure),
+    warnings: &Report,
+) -> Result<ExitCode, Failure> {
+    if arguments.trace.is_some() || arguments.bench.is_some() {
+        let message = "`--trace` and `--bench` are not built yet for a system with a secure section; leave them out";
+        return Err(Failure { message: message.to_owned(), code: REFUSED });
+    }
+    let flash = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
+        message: error.to_string(),
+        code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
+    })?;
+    let expected = SecureMonitor::read(arguments.monitor.as_deref()).map_err(Failure::environment)?;
+    let verdict = verify_flash(&flash.bytes, &expected);
+    let nothing = || Failure::environment("the secure section went away while it was read");
+    let maps = world_maps(system, &flash).ok_or_else(nothing)?;
+    let bounds = payload::bounds(system, assumptions).ok_or_else(nothing)?;
+    let page = write_worlds(&WorldsInput {
+        system,
+        secure,
+        flash: &flash,
+        maps: &maps,
+        warnings,
+        verdict: &verdict,
+        flash_hash: &hexadecimal(&bulkhead_verify::hash(&flash.bytes)),
+        bounds: &bounds,
+        assumptions,
+    });
+    save(arguments, system, &page)?;
+    judge(&verdict.findings)
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.

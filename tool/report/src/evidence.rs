@@ -6,6 +6,7 @@ use crate::table::{Cell, Table, chip};
 use crate::words::{grouped, plural, size};
 use bulkhead_abi::Part;
 use bulkhead_description::{Diagnostic, Report};
+use bulkhead_verify::Finding;
 use std::fmt::Write;
 
 pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
@@ -23,27 +24,37 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
             plural(extent.interrupts, "interrupt"),
         ));
     });
-    if !verdict.is_accepted() {
-        let mut table = Table::new(&["code", "finding"]);
-        for finding in &verdict.findings {
-            table.row(vec![Cell::Code(finding.code.name().to_owned()), Cell::text(&finding.message)]);
-        }
+    findings(html, &verdict.findings);
+    privileged(html, context);
+    hashes(html, &context.input.system.source_hash, ("image", evidence.image_bytes, &evidence.image_hash));
+    hazards(html, &evidence.warnings);
+    clock(html, context);
+}
+
+/// What is wrong with an image, if anything is.
+pub(crate) fn findings(html: &mut Html, findings: &[Finding]) {
+    let mut table = Table::new(&["code", "finding"]);
+    for finding in findings {
+        table.row(vec![Cell::Code(finding.code.name().to_owned()), Cell::text(&finding.message)]);
+    }
+    if !table.is_empty() {
         table.write(html);
     }
-    privileged(html, context);
+}
+
+/// What the page is about: the description's hash, and name, size and hash of the file made from it.
+pub(crate) fn hashes(html: &mut Html, source_hash: &[u8], (file, bytes, hash): (&str, u64, &str)) {
     html.element("dl", &[("class", &"hashes")], |html| {
-        let source = context.input.system.source_hash.iter().fold(String::new(), |mut text, byte| {
+        let source = source_hash.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        let image = format!("image, {} bytes", grouped(evidence.image_bytes));
-        for (name, hash) in [("description and guests", source.as_str()), (&image, &evidence.image_hash)] {
+        let file = format!("{file}, {} bytes", grouped(bytes));
+        for (name, hash) in [("description and guests", source.as_str()), (&file, hash)] {
             html.leaf("dt", &[], format!("SHA-256 of {name}"));
             html.element("dd", &[], |html| html.leaf("code", &[], hash));
         }
     });
-    hazards(html, &evidence.warnings);
-    clock(html, context);
 }
 
 /// How much privileged code this system has: what an assessor reads.
@@ -64,7 +75,7 @@ fn privileged(html: &mut Html, context: &Context<'_>) {
 }
 
 /// Warnings of the description: where a claim is weaker than it could be.
-fn hazards(html: &mut Html, warnings: &Report) {
+pub(crate) fn hazards(html: &mut Html, warnings: &Report) {
     html.leaf("h3", &[], "Hazards");
     if warnings.diagnostics.is_empty() {
         html.leaf("p", &[], "None: no declaration of this system weakens a claim of isolation.");

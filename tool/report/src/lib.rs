@@ -29,6 +29,8 @@ mod time;
 pub mod timing;
 mod traffic;
 mod words;
+mod worlds;
 
 pub use command::{ReportArguments, report};
 pub use page::{Evidence, Input, write};
+pub use worlds::{WorldsInput, write_worlds};

@@ -84,12 +84,20 @@ pub fn write(input: Input<'_>) -> String {
         })
         .filter(|(.., content)| !content.is_empty())
         .collect();
+    frame(&input.system.name, &verdicts(&context), written)
+}
+
+/// A section that is written: its anchor, its title, its content.
+pub(crate) type Written = (&'static str, &'static str, Html);
+
+/// Puts sections and verdicts together to a page.
+pub(crate) fn frame(system: &str, verdicts: &[(&'static str, String)], written: Vec<Written>) -> String {
     let mut html = Html::default();
     html.element("html", &[("lang", &"en")], |html| {
-        html.element("head", &[], |html| head(html, &input.system.name));
+        html.element("head", &[], |html| head(html, system));
         html.line();
         html.element("body", &[], |html| {
-            html.element("header", &[], |html| header(html, &context, &written));
+            html.element("header", &[], |html| header(html, system, verdicts, &written));
             html.element("main", &[], |html| {
                 for (anchor, title, content) in written {
                     html.line();
@@ -122,16 +130,25 @@ fn head(html: &mut Html, system: &str) {
     html.style(include_str!("style.css"));
 }
 
+/// The class of a verdict.
+pub(crate) fn judged(holds: bool) -> &'static str {
+    if holds { "good" } else { "bad" }
+}
+
+/// What was judged of an image and of its description: class and words of a chip.
+pub(crate) fn of_image(accepted: bool, warnings: &Report) -> Vec<(&'static str, String)> {
+    let image = (judged(accepted), if accepted { "image verified" } else { "image refused" }.to_owned());
+    let hazards = match warnings.count(Severity::Warning) {
+        0 => ("good", "no hazards".to_owned()),
+        warnings => ("warn", plural(warnings, "hazard")),
+    };
+    vec![image, hazards]
+}
+
 /// Everything that was judged: class and words of a chip.
 fn verdicts(context: &Context<'_>) -> Vec<(&'static str, String)> {
     let input = &context.input;
-    let judged = |holds: bool| if holds { "good" } else { "bad" };
-    let accepted = input.evidence.verdict.is_accepted();
-    let mut list = vec![(judged(accepted), if accepted { "image verified" } else { "image refused" }.to_owned())];
-    list.push(match input.evidence.warnings.count(Severity::Warning) {
-        0 => ("good", "no hazards".to_owned()),
-        warnings => ("warn", plural(warnings, "hazard")),
-    });
+    let mut list = of_image(input.evidence.verdict.is_accepted(), &input.evidence.warnings);
     if input.timeline.is_some_and(|timeline| !timeline.is_complete()) {
         list.push(("warn", "trace incomplete".to_owned()));
     }
@@ -154,15 +171,14 @@ fn overall(verdicts: &[(&'static str, String)]) -> (&'static str, String) {
     }
 }
 
-fn header(html: &mut Html, context: &Context<'_>, written: &[(&str, &str, Html)]) {
-    let verdicts = verdicts(context);
-    let (class, text) = overall(&verdicts);
+fn header(html: &mut Html, system: &str, verdicts: &[(&'static str, String)], written: &[Written]) {
+    let (class, text) = overall(verdicts);
     html.leaf("p", &[("class", &"kicker")], "Bulkhead report");
-    html.leaf("h1", &[], &context.input.system.name);
+    html.leaf("h1", &[], system);
     // Before all numbers: who opens the page on a telephone sees this without scrolling.
     html.leaf("p", &[("class", &format!("verdict {class}")), ("id", &"verdict")], text);
     html.element("p", &[("class", &"verdicts")], |html| {
-        for (class, text) in &verdicts {
+        for (class, text) in verdicts {
             chip(html, class, text);
         }
     });

@@ -1,0 +1,280 @@
+//! The page of a system with a secure section: the two worlds of one core, what is whose, and when the lower one runs.
+//!
+//! A page of its own beside that of partitions, and not more columns there: nearly nothing is common. Here no monitor shares cores by
+//! plan; a payload's kernel does, some tasks of which are the other world. What the two have in common, frame and tables, they share.
+
+mod memory;
+mod time;
+
+use crate::html::Html;
+use crate::page::{Written, frame, of_image};
+use crate::table::{Cell, Table, chip};
+use crate::words::{grouped, plural, size};
+use crate::{evidence, words};
+use bulkhead_description::Report;
+use bulkhead_flash::Flash;
+use bulkhead_image::WorldMaps;
+use bulkhead_plan::model::{GuestImage, HealthPolicy, PayloadKind, Secure, System, World, WorldDirection, WorldHealth};
+use bulkhead_timing::Assumptions;
+use bulkhead_timing::payload::PayloadBounds;
+use bulkhead_trace::words::duration;
+use bulkhead_verify::world::FlashVerdict;
+
+/// Colour of the payload, as a partition's number.
+pub(crate) const PAYLOAD: usize = 0;
+/// Colour of the world below.
+pub(crate) const BELOW: usize = 1;
+
+/// Everything the page of two worlds is written from.
+#[derive(Clone, Copy, Debug)]
+pub struct WorldsInput<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// Its secure section.
+    pub secure: &'a Secure,
+    /// Its flash file.
+    pub flash: &'a Flash,
+    /// What lies where.
+    pub maps: &'a WorldMaps,
+    /// Warnings of the description.
+    pub warnings: &'a Report,
+    /// The verdict on the flash file.
+    pub verdict: &'a FlashVerdict,
+    /// SHA-256 of the flash file, 64 digits.
+    pub flash_hash: &'a str,
+    /// What was computed.
+    pub bounds: &'a PayloadBounds,
+    /// What the bounds rest on.
+    pub assumptions: &'a Assumptions,
+}
+
+/// A section: its anchor, its title, and who writes it.
+type Section = (&'static str, &'static str, fn(&mut Html, &WorldsInput<'_>));
+
+const SECTIONS: [Section; 7] = [
+    ("overview", "System", overview),
+    ("evidence", "Evidence", evidence),
+    ("time", "Time", time::write),
+    ("interrupts", "Interrupts", interrupts),
+    ("channels", "Channels", channels),
+    ("health", "Health", health),
+    ("memory", "Memory", memory::write),
+];
+
+/// Returns the page.
+#[must_use]
+pub fn write_worlds(input: &WorldsInput<'_>) -> String {
+    let written = SECTIONS.iter().map(|(anchor, title, write)| {
+        let mut content = Html::default();
+        write(&mut content, input);
+        (*anchor, *title, content)
+    });
+    let written: Vec<Written> = written.filter(|(.., content)| !content.is_empty()).collect();
+    let mut verdicts = of_image(input.verdict.is_accepted(), input.warnings);
+    time::verdicts(&mut verdicts, input);
+    frame(&input.system.name, &verdicts, written)
+}
+
+/// The name of the world below, for people.
+pub(crate) fn world_name(secure: &Secure) -> &str {
+    secure.world.as_ref().map_or("other world", |world| world.name.as_str())
+}
+
+fn overview(html: &mut Html, input: &WorldsInput<'_>) {
+    let (system, secure) = (input.system, input.secure);
+    let facts = [
+        ("board", system.board.name.clone()),
+        ("memory", size(system.memory_bytes)),
+        ("worlds", if secure.world.is_some() { "2" } else { "1" }.to_owned()),
+        ("core of both", secure.core.to_string()),
+        ("servers", grouped(secure.servers.len() as u64)),
+        ("channels", grouped(secure.channels.len() as u64)),
+    ];
+    html.element("dl", &[("class", &"facts")], |html| {
+        for (name, value) in facts {
+            html.element("div", &[], |html| {
+                html.leaf("dt", &[], name);
+                html.leaf("dd", &[], value);
+            });
+        }
+    });
+    let mut table = Table::new(&["world", "security state", "begins at", "what runs", "memory", "devices", "on fault"]);
+    let kind = match secure.payload.kind {
+        PayloadKind::FreeRtos => "FreeRTOS",
+        PayloadKind::Elf => "ELF",
+    };
+    table.row(vec![
+        Cell::Partition(PAYLOAD, "payload".to_owned()),
+        Cell::text("secure"),
+        Cell::text("EL1"),
+        Cell::text(kind),
+        Cell::Size(secure.payload.memory_bytes),
+        Cell::text(payload_devices(system, secure).join(", ")),
+        Cell::text("nobody restarts it"),
+    ]);
+    if let Some(world) = &secure.world {
+        table.row(world_row(secure, world));
+    }
+    table.write(html);
+}
+
+fn payload_devices<'a>(system: &'a System, secure: &Secure) -> Vec<&'a str> {
+    let facts = system.board.secure.iter().flat_map(|facts| facts.devices()).enumerate();
+    facts.filter(|(place, _)| secure.devices.contains(place)).map(|(_, device)| device.name.as_str()).collect()
+}
+
+fn world_row(secure: &Secure, world: &World) -> Vec<Cell> {
+    let image = match &world.image {
+        GuestImage::Linux { .. } => "Linux",
+        GuestImage::Elf { .. } => "ELF",
+        GuestImage::Raw { .. } => "raw",
+    };
+    vec![
+        Cell::Partition(BELOW, world.name.clone()),
+        Cell::text("non-secure"),
+        Cell::text(world.level.name()),
+        Cell::text(image),
+        Cell::Size(world.memory.bytes),
+        Cell::text("all others"),
+        Cell::text(secure.health.as_ref().map_or("the payload\u{2019}s own business".to_owned(), policy)),
+    ]
+}
+
+fn policy(health: &WorldHealth) -> String {
+    match health.policy {
+        HealthPolicy::Stop => "stop".to_owned(),
+        HealthPolicy::Halt => "halt".to_owned(),
+        HealthPolicy::Restart { max, within_ns, backoff_ns } => {
+            format!("restart after {}, {max} times in {}", duration(backoff_ns), duration(within_ns))
+        }
+    }
+}
+
+fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
+    let (verdict, extent) = (input.verdict, &input.verdict.extent);
+    html.element("p", &[("class", &"lead")], |html| {
+        let good = verdict.is_accepted();
+        chip(html, if good { "good" } else { "bad" }, if good { "accepted" } else { "refused" });
+        html.text(format!(
+            " The finished flash file was read again, byte by byte: {} of the payload, {} of its tables walked, {} of its own, no secure \
+             address in the {} of the other world.",
+            size(extent.payload_bytes),
+            plural(extent.table_pages, "page"),
+            plural(extent.interrupts, "interrupt"),
+            size(extent.window_bytes),
+        ));
+    });
+    evidence::findings(html, &verdict.findings);
+    // A file that is refused may hold any code.
+    if verdict.is_accepted() {
+        let bytes = grouped(input.flash.monitor_bytes);
+        html.leaf("p", &[], format!("Code at EL3: the secure monitor, {bytes} bytes with all its data, which the tool contains and compared."));
+    }
+    let hash = ("flash file", input.flash.bytes.len() as u64, input.flash_hash);
+    evidence::hashes(html, &input.system.source_hash, hash);
+    evidence::hazards(html, input.warnings);
+}
+
+fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
+    let secure = input.secure;
+    let mut table = Table::new(&["INTID", "group", "world", "what", "while the payload runs"]);
+    for (intid, what) in &input.maps.interrupts {
+        table.row(vec![
+            Cell::Number(intid.to_string()),
+            Cell::text("1 secure"),
+            Cell::Partition(PAYLOAD, "payload".to_owned()),
+            Cell::text(what),
+            Cell::Dash,
+        ]);
+    }
+    let name = world_name(secure);
+    for server in &secure.servers {
+        for intid in &server.interrupts {
+            table.row(vec![
+                Cell::Number(intid.to_string()),
+                Cell::text("1 non-secure"),
+                Cell::Partition(BELOW, name.to_owned()),
+                Cell::text(line_of(input.system, *intid)),
+                Cell::text(format!("wakes {}", server.name)),
+            ]);
+        }
+    }
+    if secure.world.is_some() {
+        table.row(vec![
+            Cell::Number("all others".to_owned()),
+            Cell::text("1 non-secure"),
+            Cell::Partition(BELOW, name.to_owned()),
+            Cell::Dash,
+            Cell::text("wait"),
+        ]);
+    }
+    table.write(html);
+    let note = "An interrupt of the payload comes to it whatever the other world does or masks; the other world\u{2019}s come to it without \
+                the secure monitor.";
+    html.leaf("p", &[("class", &"note")], note);
+}
+
+/// Whose line an interrupt of the world below is, as far as the board file says it.
+fn line_of(system: &System, intid: u32) -> String {
+    let device = system.board.devices.iter().find(|device| device.interrupts.iter().any(|one| one.intid == intid));
+    device.map(|device| device.name.clone()).unwrap_or_default()
+}
+
+fn channels(html: &mut Html, input: &WorldsInput<'_>) {
+    if input.secure.channels.is_empty() {
+        return;
+    }
+    let name = world_name(input.secure);
+    let mut table =
+        Table::new(&["channel", "from", "to", "blocks", "bytes of each", "at", "the reader learns of a message"]);
+    for channel in &input.secure.channels {
+        let payload = || Cell::Partition(PAYLOAD, "payload".to_owned());
+        let below = || Cell::Partition(BELOW, name.to_owned());
+        let ((from, to), signal) = match (channel.direction, channel.interrupt, channel.poll_ns) {
+            (WorldDirection::ToWorld, Some(intid), _) => ((payload(), below()), format!("interrupt {intid}")),
+            (WorldDirection::ToWorld, None, _) => ((payload(), below()), "it looks by itself".to_owned()),
+            (WorldDirection::ToPayload, _, Some(ns)) => {
+                ((below(), payload()), format!("it looks every {}", duration(ns)))
+            }
+            (WorldDirection::ToPayload, _, None) => ((below(), payload()), "by call".to_owned()),
+        };
+        table.row(vec![
+            Cell::text(&channel.name),
+            from,
+            to,
+            Cell::Count(Some(u64::from(channel.blocks))),
+            Cell::Count(Some(u64::from(channel.block_bytes))),
+            Cell::Code(words::address(channel.address.0)),
+            Cell::text(signal),
+        ]);
+    }
+    table.write(html);
+    let note = "Both worlds write into these pages. The payload copies a message, bounds it, and only then uses it.";
+    html.leaf("p", &[("class", &"note")], note);
+}
+
+fn health(html: &mut Html, input: &WorldsInput<'_>) {
+    let Some(world) = &input.secure.world else { return };
+    let Some(health) = &input.secure.health else {
+        html.leaf(
+            "p",
+            &[],
+            format!("No part of the description: how {} is watched is the payload\u{2019}s own business.", world.name),
+        );
+        return;
+    };
+    let mut table = Table::new(&["what", "is a fault"]);
+    if let Some(heartbeat) = health.heartbeat {
+        let limit =
+            format!("when {} in a row are missing, one each {}", heartbeat.missed, duration(heartbeat.period_ns));
+        table.row(vec![Cell::text("signs of life"), Cell::text(limit)]);
+    }
+    if health.stuck_samples > 0 {
+        let limit =
+            format!("when {} looks in a row show none, one tick apart or more", grouped(health.stuck_samples.into()));
+        table.row(vec![Cell::text("progress"), Cell::text(limit)]);
+    }
+    table.row(vec![Cell::text("power off and reset"), Cell::text("always; never the machine\u{2019}s")]);
+    table.write(html);
+    html.leaf("p", &[], format!("After a fault: {}.", policy(health)));
+}

@@ -1,0 +1,130 @@
+//! When whom the core belongs to: tasks of the payload, servers of the world below, and a start of that world.
+
+use super::{BELOW, PAYLOAD, WorldsInput, world_name};
+use crate::html::Html;
+use crate::page::judged;
+use crate::table::{Cell, Table};
+use crate::words::{plural, rough};
+use bulkhead_analysis::payload::PROMISED_PATHS;
+use bulkhead_plan::model::WorldServer;
+
+/// Adds what was judged of time to the verdicts at the head of the page.
+pub(crate) fn verdicts(list: &mut Vec<(&'static str, String)>, input: &WorldsInput<'_>) {
+    let late = responses(input).filter(|(.., is_kept)| !is_kept).count();
+    if !input.secure.tasks.is_empty() {
+        let text = if late == 0 {
+            "every deadline kept".to_owned()
+        } else {
+            format!("{} not certain", plural(late, "deadline"))
+        };
+        list.push((judged(late == 0), text));
+    }
+}
+
+/// Each task's worst response, and whether its deadline is kept.
+fn responses<'a>(
+    input: &WorldsInput<'a>,
+) -> impl Iterator<Item = (&'a bulkhead_plan::model::PayloadTask, Option<u64>, bool)> {
+    let (tasks, responses) = (&input.secure.tasks, &input.bounds.responses_ns);
+    tasks
+        .iter()
+        .zip(responses)
+        .map(|(task, response)| (task, *response, response.is_some_and(|response| response <= task.task.deadline_ns)))
+}
+
+pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
+    tasks(html, input);
+    servers(html, input);
+    if let Some(world) = &input.secure.world {
+        let latency = rough(input.bounds.latency_ns);
+        let text = format!("A secure interrupt reaches the payload within {latency}, whatever {} does.", world.name);
+        html.leaf("p", &[], text);
+        let text = match input.bounds.start_ns {
+            Some(start) => format!(
+                "A start or restart of {} takes at most {} from the order until a server may run it.",
+                world.name,
+                rough(start)
+            ),
+            None => format!(
+                "How long a start of {} takes has no bound: more urgent tasks may never let it end.",
+                world.name
+            ),
+        };
+        html.leaf("p", &[], text);
+    }
+    let instruction = input.assumptions.instruction_ps;
+    let note = format!(
+        "Bounds rest on the secure monitor\u{2019}s paths in instructions ({} to the payload, {} to the other world, which tests hold), each \
+         taken as {}.{:03} ns.",
+        PROMISED_PATHS.to_payload,
+        PROMISED_PATHS.to_world,
+        instruction / 1_000,
+        instruction % 1_000,
+    );
+    html.leaf("p", &[("class", &"note")], note);
+}
+
+fn tasks(html: &mut Html, input: &WorldsInput<'_>) {
+    let mut table = Table::new(&["task", "priority", "cost", "period", "deadline", "worst response", "verdict"]);
+    for (task, response, is_kept) in responses(input) {
+        table.row(vec![
+            Cell::Partition(PAYLOAD, task.task.name.clone()),
+            Cell::Number(task.priority.to_string()),
+            Cell::Time(Some(task.task.cost_ns)),
+            Cell::Time(Some(task.task.period_ns)),
+            Cell::Time(Some(task.task.deadline_ns)),
+            Cell::Time(response),
+            Cell::Verdict(is_kept, if is_kept { "kept" } else { "not certain" }.to_owned()),
+        ]);
+    }
+    if !table.is_empty() {
+        html.leaf("h3", &[], "Tasks of the payload");
+        table.write(html);
+    }
+}
+
+fn servers(html: &mut Html, input: &WorldsInput<'_>) {
+    if input.secure.world.is_none() {
+        return;
+    }
+    html.leaf("h3", &[], format!("Tasks that are {}", world_name(input.secure)));
+    let mut table =
+        Table::new(&["server", "priority", "budget", "period", "runs", "delay", "blackout", "an activation ends"]);
+    for (server, (blackout, delay)) in input.secure.servers.iter().zip(&input.bounds.blackouts_ns) {
+        let budget = server.budget;
+        table.row(vec![
+            Cell::Partition(BELOW, server.name.clone()),
+            Cell::Number(server.priority.to_string()),
+            Cell::Time(budget.map(|budget| budget.budget_ns)),
+            Cell::Time(budget.map(|budget| budget.period_ns)),
+            Cell::text(when(server)),
+            Cell::Time(*delay),
+            Cell::Time(*blackout),
+            Cell::text(end(server)),
+        ]);
+    }
+    table.write(html);
+    let note = "Delay: until the other world runs, with a budget in hand. Blackout: with one that was just used up. Of a server without \
+                a budget neither is certain.";
+    html.leaf("p", &[("class", &"note")], note);
+}
+
+fn when(server: &WorldServer) -> String {
+    if server.interrupts.is_empty() && server.budget.is_none() {
+        return "whenever nothing more urgent does".to_owned();
+    }
+    if server.interrupts.is_empty() {
+        return "as soon as it has a budget".to_owned();
+    }
+    let list: Vec<_> = server.interrupts.iter().map(u32::to_string).collect();
+    format!("after interrupt {}", list.join(", "))
+}
+
+fn end(server: &WorldServer) -> &'static str {
+    match (server.budget, server.voluntary_return) {
+        (Some(_), false) => "with its budget",
+        (Some(_), true) => "with its budget, or when the world gives the core back",
+        (None, true) => "when the world gives the core back",
+        (None, false) => "",
+    }
+}

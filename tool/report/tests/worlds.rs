@@ -1,0 +1,142 @@
+//! The page of two worlds: everything that is whose is on it, with its bounds, and it is well formed.
+
+use bulkhead_description::Report;
+use bulkhead_image::world_maps;
+use bulkhead_plan::model::{HealthPolicy, PayloadTask, System, Task};
+use bulkhead_plan::samples;
+use bulkhead_report::{WorldsInput, write_worlds};
+use bulkhead_timing::{Assumptions, payload};
+use bulkhead_verify::world::{SecureMonitor, verify_flash};
+
+fn task(name: &str, priority: u32, cost_ns: u64, period_ns: u64) -> PayloadTask {
+    PayloadTask { task: Task { name: name.to_owned(), cost_ns, period_ns, deadline_ns: period_ns }, priority }
+}
+
+/// The sample with a task set, of which the second ends within its period only if `cost_ns` is small.
+fn system(cost_ns: u64) -> System {
+    let mut system = samples::two_worlds();
+    let secure = system.secure.as_mut().expect("two worlds");
+    secure.tasks = vec![task("control", 8, 10_000_000, 50_000_000), task("trajectory", 4, cost_ns, 300_000_000)];
+    system
+}
+
+fn page_of(system: &System, damage: Option<usize>) -> String {
+    let secure = system.secure.as_ref().expect("two worlds");
+    let mut flash = bulkhead_flash::of_system(system, &samples::secure_monitor()).expect("it fits");
+    if let Some(byte) = damage {
+        flash.bytes[byte] ^= 1;
+    }
+    let maps = world_maps(system, &flash).expect("two worlds");
+    let expected = SecureMonitor::of_elf(&samples::secure_monitor()).expect("a monitor");
+    let assumptions = Assumptions::default();
+    write_worlds(&WorldsInput {
+        system,
+        secure,
+        flash: &flash,
+        maps: &maps,
+        warnings: &Report::default(),
+        verdict: &verify_flash(&flash.bytes, &expected),
+        flash_hash: &"5".repeat(64),
+        bounds: &payload::bounds(system, &assumptions).expect("two worlds"),
+        assumptions: &assumptions,
+    })
+}
+
+fn verdict(page: &str) -> &str {
+    page.split("id=\"verdict\">").nth(1).and_then(|rest| rest.split('<').next()).expect("a verdict")
+}
+
+/// The first table row that holds all of these.
+fn row<'a>(page: &'a str, parts: &[&str]) -> &'a str {
+    page.lines().find(|line| parts.iter().all(|part| line.contains(part))).unwrap_or_else(|| panic!("no row {parts:?}"))
+}
+
+#[test]
+fn what_is_whose_is_on_one_page_with_its_bounds() {
+    let page = page_of(&system(100_000_000), None);
+    assert_eq!(verdict(&page), "\u{2713} Everything that was checked holds.");
+    for section in ["overview", "evidence", "time", "interrupts", "channels", "health", "memory"] {
+        assert!(page.contains(&format!("<section id=\"{section}\">")), "{section}");
+        assert!(page.contains(&format!("href=\"#{section}\"")), "{section}");
+    }
+    row(&page, &["payload", "secure", "1</td>", "secure-uart, secure-gpio"]);
+    row(&page, &["below", "non-secure", "EL1", "16"]);
+    row(&page, &["29", "1 secure", "secure timer"]);
+    row(&page, &["60", "1 secure", "secure-uart"]);
+    row(&page, &["33", "1 non-secure", "below", "wakes urgent"]);
+    row(&page, &["telemetry", "0x4100_0000", "interrupt 50"]);
+    row(&page, &["answers", "0x4100_1000", "it looks every 2 ms"]);
+    row(&page, &["memory of below (NS = 1)", "0x4000_0000"]);
+    row(&page, &["secure monitor", "r--", "1.7 KiB"]);
+    row(&page, &["contexts of the worlds", "0x0e00_0000"]);
+    for world in ["secure RAM, 16 MiB", "RAM, ", "<title>memory of below", "<title>payload: text"] {
+        assert_eq!(page.contains(world), world != "<title>memory of below", "{world}");
+    }
+}
+
+/// SG-47 in the report: what `check` computes is what the page says.
+#[test]
+fn bounds_of_tasks_servers_and_starts_are_those_of_the_check() {
+    let system = system(100_000_000);
+    let bounds = payload::bounds(&system, &Assumptions::default()).expect("two worlds");
+    // The delay of a server is a few microseconds, so all of its table is.
+    let text = |ns: Option<u64>, unit_ns: u64| {
+        let ns = ns.expect("a bound");
+        let whole = (ns / unit_ns).to_string();
+        let (thousands, rest) = whole.split_at(whole.len().saturating_sub(3));
+        let space = if thousands.is_empty() { "" } else { "\u{202f}" };
+        format!(">{thousands}{space}{rest}.{:03}<", ns % unit_ns * 1_000 / unit_ns)
+    };
+    let page = page_of(&system, None);
+    for (name, response) in ["control", "trajectory"].into_iter().zip(&bounds.responses_ns) {
+        row(&page, &[name, &text(*response, 1_000_000), "kept"]);
+    }
+    let (blackout, delay) = bounds.blackouts_ns[1];
+    row(&page, &["urgent", "after interrupt 27, 33", &text(blackout, 1_000), &text(delay, 1_000)]);
+    row(&page, &["rest", "whenever nothing more urgent does"]);
+    assert!(page.contains("A start or restart of below takes at most "), "the start's bound");
+    assert!(page.contains("every deadline kept"));
+}
+
+#[test]
+fn a_deadline_that_is_missed_and_a_damaged_file_are_said_at_the_top() {
+    let page = page_of(&system(290_000_000), None);
+    assert!(verdict(&page).starts_with("\u{2717} 1 of 3"), "{}", verdict(&page));
+    row(&page, &["trajectory", "not certain"]);
+    // A word of the secure monitor.
+    let page = page_of(&system(100_000_000), Some(0x40));
+    assert!(verdict(&page).starts_with("\u{2717} 1 of 3"), "{}", verdict(&page));
+    assert!(page.contains("image refused") && page.contains("<code>V301</code>"), "the finding has its code");
+    assert!(!page.contains("Code at EL3"), "a refused file may hold any code");
+}
+
+#[test]
+fn how_the_other_world_is_watched_stands_there_or_that_nobody_says_it() {
+    let mut system = system(100_000_000);
+    let health = system.secure.as_mut().and_then(|secure| secure.health.as_mut()).expect("health");
+    health.policy = HealthPolicy::Restart { max: 3, within_ns: 60_000_000_000, backoff_ns: 10_000_000 };
+    let page = page_of(&system, None);
+    assert!(page.contains("After a fault: restart after 10 ms, 3 times in 60 s."));
+    if let Some(secure) = system.secure.as_mut() {
+        secure.health = None;
+    }
+    assert!(page_of(&system, None).contains("how below is watched is the payload\u{2019}s own business"));
+}
+
+#[test]
+fn the_page_is_well_formed_and_the_same_twice() {
+    let page = page_of(&system(100_000_000), None);
+    let (mut open, (head, rest)) = (Vec::<String>::new(), page.split_once("<style>").expect("a style sheet"));
+    let (_, body) = rest.split_once("</style>").expect("it ends");
+    for tag in [head, body].iter().flat_map(|part| part.split('<').skip(1)) {
+        let tag = tag.split('>').next().expect("a tag ends");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+        } else if !tag.starts_with('!') && !tag.ends_with('/') {
+            open.push(tag.split(' ').next().unwrap_or_default().to_owned());
+        }
+    }
+    assert_eq!(open, Vec::<String>::new());
+    assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"));
+    assert_eq!(page, page_of(&system(100_000_000), None));
+}
