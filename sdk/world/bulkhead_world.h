@@ -92,6 +92,13 @@ struct bulkhead_world_happened {
 /* Notes what happened. Returns which servers may run now that could not before, a bit for each. With interrupts masked. */
 uint64_t bulkhead_world_happened(struct bulkhead_world_happened event);
 
+/* How many records of who runs the payload keeps until they are written to the secure console; 0: none. */
+uint64_t bulkhead_world_trace_records(const struct bulkhead_world_plan *plan);
+
+/* The bytes of a record on the secure console. */
+#define BULKHEAD_WORLD_FRAME_BYTES 28
+void bulkhead_world_frame(uint8_t kind, uint64_t counter, uint64_t argument, uint8_t (*frame)[BULKHEAD_WORLD_FRAME_BYTES]);
+
 /* A bit for each server that may run: what bulkhead_world_enter looks at. */
 extern const volatile uint32_t BULKHEAD_WORLD_READY;
 

@@ -88,6 +88,8 @@ pub struct WorldPlan {
     pub health: HealthPlan,
     /// The payload's arguments, zero-terminated text.
     pub arguments: [u8; ARGUMENT_BYTES],
+    /// Records that the payload keeps until they are written out ([`crate::records`]), a power of two; 0 = it keeps none.
+    pub trace_records: u64,
 }
 
 /// Most tasks that run a non-secure world: four with a budget, and the one that has what nobody else wants.
@@ -248,6 +250,7 @@ impl WorldPlan {
             channels: [ChannelPlan::NONE; MOST_CHANNELS],
             health: HealthPlan::nobody(),
             arguments: [0; ARGUMENT_BYTES],
+            trace_records: 0,
         }
     }
 }

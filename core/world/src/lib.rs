@@ -14,6 +14,7 @@
 //! - [`interrupts`]: which world an interrupt belongs to, as writes to the interrupt controller (SG-6, SG-7).
 //! - [`overrun`]: overrun handlers and deferrable accounts of tasks (SG-42, SG-43).
 //! - [`pool`]: messages between the worlds in blocks of a fixed size (SG-70 to SG-72).
+//! - [`records`]: what a payload tells of its time, on the secure console.
 //! - [`restart`]: a start of the non-secure world, in short steps (SG-62).
 //! - [`servers`]: which tasks of the payload may run the non-secure world (SG-41, SG-80).
 //! - [`windows`]: windows of time for servers, and what disturbs them (SG-50 to SG-52).
@@ -44,6 +45,7 @@ pub mod health;
 pub mod interrupts;
 pub mod overrun;
 pub mod pool;
+pub mod records;
 pub mod restart;
 pub mod servers;
 pub mod windows;

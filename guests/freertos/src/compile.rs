@@ -55,6 +55,7 @@ impl Board {
                 files.join("health.c"),
                 files.join("messages.c"),
                 files.join("overrun.c"),
+                files.join("trace.c"),
                 files.join("world.c"),
                 guest.join("memory.c"),
             ],

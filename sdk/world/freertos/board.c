@@ -8,6 +8,7 @@
 #include "FreeRTOS.h"
 #include "overrun.h"
 #include "task.h"
+#include "trace.h"
 #include "world.h"
 
 #define UART_BASE           0x09040000UL
@@ -38,12 +39,14 @@ static uint32_t read32(uintptr_t address) { return *(volatile uint32_t *)address
 static void write32(uintptr_t address, uint32_t value) { *(volatile uint32_t *)address = value; }
 static void write8(uintptr_t address, uint8_t value) { *(volatile uint8_t *)address = value; }
 
-static void print_character(char character)
+void board_write(uint8_t byte)
 {
     while (read32(UART_BASE + UART_FLAGS) & UART_FLAG_TX_FULL) {
     }
-    write32(UART_BASE + UART_DATA, (uint8_t)character);
+    write32(UART_BASE + UART_DATA, byte);
 }
+
+static void print_character(char character) { board_write((uint8_t)character); }
 
 void board_print(const char *text)
 {
@@ -68,6 +71,8 @@ void board_print_number(uint64_t number) { print_in_base(number, 10); }
 
 void board_power_off(void)
 {
+    __asm__ volatile("msr DAIFSet, #15" : : : "memory");
+    trace_finish();
     write32(GPIO_BASE + GPIO_DIRECTION, 0xff);
     write32(GPIO_BASE + GPIO_LINE_0, 0);
     write32(GPIO_BASE + GPIO_LINE_0, 1);

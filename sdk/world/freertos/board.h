@@ -12,6 +12,9 @@ void payload_main(const struct bulkhead_world_plan *plan);
 /* Interrupts: to their worlds, and the payload's own on. They stay masked until the scheduler starts the first task. */
 void board_initialise(const struct bulkhead_world_plan *plan);
 
+/* Writes a byte to the secure console, waiting while the UART is full. */
+void board_write(uint8_t byte);
+
 /* Writes text to the secure console, waiting while the UART is full. */
 void board_print(const char *text);
 

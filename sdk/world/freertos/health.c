@@ -6,6 +6,7 @@
  * second order comes between. Rejected: a queue to the task of health, which a server that is more urgent would run ahead of.
  */
 #include "health.h"
+#include "trace.h"
 #include "world.h"
 
 #define STACK_WORDS 512U
@@ -30,6 +31,13 @@ static TickType_t looked;
 
 uint32_t health_start_wanted(void) { return start_wanted; }
 
+/* With interrupts masked. */
+static void note(struct bulkhead_health now, uint64_t order)
+{
+    changes[noted++ % CHANGES] = (struct change){ now, order };
+    trace_note(TRACE_STATE, (uint64_t)now.reason << 32 | now.state);
+}
+
 /* Does what is ordered, with interrupts masked. Returns the servers that are to be woken. */
 static uint64_t obey(uint64_t order)
 {
@@ -41,7 +49,7 @@ static uint64_t obey(uint64_t order)
     if (order == BULKHEAD_HEALTH_RESTART)
         start_wanted++;
     if (noted == 0 || order == BULKHEAD_HEALTH_HALT || now.state != last->state || now.reason != last->reason)
-        changes[noted++ % CHANGES] = (struct change){ now, order };
+        note(now, order);
     return world_set_running(order == BULKHEAD_HEALTH_RUN);
 }
 

@@ -11,6 +11,7 @@
 #include "messages.h"
 #include "overrun.h"
 #include "task.h"
+#include "trace.h"
 
 #define STACK_WORDS 512U
 
@@ -18,8 +19,11 @@ static const struct bulkhead_world_plan *plan;
 static struct world_counts counts;
 static TaskHandle_t servers[BULKHEAD_WORLD_SERVERS];
 static TaskHandle_t loader;
-/* The task that runs has a place in the library's accounts, or 0. */
-static const void *running_place;
+/* Beside each other: what the hook of a switch looks at, which is part of each path between the worlds. */
+static struct {
+    const void *running_place; /* the place in the library's accounts of the task that runs, or 0 */
+    _Bool keeps_records;
+} hook;
 
 const struct world_counts *world_counts(void) { return &counts; }
 
@@ -77,16 +81,18 @@ static _Bool is_server(const void *place) { return (uintptr_t)place - 1 < BULKHE
    handler of an interrupt that waits until they are no more masked. */
 void world_switched_in(const void *place)
 {
-    if (place == running_place)
+    if (__builtin_expect(hook.keeps_records, 0))
+        trace_runs();
+    if (place == hook.running_place)
         return;
-    if (is_server(place) && !is_server(running_place))
+    if (is_server(place) && !is_server(hook.running_place))
         configASSERT(bulkhead_world_hand_back());
-    else if (is_server(running_place) && !is_server(place)) {
+    else if (is_server(hook.running_place) && !is_server(place)) {
         cut_off |= bulkhead_world_arm();
         if (cut_off != 0)
             __asm__ volatile("dsb ishst\n\tmsr S3_0_C12_C11_5, %0\n\tisb" : : "r"((UINT64_C(BULKHEAD_WORLD_EVENT) << 24) | 1)); /* ICC_SGI1R_EL1 */
     }
-    running_place = place;
+    hook.running_place = place;
     board_set_event(bulkhead_time_switch((uint64_t)(uintptr_t)place - 1, board_counter()));
 }
 
@@ -115,10 +121,15 @@ static void is_used_up(TaskHandle_t task, void *place)
 {
     (void)task;
     counts.used_up++;
+    trace_note(TRACE_USED_UP, (uintptr_t)place);
     happened_from_isr(BULKHEAD_WORLD_USED_UP, (unsigned)(uintptr_t)place);
 }
 
-void world_is_filled(unsigned place) { happened_from_isr(BULKHEAD_WORLD_FILLED, place); }
+void world_is_filled(unsigned place)
+{
+    trace_note(TRACE_FILLED, place);
+    happened_from_isr(BULKHEAD_WORLD_FILLED, place);
+}
 
 static void answer(unsigned place)
 {
@@ -204,6 +215,7 @@ static const char *const names[] = { "none", "itask", "rtask", "btask", "ltask" 
 void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loader_priority)
 {
     uint64_t frequency_hz, used;
+    UBaseType_t least = tskIDLE_PRIORITY + 1;
 
     plan = world_plan;
     __asm__ volatile("mrs %0, CNTFRQ_EL0" : "=r"(frequency_hz));
@@ -213,9 +225,13 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
         struct bulkhead_world_server server = bulkhead_world_server(plan, place);
 
         configASSERT(server.kind < sizeof names / sizeof *names && server.priority < configMAX_PRIORITIES);
+        /* It never waits: who is less urgent than it never runs. */
+        if (server.kind == BULKHEAD_WORLD_BACKGROUND_TASK)
+            least = server.priority;
         configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
         configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
     }
     health_start(plan, loader_priority + 1);
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
+    hook.keeps_records = trace_start(plan, least);
 }

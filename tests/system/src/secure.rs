@@ -101,6 +101,7 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         channels: &[],
         health: HealthPlan::nobody(),
         arguments: "",
+        trace_records: 0,
         non_secure,
     }
 }

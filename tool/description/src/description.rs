@@ -72,7 +72,8 @@ table! {
     pub struct Trace {
         /// Record from boot on; default true when the table is present.
         enabled: Option<Located<bool>>,
-        /// Records that each core keeps, a power of two from 128 to 1,048,576; default 4096.
+        /// Records that each core keeps, a power of two from 128 to 1,048,576, default 4096; of a payload of the secure world from 128 to
+        /// 2048, default 1024.
         #[schemars(range(min = 128, max = 1_048_576))]
         records: Option<Located<u64>>,
     }

@@ -55,6 +55,8 @@ pub struct Parts<'a> {
     pub health: HealthPlan,
     /// Arguments of the payload.
     pub arguments: &'a str,
+    /// Records that the payload keeps until they are written out; 0 = none.
+    pub trace_records: u64,
     /// The other world.
     pub non_secure: Option<NonSecure<'a>>,
 }
@@ -121,6 +123,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     plan.health = parts.health;
     // The zero at the end stays.
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
+    plan.trace_records = parts.trace_records;
     plan.cores = checked(parts.cores)?;
     if let Some(world) = &parts.non_secure {
         add_non_secure(&mut plan, &mut file, world)?;
@@ -239,6 +242,7 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     add_channels(&mut bytes, &plan.channels);
     add_health(&mut bytes, &plan.health);
     bytes.extend(plan.arguments);
+    bytes.extend(plan.trace_records.to_le_bytes());
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
 }

@@ -80,6 +80,7 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         channels: &channels,
         health: secure.health.as_ref().map_or(HealthPlan::nobody(), |health| watched(health, board.counter_hz)),
         arguments: &secure.payload.arguments,
+        trace_records: if system.trace_enabled { system.trace_records } else { 0 },
         non_secure,
     };
     let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;

@@ -98,7 +98,7 @@ pub(crate) fn system(
     resolver.names();
     resolver.roles();
     let memory_bytes = resolver.machine_memory();
-    let (trace_enabled, trace_records) = resolver.trace();
+    let (trace_enabled, trace_records) = resolver.trace(&TRACE_RECORDS, DEFAULT_TRACE_RECORDS);
     let partitions = resolver.partitions();
     resolver.cores();
     let devices = resolver.devices();
@@ -312,22 +312,22 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the trace settings.
-    fn trace(&mut self) -> (bool, Option<u64>) {
+    /// Resolves the trace settings: how many records a ring may have, and how many it has when nothing is said.
+    fn trace(&mut self, allowed: &std::ops::RangeInclusive<u64>, default: u64) -> (bool, Option<u64>) {
         let Some(trace) = &self.description.trace else {
-            return (false, Some(DEFAULT_TRACE_RECORDS));
+            return (false, Some(default));
         };
         let enabled = trace.enabled.as_ref().is_none_or(|state| state.value);
         let Some(records) = &trace.records else {
-            return (enabled, Some(DEFAULT_TRACE_RECORDS));
+            return (enabled, Some(default));
         };
-        if records.value.is_power_of_two() && TRACE_RECORDS.contains(&records.value) {
+        if records.value.is_power_of_two() && allowed.contains(&records.value) {
             return (enabled, Some(records.value));
         }
-        let nearest = records.value.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end()).next_power_of_two();
+        let nearest = records.value.clamp(*allowed.start(), *allowed.end()).next_power_of_two();
         let message = format!("a trace ring cannot have {} records", records.value);
-        let diagnostic =
-            Diagnostic::new(Code::BadTrace, message).at(records.span, "expected a power of two from 128 to 1048576");
+        let expected = format!("expected a power of two from {} to {}", allowed.start(), allowed.end());
+        let diagnostic = Diagnostic::new(Code::BadTrace, message).at(records.span, expected);
         self.push(diagnostic.suggest(records.span, nearest.to_string(), "the next one that works"));
         (enabled, None)
     }

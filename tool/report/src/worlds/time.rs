@@ -104,8 +104,7 @@ fn servers(html: &mut Html, input: &WorldsInput<'_>) {
         ]);
     }
     table.write(html);
-    let note = "Delay: until the other world runs, with a budget in hand. Blackout: with one that was just used up. Of a server without \
-                a budget neither is certain.";
+    let note = "Delay: until the other world runs, with a budget in hand. Blackout: with one that was just used up.";
     html.leaf("p", &[("class", &"note")], note);
 }
 

@@ -55,8 +55,11 @@ pub(super) const HEALTH: usize = 1280;
 pub(super) const HEALTH_BYTES: usize = 40;
 pub(super) const ARGUMENTS: usize = 1320;
 pub(super) const ARGUMENT_BYTES: usize = 256;
+/// Records that the payload keeps, and the fewest and most of them.
+pub(super) const TRACE_RECORDS: usize = 1576;
+pub(super) const RING_RECORDS: std::ops::RangeInclusive<u64> = 128..=2048;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = 1576;
+pub(super) const LAST: usize = 1584;
 
 /// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
 pub(super) const MOST_BLOCKS: u32 = 32;
@@ -123,6 +126,7 @@ mod tests {
             offset_of!(WorldPlan, channels),
             offset_of!(WorldPlan, health),
             offset_of!(WorldPlan, arguments),
+            offset_of!(WorldPlan, trace_records),
             size_of::<WorldPlan>(),
         ];
         let own = [
@@ -143,12 +147,14 @@ mod tests {
             CHANNELS,
             HEALTH,
             ARGUMENTS,
+            TRACE_RECORDS,
             LAST,
         ];
         assert_eq!(own, offsets);
         assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
         assert_eq!((size_of::<UrgentPlan>(), CORES_BYTES), (8, size_of::<CoresPlan>()));
         assert_eq!(size_of::<ChannelPlan>(), CHANNEL_BYTES);
+        assert_eq!(RING_RECORDS, bulkhead_world::records::RING_RECORDS);
         assert_eq!(HEALTH_BYTES, size_of::<HealthPlan>());
         let of_health = [
             offset_of!(HealthPlan, heartbeat_ticks),

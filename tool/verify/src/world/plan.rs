@@ -5,8 +5,8 @@ use super::layout::{
     ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, CORES, CORES_BYTES, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES,
     HALT, HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS,
     MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART,
-    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, STOP,
-    TABLE_BASE, TABLES, URGENT, WINDOW, WINDOW_BYTES, half, word,
+    RING_RECORDS, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END,
+    STOP, TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, half, word,
 };
 use crate::code::Code;
 use crate::finding::Findings;
@@ -278,6 +278,9 @@ fn servers(page: &[u8], findings: &mut Findings) -> Option<usize> {
     let text_end = arguments.iter().position(|byte| *byte == 0);
     let is_text = text_end.is_some_and(|end| arguments.iter().skip(end).all(|byte| *byte == 0));
     findings.require(is_text, Code::WorldPlan, || String::from("the payload's arguments do not end"));
+    let records = word(page, TRACE_RECORDS)?;
+    let is_ring = records == 0 || records.is_power_of_two() && RING_RECORDS.contains(&records);
+    findings.require(is_ring, Code::WorldPlan, || format!("the payload cannot keep {records} records"));
     Some(count)
 }
 

@@ -103,6 +103,7 @@ fn good(has_world: bool) -> Vec<u8> {
         channels: if has_world { &CHANNELS } else { &[] },
         health: if has_world { HEALTH } else { HealthPlan::nobody() },
         arguments: "end",
+        trace_records: 256,
         non_secure: has_world.then_some(world),
     };
     build(&parts).expect("a flash file")
@@ -186,6 +187,7 @@ mod at {
     pub(super) const CORES: usize = 688;
     pub(super) const CHANNEL: usize = 768;
     pub(super) const HEALTH: usize = 1280;
+    pub(super) const TRACE_RECORDS: usize = 1576;
     pub(super) const BEHIND: usize = 1576;
 }
 
@@ -320,6 +322,8 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     }),
     ("a health policy of no kind", Code::WorldHealth, |file| file.plan(at::HEALTH + 16, |word| word | 0xff)),
     ("a heartbeat that nobody misses", Code::WorldHealth, |file| file.plan(at::HEALTH + 8, |word| word >> 32 << 32)),
+    ("a ring of records that no mask finds", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 300)),
+    ("a ring of records larger than any", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 4096)),
     ("bytes between two parts", Code::FlashLength, |file| {
         let (from, bytes) = (file.word(PLAN + at::SEGMENT as u64), file.word(PLAN + at::SEGMENT as u64 + 16));
         file.0[(from + bytes) as usize] = 1;

@@ -20,6 +20,7 @@ use crate::secure::Secure;
 use crate::source::Span;
 use crate::spans::{SecureSpans, Spans, TaskSpans, WorldServerSpans};
 use bulkhead_plan::model::{self, SecureFacts, System};
+use bulkhead_world::records::{DEFAULT_RING_RECORDS, RING_RECORDS};
 
 /// Says that a board needs a system with a secure section.
 pub(super) fn needed(description: &Description, board: &str) -> Diagnostic {
@@ -72,7 +73,7 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
         Some(channels)
     });
     // Time is judged of a system without any mistake: what a payload's tasks leave depends on all of it.
-    let (trace_enabled, trace_records) = resolver.trace();
+    let (trace_enabled, trace_records) = resolver.trace(&RING_RECORDS, DEFAULT_RING_RECORDS);
     let system = System {
         name: description.name.value.clone(),
         board: resolver.board.board.clone(),
@@ -134,7 +135,6 @@ impl Resolver<'_> {
             ("partition", description.partition.first().map(|one| one.span)),
             ("channel", description.channel.first().map(|one| one.span)),
             ("schedule", description.schedule.first().map(|one| one.span)),
-            ("trace", span(&description.trace)),
         ];
         for (key, place) in others {
             if let Some(place) = place {
