@@ -74,6 +74,18 @@ pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A flash file of a payload with servers that keeps so many records of who runs, and another world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash_with_records(payload: Payload<'_>, trace_records: u64, non_secure: NonSecure<'_>) -> Vec<u8> {
+    let Payload { file, servers, urgent, health, arguments } = payload;
+    let (monitor, file) = (secure_monitor(), guest(file));
+    let parts = Parts { servers, urgent, health, arguments, trace_records, ..parts(&monitor, &file, Some(non_secure)) };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// A flash file of a payload with channels, and another world.
 ///
 /// # Panics
@@ -191,7 +203,8 @@ pub fn report(lines: &[String]) -> Vec<u64> {
 }
 
 /// The machine that leaves reset from a flash file.
-pub(crate) fn options(flash: Vec<u8>) -> MachineOptions {
+#[must_use]
+pub fn options(flash: Vec<u8>) -> MachineOptions {
     let bare = MachineOptions::bare(flash);
     let uart = |name: &str| QemuUart { name: name.to_owned(), is_monitors: false };
     let facts = QemuFacts { machine: MACHINE.to_owned(), uarts: vec![uart(OTHER), uart(SECURE)], ..bare.facts.clone() };

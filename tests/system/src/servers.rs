@@ -1,10 +1,13 @@
 //! Experiments with servers: tasks of the payload that only compute (`guests/freertos/busy-world`), beside them a world that notes what happens
 //! to it (`guests/arrivals`). Times are ticks of the counter, of which each is an instruction.
 
-use crate::secure::{MEMORY, Payload, Worlds, flash_of};
+use crate::secure::{MEMORY, Payload, Worlds, flash_with_records, options};
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_flash::NonSecure;
+use bulkhead_run::MachineOptions;
+use bulkhead_run::worlds::WorldsTrace;
+use bulkhead_trace::Timeline;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
 use bulkhead_world::health::HealthPlan;
@@ -163,6 +166,21 @@ impl Seen {
 /// When a program was not built, or the payload does not come to its end.
 #[must_use]
 pub fn run(servers: &[ServerPlan], urgent: &[UrgentPlan], arguments: &str, noting: &Noting) -> Seen {
+    recorded(servers, urgent, arguments, noting, 0).0
+}
+
+/// The same of a payload that keeps so many records of who runs, with the time line made of them.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn recorded(
+    servers: &[ServerPlan],
+    urgent: &[UrgentPlan],
+    arguments: &str,
+    noting: &Noting,
+    trace_records: u64,
+) -> (Seen, Option<Timeline>) {
     let program = bulkhead_flash::flat(&guest("arrivals.elf"), "arrivals").unwrap_or_else(|error| panic!("{error}"));
     let words = noting.words();
     let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -183,14 +201,19 @@ pub fn run(servers: &[ServerPlan], urgent: &[UrgentPlan], arguments: &str, notin
         level: EntryLevel::El1,
     };
     let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments };
-    let mut worlds = Worlds::start(flash_of(payload, world));
+    let options =
+        MachineOptions { icount_shift: Some(4), ..options(flash_with_records(payload, trace_records, world)) };
+    let trace = WorldsTrace::of(&options);
+    let mut worlds = Worlds::of(options);
     let lines = worlds.end();
     let is_good =
         lines.last().is_some_and(|line| line == "rtos: end") && !lines.iter().any(|line| line.contains("FAILED"));
     assert!(is_good, "{lines:#?}");
     let mut records = vec![0; words[1] as usize * RECORD_BYTES];
     assert!(worlds.ram().copy_at(PhysicalAddress(RECORDS), &mut records), "the records are in RAM");
-    Seen { records: records.chunks(RECORD_BYTES).map(record).collect(), tasks: tasks(&lines), origin: origin(&lines) }
+    let timeline = trace.zip(worlds.take_records()).map(|(trace, seen)| trace.timeline("servers", Some(4), &seen));
+    let records = records.chunks(RECORD_BYTES).map(record).collect();
+    (Seen { records, tasks: tasks(&lines), origin: origin(&lines) }, timeline)
 }
 
 fn record_bytes(date: u64, priority: u32) -> Vec<u8> {

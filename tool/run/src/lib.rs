@@ -46,6 +46,7 @@ pub mod source;
 mod start;
 pub mod trace;
 mod uart;
+pub mod worlds;
 
 pub use console::{ConsoleReader, Line};
 pub use diagnosis::CrashReport;

@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::plugin::CountingOptions;
 use crate::ram::bytes_of;
+use crate::worlds::TracePlan;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::RamBank;
 use bulkhead_description::board::{BUILT_IN, built_in, built_in_board};
@@ -183,6 +184,11 @@ impl MachineOptions {
             counting: None,
             extra: Vec::new(),
         }
+    }
+
+    /// What the flash file says of the payload's records; `None` when it keeps none.
+    pub(crate) fn trace_plan(&self) -> Option<TracePlan> {
+        if self.boot == Boot::Flash { TracePlan::of_flash(&self.image) } else { None }
     }
 
     /// The serial lines in QEMU's order: the UARTs that are devices, by name, and `None` for the machine's own line. A machine whose

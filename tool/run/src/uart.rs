@@ -7,24 +7,51 @@ use crate::console::{Line, LineCutter, Output, Stamped};
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::serial::SerialLine;
+use crate::worlds::Records;
+use bulkhead_world::records::{Decoder, Taken};
 use std::time::Duration;
 
 /// The far end of a UART.
 pub(crate) struct Uart {
     serial: SerialLine,
     cutter: LineCutter,
+    /// A payload's records between the text, if it writes any.
+    records: Option<(Decoder, Records)>,
 }
 
 impl Uart {
     /// Makes the far end; its lines are of this console.
     pub(crate) fn new(serial: SerialLine, console: usize) -> Self {
-        Self { serial, cutter: LineCutter::new(console) }
+        Self { serial, cutter: LineCutter::new(console), records: None }
+    }
+
+    /// The same of a payload that writes records between its text.
+    pub(crate) fn with_records(self) -> Self {
+        Self { records: Some(Default::default()), ..self }
+    }
+
+    /// Takes the records so far; `None` when there cannot be any.
+    pub(crate) fn take_records(&mut self) -> Option<Records> {
+        self.records.as_mut().map(|(_, records)| std::mem::take(records))
+    }
+
+    /// States whether a byte is text; parts of records are kept.
+    fn is_text(&mut self, byte: u8) -> bool {
+        let Some((decoder, records)) = &mut self.records else { return true };
+        match decoder.take(byte) {
+            Taken::Text(_) => return true,
+            Taken::Part => {}
+            Taken::Whole(record) => records.list.push(record),
+            Taken::Damaged => records.damaged += 1,
+        }
+        false
     }
 
     /// Returns the lines that have become whole, and after such a pause an unfinished one too.
     pub(crate) fn poll(&mut self, flush_after: Option<Duration>) -> Vec<Line> {
         let stamped = |byte| Stamped { time_ticks: 0, output: Output::Byte(byte) };
-        let pieces: Vec<Stamped> = self.serial.take().into_iter().map(stamped).collect();
+        let bytes = self.serial.take();
+        let pieces: Vec<Stamped> = bytes.into_iter().filter(|byte| self.is_text(*byte)).map(stamped).collect();
         let mut lines = self.cutter.push(&pieces);
         lines.extend(flush_after.and_then(|pause| self.cutter.flush_after(pause)));
         lines
@@ -42,6 +69,11 @@ impl Uart {
 }
 
 impl Machine {
+    /// Takes the records that a payload of the secure world has written since the last call; `None` when its plan asks for none.
+    pub fn take_records(&mut self) -> Option<Records> {
+        self.uarts.iter_mut().find_map(Uart::take_records)
+    }
+
     /// Sends bytes to a UART that is a device of the board; returns how many were taken (QEMU's buffer may be full).
     ///
     /// # Errors

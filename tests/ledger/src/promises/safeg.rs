@@ -25,6 +25,10 @@ pub(super) const FAMILY: Family = Family {
             "SG-13",
             "one to four cores, each with contexts of its own; the boot core alone has a payload, and no description has several cores yet",
         ),
+        (
+            "SG-87",
+            "one time line of both worlds, for Perfetto; what Linux does inside its servers is not in it, nor is there TLV's form",
+        ),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
         (
             "SG-32",
@@ -57,7 +61,6 @@ pub(super) const FAMILY: Family = Family {
     not_built: &[
         (&["SG-4"], EL3),
         (&["SG-30", "SG-33"], EL3),
-        (&["SG-87"], "traces are for Perfetto"),
         (&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY),
         (&["SG-E4"], EL3),
     ],

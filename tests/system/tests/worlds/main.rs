@@ -8,5 +8,6 @@ mod health;
 mod hostile;
 mod linux;
 mod messages;
+mod records;
 mod registers;
 mod servers;

@@ -7,12 +7,13 @@ mod log;
 mod run;
 pub mod show;
 mod stats;
-mod trace;
+pub(crate) mod trace;
 mod usage;
 
 pub use attach::{AttachArguments, attach};
 pub use run::{RunArguments, exit_code_of, open, run, start, warn_of_version};
 pub use stats::{StatsArguments, stats, stats_json, stats_text};
+pub(crate) use trace::clock_text;
 pub use trace::{TraceArguments, read_timeline, trace};
 
 use crate::control::Visit;

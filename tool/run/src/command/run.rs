@@ -2,7 +2,7 @@
 
 use super::log::Logs;
 use super::show::{Show, partitions_json};
-use super::trace::write_trace;
+use super::trace::{write_timeline, write_trace};
 use super::{Format, parse_duration};
 use crate::console::ConsoleNames;
 use crate::control::ControlServer;
@@ -15,6 +15,7 @@ use crate::plugin::CountingOptions;
 use crate::qemu::{Boot, MachineOptions, check_version};
 use crate::source::{Source, SourceError};
 use crate::trace::{NOT_RECORDING, TraceCollector};
+use crate::worlds::WorldsTrace;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_description::Check;
 use bulkhead_files::output::{self, FAULT, styled};
@@ -135,7 +136,6 @@ fn without_monitor(options: &MachineOptions, arguments: &RunArguments) -> Result
         return Ok(());
     }
     let wanted = [
-        (arguments.trace.is_some(), "--trace"),
         (arguments.count, "--count"),
         (arguments.until_off.is_some(), "--until-off"),
         (arguments.boot_loader.is_some(), "--boot-loader"),
@@ -262,12 +262,14 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     // What comes at the end of a long run must not fail for a reason that was there at its start.
     if let Some(path) = &arguments.trace {
         write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
-        if options.plan.as_ref().is_some_and(|plan| plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0)) {
+        let is_silent = |plan: &ImagePlan| plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0);
+        if options.plan.as_ref().map_or(options.trace_plan().is_none(), is_silent) {
             bulkhead_files::complain!("warning: {NOT_RECORDING}");
         }
     }
     let logs = arguments.log.as_deref().map(|path| Logs::create(path, &names)).transpose()?;
     warn_of_version(&options)?;
+    let worlds = WorldsTrace::of(&options);
     let machine = Machine::start(options)?;
     let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths())?;
     if let Some(port) = arguments.gdb {
@@ -275,8 +277,19 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
-    let mut run =
-        Run { name, machine, control, show, input, dropped: 0, limit: arguments.timeout, until_off, trace, logs };
+    let mut run = Run {
+        name,
+        machine,
+        control,
+        show,
+        input,
+        dropped: 0,
+        limit: arguments.timeout,
+        until_off,
+        trace,
+        worlds,
+        logs,
+    };
     run.machine.flush_lines_after(PROMPT_PAUSE);
     let outcome = run.until_end();
     run.finish(outcome, arguments).map_err(SourceError::from)
@@ -293,6 +306,7 @@ struct Run {
     limit: Option<Duration>,
     until_off: Option<usize>,
     trace: Option<TraceCollector>,
+    worlds: Option<WorldsTrace>,
     logs: Option<Logs>,
 }
 
@@ -387,6 +401,10 @@ impl Run {
             (&arguments.trace, self.trace.take(), self.machine.observer())
         {
             write_trace(path, &trace.finish(observer), observer, &self.name, arguments.icount)?;
+        }
+        if let (Some(path), Some(worlds), Some(records)) = (&arguments.trace, &self.worlds, self.machine.take_records())
+        {
+            write_timeline(path, &worlds.timeline(&self.name, arguments.icount, &records))?;
         }
         let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
         let code = match &outcome {

@@ -62,7 +62,7 @@ const CLOCK_UNKNOWN: &str = "exact only if the run counts instructions (--icount
 const CLOCK_HOST: &str = "the host's clock: order and counts mean something, times do not";
 
 /// Returns what the times of a machine are.
-pub(super) fn clock_text(icount: Option<u8>) -> String {
+pub(crate) fn clock_text(icount: Option<u8>) -> String {
     icount.map_or_else(
         || CLOCK_HOST.to_owned(),
         |shift| format!("instructions, not cycles: each takes {} ns", 1_u64 << shift),
@@ -92,7 +92,7 @@ pub(super) fn write_trace(
     write_timeline(path, &timeline)
 }
 
-fn write_timeline(path: &Path, timeline: &Timeline) -> Result<(), RunError> {
+pub(super) fn write_timeline(path: &Path, timeline: &Timeline) -> Result<(), RunError> {
     for warning in &timeline.warnings {
         bulkhead_files::complain!("warning: {warning}");
     }

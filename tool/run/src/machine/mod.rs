@@ -15,7 +15,7 @@ use crate::line_log::LineLog;
 use crate::medium;
 use crate::observer::{Observer, Seen};
 use crate::plugin::{self, Counts, CountsFile};
-use crate::qemu::{Endpoints, MachineOptions, Streams, check_version};
+use crate::qemu::{Endpoints, MachineOptions, SECURE_CONSOLE, Streams, check_version};
 use crate::qmp::Qmp;
 use crate::ram::Ram;
 use crate::serial::SerialLine;
@@ -380,12 +380,17 @@ struct Serial {
 impl Serial {
     fn connect(options: &MachineOptions) -> Result<Self, RunError> {
         let partitions = options.plan.as_ref().map_or(0, |plan| plan.partitions.len());
+        let records = options.trace_plan().is_some();
         let mut serial = Self { own: None, uarts: Vec::new(), theirs: Vec::new() };
         for line in options.serial_lines() {
             let (ours, theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
             let ours = SerialLine::start(ours)?;
             match line {
-                Some(_) => serial.uarts.push(Uart::new(ours, partitions + serial.uarts.len())),
+                Some(name) => {
+                    let uart = Uart::new(ours, partitions + serial.uarts.len());
+                    let has_records = records && name == SECURE_CONSOLE;
+                    serial.uarts.push(if has_records { uart.with_records() } else { uart });
+                }
                 None => serial.own = Some(ours),
             }
             serial.theirs.push(theirs);
