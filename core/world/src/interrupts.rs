@@ -172,6 +172,7 @@ mod tests {
         writes.map(|write| (write.address, write.value)).collect()
     }
 
+    /// CF-7.
     #[test]
     fn each_interrupt_is_in_one_group_and_its_half_of_the_priorities() {
         let registers = last(of_distributor(0x0800_0000, 9, &SECURE));

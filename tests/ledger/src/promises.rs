@@ -4,6 +4,7 @@
 //! would be bent until a test fits. Every identifier there has one entry here.
 
 mod chaos;
+mod conflicts;
 mod mips_vz;
 mod quest_v;
 mod safeg;
@@ -35,7 +36,8 @@ pub struct Family {
 }
 
 /// Every family, in the order of the specification.
-pub const FAMILIES: &[Family] = &[quest_v::FAMILY, chaos::FAMILY, spumone::FAMILY, mips_vz::FAMILY, safeg::FAMILY];
+pub const FAMILIES: &[Family] =
+    &[quest_v::FAMILY, chaos::FAMILY, spumone::FAMILY, mips_vz::FAMILY, safeg::FAMILY, conflicts::FAMILY];
 
 impl Family {
     /// Every entry.

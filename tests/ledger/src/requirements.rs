@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub type Citations = BTreeMap<String, BTreeSet<String>>;
 
 /// Families of identifiers.
-const FAMILIES: &[&str] = &["QV", "MZ", "SP", "SG", "CH", "RR", "PF", "MR", "RATE"];
+const FAMILIES: &[&str] = &["QV", "MZ", "SP", "SG", "CH", "RR", "PF", "MR", "RATE", "CF"];
 
 /// Collects the citations of all tests of the repository.
 #[must_use]

@@ -22,7 +22,8 @@ pub fn requirements() -> Vec<Requirement> {
 }
 
 /// Reads the tables of a text: rows whose first cell is an identifier of a family. A requirement has its text in the fourth cell,
-/// behind level and source; an experiment (`E` before its number) has its name in the second and its claim in the last one.
+/// behind level and source; an experiment (`E` before its number) has its name in the second and its claim in the last one; a conflict has
+/// what is in conflict in the second and what was proposed in the third one.
 #[must_use]
 pub fn rows(text: &str) -> Vec<Requirement> {
     text.lines().filter_map(row).collect()
@@ -38,6 +39,7 @@ fn row(line: &str) -> Option<Requirement> {
         return None;
     }
     let text = match number.starts_with('E') {
+        _ if *family == *"CF" => format!("{}. {}", rest.first()?, rest.get(1)?),
         true => format!("{}: {}", rest.first()?, rest.last()?),
         false => format!("{}. {}", rest.first()?, rest.get(2..)?.join(" | ")),
     };
@@ -56,11 +58,12 @@ mod tests {
     #[test]
     fn requirements_and_experiments_are_read() {
         let text = "| id | lvl | src | requirement |\n| --- | --- | --- | --- |\n| QV-9 | MUST | S | A | b, see [x](x.md) |\n\
-                    | SP-E1 | Table 1 | setup | numbers | claim |\n| CF-1 | no | family | of ours |\n| MZ-R1 | a rule |\n";
+                    | SP-E1 | Table 1 | setup | numbers | claim |\n| CF-1 | two levels | three | built |\n| XX-1 | no | family | of ours |\n| MZ-R1 | a rule |\n";
         let found: Vec<_> = rows(text).into_iter().map(|one| (one.id, one.text)).collect();
         let wanted = [
             ("QV-9".to_owned(), "MUST. A | b, see [x](specification/x.md)".to_owned()),
             ("SP-E1".to_owned(), "Table 1: claim".to_owned()),
+            ("CF-1".to_owned(), "two levels. three".to_owned()),
         ];
         assert_eq!(found, wanted);
     }

@@ -2,7 +2,6 @@
 
 use super::Family;
 
-const EL3: &str = "there is no monitor at EL3: [secure-world.md](specification/secure-world.md)";
 const TODAY: &str =
     "extension of today's product of that line; ours are descriptions, time tables and channels of our own form";
 
@@ -29,6 +28,22 @@ pub(super) const FAMILY: Family = Family {
             "SG-87",
             "one time line of both worlds, for Perfetto; what Linux does inside its servers is not in it, nor is there TLV's form",
         ),
+        (
+            "SG-4",
+            "a world that does not survive its access is found by its missing progress and restarted. The access itself is told to nobody: QEMU 7.2 takes external aborts at the level that caused them, whatever SCR_EL3.EA says, and stage 2 below a payload is not built",
+        ),
+        (
+            "SG-30",
+            "the core to the other world, with the two words of its return of it; its restart; messages in place of the FIFO. Profiles are taken from outside",
+        ),
+        (
+            "SG-33",
+            "counts and records of switches in the payload's library, records off unless the description asks for them; no hook at EL3, and none is compiled out",
+        ),
+        (
+            "SG-E4",
+            "ticks of the payload alone, beside Linux that works, and beside every attack, in their classes; timer interrupts of a bare world beside the payload's tasks. Not beside Linux that idles, and not the timer of Linux",
+        ),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
         (
             "SG-32",
@@ -51,17 +66,12 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-E8",
-            "a small world that fails in seven ways, with the times of its restarts; not Linux that lies in its heartbeat",
+            "a small world that fails in seven ways, and stock Linux that hangs and that jumps, with the times of their restarts; not Linux that lies in its heartbeat",
         ),
         (
             "SG-E7",
-            "a program in stock Linux at three places of its server; the published grid as a simulation of servers and accounts, in no guest",
+            "the published grid as a simulation, and in a bare world at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server",
         ),
     ],
-    not_built: &[
-        (&["SG-4"], EL3),
-        (&["SG-30", "SG-33"], EL3),
-        (&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY),
-        (&["SG-E4"], EL3),
-    ],
+    not_built: &[(&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY)],
 };

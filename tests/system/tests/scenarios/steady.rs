@@ -29,7 +29,7 @@ fn control(periods: u64, mode: &str) -> System {
     System::changed("control", &[("period_us=5000 report=20", &arguments), ("interrupts = \"direct\"", &mode)])
 }
 
-/// QV-5, MZ-4, MZ-19, MZ-E6: in `direct` mode ten seconds of a control loop cost no exit of any kind, not even for its 1000 interrupts.
+/// QV-5, CF-2, MZ-4, MZ-19, MZ-E6: in `direct` mode ten seconds of a control loop cost no exit of any kind, not even for its 1000 interrupts.
 #[test]
 fn a_direct_guest_has_no_exits_in_ten_seconds() {
     let shorter = counters(&control(100, "direct"), "control");

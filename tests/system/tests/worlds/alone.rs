@@ -8,7 +8,7 @@ fn payload() -> Vec<u8> {
     guest("dual-world.elf")
 }
 
-/// SG-20: the payload alone. Its interrupts cost EL3 nothing: the vector reads the counter two
+/// SG-20, SG-E4, CF-8: the payload alone, by CNTPS. Its interrupts cost EL3 nothing: the vector reads the counter two
 /// instructions after the tick was due, every time.
 #[test]
 fn stock_freertos_runs_in_the_secure_world() {

@@ -9,7 +9,7 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-/// SG-13, SG-14, QV-16, CF-2: a core whose EL1 masks everything is stopped 1,000 times of 1,000; a kick of EL2 itself comes when that leaves; watches
+/// SG-13, SG-14, QV-16, CF-2, CF-9, CF-11: a core whose EL1 masks everything is stopped 1,000 times of 1,000; a kick of EL2 itself comes when that leaves; watches
 /// fire in their limits; every call of every core at both levels is answered as a model says, by table and at random; closed SGIs arrive
 /// nowhere; cores go off and on, and one whose world ended waits for the payload, which misses no tick meanwhile.
 #[test]

@@ -212,7 +212,7 @@ fn a_healthy_world_is_left_alone() {
     assert_eq!((found.state, found.faults, found.told.len()), (STATE_RUNNING, 0, 0), "{found:?}");
 }
 
-/// SG-8, SG-60: a task of the payload suspends, resumes and restarts the world.
+/// SG-8, SG-30, SG-60: a task of the payload suspends, resumes and restarts the world.
 #[test]
 fn the_payload_suspends_resumes_and_restarts() {
     let found = run(flash(HEALTHY, with_progress(restarts(3, 0)), "manage"));
@@ -242,7 +242,7 @@ fn a_damaged_copy_is_not_started() {
     assert_eq!((found.state, found.reason, found.begun), (STATE_STOPPED, REASON_IMAGE_DAMAGED, 0), "{found:?}");
 }
 
-/// SG-60, SG-61, SG-62, SG-E8: stock Linux hands the core to an image that masks everything and loops, or jumps to secure RAM with vectors that fault
+/// SG-4, SG-60, SG-61, SG-62, SG-E8: stock Linux hands the core to an image that masks everything and loops, or jumps to secure RAM with vectors that fault
 /// themselves, by `kexec_load`: found, booted again, and stopped at the limit.
 #[test]
 fn linux_that_hangs_or_jumps_is_booted_again() {

@@ -75,7 +75,7 @@ fn check_registers(world: &[String]) {
     }
 }
 
-/// SG-1, SG-3, SG-6, SG-7, SG-9, SG-14, SG-15, SG-32, SG-48: a world without EL2.
+/// SG-1, SG-3, SG-6, SG-7, SG-9, SG-14, SG-15, SG-32, SG-48, SG-E4, CF-7, CF-9: a world without EL2.
 #[test]
 fn every_attack_at_el1_changes_nothing() {
     check_registers(&every_attack(EntryLevel::El1, 1, SKIPPED_AT_EL1));

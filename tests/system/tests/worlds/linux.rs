@@ -20,7 +20,7 @@ fn with_linux(level: EntryLevel, mode: &str) -> Vec<u8> {
     system.flash().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// SG-1, SG-5, SG-6, SG-12, SG-21, SG-23, SG-24, SG-26: stock Linux boots, works and switches itself off below the payload, at either level. The
+/// CF-1, CF-8, SG-E4, SG-1, SG-5, SG-6, SG-12, SG-21, SG-23, SG-24, SG-26: stock Linux boots, works and switches itself off below the payload, at either level. The
 /// payload's fast task misses no tick (it compares), and each of its ticks finds its vector after the same number of instructions: 2 in
 /// the payload, 114 more in the other world, which cannot mask it (SG-48).
 #[test]
@@ -42,7 +42,7 @@ fn linux_runs_below_the_payload_at_both_levels() {
     }
 }
 
-/// SG-13, SG-14: stock Linux on four cores, of which the payload has the first: EL3 starts the others at the level of the first, also when a kernel
+/// CF-11, SG-13, SG-14: stock Linux on four cores, of which the payload has the first: EL3 starts the others at the level of the first, also when a kernel
 /// that left EL2 asks from EL1. They interrupt each other, and the payload's fast task misses no tick.
 #[test]
 fn linux_runs_on_four_cores_below_the_payload_of_one() {
@@ -88,7 +88,7 @@ fn a_damaged_segment_starts_no_linux() {
     assert!(worlds.texts(OTHER).is_empty());
 }
 
-/// SG-14, SG-60, SG-62: Linux that asks for a reset is started again by the payload, from the pristine copy, as often as it asks; the machine and
+/// CF-11, SG-14, SG-60, SG-62: Linux that asks for a reset is started again by the payload, from the pristine copy, as often as it asks; the machine and
 /// the payload's ticks go on.
 #[test]
 fn linux_that_resets_is_started_again() {

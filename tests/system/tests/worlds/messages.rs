@@ -13,7 +13,7 @@ use std::path::Path;
 const IN_PAYLOAD: u64 = 400;
 const IN_OTHER: u64 = 116 + 120;
 
-/// SG-70, SG-71: 1,200 messages to the payload, by call, and as many back, by interrupt: each one whole, under its own tag, in order, and
+/// SG-30, SG-70, SG-71: 1,200 messages to the payload, by call, and as many back, by interrupt: each one whole, under its own tag, in order, and
 /// none twice; through pools of 5 and 10 blocks.
 #[test]
 fn a_bare_world_and_the_payload_ping_each_other() {

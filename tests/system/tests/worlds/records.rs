@@ -20,7 +20,7 @@ fn within(runs: &[Run], is_meant: impl Fn(&Run) -> bool, from_ns: u64, to_ns: u6
     runs.iter().filter(|run| is_meant(run)).map(part).sum()
 }
 
-/// SG-41, SG-42, SG-43, SG-87: what the records say is what both worlds saw: the world runs whenever it noted something, the ITask has its budget in
+/// SG-33, SG-41, SG-42, SG-43, SG-87: what the records say is what both worlds saw: the world runs whenever it noted something, the ITask has its budget in
 /// each of its periods at most, and T1 its 10 ms in each of its own.
 #[test]
 fn both_worlds_are_on_one_time_line() {

@@ -8,7 +8,7 @@ use bulkhead_system_tests::servers::{
 };
 use bulkhead_world::flash::ServerKind;
 
-/// SG-40, SG-43, SG-E5: the idle approach. An interrupt waits for the longest busy stretch of the tasks, 130 ms, at most.
+/// SG-40, SG-43, SG-E4, SG-E5: the idle approach. An interrupt waits for the longest busy stretch of the tasks, 130 ms, at most.
 #[test]
 fn without_servers_interrupts_wait_for_the_busy_stretch() {
     // One in twenty begins with the busy stretch.
