@@ -30,6 +30,8 @@ pub enum Unit {
     Directions,
     /// Instructions for each byte.
     InstructionsPerByte,
+    /// What should have come and did not.
+    Lost,
 }
 
 impl Unit {
@@ -44,6 +46,7 @@ impl Unit {
             Self::Lines => format!("{} lines", trimmed(value, 0)),
             Self::Branches => format!("{} branches", trimmed(value, 0)),
             Self::Directions => format!("{} directions", trimmed(value, 0)),
+            Self::Lost => format!("{} lost", trimmed(value, 0)),
             Self::InstructionsPerByte => format!("{} instructions per byte", trimmed(value, 4)),
         }
     }

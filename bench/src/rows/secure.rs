@@ -9,6 +9,7 @@ use bulkhead_el3::promises::{
     MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST_PATH_2, MOST_PATH_4, MOST_PATH_5, MOST_SKIP,
     MOST_UNPADDED_BYTES,
 };
+use bulkhead_system_tests::failing::MOST_BY_BYTE;
 
 const READ: &str = "read from the program that was built: docs/secure-monitor.md has every row";
 const READ_OF_CORES: &str = "read from the program that was built: docs/secure-monitor-multi.md has every row";
@@ -283,5 +284,27 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["SG-48", "SG-E1"],
         slow: true,
         measure: secure::linux_tick,
+    },
+    Row {
+        name: "secure.restart_linux",
+        what: "restart of stock Linux with 256 MiB that hangs with everything masked, from the order to its first instruction, for each byte of its RAM; the payload is idle but for its tick",
+        how: "the payload reads the counter, which counts instructions; the back-off of 10 ms is taken off, and every tick compared with its class",
+        peers: "none",
+        ceiling: Some(MOST_BY_BYTE),
+        unit: Unit::InstructionsPerByte,
+        requirements: &["SG-62", "SG-E8"],
+        slow: true,
+        measure: secure::restart_linux,
+    },
+    Row {
+        name: "secure.restarts",
+        what: "ticks of the payload and messages that are lost in 1,000 restarts of a small world that hangs, beside tasks that take 60 % of the core, and in 1,000 of one that asks for them with messages under way",
+        how: "the payload compares its ticks with the counter, and its latest ones with their class; messages are numbered, and those that were sent and rung before a restart must have come once and in order",
+        peers: "none",
+        ceiling: Some(0.0),
+        unit: Unit::Lost,
+        requirements: &["SG-62", "SG-70"],
+        slow: true,
+        measure: secure::restarts,
     },
 ];

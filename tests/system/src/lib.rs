@@ -8,6 +8,7 @@
 pub mod assemble;
 pub mod boards;
 pub mod el3;
+pub mod failing;
 pub mod messages;
 pub mod remote;
 pub mod secure;

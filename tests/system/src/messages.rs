@@ -1,6 +1,6 @@
 //! A world that talks with the payload over two channels (`guests/talker`, `guests/freertos/talking-world`).
 
-use crate::secure::{BACKGROUND, MEMORY, Payload, Worlds, flash_with_channels};
+use crate::secure::{BACKGROUND, MEMORY, Payload, SECURE, Worlds, flash_with_channels};
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_flash::NonSecure;
@@ -108,6 +108,42 @@ pub fn start(talk: Talk, count: u64, seed: u64, partner: Partner) -> Worlds {
         arguments,
     };
     Worlds::start(flash_with_channels(payload, &channels, world))
+}
+
+/// Lets the world send so many messages and then ask for a reset with others under way, so often. Returns the payload's reports, one for each
+/// restart.
+///
+/// # Panics
+/// When the payload finds something broken, or a restart does not come.
+#[must_use]
+pub fn restarted(restarts: usize, count: u64) -> Vec<BTreeMap<String, u64>> {
+    let mut worlds = start(Talk::Restart, count, 0, Partner::rung("pattern"));
+    for _ in 0..restarts {
+        assert_eq!(worlds.line(SECURE, "is reset"), "rtos: the other world is reset");
+    }
+    worlds.line(SECURE, &format!("starts {restarts}"));
+    let lines = worlds.texts(SECURE);
+    assert!(!lines.iter().any(|line| line.contains("FAILED")), "{lines:#?}");
+    reports(&lines)
+}
+
+/// How many messages of such a run, by its reports, did not arrive once and in order: of those that a world sends before those under way, and
+/// of what is asked of its last words.
+#[must_use]
+pub fn lost_in_restarts(reports: &[BTreeMap<String, u64>], count: u64) -> u64 {
+    // What was sent before the doorbell of the last ones, and not the three behind it.
+    let arrived = count + 2;
+    let of_one = |(counts, starts): (&BTreeMap<String, u64>, u64)| {
+        let count = |what: &str| counts.get(what).copied().unwrap_or(u64::MAX);
+        let missing =
+            (starts * arrived).abs_diff(count("good")).saturating_add((starts * arrived).abs_diff(count("sent")));
+        ["wrong", "gaps", "corrupt"]
+            .map(count)
+            .iter()
+            .fold(missing, |all, one| all.saturating_add(*one))
+            .saturating_add(count("latest").abs_diff(arrived))
+    };
+    reports.iter().zip(1..).map(of_one).fold(0, u64::saturating_add)
 }
 
 /// Runs it until the world switches itself off.

@@ -166,7 +166,15 @@ impl WithLinux<'_> {
     /// # Errors
     /// When a part does not fit.
     pub fn flash(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(DEVICES, CoresPlan::NONE)
+        self.flash_in(MEMORY)
+    }
+
+    /// The same in this memory of the machine's.
+    ///
+    /// # Errors
+    /// As [`Self::flash`].
+    pub fn flash_in(&self, memory: (u64, u64)) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        self.flash_on(memory, DEVICES, CoresPlan::NONE)
     }
 
     /// The same with four cores, under a secure monitor of several. A kernel that begins at EL2 leaves it, and calls from EL1.
@@ -174,12 +182,17 @@ impl WithLinux<'_> {
     /// # Errors
     /// As [`Self::flash`].
     pub fn flash_of_four_cores(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(devices_of_four(), four_cores(1))
+        self.flash_on(MEMORY, devices_of_four(), four_cores(1))
     }
 
-    fn flash_on(&self, devices: [(u64, u64); 4], cores: CoresPlan) -> Result<Vec<u8>, bulkhead_flash::Error> {
+    fn flash_on(
+        &self,
+        memory: (u64, u64),
+        devices: [(u64, u64); 4],
+        cores: CoresPlan,
+    ) -> Result<Vec<u8>, bulkhead_flash::Error> {
         let tree = device_tree(&World {
-            memory: MEMORY,
+            memory,
             cores: cores.count.max(1),
             interrupt_controller: [devices[0], devices[1]],
             console: (0x0900_0000, 33, 24_000_000),
@@ -188,7 +201,7 @@ impl WithLinux<'_> {
             command_line: &format!("console=ttyAMA0 quiet panic=1 {}", self.arguments),
         });
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
-        let world = NonSecure { memory: MEMORY, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
+        let world = NonSecure { memory, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
         let all = parts(self.monitor, self.payload, Some(world));
         bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, ..all })
     }
