@@ -3,15 +3,16 @@
 use crate::experiment::Experiment;
 use crate::page::{Evidence, Input, write};
 use crate::timing::{CoreTiming, ServerNames, Timing};
-use crate::worlds::{WorldsInput, write_worlds};
+use crate::worlds::{self, WorldsInput, write_worlds};
 use bulkhead_description::{Options, Report, load};
 use bulkhead_files::read;
 use bulkhead_image::{build_flash, build_image, read_monitor, world_maps};
 use bulkhead_plan::model::{Secure, System};
 use bulkhead_plan::part_of;
 use bulkhead_run::command::read_timeline;
+use bulkhead_run::worlds::PAYLOAD;
 use bulkhead_timing::{Assumptions, payload};
-use bulkhead_trace::{ChannelLayout, Layout, Timeline};
+use bulkhead_trace::{ChannelLayout, Layout, ServerLayout, Timeline};
 use bulkhead_verify::world::{SecureMonitor, verify_flash};
 use bulkhead_verify::{Expected, Finding};
 use std::fmt::Write as _;
@@ -81,7 +82,7 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
     })?;
     let system = loaded.system;
     if let Some(secure) = &system.secure {
-        return worlds(arguments, assumptions, (&system, secure), &loaded.warnings);
+        return report_worlds(arguments, assumptions, (&system, secure), &loaded.warnings);
     }
     let image = read_monitor(arguments.monitor.as_deref(), part_of(&system))
         .and_then(|monitor| build_image(&system, &monitor))
@@ -130,14 +131,14 @@ fn judge(findings: &[Finding]) -> Result<ExitCode, Failure> {
 }
 
 /// The page of a system with a secure section.
-fn worlds(
+fn report_worlds(
     arguments: &ReportArguments,
     assumptions: &Assumptions,
     (system, secure): (&System, &Secure),
     warnings: &Report,
 ) -> Result<ExitCode, Failure> {
-    if arguments.trace.is_some() || arguments.bench.is_some() {
-        let message = "`--trace` and `--bench` are not built yet for a system with a secure section; leave them out";
+    if arguments.bench.is_some() {
+        let message = "`--bench` is not built yet for a system with a secure section; leave it out";
         return Err(Failure { message: message.to_owned(), code: REFUSED });
     }
     let flash = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
@@ -149,6 +150,7 @@ fn worlds(
     let nothing = || Failure::environment("the secure section went away while it was read");
     let maps = world_maps(system, &flash).ok_or_else(nothing)?;
     let bounds = payload::bounds(system, assumptions).ok_or_else(nothing)?;
+    let timeline = arguments.trace.as_deref().map(|path| worlds_timeline(path, system, secure)).transpose()?;
     let page = write_worlds(&WorldsInput {
         system,
         secure,
@@ -159,6 +161,7 @@ fn worlds(
         flash_hash: &hexadecimal(&bulkhead_verify::hash(&flash.bytes)),
         bounds: &bounds,
         assumptions,
+        timeline: timeline.as_ref(),
     });
     save(arguments, system, &page)?;
     judge(&verdict.findings)
@@ -188,6 +191,27 @@ fn timeline(path: &Path, system: &System, cores: &[CoreTiming]) -> Result<Timeli
         return Err(Failure { message, code: REFUSED });
     }
     timeline.layout = described;
+    Ok(timeline)
+}
+
+/// The same of two worlds. A payload knows what kind a server is, the description its name.
+fn worlds_timeline(path: &Path, system: &System, secure: &Secure) -> Result<Timeline, Failure> {
+    let mut timeline =
+        read_timeline(path).map_err(|error| Failure { message: error.to_string(), code: error.exit_code() })?;
+    let world = secure.world.as_ref().map_or("world", |world| world.name.as_str());
+    let mut servers: Vec<_> = secure.servers.iter().collect();
+    servers.sort_by_key(|server| std::cmp::Reverse(server.priority));
+    let traced = timeline.layout.cores.first_mut().map(|core| core.servers.as_mut_slice()).unwrap_or_default();
+    // Those of the payload are behind them.
+    let is_below = |server: &ServerLayout| server.slot == worlds::BELOW;
+    let has_all = traced.iter().take_while(|server| is_below(server)).count() == servers.len();
+    if timeline.layout.partitions != [PAYLOAD, world] || !has_all {
+        let message = format!("{} is a trace of another system than {}", path.display(), system.name);
+        return Err(Failure { message, code: REFUSED });
+    }
+    for (shown, server) in traced.iter_mut().zip(servers) {
+        shown.name = format!("{world}.{}", server.name);
+    }
     Ok(timeline)
 }
 

@@ -6,6 +6,7 @@ use bulkhead_plan::model::{HealthPolicy, PayloadTask, System, Task};
 use bulkhead_plan::samples;
 use bulkhead_report::{WorldsInput, write_worlds};
 use bulkhead_timing::{Assumptions, payload};
+use bulkhead_trace::{CoreLayout, EventKind, Layout, ServerLayout, SlotLayout, Timeline};
 use bulkhead_verify::world::{SecureMonitor, verify_flash};
 
 fn task(name: &str, priority: u32, cost_ns: u64, period_ns: u64) -> PayloadTask {
@@ -21,6 +22,10 @@ fn system(cost_ns: u64) -> System {
 }
 
 fn page_of(system: &System, damage: Option<usize>) -> String {
+    page_with(system, damage, None)
+}
+
+fn page_with(system: &System, damage: Option<usize>, timeline: Option<&Timeline>) -> String {
     let secure = system.secure.as_ref().expect("two worlds");
     let mut flash = bulkhead_flash::of_system(system, &samples::secure_monitor()).expect("it fits");
     if let Some(byte) = damage {
@@ -39,6 +44,7 @@ fn page_of(system: &System, damage: Option<usize>) -> String {
         flash_hash: &"5".repeat(64),
         bounds: &payload::bounds(system, &assumptions).expect("two worlds"),
         assumptions: &assumptions,
+        timeline,
     })
 }
 
@@ -108,6 +114,51 @@ fn a_deadline_that_is_missed_and_a_damaged_file_are_said_at_the_top() {
     assert!(verdict(&page).starts_with("\u{2717} 1 of 3"), "{}", verdict(&page));
     assert!(page.contains("image refused") && page.contains("<code>V301</code>"), "the finding has its code");
     assert!(!page.contains("Code at EL3"), "a refused file may hold any code");
+}
+
+/// SG-87: both worlds on one time line.
+#[test]
+fn a_run_is_shown_with_both_worlds_on_one_time_line() {
+    const MS: u64 = 1_000_000;
+    let server = |name: &str, slot, budget_ns| ServerLayout {
+        name: name.to_owned(),
+        slot,
+        budget_ns,
+        period_ns: budget_ns.map(|_| 30 * MS),
+        ..ServerLayout::default()
+    };
+    let servers = vec![
+        server("below.urgent", 1, Some(2 * MS)),
+        server("below.rest", 1, None),
+        server("payload.control", 0, None),
+    ];
+    let slots = [0, 1].map(|partition| SlotLayout { partition, vcpu: 0 }).to_vec();
+    let mut timeline = Timeline::new(Layout {
+        system: "two".to_owned(),
+        clock: "counted".to_owned(),
+        partitions: vec!["payload".to_owned(), "below".to_owned()],
+        cores: vec![CoreLayout { is_shared: true, slots, servers }],
+        channels: Vec::new(),
+    });
+    for period in 0..10 {
+        for (at_ms, slot, server) in [(0, 0, 2), (10, 1, 0), (12, 1, 1)] {
+            let run =
+                EventKind::Run { slot, server: Some(server), background: server == 1, budget_ns: None, until_ns: None };
+            timeline.push((50 * period + at_ms) * MS, 0, run);
+        }
+        timeline.push((50 * period + 12) * MS, 0, EventKind::Exhausted { server: 0 });
+    }
+    timeline.finish(500 * MS);
+    let page = page_with(&system(100_000_000), None, Some(&timeline));
+    assert!(page.contains("What ran") && page.contains("class=\"p1 s5\""), "the strip");
+    row(&page, &["payload.control", ">10</td>", "100.000", "20.0", "10.000"]);
+    row(&page, &["below.urgent", ">10</td>", "20.000", "4.0", "2.000"]);
+    row(&page, &["below.rest", "380.000", "76.0", "38.000"]);
+    assert_eq!(verdict(&page), "\u{2713} Everything that was checked holds.");
+    timeline.lost[0] = 3;
+    let page = page_with(&system(100_000_000), None, Some(&timeline));
+    assert!(page.contains("! trace incomplete") && page.contains("3 records found no room"));
+    assert!(verdict(&page).starts_with("! "), "{}", verdict(&page));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use bulkhead_image::WorldMaps;
 use bulkhead_plan::model::{GuestImage, HealthPolicy, PayloadKind, Secure, System, World, WorldDirection, WorldHealth};
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::payload::PayloadBounds;
+use bulkhead_trace::Timeline;
 use bulkhead_trace::words::duration;
 use bulkhead_verify::world::FlashVerdict;
 
@@ -46,6 +47,8 @@ pub struct WorldsInput<'a> {
     pub bounds: &'a PayloadBounds,
     /// What the bounds rest on.
     pub assumptions: &'a Assumptions,
+    /// A run, with the names of the description.
+    pub timeline: Option<&'a Timeline>,
 }
 
 /// A section: its anchor, its title, and who writes it.

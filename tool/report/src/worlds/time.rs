@@ -1,12 +1,14 @@
 //! When whom the core belongs to: tasks of the payload, servers of the world below, and a start of that world.
 
 use super::{BELOW, PAYLOAD, WorldsInput, world_name};
+use crate::gantt;
 use crate::html::Html;
 use crate::page::judged;
 use crate::table::{Cell, Table};
-use crate::words::{plural, rough};
+use crate::words::{grouped, percent, plural, rough};
 use bulkhead_analysis::payload::PROMISED_PATHS;
 use bulkhead_plan::model::WorldServer;
+use bulkhead_trace::{Measurements, Timeline};
 
 /// Adds what was judged of time to the verdicts at the head of the page.
 pub(crate) fn verdicts(list: &mut Vec<(&'static str, String)>, input: &WorldsInput<'_>) {
@@ -19,6 +21,50 @@ pub(crate) fn verdicts(list: &mut Vec<(&'static str, String)>, input: &WorldsInp
         };
         list.push((judged(late == 0), text));
     }
+    if input.timeline.is_some_and(|timeline| !timeline.is_complete()) {
+        list.push(("warn", "trace incomplete".to_owned()));
+    }
+}
+
+/// Who ran, over the whole trace, and how much of it.
+fn ran(html: &mut Html, timeline: &Timeline) {
+    html.leaf("h3", &[], "What ran");
+    let measured = Measurements::of(timeline);
+    gantt::strip(html, timeline, &measured);
+    let mut table =
+        Table::new(&["task", "began", "in all", "of the time", "longest", "budget", "budgets used up", "refilled"]);
+    for (number, core) in timeline.layout.cores.iter().enumerate() {
+        let Some(measure) = measured.cores.get(number) else { continue };
+        let runs = timeline.runs(number);
+        for (place, (server, seen)) in core.servers.iter().zip(&measure.servers).enumerate() {
+            let lengths = || runs.iter().filter(|run| run.server == Some(place)).map(|run| run.to_ns - run.from_ns);
+            let all_ns = lengths().sum();
+            table.row(vec![
+                Cell::Partition(server.slot, server.name.clone()),
+                Cell::Count(Some(lengths().count() as u64)),
+                Cell::Time(Some(all_ns)),
+                Cell::Number(percent(all_ns, timeline.length_ns())),
+                Cell::Time(lengths().max()),
+                Cell::Time(server.budget_ns),
+                Cell::Count(server.budget_ns.map(|_| seen.exhaustions)),
+                Cell::Count(server.budget_ns.map(|_| seen.replenishments)),
+            ]);
+        }
+    }
+    table.write(html);
+    let lost: u64 = timeline.lost.iter().sum();
+    if lost > 0 {
+        let text = format!("{} records found no room and are missing: who ran meanwhile was not seen.", grouped(lost));
+        html.leaf("p", &[("class", &"warning")], text);
+    }
+    for warning in &timeline.warnings {
+        html.leaf("p", &[("class", &"warning")], warning);
+    }
+    let clock = if timeline.layout.clock.is_empty() { "of an unnamed clock" } else { timeline.layout.clock.as_str() };
+    let note = format!(
+        "Times are {clock}. A task\u{2019}s time has in it what interrupts of the payload took meanwhile; a run ends where another task begins."
+    );
+    html.leaf("p", &[("class", &"note")], note);
 }
 
 /// Each task's worst response, and whether its deadline is kept.
@@ -51,6 +97,9 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
             ),
         };
         html.leaf("p", &[], text);
+    }
+    if let Some(timeline) = input.timeline {
+        ran(html, timeline);
     }
     let instruction = input.assumptions.instruction_ps;
     let note = format!(
