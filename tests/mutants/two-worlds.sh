@@ -31,9 +31,9 @@ break_place() {
         # A start takes what is in flash for what was built.
         crc) change core/world/src/restart.rs 'one\.crc == u64::from\(!crc\)' 'one.crc == u64::from(!crc) || crc != 0' ;;
         # Any core may be kicked, those without a right to it too.
-        kick_mask) change secure-monitor/src/cores.s 'and     w30, w30, w24\n    cmp     x27, #2' 'mov     w30, w24\n    cmp     x27, #2' ;;
+        kick_mask) change secure-monitor/src/cores.s 'and     w30, w30, w24(?=\n    cmp     x27, #2)' 'mov     w30, w24' ;;
         # SGIs of other cores arrive where the plan closes them.
-        sgi_group) change core/world/src/interrupts.rs 'Owners \{ secure: closed & SGIS & !OF_EL3, el3: OF_EL3 \}' 'Owners { secure: closed \& 0, el3: OF_EL3 }' ;;
+        sgi_group) change core/world/src/interrupts.rs 'Owners \{ secure: closed & SGIS & !OF_EL3, el3: OF_EL3 \}' 'Owners { secure: closed & 0, el3: OF_EL3 }' ;;
         # A server whose budget is used up goes on.
         overrun) change sdk/world/freertos/world.c 'happened_from_isr\(BULKHEAD_WORLD_USED_UP, \(unsigned\)\(uintptr_t\)place\);' '(void)place;' ;;
         *) echo "two-worlds.sh: there is no place $1; there are: $places" >&2; exit 2 ;;
