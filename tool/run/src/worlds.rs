@@ -125,18 +125,45 @@ fn timeline(plan: &TracePlan, names: (&str, &str), clock: &str, records: &Record
     let tasks = tasks(&records.list);
     let to_ns = |counter| ticks::to_ns(counter, plan.counter_hz);
     let mut timeline = Timeline::new(layout(plan, names, clock, &tasks));
+    let (mut slot, mut latest_ns) = (None, 0);
     for record in &records.list {
         let Some(kind) = record.kind().and_then(|kind| event(plan, &tasks, kind, record.argument)) else { continue };
+        let time_ns = to_ns(record.counter);
         match kind {
-            Event::Lost(count) => timeline.lost.iter_mut().for_each(|lost| *lost = lost.saturating_add(count)),
-            Event::Kind(kind) => timeline.push(to_ns(record.counter), 0, kind),
+            Event::Lost(count) => {
+                timeline.lost.iter_mut().for_each(|lost| *lost = lost.saturating_add(count));
+                // Until when the last one ran was not seen.
+                timeline.push(latest_ns, 0, EventKind::Idle);
+                if let Some(slot) = slot.take() {
+                    timeline.push(latest_ns, 0, EventKind::Block { slot });
+                }
+            }
+            Event::Kind(kind) => {
+                let next = match kind {
+                    EventKind::Run { slot, .. } => Some(slot),
+                    EventKind::Idle => None,
+                    _ => slot,
+                };
+                // What who does not run would like to do is not in the records.
+                if let Some(slot) = slot.filter(|slot| next != Some(*slot)) {
+                    timeline.push(time_ns, 0, EventKind::Block { slot });
+                }
+                slot = next;
+                timeline.push(time_ns, 0, kind);
+            }
         }
+        latest_ns = time_ns;
     }
     if records.damaged > 0 {
         timeline.warnings.push(format!("{} pieces of records on the secure console are damaged", records.damaged));
     }
     timeline.finish(0);
     timeline
+}
+
+/// Tasks that are not the other world, nor nobody.
+fn own_tasks(tasks: &[Task]) -> impl Iterator<Item = &Task> {
+    tasks.iter().filter(|task| task.place == 0 && task.name() != NOBODY)
 }
 
 /// What a record means.
@@ -163,15 +190,17 @@ fn event(plan: &TracePlan, tasks: &[Task], kind: Kind, argument: u64) -> Option<
 /// Who runs from now on. A task whose name was lost is one of the payload.
 fn runs(plan: &TracePlan, tasks: &[Task], number: u64) -> EventKind {
     let run = |slot, server, background| EventKind::Run { slot, server, background, budget_ns: None, until_ns: None };
-    match tasks.iter().position(|task| task.number == number) {
-        Some(at) if tasks[at].place > 0 => {
-            let place = tasks[at].place - 1;
+    match tasks.iter().find(|task| task.number == number) {
+        Some(task) if task.place > 0 => {
+            let place = task.place - 1;
             let is_background = plan.servers.get(place).is_some_and(|one| one.kind == ServerKind::Background as u32);
             run(BELOW, Some(place).filter(|place| *place < plan.servers.len()), is_background)
         }
-        Some(at) if tasks[at].name() == NOBODY => EventKind::Idle,
-        Some(at) => run(ABOVE, Some(plan.servers.len() + at), false),
-        None => run(ABOVE, None, false),
+        Some(task) if task.name() == NOBODY => EventKind::Idle,
+        _ => {
+            let at = own_tasks(tasks).position(|task| task.number == number);
+            run(ABOVE, at.map(|at| plan.servers.len() + at), false)
+        }
     }
 }
 
@@ -194,9 +223,8 @@ fn layout(plan: &TracePlan, (system, world): (&str, &str), clock: &str, tasks: &
             period_ns: limit(u64::from(server.period) * bulkhead_plan::model::KERNEL_TICK_NS),
         }
     });
-    // Those of the other world are in the list too, so that a task's place in it is its number.
-    let own = tasks.iter().enumerate().map(|(at, task)| ServerLayout {
-        name: match tasks.iter().take(at).filter(|other| other.name == task.name).count() {
+    let own = own_tasks(tasks).enumerate().map(|(at, task)| ServerLayout {
+        name: match own_tasks(tasks).take(at).filter(|other| other.name == task.name).count() {
             0 => format!("{PAYLOAD}.{}", task.name()),
             before => format!("{PAYLOAD}.{} {}", task.name(), before + 1),
         },
@@ -252,8 +280,10 @@ mod tests {
             record(Kind::UsedUp, 250_000, 0),
             record(Kind::Runs, 250_000, 9),
             record(Kind::State, 260_000, 3 | 5 << 32),
-            record(Kind::Lost, 270_000, 4),
-            record(Kind::Runs, 312_500, 1),
+            record(Kind::Runs, 312_500, 7),
+            record(Kind::Lost, 900_000, 4),
+            record(Kind::Runs, 937_500, 9),
+            record(Kind::Runs, 1_000_000, 1),
         ]);
         let timeline = timeline(&plan(), ("two", "linux"), "exact", &Records { list, damaged: 1 });
         let runs: Vec<_> = (timeline.runs(0).iter())
@@ -269,9 +299,14 @@ mod tests {
             run(0, "payload.trajectory", false, 1, 2),
             run(1, "linux.itask", false, 2, 4),
             run(1, "linux.btask", true, 4, 5),
+            run(1, "linux.btask", true, 15, 16),
         ];
         assert_eq!(runs, expected);
         assert_eq!((timeline.lost.as_slice(), timeline.warnings.len()), ([4].as_slice(), 1));
+        let servers: Vec<_> = timeline.layout.cores[0].servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(servers, ["linux.itask", "linux.btask", "payload.trajectory"]);
+        let measured = bulkhead_trace::Measurements::of(&timeline);
+        assert!(measured.cores[0].slots.iter().all(|slot| slot.ready.without(&slot.running).total_ns() == 0));
         let has = |kind: &EventKind| timeline.events.iter().any(|event| event.kind == *kind);
         assert!(
             has(&EventKind::State { partition: 1, state: 3, reason: 5 }) && has(&EventKind::Exhausted { server: 0 })
