@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 
 const SYSTEM: &str = "../../systems/dual-world/system.toml";
 
-fn described() -> Loaded {
+/// Its signs of life are lies.
+const LYING: &str = "systems/lying-world.toml";
+
+fn described(system: &str) -> Loaded {
     let options = Options::from_environment(None);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SYSTEM);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(system);
     load(&path, &options, &Assumptions::default()).unwrap_or_else(|report| panic!("{}", report.to_text(false)))
 }
 
@@ -22,8 +25,8 @@ fn secure_monitor() -> PathBuf {
     guests.join("../secure-monitor")
 }
 
-fn machine() -> MachineOptions {
-    let options = machine_of(&described().system, Some(&secure_monitor()));
+fn machine(system: &str) -> MachineOptions {
+    let options = machine_of(&described(system).system, Some(&secure_monitor()));
     let options = options.unwrap_or_else(|error| panic!("{}", error.message));
     MachineOptions { icount_shift: Some(4), ..options }
 }
@@ -31,7 +34,7 @@ fn machine() -> MachineOptions {
 /// What `build` writes is what `verify` accepts, with the secure monitor that was built.
 #[test]
 fn the_example_is_accepted_without_a_warning_and_verified() {
-    let loaded = described();
+    let loaded = described(SYSTEM);
     assert!(loaded.warnings.diagnostics.is_empty(), "{}", loaded.warnings.to_text(false));
     let monitor = secure_monitor();
     let flash = bulkhead_image::build_flash(&loaded.system, Some(&monitor)).unwrap_or_else(|error| panic!("{error}"));
@@ -46,7 +49,7 @@ fn the_example_is_accepted_without_a_warning_and_verified() {
 #[test]
 fn the_example_runs_and_repeats_exactly() {
     let run = || {
-        let mut worlds = Worlds::of(machine());
+        let mut worlds = Worlds::of(machine(SYSTEM));
         let secure = worlds.end();
         (secure, worlds.texts(OTHER))
     };
@@ -55,4 +58,31 @@ fn the_example_runs_and_repeats_exactly() {
     assert!(secure.iter().any(|line| line == "rtos: the other world is off"), "{secure:?}");
     assert!(linux.iter().any(|line| line.ends_with("with 1 CPUs says hello")), "{linux:?}");
     assert_eq!(run(), (secure, linux), "a second run");
+}
+
+/// SG-60, SG-72, SG-E8: a program of stock Linux lies, with texts that the payload never sent, or sent long ago: they are no signs of life. Linux is
+/// started again, and then switches itself off. No tick is lost through all of it, each comes by path 2, and no task is late.
+#[test]
+fn linux_whose_signs_of_life_are_lies_is_started_again() {
+    let mut worlds = Worlds::of(machine(LYING));
+    let secure = worlds.end();
+    let linux = worlds.texts(OTHER);
+    let count = |lines: &[String], text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(count(&linux, "lies from now on"), 1, "{linux:?}");
+    assert_eq!(count(&secure, "the other world is restarting: no progress"), 1, "{secure:?}");
+    assert_eq!(count(&linux, "start 2: no lies this time"), 1, "{linux:?}");
+    let numbers = |text: &str| -> Vec<u64> {
+        let line = secure.iter().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no {text}: {secure:?}"));
+        line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+    };
+    let [_, _, answered, wrong] = numbers("telemetry: sent")[..] else { panic!("{secure:?}") };
+    assert!(answered == 10 && wrong > 100, "{secure:?}");
+    let [due] = numbers("ticks due: ")[..] else { panic!("{secure:?}") };
+    let [own, _, latest_own, other, _, latest_other, _] = numbers("ticks in the payload: ")[..] else {
+        panic!("{secure:?}")
+    };
+    assert_eq!(due, own + other, "{secure:?}");
+    assert!(latest_own <= 400 && latest_other <= 116 + 120, "{secure:?}");
+    let [_, jobs, _, _, missed] = numbers("rtos: task 0 jobs")[..] else { panic!("{secure:?}") };
+    assert!(jobs > 500 && missed == 0, "{secure:?}");
 }
