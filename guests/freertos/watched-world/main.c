@@ -3,7 +3,8 @@
  * with commas between them:
  *
  * `restarts=N` ends after so many restarts of the world, `ms=N` after so many milliseconds; either way when the world is off or stopped.
- * `load=N` has a task in the middle that computes N of each 10 ms. `manage` suspends the world, resumes and restarts it.
+ * `load=N` has a task in the middle that computes N of each 10 ms. `manage` suspends the world, resumes and restarts it;
+ * `tasks` does to its server what the kernel can do with a task.
  */
 #include "board.h"
 #include "health.h"
@@ -18,11 +19,12 @@
 #define BUSY_PRIORITY    8
 #define MANAGER_PRIORITY 6
 #define LOADER_PRIORITY  2
+#define SPIN_PRIORITY    4
 #define SLOW_TICKS       100U
 #define BUSY_TICKS       10U
 
 static uint64_t fast_rounds, end_restarts, end_ticks, load_ms, counter_per_tick;
-static _Bool is_managed, is_quiet;
+static _Bool is_managed, is_quiet, is_task;
 /* Of restarts by the policy, from the order to the first moment in which the world may run: ticks of the counter. */
 static uint64_t ordered, shortest = UINT64_MAX, longest;
 
@@ -176,6 +178,53 @@ static void manage(void *unused)
     end();
 }
 
+static void spin(void *unused)
+{
+    (void)unused;
+    for (;;) {
+    }
+}
+
+/* Whether the world calls within ten milliseconds. */
+static _Bool calls(void)
+{
+    uint64_t before = world_counts()->calls;
+
+    vTaskDelay(10);
+    return world_counts()->calls != before;
+}
+
+/* The server without a budget is a task as any other: suspended and resumed, below another one and above it, and deleted at last, when nobody is left to
+   run the world. Nobody wakes it then, and its memory may be another task's. */
+static void handle(void *unused)
+{
+    TaskHandle_t server = world_task(0), spinner, other;
+
+    (void)unused;
+    vTaskDelay(20);
+    configASSERT(calls());
+    vTaskSuspend(server);
+    configASSERT(!calls());
+    vTaskResume(server);
+    configASSERT(calls());
+    configASSERT(xTaskCreate(spin, "spin", STACK_WORDS, NULL, SPIN_PRIORITY, &spinner) == pdPASS);
+    configASSERT(!calls());
+    vTaskPrioritySet(server, SPIN_PRIORITY + 1);
+    configASSERT(calls());
+    vTaskPrioritySet(server, 1);
+    configASSERT(!calls());
+    vTaskDelete(spinner);
+    configASSERT(calls());
+    vTaskDelete(server);
+    configASSERT(world_task(0) == NULL);
+    configASSERT(xTaskCreate(spin, "other", STACK_WORDS, NULL, 0, &other) == pdPASS);
+    configASSERT(!calls());
+    world_suspend();
+    world_resume();
+    configASSERT(!calls() && ulTaskNotifyValueClear(other, 0) == 0);
+    end();
+}
+
 /* The number behind `key`, if the text begins with that. */
 static _Bool is_key(const char **text, const char *key, uint64_t *number)
 {
@@ -197,6 +246,8 @@ static void read_arguments(const char *text)
     while (*text != '\0') {
         if (is_key(&text, "manage", &none))
             is_managed = 1;
+        else if (is_key(&text, "tasks", &none))
+            is_task = 1;
         else if (is_key(&text, "quiet", &none))
             is_quiet = 1;
         else if (!is_key(&text, "restarts=", &end_restarts) && !is_key(&text, "ms=", &end_ticks) && !is_key(&text, "load=", &load_ms))
@@ -218,6 +269,8 @@ void payload_main(const struct bulkhead_world_plan *plan)
         configASSERT(xTaskCreate(busy, "busy", STACK_WORDS, NULL, BUSY_PRIORITY, NULL) == pdPASS);
     if (is_managed)
         configASSERT(xTaskCreate(manage, "manager", STACK_WORDS, NULL, MANAGER_PRIORITY, NULL) == pdPASS);
+    if (is_task)
+        configASSERT(xTaskCreate(handle, "handle", STACK_WORDS, NULL, MANAGER_PRIORITY, NULL) == pdPASS);
     world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");

@@ -52,8 +52,11 @@ void board_assertion_failed(const char *file, int line);
 #define configCLEAR_TICK_INTERRUPT()            board_next_tick()
 #define configASSERT(condition)                 do { if (!(condition)) board_assertion_failed(__FILE__, __LINE__); } while (0)
 
+/* The world's servers are tasks, which may be deleted. */
+void world_task_deleted(const void *task);
 /* The hook of a switch: in tasks.c, where the kernel's own type of a task is known. */
 void world_switched_in(const void *place);
+#define traceTASK_DELETE(task)                  world_task_deleted(task)
 #define traceTASK_SWITCHED_IN()                 world_switched_in(pxCurrentTCB->pvThreadLocalStoragePointers[0])
 #endif
 

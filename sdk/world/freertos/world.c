@@ -27,7 +27,19 @@ static struct {
 
 const struct world_counts *world_counts(void) { return &counts; }
 
-TaskHandle_t world_task(unsigned place) { return place < BULKHEAD_WORLD_SERVERS ? servers[place] : NULL; }
+TaskHandle_t world_task(unsigned place)
+{
+    return place < BULKHEAD_WORLD_SERVERS && servers[place] != loader ? servers[place] : NULL;
+}
+
+/* Of the kernel, in a critical section: a task is deleted. If it was a server, who loads is woken in its place, and ignores it: a test for no server
+   would be part of the way of each urgent interrupt. The world runs in the others. */
+void world_task_deleted(const void *task)
+{
+    for (unsigned place = 0; place < BULKHEAD_WORLD_SERVERS; place++)
+        if (servers[place] == task)
+            servers[place] = loader;
+}
 
 /* Wakes the tasks of the servers that may run now. */
 static void wake_from_isr(uint64_t woken)
@@ -47,8 +59,12 @@ static void happened_from_isr(enum bulkhead_world_what what, unsigned server)
 /* The same in a task, with interrupts open. */
 void world_wake(uint64_t woken)
 {
-    for (; woken != 0; woken &= woken - 1)
+    for (; woken != 0; woken &= woken - 1) {
+        /* Between the look and the notification nobody deletes it. */
+        taskENTER_CRITICAL();
         xTaskNotifyGive(servers[__builtin_ctzll(woken)]);
+        taskEXIT_CRITICAL();
+    }
 }
 
 static void happened(enum bulkhead_world_what what, unsigned server, uint64_t wanted)

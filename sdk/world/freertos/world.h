@@ -21,7 +21,7 @@ struct world_counts {
    its health. Before the scheduler is started. A server without a budget belongs below both. */
 void world_start(const struct bulkhead_world_plan *plan, UBaseType_t loader_priority);
 
-/* The task of a server, by its place in the plan: an ordinary task, for all that the kernel can do with one (SG-8). NULL: there is none. */
+/* The task of a server, by its place in the plan: an ordinary task, for all that the kernel can do with one (SG-8). NULL: there is none, or it was deleted. */
 TaskHandle_t world_task(unsigned place);
 
 /* Switches all servers but the background one on or off (SG-86); they are on at first. In a task. */

@@ -94,6 +94,14 @@ fn the_payload_suspends_resumes_and_restarts() {
     assert_eq!(states[8..], ["restarting", "running"], "{found:?}");
 }
 
+/// SG-8: to the kernel the server is a task: it is suspended, resumed, made more and less urgent, and deleted. The payload asserts what the world
+/// does meanwhile, and that nobody wakes what was deleted.
+#[test]
+fn a_server_is_a_task_to_the_kernel() {
+    let found = run(flash(HEALTHY, with_progress(restarts(3, 0)), "tasks"));
+    assert_eq!((found.state, found.restarts, found.faults, found.begun), (STATE_RUNNING, 0, 0, 1), "{found:?}");
+}
+
 /// SG-62: 50 restarts, and by `./x bench secure.restarts` 1,000, of a world that hangs, beside tasks that take two thirds of the core: each begins from the pristine copy, and no tick is lost.
 #[test]
 fn fifty_restarts_under_load_lose_no_tick() {
