@@ -15,12 +15,16 @@ pub const PATH_2: u64 = 116;
 const LONGEST_WAY: u64 = 120;
 /// The longest stretch of the library with interrupts masked, while it answers calls.
 const MASKED: u64 = 20;
+/// The longest stretch in which FreeRTOS masks them for itself, which its tick may meet while the payload's tasks start and end their work. Measured
+/// are 62 here and below 400 with every service at work (`tests/system/tests/worlds/messages.rs`).
+const KERNEL_MASKED: u64 = 400;
 /// Samples in the other world that each attack gets, and ticks after them in which the payload compares all registers.
 const SAMPLES: u64 = 100;
-/// Of them, those that may find path 4 under way although the world is quiet: the payload's victim ends its work at any instant, so its return to
-/// the world may meet a tick once (the third class of latencies). A world that could bring it about would do so in each period of the victim.
-const COINCIDENCES: u64 = 1;
 const COMPARED_TICKS: u64 = 20;
+/// Of all, those of one attack in each place that may be later than their class: the payload's victim begins and ends its work at any instant, so
+/// its return to a quiet world may meet a tick once (path 4, the third class of latencies), and a section of its kernel may.
+/// A world that could bring it about would do so in each period of the victim.
+const COINCIDENCES: u64 = 1;
 
 /// How all attacks of a run went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,10 +126,11 @@ impl Report {
         if own + other + COMPARED_TICKS != self.ticks {
             return Some(format!("{} of {} ticks came", own + other + COMPARED_TICKS, self.ticks));
         }
-        let is_own_kept = match noise {
-            "calls" => last(&self.in_payload) <= IN_PAYLOAD + MASKED,
-            _ => is(&self.in_payload, IN_PAYLOAD),
-        };
+        let own_class = IN_PAYLOAD..=IN_PAYLOAD + if noise == "calls" { MASKED } else { 0 };
+        let own_coincided: u64 =
+            self.in_payload.iter().filter(|(late, _)| !own_class.contains(late)).map(|(_, count)| count).sum();
+        let is_own_law = self.in_payload.keys().all(|late| (IN_PAYLOAD..=IN_PAYLOAD + KERNEL_MASKED).contains(late));
+        let is_own_kept = is_own_law && own_coincided <= COINCIDENCES;
         let is_other_kept = match noise {
             "quiet" => {
                 let coincided = other - self.in_other.get(&path_2).copied().unwrap_or(0);
@@ -193,17 +198,27 @@ mod tests {
         assert_eq!(attacks, Attacks { tried: 3, skipped: 1, succeeded: Vec::new(), latest: 236 });
     }
 
+    #[test]
+    fn one_coincidence_with_the_payload_itself_is_no_success() {
+        for (from, to) in [("2*20;", "2*19 62*1;"), ("2*19 20*1", "2*19 62*1"), ("116*100", "116*99 236*1")] {
+            let attacks = Attacks::judge(&lines(&PAYLOAD.replacen(from, to, 1)), &lines(WORLD));
+            assert_eq!(attacks.succeeded, Vec::<String>::new(), "{from}");
+        }
+    }
+
     /// Each of these is one success, and no more.
     #[test]
     fn each_difference_is_a_success() {
         let payload = [
-            ("2*20;", "2*19 3*1;"),
+            ("2*20;", "2*18 3*2;"),
+            ("2*20;", "2*19 1*1;"),
+            ("2*20;", "2*19 403*1;"),
             ("116*100", "116*98 117*2"),
             ("116*100", "116*99 115*1"),
             ("116*100", "116*99 237*1"),
             ("ticks 140; late in the payload: 2*20", "ticks 141; late in the payload: 2*20"),
             ("236*1", "237*1"),
-            ("20*1", "23*1"),
+            ("2*19 20*1", "2*18 23*2"),
             ("116*2", "116*3"),
             ("victim 7; off 1", "victim 7; off 0"),
             ("off 1; changed nothing", "off 1; changed VBAR_EL1"),
