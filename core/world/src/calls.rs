@@ -6,7 +6,7 @@
 //! a reset is an event of the world's health, never one of the machine.
 //!
 //! No call reads or writes memory: addresses are compared with the world's window and go no further. SafeG's calls for caches,
-//! secure registers and copies are not provided, because each is a hole (the non-secure world has caches of its own).
+//! secure registers and copies are not provided, because each is a hole (record 0030; the non-secure world has caches of its own).
 //!
 //! This is the configuration `dual`. In `multi` EL3 answers CPU_ON, CPU_OFF and AFFINITY_INFO before anything arrives here, so that cores
 //! without a payload are served; kick and watch are EL3's too.

@@ -87,7 +87,7 @@ context! {
     /// Priority mask, as the secure side sees it: the non-secure world starts with 0x80, below which it cannot write.
     icc_pmr_el1: "ICC_PMR_EL1" = "S3_0_C4_C6_0",
     /// Group enables of both security states. EnableGrp1NS is the world's own while it runs, and off while the secure world runs:
-    /// in place of a priority mask, which stock FreeRTOS opens (SG-7).
+    /// in place of a priority mask, which stock FreeRTOS opens (SG-7, record 0029).
     icc_igrpen1_el3: "ICC_IGRPEN1_EL3" = "S3_6_C12_C12_7",
 }
 

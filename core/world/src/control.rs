@@ -8,9 +8,9 @@ const SCR_BOTH: u64 = 3 << 4 | 1 << 9 | 1 << 10 | 1 << 11;
 /// SCR_EL3 while the secure world runs. FIQ 2 and IRQ 1 are zero: its interrupts go to S-EL1 directly (SG-20).
 pub const SCR_SECURE: u64 = SCR_BOTH;
 /// SCR_EL3 while the non-secure world runs: NS 0; FIQ 2, so that secure interrupts come to EL3 and cannot be masked (SG-6); IRQ 1
-/// zero, so that its own go to it directly (SG-22); EA 3 zero, so that its errors are its own; HCE 8: it has HVC.
+/// zero, so that its own go to it directly (SG-22); EA 3 zero, so that its errors are its own (record 0028); HCE 8: it has HVC.
 pub const SCR_NON_SECURE: u64 = SCR_BOTH | 1 | 1 << 2 | 1 << 8;
-/// SCTLR_EL3: reserved ones, instruction cache (I 12). Stage 1 is off: there is no table to attack.
+/// SCTLR_EL3: reserved ones, instruction cache (I 12). Stage 1 is off: there is no table to attack (record 0032).
 pub const SCTLR_EL3: u64 = 0x30c5_0830 | 1 << 12;
 /// MDCR_EL3: SDD 16 and SPD32 15:14 = 2: no debug exception in the secure state. SPME 17 is zero: nothing is counted there.
 pub const MDCR_EL3: u64 = 1 << 16 | 2 << 14;

@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
         "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
         "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
         "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
-        "SG-81", "SG-82", "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8",
+        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8",
     ],
     in_part: &[
         ("SG-52", "the record, in `core/world` on the host alone; nothing computes the latency of a window yet"),
@@ -30,11 +30,11 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-4",
-            "a world that does not survive its access is found by its missing progress and restarted. The access itself is told to nobody: QEMU 7.2 takes external aborts at the level that caused them, whatever SCR_EL3.EA says, and stage 2 below a payload is not built",
+            "a world that does not survive its access is found by its missing progress and restarted. The access itself is told to nobody: QEMU 7.2 takes external aborts at the level that caused them, whatever SCR_EL3.EA says, so only an EL2 monitor below the payload could tell ([0028](design-records/0028-secure-aborts.md)), and that one does not yet",
         ),
         (
             "SG-30",
-            "the core to the other world, with the two words of its return of it; its restart; messages in place of the FIFO. Profiles are taken from outside",
+            "the core to the other world, with the two words of its return of it; its restart; messages in place of the FIFO; records of who runs (SG-33) in place of a profile, with no call to begin and read one",
         ),
         (
             "SG-33",
@@ -42,14 +42,25 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-E4",
-            "ticks of the payload alone, beside Linux that works, and beside every attack, in their classes; timer interrupts of a bare world beside the payload's tasks. Not beside Linux that idles, and not the timer of Linux",
+            "ticks of the payload alone, beside Linux that boots, works and sleeps, and beside every attack, in their classes; timer interrupts of a bare world beside the payload's tasks. Linux's timer only as a program in it sees it, with and without an ITask (`systems/dual-world`), and not without the payload",
         ),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
         (
             "SG-32",
             "every identifier and argument as `core/world` decodes them, on the host and from a hostile world; no call takes an address or a length yet",
         ),
-        ("SG-31", "yield and doorbell. Calls for caches, registers and copies are left out on purpose"),
+        (
+            "SG-31",
+            "the end of an activation, a doorbell and a heartbeat; channels in place of the FIFO. Calls for caches, registers and copies are left out on purpose: each is a hole ([0030](design-records/0030-calls-that-are-not-there.md))",
+        ),
+        (
+            "SG-81",
+            "from interrupts to tasks, and from tasks to budgets, below any payload; from priorities of threads in a bare guest alone, because stock Linux does not tell them ([0031](design-records/0031-priorities-of-threads.md))",
+        ),
+        (
+            "SG-82",
+            "the hook of a bare guest's switch, which names the task that it wants by the call that gives the core back, also when that is the same; no word that is shared, and nothing of it in stock Linux ([0031](design-records/0031-priorities-of-threads.md))",
+        ),
         (
             "SG-34",
             "paths, and entry and timer of the payload, measured from outside, so that nothing is compiled in; not the timer of the other world",
