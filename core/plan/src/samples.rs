@@ -4,7 +4,7 @@
 //! board file does.
 
 use crate::model::{
-    Bank, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
+    Bank, Below, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
     ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition,
     Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure,
     SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget,
@@ -131,7 +131,7 @@ pub fn two_worlds() -> System {
         devices: vec![0, 1],
         interrupts: vec![29, 60],
         tasks: Vec::new(),
-        world: Some(World {
+        below: Below::Image(World {
             name: String::from("below"),
             memory: bank(RAM, 16 << 20),
             image,

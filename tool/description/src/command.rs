@@ -140,7 +140,7 @@ fn summary_of_worlds(system: &System, secure: &Secure) -> String {
         PayloadKind::FreeRtos => "FreeRTOS",
         PayloadKind::Elf => "a payload",
     };
-    let below = secure.world.as_ref().map_or(String::from("with nothing below"), |world| {
+    let below = secure.world().map_or(String::from("with nothing below"), |world| {
         let memory = format_size(world.memory.bytes);
         format!("above `{}` at {} with {memory}", world.name, world.level.name())
     });

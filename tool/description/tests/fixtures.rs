@@ -288,7 +288,7 @@ fn a_secure_section_is_resolved() {
     );
     let tasks: Vec<_> = secure.tasks.iter().map(|one| (one.priority, one.task.cost_ns, one.task.deadline_ns)).collect();
     assert_eq!(tasks, [(12, 10_000_000, 50_000_000), (8, 100_000_000, 200_000_000)]);
-    let world = secure.world.expect("a world");
+    let world = secure.world().expect("a world");
     assert_eq!((world.name.as_str(), world.level, world.memory.bytes), ("linux", WorldLevel::El1, 128 << 20));
     assert_eq!((world.memory.start.0, world.console_clock_hz), (0x4000_0000, 24_000_000));
     let [itask, btask] = secure.servers.as_slice() else { panic!("two servers") };
@@ -308,7 +308,7 @@ fn a_secure_section_is_resolved() {
     // What is not written.
     let smallest = check(Path::new("tests/good/two-worlds-smallest.toml")).0.and_then(|system| system.secure);
     let smallest = smallest.expect("accepted");
-    let world = smallest.world.expect("a world");
+    let world = smallest.world().expect("a world");
     assert_eq!((world.name.as_str(), world.level, world.memory.bytes), ("world", WorldLevel::El2, 64 << 20));
     assert_eq!((smallest.interrupts.as_slice(), smallest.tasks.len()), ([29].as_slice(), 0));
     let [server] = smallest.servers.as_slice() else { panic!("a server") };

@@ -54,8 +54,8 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
     let mut devices = vec![(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)];
     let given = secure.devices.iter().filter_map(|place| facts.devices().nth(*place));
     devices.extend(given.map(|device| (device.address.0, PAGE_BYTES)));
-    let world = secure.world.as_ref().map(|world| place(system, secure, world)).transpose()?;
-    let non_secure = secure.world.as_ref().zip(world.as_ref()).map(|(described, placed)| NonSecure {
+    let world = secure.world().map(|world| place(system, secure, world)).transpose()?;
+    let non_secure = secure.world().zip(world.as_ref()).map(|(described, placed)| NonSecure {
         memory: (described.memory.start.0, described.memory.bytes),
         segments: placed.segments.iter().map(|piece| (piece.guest.0, piece.bytes.as_slice())).collect(),
         entry: placed.placement.entry.0,

@@ -60,7 +60,7 @@ pub fn world_maps(system: &System, flash: &Flash) -> Option<WorldMaps> {
 
 /// One line about a flash file.
 pub(crate) fn summary(system: &System, flash: &Flash, output: &Path, symbols: &Path) -> String {
-    let world = system.secure.as_ref().and_then(|secure| secure.world.as_ref());
+    let world = system.secure.as_ref().and_then(|secure| secure.world());
     let world =
         world.map_or(String::from("no world below"), |world| format!("`{}` at {}", world.name, world.level.name()));
     format!(
@@ -93,7 +93,7 @@ pub(crate) fn show(arguments: &InspectArguments, system: &System) -> Result<Stri
 }
 
 fn device_tree_source(secure: &Secure, flash: &Flash, name: &str) -> Result<String, Error> {
-    let known = secure.world.iter().map(|world| world.name.clone()).collect();
+    let known = secure.world().into_iter().map(|world| world.name.clone()).collect();
     let missing = || Error::NoPartition { name: name.to_owned(), known };
     let (_, placed) = worlds(secure, flash).find(|(world, _)| world.name == name).ok_or_else(missing)?;
     let tree = Fdt::new(&placed.device_tree);
@@ -102,7 +102,7 @@ fn device_tree_source(secure: &Secure, flash: &Flash, name: &str) -> Result<Stri
 
 /// The world below, described and placed, if there is one.
 fn worlds<'a>(secure: &'a Secure, flash: &'a Flash) -> impl Iterator<Item = (&'a World, &'a PlacedWorld)> {
-    secure.world.iter().zip(&flash.world)
+    secure.world().into_iter().zip(&flash.world)
 }
 
 fn in_flash(flash: &Flash) -> Vec<Range> {

@@ -198,7 +198,7 @@ fn timeline(path: &Path, system: &System, cores: &[CoreTiming]) -> Result<Timeli
 fn worlds_timeline(path: &Path, system: &System, secure: &Secure) -> Result<Timeline, Failure> {
     let mut timeline =
         read_timeline(path).map_err(|error| Failure { message: error.to_string(), code: error.exit_code() })?;
-    let world = secure.world.as_ref().map_or("world", |world| world.name.as_str());
+    let world = secure.below_name().unwrap_or("world");
     let mut servers: Vec<_> = secure.servers.iter().collect();
     servers.sort_by_key(|server| std::cmp::Reverse(server.priority));
     let traced = timeline.layout.cores.first_mut().map(|core| core.servers.as_mut_slice()).unwrap_or_default();

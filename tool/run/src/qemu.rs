@@ -109,7 +109,7 @@ impl MachineOptions {
     /// # Errors
     /// When QEMU does not emulate the board.
     pub fn for_worlds(system: &System, flash: Vec<u8>) -> Result<Self, RunError> {
-        let (board, name) = (&system.board, system.secure.as_ref().and_then(|secure| secure.world.as_ref()));
+        let (board, name) = (&system.board, system.secure.as_ref().and_then(|secure| secure.world()));
         let name = name.map(|world| world.name.clone());
         let banks = board.banks_of(system.memory_bytes);
         let banks = banks.into_iter().map(|bank| RamBank { start: bank.start, bytes: bank.bytes }).collect();

@@ -45,7 +45,7 @@ fn model(secure: &Secure, assumptions: &Assumptions) -> Payload {
         budget: one.budget.map(|budget| (budget.budget_ns, budget.period_ns)),
     });
     // Without a world below nothing is switched.
-    let switch = if secure.world.is_some() { switch_ns(assumptions) } else { 0 };
+    let switch = if !secure.is_alone() { switch_ns(assumptions) } else { 0 };
     Payload { tasks: tasks.collect(), servers: servers.collect(), switch }
 }
 
@@ -79,7 +79,7 @@ pub fn bounds(system: &System, assumptions: &Assumptions) -> Option<PayloadBound
             .collect(),
         blackouts_ns: (0..secure.servers.len()).map(blackout).collect(),
         latency_ns: payload.switch,
-        start_ns: secure.world.as_ref().and_then(|world| {
+        start_ns: secure.world().and_then(|world| {
             let cost = start_cost_ns(world, assumptions);
             steps.bound(|steps| payload.start(cost, LONGEST_BLACKOUT_NS, steps)).0
         }),
@@ -184,7 +184,7 @@ pub(crate) fn text(secure: &Secure, bounds: &PayloadBounds, assumptions: &Assump
         PROMISED_PATHS.to_world,
     );
     let time = |ns: Option<u64>| ns.map_or(String::from("none"), readable);
-    if secure.world.is_some() {
+    if !secure.is_alone() {
         let _ = writeln!(
             text,
             "secure interrupt to the payload, whatever the other world does: {}",
@@ -222,7 +222,7 @@ pub(crate) fn text(secure: &Secure, bounds: &PayloadBounds, assumptions: &Assump
             "  delay: until the other world runs, with a budget in hand; blackout: with one that was just used up\n",
         );
     }
-    if let Some(world) = &secure.world {
+    if let Some(world) = secure.world() {
         let _ = write!(
             text,
             "\nstart or restart of `{}`, until a server may run it: {}",

@@ -16,8 +16,8 @@ use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 pub use secure::{
-    Heartbeat, KERNEL_TICK_NS, Payload, PayloadKind, PayloadTask, Secure, World, WorldBudget, WorldChannel,
-    WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
+    Below, Heartbeat, Hybrid, KERNEL_TICK_NS, Payload, PayloadKind, PayloadTask, Secure, World, WorldBudget,
+    WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
 };
 
 /// How interrupts reach a partition.
@@ -399,7 +399,7 @@ pub struct System {
     pub channels: Vec<Channel>,
     /// Schedules of shared cores.
     pub schedules: Vec<Schedule>,
-    /// The secure world, and the world below it: then there are no partitions. `None` on a board that is entered at EL2.
+    /// The secure world, and what is below it: partitions only where it says so. `None` on a board that is entered at EL2.
     pub secure: Option<Secure>,
     /// SHA-256 over the description, the board file and all guest files.
     pub source_hash: [u8; 32],

@@ -20,8 +20,8 @@ pub struct Secure {
     pub interrupts: Vec<u32>,
     /// Its tasks, for the analysis only.
     pub tasks: Vec<PayloadTask>,
-    /// The world below; `None` for a payload that is alone.
-    pub world: Option<World>,
+    /// What runs below it.
+    pub below: Below,
     /// The payload's tasks that run that world, by descending priority.
     pub servers: Vec<WorldServer>,
     /// When they may run, if that is fixed.
@@ -30,6 +30,62 @@ pub struct Secure {
     pub channels: Vec<WorldChannel>,
     /// What is looked at and done when that world fails; `None` = that is the payload's own business.
     pub health: Option<WorldHealth>,
+}
+
+/// What runs below a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// Nobody: the payload is alone.
+    Nobody,
+    /// One image.
+    Image(World),
+    /// The monitor at EL2 with the partitions of the system.
+    Partitions(Hybrid),
+}
+
+/// The non-secure world of a system whose partitions run below a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hybrid {
+    /// Its name.
+    pub name: String,
+    /// Its memory, which is that of the machine.
+    pub memory: Bank,
+}
+
+impl Secure {
+    /// The image below; `None` when there is nobody, or a system of partitions.
+    #[must_use]
+    pub const fn world(&self) -> Option<&World> {
+        match &self.below {
+            Below::Image(world) => Some(world),
+            Below::Nobody | Below::Partitions(_) => None,
+        }
+    }
+
+    /// The partitions below; `None` when there are none.
+    #[must_use]
+    pub const fn hybrid(&self) -> Option<&Hybrid> {
+        match &self.below {
+            Below::Partitions(hybrid) => Some(hybrid),
+            Below::Nobody | Below::Image(_) => None,
+        }
+    }
+
+    /// States whether nobody is below.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        matches!(self.below, Below::Nobody)
+    }
+
+    /// The name of what is below; `None` when nobody is.
+    #[must_use]
+    pub fn below_name(&self) -> Option<&str> {
+        match &self.below {
+            Below::Nobody => None,
+            Below::Image(world) => Some(&world.name),
+            Below::Partitions(hybrid) => Some(&hybrid.name),
+        }
+    }
 }
 
 /// What the payload is.

@@ -61,7 +61,7 @@ impl WorldStory<'_> {
         verify(&options.image, monitor)?;
         shown.say("the flash file was read again: no page and no interrupt is in both worlds, and no bit of EL3 is another than was built");
         shown.say("the system as it is described, on a clock that counts instructions");
-        let console = system.secure.as_ref().and_then(|secure| secure.world.as_ref()).map(|world| world.name.clone());
+        let console = system.secure.as_ref().and_then(|secure| secure.world()).map(|world| world.name.clone());
         let console = console.ok_or_else(|| failure("there is no other world".to_owned()))?;
         let mut facts = WorldFacts::of(&run_shown(options, limit, shown)?, &console);
         facts.bound(system);
@@ -121,6 +121,6 @@ fn attack(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Resul
     let mut options = machine_of(&loaded.system, monitor)?;
     options.extra.extend(DMA_DEVICE.map(str::to_owned));
     let machine = run(options)?;
-    let world = loaded.system.secure.and_then(|secure| secure.world).map(|world| world.name).unwrap_or_default();
+    let world = loaded.system.secure.and_then(|secure| secure.below_name().map(str::to_owned)).unwrap_or_default();
     Ok(Attacks::judge(&facts::texts(&machine, facts::SECURE), &facts::texts(&machine, &world)))
 }

@@ -13,7 +13,7 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
     picture(html, input);
     html.leaf("h3", &[], "What the payload reaches");
     ranges(html, &input.maps.payload);
-    if let Some(world) = &input.secure.world {
+    if let Some(world) = input.secure.world() {
         html.leaf("h3", &[], format!("What is in the memory of {name} when it begins"));
         let text = format!(
             "{} from {} are its own, and every device that is not the payload\u{2019}s.",
@@ -53,7 +53,7 @@ fn picture(html: &mut Html, input: &WorldsInput<'_>) {
     let Some(facts) = &input.system.board.secure else { return };
     let below = world_name(input.secure).to_owned();
     let mut bars = vec![(facts.ram, "secure RAM", pieces_of_payload(input))];
-    let world = input.secure.world.iter().map(|world| (world.memory, BELOW, world.name.clone()));
+    let world = input.secure.world().into_iter().map(|world| (world.memory, BELOW, world.name.clone()));
     let channels = input.maps.payload.iter().filter(|range| range.what.starts_with("channel "));
     let channels: Vec<_> = channels.map(|range| (bank(range), CHANNEL, range.what.clone())).collect();
     let open: Vec<_> = world.chain(channels).collect();

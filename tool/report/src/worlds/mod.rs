@@ -80,7 +80,7 @@ pub fn write_worlds(input: &WorldsInput<'_>) -> String {
 
 /// The name of the world below, for people.
 pub(crate) fn world_name(secure: &Secure) -> &str {
-    secure.world.as_ref().map_or("other world", |world| world.name.as_str())
+    secure.below_name().unwrap_or("other world")
 }
 
 fn overview(html: &mut Html, input: &WorldsInput<'_>) {
@@ -88,7 +88,7 @@ fn overview(html: &mut Html, input: &WorldsInput<'_>) {
     let facts = [
         ("board", system.board.name.clone()),
         ("memory", size(system.memory_bytes)),
-        ("worlds", if secure.world.is_some() { "2" } else { "1" }.to_owned()),
+        ("worlds", if !secure.is_alone() { "2" } else { "1" }.to_owned()),
         ("core of both", secure.core.to_string()),
         ("servers", grouped(secure.servers.len() as u64)),
         ("channels", grouped(secure.channels.len() as u64)),
@@ -115,7 +115,7 @@ fn overview(html: &mut Html, input: &WorldsInput<'_>) {
         Cell::text(payload_devices(system, secure).join(", ")),
         Cell::text("nobody restarts it"),
     ]);
-    if let Some(world) = &secure.world {
+    if let Some(world) = secure.world() {
         table.row(world_row(secure, world));
     }
     table.write(html);
@@ -202,7 +202,7 @@ fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
             ]);
         }
     }
-    if secure.world.is_some() {
+    if !secure.is_alone() {
         table.row(vec![
             Cell::Number("all others".to_owned()),
             Cell::text("1 non-secure"),
@@ -257,7 +257,7 @@ fn channels(html: &mut Html, input: &WorldsInput<'_>) {
 }
 
 fn health(html: &mut Html, input: &WorldsInput<'_>) {
-    let Some(world) = &input.secure.world else { return };
+    let Some(world) = input.secure.world() else { return };
     let Some(health) = &input.secure.health else {
         html.leaf(
             "p",

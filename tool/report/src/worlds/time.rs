@@ -81,7 +81,7 @@ fn responses<'a>(
 pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
     tasks(html, input);
     servers(html, input);
-    if let Some(world) = &input.secure.world {
+    if let Some(world) = input.secure.world() {
         let latency = rough(input.bounds.latency_ns);
         let text = format!("A secure interrupt reaches the payload within {latency}, whatever {} does.", world.name);
         html.leaf("p", &[], text);
@@ -133,7 +133,7 @@ fn tasks(html: &mut Html, input: &WorldsInput<'_>) {
 }
 
 fn servers(html: &mut Html, input: &WorldsInput<'_>) {
-    if input.secure.world.is_none() {
+    if input.secure.is_alone() {
         return;
     }
     html.leaf("h3", &[], format!("Tasks that are {}", world_name(input.secure)));

@@ -19,7 +19,7 @@ use crate::diagnostic::Diagnostic;
 use crate::secure::Secure;
 use crate::source::Span;
 use crate::spans::{SecureSpans, Spans, TaskSpans, WorldServerSpans};
-use bulkhead_plan::model::{self, SecureFacts, System};
+use bulkhead_plan::model::{self, Below, SecureFacts, System};
 use bulkhead_world::records::{DEFAULT_RING_RECORDS, RING_RECORDS};
 
 /// Says that a board needs a system with a secure section.
@@ -56,18 +56,18 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
     let tasks: Vec<_> = secure.tasks.iter().map(|task| resolver.payload_task(task)).collect();
     let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
     let reserved_bytes = channels::reserved_bytes(channels.as_deref().unwrap_or_default());
-    let world = match &secure.non_secure {
-        Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes, reserved_bytes)).map(Some),
-        None => Some(None),
+    let below = match &secure.non_secure {
+        Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes, reserved_bytes)).map(Below::Image),
+        None => Some(Below::Nobody),
     };
     let servers = resolver.world_servers(secure, interrupts.as_deref().unwrap_or_default());
     let windows = resolver.world_windows(secure);
     let health = resolver.world_health(secure);
-    if let (Some(payload), Some(Some(world))) = (&payload, &world) {
+    if let (Some(payload), Some(Below::Image(world))) = (&payload, &below) {
         resolver.flash_fits(secure, facts, payload, world);
     }
     let channels = channels.and_then(|mut channels| {
-        if let Some(Some(world)) = &world {
+        if let Some(Below::Image(world)) = &below {
             resolver.place_channels(secure, &mut channels, world, memory_bytes?)?;
         }
         Some(channels)
@@ -89,7 +89,7 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
             devices: devices?,
             interrupts: interrupts?,
             tasks: tasks.into_iter().collect::<Option<_>>()?,
-            world: world?,
+            below: below?,
             servers: servers?,
             windows: windows?,
             health: health?,
