@@ -69,7 +69,7 @@ Examples:
   ./x bench --list              prints what there is to measure
   ./x bench --short             leaves out what boots Linux
   ./x bench timer               measures one group of rows
-  ./x bench secure              measures what runs at EL3 of two worlds
+  ./x bench secure              measures what runs at EL3 of two worlds, experiments included
   ./x bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   ./x bench --format json       prints one JSON object
   ./x bench --record            measures everything and writes it down in docs/
@@ -172,7 +172,12 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
         arguments.names.iter().partition(|name| experiments::named(name).is_some() || *name == "experiments");
     let wanted = |experiment: &&Experiment| {
         let named = experiments.iter().any(|name| *name == experiment.name);
-        let all = arguments.names.is_empty() || experiments.iter().any(|name| *name == "experiments");
+        // A group of rows has the experiments that begin with its name.
+        let of_group =
+            |group: &&String| experiment.name.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let all = arguments.names.is_empty()
+            || experiments.iter().any(|name| *name == "experiments")
+            || rows.iter().any(of_group);
         // One that is named has a short form as well.
         named || all && !(arguments.short && experiment.slow)
     };

@@ -64,6 +64,12 @@ fn safeg_linux() {
     assert_holds("safeg-linux");
 }
 
+/// SG-E5, SG-34, SG-40, SG-41, SG-42, SG-45, SG-46, SG-47: the same at EL3, as the seed had it: a payload in the secure world, the world below in its servers.
+#[test]
+fn secure_itask() {
+    assert_holds("secure-itask");
+}
+
 /// SP-E2, SP-E4, SP-E5, SP-15, SP-18: what the other guest masks does not delay the RTOS.
 #[test]
 fn spumone_dispatch() {

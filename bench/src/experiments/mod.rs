@@ -15,6 +15,7 @@ mod safeg;
 mod spumone;
 mod storm;
 mod text;
+mod worlds;
 
 use crate::Failure;
 use crate::lab::Lab;
@@ -206,6 +207,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
         requirements: &["SG-E6", "SG-E7", "SG-41", "SG-47"],
         slow: true,
         run: safeg::linux,
+    },
+    Experiment {
+        name: "secure-itask",
+        what: "the same at EL3: delay of the interrupts of the world below stock FreeRTOS: idle approach, ITask, voluntary return (SafeG seed)",
+        how: "tasks 10/50 and 100/300 ms of the payload, ITask 2/30 ms above or between them, interrupts from dense to sparse and after answers; `-icount shift=4`; the model replays the same interrupts, and shares no code with the payload's library",
+        requirements: &["SG-E5", "SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47"],
+        slow: false,
+        run: worlds::itask_of_worlds,
     },
     Experiment {
         name: "spumone-dispatch",

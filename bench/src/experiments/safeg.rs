@@ -12,13 +12,13 @@ use bulkhead_analysis::costs::RECORDED;
 use bulkhead_run::Machine;
 use std::time::Duration;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 const NAME: &str = "experiments/safeg-itask";
 /// Linux boots beside the tasks.
 const LINUX_LIMIT: Duration = Duration::from_secs(900);
 /// When the guests begin.
 const START_NS: u64 = 1_000 * MS;
-const TOLERANCE_PERCENT: f64 = 3.0;
+pub(super) const TOLERANCE_PERCENT: f64 = 3.0;
 /// Switches and exits on the way of an interrupt, of which the model knows nothing.
 const PATHS_MS: f64 = 0.1;
 /// What an opening above a task takes of its server's budget, beside the 16 us of the handler: 115.8 ms for 1,993 openings of which
@@ -26,8 +26,8 @@ const PATHS_MS: f64 = 0.1;
 /// also done what was left of its handler before: a gate with voluntary return closes before the handler returns.
 const OPENING: Paths = Paths { to_handler_ns: 25_000, from_handler_ns: 17_100 };
 /// The idle mean that the seed published, and the ITask's.
-const PUBLISHED_IDLE_MS: f64 = 22.681;
-const PUBLISHED_ITASK_MS: f64 = 2.292;
+pub(super) const PUBLISHED_IDLE_MS: f64 = 22.681;
+pub(super) const PUBLISHED_ITASK_MS: f64 = 2.292;
 
 /// How requests come.
 #[derive(Clone, Copy, Debug)]
@@ -60,17 +60,21 @@ const PATTERNS: &[Pattern] = &[
 
 /// What the guest has beside the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Approach {
+pub(super) enum Approach {
+    /// Nothing.
     Idle,
+    /// An ITask above both tasks.
     Top,
+    /// One between them.
     Between,
+    /// One above both that the guest leaves when its handler has ended.
     Voluntary,
 }
 
 impl Approach {
-    const ALL: [Self; 4] = [Self::Idle, Self::Top, Self::Between, Self::Voluntary];
+    pub(super) const ALL: [Self; 4] = [Self::Idle, Self::Top, Self::Between, Self::Voluntary];
 
-    const fn label(self) -> &'static str {
+    pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Top => "ITask above",
@@ -90,7 +94,8 @@ impl Approach {
         }
     }
 
-    fn servers(self, grid_ns: u64) -> Vec<GuestServer> {
+    /// As the model has them.
+    pub(super) fn servers(self, grid_ns: u64) -> Vec<GuestServer> {
         let server = |place, opening| GuestServer { budget_ns: 2 * MS, period_ns: 30 * MS, grid_ns, place, opening };
         match self {
             Self::Idle => Vec::new(),
@@ -102,13 +107,13 @@ impl Approach {
 }
 
 /// A run with its model.
-struct Run {
-    ours: Summary,
-    model: Summary,
-    samples: Vec<f64>,
+pub(super) struct Run {
+    pub(super) ours: Summary,
+    pub(super) model: Summary,
+    pub(super) samples: Vec<f64>,
     /// Worst response of each task, in milliseconds, and missed deadlines.
-    responses_ms: [f64; 2],
-    missed: u64,
+    pub(super) responses_ms: [f64; 2],
+    pub(super) missed: u64,
 }
 
 /// When the monitor made the scheduler, from which the periods of budgets count: all time since then is in its accounts.
@@ -126,12 +131,12 @@ fn model_core(servers: Vec<GuestServer>, handler_ns: u64, sleeps: bool) -> Share
 
 /// The model on the requests that our guest had, closed rows as well: the instants of one that is answered a little earlier or
 /// later would drift away from ours.
-fn replay(core: &SharedCore, ours: &[Served]) -> Outcome {
+pub(super) fn replay(core: &SharedCore, ours: &[Served]) -> Outcome {
     let times: Vec<u64> = ours.iter().map(|one| one.request_ns).collect();
     core.run(&Source::Times(&times), 1)
 }
 
-fn entries_ms(served: &[Served]) -> Vec<f64> {
+pub(super) fn entries_ms(served: &[Served]) -> Vec<f64> {
     served.iter().map(Served::entry_ms).collect()
 }
 
@@ -172,7 +177,8 @@ fn run(
     })
 }
 
-fn cells(findings: &mut Findings, label: &str, run: &Run, published: Option<f64>) {
+/// The mean and the worst delay; `slack` is what they may differ by in any case.
+pub(super) fn cells(findings: &mut Findings, label: &str, run: &Run, published: Option<f64>, slack: f64) {
     for (name, published, model, ours) in
         [("mean", published, run.model.mean, run.ours.mean), ("worst", None, run.model.maximum, run.ours.maximum)]
     {
@@ -183,7 +189,7 @@ fn cells(findings: &mut Findings, label: &str, run: &Run, published: Option<f64>
             model: Some(model),
             ours: Some(ours),
             tolerance_percent: Some(TOLERANCE_PERCENT),
-            slack: PATHS_MS,
+            slack,
         });
     }
 }
@@ -205,7 +211,7 @@ pub(super) fn itask(lab: &Lab, length: Length) -> Result<Findings, Failure> {
                 Approach::Idle => PUBLISHED_IDLE_MS,
                 _ => PUBLISHED_ITASK_MS,
             });
-            cells(&mut findings, &label, &found, published.filter(|_| approach != Approach::Voluntary));
+            cells(&mut findings, &label, &found, published.filter(|_| approach != Approach::Voluntary), PATHS_MS);
             judge_bounds(&mut findings, approach, &label, &found);
             let mean = found.ours.mean;
             match approach {
@@ -235,7 +241,7 @@ pub(super) fn itask(lab: &Lab, length: Length) -> Result<Findings, Failure> {
 }
 
 /// SAFEG-01: bounds of the delay, and of the tasks' responses.
-fn judge_bounds(findings: &mut Findings, approach: Approach, label: &str, found: &Run) {
+pub(super) fn judge_bounds(findings: &mut Findings, approach: Approach, label: &str, found: &Run) {
     // A request that finds others in front of it waits for their handlers as well.
     let bound = match approach {
         Approach::Idle => 130.0,
@@ -257,13 +263,13 @@ fn judge_bounds(findings: &mut Findings, approach: Approach, label: &str, found:
     findings.claim(found.missed == 0, format!("{label}: {} missed", found.missed));
 }
 
-fn judge_ratio(findings: &mut Findings, label: &str, idle: f64, mean: f64, wanted: f64) {
+pub(super) fn judge_ratio(findings: &mut Findings, label: &str, idle: f64, mean: f64, wanted: f64) {
     let ratio = idle / mean;
     findings.claim(ratio >= wanted, format!("{label}: mean {ratio:.1} times lower than idle, at least {wanted:.0}"));
 }
 
 /// Share of the requests that waited no longer than x.
-fn distribution(label: &str, samples: &[f64]) -> Series {
+pub(super) fn distribution(label: &str, samples: &[f64]) -> Series {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
@@ -308,7 +314,7 @@ pub(super) fn rtask(lab: &Lab, length: Length) -> Result<Findings, Failure> {
                 missed: 0,
                 samples,
             };
-            cells(&mut findings, &label, &found, None);
+            cells(&mut findings, &label, &found, None, PATHS_MS);
             findings.series.push(distribution(&label, &found.samples));
         }
     }
