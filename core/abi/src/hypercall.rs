@@ -1,7 +1,7 @@
 //! Calls of guests: numbers and answers (SMC Calling Convention, Arm DEN 0028).
 //!
 //! Bulkhead's own calls are fast 64-bit calls in the vendor-specific hypervisor range; HVC and SMC are the same. PSCI is
-//! answered as Arm DEN 0022 says. Everything else gets [`NOT_SUPPORTED`].
+//! answered as Arm DEN 0022 says. Everything else gets [`NOT_SUPPORTED`]. Two more are the monitor's to make, where EL3 has a payload.
 
 /// SMCCC answer "not supported" (-1).
 pub const NOT_SUPPORTED: u64 = u64::MAX;
@@ -29,6 +29,13 @@ pub const CALL_PARTITION_SUSPEND: u64 = 0xc600_0011;
 pub const CALL_PARTITION_RESUME: u64 = 0xc600_0012;
 /// As [`CALL_PARTITION_SUSPEND`].
 pub const CALL_PARTITION_RESTART: u64 = 0xc600_0013;
+
+/// `(core) -> SUCCESS`: the core leaves what it does below EL2 and comes to its EL2 as if by an interrupt, whatever is masked there.
+/// For EL2 alone, towards cores that the plan names. An id of the platform (DEN 0028, table 2-1), because EL3 answers it.
+pub const CALL_KICK: u64 = 0xc300_0000;
+/// `(ticks of the counter) -> SUCCESS`: the caller's core is kicked when they are over, unless it was before. Too few and too many are
+/// brought into the plan's limits. For EL2 alone, on cores without a payload; each kick ends it.
+pub const CALL_WATCH: u64 = 0xc300_0001;
 
 /// Registers of the management PCI function (BAR 0), for programs that run at EL0 and cannot make hypercalls.
 ///

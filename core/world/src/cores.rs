@@ -10,12 +10,7 @@
 /// Most cores: their contexts fill a page.
 pub const MOST_CORES: usize = 4;
 
-/// `(core) -> SUCCESS`: the core leaves what it does below EL2 and comes to its EL2 as if by an interrupt, whatever is masked there.
-/// For EL2 alone, towards cores that the plan names. An id of the platform (DEN 0028, table 2-1), because EL3 answers it.
-pub const CALL_KICK: u64 = 0xc300_0000;
-/// `(ticks of the counter) -> SUCCESS`: the caller's core is kicked when they are over, unless it was before. Too few and too many are
-/// brought into the plan's limits. For EL2 alone, on cores without a payload; each kick ends it.
-pub const CALL_WATCH: u64 = 0xc300_0001;
+pub use bulkhead_abi::hypercall::{CALL_KICK, CALL_WATCH};
 
 /// The software-generated interrupt of a kick, on cores without a payload: group 0, which is EL3's.
 pub const KICK: u32 = 8;
@@ -24,8 +19,10 @@ pub const SECURE_TIMER: u32 = 29;
 /// INTIDs of EL3 on a core without a payload, as bits of the first word.
 pub const OF_EL3: u32 = 1 << KICK | 1 << SECURE_TIMER;
 
-/// Where a kicked core continues, behind VBAR_EL2: the vector of an interrupt from AArch64 below.
-pub const KICKED_VECTOR: u64 = 0x480;
+/// Where a kicked core continues, behind VBAR_EL2: the vector of an FIQ from AArch64 below, which nothing else comes to, because
+/// group 0 is EL3's. In that of an interrupt an EL2 acknowledges one, and would take it from a guest that has them all to itself, or
+/// take it for what it was kicked for (design record 0033).
+pub const KICKED_VECTOR: u64 = 0x500;
 /// Its state there: EL2 on its own stack pointer, everything masked.
 pub const KICKED_STATE: u64 = 0x3c9;
 

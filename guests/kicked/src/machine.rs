@@ -217,7 +217,7 @@ struct Frame {
     state: u64,
 }
 
-/// Called by the vector of an interrupt from below.
+/// Called by the vector of an FIQ from below.
 #[unsafe(no_mangle)]
 extern "C" fn kicked(frame: &Frame) {
     let entered = counter();

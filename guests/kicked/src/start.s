@@ -124,6 +124,7 @@ vectors:
     .endr
     .balign 128
     b       came_back
+    OTHER
     .balign 128
     sub     sp, sp, #272
     stp     x0, x1, [sp]
@@ -168,6 +169,6 @@ vectors:
     ldp     x0, x1, [sp]
     add     sp, sp, #272
     eret
-    .rept 6
+    .rept 5
     OTHER
     .endr
