@@ -281,7 +281,34 @@ pub trait Firmware {
     fn power_off(&self, power: impl MayPowerOff);
 }
 
+/// What EL3 does for EL2 below a payload, and the registers of a physical CPU interface that EL2 answers for the guest that has it.
+#[cfg(feature = "hybrid")]
+pub trait Gate {
+    /// Makes a core leave what it does below EL2 and come to its EL2, whatever is masked there. False when EL3 kicks no such core: then it is
+    /// the payload's.
+    fn kick(&self, mpidr: u64) -> bool;
+    /// Has the calling core kicked when so many ticks are over, or as many as EL3 allows; a kick before ends it. Not on the payload's core.
+    fn watch(&self, ticks: u64);
+    /// Makes accesses of EL1 to the registers below, and to those that send SGIs, exits (ICH_HCR_EL2.TC).
+    fn trap_interface(&self);
+    /// Reads ICC_RPR_EL1.
+    fn running_priority(&self) -> u64;
+    /// Reads ICC_CTLR_EL1.
+    fn interface_control(&self) -> u64;
+    /// Writes ICC_CTLR_EL1.
+    fn set_interface_control(&self, value: u64);
+}
+
 /// Everything the monitor asks of a machine.
+#[cfg(feature = "hybrid")]
+pub trait Machine: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware + Gate {}
+
+#[cfg(feature = "hybrid")]
+impl<All: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware + Gate> Machine for All {}
+
+/// Everything the monitor asks of a machine.
+#[cfg(not(feature = "hybrid"))]
 pub trait Machine: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware {}
 
+#[cfg(not(feature = "hybrid"))]
 impl<All: Memory + Clock + PhysicalInterrupts + VirtualInterrupts + GuestRegisters + Firmware> Machine for All {}

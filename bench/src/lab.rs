@@ -148,8 +148,9 @@ impl Lab {
 
     /// Builds the image of a system with the part of the monitor that it needs.
     pub(crate) fn image(&self, system: &System) -> Result<Image, Failure> {
-        build_image(system, &self.monitor(part_of(system).max(self.least_part))?)
-            .map_err(|error| Failure::wrong(error.to_string()))
+        let needed = part_of(system);
+        let part = if needed.is_served_by(self.least_part) { self.least_part } else { needed };
+        build_image(system, &self.monitor(part)?).map_err(|error| Failure::wrong(error.to_string()))
     }
 
     /// Runs a system to its end, with options changed by the caller.

@@ -34,7 +34,9 @@ impl<M: Machine> Vcpu<M> {
     }
 
     pub(crate) fn set_own_date(&mut self, ticks: u64) {
-        self.machine.set_timer(ticks);
+        if !self.watches() {
+            self.machine.set_timer(ticks);
+        }
     }
 
     pub(crate) fn timer_rang(&mut self) {

@@ -15,6 +15,7 @@
 //! | [`interrupts`] | physical interrupts, list registers, and what waits for one |
 //! | [`life`] | start, stop, restart, suspend; faults and policies, watchdog; the powers to route, stop and power off |
 //! | [`sharing`] | shared cores: decision and exchange |
+//! | `gate` | below a payload: kicks, watches, and filtered `direct` guests |
 //! | [`core_state`] | what belongs to a core, whichever of its vCPUs is loaded |
 //! | [`state`] | data of a vCPU, and of a partition |
 //! | [`observe`] | counters, trace, console rings |
@@ -37,8 +38,12 @@ mod alone;
 pub mod core_state;
 pub mod devices;
 pub mod exits;
+#[cfg(feature = "hybrid")]
+mod gate;
 pub mod interrupts;
 pub mod life;
+#[cfg(not(feature = "hybrid"))]
+mod no_gate;
 pub mod observe;
 #[cfg(feature = "shared")]
 pub mod sharing;

@@ -2,8 +2,13 @@
 use std::path::PathBuf;
 
 /// What `./x` builds, below cargo's target directory, and the name of its copy.
-const FILES: [(&str, &str); 3] =
-    [("monitor/own.elf", "own.elf"), ("monitor/shared.elf", "shared.elf"), ("secure-monitor/dual.elf", "dual.elf")];
+const FILES: [(&str, &str); 5] = [
+    ("monitor/own.elf", "own.elf"),
+    ("monitor/shared.elf", "shared.elf"),
+    ("monitor/hybrid.elf", "hybrid.elf"),
+    ("secure-monitor/dual.elf", "dual.elf"),
+    ("secure-monitor/multi.elf", "multi.elf"),
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

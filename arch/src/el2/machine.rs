@@ -17,7 +17,7 @@ use core::sync::atomic::AtomicU64;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hardware;
 
-fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
+pub(super) fn firmware_call(function: u64, first: u64, second: u64, third: u64) -> i64 {
     let result: u64;
     // SMC and not HVC: the firmware is at EL3, and an HVC from EL2 comes back to EL2.
     // SAFETY: an SMC to the PSCI firmware changes x0-x17 at most (SMCCC 1.1) and no memory of ours.
@@ -480,7 +480,7 @@ impl Firmware for Hardware {
     }
 }
 
-fn isb() {
+pub(super) fn isb() {
     // A write of a system register is certain to act on the instructions behind it only from here on.
     // SAFETY: a barrier changes no state.
     unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };

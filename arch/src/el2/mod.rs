@@ -4,6 +4,8 @@
 
 #[macro_use]
 mod registers;
+#[cfg(feature = "hybrid")]
+mod gate;
 mod machine;
 mod reset;
 

@@ -7,6 +7,8 @@
 mod clock;
 mod controller;
 mod firmware;
+#[cfg(feature = "hybrid")]
+mod gate;
 mod guest;
 mod memory;
 mod physical;
@@ -48,6 +50,12 @@ pub enum Event {
     StartCore(u64),
     /// The board was powered off.
     PowerOff,
+    /// EL3 kicked the core of this MPIDR_EL1.
+    #[cfg(feature = "hybrid")]
+    Kick(u64),
+    /// EL3 was asked to kick this core after so many ticks.
+    #[cfg(feature = "hybrid")]
+    Watch(u64),
     /// The EL2 timer was armed (`Some`) or stopped.
     Timer(Option<u64>),
 }
@@ -117,6 +125,15 @@ pub struct FakeState {
     pub ticks_per_store: Cell<u64>,
     /// What the world does while the core waits for an interrupt, in place of advancing the counter to the deadline.
     pub on_wait: Cell<Option<fn(&FakeMachine)>>,
+    /// The MPIDR_EL1 of the core that EL3 kicks for nobody, because it is the payload's; `None`: there is no EL3 that answers.
+    #[cfg(feature = "hybrid")]
+    pub payload_mpidr: Cell<Option<u64>>,
+    /// ICH_HCR_EL2.TC.
+    #[cfg(feature = "hybrid")]
+    pub interface_traps: Cell<bool>,
+    /// ICC_CTLR_EL1.
+    #[cfg(feature = "hybrid")]
+    pub interface_control: Cell<u64>,
     /// The date that the EL2 timer is armed for.
     pub deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,

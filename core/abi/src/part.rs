@@ -7,19 +7,21 @@ pub const PART_MAGIC: [u8; 4] = *b"BHPT";
 pub const PART_OFFSET: usize = 64;
 
 /// A part, the smaller first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Part {
     /// Every core is one vCPU's.
     Own = 1,
     /// Several vCPUs may share a core.
     Shared = 2,
+    /// Every core is one vCPU's, below a payload: EL3 brings a core to its EL2 whatever its guest masks.
+    Hybrid = 3,
 }
 
 impl Part {
     /// Every part, the smallest first.
     #[cfg(not(target_os = "none"))]
-    pub const ALL: [Self; 2] = [Self::Own, Self::Shared];
+    pub const ALL: [Self; 3] = [Self::Own, Self::Shared, Self::Hybrid];
 
     /// Its name, in the words of the documentation.
     #[cfg(not(target_os = "none"))]
@@ -28,7 +30,15 @@ impl Part {
         match self {
             Self::Own => "own",
             Self::Shared => "shared",
+            Self::Hybrid => "hybrid",
         }
+    }
+
+    /// States whether a system that needs this part runs with another one too.
+    #[cfg(not(target_os = "none"))]
+    #[must_use]
+    pub const fn is_served_by(self, other: Self) -> bool {
+        self as u32 == other as u32 || matches!((self, other), (Self::Own, Self::Shared))
     }
 
     /// The mark of the part in its text.

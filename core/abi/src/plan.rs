@@ -291,6 +291,8 @@ pub const FLAG_MANAGES: u64 = 1;
 /// The partition may be managed (it is `mapped`).
 #[cfg(not(target_os = "none"))]
 pub const FLAG_MANAGEABLE: u64 = 2;
+/// `PartitionPlan::flags`, of a `direct` partition below a payload: EL2 sends its SGIs, so that none leaves it (QV-16).
+pub const FLAG_FILTERED: u64 = 4;
 
 /// Everything the monitor knows of a partition. Mapped read-only on the partition's own cores alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -155,6 +155,8 @@ pub mod interface {
     pub const ICH_ENABLE: u64 = 1;
     /// ICH_HCR_EL2.UIE: a maintenance interrupt when at most one list register is in use.
     pub const ICH_UNDERFLOW: u64 = 1 << 1;
+    /// ICH_HCR_EL2.TC: accesses of EL1 to registers that both groups have, and those that send SGIs, trap.
+    pub const ICH_TRAP_COMMON: u64 = 1 << 10;
     /// ICH_HCR_EL2.TALL0: registers of group 0 trap.
     pub const ICH_NO_GROUP_0: u64 = 1 << 11;
     /// ICC_CTLR_EL1.EOImode: priority drop and deactivation are separate.

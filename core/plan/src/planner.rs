@@ -119,12 +119,21 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
 /// The smallest part of the monitor that serves a system.
 #[must_use]
 pub fn part_of(system: &System) -> Part {
-    if system.schedules.is_empty() { Part::Own } else { Part::Shared }
+    match (system.secure.is_some(), system.schedules.is_empty()) {
+        (true, _) => Part::Hybrid,
+        (false, true) => Part::Own,
+        (false, false) => Part::Shared,
+    }
 }
 
 fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanError> {
-    if monitor.part < part_of(system) {
-        return Err(PlanError::Monitor { reason: "it is the part `own`, but vCPUs of this system share a core" });
+    if !part_of(system).is_served_by(monitor.part) {
+        let reason = match part_of(system) {
+            Part::Hybrid => "it is not the part `hybrid`, but this system has a payload above its partitions",
+            Part::Shared => "it is not the part `shared`, but vCPUs of this system share a core",
+            Part::Own => "it is the part `hybrid`, but this system has no payload above its partitions",
+        };
+        return Err(PlanError::Monitor { reason });
     }
     if monitor.text.is_empty() || monitor.text.len().max(monitor.rodata.len()) > 64 << 20 {
         return Err(PlanError::Monitor { reason: "its text is empty or absurdly large" });

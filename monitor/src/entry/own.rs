@@ -7,7 +7,7 @@ use bulkhead_abi::observe::CRASH_BAD_PLAN;
 use bulkhead_arch::CoreHead;
 
 /// This part.
-pub(super) const PART: Part = Part::Own;
+pub(super) const PART: Part = if cfg!(feature = "hybrid") { Part::Hybrid } else { Part::Own };
 
 /// Puts the first start of the core's vCPU under way. A shared core is not this part's to run: its other vCPUs would never start.
 pub(super) fn begin(vcpu: &mut ThisVcpu, boot_record: &CoreBoot) {

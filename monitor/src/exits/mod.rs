@@ -129,6 +129,10 @@ impl<M: Machine> Vcpu<M> {
 
     fn system_register(&mut self, syndrome: Syndrome) {
         self.count(Counter::SystemRegister);
+        if self.interface_accessed(syndrome) {
+            self.skip_instruction(syndrome);
+            return;
+        }
         let access = syndrome.system_access();
         match sysreg::classify(access) {
             SystemAction::SendSgi1 => self.send_guest_sgi(self.head.frame.register(access.register)),
@@ -176,6 +180,9 @@ impl<M: Machine> Vcpu<M> {
 
     /// Sends a physical SGI to a core.
     pub fn send_physical_sgi(&self, mpidr: u64, intid: u32) {
+        if self.kicks(mpidr, intid) {
+            return;
+        }
         self.machine.send_sgi(SgiRequest::to_core(Affinity::of_mpidr(mpidr), Intid(intid)).0);
     }
 }

@@ -54,7 +54,10 @@ impl<M: Machine> Vcpu<M> {
         self.count(Counter::Interrupt);
         self.trace_interrupt(intid);
         match intid {
-            Intid::FIRST_SPECIAL..=Intid::LAST_SPECIAL => self.count(Counter::MonitorInterrupt),
+            Intid::FIRST_SPECIAL..=Intid::LAST_SPECIAL => {
+                self.count(Counter::MonitorInterrupt);
+                self.kicked();
+            }
             MONITOR_SGI => {
                 self.finish_own(intid);
                 if self.is_shared() {
@@ -263,6 +266,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
+        self.filter_interface();
     }
 
     /// Gives this core's private interrupts, all of them disabled, group and priority, and enables the monitor's own where it

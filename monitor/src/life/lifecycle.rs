@@ -37,6 +37,9 @@ impl<M: Machine> Vcpu<M> {
             self.mask_guest_interrupts();
         }
         while self.run != RunState::Running {
+            if self.kicked() {
+                continue;
+            }
             if self.run == RunState::BackOff && self.machine.counter_ticks() >= self.backoff_until {
                 self.end_back_off();
                 continue;

@@ -10,6 +10,8 @@ mod clients;
 #[cfg(feature = "shared")]
 mod deferred;
 mod faults;
+#[cfg(feature = "hybrid")]
+mod gate;
 #[cfg(feature = "shared")]
 mod instructions;
 pub(crate) mod interleave;

@@ -43,41 +43,45 @@ const SCHED_FOLDER: &str = "core/sched/src";
 /// How items are marked that only one part has.
 const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
 const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
+const OF_HYBRID: &str = "#[cfg(feature = \"hybrid\")]";
+const OF_NO_GATE: &str = "#[cfg(not(feature = \"hybrid\"))]";
+/// What only `shared` has.
+const SHARED_PATHS: &[&str] =
+    &["core/abi/src/schedule.rs", "core/schedule/src", "monitor/src/sharing", "monitor/src/entry/shared.rs"];
+/// What only `hybrid` has.
+const HYBRID_PATHS: &[&str] = &["arch/src/el2/gate.rs", "monitor/src/gate.rs"];
 /// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
 const OF_NO_PART: [&str; 3] =
     ["#[cfg(not(target_os = \"none\"))]", "#[cfg(any(test, feature = \"el1\"))]", "#[cfg(feature = \"mutants\")]"];
 
-/// What a part does not have: whole files and folders, and items under this attribute.
+/// What a part does not have: whole files and folders, and items under these attributes.
 struct Absent {
-    paths: &'static [&'static str],
-    items: &'static str,
+    paths: [&'static [&'static str]; 2],
+    items: [&'static str; 2],
 }
 
 const fn absent(part: Part) -> Absent {
     match part {
-        Part::Own => Absent {
-            paths: &[
-                "core/abi/src/schedule.rs",
-                "core/schedule/src",
-                "monitor/src/sharing",
-                "monitor/src/entry/shared.rs",
-            ],
-            items: OF_SHARED,
+        Part::Own => Absent { paths: [SHARED_PATHS, HYBRID_PATHS], items: [OF_SHARED, OF_HYBRID] },
+        Part::Shared => Absent {
+            paths: [&["monitor/src/alone.rs", "monitor/src/entry/own.rs"], HYBRID_PATHS],
+            items: [OF_OWN, OF_HYBRID],
         },
-        Part::Shared => Absent { paths: &["monitor/src/alone.rs", "monitor/src/entry/own.rs"], items: OF_OWN },
+        Part::Hybrid => Absent { paths: [SHARED_PATHS, &["monitor/src/no_gate.rs"]], items: [OF_SHARED, OF_NO_GATE] },
     }
 }
 
 /// States whether a file is compiled for a part.
 fn is_compiled(path: &str, part: Part) -> bool {
-    if LEFT_OUT.iter().chain(absent(part).paths).any(|left_out| path.starts_with(left_out)) {
+    let absent = absent(part).paths;
+    if LEFT_OUT.iter().chain(absent.into_iter().flatten()).any(|left_out| path.starts_with(left_out)) {
         return false;
     }
     let Some(module) = path.strip_prefix(SCHED_FOLDER).and_then(|rest| rest.strip_prefix('/')) else { return true };
     let module = module.split(['/', '.']).next().unwrap_or_default();
     match part {
         // Doorbells have limits on every core.
-        Part::Own => matches!(module, "lib" | "limiter"),
+        Part::Own | Part::Hybrid => matches!(module, "lib" | "limiter"),
         Part::Shared => module == "lib" || SCHED_AT_EL2.contains(&module),
     }
 }
@@ -130,7 +134,7 @@ fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
         if path.ends_with(".s") {
             lines.assembly += assembly(&text);
         } else {
-            let absent = OF_NO_PART.into_iter().chain([absent(part).items]);
+            let absent = OF_NO_PART.into_iter().chain(absent(part).items);
             let text = absent.fold(text, |text, attribute| without_items(attribute, &text));
             lines.rust += rust(&formatted(&text).map_err(|error| format!("{path}: {error}"))?);
         }
@@ -224,7 +228,9 @@ mod tests {
                 let prefix = if *folder == SCHED_FOLDER { "crate::" } else { "bulkhead_sched::" };
                 for (path, text) in crate::files(&[folder], &[".rs"]).iter().filter(|(path, _)| is_compiled(path, part))
                 {
-                    let code = Source::new(&without_items(absent(part).items, text)).code();
+                    let all = absent(part).items.into_iter();
+                    let text = all.fold(text.clone(), |text, attribute| without_items(attribute, &text));
+                    let code = Source::new(&text).code();
                     for (start, _) in code.match_indices(prefix) {
                         let name: String = code[start + prefix.len()..]
                             .chars()

@@ -12,6 +12,8 @@ const fn ceiling(part: Part) -> usize {
     match part {
         Part::Own => 6_200,
         Part::Shared => 11_200,
+        // What `own` has and at most 320 lines (issue 11).
+        Part::Hybrid => 6_200 + 320,
     }
 }
 
@@ -34,11 +36,19 @@ fn code_at_el2_stays_below_the_ceiling() {
             );
         }
         let empty = crates.iter().filter(|(_, lines)| lines.total() < 20).map(|(name, _)| *name);
-        let wanted: &[&str] = if part == Part::Own { &["bulkhead-schedule"] } else { &[] };
+        let wanted: &[&str] = if part != Part::Shared { &["bulkhead-schedule"] } else { &[] };
         assert_eq!(empty.collect::<Vec<_>>(), wanted, "was a folder moved?");
         let total: usize = crates.iter().map(|(_, lines)| lines.total()).sum();
         assert!(total <= ceiling(part), "{total} code lines in `{}`, at most {} may be", part.name(), ceiling(part));
     }
+}
+
+/// What a payload above costs at EL2: at most 320 code lines (issue 11).
+#[test]
+fn the_part_hybrid_adds_little() {
+    let [own, hybrid] = [Part::Own, Part::Hybrid].map(|part| code_lines::total(part).unwrap());
+    println!("hybrid: {} lines more than own", hybrid - own);
+    assert!(hybrid - own <= 320, "{hybrid} code lines in `hybrid`, {own} in `own`");
 }
 
 /// Growth is seen and acknowledged: what a part has is written down where the tool takes it for its report.

@@ -14,7 +14,9 @@ use bulkhead_abi::Part;
 
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own.elf"));
 static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shared.elf"));
+static HYBRID: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hybrid.elf"));
 static DUAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dual.elf"));
+static MULTI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/multi.elf"));
 
 /// Returns a part's ELF file; `None` when the tool was compiled before a monitor was (plain cargo on a fresh clone).
 #[must_use]
@@ -22,8 +24,15 @@ pub fn elf(part: Part) -> Option<&'static [u8]> {
     let elf = match part {
         Part::Own => OWN,
         Part::Shared => SHARED,
+        Part::Hybrid => HYBRID,
     };
     (!elf.is_empty()).then_some(elf)
+}
+
+/// Returns the ELF file of the secure monitor of several cores, `multi`; `None` when the tool was compiled before it was.
+#[must_use]
+pub fn secure_elf_of_cores() -> Option<&'static [u8]> {
+    (!MULTI.is_empty()).then_some(MULTI)
 }
 
 /// Returns the secure monitor's ELF file in the configuration `dual`; `None` when the tool was compiled before it was.

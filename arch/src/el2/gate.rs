@@ -1,0 +1,38 @@
+//! What EL3 does for EL2, by its calls, and the registers of the CPU interface that EL2 answers for a guest (part `hybrid`).
+
+use super::machine::{Hardware, firmware_call, isb};
+use crate::{Gate, Memory};
+use bulkhead_abi::hypercall::{CALL_KICK, CALL_WATCH, SUCCESS};
+use bulkhead_arm::Affinity;
+use bulkhead_arm::el2::interface::ICH_TRAP_COMMON;
+
+impl Gate for Hardware {
+    fn kick(&self, mpidr: u64) -> bool {
+        // What the other core is to find comes before the kick that makes it look.
+        self.barrier();
+        firmware_call(CALL_KICK, Affinity::of_mpidr(mpidr).0, 0, 0) as u64 == SUCCESS
+    }
+
+    fn watch(&self, ticks: u64) {
+        firmware_call(CALL_WATCH, ticks, 0, 0);
+    }
+
+    fn trap_interface(&self) {
+        // No need for an ISB: the guest comes after an ERET.
+        write_register!("S3_4_C12_C11_0", ICH_TRAP_COMMON); // ICH_HCR_EL2
+    }
+
+    fn running_priority(&self) -> u64 {
+        read_register!("S3_0_C12_C11_3") // ICC_RPR_EL1
+    }
+
+    fn interface_control(&self) -> u64 {
+        read_register!("S3_0_C12_C12_4") // ICC_CTLR_EL1
+    }
+
+    fn set_interface_control(&self, value: u64) {
+        write_register!("S3_0_C12_C12_4", value); // ICC_CTLR_EL1
+        // It holds for whatever the guest does next: its ERET would do, and no other need for this is known.
+        isb();
+    }
+}

@@ -1,0 +1,136 @@
+//! Cores below a payload (part `hybrid`): EL3 brings a core to its EL2 whatever its guest masks, so a `direct` guest need not be trusted
+//! (QV-5, QV-16, CF-9; `docs/specification/secure-world.md`, part 11; design record 0033).
+//!
+//! What one core asks of another lies in words, as in the other parts; a kick only makes the other core look at them, and may come twice, late
+//! or for nothing. While EL2 itself runs, EL3 tries again, by the timer that watches have too: a watch takes the place of a kick that is tried again. So
+//! a watch for a date is asked for in one place alone, [`Vcpu::kicked`], before everything that a kick can be for is looked at; whoever has a new date
+//! asks to be kicked at once. Rejected: EL3 that keeps the earlier of two dates, so that a core that waits at EL2 would be woken every 10 us.
+//!
+//! Every door of this room that others use is in `no_gate.rs` too, where it does nothing.
+
+use crate::interrupts::MONITOR_SGI;
+use crate::state::{RunState, Vcpu};
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::plan::FLAG_FILTERED;
+use bulkhead_abi::status;
+use bulkhead_arch::Machine;
+use bulkhead_arm::{Affinity, Intid};
+use bulkhead_emulation::sysreg;
+use bulkhead_emulation::trap::{Syndrome, SystemAccess, encoding};
+use bulkhead_sched::Members;
+use core::sync::atomic::Ordering::Acquire;
+
+/// ICC_PMR_EL1.
+const PRIORITY_MASK: u32 = encoding(3, 0, 4, 6, 0);
+/// ICC_DIR_EL1.
+const DEACTIVATE: u32 = encoding(3, 0, 12, 11, 1);
+/// ICC_RPR_EL1.
+const RUNNING_PRIORITY: u32 = encoding(3, 0, 12, 11, 3);
+/// ICC_SGI1R_EL1.
+const SEND_SGI: u32 = encoding(3, 0, 12, 11, 5);
+/// ICC_CTLR_EL1.
+const CONTROL: u32 = encoding(3, 0, 12, 12, 4);
+/// The affinity of the core on which the machine starts, which the payload has.
+const OF_PAYLOAD: u64 = 0;
+
+impl<M: Machine> Vcpu<M> {
+    /// Sends a request of the monitor as a kick. False for every other interrupt, and for the payload's core, which nobody kicks: its SGI 15
+    /// is open.
+    pub(crate) fn kicks(&self, mpidr: u64, intid: u32) -> bool {
+        intid == MONITOR_SGI && self.machine.kick(mpidr)
+    }
+
+    /// Looks at everything that a kick can be for. Returns whether the guest runs.
+    pub(crate) fn kicked(&mut self) -> bool {
+        let (now, due) = (self.machine.counter_ticks(), self.heartbeat_due());
+        // While no guest runs, the longest one ends EL3's attempts to bring this core here.
+        if due != u64::MAX || self.run != RunState::Running {
+            self.watch(due.saturating_sub(now));
+        }
+        if now >= due {
+            self.timer_expired();
+        }
+        self.serve_requests();
+        self.run == RunState::Running
+    }
+
+    /// When a `direct` guest must have shown a sign of life; `u64::MAX` when nobody waits for one.
+    fn heartbeat_due(&self) -> u64 {
+        let period = self.partition.health.watchdog_ticks;
+        if self.is_mapped() || !self.is_lead() || period == 0 || self.state() != status::STATE_RUNNING {
+            return u64::MAX;
+        }
+        // As in `timer_expired`: no need for the Acquire is known.
+        self.shared.heartbeat_ticks.load(Acquire).wrapping_add(period)
+    }
+
+    /// A `direct` guest would get the timer's interrupt: EL3 kicks the core at once, which then asks for the date. False for other guests.
+    pub(crate) fn watches(&self) -> bool {
+        if !self.is_mapped() {
+            self.watch(0);
+        }
+        !self.is_mapped()
+    }
+
+    /// On the payload's core EL3's timer is the payload's.
+    fn watch(&self, ticks: u64) {
+        if self.plan.mpidr & Affinity::FIELDS != OF_PAYLOAD {
+            self.machine.watch(ticks);
+        }
+    }
+
+    /// Makes EL2 see which SGIs a filtered guest sends.
+    pub(crate) fn filter_interface(&self) {
+        if self.is_filtered() {
+            self.machine.trap_interface();
+        }
+    }
+
+    fn is_filtered(&self) -> bool {
+        !self.is_mapped() && self.partition.flags & FLAG_FILTERED != 0
+    }
+
+    /// Does what a filtered guest wants of its CPU interface, unless others would feel it; false when the access is another one. Its
+    /// SGIs go to its own vCPUs, and it deactivates its own interrupts alone.
+    pub(crate) fn interface_accessed(&mut self, syndrome: Syndrome) -> bool {
+        let SystemAccess { encoding, register, read } = syndrome.system_access();
+        if !self.is_filtered() {
+            return false;
+        }
+        let value = self.head.frame.register(register);
+        let found = match (encoding, read) {
+            (PRIORITY_MASK, true) => u64::from(self.machine.priority_mask()),
+            (RUNNING_PRIORITY, true) => self.machine.running_priority(),
+            (CONTROL, true) => self.machine.interface_control(),
+            (PRIORITY_MASK, false) => return self.then(|this| this.machine.set_priority_mask(value as u8)),
+            (CONTROL, false) => return self.then(|this| this.machine.set_interface_control(value)),
+            (SEND_SGI, false) => return self.then(|this| this.send_filtered(value)),
+            (DEACTIVATE, false) => return self.then(|this| this.deactivate_own(value as u32 & 0xff_ffff)),
+            _ => return false,
+        };
+        self.head.frame.set_register(register, found);
+        true
+    }
+
+    fn then(&self, effect: impl FnOnce(&Self)) -> bool {
+        effect(self);
+        true
+    }
+
+    fn send_filtered(&self, value: u64) {
+        self.count(Counter::SendSgi);
+        let sgi = sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count);
+        if sgi.refused != 0 {
+            self.count(Counter::SgiOutside);
+        }
+        for vcpu in Members(u64::from(sgi.vcpus)).map(u32::from) {
+            self.send_sgi_to_vcpu(vcpu, sgi.intid);
+        }
+    }
+
+    fn deactivate_own(&self, intid: u32) {
+        if Intid(intid).is_private() || self.owned.owns(intid) {
+            self.machine.deactivate(intid);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! No payload above (parts `own` and `shared`): cores reach each other by SGI, and nobody stops a `direct` guest, which is trusted.
+//!
+//! The doors of `gate.rs`, which do nothing here.
+
+use crate::state::Vcpu;
+use bulkhead_arch::Machine;
+use bulkhead_emulation::trap::Syndrome;
+
+impl<M: Machine> Vcpu<M> {
+    pub(crate) const fn kicks(&self, _: u64, _: u32) -> bool {
+        false
+    }
+
+    pub(crate) const fn kicked(&self) -> bool {
+        false
+    }
+
+    // In `shared` nobody asks: its dates are those of all guests of a core.
+    #[cfg(not(feature = "shared"))]
+    pub(crate) const fn watches(&self) -> bool {
+        false
+    }
+
+    pub(crate) const fn filter_interface(&self) {}
+
+    pub(crate) const fn interface_accessed(&self, _: Syndrome) -> bool {
+        false
+    }
+}
