@@ -11,6 +11,7 @@ use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
 use bulkhead_system_tests::failing;
 use bulkhead_system_tests::messages::{Partner, Talk, Talked, lost_in_restarts, restarted, run};
 use bulkhead_system_tests::secure::{WithLinux, report};
+use bulkhead_system_tests::share::{self, Share};
 use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
 use bulkhead_world::health::HealthPlan;
 use std::collections::BTreeMap;
@@ -265,6 +266,56 @@ pub(crate) fn linux_path_4(lab: &Lab) -> Result<Found, Failure> {
 pub(crate) fn linux_path_5(lab: &Lab) -> Result<Found, Failure> {
     of_linux(lab, "5", 1)
 }
+
+/// A run of stock Linux below a payload that has nothing but its tick.
+fn linux_below_a_tick(lab: &Lab, mode: &str) -> Result<Rc<Share>, Failure> {
+    lab.once(&format!("secure linux work {mode}"), || {
+        let system = WithLinux {
+            monitor: &lab.guest("../secure-monitor/dual.elf")?,
+            payload: &lab.guest("busy-world.elf")?,
+            image: &lab.guest("linux/Image")?,
+            file_system: &lab.guest("linux/initramfs.cpio.gz")?,
+            level: EntryLevel::El2,
+            arguments: &format!("bulkhead.mode={mode}"),
+            health: HealthPlan::nobody(),
+        };
+        let flash = system.flash().map_err(|error| Failure::wrong(error.to_string()))?;
+        let share = share::run(flash).map_err(Failure::wrong)?;
+        let failed = share.other.iter().chain(&share.payload).any(|line| line.contains("FAILED"));
+        let ends = share.payload.last().is_some_and(|line| line == "rtos: end");
+        let done = share.other.iter().filter(|line| line.starts_with("linux: work:")).count();
+        if failed || !ends || done != if mode.ends_with("work") { WORKS } else { 0 } {
+            return Err(Failure::wrong(format!("Linux did not do its work: {:?} {:?}", share.other, share.payload)));
+        }
+        Ok(share)
+    })
+}
+
+/// What the secure world takes of Linux's time, which is all that it takes: a core has one of both worlds.
+pub(crate) fn linux_work(lab: &Lab) -> Result<Found, Failure> {
+    let (boot, both) = (linux_below_a_tick(lab, "hello")?, linux_below_a_tick(lab, "hello,work")?);
+    let (all, secure) = (both.all - boot.all, both.secure - boot.secure);
+    let ticks = all / INSTRUCTIONS_PER_TICK;
+    if secure < ticks * LEAST_PER_TICK {
+        return Err(Failure::wrong(format!("{secure} instructions of the secure world in {ticks} ticks are too few")));
+    }
+    let details = [
+        format!(
+            "{secure} of {all} instructions in the secure world, {:.0} for each of its {ticks} ticks",
+            secure as f64 / ticks as f64
+        ),
+        format!("the boot before: {} of {} instructions, with the loading of Linux", boot.secure, boot.all),
+    ];
+    Ok(Found::new(100.0 * secure as f64 / all as f64, details))
+}
+
+/// A tick in a millisecond, an instruction in a nanosecond.
+const INSTRUCTIONS_PER_TICK: u64 = 1_000_000;
+/// Each tick takes the core from Linux and gives it back, paths 2 and 4 of 112 and 113, and the kernel is between: without one of them
+/// something was not counted.
+const LEAST_PER_TICK: u64 = 300;
+/// What the fixed work says that it has done.
+const WORKS: usize = 3;
 
 /// Messages that are measured each way.
 const MESSAGES: u64 = 1_000;

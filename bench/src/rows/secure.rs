@@ -286,6 +286,17 @@ pub(super) const ROWS: &[Row] = &[
         measure: secure::linux_tick,
     },
     Row {
+        name: "secure.linux_work",
+        what: "stock Linux at EL2 below stock FreeRTOS with a tick of 1 kHz, at 1 GIPS: instructions of the secure world of all in fixed work: sha256 of 64 MiB, 2,000 forks and execs, 2,000 messages to and fro through pipes",
+        how: "counted by an emulator plugin, EL3 and S-EL1 by where they are fetched from; a run with the work less one without",
+        peers: "",
+        ceiling: Some(0.1),
+        unit: Unit::Percent,
+        requirements: &["SG-48", "SG-34"],
+        slow: true,
+        measure: secure::linux_work,
+    },
+    Row {
         name: "secure.restart_linux",
         what: "restart of stock Linux with 256 MiB that hangs with everything masked, from the order to its first instruction, for each byte of its RAM; the payload is idle but for its tick",
         how: "the payload reads the counter, which counts instructions; the back-off of 10 ms is taken off, and every tick compared with its class",

@@ -13,6 +13,7 @@ pub mod messages;
 pub mod remote;
 pub mod secure;
 pub mod servers;
+pub mod share;
 pub mod sharing;
 pub mod slot;
 pub mod system;

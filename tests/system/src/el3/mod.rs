@@ -312,13 +312,13 @@ impl Watch {
     }
 }
 
-/// The file that the plugin writes to; removed at the end.
-struct Results {
+/// The file that a plugin writes to; removed at the end.
+pub(crate) struct Results {
     path: PathBuf,
 }
 
 impl Results {
-    fn create() -> std::io::Result<Self> {
+    pub(crate) fn create() -> std::io::Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("bulkhead-el3-{}-{number}", std::process::id()));
@@ -329,7 +329,11 @@ impl Results {
         Ok(Self { path })
     }
 
-    fn words(&self) -> std::io::Result<Vec<u64>> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn words(&self) -> std::io::Result<Vec<u64>> {
         let bytes = std::fs::read(&self.path)?;
         Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect())
     }
