@@ -213,6 +213,10 @@ codes! {
     FlashFull BH0912 Error "more than the flash holds";
     BadHeartbeat BH0913 Error "heartbeat out of range";
     BadStuckSamples BH0914 Error "number of samples out of range";
+    SharedBelow BH0915 Error "core that partitions share below a payload";
+    DirectBelow BH0916 Error "direct interrupts of an untrusted partition on the payload's core";
+    CoreBeyond BH0917 Error "core that the secure monitor does not serve";
+    UrgentElsewhere BH0918 Error "urgent interrupt of another core than the payload's";
     BadWorldChannel BH0920 Error "channel between the worlds out of range";
 }
 

@@ -6,7 +6,7 @@
 use crate::diagnostic::Report;
 use crate::unit::format_size;
 use crate::{Check, Loaded, Options, load, schema};
-use bulkhead_plan::model::{PayloadKind, Secure, System};
+use bulkhead_plan::model::{Below, PayloadKind, Secure, System};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -118,6 +118,11 @@ pub fn summary(loaded: &Loaded) -> String {
     if let Some(secure) = &system.secure {
         return summary_of_worlds(system, secure);
     }
+    format!("{}: accepted: {}\n", system.name, partitions_text(system))
+}
+
+/// The partitions of a system, their cores and channels.
+fn partitions_text(system: &System) -> String {
     let cores = system.used_cores().len();
     let shared = match system.schedules.len() {
         0 => String::new(),
@@ -125,8 +130,7 @@ pub fn summary(loaded: &Loaded) -> String {
     };
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     format!(
-        "{}: accepted: {} on {cores}{shared} of {} of {}, {}\n",
-        system.name,
+        "{} on {cores}{shared} of {} of {}, {}",
         count(system.partitions.len(), "partition"),
         count(system.board.core_mpidr.len(), "core"),
         system.board.name,
@@ -140,10 +144,14 @@ fn summary_of_worlds(system: &System, secure: &Secure) -> String {
         PayloadKind::FreeRtos => "FreeRTOS",
         PayloadKind::Elf => "a payload",
     };
-    let below = secure.world().map_or(String::from("with nothing below"), |world| {
-        let memory = format_size(world.memory.bytes);
-        format!("above `{}` at {} with {memory}", world.name, world.level.name())
-    });
+    let below = match &secure.below {
+        Below::Nobody => String::from("with nothing below"),
+        Below::Image(world) => {
+            let memory = format_size(world.memory.bytes);
+            format!("above `{}` at {} with {memory}", world.name, world.level.name())
+        }
+        Below::Partitions(_) => format!("above {}", partitions_text(system)),
+    };
     format!(
         "{}: accepted: {kind} in the secure world of core {} of {}, {below}\n",
         system.name, secure.core, system.board.name

@@ -82,6 +82,7 @@ impl Code {
                 | Self::OneReceiver
                 | Self::TooManyLimits
                 | Self::SecureNeeded
+                | Self::UrgentElsewhere
         );
         !follows
     }

@@ -156,7 +156,7 @@ table! {
         memory: Option<Located<Size>>,
         /// Where it begins; default `el2`.
         entry: Option<Located<WorldEntry>>,
-        /// The monitor at EL2 with the partitions of the description, in place of `image`; default false. Not built yet.
+        /// The monitor at EL2 with the partitions of the description, in place of `image`, `memory` and `entry`; default false.
         partitions: Option<Located<bool>>,
     }
 }

@@ -274,6 +274,23 @@ fn the_hash_covers_guest_files() {
     assert_ne!(hash(&text), hash(&elf));
 }
 
+/// QV-16: partitions below a payload are those of any other system, and what is the payload's is nobody's below.
+#[test]
+fn partitions_below_a_payload_are_resolved() {
+    let (system, report) = check(Path::new("tests/good/hybrid.toml"));
+    assert!(!report.has_errors(), "{}", report.to_text(false));
+    let system = system.expect("no mistake");
+    let names: Vec<_> = system.partitions.iter().map(|one| (one.name.as_str(), one.cores.as_slice())).collect();
+    assert_eq!(names, [("control", [0].as_slice()), ("office", &[1, 2]), ("drive", &[3])]);
+    let secure = system.secure.expect("a secure section");
+    let below = secure.hybrid().expect("partitions below");
+    assert_eq!((below.name.as_str(), below.memory.start.0, below.memory.bytes), ("world", 0x4000_0000, 256 << 20));
+    assert_eq!((secure.world(), secure.is_alone(), secure.below_name()), (None, false, Some("world")));
+    assert_eq!((secure.interrupts.as_slice(), secure.health), ([29, 40, 42].as_slice(), None));
+    assert!(!system.board.spare_interrupts.contains(&42) && system.board.spare_interrupts.contains(&43));
+    assert_eq!(secure.servers.iter().map(|one| one.interrupts.as_slice()).collect::<Vec<_>>(), [&[27, 39][..], &[]]);
+}
+
 /// The secure section with its names, numbers and defaults.
 #[test]
 fn a_secure_section_is_resolved() {

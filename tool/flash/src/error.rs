@@ -54,6 +54,8 @@ pub enum Error {
     World(PlanError),
     /// The system has no secure world, or its board has none.
     NoSecureWorld,
+    /// Partitions below a payload need the image of their monitor.
+    NoImageBelow,
     /// The board has no UART for the non-secure world.
     NoConsole,
     /// A channel has no blocks, too many of them, or too large ones.
@@ -114,6 +116,9 @@ impl fmt::Display for Error {
             ),
             Self::World(error) => write!(f, "the non-secure world cannot be laid out: {error}"),
             Self::NoSecureWorld => write!(f, "the system has no secure world, or its board has none"),
+            Self::NoImageBelow => {
+                write!(f, "the system has partitions below its payload, and the image of their monitor is missing")
+            }
             Self::NoConsole => write!(f, "the board has no UART that the non-secure world could print to"),
             Self::Channel => {
                 write!(f, "a channel has no pool: it has 1 to {MAX_BLOCKS} blocks of 1 to {MAX_BLOCK_BYTES} bytes")

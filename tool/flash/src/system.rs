@@ -50,6 +50,9 @@ pub struct PlacedWorld {
 pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
     let (board, secure) = (&system.board, system.secure.as_ref().ok_or(Error::NoSecureWorld)?);
     let facts = board.secure.as_ref().ok_or(Error::NoSecureWorld)?;
+    if secure.hybrid().is_some() {
+        return Err(Error::NoImageBelow);
+    }
     let redistributor = board.gicr.get(secure.core).ok_or(Error::NoSecureWorld)?.0;
     let mut devices = vec![(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)];
     let given = secure.devices.iter().filter_map(|place| facts.devices().nth(*place));

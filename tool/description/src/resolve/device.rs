@@ -63,6 +63,11 @@ impl Resolver<'_> {
 
     fn unknown_device(&mut self, name: &Located<String>) {
         let board = &self.board.board;
+        if board.secure.iter().flat_map(|facts| facts.devices()).any(|device| device.name == name.value) {
+            let message = format!("device `{}` would be one of both worlds", name.value);
+            let diagnostic = Diagnostic::new(Code::DeviceOfBoth, message).at(name.span, "of the secure world");
+            return self.push(diagnostic.note("a partition does not reach its registers"));
+        }
         let mut diagnostic =
             Diagnostic::new(Code::UnknownDevice, format!("board `{}` has no device `{}`", board.name, name.value))
                 .at(name.span, "");

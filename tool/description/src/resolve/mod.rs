@@ -33,7 +33,7 @@ use crate::spans::Spans;
 use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_abi::{MAX_PARTITIONS, NAME_BYTES};
-use bulkhead_plan::model::System;
+use bulkhead_plan::model::{self, System};
 use std::path::Path;
 
 /// Records that a core's trace ring may have.
@@ -95,53 +95,8 @@ pub(crate) fn system(
         }
     }
     let mut resolver = Resolver { description, report, board, files };
-    resolver.names();
-    resolver.roles();
-    let memory_bytes = resolver.machine_memory();
-    let (trace_enabled, trace_records) = resolver.trace(&TRACE_RECORDS, DEFAULT_TRACE_RECORDS);
-    let partitions = resolver.partitions();
-    resolver.cores();
-    let devices = resolver.devices();
-    let schedules = resolver.schedules();
-    let servers = resolver.servers();
-    let routes = resolver.routes();
-    let tasks = resolver.tasks();
-    resolver.console_receivers();
-    resolver.memory(memory_bytes, &partitions);
-    let channels = resolver.channels();
-    resolver.interrupts(&devices, &channels);
-    if !resolver.report.leaves_time_alone() {
-        return None;
-    }
-    let board = resolver.board_with_interrupts(&devices);
-    let mut partitions: Vec<_> = partitions.into_iter().collect::<Option<_>>()?;
-    for (partition, devices) in partitions.iter_mut().zip(devices) {
-        partition.devices = devices.into_iter().map(|device| device.index).collect();
-    }
-    for (index, partition) in partitions.iter_mut().enumerate() {
-        let (route, device_routes) = routes.get(index)?.clone()?;
-        (partition.route, partition.device_routes) = (route, device_routes);
-        partition.servers = servers.get(index)?.clone()?;
-        partition.tasks = tasks.get(index)?.clone()?;
-    }
-    let mut system = System {
-        name: description.name.value.clone(),
-        board,
-        memory_bytes: memory_bytes.unwrap_or_default(),
-        trace_records: trace_records.unwrap_or(DEFAULT_TRACE_RECORDS),
-        trace_enabled,
-        partitions,
-        channels: channels.into_iter().collect::<Option<_>>()?,
-        schedules: schedules.into_iter().collect::<Option<_>>()?,
-        secure: None,
-        source_hash: [0; 32],
-    };
-    resolver.limited_interrupts(&system);
-    if !resolver.report.has_errors() {
-        resolver.fit(&mut system);
-    }
+    let (mut system, spans) = resolver.of_partitions(None)?;
     system.source_hash = resolver.files.finish();
-    let spans = spans::of(description);
     Some((system, spans))
 }
 
@@ -284,8 +239,54 @@ impl Resolver<'_> {
         self.report.push(diagnostic);
     }
 
-    fn names(&mut self) {
+    /// Resolves the partitions and what is between them, below a payload or without one.
+    fn of_partitions(&mut self, secure: Option<model::Secure>) -> Option<(System, Spans)> {
         names(self.description, self.report);
+        self.roles();
+        let memory_bytes = self.machine_memory();
+        let (trace_enabled, trace_records) = self.trace(&TRACE_RECORDS, DEFAULT_TRACE_RECORDS);
+        let partitions = self.partitions();
+        self.cores();
+        let devices = self.devices();
+        let schedules = self.schedules();
+        let servers = self.servers();
+        let routes = self.routes();
+        let tasks = self.tasks();
+        self.console_receivers();
+        self.memory(memory_bytes, &partitions);
+        let channels = self.channels();
+        self.interrupts(&devices, &channels);
+        if !self.report.leaves_time_alone() {
+            return None;
+        }
+        let board = self.board_with_interrupts(&devices);
+        let mut partitions: Vec<_> = partitions.into_iter().collect::<Option<_>>()?;
+        for (partition, devices) in partitions.iter_mut().zip(devices) {
+            partition.devices = devices.into_iter().map(|device| device.index).collect();
+        }
+        for (index, partition) in partitions.iter_mut().enumerate() {
+            let (route, device_routes) = routes.get(index)?.clone()?;
+            (partition.route, partition.device_routes) = (route, device_routes);
+            partition.servers = servers.get(index)?.clone()?;
+            partition.tasks = tasks.get(index)?.clone()?;
+        }
+        let mut system = System {
+            name: self.description.name.value.clone(),
+            board,
+            memory_bytes: memory_bytes.unwrap_or_default(),
+            trace_records: trace_records.unwrap_or(DEFAULT_TRACE_RECORDS),
+            trace_enabled,
+            partitions,
+            channels: channels.into_iter().collect::<Option<_>>()?,
+            schedules: schedules.into_iter().collect::<Option<_>>()?,
+            secure,
+            source_hash: [0; 32],
+        };
+        self.limited_interrupts(&system);
+        if !self.report.has_errors() {
+            self.fit(&mut system);
+        }
+        Some((system, spans::of(self.description)))
     }
 
     /// Reads a size; a bad one is reported.

@@ -99,7 +99,7 @@ impl Resolver<'_> {
         };
         let name = partition.name.value.as_str();
         let direct = "the guest owns the interrupts of its core";
-        if !is_trusted(partition) {
+        if !is_trusted(partition) && !self.is_below_payload(partition) {
             let message = format!("partition `{name}` has direct interrupts and is not trusted");
             let span = partition.trust.as_ref().map_or(partition.name.span, |trust| trust.span);
             let why = "a guest that owns the physical CPU interface can block every interrupt of its core and end foreign ones";
@@ -248,6 +248,9 @@ impl Resolver<'_> {
                     self.push(match owner == partition.name.as_str() {
                         true => diagnostic
                             .note("vCPUs of one partition wait for each other, so they need cores of their own"),
+                        false if description.secure.is_some() => {
+                            diagnostic.help("give each partition cores of its own")
+                        }
                         false => diagnostic.help(format!(
                             "partitions share a core that has a schedule: add a table `[[schedule]]` with `core = {}`",
                             core.value

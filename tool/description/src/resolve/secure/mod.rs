@@ -1,11 +1,11 @@
 //! The secure world: payload, the world below, servers, health.
 //!
-//! A system with a secure section has no partitions yet, so nothing of their resolution is shared but the readers of quantities, images
-//! and health policies.
+//! What is below is one image, or partitions: then [`hybrid`] asks for these as for those of any other system.
 
 mod channels;
 mod floating_point;
 mod health;
+mod hybrid;
 mod interrupts;
 mod payload;
 mod servers;
@@ -44,27 +44,34 @@ pub(super) fn impossible(description: &Description, secure: Span, board: &str) -
 
 /// Resolves a system with a secure section, of which everything that is wrong is reported.
 pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts) -> Option<(System, Spans)> {
+    match &secure.non_secure {
+        Some(world) if hybrid::has_partitions(world) => hybrid::system(resolver, secure, facts, world),
+        _ => with_image(resolver, secure, facts),
+    }
+}
+
+/// A payload that is alone, or above one image.
+fn with_image(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts) -> Option<(System, Spans)> {
     let description = resolver.description;
+    super::name(&description.name, "system", resolver.report);
     resolver.names_with_secure(secure);
     resolver.not_with_secure(secure);
+    resolver.no_floating_point(secure);
     super::demonstration::of_worlds(resolver, secure);
     let memory_bytes = resolver.machine_memory();
-    let core = resolver.payload_core(secure);
-    let payload = resolver.payload(secure, facts);
-    let devices = resolver.payload_devices(secure, facts);
-    let interrupts = devices.as_ref().and_then(|devices| resolver.payload_interrupts(secure, facts, devices));
-    let tasks: Vec<_> = secure.tasks.iter().map(|task| resolver.payload_task(task)).collect();
+    let above = resolver.above(secure, facts);
     let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
     let reserved_bytes = channels::reserved_bytes(channels.as_deref().unwrap_or_default());
     let below = match &secure.non_secure {
         Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes, reserved_bytes)).map(Below::Image),
         None => Some(Below::Nobody),
     };
-    let servers = resolver.world_servers(secure, interrupts.as_deref().unwrap_or_default());
-    let windows = resolver.world_windows(secure);
+    let turns = resolver.turns(secure, &above);
     let health = resolver.world_health(secure);
-    if let (Some(payload), Some(Below::Image(world))) = (&payload, &below) {
-        resolver.flash_fits(secure, facts, payload, world);
+    if let (Some(payload), Some(Below::Image(world))) = (&above.payload, &below) {
+        let image = secure.non_secure.as_ref().and_then(|world| world.image.as_ref());
+        let place = image.map_or(secure.memory.span, |image| image.span);
+        resolver.flash_fits(secure, facts, payload, (place, world.image.content_bytes()));
     }
     let channels = channels.and_then(|mut channels| {
         if let Some(Below::Image(world)) = &below {
@@ -83,21 +90,49 @@ pub(super) fn system(resolver: &mut Resolver<'_>, secure: &Secure, facts: &Secur
         partitions: Vec::new(),
         channels: Vec::new(),
         schedules: Vec::new(),
-        secure: Some(model::Secure {
-            payload: payload?,
-            core: core?,
-            devices: devices?,
-            interrupts: interrupts?,
-            tasks: tasks.into_iter().collect::<Option<_>>()?,
-            below: below?,
-            servers: servers?,
-            windows: windows?,
-            health: health?,
-            channels: channels?,
-        }),
+        secure: Some(above.with(below?, turns, health?, channels?)?),
         source_hash: [0; 32],
     };
     Some((system, Spans { secure: Some(spans(secure)), ..Spans::default() }))
+}
+
+/// What is in the secure world; what could not be resolved is `None`.
+struct Above {
+    core: Option<usize>,
+    payload: Option<model::Payload>,
+    devices: Option<Vec<usize>>,
+    interrupts: Option<Vec<u32>>,
+    tasks: Option<Vec<model::PayloadTask>>,
+}
+
+/// When the world below may run.
+struct Turns {
+    servers: Option<Vec<model::WorldServer>>,
+    windows: Option<Option<model::WorldWindows>>,
+}
+
+impl Above {
+    /// The whole section; `None` when a part of it could not be resolved.
+    fn with(
+        self,
+        below: Below,
+        turns: Turns,
+        health: Option<model::WorldHealth>,
+        channels: Vec<model::WorldChannel>,
+    ) -> Option<model::Secure> {
+        Some(model::Secure {
+            payload: self.payload?,
+            core: self.core?,
+            devices: self.devices?,
+            interrupts: self.interrupts?,
+            tasks: self.tasks?,
+            below,
+            servers: turns.servers?,
+            windows: turns.windows?,
+            health,
+            channels,
+        })
+    }
 }
 
 fn spans(secure: &Secure) -> SecureSpans {
@@ -116,9 +151,24 @@ fn spans(secure: &Secure) -> SecureSpans {
 }
 
 impl Resolver<'_> {
-    /// Checks every name of a system with a secure section.
+    /// Resolves what is in the secure world.
+    fn above(&mut self, secure: &Secure, facts: &SecureFacts) -> Above {
+        let core = self.payload_core(secure);
+        let payload = self.payload(secure, facts);
+        let devices = self.payload_devices(secure, facts);
+        let interrupts = devices.as_ref().and_then(|devices| self.payload_interrupts(secure, facts, devices));
+        let tasks: Vec<_> = secure.tasks.iter().map(|task| self.payload_task(task)).collect();
+        Above { core, payload, devices, interrupts, tasks: tasks.into_iter().collect() }
+    }
+
+    /// Resolves when the world below may run.
+    fn turns(&mut self, secure: &Secure, above: &Above) -> Turns {
+        let servers = self.world_servers(secure, above.interrupts.as_deref().unwrap_or_default());
+        Turns { servers, windows: self.world_windows(secure) }
+    }
+
+    /// Checks every name of a secure section.
     fn names_with_secure(&mut self, secure: &Secure) {
-        super::name(&self.description.name, "system", self.report);
         let tasks = secure.tasks.iter().map(|task| &task.name);
         let servers = secure.servers.iter().map(|server| &server.name);
         // One kind: a server is a task of the payload.
@@ -128,7 +178,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses what is not built for systems with a secure section.
+    /// Refuses what is not built beside a secure section without partitions.
     fn not_with_secure(&mut self, secure: &Secure) {
         let description = self.description;
         let others = [
@@ -138,9 +188,20 @@ impl Resolver<'_> {
         ];
         for (key, place) in others {
             if let Some(place) = place {
-                self.not_built(place, &format!("`{key}` beside `[secure]`"), "remove it");
+                let message = format!("`{key}` beside a secure section without partitions is not built yet");
+                let (written, label) = match &secure.non_secure {
+                    Some(world) => (world.span, "an image runs below the payload"),
+                    None => (secure.payload.span, "the payload is alone"),
+                };
+                let diagnostic = Diagnostic::new(Code::NotBuiltYet, message).at(place, "").at(written, label);
+                let help = "remove it, or let partitions run below the payload: `non_secure = { partitions = true }`";
+                self.push(diagnostic.help(help));
             }
         }
+    }
+
+    /// Refuses a payload that says that it has floating-point registers.
+    fn no_floating_point(&mut self, secure: &Secure) {
         if let Some(state) = secure.floating_point.as_ref().filter(|state| state.value) {
             let help = "build the payload without floating point, with `-mgeneral-regs-only`";
             self.not_built(state.span, "a payload with floating point", help);

@@ -8,8 +8,9 @@ use crate::guest_file::{self, Executable};
 use crate::resolve::Resolver;
 use crate::secure::{PAYLOAD_PRIORITIES, PayloadKind, PayloadTask, Secure};
 use crate::sharing::Task;
+use crate::source::Span;
 use crate::unit::format_size;
-use bulkhead_plan::model::{self, SecureFacts, World};
+use bulkhead_plan::model::{self, SecureFacts};
 use bulkhead_world::flash::{ARGUMENT_BYTES, MOST_BYTES, PLAN, PLAN_BYTES, secure_ram};
 
 impl Resolver<'_> {
@@ -168,9 +169,15 @@ impl Resolver<'_> {
         found
     }
 
-    /// Checks that everything has room in the flash, as far as it is known before the secure monitor is.
-    pub(super) fn flash_fits(&mut self, secure: &Secure, facts: &SecureFacts, payload: &model::Payload, world: &World) {
-        let image = world.image.content_bytes();
+    /// Checks that everything has room in the flash, as far as it is known before the secure monitor is: the payload, and what is below
+    /// with its place in the description.
+    pub(super) fn flash_fits(
+        &mut self,
+        secure: &Secure,
+        facts: &SecureFacts,
+        payload: &model::Payload,
+        (place, image): (Span, u64),
+    ) {
         let payload_bytes = guest_file::loaded_bytes(&payload.elf);
         let before = PLAN + PLAN_BYTES + (secure_ram::PAYLOAD - secure_ram::TABLES);
         let needed = before.saturating_add(payload_bytes).saturating_add(image);
@@ -179,11 +186,6 @@ impl Resolver<'_> {
             return;
         }
         let message = format!("the parts of the system need {} of flash", format_size(needed));
-        let place = secure
-            .non_secure
-            .as_ref()
-            .and_then(|world| world.image.as_ref())
-            .map_or(secure.memory.span, |image| image.span);
         let diagnostic = Diagnostic::new(Code::FlashFull, message)
             .at(place, format!("{} of them", format_size(image)))
             .at(secure.payload.span, format!("and {} here", format_size(payload_bytes)))

@@ -16,7 +16,7 @@ use bulkhead_plan::loading;
 use bulkhead_plan::model::{Bank, GuestImage, World, WorldLevel};
 
 /// Name of a world whose description does not say one.
-const DEFAULT_NAME: &str = "world";
+pub(super) const DEFAULT_NAME: &str = "world";
 /// Clock of a console whose board file does not say one.
 const DEFAULT_CLOCK_HZ: u64 = 24_000_000;
 
@@ -28,11 +28,6 @@ impl Resolver<'_> {
         machine_bytes: u64,
         reserved_bytes: u64,
     ) -> Option<World> {
-        if let Some(state) = world.partitions.as_ref().filter(|state| state.value) {
-            let help = "give the world one image: `image = { kind = \"linux\", .. }`";
-            self.not_built(state.span, "a world of partitions below a payload", help);
-            return None;
-        }
         let image = self.needed(&world.image, "image", world.span, "a world without partitions")?;
         let memory = self.world_memory(world, machine_bytes, reserved_bytes);
         let loaded = self.world_image(image);

@@ -1,0 +1,184 @@
+//! Partitions below a payload: the monitor at EL2 with the partitions of the description is the world below.
+//!
+//! Partitions are resolved as those of any other system. What differs is here: the payload's core takes turns with one partition, cores are
+//! not shared among partitions (EL2's accounts would charge the time that the payload takes), and the secure monitor knows four cores.
+
+use super::world::DEFAULT_NAME;
+use super::{SecureFacts, System, spans};
+use crate::code::Code;
+use crate::decode::Located;
+use crate::description::{Device, Partition};
+use crate::diagnostic::Diagnostic;
+use crate::resolve::Resolver;
+use crate::resolve::partition::{is_direct, is_trusted, span};
+use crate::secure::{NonSecure, Secure, Urgent};
+use crate::spans::Spans;
+use bulkhead_arm::Intid;
+use bulkhead_plan::model::{self, Bank, Below, Hybrid};
+use bulkhead_world::cores::MOST_CORES;
+
+/// States whether the world below is partitions.
+pub(super) fn has_partitions(world: &NonSecure) -> bool {
+    world.partitions.as_ref().is_some_and(|state| state.value)
+}
+
+/// Resolves a system whose partitions run below a payload.
+pub(super) fn system(
+    resolver: &mut Resolver<'_>,
+    secure: &Secure,
+    facts: &SecureFacts,
+    world: &Located<NonSecure>,
+) -> Option<(System, Spans)> {
+    resolver.names_with_secure(secure);
+    resolver.console_names();
+    resolver.not_with_partitions(secure, world);
+    resolver.no_floating_point(secure);
+    resolver.cores_below(secure);
+    let above = resolver.above(secure, facts);
+    if let Some(interrupts) = &above.interrupts {
+        // What is the payload's is no spare interrupt of the monitor's.
+        resolver.board.board.spare_interrupts.retain(|intid| !interrupts.contains(intid));
+    }
+    let turns = resolver.turns(secure, &above);
+    resolver.urgent_below(secure);
+    let name = world.name.as_ref().map_or(DEFAULT_NAME, |name| name.as_str()).to_owned();
+    let start = resolver.board.board.ram_start();
+    let bytes = crate::unit::parse_size(&resolver.description.memory.value.0).ok();
+    let below = bytes.map(|bytes| Below::Partitions(Hybrid { name, memory: Bank { start, bytes } }));
+    let section = below.and_then(|below| above.with(below, turns, None, Vec::new()));
+    let (system, places) = resolver.of_partitions(section)?;
+    resolver.flash_holds(secure, facts, &system);
+    Some((system, Spans { secure: Some(spans(secure)), ..places }))
+}
+
+impl Resolver<'_> {
+    /// States whether the partition is below a payload, on its core.
+    pub(in crate::resolve) fn is_below_payload(&self, partition: &Partition) -> bool {
+        let secure = self.description.secure.as_ref();
+        secure.is_some_and(|secure| partition.cores.iter().any(|core| core.value == payload_core(secure)))
+    }
+
+    /// No partition's console has the name of the payload's.
+    fn console_names(&mut self) {
+        for partition in &self.description.partition {
+            if partition.name.value == PAYLOADS_CONSOLE {
+                let message = format!("`{PAYLOADS_CONSOLE}` is the name of the payload's console");
+                let diagnostic = Diagnostic::new(Code::DuplicateName, message).at(partition.name.span, "taken");
+                self.report.push(diagnostic.help("give the partition another name"));
+            }
+        }
+    }
+
+    /// Refuses what means nothing beside partitions, and what is not built beside them.
+    fn not_with_partitions(&mut self, secure: &Secure, world: &NonSecure) {
+        let beside = "`partitions = true`";
+        self.does_not_apply(span(&world.image), "image", beside);
+        self.does_not_apply(span(&world.memory), "memory", beside);
+        self.does_not_apply(span(&world.entry), "entry", beside);
+        if let Some(health) = &secure.health {
+            let help = "leave it out: the monitor at EL2 watches the partitions, each with its own `health`";
+            self.not_built(health.span, "the health of a world of partitions", help);
+        }
+        if let Some(channel) = secure.channel.first() {
+            let help = "remove it; channels between partitions are tables `[[channel]]`";
+            self.not_built(channel.span, "a channel between a payload and partitions", help);
+        }
+        if let Some(key) = self.description.demonstration.as_ref().filter(|state| state.value) {
+            let help = "leave `demonstration` out to run the system as any other";
+            self.not_built(key.span, "a demonstration of partitions below a payload", help);
+        }
+    }
+
+    /// Checks which cores partitions have.
+    fn cores_below(&mut self, secure: &Secure) {
+        let description = self.description;
+        for schedule in &description.schedule {
+            let message = format!("partitions would share core {} below a payload", schedule.core.value);
+            let why = "the monitor would charge the time that the payload takes to the partition that runs then";
+            let diagnostic = Diagnostic::new(Code::SharedBelow, message)
+                .at(schedule.span, "a schedule")
+                .at(secure.payload.span, "the payload")
+                .note(why);
+            self.push(diagnostic.help("give each partition cores of its own"));
+        }
+        for partition in &description.partition {
+            if let Some(core) = partition.cores.iter().find(|core| core.value >= MOST_CORES as u64) {
+                let message = format!("core {} is behind those that the secure monitor serves", core.value);
+                let label = format!("expected 0 to {}", MOST_CORES - 1);
+                self.push(Diagnostic::new(Code::CoreBeyond, message).at(core.span, label));
+            }
+            let payloads = partition.cores.iter().find(|core| core.value == payload_core(secure));
+            if let Some(core) = payloads.filter(|_| is_direct(partition) && !is_trusted(partition)) {
+                let name = partition.name.value.as_str();
+                let message =
+                    format!("partition `{name}` has direct interrupts, is not trusted, and is on the payload's core");
+                let why = "nothing takes this core away from a guest with direct interrupts but the payload itself";
+                let diagnostic = Diagnostic::new(Code::DirectBelow, message)
+                    .at(core.span, "the payload's core")
+                    .at(span(&partition.interrupts).unwrap_or(partition.name.span), "owns the interrupts of its core")
+                    .note(why);
+                self.push(diagnostic.help("give it another core, or let its interrupts go through the monitor"));
+            }
+        }
+    }
+
+    /// Refuses urgent interrupts that do not come to the payload's core: they could not wake what runs there.
+    fn urgent_below(&mut self, secure: &Secure) {
+        let core = payload_core(secure);
+        for urgent in secure.servers.iter().flat_map(|server| &server.interrupts) {
+            if !self.comes_to(core, &urgent.value) {
+                let message = match &urgent.value {
+                    Urgent::Device(name) => format!("interrupts of `{name}` do not come to the payload's core"),
+                    Urgent::Intid(intid) => format!("interrupt {intid} does not come to the payload's core"),
+                };
+                let diagnostic = Diagnostic::new(Code::UrgentElsewhere, message)
+                    .at(urgent.span, "would wake the server")
+                    .note("it goes to the core of the partition that has it, which the payload does not take away");
+                self.push(
+                    diagnostic.help(format!("name what the partition of core {core} has, or a timer: 26, 27, 30")),
+                );
+            }
+        }
+    }
+
+    /// States whether an urgent interrupt is one of this core: a private one, or of a device of the partition that has this core alone.
+    fn comes_to(&self, core: u64, urgent: &Urgent) -> bool {
+        let name = match urgent {
+            Urgent::Intid(intid) if *intid < u64::from(Intid::FIRST_SHARED) => return true,
+            Urgent::Intid(intid) => {
+                let has =
+                    |device: &&model::BoardDevice| device.interrupts.iter().any(|one| u64::from(one.intid) == *intid);
+                self.board.board.devices.iter().find(has).map(|device| device.name.as_str())
+            }
+            Urgent::Device(name) => Some(name.as_str()),
+        };
+        let has = |partition: &&Located<Partition>| {
+            partition.devices.iter().any(|device| Some(device_name(device).value.as_str()) == name)
+        };
+        let owner = self.description.partition.iter().find(has);
+        owner.is_some_and(|partition| partition.cores.iter().all(|one| one.value == core))
+    }
+
+    /// Checks that the images of all partitions have room in the flash.
+    fn flash_holds(&mut self, secure: &Secure, facts: &model::SecureFacts, system: &System) {
+        let Some(section) = &system.secure else { return };
+        let bytes = system.partitions.iter().map(|partition| partition.image.content_bytes());
+        let largest = bytes.clone().zip(&self.description.partition).max_by_key(|(bytes, _)| *bytes);
+        let place = largest.map_or(secure.memory.span, |(_, partition)| partition.image.span);
+        self.flash_fits(secure, facts, &section.payload, (place, bytes.sum()));
+    }
+}
+
+/// Name of the payload's console (`tool/run`).
+const PAYLOADS_CONSOLE: &str = "secure";
+
+fn payload_core(secure: &Secure) -> u64 {
+    secure.core.as_ref().map_or(0, |core| core.value)
+}
+
+fn device_name(device: &Located<Device>) -> &Located<String> {
+    match &device.value {
+        Device::Name(name) => name,
+        Device::Table(table) => &table.name,
+    }
+}
