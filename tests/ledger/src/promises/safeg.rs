@@ -69,7 +69,7 @@ pub(super) const FAMILY: Family = Family {
         ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
         (
             "SG-E5",
-            "everything but the mean of the idle approach, which is 22.6 ms after answers and 29.2 to 29.5 ms at fixed distances, where 23 to 29 ms are claimed for an arrival pattern that was not published",
+            "everything, at EL2 and at EL3, but the mean of the idle approach, which is 22.2 to 22.6 ms after answers and 25.7 to 30.3 ms at fixed distances, where 23 to 29 ms are claimed for an arrival pattern that was not published",
         ),
         (
             "SG-E7",
