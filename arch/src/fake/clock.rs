@@ -4,6 +4,7 @@ use super::*;
 
 impl Clock for FakeMachine {
     fn counter_ticks(&self) -> u64 {
+        self.before_access();
         let now = self.now.get();
         self.now.set(now + self.ticks_per_reading.get());
         now

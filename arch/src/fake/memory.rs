@@ -4,12 +4,15 @@ use super::*;
 
 impl Memory for FakeMachine {
     fn load8(&self, address: PhysicalAddress) -> u8 {
+        self.before_access();
         self.seen8(address.0, (self.word(address.0) >> ((address.0 & 7) * 8)) as u8)
     }
     fn load32(&self, address: PhysicalAddress) -> u32 {
+        self.before_access();
         self.seen32(address.0, (self.word(address.0) >> ((address.0 & 4) * 8)) as u32)
     }
     fn load64(&self, address: PhysicalAddress) -> u64 {
+        self.before_access();
         self.word(address.0)
     }
     fn store8(&self, address: PhysicalAddress, value: u8) {
@@ -18,6 +21,7 @@ impl Memory for FakeMachine {
         }
     }
     fn store32(&self, address: PhysicalAddress, value: u32) {
+        self.before_access();
         self.now.set(self.now.get() + self.ticks_per_store.get());
         if let Some(value) = self.stored32(address.0, value) {
             self.set_active(address.0, value);
@@ -25,6 +29,7 @@ impl Memory for FakeMachine {
         }
     }
     fn store64(&self, address: PhysicalAddress, value: u64) {
+        self.before_access();
         self.merge(address.0, 8, value);
     }
     fn store_record(&self, address: PhysicalAddress, words: [u64; 4]) {

@@ -134,9 +134,28 @@ pub struct FakeState {
     /// ICC_CTLR_EL1.
     #[cfg(feature = "hybrid")]
     pub interface_control: Cell<u64>,
+    /// When EL3 kicks this core: the end of a watch, or of the time after which a kick that found EL2 is tried again.
+    #[cfg(feature = "hybrid")]
+    pub kick_date: Cell<Option<u64>>,
+    /// What the world does before the access that so many others come before: loads, stores of words, readings of the counter, and calls.
+    pub at_access: Cell<Option<(u64, fn(&FakeMachine))>>,
     /// The date that the EL2 timer is armed for.
     pub deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
+}
+
+impl FakeMachine {
+    /// Before each access.
+    fn before_access(&self) {
+        match self.at_access.get() {
+            Some((0, world)) => {
+                self.at_access.set(None);
+                world(self);
+            }
+            Some((others, world)) => self.at_access.set(Some((others - 1, world))),
+            None => {}
+        }
+    }
 }
 
 impl FakeState {

@@ -76,6 +76,79 @@ fn a_core_that_waits_hears_of_requests() {
     assert!(watches(&core).first().is_some_and(|ticks| *ticks > 1 << 60), "the longest that EL3 allows");
 }
 
+thread_local! {
+    /// The core did all that it had to before the other request was posted.
+    static PLACES_ARE_OVER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A manager posts the other request.
+fn post_late(machine: &FakeMachine) {
+    let word = PhysicalAddress(PEER_MANAGE + offset_of!(ManagePage, requests) as u64);
+    // Not by its methods, which would be accesses of the core under test.
+    let before = machine.words.borrow().get(&word.0).copied().unwrap_or(0);
+    machine.words.borrow_mut().insert(word.0, next_request(before, MANAGE_RESTART));
+    machine.kick_finds_el2();
+}
+
+/// The core waits at EL2: EL3 comes at its date. Where it has none, and nobody has posted anything yet, the request comes now.
+fn wait_at_el2(machine: &FakeMachine) {
+    if let Some((_, world)) = machine.at_access.take() {
+        PLACES_ARE_OVER.set(true);
+        world(machine);
+    }
+    let date = machine.kick_date.take().expect("a request is lost: nobody comes for it");
+    assert!(date <= machine.now.get() + FakeMachine::WATCH_LIMITS_TICKS[0], "a request waits for a watch");
+    machine.now.set(machine.now.get().max(date));
+}
+
+fn second_request_at(place: u64, watchdog: u64, first: Option<u32>) {
+    let mut core = direct(|plan| plan.health.watchdog_ticks = watchdog);
+    // Whoever starts it again looks soon.
+    core.machine.now.set(FakeMachine::WATCH_LIMITS_TICKS[0]);
+    first.into_iter().for_each(|first| post(&core, first));
+    core.machine.kick_date.set(None);
+    core.machine.on_wait.set(Some(wait_at_el2));
+    core.machine.at_access.set(Some((place, post_late)));
+    kick(&mut core);
+    core.settle();
+    if core.machine.at_access.take().is_some() {
+        PLACES_ARE_OVER.set(true);
+        return;
+    }
+    // The guest runs until EL3 comes.
+    let is_seen = |core: &Vcpu<FakeMachine>| {
+        let word = PEER_MANAGE + offset_of!(ManagePage, requests) as u64;
+        core.machine.words.borrow()[&word] == core.manage_seen[1]
+    };
+    if !is_seen(&core) {
+        let date = core.machine.kick_date.take().expect("nobody comes");
+        let now = core.machine.now.get();
+        assert!(date <= now + FakeMachine::WATCH_LIMITS_TICKS[0], "{watchdog} {first:?} {place}: in {}", date - now);
+        core.machine.now.set(now.max(date));
+        kick(&mut core);
+        core.settle();
+    }
+    assert!(is_seen(&core), "{watchdog} {first:?} {place}");
+    assert_eq!(core.run, RunState::Running, "the second request is a restart");
+}
+
+/// All interleavings of a second request with what the first one causes: wherever EL2 is when it is posted and its kick is put off, the core looks at
+/// it within the time after which EL3 tries again.
+#[test]
+fn a_request_is_never_lost_behind_a_watch() {
+    let watchdogs = [0, 1_000, 700_000_000];
+    let firsts = [None, Some(MANAGE_SUSPEND), Some(MANAGE_RESUME), Some(MANAGE_RESTART)];
+    let mut tried = 0;
+    for (watchdog, first) in watchdogs.into_iter().flat_map(|watchdog| firsts.map(|first| (watchdog, first))) {
+        PLACES_ARE_OVER.set(false);
+        for place in (0..).take_while(|_| !PLACES_ARE_OVER.get()) {
+            second_request_at(place, watchdog, first);
+            tried += 1;
+        }
+    }
+    assert!(tried > 300, "{tried} places");
+}
+
 /// QV-5: the watchdog of a `direct` guest is the watch call. Each date is asked for in the look that a kick causes.
 #[test]
 fn the_watchdog_of_a_direct_guest_is_a_watch() {
