@@ -72,6 +72,9 @@ impl Deref for FakeMachine {
     }
 }
 
+/// What the world around a core does.
+type World = fn(&FakeMachine);
+
 /// What the fake machine consists of.
 #[derive(Debug, Default)]
 pub struct FakeState {
@@ -124,7 +127,7 @@ pub struct FakeState {
     /// Counter ticks that pass at each store of 32 bits.
     pub ticks_per_store: Cell<u64>,
     /// What the world does while the core waits for an interrupt, in place of advancing the counter to the deadline.
-    pub on_wait: Cell<Option<fn(&FakeMachine)>>,
+    pub on_wait: Cell<Option<World>>,
     /// The MPIDR_EL1 of the core that EL3 kicks for nobody, because it is the payload's; `None`: there is no EL3 that answers.
     #[cfg(feature = "hybrid")]
     pub payload_mpidr: Cell<Option<u64>>,
@@ -138,7 +141,7 @@ pub struct FakeState {
     #[cfg(feature = "hybrid")]
     pub kick_date: Cell<Option<u64>>,
     /// What the world does before the access that so many others come before: loads, stores of words, readings of the counter, and calls.
-    pub at_access: Cell<Option<(u64, fn(&FakeMachine))>>,
+    pub at_access: Cell<Option<(u64, World)>>,
     /// The date that the EL2 timer is armed for.
     pub deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
