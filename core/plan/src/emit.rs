@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use bulkhead_abi::image::{ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET, stack_bytes};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry, RamBank};
 use bulkhead_abi::plan::{
-    DoorbellPlan, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
+    DoorbellPlan, FLAG_FILTERED, FLAG_MANAGEABLE, FLAG_MANAGES, HealthPlan, MAX_DOORBELLS, MODE_DIRECT, MODE_MAPPED,
     PARTITION_PLAN_MAGIC, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan, RamRegion, Segment, VCPU_PLAN_MAGIC,
     VcpuPlan,
 };
@@ -245,6 +245,7 @@ fn partition_plan(
     plan.name = name_from(&partition.name);
     plan.flags = if partition.manages { FLAG_MANAGES } else { 0 };
     plan.flags |= if maps::is_manageable(system, index) { FLAG_MANAGEABLE } else { 0 };
+    plan.flags |= if partition.sgi_filtered { FLAG_FILTERED } else { 0 };
     plan.vcpu_count = narrow(partition.cores.len());
     fill(&mut plan.vcpu_mpidr, partition.cores.iter().map(|board_core| mpidr(system, *board_core)));
     let core_index =

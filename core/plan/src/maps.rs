@@ -74,10 +74,17 @@ pub fn core_use(system: &System, board_core: usize) -> CoreUse {
     CoreUse { board_core, vcpus, schedule }
 }
 
-/// States whether a manager may ask for this partition to be suspended or restarted: it runs `mapped`.
+/// States whether a manager may ask for this partition to be suspended or restarted: it runs `mapped`, or EL3 brings its core to EL2.
 #[must_use]
 pub fn is_manageable(system: &System, partition: usize) -> bool {
-    system.partitions.get(partition).is_some_and(|partition| partition.mode == InterruptMode::Mapped)
+    let partition = system.partitions.get(partition);
+    partition.is_some_and(|partition| partition.mode == InterruptMode::Mapped || is_kicked(system, partition))
+}
+
+/// States whether EL3 brings each core of a partition to EL2 whatever its guest masks: below a payload, but not on the payload's own core.
+#[must_use]
+pub fn is_kicked(system: &System, partition: &Partition) -> bool {
+    system.secure.as_ref().is_some_and(|secure| partition.cores.iter().all(|core| *core != secure.core))
 }
 
 /// States whether a partition may manage others.

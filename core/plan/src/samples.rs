@@ -242,6 +242,7 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         health: HealthPolicy::Stop,
         watchdog_ns: None,
         manages: false,
+        sgi_filtered: false,
         manage_limit: Limiter::OF_MANAGERS,
         device_tree_address: None,
         overlay: None,

@@ -217,6 +217,7 @@ codes! {
     DirectBelow BH0916 Error "direct interrupts of an untrusted partition on the payload's core";
     CoreBeyond BH0917 Error "core that the secure monitor does not serve";
     UrgentElsewhere BH0918 Error "urgent interrupt of another core than the payload's";
+    SgiUnfiltered BH0919 Error "SGIs of an untrusted partition that arrive at a core of another one";
     BadWorldChannel BH0920 Error "channel between the worlds out of range";
 }
 

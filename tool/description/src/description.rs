@@ -104,6 +104,16 @@ words! {
 }
 
 words! {
+    /// What becomes of the software-generated interrupts of a guest with direct interrupts.
+    pub enum SgiRule {
+        /// It sends them itself, to every core that has their number open.
+        Open = "open",
+        /// The monitor sends them, to its own cores alone. Writes of its priority mask and of what ends and deactivates apart are exits then.
+        Filtered = "filtered",
+    }
+}
+
+words! {
     /// How interrupts reach the guest.
     pub enum Interrupts {
         /// The guest owns the physical CPU interface: no exit, for one trusted core.
@@ -198,6 +208,8 @@ table! {
         arguments: Option<Located<String>>,
         /// Default `mapped`.
         interrupts: Option<Located<Interrupts>>,
+        /// Direct interrupts below a payload: what becomes of the guest's software-generated interrupts; default `open`.
+        sgi: Option<Located<SgiRule>>,
         /// Board devices passed through.
         #[schemars(default)]
         devices: Vec<Located<Device>>,

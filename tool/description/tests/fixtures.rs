@@ -282,6 +282,10 @@ fn partitions_below_a_payload_are_resolved() {
     let system = system.expect("no mistake");
     let names: Vec<_> = system.partitions.iter().map(|one| (one.name.as_str(), one.cores.as_slice())).collect();
     assert_eq!(names, [("control", [0].as_slice()), ("office", &[1, 2]), ("drive", &[3])]);
+    let direct = system.partitions.iter().map(|one| (one.trusted, one.sgi_filtered, one.watchdog_ns));
+    assert_eq!(direct.collect::<Vec<_>>()[1..], [(false, false, None), (false, true, Some(100_000_000))]);
+    let manageable = (0..3).map(|index| bulkhead_plan::maps::is_manageable(&system, index));
+    assert_eq!(manageable.collect::<Vec<_>>(), [true; 3]);
     let secure = system.secure.expect("a secure section");
     let below = secure.hybrid().expect("partitions below");
     assert_eq!((below.name.as_str(), below.memory.start.0, below.memory.bytes), ("world", 0x4000_0000, 256 << 20));

@@ -8,8 +8,8 @@ use crate::registers::{CPTR, HCR_DIRECT, HCR_MAPPED, HCR_SHARED, MDCR, vtcr};
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::plan::{
-    FLAG_MANAGEABLE, FLAG_MANAGES, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS, MAX_SEGMENTS,
-    MAX_WINDOWS, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
+    FLAG_FILTERED, FLAG_MANAGEABLE, FLAG_MANAGES, MAX_DOORBELLS, MAX_INTERRUPTS, MAX_PCI_FUNCTIONS, MAX_RAM_REGIONS,
+    MAX_SEGMENTS, MAX_WINDOWS, MODE_DIRECT, MODE_MAPPED, POLICY_HALT, POLICY_RESTART, POLICY_STOP, PartitionPlan,
 };
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_abi::{MAX_CORES, Part};
@@ -33,7 +33,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, bits: AddressBits, fin
     for partition in &contents.partitions {
         check_counts(partition, findings);
         check_vcpus(partition, contents, findings);
-        check_words(partition, findings);
+        check_words(partition, view.header.part, findings);
     }
     let header = &view.header;
     let rest = header.cores.iter().skip(contents.cores.len()).all(is_zero)
@@ -240,20 +240,24 @@ fn check_vcpus(partition: &Partition, contents: &Contents, findings: &mut Findin
     });
 }
 
-fn check_words(partition: &Partition, findings: &mut Findings) {
+fn check_words(partition: &Partition, part: u32, findings: &mut Findings) {
     let plan = &partition.plan;
     let name = partition.name();
     findings.require(matches!(plan.mode, MODE_MAPPED | MODE_DIRECT), Code::PlanValue, || {
         format!("partition \"{name}\" has mode {}", plan.mode)
     });
     let direct = plan.mode == MODE_DIRECT;
-    findings.require(!direct || plan.vcpu_count == 1 && plan.health.watchdog_ticks == 0, Code::PlanValue, || {
+    // Below a payload EL3 brings every core to EL2 but the one that the machine starts on, which is the payload's.
+    let kicked = part == Part::Hybrid as u32 && plan.vcpu_mpidr.first().is_some_and(|mpidr| *mpidr != 0);
+    let has_watchdog = plan.health.watchdog_ticks != 0;
+    findings.require(!direct || plan.vcpu_count == 1 && (kicked || !has_watchdog), Code::PlanValue, || {
         format!(
             "partition \"{name}\" is direct but has several vCPUs or a watchdog: the monitor has no interrupt there"
         )
     });
-    let known = plan.flags & !(FLAG_MANAGES | FLAG_MANAGEABLE) == 0;
-    findings.require(known && (plan.flags & FLAG_MANAGEABLE != 0) != direct, Code::PlanValue, || {
+    let filtered = if direct && kicked { FLAG_FILTERED } else { 0 };
+    let known = plan.flags & !(FLAG_MANAGES | FLAG_MANAGEABLE | filtered) == 0;
+    findings.require(known && (plan.flags & FLAG_MANAGEABLE != 0) == (!direct || kicked), Code::PlanValue, || {
         format!("partition \"{name}\" has flags {:#x}, which do not fit its mode", plan.flags)
     });
     let health = &plan.health;

@@ -172,6 +172,8 @@ pub struct Partition {
     pub watchdog_ns: Option<u64>,
     /// May manage the other partitions.
     pub manages: bool,
+    /// The monitor sends the SGIs of this `direct` guest, so that none leaves the partition (QV-16).
+    pub sgi_filtered: bool,
     /// Limiter of its requests to each of them, if it may.
     pub manage_limit: Limiter,
     /// Where the guest's device tree goes (a multiple of 8); `None`: where the planner finds room.

@@ -4,7 +4,7 @@ use super::Resolver;
 use super::memory::PartitionMemory;
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{self, Console, ImageKind, Interrupts, Partition, Trust};
+use crate::description::{self, Console, ImageKind, Interrupts, Partition, SgiRule, Trust};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use bulkhead_abi::GuestAddress;
@@ -60,6 +60,7 @@ impl Resolver<'_> {
             health: health.unwrap_or(model::HealthPolicy::Stop),
             watchdog_ns: watchdog_ns.unwrap_or_default(),
             manages: partition.manages.as_ref().is_some_and(|state| state.value),
+            sgi_filtered: is_filtered(partition),
             manage_limit: manage_limit?,
             device_tree_address: partition.image.device_tree_address.as_ref().map(|at| GuestAddress(at.value)),
             overlay: overlay.unwrap_or_default(),
@@ -94,12 +95,15 @@ impl Resolver<'_> {
 
     /// Checks what `interrupts = "direct"` excludes.
     fn direct_rules(&mut self, partition: &Partition) {
+        if !(is_direct(partition) && self.is_kicked(partition)) {
+            self.does_not_apply(span(&partition.sgi), "sgi", "a core that EL3 does not bring to the monitor");
+        }
         let Some(interrupts) = partition.interrupts.as_ref().filter(|_| is_direct(partition)) else {
             return;
         };
         let name = partition.name.value.as_str();
         let direct = "the guest owns the interrupts of its core";
-        if !is_trusted(partition) && !self.is_below_payload(partition) {
+        if !is_trusted(partition) && !self.is_below_payload(partition) && !self.is_kicked(partition) {
             let message = format!("partition `{name}` has direct interrupts and is not trusted");
             let span = partition.trust.as_ref().map_or(partition.name.span, |trust| trust.span);
             let why = "a guest that owns the physical CPU interface can block every interrupt of its core and end foreign ones";
@@ -122,7 +126,7 @@ impl Resolver<'_> {
                 .note(why);
             self.push(diagnostic);
         }
-        if let Some(watchdog) = &partition.watchdog {
+        if let Some(watchdog) = partition.watchdog.as_ref().filter(|_| !self.is_kicked(partition)) {
             let message = format!("partition `{name}` has direct interrupts and a watchdog");
             let why = "on a core with direct interrupts the monitor has no timer interrupt of its own";
             let diagnostic = Diagnostic::new(Code::DirectWatchdog, message)
@@ -142,7 +146,7 @@ impl Resolver<'_> {
         }
         self.direct_shared(partition, interrupts.span);
         self.direct_priorities(name, interrupts.span);
-        if is_trusted(partition) {
+        if is_trusted(partition) && !is_filtered(partition) {
             let message = format!("partition `{name}` has direct interrupts: its SGIs are not filtered");
             let why = "it could send any SGI to any core, and block the interrupts of its own core";
             self.push(
@@ -279,6 +283,11 @@ impl Resolver<'_> {
 /// Where an optional value is.
 pub(super) fn span<T>(value: &Option<Located<T>>) -> Option<Span> {
     value.as_ref().map(|value| value.span)
+}
+
+/// States whether the monitor sends the partition's SGIs.
+pub(super) fn is_filtered(partition: &Partition) -> bool {
+    partition.sgi.as_ref().is_some_and(|rule| rule.value == SgiRule::Filtered)
 }
 
 /// States whether the partition is declared trusted.

@@ -10,7 +10,7 @@ use crate::decode::Located;
 use crate::description::{Device, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::resolve::Resolver;
-use crate::resolve::partition::{is_direct, is_trusted, span};
+use crate::resolve::partition::{is_direct, is_filtered, is_trusted, span};
 use crate::secure::{NonSecure, Secure, Urgent};
 use crate::spans::Spans;
 use bulkhead_arm::Intid;
@@ -34,6 +34,7 @@ pub(super) fn system(
     resolver.not_with_partitions(secure, world);
     resolver.no_floating_point(secure);
     resolver.cores_below(secure);
+    resolver.firewall();
     let above = resolver.above(secure, facts);
     if let Some(interrupts) = &above.interrupts {
         // What is the payload's is no spare interrupt of the monitor's.
@@ -56,6 +57,35 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn is_below_payload(&self, partition: &Partition) -> bool {
         let secure = self.description.secure.as_ref();
         secure.is_some_and(|secure| partition.cores.iter().any(|core| core.value == payload_core(secure)))
+    }
+
+    /// States whether EL3 brings the cores of the partition to the monitor, whatever its guest masks.
+    pub(in crate::resolve) fn is_kicked(&self, partition: &Partition) -> bool {
+        let secure = self.description.secure.as_ref();
+        let is_hybrid = secure.is_some_and(|one| one.non_secure.as_ref().is_some_and(|world| has_partitions(world)));
+        is_hybrid && !self.is_below_payload(partition)
+    }
+
+    /// Refuses an untrusted guest that sends SGIs by itself where they would arrive at another partition's core: one of several `mapped` vCPUs,
+    /// which interrupt each other, or the payload's, where the monitor has its own (QV-16).
+    fn firewall(&mut self) {
+        let description = self.description;
+        let sends = |one: &&Located<Partition>| is_direct(one) && !is_trusted(one) && !is_filtered(one);
+        let Some(sender) = description.partition.iter().find(sends) else { return };
+        let is_open = |one: &&Located<Partition>| {
+            one.name.value != sender.name.value
+                && (one.cores.len() > 1 && !is_direct(one) || self.is_below_payload(one))
+        };
+        let Some(receiver) = description.partition.iter().find(is_open) else { return };
+        let (from, to) = (sender.name.value.as_str(), receiver.name.value.as_str());
+        let message = format!("partition `{from}` could send software-generated interrupts to the cores of `{to}`");
+        let place = span(&sender.interrupts).unwrap_or(sender.name.span);
+        let why = "an interrupt that a guest sends by itself arrives wherever its number is open, and a core takes them from every sender alike";
+        let diagnostic = Diagnostic::new(Code::SgiUnfiltered, message)
+            .at(place, "sends them past the monitor, and is not trusted")
+            .at(receiver.cores.span, "some are open here")
+            .note(why);
+        self.push(diagnostic.help("write `sgi = \"filtered\"` into its partition: an exit for each SGI that it sends, and for each write of its priority mask"));
     }
 
     /// No partition's console has the name of the payload's.
