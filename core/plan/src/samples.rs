@@ -5,9 +5,9 @@
 
 use crate::model::{
     Bank, Below, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
-    ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, InterruptMode, Limiter, OnEmpty, OnInterrupt, Partition,
-    Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind, Secure,
-    SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget,
+    ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, Hybrid, InterruptMode, Limiter, OnEmpty, OnInterrupt,
+    Partition, Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind,
+    Secure, SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget,
     WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer,
 };
 use crate::planner::MonitorImage;
@@ -168,6 +168,26 @@ pub fn two_worlds() -> System {
     };
     let system = system(Vec::new(), Vec::new());
     System { board: Board { secure: Some(facts), security_states: 2, ..board() }, secure: Some(secure), ..system }
+}
+
+/// Returns a system of four cores with a payload above a partition on its core, one with two cores, and one with direct interrupts.
+#[must_use]
+pub fn hybrid() -> System {
+    let mut sample = two_worlds();
+    let below = Hybrid { name: String::from("world"), memory: Bank { start: PhysicalAddress(RAM), bytes: 64 << 20 } };
+    sample.secure = sample.secure.map(|secure| Secure {
+        below: Below::Partitions(below),
+        interrupts: vec![29, 60],
+        servers: secure.servers.into_iter().filter(|server| server.interrupts.is_empty()).collect(),
+        channels: Vec::new(),
+        health: None,
+        ..secure
+    });
+    let mut drive = native("drive", &[3]);
+    drive.mode = InterruptMode::Direct;
+    sample.partitions = vec![native("control", &[0]), native("office", &[1, 2]), drive];
+    sample.memory_bytes = 64 << 20;
+    sample
 }
 
 /// Returns an ELF file of a secure monitor that does nothing.

@@ -9,14 +9,16 @@
 
 mod device_tree;
 mod error;
+mod hybrid;
 mod program;
 mod system;
 mod tables;
 
 pub use device_tree::{World, device_tree};
 pub use error::Error;
+pub use hybrid::ImageBelow;
 pub use program::{Flat, Program, Rights, flat};
-pub use system::{Flash, PlacedWorld, of_system};
+pub use system::{Flash, PlacedWorld, of_hybrid, of_system};
 
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_plan::checksum::crc32c;

@@ -1,5 +1,6 @@
 //! From a checked system to the parts of its flash file.
 
+use crate::hybrid::{self, ImageBelow};
 use crate::{Built, Error, NonSecure, Parts, Program, World, assemble, device_tree};
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART, POLICY_STOP};
@@ -46,19 +47,33 @@ pub struct PlacedWorld {
 /// Builds the flash file of a system, with the ELF file of the secure monitor.
 ///
 /// # Errors
-/// With the part that does not fit, and where; [`Error::NoSecureWorld`] for a system of partitions.
+/// With the part that does not fit, and where; [`Error::NoSecureWorld`] for a system of partitions, [`Error::NoImageBelow`] for one whose
+/// partitions are below a payload.
 pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
+    make(system, monitor, None)
+}
+
+/// Builds the flash file of a system whose partitions are below a payload, with the ELF file of the secure monitor of several cores and the
+/// image of the partitions' monitor.
+///
+/// # Errors
+/// With the part that does not fit, and where.
+pub fn of_hybrid(system: &System, monitor: &[u8], below: ImageBelow<'_>) -> Result<Flash, Error> {
+    make(system, monitor, Some(below))
+}
+
+fn make(system: &System, monitor: &[u8], below: Option<ImageBelow<'_>>) -> Result<Flash, Error> {
     let (board, secure) = (&system.board, system.secure.as_ref().ok_or(Error::NoSecureWorld)?);
     let facts = board.secure.as_ref().ok_or(Error::NoSecureWorld)?;
-    if secure.hybrid().is_some() {
-        return Err(Error::NoImageBelow);
-    }
     let redistributor = board.gicr.get(secure.core).ok_or(Error::NoSecureWorld)?.0;
+    let cores = secure.hybrid().map_or(Ok(CoresPlan::NONE), |_| hybrid::cores(system, secure))?;
     let mut devices = vec![(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)];
+    // The library gives every core's private interrupts their groups.
+    devices.extend(cores.redistributors.iter().filter(|frame| **frame != 0).map(|frame| (*frame, GICR_BYTES)));
     let given = secure.devices.iter().filter_map(|place| facts.devices().nth(*place));
     devices.extend(given.map(|device| (device.address.0, PAGE_BYTES)));
     let world = secure.world().map(|world| place(system, secure, world)).transpose()?;
-    let non_secure = secure.world().zip(world.as_ref()).map(|(described, placed)| NonSecure {
+    let image = secure.world().zip(world.as_ref()).map(|(described, placed)| NonSecure {
         memory: (described.memory.start.0, described.memory.bytes),
         segments: placed.segments.iter().map(|piece| (piece.guest.0, piece.bytes.as_slice())).collect(),
         entry: placed.placement.entry.0,
@@ -68,6 +83,10 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
             WorldLevel::El2 => EntryLevel::El2,
         },
     });
+    let non_secure = match secure.hybrid() {
+        Some(described) => Some(hybrid::non_secure(described, below.ok_or(Error::NoImageBelow)?)),
+        None => image,
+    };
     let (servers, urgent) = servers(secure, board.counter_hz);
     let channels = channels(secure);
     let parts = Parts {
@@ -79,11 +98,11 @@ pub fn of_system(system: &System, monitor: &[u8]) -> Result<Flash, Error> {
         interrupts: &secure.interrupts,
         servers: &servers,
         urgent: &urgent,
-        cores: CoresPlan::NONE,
+        cores,
         channels: &channels,
         health: secure.health.as_ref().map_or(HealthPlan::nobody(), |health| watched(health, board.counter_hz)),
         arguments: &secure.payload.arguments,
-        trace_records: if system.trace_enabled { system.trace_records } else { 0 },
+        trace_records: if system.trace_enabled && secure.hybrid().is_none() { system.trace_records } else { 0 },
         non_secure,
     };
     let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;
@@ -199,7 +218,7 @@ fn whole_pages(pieces: Vec<Piece>) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_system, whole_pages};
+    use super::{HealthPlan, ImageBelow, of_hybrid, of_system, whole_pages};
     use bulkhead_abi::GuestAddress;
     use bulkhead_abi::plan::POLICY_RESTART;
     use bulkhead_plan::loading::Piece;
@@ -242,6 +261,26 @@ mod tests {
     fn a_system_of_partitions_has_no_flash_file() {
         let error = of_system(&samples::demo(), &samples::secure_monitor()).expect_err("it has no payload");
         assert_eq!(error, crate::Error::NoSecureWorld);
+    }
+
+    /// Partitions below a payload are one segment, entered at its first byte at EL2, in all of the machine's memory.
+    #[test]
+    fn partitions_below_a_payload_are_one_segment() {
+        let (mut system, monitor) = (samples::hybrid(), samples::secure_monitor());
+        assert_eq!(of_system(&system, &monitor).expect_err("no image"), crate::Error::NoImageBelow);
+        let image = vec![0x11; 0x2345];
+        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image }).expect("it fits");
+        let plan = &flash.plan;
+        assert_eq!((plan.window, plan.window_bytes, plan.level), (0x4000_0000, 64 << 20, 2));
+        assert_eq!((plan.entry, plan.argument, plan.segment_count), (0x4020_0000, 0, 1));
+        assert_eq!((plan.segments[0].to, plan.segments[0].bytes), (0x4020_0000, 0x2345));
+        assert_eq!((plan.cores.count, plan.health), (4, HealthPlan::nobody()));
+        // The monitor below has a ring of its own.
+        system.trace_enabled = true;
+        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image }).expect("it fits");
+        assert_eq!(flash.plan.trace_records, 0);
+        let outside = of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image });
+        assert_eq!(outside.expect_err("too far"), crate::Error::Segment { to: 0x43ff_f000, bytes: 0x2345 });
     }
 
     #[test]

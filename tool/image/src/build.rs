@@ -25,7 +25,8 @@ pub struct SystemArguments {
     #[arg(long, value_name = "DIR")]
     pub guests: Option<PathBuf>,
     /// ELF file of the monitor, or folder of its parts [default: $BULKHEAD_MONITOR, else what this tool contains]. Of a system with a
-    /// secure section: that of the secure monitor [default: $BULKHEAD_SECURE_MONITOR, else what this tool contains]
+    /// secure section: that of the secure monitor [default: $BULKHEAD_SECURE_MONITOR, else what this tool contains]; the monitor of
+    /// partitions below a payload is then that of $BULKHEAD_MONITOR
     #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
 }
@@ -101,10 +102,10 @@ fn write_flash(arguments: &BuildArguments, system: &System, output: &Path, symbo
     if arguments.disk.is_some() {
         return Err(Error::NotSecure("a disk"));
     }
-    let monitor = read_secure_monitor(arguments.source.monitor.as_deref())?;
-    let flash = bulkhead_flash::of_system(system, &monitor).map_err(Error::Flash)?;
-    write_all(&[(output, &flash.bytes), (symbols, &monitor)])?;
-    Ok(crate::secure::summary(system, &flash, output, symbols))
+    let monitor = read_secure_monitor(arguments.source.monitor.as_deref(), system)?;
+    let built = crate::below::flash_with(system, &monitor)?;
+    write_all(&[(output, &built.flash.bytes), (symbols, &monitor)])?;
+    Ok(crate::secure::summary(system, &built.flash, output, symbols))
 }
 
 /// Loads a description and prints its diagnostics.
@@ -141,15 +142,20 @@ pub fn read_monitor(given: Option<&Path>, part: Part) -> Result<Vec<u8>, Error> 
     }
 }
 
-/// Finds and reads the secure monitor: what is given, else what `BULKHEAD_SECURE_MONITOR` names, else the one that the tool contains.
-/// What is named is an ELF file, or a folder with `dual.elf`.
+/// Finds and reads the secure monitor that a system needs: what is given, else what `BULKHEAD_SECURE_MONITOR` names, else the one that the tool
+/// contains. What is named is an ELF file, or a folder with `dual.elf` and, for partitions below a payload, `multi.elf`.
 ///
 /// # Errors
 /// When there is none, with what to do about it.
-pub fn read_secure_monitor(given: Option<&Path>) -> Result<Vec<u8>, Error> {
+pub fn read_secure_monitor(given: Option<&Path>, system: &System) -> Result<Vec<u8>, Error> {
+    let is_hybrid = system.secure.as_ref().is_some_and(|secure| secure.hybrid().is_some());
+    let (name, contained) = match is_hybrid {
+        true => ("multi.elf", bulkhead_contained_monitor::secure_elf_of_cores()),
+        false => ("dual.elf", bulkhead_contained_monitor::secure_elf()),
+    };
     let named = given.map(Path::to_path_buf).or_else(|| std::env::var_os("BULKHEAD_SECURE_MONITOR").map(PathBuf::from));
-    let file = named.map(|path| if path.is_dir() { path.join("dual.elf") } else { path });
-    match (file, bulkhead_contained_monitor::secure_elf()) {
+    let file = named.map(|path| if path.is_dir() { path.join(name) } else { path });
+    match (file, contained) {
         (Some(path), _) if !path.exists() => Err(Error::SecureMonitorMissing(Some(path))),
         (Some(path), _) => read_monitor_file(&path),
         (None, Some(elf)) => Ok(elf.to_vec()),

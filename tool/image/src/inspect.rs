@@ -76,7 +76,7 @@ pub fn inspect(arguments: &InspectArguments, check: &dyn Check) -> ExitCode {
 }
 
 /// Returns a partition's device tree as DTS.
-fn device_tree_source(planned: &Planned, name: &str) -> Result<String, Error> {
+pub(crate) fn device_tree_source(planned: &Planned, name: &str) -> Result<String, Error> {
     let known = || planned.system.partitions.iter().map(|partition| partition.name.clone());
     let missing = || Error::NoPartition { name: name.to_string(), known: known().collect() };
     let index = known().position(|one| one == name).ok_or_else(missing)?;
@@ -94,7 +94,7 @@ macro_rules! line {
     };
 }
 
-fn text(planned: &Planned) -> String {
+pub(crate) fn text(planned: &Planned) -> String {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let mut out = String::new();
     let image_bytes = size_text(plan.header.memory_bytes);

@@ -11,6 +11,7 @@
 // They end the program when the stream cannot be written; see `bulkhead_files::output`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod below;
 mod build;
 pub mod disk;
 pub mod error;
@@ -23,11 +24,12 @@ mod schedule;
 mod secure;
 mod write;
 
+pub use below::{BuiltFlash, build_flash};
 pub use build::{BuildArguments, build, read_monitor, read_secure_monitor};
 pub use error::Error;
 pub use inspect::{InspectArguments, inspect};
 pub use report::{CoreMemory, core_memory};
-pub use secure::{Range, WorldMaps, build_flash, world_maps};
+pub use secure::{Range, WorldMaps, world_maps};
 
 use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_plan::model::System;

@@ -1,14 +1,14 @@
 //! `bulkhead build` and `inspect` of a system with a secure section: what lies where in flash and in both worlds, and who owns which interrupt.
 
-use crate::Error;
-use crate::build::read_secure_monitor;
-use crate::inspect::{Format, InspectArguments};
+use crate::below::{self, BuiltFlash, build_flash, cores_form, cores_text};
+use crate::inspect::{self, Format, InspectArguments};
 use crate::map::size_text;
+use crate::{Error, json};
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_flash::{Flash, PlacedWorld, Rights};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
-use bulkhead_plan::model::{Secure, System, World};
+use bulkhead_plan::model::{Below, Secure, System, World};
 use bulkhead_plan::ticks;
 use bulkhead_world::flash::{self, ChannelDirection, ChannelPlan, ServerKind, secure_ram};
 use bulkhead_world::health::HealthPlan;
@@ -60,9 +60,11 @@ pub fn world_maps(system: &System, flash: &Flash) -> Option<WorldMaps> {
 
 /// One line about a flash file.
 pub(crate) fn summary(system: &System, flash: &Flash, output: &Path, symbols: &Path) -> String {
-    let world = system.secure.as_ref().and_then(|secure| secure.world());
-    let world =
-        world.map_or(String::from("no world below"), |world| format!("`{}` at {}", world.name, world.level.name()));
+    let world = match system.secure.as_ref().map(|secure| &secure.below) {
+        Some(Below::Image(world)) => format!("`{}` at {}", world.name, world.level.name()),
+        Some(Below::Partitions(_)) => format!("monitor at EL2 with {} partitions", system.partitions.len()),
+        Some(Below::Nobody) | None => String::from("no world below"),
+    };
     format!(
         "{}: flash file of {} for {} in {}: secure monitor, payload, {world}; symbols in {}",
         system.name,
@@ -73,22 +75,26 @@ pub(crate) fn summary(system: &System, flash: &Flash, output: &Path, symbols: &P
     )
 }
 
-/// Builds the flash file of a system with the secure monitor at this path, or else the one that is found ([`read_secure_monitor`]).
-///
-/// # Errors
-/// When there is no secure monitor, or the parts do not fit.
-pub fn build_flash(system: &System, monitor: Option<&Path>) -> Result<Flash, Error> {
-    bulkhead_flash::of_system(system, &read_secure_monitor(monitor)?).map_err(Error::Flash)
-}
-
 /// Builds the flash file of a system and shows what is in it.
 pub(crate) fn show(arguments: &InspectArguments, system: &System) -> Result<String, Error> {
-    let flash = build_flash(system, arguments.source.monitor.as_deref())?;
+    let BuiltFlash { flash, below } = build_flash(system, arguments.source.monitor.as_deref())?;
     let secure = system.secure.as_ref().ok_or(Error::Flash(bulkhead_flash::Error::NoSecureWorld))?;
-    match (&arguments.dts, arguments.format) {
-        (Some(name), _) => device_tree_source(secure, &flash, name),
-        (None, Format::Text) => Ok(text(system, secure, &flash)),
-        (None, Format::Json) => Ok(format!("{:#}\n", form(system, secure, &flash))),
+    let below = below.map(|image| below::planned(system, image));
+    match (&arguments.dts, arguments.format, below) {
+        (Some(name), _, None) => device_tree_source(secure, &flash, name),
+        (Some(name), _, Some(below)) => inspect::device_tree_source(&below, name),
+        (None, Format::Text, below) => {
+            let below = below.map(|below| format!("\n{}", inspect::text(&below))).unwrap_or_default();
+            Ok(text(system, secure, &flash) + &cores_text(&flash.plan.cores) + &below)
+        }
+        (None, Format::Json, below) => {
+            let mut form = form(system, secure, &flash);
+            if let (Some(below), Some(members)) = (below, form.as_object_mut()) {
+                members.insert(String::from("cores"), cores_form(&flash.plan.cores));
+                members.insert(String::from("below"), json::form(&below));
+            }
+            Ok(format!("{form:#}\n"))
+        }
     }
 }
 
@@ -130,6 +136,13 @@ fn of_payload(system: &System, secure: &Secure, flash: &Flash) -> Vec<Range> {
         range(secure_ram::STATE, PAGE_BYTES, "rw- device", "state words of the secure monitor"),
         range(secure_ram::PLAN, flash::PLAN_BYTES, "r--", "world plan"),
     ];
+    for (core, frame) in (1..).zip(flash.plan.cores.redistributors).filter(|(_, frame)| *frame != 0) {
+        ranges.push(range(frame, GICR_BYTES, "rw- device", &format!("redistributor of core {core}")));
+    }
+    if let Some(below) = secure.hybrid() {
+        let what = format!("memory of {} (NS = 1)", below.name);
+        ranges.push(range(below.memory.start.0, below.memory.bytes, "rw-", &what));
+    }
     for (start, bytes, rights) in &flash.payload.ranges {
         let (rights, what) = match rights {
             Rights::Text => ("r-x", "payload: text"),

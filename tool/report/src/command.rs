@@ -6,7 +6,7 @@ use crate::timing::{CoreTiming, ServerNames, Timing};
 use crate::worlds::{self, WorldsInput, write_worlds};
 use bulkhead_description::{Options, Report, load};
 use bulkhead_files::read;
-use bulkhead_image::{build_flash, build_image, read_monitor, world_maps};
+use bulkhead_image::{BuiltFlash, build_flash, build_image, read_monitor, world_maps};
 use bulkhead_plan::model::{Secure, System};
 use bulkhead_plan::part_of;
 use bulkhead_run::command::read_timeline;
@@ -141,7 +141,11 @@ fn report_worlds(
         let message = "`--bench` is not built yet for a system with a secure section; leave it out";
         return Err(Failure { message: message.to_owned(), code: REFUSED });
     }
-    let flash = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
+    if secure.hybrid().is_some() {
+        let message = "the report of partitions below a payload is not built yet; `bulkhead inspect` shows both";
+        return Err(Failure { message: message.to_owned(), code: REFUSED });
+    }
+    let BuiltFlash { flash, .. } = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
         message: error.to_string(),
         code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
     })?;

@@ -12,7 +12,7 @@ use bulkhead_description::board::{BUILT_IN, built_in, built_in_board};
 use bulkhead_guest_abi::name_text;
 pub use bulkhead_plan::model::QemuFacts;
 use bulkhead_plan::model::{Board, System};
-use bulkhead_world::flash::{PLAN, WorldPlan};
+use bulkhead_world::flash::{PLAN, Segment, WorldPlan};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,8 +86,7 @@ impl MachineOptions {
     /// Makes options for a Bulkhead image: cores, RAM and board as its header says, if the board is one of the built-in ones.
     pub fn for_image(image: Vec<u8>) -> Result<Self, RunError> {
         let plan = ImagePlan::from_bytes(&image)?;
-        let highest = plan.header.cores.iter().take(plan.cores.len()).map(|core| core.mpidr & 0xff).max();
-        let cores = highest.map_or(1, |affinity| affinity as usize + 1);
+        let cores = cores_of(&plan);
         let banks = plan.header.banks().to_vec();
         let facts = built_in_board(name_text(&plan.header.board)).and_then(|board| board.qemu);
         let bare = Self::bare(image);
@@ -104,16 +103,17 @@ impl MachineOptions {
     }
 
     /// Makes options for the flash file of a system with a secure section, on the board that its description names. The consoles have
-    /// the names of the worlds.
+    /// the names of the worlds; those of partitions below the payload are read as the plan in the image of their monitor says.
     ///
     /// # Errors
-    /// When QEMU does not emulate the board.
-    pub fn for_worlds(system: &System, flash: Vec<u8>) -> Result<Self, RunError> {
+    /// When QEMU does not emulate the board, or the image is none.
+    pub fn for_worlds(system: &System, flash: Vec<u8>, below: Option<&[u8]>) -> Result<Self, RunError> {
         let (board, name) = (&system.board, system.secure.as_ref().and_then(|secure| secure.world()));
         let name = name.map(|world| world.name.clone());
         let banks = board.banks_of(system.memory_bytes);
         let banks = banks.into_iter().map(|bank| RamBank { start: bank.start, bytes: bank.bytes }).collect();
-        Self::of_flash(board, flash, banks, name)
+        let plan = below.map(ImagePlan::from_bytes).transpose()?;
+        Self::of_flash(board, flash, banks, name, plan)
     }
 
     /// Makes options for a flash file, on the first built-in board that is entered at EL3; the file does not say more of its board.
@@ -134,23 +134,30 @@ impl MachineOptions {
         let board = board.ok_or_else(|| RunError::Image(String::from("no built-in board is entered at EL3")))?;
         let alone = RamBank { start: board.ram_start(), bytes: LEAST_RAM_BYTES };
         let bank = if bytes == 0 { alone } else { RamBank { start: PhysicalAddress(start), bytes } };
-        Self::of_flash(board, flash, vec![bank], None)
+        let plan = image_below(&flash).map(ImagePlan::from_bytes).transpose()?;
+        Self::of_flash(board, flash, vec![bank], None, plan)
     }
 
-    fn of_flash(board: &Board, flash: Vec<u8>, banks: Vec<RamBank>, world: Option<String>) -> Result<Self, RunError> {
+    fn of_flash(
+        board: &Board,
+        flash: Vec<u8>,
+        banks: Vec<RamBank>,
+        world: Option<String>,
+        plan: Option<ImagePlan>,
+    ) -> Result<Self, RunError> {
         let mut facts = board.qemu.clone().ok_or_else(|| not_emulated(board))?;
         let secure = board.secure.as_ref().map(|secure| secure.uart.name.as_str());
         for uart in &mut facts.uarts {
             if Some(uart.name.as_str()) == secure {
                 uart.name = SECURE_CONSOLE.to_owned();
-            } else if uart.is_monitors {
+            } else if uart.is_monitors && plan.is_none() {
                 // No monitor reads it here: it is the world's own.
                 uart.is_monitors = false;
                 uart.name = world.clone().unwrap_or_else(|| uart.name.clone());
             }
         }
-        let cores = facts.cores.unwrap_or(1);
-        Ok(Self { boot: Boot::Flash, cores, facts, banks, ..Self::bare(flash) })
+        let cores = facts.cores.unwrap_or_else(|| plan.as_ref().map_or(1, cores_of));
+        Ok(Self { boot: Boot::Flash, cores, facts, banks, plan, ..Self::bare(flash) })
     }
 
     /// Reads an image file and makes options for it.
@@ -282,6 +289,25 @@ impl MachineOptions {
         }
         command
     }
+}
+
+/// The image of the monitor at EL2 in a flash file of several cores, where it is the only segment; `None` in other files.
+fn image_below(flash: &[u8]) -> Option<&[u8]> {
+    let plan = flash.get(usize::try_from(PLAN).ok()?..)?;
+    let word = |offset: usize| Some(u64::from_le_bytes(plan.get(offset..)?.first_chunk().copied()?));
+    let [count, segment] = [offset_of!(WorldPlan, cores), offset_of!(WorldPlan, segments)];
+    if word(count)? == 0 || word(offset_of!(WorldPlan, segment_count))? != 1 {
+        return None;
+    }
+    let from = usize::try_from(word(segment + offset_of!(Segment, from))?).ok()?;
+    let bytes = usize::try_from(word(segment + offset_of!(Segment, bytes))?).ok()?;
+    flash.get(from..from.checked_add(bytes)?)
+}
+
+/// Cores of a machine that has those of a plan.
+fn cores_of(plan: &ImagePlan) -> usize {
+    let highest = plan.header.cores.iter().take(plan.cores.len()).map(|core| core.mpidr & 0xff).max();
+    highest.map_or(1, |affinity| affinity as usize + 1)
 }
 
 /// Name of the payload's console.

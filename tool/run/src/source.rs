@@ -111,8 +111,9 @@ pub fn machine_of(system: &System, monitor: Option<&Path>) -> Result<MachineOpti
         exit_code: if error.is_environment() { exit_code::HOST } else { exit_code::FAILURE },
     };
     if system.secure.is_some() {
-        let flash = bulkhead_image::build_flash(system, monitor).map_err(refused)?;
-        return Ok(MachineOptions::for_worlds(system, flash.bytes)?);
+        let built = bulkhead_image::build_flash(system, monitor).map_err(refused)?;
+        let below = built.below.as_ref().map(|image| image.bytes.as_slice());
+        return Ok(MachineOptions::for_worlds(system, built.flash.bytes, below)?);
     }
     let image = bulkhead_image::read_monitor(monitor, bulkhead_plan::part_of(system))
         .and_then(|monitor| bulkhead_image::build_image(system, &monitor))

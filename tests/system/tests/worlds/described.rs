@@ -39,7 +39,7 @@ fn the_example_is_accepted_without_a_warning_and_verified() {
     let monitor = secure_monitor();
     let flash = bulkhead_image::build_flash(&loaded.system, Some(&monitor)).unwrap_or_else(|error| panic!("{error}"));
     let expected = SecureMonitor::read(Some(&monitor)).unwrap_or_else(|error| panic!("{error}"));
-    let verdict = verify_flash(&flash.bytes, &expected);
+    let verdict = verify_flash(&flash.flash.bytes, &expected);
     assert!(verdict.is_accepted(), "{:?}", verdict.findings);
     assert_eq!((verdict.extent.segments, verdict.extent.window_bytes), (3, 254 << 20));
 }
