@@ -8,7 +8,7 @@
 //!
 //! Every door of this room that others use is in `no_gate.rs` too, where it does nothing.
 
-use crate::interrupts::MONITOR_SGI;
+use crate::interrupts::{MONITOR_SGI, OWN_INTERRUPTS};
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::FLAG_FILTERED;
@@ -74,9 +74,18 @@ impl<M: Machine> Vcpu<M> {
 
     /// On the payload's core EL3's timer is the payload's.
     fn watch(&self, ticks: u64) {
-        if self.plan.mpidr & Affinity::FIELDS != OF_PAYLOAD {
+        if !self.has_payload() {
             self.machine.watch(ticks);
         }
+    }
+
+    fn has_payload(&self) -> bool {
+        self.plan.mpidr & Affinity::FIELDS == OF_PAYLOAD
+    }
+
+    /// The monitor's own interrupts on a `mapped` core. Where it is kicked nobody sends SGI 15, which is closed there (QV-16).
+    pub(crate) fn own_interrupts(&self) -> u32 {
+        if self.has_payload() { OWN_INTERRUPTS } else { OWN_INTERRUPTS & !Intid(MONITOR_SGI).bit() }
     }
 
     /// Makes EL2 see which SGIs a filtered guest sends.

@@ -2,11 +2,16 @@
 //!
 //! The doors of `gate.rs`, which do nothing here.
 
+use crate::interrupts::OWN_INTERRUPTS;
 use crate::state::Vcpu;
 use bulkhead_arch::Machine;
 use bulkhead_emulation::trap::Syndrome;
 
 impl<M: Machine> Vcpu<M> {
+    pub(crate) const fn own_interrupts(&self) -> u32 {
+        OWN_INTERRUPTS
+    }
+
     pub(crate) const fn kicks(&self, _: u64, _: u32) -> bool {
         false
     }

@@ -273,7 +273,7 @@ impl<M: Machine> Vcpu<M> {
     /// has any (`mapped`). With two security states the group is what firmware made it, and the write has no effect.
     pub(crate) fn begin_private_interrupts(&self) {
         let frame = at(self.plan.gicr, gic::SGI_FRAME);
-        let own = if self.is_mapped() { OWN_INTERRUPTS } else { 0 };
+        let own = if self.is_mapped() { self.own_interrupts() } else { 0 };
         self.machine.store32(at(frame, gic::IGROUPR), u32::MAX);
         for intid in 0..Intid::FIRST_SHARED {
             let priority = if own & Intid(intid).bit() != 0 { MONITOR_PRIORITY } else { DEFAULT_PRIORITY };

@@ -1,6 +1,6 @@
 //! What a core does once at boot, after the assembly: check, set up interrupts, start the partition or wait.
 
-use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI, OWN_INTERRUPTS};
+use crate::interrupts::{DEFAULT_PRIORITY, MONITOR_SGI};
 use crate::life::powers::{Route, Stop};
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
@@ -161,7 +161,7 @@ impl<M: Machine> Vcpu<M> {
             return Some(Intid::MESSAGE_SIGNALLED.0);
         }
         let enabled = self.machine.load32(at(self.plan.gicr, gic::SGI_FRAME.wrapping_add(gic::ISENABLER)));
-        let disabled = if self.is_mapped() { OWN_INTERRUPTS & !enabled } else { 0 };
+        let disabled = if self.is_mapped() { self.own_interrupts() & !enabled } else { 0 };
         let is_disabled = |intid| disabled.checked_shr(intid).is_some_and(|bits| bits & 1 != 0);
         let is_used = |intid| self.owned.owns(intid) || self.plan.uart_first != 0 && intid == self.plan.uart_interrupt;
         let has_none = |intid| is_used(intid) && self.machine.load8(self.priority_place(intid)) == 0;

@@ -66,7 +66,9 @@ fn a_shared_interrupt_waits_for_a_vcpu_that_is_off() {
         both[1].begin_core();
         let switch_on = |both: &mut [Vcpu<FakeMachine>]| {
             super::calls::call(&mut both[0], 0xc400_0003, [1, 0x4010_0000, 0]);
-            both[1].machine.pending.borrow_mut().extend([40, 15]);
+            // Nobody sends SGI 15 to a core that is kicked, which looks by itself.
+            let arrive: &[u32] = if IS_KICKED { &[40] } else { &[40, 15] };
+            both[1].machine.pending.borrow_mut().extend(arrive);
             both[1].settle();
             assert_eq!(both[1].run, RunState::Running);
             let again = both[1].machine.acknowledge();

@@ -48,6 +48,8 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use zerocopy::FromZeros;
 
+/// Other cores reach this one by kicks: no SGI is the monitor's (part `hybrid`, on cores without the payload).
+pub(crate) const IS_KICKED: bool = cfg!(feature = "hybrid");
 pub(crate) const STATUS: u64 = 0x5000_0000;
 pub(crate) const COUNTERS: u64 = 0x5000_1000;
 pub(crate) const GICD: u64 = 0x0800_0000;

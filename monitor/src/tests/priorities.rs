@@ -89,20 +89,20 @@ fn vcpus_of_a_core_have_levels_of_their_own() {
 /// whose guest does not run.
 #[test]
 fn no_guest_is_as_urgent_as_the_monitor() {
-    const OWN: [u32; 3] = [15, 25, 26];
+    const OWN: &[u32] = if IS_KICKED { &[25, 26] } else { &[15, 25, 26] };
     in_every_view(|view| {
         for level in LEVELS {
             let mut core = running(with_windows(MODE_MAPPED));
             let machine = core.machine.clone();
             let taken = || {
                 machine.pending.borrow_mut().clear();
-                machine.pending.borrow_mut().extend([3, 27, 41].into_iter().chain(OWN));
+                machine.pending.borrow_mut().extend([3, 27, 41].into_iter().chain(OWN.iter().copied()));
                 std::iter::from_fn(|| Some(machine.acknowledge()).filter(|intid| *intid < 1020)).collect::<Vec<_>>()
             };
             for intid in [3, 27, 41] {
                 write_and_read(&mut core, intid, level);
             }
-            assert_eq!(taken().len(), 6, "{view:?}, level {level:#x}");
+            assert_eq!(taken().len(), 3 + OWN.len(), "{view:?}, level {level:#x}");
             core.mask_guest_interrupts();
             assert_eq!(taken(), OWN, "{view:?}, level {level:#x}");
         }
@@ -173,7 +173,8 @@ fn an_interrupt_that_firmware_kept_is_named() {
                 core.refused_interrupt()
             };
             assert_eq!(kept(false), None);
-            assert_eq!(kept(true), Some(intid).filter(|_| view != View::One), "{view:?}");
+            let is_used = view != View::One && !(IS_KICKED && intid == 15);
+            assert_eq!(kept(true), Some(intid).filter(|_| is_used), "{view:?}");
         }
         let other = cores(partition(1)).remove(0);
         other.machine.secure.borrow_mut().extend([29, 39, 47, 255]);
