@@ -5,6 +5,7 @@ use crate::{Error, NonSecure};
 use bulkhead_plan::model::{Hybrid, InterruptMode, Partition, Secure, System};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::{CoresPlan, MOST_CORES, WATCH_LIMITS_US};
+use bulkhead_world::interrupts::EVENT;
 
 /// The image of the monitor at EL2 with its partitions: an arm64 Image, entered at its first byte.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ const OF_MONITORS: u32 = 1 << 15;
 const OF_KERNELS: u32 = 0x7eff;
 /// All that a kernel with direct interrupts needs to interrupt itself.
 const OF_DIRECT_LINUX: u32 = 0xff;
+/// The one by which EL3 tells the payload of events, on its core.
+const OF_EVENTS: u32 = 1 << EVENT;
 /// All SGIs.
 const EVERY: u32 = 0xffff;
 
@@ -70,14 +73,16 @@ pub(crate) fn cores(system: &System, secure: &Secure) -> Result<CoresPlan, Error
 fn open(system: &System, secure: &Secure, core: usize) -> u32 {
     let on_core = |partition: &&Partition| partition.cores.contains(&core);
     let of_partition = |partition: &Partition| match (partition.mode, partition.cores.len()) {
+        // The monitor sends them, and to its own cores alone.
+        (InterruptMode::Direct, _) if partition.sgi_filtered => OF_KERNELS,
         (InterruptMode::Direct, _) if partition.is_native() => 0,
         (InterruptMode::Direct, _) => OF_DIRECT_LINUX,
-        (InterruptMode::Mapped, 0 | 1) => 0,
+        // Those of one vCPU to itself, too: whether one is enabled is what the redistributor says, which has no bits of one that is closed.
         (InterruptMode::Mapped, _) => OF_KERNELS,
     };
     let of_guests = system.partitions.iter().filter(on_core).map(of_partition).fold(0, |all, one| all | one);
     // Nobody kicks the payload's core.
-    of_guests | if core == secure.core { OF_MONITORS } else { 0 }
+    if core == secure.core { of_guests & !OF_EVENTS | OF_MONITORS } else { of_guests }
 }
 
 #[cfg(test)]
@@ -96,7 +101,7 @@ mod tests {
         let plan = cores(&system, &secure).expect("four cores");
         let gicr = |core: usize| system.board.gicr[core].0;
         assert_eq!((plan.count, plan.caller_level, plan.redistributors), (4, 2, [1, 2, 3].map(gicr)));
-        assert_eq!(plan.closed, [0x7fff, 0x8100, 0x8100, 0xffff]);
+        assert_eq!(plan.closed, [0x0300, 0x8100, 0x8100, 0xffff]);
         assert_eq!(plan.kicks, [0b1110; 4]);
         assert_eq!((plan.watch_least_ticks, plan.watch_most_ticks), (625, 625_000_000));
         // One core less, and nobody on core 1.
@@ -104,10 +109,12 @@ mod tests {
         system.partitions[1].cores = vec![2];
         let plan = cores(&system, &secure).expect("three cores");
         assert_eq!((plan.count, plan.redistributors[2], plan.kicks), (3, 0, [0b100, 0, 0b100, 0]));
-        assert_eq!(plan.closed, [0x7fff, 0xffff, 0xffff, 0xffff]);
+        assert_eq!(plan.closed, [0x0300, 0xffff, 0x8100, 0xffff]);
         system.partitions[1].mode = InterruptMode::Direct;
         system.partitions[1].pci_channels = true;
         assert_eq!(cores(&system, &secure).expect("three cores").closed[2], 0xff00);
+        system.partitions[1].sgi_filtered = true;
+        assert_eq!(cores(&system, &secure).expect("three cores").closed[2], 0x8100);
         system.board.gicr[2..].fill(PhysicalAddress(0));
         system.partitions[1].cores = vec![4];
         assert_eq!(cores(&system, &secure), Err(crate::Error::Cores));
