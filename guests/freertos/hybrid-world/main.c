@@ -1,0 +1,89 @@
+/*
+ * A controller in the secure world of core 0, above a monitor with partitions on up to four cores. Each millisecond its fast task does its
+ * round; the slow one compares rounds with ticks, and says after each second that none is missing.
+ */
+#include "board.h"
+#include "world.h"
+#include "FreeRTOS.h"
+#include "task.h"
+
+#define STACK_WORDS     512U
+#define FAST_PRIORITY   12
+#define SLOW_PRIORITY   10
+#define LOADER_PRIORITY 2
+#define SLOW_TICKS      10U
+#define REPORT_TICKS    1000U
+#define CORES           4U
+
+static const struct bulkhead_world_plan *plan;
+static uint64_t rounds;
+
+static void print_pair(const char *what, uint64_t number)
+{
+    board_print(what);
+    board_print_number(number);
+}
+
+static void fast(void *unused)
+{
+    TickType_t due = 0;
+
+    (void)unused;
+    for (;;) {
+        vTaskDelayUntil(&due, 1);
+        rounds++;
+    }
+}
+
+/* Partitions that ended their monitor with them: there is nobody left to control for. */
+static void end(const char *why)
+{
+    board_print(why);
+    board_power_off();
+}
+
+static void slow(void *unused)
+{
+    TickType_t due = 0;
+
+    (void)unused;
+    for (;;) {
+        vTaskDelayUntil(&due, SLOW_TICKS);
+        /* A round for each tick that the kernel counted. */
+        configASSERT(rounds >= due);
+        if (due % REPORT_TICKS == 0) {
+            /* By the counter some are due that did not come yet: cores take turns in the emulator. */
+            print_pair("rtos: rounds ", rounds);
+            print_pair(" of ", due);
+            print_pair(" ticks, due ", board_ticks_due());
+            print_pair("; the world was interrupted ", world_counts()->interrupted);
+            print_pair(" times and called ", world_counts()->calls);
+            board_print("\n");
+        }
+        for (uint32_t core = 1; core < CORES; core++)
+            if (bulkhead_world_ended(plan, core) != 0)
+                end("rtos: the partitions are off\n");
+    }
+}
+
+void world_is_off(void) { end("rtos: the partitions are off\n"); }
+
+_Bool world_wants_reset(void)
+{
+    end("rtos: FAILED: the monitor wants to be reset\n");
+    return 0;
+}
+
+void world_is_damaged(void) { end("rtos: FAILED: CRC of the image of the partitions\n"); }
+
+void payload_main(const struct bulkhead_world_plan *given)
+{
+    plan = given;
+    board_initialise(plan);
+    board_print("rtos: in the secure world of core 0\n");
+    configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
+    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, NULL, SLOW_PRIORITY, NULL) == pdPASS);
+    world_start(plan, LOADER_PRIORITY);
+    vTaskStartScheduler();
+    configASSERT(!"the scheduler returned");
+}
