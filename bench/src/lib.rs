@@ -23,6 +23,7 @@ mod outcome;
 mod paths;
 mod record;
 mod report;
+mod restarts;
 pub mod rows;
 mod scheduler;
 mod secure;
@@ -31,6 +32,7 @@ mod soak;
 mod static_size;
 mod steady;
 mod symbols;
+mod ticks;
 
 pub use command::{BenchArguments, bench};
 pub use outcome::{Outcome, Verdict};

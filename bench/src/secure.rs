@@ -8,8 +8,7 @@ use bulkhead_el3::configuration::Configuration;
 use bulkhead_el3::promises::context_bytes;
 use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::el3::{Passage, Seen, Watch, Worlds};
-use bulkhead_system_tests::failing;
-use bulkhead_system_tests::messages::{Partner, Talk, Talked, lost_in_restarts, restarted, run};
+use bulkhead_system_tests::messages::{Partner, Talk, Talked, run};
 use bulkhead_system_tests::secure::{WithLinux, report};
 use bulkhead_system_tests::share::{self, Share};
 use bulkhead_world::context::{CORE_BYTES, Context, EntryLevel, REGISTERS};
@@ -350,53 +349,6 @@ pub(crate) fn message_to_payload(lab: &Lab) -> Result<Found, Failure> {
 
 pub(crate) fn message_to_world(lab: &Lab) -> Result<Found, Failure> {
     talked(lab).map(|talked| message(&talked, talked.to_world))
-}
-
-/// Memory of Linux that is restarted.
-const LINUX_BYTES: u64 = 256 << 20;
-
-/// A lost tick or one that is too late is the end of the run, with what the payload said.
-pub(crate) fn restart_linux(lab: &Lab) -> Result<Found, Failure> {
-    let _ = (lab.guest("linux/Image")?, lab.guest("linux/initramfs.cpio.gz")?, lab.guest("watched-world.elf")?);
-    let (found, _) = failing::linux("hang", LINUX_BYTES);
-    let (least, most) = failing::instructions_by_byte(found.took, failing::BACKOFF_MS, LINUX_BYTES);
-    if found.restarts != 1 {
-        return Err(Failure::wrong(format!("Linux was not restarted once: {found:?}")));
-    }
-    let (instructions, mib) = (most * LINUX_BYTES as f64, LINUX_BYTES >> 20);
-    let details = [
-        format!("{instructions:.0} instructions for {mib} MiB, {least:.4} to {most:.4} for each byte"),
-        format!("{} ticks of the payload meanwhile, none lost", found.ticks),
-    ];
-    Ok(Found::new(most, details))
-}
-
-/// Restarts of each kind.
-const RESTARTS: u32 = 1_000;
-/// Messages before each restart of the second kind.
-const BEFORE_RESTART: u64 = 20;
-
-/// As [`restart_linux`].
-pub(crate) fn restarts(lab: &Lab) -> Result<Found, Failure> {
-    let _ = (lab.guest("failing-world.elf")?, lab.guest("watched-world.elf")?);
-    let _ = (lab.guest("talker.elf")?, lab.guest("talking-world.elf")?);
-    let found = failing::hang(RESTARTS, 6);
-    if found.restarts < RESTARTS.into() || (found.begun as u64) < found.restarts || found.worked + 1 < found.begun {
-        return Err(Failure::wrong(format!("the world did not work after each restart: {found:?}")));
-    }
-    let reports = restarted(RESTARTS as usize, BEFORE_RESTART);
-    let lost = lost_in_restarts(&reports, BEFORE_RESTART);
-    if reports.len() < RESTARTS as usize {
-        return Err(Failure::wrong(format!("{} restarts with messages", reports.len())));
-    }
-    let details = [
-        format!(
-            "{} restarts beside 6 ms in 10, {} ticks, none lost; {} times the world worked",
-            found.restarts, found.ticks, found.worked
-        ),
-        format!("{} restarts with messages, {} messages before each, {lost} lost", reports.len(), BEFORE_RESTART + 2),
-    ];
-    Ok(Found::new(lost as f64, details))
 }
 
 /// How late the payload's tick is in Linux, at most, with what else the payload's report says.

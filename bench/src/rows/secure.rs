@@ -3,7 +3,7 @@
 //! The paper's times are cycles of an ARM1176 at 210 MHz (microseconds times 210): orientation, and no comparison of machines.
 
 use super::{Row, Unit};
-use crate::secure;
+use crate::{restarts, secure, ticks};
 use bulkhead_el3::configuration::{MOST_BRANCHES_OF_CORES, MOST_BYTES_OF_CORES, MOST_KICK, MOST_PATH_2_OF_CORES};
 use bulkhead_el3::promises::{
     MOST_BRANCHES, MOST_BYTES, MOST_CONTEXT_BYTES, MOST_PATH_2, MOST_PATH_4, MOST_PATH_5, MOST_SKIP,
@@ -154,6 +154,28 @@ pub(super) const ROWS: &[Row] = &[
         measure: secure::trap,
     },
     Row {
+        name: "secure.tick",
+        what: "tick of stock FreeRTOS without another world, from its date to the counter in its vector",
+        how: "the payload reads the counter in its vector; each of 29,000 ticks of one lateness, and none lost",
+        peers: "",
+        ceiling: Some(2.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-20", "SG-34", "SG-48", "SG-E4"],
+        slow: false,
+        measure: ticks::tick_alone,
+    },
+    Row {
+        name: "secure.urgent_interrupt",
+        what: "interrupt of the other world that arrives while a task of the payload computes, from its date to that world's vector, in an ITask with budget; a tick of the payload's kernel comes not between",
+        how: "the other world reads the counter in its vector; the most of 1,000 samples or more",
+        peers: "SafeG 15.5 us at least, 3,255 cycles",
+        ceiling: Some(800.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-44", "SG-45", "SG-34"],
+        slow: false,
+        measure: ticks::urgent_interrupt,
+    },
+    Row {
         name: "secure.message_to_payload",
         what: "message of up to 32 bytes to the payload, from the beginning of its send to the bytes in the hand of a FreeRTOS task that waited",
         how: MESSAGES,
@@ -286,6 +308,28 @@ pub(super) const ROWS: &[Row] = &[
         measure: secure::linux_tick,
     },
     Row {
+        name: "secure.linux_tick_at_work",
+        what: "the same while Linux computes, starts programs and switches between processes: the latest, which may find another path under way",
+        how: "the payload reads the counter in its vector; 29,000 ticks in Linux or more, none lost; the longest other path is path 5",
+        peers: "",
+        ceiling: Some((MOST_PATH_2 + 2 + MOST_PATH_5) as f64),
+        unit: Unit::Instructions,
+        requirements: &["SG-48", "SG-E4"],
+        slow: true,
+        measure: ticks::linux_tick_at_work,
+    },
+    Row {
+        name: "secure.attack_ticks",
+        what: "attacks of a hostile world, at NS-EL1 and NS-EL2, in which a tick of the payload is lost or later than its class, or anything else of it changes, in 1,000 samples of each",
+        how: "each tick in its class: path 2, and at most the longest other path more; a victim task, all switched registers, the interrupt controller's settings and a page of memory are compared",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Lost,
+        requirements: &["SG-1", "SG-48", "SG-E4"],
+        slow: true,
+        measure: ticks::attack_ticks,
+    },
+    Row {
         name: "secure.linux_work",
         what: "stock Linux at EL2 below stock FreeRTOS with a tick of 1 kHz, at 1 GIPS: instructions of the secure world of all in fixed work: sha256 of 64 MiB, 2,000 forks and execs, 2,000 messages to and fro through pipes",
         how: "counted by an emulator plugin, EL3 and S-EL1 by where they are fetched from; a run with the work less one without",
@@ -305,7 +349,7 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::InstructionsPerByte,
         requirements: &["SG-62", "SG-E8"],
         slow: true,
-        measure: secure::restart_linux,
+        measure: restarts::restart_linux,
     },
     Row {
         name: "secure.restarts",
@@ -316,6 +360,17 @@ pub(super) const ROWS: &[Row] = &[
         unit: Unit::Lost,
         requirements: &["SG-62", "SG-70"],
         slow: true,
-        measure: secure::restarts,
+        measure: restarts::restarts,
+    },
+    Row {
+        name: "secure.restarts_linux",
+        what: "ticks of the payload that are lost in 20 restarts of stock Linux with 256 MiB that hangs with everything masked, beside a task that takes 30 to 60 % of the core",
+        how: "as secure.restarts; each restart within the bound that `bulkhead check` computes",
+        peers: "none",
+        ceiling: Some(0.0),
+        unit: Unit::Lost,
+        requirements: &["SG-47", "SG-62", "SG-E8"],
+        slow: true,
+        measure: restarts::restarts_of_linux,
     },
 ];

@@ -3,7 +3,8 @@
  * how late its ticks came, whether a victim task came to its result, whether a register or an interrupt of the payload changed.
  *
  * An application of its own, so that the one of `systems/dual-world` carries nothing of this. It runs the other world by itself and not by
- * `world.c`, because it fills its registers before each entry and compares them afterwards.
+ * `world.c`, because it fills its registers before each entry and compares them afterwards. Argument: `samples=N` ticks in the other world for
+ * each attack (default: 100).
  */
 #include "board.h"
 #include "world.h"
@@ -16,11 +17,11 @@
 #define VICTIM_PRIORITY     10
 #define WORLD_PRIORITY      1
 
-/* Samples of the tick in the other world that an attack gets; then ticks in which all registers are compared; and the most ticks of
-   an attack, unless it asks for more. */
+/* Samples of the tick in the other world that an attack gets, unless the arguments say more; then ticks in which all registers are compared; and
+   the most ticks of an attack that gets so many samples, unless it asks for more. */
 #define SAMPLES             100U
 #define COMPARED_TICKS      20U
-#define MOST_TICKS          160U
+#define MOST_TICKS(samples) ((samples) * 16 / 10)
 /* The most that an attack may ask for. */
 #define MOST_ASKED_TICKS    20000U
 #define VICTIM_ROUNDS       8U
@@ -41,6 +42,7 @@ static volatile uint32_t late[BOARD_INTERRUPTED][LATEST + 1];
 
 static const struct bulkhead_world_plan *plan;
 static volatile uint64_t wanted, started, attacks, ticks_of_attack, most_ticks, calls;
+static uint64_t wanted_samples = SAMPLES;
 static volatile _Bool is_off, compares_all;
 static volatile uint64_t victim_result, seed;
 static const char *volatile changed;
@@ -264,7 +266,7 @@ static void begin(uint64_t attack)
             late[kind][place] = 0;
     portENTER_CRITICAL();
     calls = ticks_of_attack = 0;
-    most_ticks = MOST_TICKS;
+    most_ticks = MOST_TICKS(wanted_samples);
     changed = NULL;
     victim_result = 0;
     is_off = compares_all = 0;
@@ -358,7 +360,7 @@ static void attack_with(uint64_t attack)
     wanted = attack + 1;
     while (started != attack + 1)
         vTaskDelay(1);
-    while (ticks_of_attack < most_ticks && (samples() < SAMPLES || most_ticks != MOST_TICKS))
+    while (ticks_of_attack < most_ticks && (samples() < wanted_samples || most_ticks != MOST_TICKS(wanted_samples)))
         vTaskDelay(1);
     compares_all = 1;
     vTaskDelay(COMPARED_TICKS);
@@ -391,9 +393,21 @@ void world_is_off(void) {}
 _Bool world_wants_reset(void) { return 0; }
 void world_is_damaged(void) {}
 
+static void read_arguments(const char *text)
+{
+    static const char key[] = "samples=";
+
+    for (unsigned place = 0; key[place] != '\0'; place++)
+        if (*text++ != key[place])
+            return;
+    for (wanted_samples = 0; *text >= '0' && *text <= '9'; text++)
+        wanted_samples = wanted_samples * 10 + (uint64_t)(*text - '0');
+}
+
 void payload_main(const struct bulkhead_world_plan *given)
 {
     plan = given;
+    read_arguments(bulkhead_world_arguments(plan));
     board_initialise(plan);
     write32(DISTRIBUTOR + 0x104, SECURE_SHARED);
     for (unsigned index = 0; index < SETTINGS; index++)

@@ -16,6 +16,8 @@
 #define TELL_PRIORITY   9
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
+/* Without another world it ends after so many of them, unless its arguments begin with `rounds=N`. */
+#define ROUNDS_ALONE    5U
 
 static void print_lateness(const char *what, enum board_interrupted interrupted)
 {
@@ -129,15 +131,19 @@ void world_is_damaged(void)
 void payload_main(const struct bulkhead_world_plan *plan)
 {
     _Bool has_other_world = bulkhead_world_has_other(plan);
+    const char *text = bulkhead_world_arguments(plan);
+    uint64_t rounds = ROUNDS_ALONE;
 
     board_print("rtos: FreeRTOS " tskKERNEL_VERSION_NUMBER " in the secure world\n");
     board_initialise(plan);
+    if (busy_has_key(&text, "rounds="))
+        rounds = busy_number(&text);
     configASSERT(xTaskCreate(fast, "fast", STACK_WORDS, NULL, FAST_PRIORITY, NULL) == pdPASS);
-    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : 5), SLOW_PRIORITY, NULL) == pdPASS);
+    configASSERT(xTaskCreate(slow, "slow", STACK_WORDS, (void *)(uintptr_t)(has_other_world ? 0 : rounds), SLOW_PRIORITY, NULL) == pdPASS);
     if (has_other_world)
         world_start(plan, LOADER_PRIORITY);
     telemetry_create(plan, TELL_PRIORITY);
-    busy_create(bulkhead_world_arguments(plan));
+    busy_create(text);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");
 }

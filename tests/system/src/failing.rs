@@ -204,6 +204,15 @@ pub const BACKOFF_MS: u64 = 10;
 /// As [`run`].
 #[must_use]
 pub fn linux(mode: &str, memory_bytes: u64) -> (Found, Vec<String>) {
+    linux_told(mode, memory_bytes, 1, "")
+}
+
+/// The same with so many restarts at most, and a payload that is told this.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn linux_told(mode: &str, memory_bytes: u64, most: u32, arguments: &str) -> (Found, Vec<String>) {
     let system = WithLinux {
         monitor: &secure_monitor(),
         payload: &guest("watched-world.elf"),
@@ -211,7 +220,8 @@ pub fn linux(mode: &str, memory_bytes: u64) -> (Found, Vec<String>) {
         file_system: &guest("linux/initramfs.cpio.gz"),
         level: EntryLevel::El2,
         arguments: &format!("bulkhead.mode={mode}"),
-        health: HealthPlan { stuck_samples: 250, ..restarts(1, BACKOFF_MS) },
+        // Several boots of Linux take more than a minute.
+        health: HealthPlan { stuck_samples: 250, within_ticks: 3_600_000 * MS, ..restarts(most, BACKOFF_MS) },
     };
-    run_with(system.flash_in((ALL.0, memory_bytes)).unwrap_or_else(|error| panic!("{error}")))
+    run_with(system.flash_told((ALL.0, memory_bytes), arguments).unwrap_or_else(|error| panic!("{error}")))
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod attacked;
 pub mod boards;
 pub mod el3;
 pub mod failing;

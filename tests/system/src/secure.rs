@@ -47,6 +47,17 @@ pub fn flash(payload: &[u8], non_secure: Option<NonSecure<'_>>) -> Vec<u8> {
     bulkhead_flash::build(&parts(&secure_monitor(), payload, non_secure)).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A flash file of this payload with these arguments and no other world.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn alone(file: &str, arguments: &str) -> Vec<u8> {
+    let (monitor, file) = (secure_monitor(), guest(file));
+    let parts = Parts { arguments, ..parts(&monitor, &file, None) };
+    bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// A payload and what the plan says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
@@ -174,7 +185,15 @@ impl WithLinux<'_> {
     /// # Errors
     /// As [`Self::flash`].
     pub fn flash_in(&self, memory: (u64, u64)) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(memory, DEVICES, CoresPlan::NONE)
+        self.flash_told(memory, "")
+    }
+
+    /// The same with arguments for the payload.
+    ///
+    /// # Errors
+    /// As [`Self::flash`].
+    pub fn flash_told(&self, memory: (u64, u64), arguments: &str) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        self.flash_on(memory, DEVICES, CoresPlan::NONE, arguments)
     }
 
     /// The same with four cores, under a secure monitor of several. A kernel that begins at EL2 leaves it, and calls from EL1.
@@ -182,7 +201,7 @@ impl WithLinux<'_> {
     /// # Errors
     /// As [`Self::flash`].
     pub fn flash_of_four_cores(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(MEMORY, devices_of_four(), four_cores(1))
+        self.flash_on(MEMORY, devices_of_four(), four_cores(1), "")
     }
 
     fn flash_on(
@@ -190,6 +209,7 @@ impl WithLinux<'_> {
         memory: (u64, u64),
         devices: [(u64, u64); 4],
         cores: CoresPlan,
+        arguments: &str,
     ) -> Result<Vec<u8>, bulkhead_flash::Error> {
         let tree = device_tree(&World {
             memory,
@@ -203,7 +223,7 @@ impl WithLinux<'_> {
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
         let world = NonSecure { memory, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
         let all = parts(self.monitor, self.payload, Some(world));
-        bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, ..all })
+        bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, arguments, ..all })
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-34",
-            "paths, and entry and timer of the payload, measured from outside, so that nothing is compiled in; not the timer of the other world",
+            "paths, entry and timer of the payload, and a timer's interrupt of the other world beside the payload's tasks, measured from outside, so that nothing is compiled in; not the timer of Linux, and no flush of caches, which the emulator has not",
         ),
         ("SG-E2", "of the program at EL3 and its contexts; not of the payload and of Linux"),
         ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),

@@ -6,13 +6,9 @@
 
 use crate::registers::{NAMES, SKIPPED, is_of_el2};
 use bulkhead_demo::worlds::attacks::Attacks;
-use bulkhead_flash::{NonSecure, flat};
-use bulkhead_system_tests::secure::{OTHER, Worlds, flash, flash_of_cores};
-use bulkhead_system_tests::system::guest;
+use bulkhead_system_tests::attacked::Attack;
 use bulkhead_world::context::{EntryLevel, NOT_SWITCHED, REGISTERS};
 
-/// The world's memory: little, because each attack begins with all of it filled again.
-const MEMORY: (u64, u64) = (0x4000_0000, 24 << 20);
 /// Attacks that there must be, and those of them that make no sense at EL1.
 const ATTACKS: usize = 72;
 const SKIPPED_AT_EL1: usize = 5;
@@ -20,25 +16,8 @@ const SKIPPED_AT_EL1: usize = 5;
 /// How late a tick in the other world finds its vector under the secure monitor of several cores.
 const PATH_2_OF_CORES: u64 = 111;
 
-fn attacked(level: EntryLevel, seed: u64, has_cores: bool) -> Vec<u8> {
-    let world = flat(&guest("hostile-world.elf"), "the hostile world").unwrap_or_else(|error| panic!("{error}"));
-    let segments = vec![(world.base, world.bytes.as_slice())];
-    let other = NonSecure { memory: MEMORY, segments, entry: world.entry, argument: seed, level };
-    let payload = guest("attacked-world.elf");
-    if has_cores { flash_of_cores(&payload, other) } else { flash(&payload, Some(other)) }
-}
-
-/// Runs all attacks with the device that does DMA, and returns what the payload said, and the other world.
-fn attack(flash: Vec<u8>) -> (Vec<String>, Vec<String>) {
-    let mut worlds = Worlds::start_with(flash, |options| {
-        options.icount_shift = Some(4);
-        options.extra.extend(["-device", "edu,dma_mask=0xffffffffffff"].map(str::to_owned));
-    });
-    (worlds.end(), worlds.texts(OTHER))
-}
-
 fn every_attack(level: EntryLevel, seed: u64, skipped: usize) -> Vec<String> {
-    let (payload, world) = attack(attacked(level, seed, false));
+    let (payload, world) = Attack { level, seed, samples: 0, has_cores: false }.run();
     judged(level, skipped, Attacks::judge(&payload, &world));
     world
 }
@@ -90,6 +69,6 @@ fn every_attack_at_el2_changes_nothing() {
 /// SG-1, SG-6, SG-13, SG-48: the same below the secure monitor of several cores, of which the machine has one.
 #[test]
 fn every_attack_below_several_cores_changes_nothing() {
-    let (payload, world) = attack(attacked(EntryLevel::El2, 3, true));
+    let (payload, world) = Attack { level: EntryLevel::El2, seed: 3, samples: 0, has_cores: true }.run();
     judged(EntryLevel::El2, 0, Attacks::judge_with(&payload, &world, PATH_2_OF_CORES));
 }
