@@ -88,6 +88,11 @@ impl<M: Machine> Vcpu<M> {
         if self.has_payload() { OWN_INTERRUPTS } else { OWN_INTERRUPTS & !Intid(MONITOR_SGI).bit() }
     }
 
+    /// The plan closes SGIs on cores that need none, and everywhere that of EL3's kicks: a guest that has one does not get it.
+    pub(crate) const fn may_be_kept(&self, intid: u32) -> bool {
+        Intid(intid).is_software_generated()
+    }
+
     /// Makes EL2 see which SGIs a filtered guest sends.
     pub(crate) fn filter_interface(&self) {
         if self.is_filtered() {

@@ -12,6 +12,10 @@ impl<M: Machine> Vcpu<M> {
         OWN_INTERRUPTS
     }
 
+    pub(crate) const fn may_be_kept(&self, _: u32) -> bool {
+        false
+    }
+
     pub(crate) const fn kicks(&self, _: u64, _: u32) -> bool {
         false
     }

@@ -165,7 +165,7 @@ impl<M: Machine> Vcpu<M> {
         let is_disabled = |intid| disabled.checked_shr(intid).is_some_and(|bits| bits & 1 != 0);
         let is_used = |intid| self.owned.owns(intid) || self.plan.uart_first != 0 && intid == self.plan.uart_interrupt;
         let has_none = |intid| is_used(intid) && self.machine.load8(self.priority_place(intid)) == 0;
-        (0..MAX_INTID).find(|intid| is_disabled(*intid) || has_none(*intid))
+        (0..MAX_INTID).find(|intid| is_disabled(*intid) || has_none(*intid) && !self.may_be_kept(*intid))
     }
 
     /// Puts the partition's first start under way.
