@@ -2,7 +2,7 @@
 //!
 //! `role=stubborn` is for a `direct` partition. `quiet_ms=N` (default 10): it takes so many ticks of 1 ms first, as a guest does that has
 //! all interrupts to itself, and says so at their end. `sgis=1`: then it sends every software-generated interrupt to every core by every register that
-//! sends any. Then, with all of its interface as unwilling as can be (DAIF, ICC_PMR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1), it loops for ever.
+//! sends any. Then, unless `masks=0`, with all of its interface as unwilling as can be (DAIF, ICC_PMR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1), it loops for ever.
 //! All of that comes again with each start.
 //!
 //! `role=keeper` is a manager: `after_ms=N` (default 100) after the counter began, when `target=N` loops, it suspends and resumes that `rounds=N`
@@ -59,12 +59,16 @@ fn stubborn(text: &str) {
     timer::set_compare_ticks(NEXT.load(Relaxed));
     timer::enable_interrupt();
     cpu::unmask_interrupts();
+    println!("stubborn takes its ticks");
     while TAKEN.load(Relaxed) < quiet {
         cpu::wait_for_interrupt();
     }
     cpu::mask_interrupts();
     timer::stop();
     println!("stubborn quiet {quiet} ticks, at worst {} late", LATEST.load(Relaxed));
+    if number(text, "masks", 1) == 0 {
+        cpu::wait_until(|| false);
+    }
     if number(text, "sgis", 0) != 0 {
         send_all();
     }

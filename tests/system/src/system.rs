@@ -22,6 +22,8 @@ pub struct System {
     pub image: Vec<u8>,
     /// What lies where in physical memory.
     pub areas: Vec<Area>,
+    /// The flash file with the image in it, where a payload is above the partitions.
+    pub flash: Option<Vec<u8>>,
 }
 
 impl System {
@@ -117,10 +119,16 @@ impl System {
                 "If a guest is missing, run `./x build`. If the test is about time that nobody promises: `unjudged`.";
             panic!("{}\n{advice}", report.to_text(false))
         });
-        let image = bulkhead_image::build_image(&loaded.system, &monitor(&loaded.system))
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let is_hybrid = loaded.system.secure.as_ref().is_some_and(|secure| secure.hybrid().is_some());
+        let built = if is_hybrid {
+            let built = bulkhead_image::build_flash(&loaded.system, None);
+            built.map(|built| (built.below.expect("partitions below"), Some(built.flash.bytes)))
+        } else {
+            bulkhead_image::build_image(&loaded.system, &monitor(&loaded.system)).map(|image| (image, None))
+        };
+        let (image, flash) = built.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let areas = image.plan.areas();
-        Self { model: loaded.system, image: image.bytes, areas }
+        Self { model: loaded.system, image: image.bytes, areas, flash }
     }
 
     /// Starts the system.
@@ -148,7 +156,10 @@ impl System {
     /// When QEMU cannot be started.
     #[must_use]
     pub fn start_with(&self, change: impl FnOnce(&mut MachineOptions)) -> Running {
-        let options = MachineOptions::for_system(&self.model, self.image.clone());
+        let options = match &self.flash {
+            Some(flash) => MachineOptions::for_worlds(&self.model, flash.clone(), Some(&self.image)),
+            None => MachineOptions::for_system(&self.model, self.image.clone()),
+        };
         let mut options = options.unwrap_or_else(|error| panic!("{error}"));
         change(&mut options);
         Running::start(options)

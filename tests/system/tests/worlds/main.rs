@@ -11,3 +11,4 @@ mod messages;
 mod records;
 mod registers;
 mod servers;
+mod stopped;
