@@ -70,6 +70,18 @@ fn secure_itask() {
     assert_holds("secure-itask");
 }
 
+/// SG-E6, SG-41, SG-42, SG-46, SG-47: delays and shares with an RTask of the payload.
+#[test]
+fn secure_rtask() {
+    assert_holds("secure-rtask");
+}
+
+/// SG-E7, SG-80, SG-81, SG-82, SG-83, SG-84, SG-85: threads of three priorities wait as long as their latency task must, and no longer.
+#[test]
+fn secure_latency_tasks() {
+    assert_holds("secure-latency-tasks");
+}
+
 /// SP-E2, SP-E4, SP-E5, SP-15, SP-18: what the other guest masks does not delay the RTOS.
 #[test]
 fn spumone_dispatch() {

@@ -16,6 +16,7 @@ mod spumone;
 mod storm;
 mod text;
 mod worlds;
+mod worlds_shares;
 
 use crate::Failure;
 use crate::lab::Lab;
@@ -215,6 +216,22 @@ pub const EXPERIMENTS: &[Experiment] = &[
         requirements: &["SG-E5", "SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47"],
         slow: false,
         run: worlds::itask_of_worlds,
+    },
+    Experiment {
+        name: "secure-rtask",
+        what: "delay of a periodic thread of the world below stock FreeRTOS, and its share, with and without an RTask (SafeG seed)",
+        how: "the same tasks, RTask 6/30 ms above or between them; the world is woken every 1 ms and every 10 ms, or computes and notes when it did not run; the model replays the same wake-ups",
+        requirements: &["SG-E6", "SG-41", "SG-42", "SG-46", "SG-47"],
+        slow: false,
+        run: worlds_shares::rtask_of_worlds,
+    },
+    Experiment {
+        name: "secure-latency-tasks",
+        what: "how long threads of the world below stock FreeRTOS wait, by priority, with the published set of latency tasks (SafeG 0.3)",
+        how: "T1 100/10, T2 200/30, T3 200/80 ms; latency tasks 15/150 and 25/300 ms; a thread of priority 99, 90 and 30 is woken at every phase of the tasks, right behind a release too",
+        requirements: &["SG-E7", "SG-80", "SG-81", "SG-82", "SG-83", "SG-84", "SG-85"],
+        slow: false,
+        run: worlds_shares::latency_tasks_of_worlds,
     },
     Experiment {
         name: "spumone-dispatch",

@@ -24,7 +24,7 @@ const HANDLER_NS: u64 = MS / 60 + 2_000;
 const ACTIVATION: Paths = Paths { to_handler_ns: 12_000, from_handler_ns: 13_000 };
 /// Paths of EL3 and of the kernel on the way of an interrupt, of which the model knows nothing: some 450 instructions while the world runs, 800 while a
 /// task does; one of the kernel's ticks may come first, or the release of a task.
-const PATHS_MS: f64 = 0.05;
+pub(super) const PATHS_MS: f64 = 0.05;
 /// From which distance on interrupts are sparse: each finds a whole budget.
 const SPARSE_US: u64 = 100_000;
 
@@ -65,8 +65,8 @@ fn servers(approach: Approach) -> Vec<ServerPlan> {
 }
 
 /// The model of the payload's core: periods of tasks and budgets count from its tick 0.
-fn core(servers: Vec<GuestServer>, origin_ns: u64, sleeps: bool) -> SharedCore {
-    let mut core = SharedCore { handler_ns: HANDLER_NS, sleeps, paths: ACTIVATION, ..seed(servers) };
+pub(super) fn core(servers: Vec<GuestServer>, origin_ns: u64) -> SharedCore {
+    let mut core = SharedCore { handler_ns: HANDLER_NS, paths: ACTIVATION, ..seed(servers) };
     core.tasks.iter_mut().for_each(|task| task.offset_ns = origin_ns);
     core
 }
@@ -78,7 +78,7 @@ fn served(seen: &Seen) -> Vec<Served> {
 }
 
 /// What was seen, with what the model says of the same interrupts.
-fn compared(seen: &Seen, core: &SharedCore) -> Run {
+pub(super) fn compared(seen: &Seen, core: &SharedCore) -> Run {
     let ours = served(seen);
     let samples = entries_ms(&ours);
     let mut responses_ms = [0.0; 2];
@@ -107,7 +107,7 @@ fn one(approach: Approach, pattern: &Pattern, samples: u64) -> Run {
     let urgent = if approach == Approach::Idle { &[][..] } else { &URGENT };
     let seen = run(&servers(approach), urgent, TASKS, &Noting::Arrivals(arrivals));
     let origin_ns = seen.origin * TICK_NS;
-    compared(&seen, &core(approach.servers(origin_ns), origin_ns, false))
+    compared(&seen, &core(approach.servers(origin_ns), origin_ns))
 }
 
 /// SG-E5.

@@ -73,7 +73,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-E7",
-            "the published grid as a simulation, and in a bare world at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server",
+            "the published grid as a simulation, and in a bare world in a sweep of phases, at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server",
         ),
     ],
     not_built: &[(&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY)],
