@@ -230,6 +230,10 @@ codes! {
     WorldChannel = "V315", "channel between the worlds";
     /// How the other world is watched, or what happens after its faults, is nothing that the library does.
     WorldHealth = "V316", "health of the other world";
+    /// What the secure monitor does for the cores of EL2 is nothing that the image below has, or more than it may have.
+    WorldCores = "V317", "cores below a payload";
+    /// The image of partitions below a payload is not alone there, of another part, or for another place or memory.
+    WorldBelow = "V318", "partitions below a payload";
 }
 
 impl Code {

@@ -3,7 +3,7 @@
 use crate::image::View;
 use crate::monitor::hash_text;
 use crate::world::{self, FlashVerdict, SecureMonitor};
-use crate::{Expected, Finding, Findings, Monitor, Verdict, hash, verify_bytes};
+use crate::{Expected, Extent, Finding, Findings, Monitor, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -77,14 +77,13 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
 
 /// The verdict on a flash file.
 fn verify_flash_file(arguments: &VerifyArguments, bytes: &[u8]) -> ExitCode {
-    let expected = match SecureMonitor::read(arguments.monitor.as_deref()) {
-        Ok(expected) => expected,
+    let verdict = match flash_verdict(arguments.monitor.as_deref(), bytes) {
+        Ok(verdict) => verdict,
         Err(message) => {
             bulkhead_files::complain!("error: {message}");
             return ExitCode::from(ENVIRONMENT);
         }
     };
-    let verdict = world::verify_flash(bytes, &expected);
     let (image, sha256) = (arguments.image.display().to_string(), hash_text(&hash(bytes)));
     let text = match arguments.format {
         Format::Text => flash_text(&image, &sha256, &verdict),
@@ -92,6 +91,14 @@ fn verify_flash_file(arguments: &VerifyArguments, bytes: &[u8]) -> ExitCode {
     };
     bulkhead_files::output::print(&text);
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+/// With partitions below, their monitor must be the one that the tool contains: the user names the secure monitor.
+fn flash_verdict(monitor: Option<&Path>, bytes: &[u8]) -> Result<FlashVerdict, String> {
+    if world::has_partitions(bytes) {
+        return Ok(world::verify_hybrid(bytes, &SecureMonitor::read_of_cores(monitor)?, &Expected::read(None)?));
+    }
+    Ok(world::verify_flash(bytes, &SecureMonitor::read(monitor)?))
 }
 
 fn flash_text(image: &str, sha256: &str, verdict: &FlashVerdict) -> String {
@@ -123,6 +130,10 @@ fn flash_text(image: &str, sha256: &str, verdict: &FlashVerdict) -> String {
             extent.window_bytes,
         );
     }
+    if let Some(below) = verdict.extent.below.filter(|_| verdict.is_accepted()) {
+        text.push_str("  below the payload:\n");
+        write_extent(&mut text, &below);
+    }
     text
 }
 
@@ -142,6 +153,7 @@ fn flash_json(image: &str, sha256: &str, verdict: &FlashVerdict) -> Value {
             "window_bytes": extent.window_bytes,
             "segments": extent.segments,
             "channels": extent.channels,
+            "below": extent.below.as_ref().map(extent_json),
         },
     })
 }
@@ -181,6 +193,11 @@ fn to_text(image: &Path, hashes: &Hashes, verdict: &Verdict) -> String {
     if !verdict.is_accepted() {
         return text;
     }
+    write_extent(&mut text, extent);
+    text
+}
+
+fn write_extent(text: &mut String, extent: &Extent) {
     let _ = writeln!(
         text,
         "  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked",
@@ -198,7 +215,6 @@ fn to_text(image: &Path, hashes: &Hashes, verdict: &Verdict) -> String {
             extent.shared_cores, extent.shared_vcpus, extent.servers,
         );
     }
-    text
 }
 
 /// The form for programs.
@@ -212,16 +228,20 @@ fn to_json(image: &Path, hashes: &Hashes, verdict: &Verdict) -> Value {
         "monitor_sha256": hashes.monitor,
         "accepted": verdict.is_accepted(),
         "findings": findings,
-        "extent": {
-            "cores": extent.cores,
-            "partitions": extent.partitions,
-            "channels": extent.channels,
-            "interrupts": extent.interrupts,
-            "table_pages": extent.table_pages,
-            "guest_writable_bytes": extent.guest_writable_bytes,
-            "shared_cores": extent.shared_cores,
-            "shared_vcpus": extent.shared_vcpus,
-            "servers": extent.servers,
-        },
+        "extent": extent_json(extent),
+    })
+}
+
+fn extent_json(extent: &Extent) -> Value {
+    json!({
+        "cores": extent.cores,
+        "partitions": extent.partitions,
+        "channels": extent.channels,
+        "interrupts": extent.interrupts,
+        "table_pages": extent.table_pages,
+        "guest_writable_bytes": extent.guest_writable_bytes,
+        "shared_cores": extent.shared_cores,
+        "shared_vcpus": extent.shared_vcpus,
+        "servers": extent.servers,
     })
 }

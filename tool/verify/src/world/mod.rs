@@ -7,7 +7,9 @@
 //!
 //! It does not show facts of the board (which addresses are registers, which interrupt a device raises), nor what the payload does.
 
+mod below;
 mod channels;
+mod cores;
 mod layout;
 mod plan;
 mod tables;
@@ -15,6 +17,8 @@ mod tables;
 use crate::code::Code;
 use crate::finding::{Finding, Findings};
 use crate::monitor::Monitor;
+use crate::{Expected, Extent};
+use cores::Cores;
 use layout::{DISTRIBUTOR_BYTES, FLASH_BYTES, MAGIC, PLAN, PLAN_END, REDISTRIBUTOR_BYTES, TABLES};
 use plan::Plan;
 use std::path::Path;
@@ -36,6 +40,8 @@ pub struct FlashExtent {
     pub segments: usize,
     /// Channels between the worlds.
     pub channels: usize,
+    /// What was read of partitions below, where there are any and nothing is wrong with them.
+    pub below: Option<Extent>,
 }
 
 /// The outcome for one flash file.
@@ -80,13 +86,25 @@ impl SecureMonitor {
         (page.len() == PLAN).then_some(Self(page))
     }
 
-    /// Reads the one that flash files must hold: of a file or a folder that the user names, else the one that the tool contains.
+    /// Reads the one that flash files of one core must hold: of a file or a folder that the user names, else the one that the tool contains.
     ///
     /// # Errors
     /// When there is none, with what to do about it.
     pub fn read(given: Option<&Path>) -> Result<Self, String> {
+        Self::read_one(given, "dual.elf", bulkhead_contained_monitor::secure_elf())
+    }
+
+    /// Reads the one of files for several cores.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_of_cores(given: Option<&Path>) -> Result<Self, String> {
+        Self::read_one(given, "multi.elf", bulkhead_contained_monitor::secure_elf_of_cores())
+    }
+
+    fn read_one(given: Option<&Path>, name: &str, contained: Option<&[u8]>) -> Result<Self, String> {
         let Some(path) = given else {
-            let contained = bulkhead_contained_monitor::secure_elf().and_then(Self::of_elf);
+            let contained = contained.and_then(Self::of_elf);
             return contained.ok_or_else(|| {
                 String::from(
                     "this tool contains no secure monitor, because it was compiled before one was built; build both with ./x, or \
@@ -94,18 +112,36 @@ impl SecureMonitor {
                 )
             });
         };
-        let path = if path.is_dir() { path.join("dual.elf") } else { path.to_path_buf() };
+        let path = if path.is_dir() { path.join(name) } else { path.to_path_buf() };
         let file = bulkhead_files::read::bytes(&path, bulkhead_files::read::MONITOR)
             .map_err(|error| format!("cannot read the secure monitor {}: {error}", path.display()))?;
         Self::of_elf(&file).ok_or_else(|| format!("{} is not a secure monitor's ELF file", path.display()))
     }
 }
 
-/// Verifies the bytes of a flash file, which must hold this secure monitor.
+/// States whether a flash file is for several cores, with partitions below its payload.
+#[must_use]
+pub fn has_partitions(bytes: &[u8]) -> bool {
+    let cores = PLAN + layout::CORES;
+    bytes.get(cores..cores + layout::CORES_BYTES).is_some_and(|entry| entry.iter().any(|byte| *byte != 0))
+}
+
+/// Verifies the bytes of a flash file of one core, which must hold this secure monitor.
 #[must_use]
 pub fn verify_flash(bytes: &[u8], expected: &SecureMonitor) -> FlashVerdict {
+    verify(bytes, expected, None)
+}
+
+/// Verifies the bytes of a flash file with partitions below its payload, which must hold this secure monitor of several cores, and one of these
+/// monitors at EL2.
+#[must_use]
+pub fn verify_hybrid(bytes: &[u8], expected: &SecureMonitor, below: &Expected) -> FlashVerdict {
+    verify(bytes, expected, Some(below))
+}
+
+fn verify(bytes: &[u8], expected: &SecureMonitor, below: Option<&Expected>) -> FlashVerdict {
     let mut findings = Findings::default();
-    let extent = examine(bytes, expected, &mut findings).unwrap_or_else(|| {
+    let extent = examine(bytes, expected, below, &mut findings).unwrap_or_else(|| {
         findings
             .require(!findings.0.is_empty(), Code::WorldPlan, || String::from("the file ends inside its world plan"));
         FlashExtent::default()
@@ -113,7 +149,12 @@ pub fn verify_flash(bytes: &[u8], expected: &SecureMonitor) -> FlashVerdict {
     FlashVerdict { findings: findings.0, extent }
 }
 
-fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> Option<FlashExtent> {
+fn examine(
+    bytes: &[u8],
+    expected: &SecureMonitor,
+    monitors: Option<&Expected>,
+    findings: &mut Findings,
+) -> Option<FlashExtent> {
     let differs = bytes.iter().zip(&expected.0).position(|(found, own)| found != own);
     findings.require(differs.is_none(), Code::SecureMonitor, || {
         let offset = differs.unwrap_or(0);
@@ -123,6 +164,15 @@ fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> O
     });
     let plan = Plan::read(bytes, findings)?;
     plan.check_world(bytes, findings);
+    let below = match monitors {
+        Some(monitors) => below::check(bytes, &plan, monitors, findings),
+        None => {
+            findings.require(plan.cores.is_none(), Code::WorldPlan, || {
+                String::from("the world plan has several cores, and its secure monitor serves one")
+            });
+            None
+        }
+    };
     plan.check_interrupts(findings);
     channels::check(&plan, findings);
     check_padding(bytes, &plan, findings);
@@ -132,10 +182,13 @@ fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> O
     findings.require(tables::is_text(&leaves, plan.payload_entry), Code::Payload, || {
         format!("the payload is entered at {:#x}, which it may not execute", plan.payload_entry)
     });
-    for (start, bytes, what) in [
+    let others = plan.cores.iter().flat_map(Cores::redistributors);
+    let others = others.map(|frame| (frame, REDISTRIBUTOR_BYTES, "the redistributor of another core"));
+    let own = [
         (plan.distributor, DISTRIBUTOR_BYTES, "the distributor"),
         (plan.redistributor, REDISTRIBUTOR_BYTES, "the redistributor of its core"),
-    ] {
+    ];
+    for (start, bytes, what) in own.into_iter().chain(others) {
         let reaches = tables::has_device(&leaves, start, bytes);
         findings.require(reaches, Code::PayloadReach, || format!("the payload does not reach {what} at {start:#x}"));
     }
@@ -154,6 +207,7 @@ fn examine(bytes: &[u8], expected: &SecureMonitor, findings: &mut Findings) -> O
         window_bytes: plan.window_bytes,
         segments: plan.segments.len(),
         channels: plan.channels.len(),
+        below,
     })
 }
 

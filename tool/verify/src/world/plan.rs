@@ -1,12 +1,13 @@
 //! The world plan: read, and compared with what a system of two worlds may say.
 
 use super::channels::{self, Channel};
+use super::cores::Cores;
 use super::layout::{
-    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, CORES, CORES_BYTES, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES,
-    HALT, HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS,
-    MOST_URGENT, NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART,
-    RING_RECORDS, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END,
-    STOP, TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, half, word,
+    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, HALT, HEALTH,
+    HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT,
+    NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART, RING_RECORDS,
+    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, STOP,
+    TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, half, word,
 };
 use crate::code::Code;
 use crate::finding::Findings;
@@ -15,7 +16,7 @@ use crate::finding::Findings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) from: u64,
-    to: u64,
+    pub(super) to: u64,
     pub(super) bytes: u64,
     crc: u64,
 }
@@ -32,8 +33,8 @@ pub(super) struct Plan {
     pub(super) window: u64,
     pub(super) window_bytes: u64,
     pub(super) entry: u64,
-    argument: u64,
-    level: u64,
+    pub(super) argument: u64,
+    pub(super) level: u64,
     pub(super) distributor: u64,
     pub(super) redistributor: u64,
     /// The payload's INTIDs.
@@ -41,6 +42,16 @@ pub(super) struct Plan {
     pub(super) segments: Vec<Segment>,
     pub(super) servers: usize,
     pub(super) channels: Vec<Channel>,
+    /// Several cores; `None` = one.
+    pub(super) cores: Option<Cores>,
+}
+
+impl Segment {
+    /// Its bytes in the file.
+    pub(super) fn content<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+        let (from, bytes) = usize::try_from(self.from).ok().zip(usize::try_from(self.bytes).ok())?;
+        file.get(from..from.checked_add(bytes)?)
+    }
 }
 
 impl Plan {
@@ -55,10 +66,6 @@ impl Plan {
         let rest = content.get(LAST..)?;
         findings.require(rest.iter().all(|byte| *byte == 0), Code::WorldPlan, || {
             String::from("there are bytes behind the last field of the world plan")
-        });
-        let cores = page.get(CORES..CORES + CORES_BYTES)?;
-        findings.require(cores.iter().all(|byte| *byte == 0), Code::WorldPlan, || {
-            String::from("the world plan has several cores, and its secure monitor serves one")
         });
         let field = |offset| word(page, offset);
         let count = usize::try_from(field(SEGMENT_COUNT)?).unwrap_or(usize::MAX);
@@ -98,6 +105,7 @@ impl Plan {
             segments: used.to_vec(),
             servers: servers(page, findings)?,
             channels: channels::read(page, findings)?,
+            cores: Cores::read(page)?,
         };
         plan.check_urgent(page, findings);
         plan.check_health(page, findings)?;
@@ -131,7 +139,9 @@ impl Plan {
         findings.require(is_loaded, Code::WorldEntry, || {
             format!("nothing is loaded at {:#x}, where the other world is entered", self.entry)
         });
-        findings.require(inside(self.argument), Code::WorldEntry, || {
+        // The monitor at EL2 needs none: it is asked for nothing else than 0.
+        let has_tree = inside(self.argument) || self.cores.is_some();
+        findings.require(has_tree, Code::WorldEntry, || {
             format!("its device tree is at {:#x}, outside its memory", self.argument)
         });
         findings.require((1..=2).contains(&self.level), Code::WorldEntry, || {
@@ -161,9 +171,7 @@ impl Plan {
         findings.require(!twice && one.from >= payload_end, Code::WorldSegment, || {
             format!("segment {place} overlaps another one or the payload")
         });
-        let range = usize::try_from(one.from).ok().zip(usize::try_from(one.bytes).ok());
-        let content = range.and_then(|(from, bytes)| file.get(from..from.checked_add(bytes)?));
-        let Some(content) = content else {
+        let Some(content) = one.content(file) else {
             return findings.add(Code::WorldSegment, format!("segment {place} is not in the file"));
         };
         findings.require(u64::from(crc32c::crc32c(content)) == one.crc, Code::WorldSegmentCrc, || {

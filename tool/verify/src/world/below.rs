@@ -1,0 +1,66 @@
+//! Partitions below a payload: the image of their monitor is the only segment, and what it says of the machine agrees with the world plan.
+
+use super::plan::Plan;
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::{Contents, View};
+use crate::{Expected, Extent};
+use bulkhead_abi::Part;
+
+/// Checks the image below: by itself, as `verify` checks an image, and against the plan above it.
+pub(super) fn check(file: &[u8], plan: &Plan, expected: &Expected, findings: &mut Findings) -> Option<Extent> {
+    let Some(cores) = &plan.cores else {
+        findings.add(Code::WorldBelow, "the plan has one core, and partitions are below a secure monitor of several");
+        return None;
+    };
+    cores.check(plan.counter_hz, findings);
+    let [segment] = plan.segments.as_slice() else {
+        findings.add(Code::WorldBelow, "the image of the monitor at EL2 is not the only segment");
+        return None;
+    };
+    let image = segment.content(file)?;
+    let verdict = crate::verify_bytes(image, expected);
+    let is_accepted = verdict.is_accepted();
+    findings.0.extend(verdict.findings);
+    // What is wrong in it was said.
+    let mut said = Findings::default();
+    let view = View::open(image, &mut said)?;
+    let contents = Contents::read(&view, &mut said).filter(|_| said.0.is_empty())?;
+    findings.require(view.header.part == Part::Hybrid as u32, Code::WorldBelow, || {
+        String::from("the image below is not of the part `hybrid`, which knows of a payload above")
+    });
+    let start = view.header.image_start.0;
+    findings.require(
+        (segment.to, plan.entry, plan.argument, plan.level) == (start, start, 0, 2),
+        Code::WorldBelow,
+        || {
+            format!(
+                "the image for {start:#x} goes to {:#x} and is entered at {:#x}, EL{}",
+                segment.to, plan.entry, plan.level
+            )
+        },
+    );
+    let window = plan.window..plan.window.saturating_add(plan.window_bytes);
+    for bank in view.banks() {
+        findings.require(window.start <= bank.start && bank.end <= window.end, Code::WorldBelow, || {
+            format!(
+                "RAM of the partitions, {:#x} to {:#x}, is not in the other world's memory",
+                bank.start,
+                bank.end - 1
+            )
+        });
+    }
+    cores.check_below(&contents, plan.redistributor, findings);
+    for partition in &contents.partitions {
+        for interrupt in partition.plan.interrupts().iter().filter(|one| plan.interrupts.contains(&one.intid)) {
+            let message =
+                format!("INTID {} is the payload's and partition \"{}\"'s", interrupt.intid, partition.name());
+            findings.add(Code::WorldInterrupt, message);
+        }
+    }
+    let uarts = contents.cores.iter().filter_map(|core| core.receiver()).map(|vcpu| vcpu.plan.uart_interrupt);
+    if let Some(intid) = uarts.into_iter().find(|intid| plan.interrupts.contains(intid)) {
+        findings.add(Code::WorldInterrupt, format!("INTID {intid} is the payload's and that of the monitor's console"));
+    }
+    is_accepted.then_some(verdict.extent)
+}
