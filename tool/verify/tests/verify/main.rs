@@ -4,6 +4,7 @@ mod bits;
 mod board;
 mod doorbells;
 mod good;
+mod hybrid;
 mod monitor;
 mod mutants;
 mod random;

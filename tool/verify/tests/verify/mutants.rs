@@ -416,7 +416,8 @@ fn every_damaged_file_is_refused_with_its_code() {
 fn every_code_has_a_mutant() {
     let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).map(|(_, code, _)| *code);
     let files = FILE_MUTANTS.iter().map(|(_, code, _)| *code);
-    let covered: BTreeSet<Code> = codes.chain(files).chain(crate::worlds::shown()).collect();
+    let covered: BTreeSet<Code> =
+        codes.chain(files).chain(crate::worlds::shown()).chain(crate::hybrid::shown()).collect();
     let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());
     assert!(all().count() + FILE_MUTANTS.len() >= 25, "at least 25 are promised");

@@ -110,19 +110,19 @@ fn good(has_world: bool) -> Vec<u8> {
 }
 
 /// A file that is changed.
-struct Changed(Vec<u8>);
+pub(super) struct Changed(pub(super) Vec<u8>);
 
 impl Changed {
-    fn word(&self, offset: u64) -> u64 {
+    pub(super) fn word(&self, offset: u64) -> u64 {
         u64::from_le_bytes(self.0[offset as usize..][..8].try_into().expect("eight bytes"))
     }
 
-    fn put(&mut self, offset: u64, value: u64) {
+    pub(super) fn put(&mut self, offset: u64, value: u64) {
         self.0[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
     }
 
     /// Changes a word of the plan.
-    fn plan(&mut self, offset: usize, change: impl FnOnce(u64) -> u64) {
+    pub(super) fn plan(&mut self, offset: usize, change: impl FnOnce(u64) -> u64) {
         let place = PLAN + offset as u64;
         self.put(place, change(self.word(place)));
     }
@@ -142,7 +142,7 @@ impl Changed {
     }
 
     /// Makes the checksums of payload and plan right.
-    fn seal(mut self) -> Vec<u8> {
+    pub(super) fn seal(mut self) -> Vec<u8> {
         let (from, bytes) = (self.word(PLAN + 16) as usize, self.word(PLAN + 32) as usize);
         if from.saturating_add(bytes) <= self.0.len() && bytes > 4 {
             let crc = crc32c::crc32c(&self.0[from..from + bytes - 4]);
