@@ -6,6 +6,7 @@ mod cores;
 mod described;
 mod health;
 mod hostile;
+mod hybrid;
 mod linux;
 mod messages;
 mod records;

@@ -1,0 +1,75 @@
+//! Partitions below a payload, as a user has them: checked, built, verified, run (`systems/hybrid`).
+
+use bulkhead_abi::status::{REASON_WATCHDOG, STATE_STOPPED};
+use bulkhead_description::{Loaded, Options, load};
+use bulkhead_run::MachineOptions;
+use bulkhead_run::source::machine_of;
+use bulkhead_system_tests::secure::{SECURE, Worlds};
+use bulkhead_timing::Assumptions;
+use bulkhead_verify::Expected;
+use bulkhead_verify::world::{SecureMonitor, verify_hybrid};
+use std::path::{Path, PathBuf};
+
+const SYSTEM: &str = "../../systems/hybrid/system.toml";
+/// Ticks that may be due and not there yet while the payload prints: other cores of the emulator have their turn then.
+const TURN: u64 = 10;
+
+fn described() -> Loaded {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SYSTEM);
+    let loaded = load(&path, &Options::from_environment(None), &Assumptions::default());
+    loaded.unwrap_or_else(|report| panic!("{}", report.to_text(false)))
+}
+
+/// A folder of what was built beside the guests, whichever the tool contains.
+fn built(folder: &str) -> PathBuf {
+    Options::from_environment(None).guests.expect("built guests; run `./x build`").join("..").join(folder)
+}
+
+/// What `build` writes is what `verify` accepts, the image below included.
+#[test]
+fn partitions_below_a_payload_are_verified() {
+    let monitor = built("secure-monitor");
+    let flash = bulkhead_image::build_flash(&described().system, Some(&monitor));
+    let flash = flash.unwrap_or_else(|error| panic!("{error}")).flash.bytes;
+    let above = SecureMonitor::read_of_cores(Some(&monitor)).unwrap_or_else(|error| panic!("{error}"));
+    let below = Expected::read(Some(&built("monitor"))).unwrap_or_else(|error| panic!("{error}"));
+    let verdict = verify_hybrid(&flash, &above, &below);
+    assert!(verdict.is_accepted(), "{:?}", verdict.findings);
+    let extent = verdict.extent.below.expect("an image below");
+    assert_eq!((extent.cores, extent.partitions), (4, 3));
+}
+
+/// Numbers of each report of the payload: rounds of its fast task, ticks that its kernel counted, ticks that were due.
+fn reports(lines: &[String]) -> Vec<[u64; 3]> {
+    let numbers = |line: &String| {
+        let all = line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok());
+        let all: Vec<u64> = all.collect();
+        [all[0], all[1], all[2]]
+    };
+    lines.iter().filter(|line| line.starts_with("rtos: rounds")).map(numbers).collect()
+}
+
+/// SG-13, QV-5, QV-16, CF-2, CF-9: four cores under one monitor below a payload. Stock Linux works on two of them, the control loop on the payload's
+/// core does all its rounds, and a guest that nobody trusts, with a core and its interrupts to itself, masks everything: its watchdog takes
+/// the core away each time, and it stays off after the third. No round of the payload is lost through all of it.
+#[test]
+fn partitions_run_below_a_payload() {
+    let options = machine_of(&described().system, Some(&built("secure-monitor")));
+    let options = options.unwrap_or_else(|error| panic!("{}", error.message));
+    let mut worlds = Worlds::of(MachineOptions { icount_shift: Some(4), ..options });
+    assert!(worlds.line("control", "done").ends_with("iterations=200 releases_due=200"));
+    let said = worlds.line("linux", "says hello");
+    assert!(said.ends_with("with 2 CPUs says hello"), "{said}");
+    worlds.line("linux", "smp: 2 CPUs work");
+    let intruder = worlds.texts("intruder");
+    assert!(intruder.iter().any(|line| line == "stubborn masks everything"), "{intruder:?}");
+    let status = worlds.view().observer.map(|observer| observer.status(2)).expect("a monitor");
+    assert_eq!((status.state, status.reason, status.generation), (STATE_STOPPED, REASON_WATCHDOG, 3), "{intruder:?}");
+    let lines = worlds.texts(SECURE);
+    assert!(lines.iter().all(|line| !line.contains("FAILED")), "{lines:?}");
+    let found = reports(&lines);
+    assert!(found.len() > 5, "{lines:?}");
+    for [rounds, ticks, due] in found {
+        assert!(rounds >= ticks && due - rounds <= TURN, "{lines:?}");
+    }
+}
