@@ -161,7 +161,8 @@ pub struct Experiment {
     pub how: &'static str,
     /// Requirements that it shows.
     pub requirements: &'static [&'static str],
-    /// Boots Linux.
+    /// Runs programs that are not the monitor's and change for reasons of their own: boots Linux, or has FreeRTOS above a world, whose instants
+    /// follow each instruction of the payload's library. So what it finds is compared with its record by size, and `--short` leaves it out.
     pub slow: bool,
     /// Does it.
     pub(crate) run: fn(&Lab, Length) -> Result<Findings, Failure>,
@@ -214,7 +215,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         what: "the same at EL3: delay of the interrupts of the world below stock FreeRTOS: idle approach, ITask, voluntary return (SafeG seed)",
         how: "tasks 10/50 and 100/300 ms of the payload, ITask 2/30 ms above or between them, interrupts from dense to sparse and after answers; `-icount shift=4`; the model replays the same interrupts, and shares no code with the payload's library",
         requirements: &["SG-E5", "SG-40", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47"],
-        slow: false,
+        slow: true,
         run: worlds::itask_of_worlds,
     },
     Experiment {
@@ -222,7 +223,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         what: "delay of a periodic thread of the world below stock FreeRTOS, and its share, with and without an RTask (SafeG seed)",
         how: "the same tasks, RTask 6/30 ms above or between them; the world is woken every 1 ms and every 10 ms, or computes and notes when it did not run; the model replays the same wake-ups",
         requirements: &["SG-E6", "SG-41", "SG-42", "SG-46", "SG-47"],
-        slow: false,
+        slow: true,
         run: worlds_shares::rtask_of_worlds,
     },
     Experiment {
@@ -230,7 +231,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         what: "how long threads of the world below stock FreeRTOS wait, by priority, with the published set of latency tasks (SafeG 0.3)",
         how: "T1 100/10, T2 200/30, T3 200/80 ms; latency tasks 15/150 and 25/300 ms; a thread of priority 99, 90 and 30 is woken at every phase of the tasks, right behind a release too",
         requirements: &["SG-E7", "SG-80", "SG-81", "SG-82", "SG-83", "SG-84", "SG-85"],
-        slow: false,
+        slow: true,
         run: worlds_shares::latency_tasks_of_worlds,
     },
     Experiment {
