@@ -18,6 +18,7 @@ pub mod costs;
 pub mod experiments;
 mod lab;
 mod linux;
+mod masks;
 pub mod model;
 mod outcome;
 mod paths;

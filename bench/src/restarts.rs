@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use crate::lab::Lab;
+use crate::masks;
 use crate::outcome::Found;
 use bulkhead_analysis::payload::{PROMISED_START, Payload, Task};
 use bulkhead_analysis::steps::Steps;
@@ -102,4 +103,24 @@ pub(crate) fn restarts_of_linux(lab: &Lab) -> Result<Found, Failure> {
     }
     details.insert(0, format!("{restarts} restarts, {ticks} ticks of the payload meanwhile"));
     Ok(Found::new(0.0, details))
+}
+
+/// What the task that starts the other world calls of the library.
+const RESTART: [&str; 5] = [
+    "bulkhead_world_rest",
+    "bulkhead_world_load",
+    "bulkhead_world_reset",
+    "bulkhead_messages_close",
+    "bulkhead_messages_open",
+];
+
+/// Instructions that mask interrupts in the code of a restart.
+pub(crate) fn masked(lab: &Lab) -> Result<Found, Failure> {
+    let reached = masks::reached(&lab.guest("watched-world.elf")?, &RESTART)?;
+    let mut details = vec![
+        format!("{} instructions of {} functions, no branch by register", reached.instructions, reached.functions),
+        format!("{} calls of EL3, which masks everything for the 43 instructions of one", reached.calls_of_el3),
+    ];
+    details.extend(reached.masks.iter().cloned());
+    Ok(Found::new(reached.masks.len() as f64, details))
 }

@@ -1,4 +1,4 @@
-//! Where a function of the monitor is, from the symbols of its ELF file: counted from its first byte, since an image says where that is.
+//! Functions of a program, from the symbols of its ELF file. Those of the monitor are counted from its first byte, since an image says where that is.
 
 use crate::Failure;
 use std::ops::Range;
@@ -17,9 +17,35 @@ fn place(elf: &[u8], at: usize) -> Option<usize> {
     usize::try_from(word(elf, at, 8)?).ok()
 }
 
-/// The functions whose mangled name contains `part`.
-fn found(elf: &[u8], part: &str) -> Option<Vec<Range<u64>>> {
-    let first = word(elf, 0x18, 8)?;
+/// A function of an ELF file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// Mangled name.
+    pub name: String,
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Where it is in the file.
+    at: usize,
+}
+
+impl Code {
+    /// States whether the address is in it.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|offset| offset < self.bytes)
+    }
+
+    /// Its instructions, as far as the file has them.
+    pub(crate) fn words<'a>(&self, elf: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
+        let end = usize::try_from(self.bytes).ok().and_then(|bytes| self.at.checked_add(bytes));
+        let code = end.and_then(|end| elf.get(self.at..end)).unwrap_or_default();
+        code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()))
+    }
+}
+
+/// Every function.
+pub(crate) fn functions(elf: &[u8]) -> Option<Vec<Code>> {
     let sections = place(elf, 0x28)?;
     let count = usize::try_from(word(elf, 0x3c, 2)?).ok()?;
     let header = |number: usize| sections.checked_add(number.checked_mul(SECTION_BYTES)?);
@@ -31,12 +57,25 @@ fn found(elf: &[u8], part: &str) -> Option<Vec<Range<u64>>> {
         let rest = elf.get(first..)?;
         std::str::from_utf8(rest.get(..rest.iter().position(|byte| *byte == 0)?)?).ok()
     };
-    let range = |at: usize| {
-        let (value, size) = (word(elf, at + 8, 8)?, word(elf, at + 16, 8)?);
-        let start = value.checked_sub(first)?;
-        (elf.get(at + 4)? & 0xf == KIND_FUNCTION && name(at)?.contains(part)).then(|| start..start.saturating_add(size))
+    let code = |at: usize| {
+        let (start, bytes) = (word(elf, at + 8, 8)?, word(elf, at + 16, 8)?);
+        let section = header(usize::try_from(word(elf, at + 6, 2)?).ok()?)?;
+        let offset = start.checked_sub(word(elf, section + 0x10, 8)?)?;
+        let at_file = place(elf, section + 0x18)?.checked_add(usize::try_from(offset).ok()?)?;
+        let is_function = elf.get(at + 4)? & 0xf == KIND_FUNCTION;
+        Some(Code { name: name(at)?.to_owned(), start, bytes, at: at_file }).filter(|_| is_function)
     };
-    Some((start..start.checked_add(bytes)?).step_by(SYMBOL_BYTES).filter_map(range).collect())
+    Some((start..start.checked_add(bytes)?).step_by(SYMBOL_BYTES).filter_map(code).collect())
+}
+
+/// The functions whose mangled name contains `part`, counted from the first byte of the program.
+fn found(elf: &[u8], part: &str) -> Option<Vec<Range<u64>>> {
+    let first = word(elf, 0x18, 8)?;
+    let range = |code: &Code| {
+        let start = code.start.checked_sub(first)?;
+        code.name.contains(part).then(|| start..start.saturating_add(code.bytes))
+    };
+    Some(functions(elf)?.iter().filter_map(range).collect())
 }
 
 /// The one function whose name contains `part`.

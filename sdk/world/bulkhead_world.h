@@ -22,8 +22,8 @@ _Bool bulkhead_world_has_other(const struct bulkhead_world_plan *plan);
 /* The payload's arguments. */
 const char *bulkhead_world_arguments(const struct bulkhead_world_plan *plan);
 
-/* Before its memory is made new: brings to rest the non-secure world's interrupts, 32 for each step from 0 on, and its timers. Returns whether
-   there is more to do. */
+/* Before its memory is made new, and behind bulkhead_world_hand_back: brings to rest the non-secure world's interrupts, 32 for each step from 0
+   on, and its timers. Returns whether there is more to do. With interrupts open, as all of a start. */
 _Bool bulkhead_world_rest(const struct bulkhead_world_plan *plan, uint32_t step);
 
 /* Where the work of a start has come to; zeros to begin with. */
@@ -43,6 +43,9 @@ enum bulkhead_world_step {
 /* Does the next 4 KiB of a start of the non-secure world: fills its memory with zeros, copies its segments out of flash, reads them again.
    An enum bulkhead_world_step. */
 uint64_t bulkhead_world_load(const struct bulkhead_world_plan *plan, struct bulkhead_world_loading *loading);
+
+/* Forgets the call that waits. With interrupts masked, before bulkhead_world_reset. */
+void bulkhead_world_forget_call(void);
 
 /* Makes the non-secure world begin at its first instruction when it runs next. */
 void bulkhead_world_reset(const struct bulkhead_world_plan *plan);

@@ -176,6 +176,17 @@ pub(super) const ROWS: &[Row] = &[
         measure: ticks::urgent_interrupt,
     },
     Row {
+        name: "secure.restart_masked",
+        what: "instructions that mask interrupts in the code of a restart of the other world: rest, filling, copying, checking, first context, channels; the kernel's own critical sections apart",
+        how: "read from the payload that was built: all that these functions can come to",
+        peers: "",
+        ceiling: Some(0.0),
+        unit: Unit::Instructions,
+        requirements: &["SG-62"],
+        slow: false,
+        measure: restarts::masked,
+    },
+    Row {
         name: "secure.message_to_payload",
         what: "message of up to 32 bytes to the payload, from the beginning of its send to the bytes in the hand of a FreeRTOS task that waited",
         how: MESSAGES,

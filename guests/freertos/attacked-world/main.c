@@ -253,6 +253,9 @@ static void begin(uint64_t attack)
     while (step == BULKHEAD_WORLD_MORE);
     configASSERT(step == BULKHEAD_WORLD_DONE);
     forget_interrupts_of_other_world();
+    portENTER_CRITICAL();
+    bulkhead_world_forget_call();
+    portEXIT_CRITICAL();
     bulkhead_world_reset(plan);
     seed = CONTEXT[0];
     CONTEXT[0] = attack;

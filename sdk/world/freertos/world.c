@@ -197,7 +197,7 @@ static void serve(void *number)
 }
 
 /* The first start, and every other: a job of an ordinary task, so that it is preempted as any other. One that is ordered meanwhile begins
-   from the first step. */
+   from the first step. Nothing of the library masks interrupts here; what is between sections of the kernel is some loads and stores. */
 static void load(void *unused)
 {
     (void)unused;
@@ -211,6 +211,10 @@ static void load(void *unused)
             continue;
         }
         done = start;
+        /* No server runs, so what the payload had is given back. */
+        taskENTER_CRITICAL();
+        (void)bulkhead_world_hand_back();
+        taskEXIT_CRITICAL();
         for (uint32_t word = 0; bulkhead_world_rest(plan, word); word++) {
         }
         do
@@ -218,6 +222,9 @@ static void load(void *unused)
         while (step == BULKHEAD_WORLD_MORE && start == health_start_wanted());
         if (step == BULKHEAD_WORLD_DONE) {
             messages_restart(plan);
+            taskENTER_CRITICAL();
+            bulkhead_world_forget_call();
+            taskEXIT_CRITICAL();
             bulkhead_world_reset(plan);
             if (health_start_ends(start, BULKHEAD_HEALTH_STARTED))
                 counts.starts++;

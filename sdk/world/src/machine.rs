@@ -3,7 +3,6 @@
 use crate::cell::Cell;
 use crate::cores;
 use crate::memory::{self, Range};
-use crate::urgent::bulkhead_world_hand_back;
 use bulkhead_arm::gic::{
     GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP, SGI_FRAME,
 };
@@ -38,8 +37,9 @@ pub(crate) fn wake(redistributor: u64) {
     while read(waker) & GICR_WAKER_CHILDREN_ASLEEP != 0 {}
 }
 
-/// Brings to rest what the non-secure world has begun: urgent interrupts are its own again, then its interrupts are off, neither pending nor
-/// active, 32 for each `step` from 0 on, and then its timers. Returns whether there is more to do. Before its memory is made new (SG-62).
+/// Brings to rest what the non-secure world has begun: its interrupts are off, neither pending nor active, 32 for each `step` from 0 on, and then its
+/// timers. Returns whether there is more to do. Before its memory is made new (SG-62). Urgent interrupts are to be its own again by then, by
+/// `bulkhead_world_hand_back`. Like all of a restart it masks nothing: what must not be interrupted is done by the caller, in its kernel's sections.
 ///
 /// # Safety
 /// As for [`bulkhead_world_start`], which was called; the non-secure world does not run.
@@ -54,10 +54,6 @@ pub unsafe extern "C" fn bulkhead_world_rest(plan: *const WorldPlan, step: u32) 
         return false;
     }
     let frame = if step == 0 { plan.redistributor.wrapping_add(SGI_FRAME) } else { plan.distributor };
-    if step == 0 {
-        // SAFETY: interrupts are masked. No server runs, so what the payload had is given back.
-        let _ = masked(|| unsafe { bulkhead_world_hand_back() });
-    }
     // With interrupts open: 32 interrupts are some hundred instructions, and a tick would be as late. A server that is switched in and out between
     // two writes finds that it may not run; what it armed and gave back is as it was, because each write says all of its register.
     for write_ in of_restart(frame, step, &plan.secure_interrupts, plan.cores.closed[0]) {
@@ -124,6 +120,19 @@ pub unsafe extern "C" fn bulkhead_world_load(plan: *const WorldPlan, loading: *m
     LoadingStep::More
 }
 
+/// Forgets the call that waits: a server that is about to answer it finds that it is not its turn. Before [`bulkhead_world_reset`].
+///
+/// # Safety
+/// Interrupts are masked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bulkhead_world_forget_call() {
+    // SAFETY: the caller's.
+    unsafe {
+        *CALL.get() = 0;
+        *TURN.get() = (*TURN.get()).wrapping_add(1);
+    }
+}
+
 /// Gives the non-secure world its first context, and resets the registers that only EL3 reaches. To be called by a task: it ends interrupts
 /// that the other world left active, and would end the payload's own in a handler.
 ///
@@ -135,13 +144,6 @@ pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     let plan = unsafe { &*plan };
     let context = Context::non_secure(plan.entry, plan.argument, level(plan));
     let place = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
-    masked(|| {
-        // SAFETY: interrupts are masked. A server that is about to answer a call of the world before finds that it is not its turn.
-        unsafe {
-            *CALL.get() = 0;
-            *TURN.get() = (*TURN.get()).wrapping_add(1);
-        }
-    });
     // SAFETY: the context's place in secure RAM, which the host's tables map; the world does not run.
     unsafe { place.write_volatile(context) };
     for _ in 0..ACTIVE_PRIORITIES {
