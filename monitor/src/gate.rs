@@ -3,7 +3,7 @@
 //!
 //! What one core asks of another lies in words, as in the other parts; a kick only makes the other core look at them, and may come twice, late
 //! or for nothing. While EL2 itself runs, EL3 tries again, by the timer that watches have too: a watch takes the place of a kick that is tried again. So
-//! a watch for a date is asked for in one place alone, [`Vcpu::kicked`], before everything that a kick can be for is looked at; whoever has a new date
+//! a watch for a date is asked for in one place alone, [`Vcpu::kicked`], before everything that a kick can be for is looked at; who has a new date
 //! asks to be kicked at once. Rejected: EL3 that keeps the earlier of two dates, so that a core that waits at EL2 would be woken every 10 us.
 //!
 //! Every door of this room that others use is in `no_gate.rs` too, where it does nothing.

@@ -27,12 +27,14 @@ impl Gate for Hardware {
     }
 
     fn interface_control(&self) -> u64 {
-        read_register!("S3_0_C12_C12_4") // ICC_CTLR_EL1
+        // ICC_CTLR_EL1, as EL1 sees it: with two security states EL2 has the same one.
+        read_register!("S3_0_C12_C12_4")
     }
 
     fn set_interface_control(&self, value: u64) {
-        write_register!("S3_0_C12_C12_4", value); // ICC_CTLR_EL1
-        // It holds for whatever the guest does next: its ERET would do, and no other need for this is known.
+        // ICC_CTLR_EL1: what the guest may set there is its own.
+        write_register!("S3_0_C12_C12_4", value);
+        // No need for the ISB is known: the guest comes after an ERET.
         isb();
     }
 }

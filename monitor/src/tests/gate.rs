@@ -103,7 +103,7 @@ fn wait_at_el2(machine: &FakeMachine) {
 
 fn second_request_at(place: u64, watchdog: u64, first: Option<u32>) {
     let mut core = direct(|plan| plan.health.watchdog_ticks = watchdog);
-    // Whoever starts it again looks soon.
+    // Who starts it again looks soon.
     core.machine.now.set(FakeMachine::WATCH_LIMITS_TICKS[0]);
     first.into_iter().for_each(|first| post(&core, first));
     core.machine.kick_date.set(None);

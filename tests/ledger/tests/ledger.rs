@@ -12,7 +12,7 @@ const fn ceiling(part: Part) -> usize {
     match part {
         Part::Own => 6_200,
         Part::Shared => 11_200,
-        // What `own` has and at most 320 lines (issue 11).
+        // What `own` has and at most 320 lines.
         Part::Hybrid => 6_200 + 320,
     }
 }
@@ -43,7 +43,7 @@ fn code_at_el2_stays_below_the_ceiling() {
     }
 }
 
-/// What a payload above costs at EL2: at most 320 code lines (issue 11).
+/// What a payload above costs at EL2: at most 320 code lines.
 #[test]
 fn the_part_hybrid_adds_little() {
     let [own, hybrid] = [Part::Own, Part::Hybrid].map(|part| code_lines::total(part).unwrap());

@@ -9,11 +9,11 @@ pub(super) const FAMILY: Family = Family {
     in_part: &[
         (
             "CF-1",
-            "partitions at EL2, and the gate at EL3 above one image at EL2 or EL1; the gate above partitions is not built, and there is no composition at EL1",
+            "partitions at EL2, the gate at EL3 above one image at EL2 or EL1, and above partitions; there is no composition at EL1",
         ),
         (
             "CF-2",
-            "`mapped`, and `direct` for trusted partitions; the hybrid's stops and watches at EL3, whatever a core masks, but below them a test's program and no partition yet",
+            "`mapped`, `direct` for trusted partitions, and below a payload for any; console input does not reach a `direct` one",
         ),
         (
             "CF-7",
@@ -21,15 +21,15 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CF-8",
-            "CNTPS with the payload, CNTP and CNTV with the world below or the guests of a partition, CNTHP with the monitor at EL2; never all four in one system yet",
+            "CNTPS with the payload, CNTP and CNTV with the guests of a partition, CNTHP with the monitor at EL2, all in `systems/hybrid`; there is no composition",
         ),
         (
             "CF-9",
-            "group 0 is EL3's alone, kicks of other cores with it, and registers of group 0 below trap; no partition is stopped by it yet",
+            "group 0 is EL3's alone, kicks of other cores with it, and registers of group 0 below trap; partitions are stopped by it, but on the payload's core",
         ),
         (
             "CF-11",
-            "each guest has an answer of its own, decoded by one crate: a partition from its monitor, the world below a payload from the payload's library, starts of its cores from EL3; the two have not met in one system",
+            "each guest has an answer of its own, decoded by one crate: a partition from its monitor, the world below a payload from the payload's library, starts of its cores from EL3; SYSTEM_OFF and SYSTEM_RESET of the monitor at EL2 are the payload's to know, and no test has it ask",
         ),
     ],
     not_built: &[

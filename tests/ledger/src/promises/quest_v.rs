@@ -26,7 +26,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-3", "sizes are measured and have ceilings, but those of the monitor are far above 4 KB"),
         (
             "QV-5",
-            "in `direct` alone, for one core of a trusted partition. `mapped` pays one exit per interrupt ([0003](design-records/0003-one-exit-per-mapped-interrupt.md)), and for SGIs and accesses to the controller's frames",
+            "in `direct` alone, for one core; of a trusted partition, or below a payload of any. `mapped` pays one exit per interrupt ([0003](design-records/0003-one-exit-per-mapped-interrupt.md)), and for SGIs and accesses to the controller's frames",
         ),
         ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
         ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-15", "different kernels run beside each other, unmodified; no service is replicated in any test"),
         (
             "QV-16",
-            "modes are chosen per partition; what holds back the SGIs of a `direct` one (BH0209), groups of the receiver, is there under EL3 alone, for no partition yet",
+            "modes are chosen per partition; the SGIs of a `direct` one are held back below a payload alone, by groups of the receiver and by `sgi = \"filtered\"`",
         ),
         (
             "QV-25",

@@ -20,10 +20,7 @@ pub(super) const FAMILY: Family = Family {
             "SG-51",
             "black boxes (SG-50); starts of windows are told, in `core/world` on the host alone: no payload links them yet",
         ),
-        (
-            "SG-13",
-            "one to four cores, each with contexts of its own; the boot core alone has a payload, and no description has several cores yet",
-        ),
+        ("SG-13", "one to four cores, each with contexts of its own; the boot core alone has a payload"),
         (
             "SG-87",
             "one time line of both worlds, for Perfetto; what Linux does inside its servers is not in it, nor is there TLV's form",

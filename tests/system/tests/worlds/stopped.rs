@@ -80,7 +80,7 @@ fn a_guest_with_its_interrupts_has_no_exit() {
     machine.assert_no_crash();
 }
 
-/// QV-5: whoever masks its own sign of life is stopped by its watchdog, and what it sent before reached nobody (QV-16).
+/// QV-5: a guest that masks its own sign of life is stopped by its watchdog, and what it sent before reached nobody (QV-16).
 #[test]
 fn a_guest_that_masks_its_watchdog_is_stopped_by_it() {
     let watched = text("rounds=0 after_ms=1000", "quiet_ms=5 sgis=1").replace(
