@@ -57,7 +57,8 @@ static void slow(void *unused)
             print_pair(" of ", due);
             print_pair(" ticks, due ", board_ticks_due());
             print_pair("; the world was interrupted ", world_counts()->interrupted);
-            print_pair(" times and called ", world_counts()->calls);
+            print_pair(" times, called ", world_counts()->calls);
+            print_pair(", and had urgent interrupts ", world_counts()->urgent);
             board_print("\n");
         }
         for (uint32_t core = 1; core < CORES; core++)
