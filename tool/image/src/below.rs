@@ -83,8 +83,43 @@ fn list(word: u32, width: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cores_form, cores_text};
+    use super::{BuiltFlash, cores_form, cores_text};
+    use crate::inspect::Format;
+    use bulkhead_abi::Part;
+    use bulkhead_flash::ImageBelow;
+    use bulkhead_plan::{MonitorImage, samples};
     use bulkhead_world::cores::CoresPlan;
+    use serde_json::Value;
+
+    /// Of partitions below a payload both are shown: what the payload reaches, and what `inspect` shows of any partitions.
+    #[test]
+    fn both_the_payload_and_the_partitions_are_shown() {
+        let system = samples::hybrid();
+        let mut monitor = samples::monitor();
+        monitor.text.splice(64..72, Part::Hybrid.mark());
+        let image = crate::assemble(&system, &MonitorImage { part: Part::Hybrid, ..monitor }).expect("a plan");
+        let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes };
+        let flash = bulkhead_flash::of_hybrid(&system, &samples::secure_monitor(), below).expect("it fits");
+        let built = BuiltFlash { flash, below: Some(image) };
+        let shown = |dts: Option<&str>, format| crate::secure::shown(&system, built.clone(), dts, format);
+        let text = shown(None, Format::Text).expect("a text");
+        for part in [
+            "rw- device  redistributor of core 3",
+            "memory of world (NS = 1)",
+            "core 3: SGIs of others that arrive: none; kicks cores: 1-3",
+            "map of the monitor on core 3",
+            "partition office: entry",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        let json: Value = serde_json::from_str(&shown(None, Format::Json).expect("a form")).expect("JSON");
+        assert_eq!(
+            (&json["cores"][1]["kicks"][2], &json["below"]["partitions"][1]["name"]),
+            (&3.into(), &"office".into())
+        );
+        assert!(shown(Some("office"), Format::Text).expect("a tree").starts_with("/dts-v1/;"));
+        assert!(shown(Some("payload"), Format::Text).is_err());
+    }
 
     #[test]
     fn cores_are_shown_with_what_is_open() {

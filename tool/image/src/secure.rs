@@ -77,10 +77,16 @@ pub(crate) fn summary(system: &System, flash: &Flash, output: &Path, symbols: &P
 
 /// Builds the flash file of a system and shows what is in it.
 pub(crate) fn show(arguments: &InspectArguments, system: &System) -> Result<String, Error> {
-    let BuiltFlash { flash, below } = build_flash(system, arguments.source.monitor.as_deref())?;
+    let built = build_flash(system, arguments.source.monitor.as_deref())?;
+    shown(system, built, arguments.dts.as_deref(), arguments.format)
+}
+
+/// Shows what is in a flash file, with the partitions' own plan behind it where there are any.
+pub(crate) fn shown(system: &System, built: BuiltFlash, dts: Option<&str>, format: Format) -> Result<String, Error> {
+    let BuiltFlash { flash, below } = built;
     let secure = system.secure.as_ref().ok_or(Error::Flash(bulkhead_flash::Error::NoSecureWorld))?;
     let below = below.map(|image| below::planned(system, image));
-    match (&arguments.dts, arguments.format, below) {
+    match (dts, format, below) {
         (Some(name), _, None) => device_tree_source(secure, &flash, name),
         (Some(name), _, Some(below)) => inspect::device_tree_source(&below, name),
         (None, Format::Text, below) => {
