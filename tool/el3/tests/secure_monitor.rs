@@ -129,7 +129,7 @@ fn one_changed_word_of_cores_is_seen() {
         (
             "a kick elsewhere",
             at("group_0", 11, 0x9110_03de),
-            "ELR_EL3 is VBAR_EL2 + 1024, and should be VBAR_EL2 + 1152",
+            "ELR_EL3 is VBAR_EL2 + 1024, and should be VBAR_EL2 + 1280",
         ),
         ("a watch that goes on", at("group_0", 1, NOTHING), "is not written, and should be 0x0"),
         ("a kick that is not masked", at("group_0", 13, 0xd280_013e), "SPSR_EL3 is 0x9, and should be 0x3c9"),
