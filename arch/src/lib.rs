@@ -289,8 +289,9 @@ pub trait Gate {
     fn kick(&self, mpidr: u64) -> bool;
     /// Has the calling core kicked when so many ticks are over, or as many as EL3 allows; a kick before ends it. Not on the payload's core.
     fn watch(&self, ticks: u64);
-    /// Makes accesses of EL1 to the registers below, and to those that send SGIs, exits (ICH_HCR_EL2.TC).
-    fn trap_interface(&self);
+    /// Resets what else the guest has of the physical interface, and makes its accesses to the registers below, and to those that send SGIs,
+    /// exits (ICH_HCR_EL2.TC) or not.
+    fn reset_interface(&self, traps: bool);
     /// Reads ICC_RPR_EL1.
     fn running_priority(&self) -> u64;
     /// Reads ICC_CTLR_EL1.

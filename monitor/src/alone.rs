@@ -27,6 +27,9 @@ impl<M: Machine> Vcpu<M> {
     // Every handler ends here: one comparison, and a function of its own would cost a call more.
     #[inline(always)]
     pub fn settle(&mut self) -> Option<u8> {
+        if self.looks_at_each_exit() {
+            self.kicked();
+        }
         if self.run != RunState::Running {
             self.wait_until_running();
         }

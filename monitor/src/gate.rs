@@ -9,12 +9,13 @@
 //! Every door of this room that others use is in `no_gate.rs` too, where it does nothing.
 
 use crate::interrupts::{MONITOR_SGI, OWN_INTERRUPTS};
+use crate::observe::at;
 use crate::state::{RunState, Vcpu};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::plan::FLAG_FILTERED;
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
-use bulkhead_arm::{Affinity, Intid};
+use bulkhead_arm::{Affinity, Intid, gic};
 use bulkhead_emulation::sysreg;
 use bulkhead_emulation::trap::{Syndrome, SystemAccess, encoding};
 use bulkhead_sched::Members;
@@ -30,6 +31,8 @@ const RUNNING_PRIORITY: u32 = encoding(3, 0, 12, 11, 3);
 const SEND_SGI: u32 = encoding(3, 0, 12, 11, 5);
 /// ICC_CTLR_EL1.
 const CONTROL: u32 = encoding(3, 0, 12, 12, 4);
+/// GICR_ICFGR1: all of them level-sensitive.
+const PRIVATE_TRIGGERS: u64 = gic::ICFGR + 4;
 /// The affinity of the core on which the machine starts, which the payload has.
 const OF_PAYLOAD: u64 = 0;
 
@@ -93,10 +96,18 @@ impl<M: Machine> Vcpu<M> {
         Intid(intid).is_software_generated()
     }
 
-    /// Makes EL2 see which SGIs a filtered guest sends.
-    pub(crate) fn filter_interface(&self) {
-        if self.is_filtered() {
-            self.machine.trap_interface();
+    /// A guest that comes to EL2 all the time by itself, by calls or accesses, would be there whenever EL3 tries to bring it: each attempt
+    /// finds EL2 and is put off. So every exit of a `direct` guest ends with the look that a kick is for.
+    pub fn looks_at_each_exit(&self) -> bool {
+        !self.is_mapped()
+    }
+
+    /// What the run before left in the registers that a `direct` guest has itself and that others do not reset: triggers of its private
+    /// interrupts, and the split of priorities. Makes EL2 see which SGIs a filtered one sends.
+    pub(crate) fn reset_interface(&self) {
+        if !self.is_mapped() {
+            self.machine.store32(at(self.plan.gicr, gic::SGI_FRAME | PRIVATE_TRIGGERS), 0);
+            self.machine.reset_interface(self.is_filtered());
         }
     }
 

@@ -30,7 +30,12 @@ impl<M: Machine> Vcpu<M> {
         false
     }
 
-    pub(crate) const fn filter_interface(&self) {}
+    pub(crate) const fn reset_interface(&self) {}
+
+    /// States whether every exit of this guest ends with a look at what others ask of it: never here.
+    pub const fn looks_at_each_exit(&self) -> bool {
+        false
+    }
 
     pub(crate) const fn interface_accessed(&self, _: Syndrome) -> bool {
         false

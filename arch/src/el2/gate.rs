@@ -4,7 +4,7 @@ use super::machine::{Hardware, firmware_call, isb};
 use crate::{Gate, Memory};
 use bulkhead_abi::hypercall::{CALL_KICK, CALL_WATCH, SUCCESS};
 use bulkhead_arm::Affinity;
-use bulkhead_arm::el2::interface::ICH_TRAP_COMMON;
+use bulkhead_arm::el2::interface::{ICH_TRAP_COMMON, SYSTEM_REGISTERS};
 
 impl Gate for Hardware {
     fn kick(&self, mpidr: u64) -> bool {
@@ -17,9 +17,11 @@ impl Gate for Hardware {
         firmware_call(CALL_WATCH, ticks, 0, 0);
     }
 
-    fn trap_interface(&self) {
-        // No need for an ISB: the guest comes after an ERET.
-        write_register!("S3_4_C12_C11_0", ICH_TRAP_COMMON); // ICH_HCR_EL2
+    fn reset_interface(&self, traps: bool) {
+        // No ISB for any of them: the guest comes after an ERET.
+        write_register!("S3_0_C12_C12_3", 0); // ICC_BPR1_EL1
+        write_register!("S3_0_C12_C12_5", SYSTEM_REGISTERS); // ICC_SRE_EL1
+        write_register!("S3_4_C12_C11_0", if traps { ICH_TRAP_COMMON } else { 0 }); // ICH_HCR_EL2
     }
 
     fn running_priority(&self) -> u64 {

@@ -31,8 +31,8 @@ impl Gate for FakeMachine {
             self.kick_date.set(Some(self.now.get() + ticks.clamp(least, most)));
         }
     }
-    fn trap_interface(&self) {
-        self.interface_traps.set(true);
+    fn reset_interface(&self, traps: bool) {
+        self.interface_traps.set(traps);
     }
     fn running_priority(&self) -> u64 {
         0xff

@@ -5,6 +5,8 @@
 //! sends any. Then, unless `masks=0`, with all of its interface as unwilling as can be (DAIF, ICC_PMR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1), it loops for ever.
 //! All of that comes again with each start.
 //!
+//! `storm=N`: in place of the loop it calls the monitor for ever, with `N` turns of a loop between two calls.
+//!
 //! `role=keeper` is a manager: `after_ms=N` (default 100) after the counter began, when `target=N` loops, it suspends and resumes that `rounds=N`
 //! times (default 1000), restarts it, and leaves it suspended.
 //!
@@ -73,7 +75,10 @@ fn stubborn(text: &str) {
         send_all();
     }
     println!("stubborn masks everything");
-    mask_all();
+    match number(text, "storm", u64::MAX) {
+        u64::MAX => mask_all(),
+        distance => call_all(distance),
+    }
 }
 
 fn tick(id: InterruptId) {
@@ -115,6 +120,16 @@ fn mask_all() -> ! {
             "2: b 2b",
             ones = in(reg) u64::from(u32::MAX), options(nostack, noreturn)
         );
+    }
+}
+
+/// Calls for ever, with so many turns of a loop between two calls: it is at EL2 most of the time, and there when EL3 comes to fetch it.
+fn call_all(distance: u64) -> ! {
+    loop {
+        let _ = hypercall::version();
+        for _ in 0..distance {
+            core::hint::spin_loop();
+        }
     }
 }
 

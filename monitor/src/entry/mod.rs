@@ -130,7 +130,7 @@ extern "C" fn bulkhead_handle_data_abort(core: &mut ThisVcpu, syndrome: u64) -> 
     // ISS.SRT: a load into one of the registers that the lean return does not load.
     let high = (syndrome >> bulkhead_arm::exception::data_abort::REGISTER_SHIFT) & 0x1f > 18;
     // As with a call: only a vCPU that left its run makes room for another one.
-    if core.run == RunState::Running {
+    if core.run == RunState::Running && !core.looks_at_each_exit() {
         return HandlerReturn { head: &raw mut core.head, whole_frame: u64::from(high) };
     }
     HandlerReturn { head: part::continue_with(core), whole_frame: 1 }
@@ -142,7 +142,7 @@ extern "C" fn bulkhead_handle_call(core: &mut ThisVcpu) -> HandlerReturn {
     core.call();
     // Only a vCPU that left its run can come back with another frame or make room for another vCPU: no call of a guest that
     // still runs makes the core decide.
-    if core.run == RunState::Running {
+    if core.run == RunState::Running && !core.looks_at_each_exit() {
         return HandlerReturn { head: &raw mut core.head, whole_frame: 0 };
     }
     HandlerReturn { head: part::continue_with(core), whole_frame: 1 }

@@ -266,7 +266,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.barrier();
         self.waiting = Default::default();
         self.machine.reset_virtual_interface(self.is_mapped());
-        self.filter_interface();
+        self.reset_interface();
     }
 
     /// Gives this core's private interrupts, all of them disabled, group and priority, and enables the monitor's own where it

@@ -149,6 +149,31 @@ fn a_request_is_never_lost_behind_a_watch() {
     assert!(tried > 300, "{tried} places");
 }
 
+/// A guest that calls all the time is never found below EL2: its calls end with the look that a kick is for.
+#[test]
+fn each_exit_ends_with_a_look() {
+    let mut core = direct(|_| {});
+    post(&core, MANAGE_RESTART);
+    core.head.frame.set_register(0, CALL_HEARTBEAT);
+    core.call();
+    let before = status32(&core, offset_of!(StatusPage, generation));
+    assert!(core.looks_at_each_exit());
+    core.settle();
+    assert_eq!(status32(&core, offset_of!(StatusPage, generation)), before + 1);
+    assert!(!cores(partition(1))[0].looks_at_each_exit(), "a mapped guest has an interrupt for it");
+}
+
+/// What a run left in the triggers of its private interrupts is not the next one's.
+#[test]
+fn triggers_of_private_interrupts_are_reset() {
+    let mut core = direct(|_| {});
+    let place = PhysicalAddress(0x080a_0000 + 0x1_0c04);
+    core.machine.store32(place, u32::MAX);
+    post(&core, MANAGE_RESTART);
+    kick(&mut core);
+    assert_eq!(core.machine.load32(place), 0);
+}
+
 /// QV-5: the watchdog of a `direct` guest is the watch call. Each date is asked for in the look that a kick causes.
 #[test]
 fn the_watchdog_of_a_direct_guest_is_a_watch() {
@@ -182,7 +207,7 @@ fn a_start_with_a_watchdog_asks_for_a_kick() {
     core = cores(plan).remove(0);
     core.machine.payload_mpidr.set(Some(PAYLOAD));
     core.begin();
-    assert_eq!(watches(&core), [0]);
+    assert_eq!(watches(&core), [0, 1_000], "the end of the start looks by itself");
 }
 
 /// A restart after a back-off needs no interrupt, and a request that comes meanwhile is served.

@@ -65,6 +65,21 @@ fn a_guest_that_masks_everything_is_stopped_a_thousand_times() {
     machine.assert_no_crash();
 }
 
+/// QV-5: a guest that comes to EL2 without end is there whenever EL3 tries to bring it, so each of its exits ends with the same look. Whatever the
+/// distance of two calls, a request is served within a few of them.
+#[test]
+fn a_storm_of_calls_does_not_evade_a_kick() {
+    for distance in [0, 1, 7, 100] {
+        let storm = format!("quiet_ms=1 storm={distance}");
+        let mut machine = start(&text("rounds=100 after_ms=20", &storm));
+        let stopped = machine.line("keeper", "keeper suspended");
+        let rest = stopped.strip_prefix("keeper suspended 100 of 100, at worst ").expect("all of them");
+        let worst = rest.split_once(' ').and_then(|(worst, _)| worst.parse::<u64>().ok()).expect("a number");
+        assert!(worst <= 6_000, "{distance}: {stopped}");
+        machine.assert_no_crash();
+    }
+}
+
 /// QV-5: in ten seconds of ticks a guest nobody trusts has no exit at all, and no tick is lost.
 #[test]
 fn a_guest_with_its_interrupts_has_no_exit() {
