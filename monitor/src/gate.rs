@@ -98,6 +98,7 @@ impl<M: Machine> Vcpu<M> {
 
     /// A guest that comes to EL2 all the time by itself, by calls or accesses, would be there whenever EL3 tries to bring it: each attempt
     /// finds EL2 and is put off. So every exit of a `direct` guest ends with the look that a kick is for.
+    /// The look may start the guest again, so calls save the whole frame in this part (`vectors.s`).
     pub fn looks_at_each_exit(&self) -> bool {
         !self.is_mapped()
     }

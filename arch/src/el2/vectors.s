@@ -124,7 +124,11 @@ bulkhead_vectors:
 
 // Rust keeps x19 to x29 for its caller, so they stay where they are in both directions.
 bulkhead_call:
+.if {WHOLE_CALLS}                   // a call may end with a stop, or with another start: see `whole_frame`
+    SAVE_REST
+.else
     SAVE_LOW
+.endif
     mov     x0, sp
     ldr     x1, [x0, #{HEAD_STACK}]
     mov     sp, x1

@@ -1,6 +1,6 @@
 //! A guest that masks everything and never gives its core back, and a manager that stops it all the same (QV-5, CF-9).
 //!
-//! `role=stubborn` is for a `direct` partition. `quiet_ms=N` (default 10): it takes so many ticks of 1 ms first, as a guest does that has
+//! `role=stubborn` is for a `direct` partition. `quiet_ms=N` (default 10): it takes `N` ticks of 1 ms first, as a guest does that has
 //! all interrupts to itself, and says so at their end. `sgis=1`: then it sends every software-generated interrupt to every core by every register that
 //! sends any. Then, unless `masks=0`, with all of its interface as unwilling as can be (DAIF, ICC_PMR_EL1, ICC_IGRPEN1_EL1, ICC_AP1R0_EL1), it loops for ever.
 //! All of that comes again with each start.
@@ -18,6 +18,7 @@
 #![no_std]
 #![no_main]
 
+use bulkhead_sdk::abi::hypercall::CALL_VERSION;
 use bulkhead_sdk::abi::status::{STATE_RUNNING, STATE_SUSPENDED};
 use bulkhead_sdk::hypercall::{self, CallError, PartitionStatus};
 use bulkhead_sdk::interrupt::{self, InterruptId, VIRTUAL_TIMER};
@@ -48,7 +49,7 @@ fn number(text: &str, key: &str, default: u64) -> u64 {
     arguments::number(text, key).unwrap_or(default)
 }
 
-/// Counter ticks of so many microseconds.
+/// Microseconds as ticks of the counter.
 fn ticks(microseconds: u64) -> u64 {
     cpu::frequency_hz().saturating_mul(microseconds) / 1_000_000
 }
@@ -123,14 +124,37 @@ fn mask_all() -> ! {
     }
 }
 
-/// Calls for ever, with so many turns of a loop between two calls: it is at EL2 most of the time, and there when EL3 comes to fetch it.
+/// Calls for ever, with `distance` turns of a loop between two calls: it is at EL2 most of the time, and there when EL3 comes to fetch it.
 fn call_all(distance: u64) -> ! {
     loop {
-        let _ = hypercall::version();
+        if !call_with_pattern() {
+            println!("stubborn FAILED: a call changed registers");
+        }
         for _ in 0..distance {
             core::hint::spin_loop();
         }
     }
+}
+
+/// The null call with a pattern in registers that it must not change (SMCCC: x18 to x30). Returns whether they are what they were.
+fn call_with_pattern() -> bool {
+    let changed: u64;
+    // SAFETY: a call that changes x0 to x17 at most; x19 and x29 are kept by the compiler's own rules, the others are named.
+    unsafe {
+        core::arch::asm!(
+            "mov x20, #20", "mov x21, #21", "mov x22, #22", "mov x23, #23", "mov x24, #24",
+            "mov x25, #25", "mov x26, #26", "mov x27, #27", "mov x28, #28",
+            "hvc #0",
+            "sub x20, x20, #20", "sub x21, x21, #21", "sub x22, x22, #22", "sub x23, x23, #23", "sub x24, x24, #24",
+            "sub x25, x25, #25", "sub x26, x26, #26", "sub x27, x27, #27", "sub x28, x28, #28",
+            "orr x0, x20, x21", "orr x0, x0, x22", "orr x0, x0, x23", "orr x0, x0, x24",
+            "orr x0, x0, x25", "orr x0, x0, x26", "orr x0, x0, x27", "orr x0, x0, x28",
+            inout("x0") CALL_VERSION => changed,
+            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _, out("x25") _, out("x26") _,
+            out("x27") _, out("x28") _, clobber_abi("C"), options(nostack)
+        );
+    }
+    changed == 0
 }
 
 /// Waits until the target is in a state, in a start. Returns how long it took, in counter ticks.
