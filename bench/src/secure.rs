@@ -226,19 +226,24 @@ struct LinuxRun {
     report: Vec<u64>,
 }
 
+/// The flash file of stock Linux at NS-EL2, told this, below a payload.
+pub(crate) fn flash_of_linux(lab: &Lab, payload: &str, arguments: &str) -> Result<Vec<u8>, Failure> {
+    let system = WithLinux {
+        monitor: &lab.guest("../secure-monitor/dual.elf")?,
+        payload: &lab.guest(payload)?,
+        image: &lab.guest("linux/Image")?,
+        file_system: &lab.guest("linux/initramfs.cpio.gz")?,
+        level: EntryLevel::El2,
+        arguments,
+        health: HealthPlan::nobody(),
+    };
+    system.flash().map_err(|error| Failure::wrong(error.to_string()))
+}
+
 fn linux(lab: &Lab) -> Result<Rc<LinuxRun>, Failure> {
     let watch = watch(lab)?;
     lab.once("secure linux", || {
-        let system = WithLinux {
-            monitor: &lab.guest("../secure-monitor/dual.elf")?,
-            payload: &lab.guest("dual-world.elf")?,
-            image: &lab.guest("linux/Image")?,
-            file_system: &lab.guest("linux/initramfs.cpio.gz")?,
-            level: EntryLevel::El2,
-            arguments: "bulkhead.mode=hello bulkhead.run=sleep,30",
-            health: HealthPlan::nobody(),
-        };
-        let flash = system.flash().map_err(|error| Failure::wrong(error.to_string()))?;
+        let flash = flash_of_linux(lab, "dual-world.elf", "bulkhead.mode=hello bulkhead.run=sleep,30")?;
         let (cores, lines) = watch.run_file(flash).map_err(Failure::wrong)?;
         let paths = watch.paths(&cores).map_err(Failure::wrong)?;
         Ok(LinuxRun { paths, report: report(&lines) })
@@ -269,16 +274,7 @@ pub(crate) fn linux_path_5(lab: &Lab) -> Result<Found, Failure> {
 /// A run of stock Linux below a payload that has nothing but its tick.
 fn linux_below_a_tick(lab: &Lab, mode: &str) -> Result<Rc<Share>, Failure> {
     lab.once(&format!("secure linux work {mode}"), || {
-        let system = WithLinux {
-            monitor: &lab.guest("../secure-monitor/dual.elf")?,
-            payload: &lab.guest("busy-world.elf")?,
-            image: &lab.guest("linux/Image")?,
-            file_system: &lab.guest("linux/initramfs.cpio.gz")?,
-            level: EntryLevel::El2,
-            arguments: &format!("bulkhead.mode={mode}"),
-            health: HealthPlan::nobody(),
-        };
-        let flash = system.flash().map_err(|error| Failure::wrong(error.to_string()))?;
+        let flash = flash_of_linux(lab, "busy-world.elf", &format!("bulkhead.mode={mode}"))?;
         let share = share::run(flash).map_err(Failure::wrong)?;
         let failed = share.other.iter().chain(&share.payload).any(|line| line.contains("FAILED"));
         let ends = share.payload.last().is_some_and(|line| line == "rtos: end");

@@ -6,9 +6,10 @@
 use crate::Failure;
 use crate::lab::Lab;
 use crate::outcome::Found;
+use crate::secure::flash_of_linux;
 use bulkhead_demo::worlds::attacks::Attacks;
 use bulkhead_system_tests::attacked::Attack;
-use bulkhead_system_tests::secure::{WithLinux, Worlds, alone, report};
+use bulkhead_system_tests::secure::{Worlds, alone, report};
 use bulkhead_system_tests::servers::{ABOVE, Arrivals, BACKGROUND, MS, Noting, Seen, TASKS, URGENT, itask, run};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::health::HealthPlan;
@@ -34,16 +35,7 @@ pub(crate) fn tick_alone(lab: &Lab) -> Result<Found, Failure> {
 
 /// Stock FreeRTOS above stock Linux that works all the time.
 pub(crate) fn linux_tick_at_work(lab: &Lab) -> Result<Found, Failure> {
-    let system = WithLinux {
-        monitor: &lab.guest("../secure-monitor/dual.elf")?,
-        payload: &lab.guest("dual-world.elf")?,
-        image: &lab.guest("linux/Image")?,
-        file_system: &lab.guest("linux/initramfs.cpio.gz")?,
-        level: EntryLevel::El2,
-        arguments: "bulkhead.mode=hello,work",
-        health: HealthPlan::nobody(),
-    };
-    let mut worlds = Worlds::start(system.flash().map_err(|error| Failure::wrong(error.to_string()))?);
+    let mut worlds = Worlds::start(flash_of_linux(lab, "dual-world.elf", "bulkhead.mode=hello,work")?);
     let lines = worlds.end();
     let [own, 2, own_most, other, least, most, calls] = report(&lines)[..] else {
         return Err(Failure::wrong(format!("the payload made no report: {lines:?}")));
