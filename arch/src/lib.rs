@@ -287,7 +287,7 @@ pub trait Gate {
     /// Makes a core leave what it does below EL2 and come to its EL2, whatever is masked there. False when EL3 kicks no such core: then it is
     /// the payload's.
     fn kick(&self, mpidr: u64) -> bool;
-    /// Has the calling core kicked when so many ticks are over, or as many as EL3 allows; a kick before ends it. Not on the payload's core.
+    /// Has the calling core kicked when this number of ticks is over, within EL3's limits; a kick before ends it. Not on the payload's core.
     fn watch(&self, ticks: u64);
     /// Resets what else the guest has of the physical interface, and makes its accesses to the registers below, and to those that send SGIs,
     /// exits (ICH_HCR_EL2.TC) or not.

@@ -53,7 +53,7 @@ pub enum Event {
     /// EL3 kicked the core of this MPIDR_EL1.
     #[cfg(feature = "hybrid")]
     Kick(u64),
-    /// EL3 was asked to kick this core after so many ticks.
+    /// EL3 was asked to kick this core when this number of ticks is over.
     #[cfg(feature = "hybrid")]
     Watch(u64),
     /// The EL2 timer was armed (`Some`) or stopped.
@@ -140,7 +140,7 @@ pub struct FakeState {
     /// When EL3 kicks this core: the end of a watch, or of the time after which a kick that found EL2 is tried again.
     #[cfg(feature = "hybrid")]
     pub kick_date: Cell<Option<u64>>,
-    /// What the world does before the access that so many others come before: loads, stores of words, readings of the counter, and calls.
+    /// What the world does before an access, behind the number of others that come first: loads, stores of words, readings of the counter, and calls.
     pub at_access: Cell<Option<(u64, World)>>,
     /// The date that the EL2 timer is armed for.
     pub deadline: Cell<Option<u64>>,

@@ -6,7 +6,7 @@ pub const PART_MAGIC: [u8; 4] = *b"BHPT";
 /// Offset of the mark in the text: the length of the arm64 Image header.
 pub const PART_OFFSET: usize = 64;
 
-/// A part, the smaller first.
+/// A part. Which one serves a plan is [`Part::is_served_by`]'s to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Part {
@@ -19,7 +19,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Every part, the smallest first.
+    /// Every part, by number.
     #[cfg(not(target_os = "none"))]
     pub const ALL: [Self; 3] = [Self::Own, Self::Shared, Self::Hybrid];
 

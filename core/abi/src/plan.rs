@@ -288,7 +288,7 @@ pub struct HealthPlan {
 
 /// The partition may read status of, suspend, resume and restart others.
 pub const FLAG_MANAGES: u64 = 1;
-/// The partition may be managed (it is `mapped`).
+/// The partition may be managed: it is `mapped`, or below a payload on a core that EL3 brings to EL2.
 #[cfg(not(target_os = "none"))]
 pub const FLAG_MANAGEABLE: u64 = 2;
 /// `PartitionPlan::flags`, of a `direct` partition below a payload: EL2 sends its SGIs, so that none leaves it (QV-16).

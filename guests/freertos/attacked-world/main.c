@@ -18,7 +18,7 @@
 #define WORLD_PRIORITY      1
 
 /* Samples of the tick in the other world that an attack gets, unless the arguments say more; then ticks in which all registers are compared; and
-   the most ticks of an attack that gets so many samples, unless it asks for more. */
+   the most ticks of an attack with that number of samples, unless it asks for more. */
 #define SAMPLES             100U
 #define COMPARED_TICKS      20U
 #define MOST_TICKS(samples) ((samples) * 16 / 10)
@@ -27,7 +27,7 @@
 #define VICTIM_ROUNDS       8U
 #define VICTIM_TICKS        10U
 
-/* Calls of the hostile world to its test: how many attacks it has; that the attack needs so many ticks. */
+/* Calls of the hostile world to its test: how many attacks it has; how many ticks the attack needs. */
 #define CALL_ATTACKS        0x83000001U
 #define CALL_TICKS          0x83000002U
 

@@ -207,7 +207,7 @@ pub fn linux(mode: &str, memory_bytes: u64) -> (Found, Vec<String>) {
     linux_told(mode, memory_bytes, 1, "")
 }
 
-/// The same with so many restarts at most, and a payload that is told this.
+/// The same with a limit of restarts, and a payload that is told this.
 ///
 /// # Panics
 /// As [`run`].
