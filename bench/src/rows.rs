@@ -4,6 +4,7 @@
 //! ceilings are promises of the project and change by decision, not by measurement.
 
 mod calls;
+mod hybrid;
 mod secure;
 mod shared;
 
@@ -32,6 +33,8 @@ pub enum Unit {
     InstructionsPerByte,
     /// What should have come and did not.
     Lost,
+    /// What should not have come and did.
+    Accepted,
 }
 
 impl Unit {
@@ -46,6 +49,7 @@ impl Unit {
             Self::Lines => format!("{} lines", trimmed(value, 0)),
             Self::Branches => format!("{} branches", trimmed(value, 0)),
             Self::Directions => format!("{} directions", trimmed(value, 0)),
+            Self::Accepted => format!("{} accepted", trimmed(value, 0)),
             Self::Lost => format!("{} lost", trimmed(value, 0)),
             Self::InstructionsPerByte => format!("{} instructions per byte", trimmed(value, 4)),
         }
@@ -415,7 +419,7 @@ const ROWS: &[Row] = &[
 
 /// All rows: those of the promises, and those that the analysis rests on.
 pub fn all() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(secure::ROWS).chain(crate::costs::ROWS)
+    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(secure::ROWS).chain(hybrid::ROWS).chain(crate::costs::ROWS)
 }
 
 /// Finds the rows that names or groups mean, in the order of the table; all rows without names.

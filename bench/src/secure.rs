@@ -24,7 +24,7 @@ fn watch(lab: &Lab) -> Result<Rc<Watch>, Failure> {
 }
 
 /// The configuration `multi`.
-fn watch_of_cores(lab: &Lab) -> Result<Rc<Watch>, Failure> {
+pub(crate) fn watch_of_cores(lab: &Lab) -> Result<Rc<Watch>, Failure> {
     lab.once("secure monitor of cores", || Watch::new(lab.guest("../secure-monitor/multi.elf")?).map_err(Failure::host))
 }
 
@@ -142,7 +142,8 @@ fn path(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
     of(&paths, name, SAMPLES)
 }
 
-fn of(paths: &BTreeMap<&'static str, Passage>, name: &str, least: u64) -> Result<Found, Failure> {
+/// The one length of one of these paths, in at least so many samples.
+pub(crate) fn of(paths: &BTreeMap<&'static str, Passage>, name: &str, least: u64) -> Result<Found, Failure> {
     let passage = paths.get(name).ok_or_else(|| Failure::wrong(format!("path {name} was not gone")))?;
     let Passage { shortest, longest, count, .. } = passage;
     if shortest != longest || *count < least {

@@ -44,6 +44,28 @@ impl Code {
     }
 }
 
+/// Bytes in memory of an ELF file's sections: text with constants, data, and what begins as zeros.
+pub(crate) fn section_sizes(elf: &[u8]) -> Option<[u64; 3]> {
+    const ZEROS: u64 = 8; // SHT_NOBITS
+    const WRITE: u64 = 1;
+    const IN_MEMORY: u64 = 2;
+    let first = place(elf, 0x28)?;
+    let count = usize::try_from(word(elf, 0x3c, 2)?).ok()?;
+    let mut sizes = [0; 3];
+    for number in 0..count {
+        let at = first.checked_add(number.checked_mul(SECTION_BYTES)?)?;
+        let (kind, flags, bytes) = (word(elf, at + 4, 4)?, word(elf, at + 8, 8)?, word(elf, at + 0x20, 8)?);
+        let [text, data, zeros] = &mut sizes;
+        match (flags & IN_MEMORY, flags & WRITE, kind) {
+            (0, ..) => {}
+            (_, _, ZEROS) => *zeros += bytes,
+            (_, 0, _) => *text += bytes,
+            _ => *data += bytes,
+        }
+    }
+    (count != 0).then_some(sizes)
+}
+
 /// Every function.
 pub(crate) fn functions(elf: &[u8]) -> Option<Vec<Code>> {
     let sections = place(elf, 0x28)?;

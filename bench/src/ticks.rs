@@ -12,7 +12,6 @@ use bulkhead_system_tests::attacked::Attack;
 use bulkhead_system_tests::secure::{Worlds, alone, report};
 use bulkhead_system_tests::servers::{ABOVE, Arrivals, BACKGROUND, MS, Noting, Seen, TASKS, URGENT, itask, run};
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::health::HealthPlan;
 
 /// Samples of a class.
 const SAMPLES: u64 = 29_000;

@@ -10,6 +10,7 @@ pub mod attacked;
 pub mod boards;
 pub mod el3;
 pub mod failing;
+pub mod hybrid;
 pub mod messages;
 pub mod remote;
 pub mod secure;

@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
         "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
         "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
         "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
-        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8",
+        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2",
     ],
     in_part: &[
         ("SG-52", "the record, in `core/world` on the host alone; nothing computes the latency of a window yet"),
@@ -62,7 +62,6 @@ pub(super) const FAMILY: Family = Family {
             "SG-34",
             "paths, entry and timer of the payload, and a timer's interrupt of the other world beside the payload's tasks, measured from outside, so that nothing is compiled in; not the timer of Linux, and no flush of caches, which the emulator has not",
         ),
-        ("SG-E2", "of the program at EL3 and its contexts; not of the payload and of Linux"),
         ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
         (
             "SG-E5",

@@ -8,12 +8,13 @@ mod programs;
 use crate::LIMIT;
 use crate::secure::{Kicked, MEMORY, OTHER, SECURE, kicked_world, options, parts};
 use crate::slot::Slot;
+use crate::system::System;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_el3::branches::{self, Scenario};
 use bulkhead_el3::ways::PARKED;
 use bulkhead_el3::{Program, promises};
 use bulkhead_flash::NonSecure;
-use bulkhead_run::{Machine, plugin};
+use bulkhead_run::{Machine, MachineOptions, plugin};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{PLAN, PLAN_BYTES};
 use programs::Ticks;
@@ -179,6 +180,25 @@ impl Watch {
         Ok(Seen { cores: self.read(&results)?, calls: 0, ticks: 0, late: Vec::new(), is_good })
     }
 
+    /// Starts a system of partitions below a payload, waits until one of them prints this, and returns what was executed at EL3 with all that it
+    /// printed.
+    ///
+    /// # Errors
+    /// With what went wrong.
+    pub fn run_partitions(
+        &self,
+        system: &System,
+        partition: &str,
+        last: &str,
+    ) -> Result<(Vec<Core>, Vec<String>), String> {
+        let flash = system.flash.clone().ok_or("the system has no payload")?;
+        let options = MachineOptions::for_worlds(&system.model, flash, Some(&system.image));
+        let ((mut machine, _slot), results) = self.start_options(options.map_err(|error| error.to_string())?)?;
+        machine.wait_for_line(partition, last, LIMIT).map_err(|error| error.to_string())?;
+        let lines = machine.lines(partition).map(|line| line.text.clone()).collect();
+        Ok((self.read(&results)?, lines))
+    }
+
     fn flash(&self, worlds: Worlds) -> Result<Vec<u8>, String> {
         let (count, program) = match worlds {
             Worlds::SecureTicks(count) => (count, None),
@@ -200,6 +220,12 @@ impl Watch {
     }
 
     fn start(&self, flash: Vec<u8>, cores: usize) -> Result<((Machine, Slot), Results), String> {
+        let mut options = options(flash);
+        options.cores = cores;
+        self.start_options(options)
+    }
+
+    fn start_options(&self, mut options: MachineOptions) -> Result<((Machine, Slot), Results), String> {
         let results = Results::create().map_err(|error| format!("a file for what is counted: {error}"))?;
         let library = plugin::library_of("el3", SOURCE).map_err(|error| error.to_string())?;
         let mut argument = library.to_string_lossy().replace(',', ",,");
@@ -208,8 +234,6 @@ impl Watch {
         for branch in &self.branches {
             argument.push_str(&format!(",branch={:#x}-{:#x}", branch.address, branch.target));
         }
-        let mut options = options(flash);
-        options.cores = cores;
         options.icount_shift = Some(4);
         options.plugins.push(argument);
         let slot = Slot::take();
