@@ -1,14 +1,25 @@
-//! The monitor's bytes are the same at every load address, because nothing in them is an address and nothing can panic.
+//! The bytes of the monitor's parts: the same at every load address, because nothing in them is an address and nothing can panic; and
+//! in the parts that know no payload, the same as before there was one.
 
 use bulkhead_ledger::repository;
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
+use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// Parts and the features of `monitor/Cargo.toml` that make them.
-const PARTS: [(&str, &str); 2] = [("own", ""), ("shared", "shared")];
+const PARTS: [(&str, &str); 3] = [("own", ""), ("shared", "shared"), ("hybrid", "hybrid")];
+/// SHA-256 of text and constants of the parts for systems without a payload, as they were at commit 8c400264, the last one before there
+/// was a secure monitor. A commit that changes one names the defect that it mends in these parts, or what they can do that they
+/// could not do before; work on systems with a payload alone changes none.
+const BEFORE_PAYLOADS: [(&str, &str); 2] = [
+    ("own", "e1011a7f983314053a95619fdb7c3014fcee0cb88fa2d8b0891853048de2cfa1"),
+    ("shared", "d5a309cd57985bd9e22ab600cb15fa8236f031ae46f88bb73bc4e567a696b730"),
+];
+/// What the names of all functions of the part `hybrid` alone have in common: rooms, mangled.
+const OF_HYBRID: &str = "16bulkhead_monitor4gate";
 /// Where the other links put it: beyond 4 GiB, so that half an address would show too.
 const ELSEWHERE: u64 = 0x12_3456_7000;
 
@@ -62,15 +73,39 @@ fn text_and_constants_are_the_same_bytes_at_every_address() {
     }
 }
 
+/// The names of all symbols of a part.
+fn symbols(part: &str) -> Vec<String> {
+    let file = built(part);
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
+    let (symbols, names) = elf.symbol_table().expect("sections").expect("symbols");
+    let names = symbols.iter().filter_map(|symbol| names.get(symbol.st_name as usize).ok());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    assert!(names.iter().any(|name| name == "bulkhead_image_start"), "symbols are read");
+    names
+}
+
 #[test]
 fn no_code_that_panics_is_linked() {
     for (part, _) in PARTS {
-        let file = built(part);
-        let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
-        let (symbols, names) = elf.symbol_table().expect("sections").expect("symbols");
-        let names: Vec<&str> = symbols.iter().filter_map(|symbol| names.get(symbol.st_name as usize).ok()).collect();
-        assert!(names.contains(&"bulkhead_image_start"), "symbols are read");
-        let panics: Vec<&&str> = names.iter().filter(|name| name.contains("panic")).collect();
+        let panics: Vec<String> = symbols(part).into_iter().filter(|name| name.contains("panic")).collect();
         assert!(panics.is_empty(), "`{part}`: {panics:?}");
+    }
+}
+
+#[test]
+fn parts_without_a_payload_hold_no_instruction_of_one() {
+    for (part, _) in PARTS {
+        let of_hybrid: Vec<String> = symbols(part).into_iter().filter(|name| name.contains(OF_HYBRID)).collect();
+        assert_eq!(!of_hybrid.is_empty(), part == "hybrid", "`{part}`: {of_hybrid:?}");
+    }
+}
+
+#[test]
+fn parts_without_a_payload_are_what_they_were_before_there_was_one() {
+    for (part, wanted) in BEFORE_PAYLOADS {
+        let monitor = bulkhead_image::monitor::read(&built(part)).expect("a monitor");
+        let hash = Sha256::new().chain_update(&monitor.text).chain_update(&monitor.rodata).finalize();
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, wanted, "text and constants of `{part}` changed: see `BEFORE_PAYLOADS`");
     }
 }
