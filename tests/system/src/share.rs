@@ -1,9 +1,9 @@
 //! What the secure world takes from stock Linux below it: instructions of both, counted by an emulator plugin (`tests/plugin/share.c` says how).
 
 use crate::LIMIT;
-use crate::el3::Results;
 use crate::secure::{OTHER, SECURE, options};
 use crate::slot::Slot;
+use bulkhead_run::el3::Results;
 use bulkhead_run::{Machine, plugin};
 
 const SOURCE: &str = include_str!("../../plugin/share.c");

@@ -29,6 +29,7 @@ pub mod command;
 pub mod console;
 pub mod control;
 pub mod diagnosis;
+pub mod el3;
 pub mod error;
 pub mod focus;
 pub mod image_file;

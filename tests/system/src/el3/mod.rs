@@ -10,68 +10,19 @@ use crate::secure::{Kicked, MEMORY, OTHER, SECURE, kicked_world, options, parts}
 use crate::slot::Slot;
 use crate::system::System;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_el3::Program;
 use bulkhead_el3::branches::{self, Scenario};
-use bulkhead_el3::ways::PARKED;
-use bulkhead_el3::{Program, promises};
 use bulkhead_flash::NonSecure;
-use bulkhead_run::{Machine, MachineOptions, plugin};
+use bulkhead_run::el3::{self, Results};
+pub use bulkhead_run::el3::{Core, Directions, Passage};
+use bulkhead_run::{Machine, MachineOptions};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::flash::{PLAN, PLAN_BYTES};
 use programs::Ticks;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-const SOURCE: &str = include_str!("../../../plugin/el3.c");
-const MAGIC: u64 = u64::from_le_bytes(*b"BEL31001");
-// Words of the results; see `struct head` and `struct block` in the plugin.
-const HEAD_WORDS: usize = 4 + TEXT_BYTES / 8;
-const TEXT_BYTES: usize = 4096;
-const MAX_BRANCHES: usize = 16;
-const MAX_WAYS: usize = 32;
-const BRANCH_WORDS: usize = 3;
-const WAY_WORDS: usize = 5;
-const BLOCK_WORDS: usize = MAX_BRANCHES * BRANCH_WORDS + MAX_WAYS * WAY_WORDS + 8;
 /// Instructions between two ticks of the payload: more than both worlds and the ways between them need.
 const PERIOD: u64 = 2_000;
-
-/// A conditional branch in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Directions {
-    /// How often it was executed.
-    pub executed: u64,
-    /// How often the next instruction was its target.
-    pub taken: u64,
-    /// How often it was the one behind it.
-    pub not_taken: u64,
-}
-
-/// A way through EL3 in a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
-    /// Address of its first instruction.
-    pub start: u64,
-    /// Its branches by their number among all, in order, and whether each was taken. Of the boot with its loops the last twelve.
-    pub decisions: Vec<(usize, bool)>,
-    /// How often it was gone.
-    pub count: u64,
-    /// Instructions of the shortest time.
-    pub shortest: u64,
-    /// And of the longest.
-    pub longest: u64,
-}
-
-/// What a core executed at EL3.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Core {
-    /// Each branch, by address.
-    pub branches: Vec<Directions>,
-    /// Each way.
-    pub passages: Vec<Passage>,
-    /// What has no place among them: 0.
-    pub elsewhere: u64,
-}
 
 /// What a run showed.
 #[derive(Clone, Debug)]
@@ -105,11 +56,10 @@ pub enum Worlds {
     CallsAndTicks(u64),
 }
 
-/// The program at EL3 with what is watched of it.
+/// The program at EL3, watched in runs of small worlds.
 pub struct Watch {
     elf: Vec<u8>,
-    program: Program,
-    branches: Vec<branches::Found>,
+    watch: el3::Watch,
 }
 
 impl Watch {
@@ -118,15 +68,22 @@ impl Watch {
     /// # Errors
     /// When it cannot be read.
     pub fn new(elf: Vec<u8>) -> Result<Self, String> {
-        let program = Program::read(&elf)?;
-        let branches = branches::found(&program)?;
-        Ok(Self { elf, program, branches })
+        let watch = el3::Watch::new(&elf)?;
+        Ok(Self { elf, watch })
     }
 
     /// The program.
     #[must_use]
     pub fn program(&self) -> &Program {
-        &self.program
+        self.watch.program()
+    }
+
+    /// The passages of all cores by the names of [`bulkhead_el3::promises::PATHS`]; the boot itself is not among them.
+    ///
+    /// # Errors
+    /// When a way was gone that the program does not have, or it has others than the design.
+    pub fn paths(&self, cores: &[Core]) -> Result<BTreeMap<&'static str, Passage>, String> {
+        self.watch.paths(cores)
     }
 
     /// Runs two worlds to their end.
@@ -146,7 +103,7 @@ impl Watch {
         let ((mut machine, _slot), results) = self.start(flash, 1)?;
         machine.wait_for_end(LIMIT).map_err(|error| error.to_string())?;
         let lines = machine.lines(SECURE).map(|line| line.text.clone()).collect();
-        Ok((self.read(&results)?, lines))
+        Ok((self.watch.read(&results)?, lines))
     }
 
     /// Runs a scenario of the table of branches.
@@ -177,7 +134,7 @@ impl Watch {
         let ((mut machine, _slot), results) = self.start(flash, 4)?;
         machine.wait_for_end(LIMIT).map_err(|error| error.to_string())?;
         let is_good = machine.lines(OTHER).last().is_some_and(|line| line.text == "end");
-        Ok(Seen { cores: self.read(&results)?, calls: 0, ticks: 0, late: Vec::new(), is_good })
+        Ok(Seen { cores: self.watch.read(&results)?, calls: 0, ticks: 0, late: Vec::new(), is_good })
     }
 
     /// Starts a system of partitions below a payload, waits until one of them prints this, and returns what was executed at EL3 with all that it
@@ -196,7 +153,7 @@ impl Watch {
         let ((mut machine, _slot), results) = self.start_options(options.map_err(|error| error.to_string())?)?;
         machine.wait_for_line(partition, last, LIMIT).map_err(|error| error.to_string())?;
         let lines = machine.lines(partition).map(|line| line.text.clone()).collect();
-        Ok((self.read(&results)?, lines))
+        Ok((self.watch.read(&results)?, lines))
     }
 
     fn flash(&self, worlds: Worlds) -> Result<Vec<u8>, String> {
@@ -226,16 +183,8 @@ impl Watch {
     }
 
     fn start_options(&self, mut options: MachineOptions) -> Result<((Machine, Slot), Results), String> {
-        let results = Results::create().map_err(|error| format!("a file for what is counted: {error}"))?;
-        let library = plugin::library_of("el3", SOURCE).map_err(|error| error.to_string())?;
-        let mut argument = library.to_string_lossy().replace(',', ",,");
-        argument.push_str(&format!(",results={}", results.path.display().to_string().replace(',', ",,")));
-        argument.push_str(&format!(",text={}", self.program.text().len()));
-        for branch in &self.branches {
-            argument.push_str(&format!(",branch={:#x}-{:#x}", branch.address, branch.target));
-        }
         options.icount_shift = Some(4);
-        options.plugins.push(argument);
+        let results = self.watch.of(&mut options).map_err(|error| error.to_string())?;
         let slot = Slot::take();
         let machine = Machine::start(options).map_err(|error| error.to_string())?;
         Ok(((machine, slot), results))
@@ -250,7 +199,7 @@ impl Watch {
         let first = programs::SAMPLES / 8;
         let late = (first..first + ticks).map(found).collect::<Result<_, _>>()?;
         let is_good = found(0)? == u64::from(programs::CALL_GOOD);
-        Ok(Seen { cores: self.read(results)?, calls: found(1)?, ticks, late, is_good })
+        Ok(Seen { cores: self.watch.read(results)?, calls: found(1)?, ticks, late, is_good })
     }
 
     /// Starts from a flash file with one bit changed, and waits until the boot core has said what is wrong and parked: the branch behind
@@ -259,117 +208,14 @@ impl Watch {
         let mut flash = self.flash(Worlds::Calls(1))?;
         *flash.get_mut(damaged as usize).ok_or("the flash file is too short")? ^= 1;
         let message = |branch: &branches::Found| branch.label == "damaged";
-        let last = self.branches.iter().position(message).ok_or("there is no message of a damaged file")?;
+        let last = self.watch.branches().iter().position(message).ok_or("there is no message of a damaged file")?;
         let ((mut machine, _slot), results) = self.start(flash, 1)?;
         let cores = machine
             .wait_for("the boot core to park", LIMIT, |_| {
-                let cores = self.read(&results).ok()?;
+                let cores = self.watch.read(&results).ok()?;
                 (cores.first()?.branches.get(last)?.taken == 1).then_some(cores)
             })
             .map_err(|error| error.to_string())?;
         Ok(Seen { cores, calls: 0, ticks: 0, late: Vec::new(), is_good: true })
     }
-
-    fn read(&self, results: &Results) -> Result<Vec<Core>, String> {
-        let words = results.words().map_err(|error| format!("what was counted: {error}"))?;
-        let word = |index: usize| words.get(index).copied().unwrap_or(0);
-        if word(0) != MAGIC || word(2) != BLOCK_WORDS as u64 || word(3) != 1 {
-            return Err("the plugin did not find the flash, or wrote no results".to_owned());
-        }
-        for (address, expected) in self.program.instructions() {
-            let half = word(4 + address as usize / 8) >> (8 * (address % 8)) & 0xffff_ffff;
-            if half != 0 && half != u64::from(expected) {
-                return Err(format!("QEMU fetched {half:#010x} at {address:#x} and not {expected:#010x}"));
-            }
-        }
-        (0..word(1) as usize).map(|core| self.core(&words, HEAD_WORDS + core * BLOCK_WORDS)).collect()
-    }
-
-    fn core(&self, words: &[u64], first: usize) -> Result<Core, String> {
-        let word = |index: usize| words.get(first + index).copied().unwrap_or(0);
-        let branch = |index: usize| Directions {
-            executed: word(BRANCH_WORDS * index),
-            taken: word(BRANCH_WORDS * index + 1),
-            not_taken: word(BRANCH_WORDS * index + 2),
-        };
-        let ways = MAX_BRANCHES * BRANCH_WORDS;
-        let passage = |index: usize| {
-            let at = |offset: usize| word(ways + WAY_WORDS * index + offset);
-            let decisions = (0..12).rev().map(|place| at(1) >> (5 * place) & 0x1f).filter(|one| *one != 0);
-            let decisions = decisions.map(|one| ((one as usize - 1) / 2, one % 2 == 0)).collect();
-            Passage { start: at(0), decisions, count: at(2), shortest: at(3), longest: at(4) }
-        };
-        Ok(Core {
-            branches: (0..self.branches.len()).map(branch).collect(),
-            passages: (0..MAX_WAYS).map(passage).filter(|passage| passage.count != 0).collect(),
-            elsewhere: word(ways + MAX_WAYS * WAY_WORDS),
-        })
-    }
-
-    /// The passages of all cores by the names of [`promises::PATHS`]; the boot itself is not among them.
-    ///
-    /// # Errors
-    /// When a way was gone that the program does not have, or it has others than the design.
-    pub fn paths(&self, cores: &[Core]) -> Result<BTreeMap<&'static str, Passage>, String> {
-        let known = promises::known(&self.program).map_err(|wrong| wrong.join("\n"))?;
-        let number = |address: u64| self.branches.iter().position(|branch| branch.address == address);
-        let mut paths: BTreeMap<&'static str, Passage> = BTreeMap::new();
-        // A core that has no world meanwhile comes out elsewhere, after a time of its own.
-        let parks = |passage: &&Passage| {
-            let waits = |number: usize| self.branches.get(number).is_some_and(|branch| branch.label == PARKED);
-            passage.decisions.iter().any(|(number, _)| waits(*number))
-        };
-        let passages = cores.iter().flat_map(|core| &core.passages);
-        for passage in passages.filter(|passage| passage.start != 0 && !parks(passage)) {
-            let matches = |one: &&promises::Known| {
-                let decisions = one.way.decisions.iter().map(|(at, taken)| (number(*at), *taken));
-                one.path.slot == passage.start
-                    && decisions.eq(passage.decisions.iter().map(|(number, taken)| (Some(*number), *taken)))
-            };
-            let path = known.iter().find(matches).ok_or_else(|| format!("no path is {passage:?}"))?.path;
-            let known = paths.entry(path.name).or_insert_with(|| Passage { count: 0, ..passage.clone() });
-            known.count += passage.count;
-            known.shortest = known.shortest.min(passage.shortest);
-            known.longest = known.longest.max(passage.longest);
-        }
-        Ok(paths)
-    }
-}
-
-/// The file that a plugin writes to; removed at the end.
-pub(crate) struct Results {
-    path: PathBuf,
-}
-
-impl Results {
-    pub(crate) fn create() -> std::io::Result<Self> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("bulkhead-el3-{}-{number}", std::process::id()));
-        // One that is there was left by a process of that number that is gone.
-        remove(&path);
-        let file: File = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        drop(file);
-        Ok(Self { path })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn words(&self) -> std::io::Result<Vec<u64>> {
-        let bytes = std::fs::read(&self.path)?;
-        Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect())
-    }
-}
-
-impl Drop for Results {
-    fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
-/// Nothing depends on it: a file that stays takes some kilobytes of a folder for temporary files.
-fn remove(path: &Path) {
-    let _ = std::fs::remove_file(path);
 }
