@@ -1,9 +1,10 @@
 //! Partitions below a payload: the image of their monitor is the only segment, and what it says of the machine agrees with the world plan.
 
+use super::layout::SHARED_FIRST;
 use super::plan::Plan;
 use crate::code::Code;
 use crate::finding::Findings;
-use crate::image::{Contents, View};
+use crate::image::{Contents, Core, View};
 use crate::{Expected, Extent};
 use bulkhead_abi::Part;
 
@@ -58,9 +59,31 @@ pub(super) fn check(file: &[u8], plan: &Plan, expected: &Expected, findings: &mu
             findings.add(Code::WorldInterrupt, message);
         }
     }
+    let (frame, rate) = (view.header.gicd, view.header.counter_hz);
+    findings.require((plan.distributor, plan.counter_hz) == (frame.0, rate), Code::WorldBelow, || {
+        format!(
+            "the payload has its distributor at {:#x} and a counter of {} Hz, and the image below {frame} and {rate} Hz",
+            plan.distributor, plan.counter_hz
+        )
+    });
+    check_urgent(plan, &contents, findings);
     let uarts = contents.cores.iter().filter_map(|core| core.receiver()).map(|vcpu| vcpu.plan.uart_interrupt);
     if let Some(intid) = uarts.into_iter().find(|intid| plan.interrupts.contains(intid)) {
         findings.add(Code::WorldInterrupt, format!("INTID {intid} is the payload's and that of the monitor's console"));
     }
     is_accepted.then_some(verdict.extent)
+}
+
+/// A shared interrupt that changes hands would be taken to EL3 of a core without a payload, while the payload has it: so it comes to the payload's
+/// core alone, as those of a partition there do.
+fn check_urgent(plan: &Plan, contents: &Contents, findings: &mut Findings) {
+    for intid in plan.urgent.iter().filter(|intid| **intid >= SHARED_FIRST) {
+        let owner =
+            contents.partitions.iter().position(|one| one.plan.interrupts().iter().any(|has| has.intid == *intid));
+        let is_owners = |core: &&Core| core.vcpus.iter().any(|vcpu| Some(vcpu.plan.partition as usize) == owner);
+        let mut cores = contents.cores.iter().filter(is_owners);
+        findings.require(owner.is_some() && cores.all(|core| core.boot.mpidr == 0), Code::WorldInterrupt, || {
+            format!("the urgent INTID {intid} is of no partition on the payload's core alone")
+        });
+    }
 }

@@ -70,10 +70,9 @@ pub(super) const POOL_RING_WORDS: u64 = 16;
 pub(super) const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
 pub(super) const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
 
-/// INTIDs: the secure timer, what belongs to the other world on every core (maintenance, EL2 timer, virtual and physical timer), the first
-/// number of no interrupt, and the first that is no SGI.
+/// INTIDs: the secure timer, which is the only private one that the other world does not raise by registers of its own (timers, maintenance,
+/// debug channel, performance counters, cross trigger) or that nobody raises; the first number of no interrupt, and the first that is no SGI.
 pub(super) const SECURE_TIMER: u32 = 29;
-pub(super) const NON_SECURE_PRIVATE: [u32; 4] = [25, 26, 27, 30];
 pub(super) const FIRST_SPECIAL: u32 = 1020;
 pub(super) const SGI_END: u32 = 16;
 /// The first shared interrupt.

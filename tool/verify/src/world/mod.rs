@@ -188,9 +188,16 @@ fn examine(
         (plan.distributor, DISTRIBUTOR_BYTES, "the distributor"),
         (plan.redistributor, REDISTRIBUTOR_BYTES, "the redistributor of its core"),
     ];
-    for (start, bytes, what) in own.into_iter().chain(others) {
-        let reaches = tables::has_device(&leaves, start, bytes);
+    let frames: Vec<_> = own.into_iter().chain(others).collect();
+    for (place, (start, bytes, what)) in frames.iter().enumerate() {
+        let reaches = tables::has_device(&leaves, *start, *bytes);
         findings.require(reaches, Code::PayloadReach, || format!("the payload does not reach {what} at {start:#x}"));
+        // What is written for one would reach the other, and its own be left as it is after reset.
+        let shares =
+            |(other, others, _): &&(u64, u64, _)| start.abs_diff(*other) < if start < other { *bytes } else { *others };
+        if let Some((_, _, other)) = frames.iter().take(place).find(shares) {
+            findings.add(Code::PayloadReach, format!("{what} at {start:#x} has registers of {other}"));
+        }
     }
     let end = plan.window.saturating_add(plan.window_bytes);
     if let Some(device) = tables::device_in(&leaves, plan.window, end) {

@@ -4,9 +4,9 @@ use super::channels::{self, Channel};
 use super::cores::Cores;
 use super::layout::{
     ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, HALT, HEALTH,
-    HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT,
-    NON_SECURE_PRIVATE, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART, RING_RECORDS,
-    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, STOP,
+    HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, PAGE,
+    PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART, RING_RECORDS, SECURE_RAM_END,
+    SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, SHARED_FIRST, STOP,
     TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, half, word,
 };
 use crate::code::Code;
@@ -41,6 +41,8 @@ pub(super) struct Plan {
     pub(super) interrupts: Vec<u32>,
     pub(super) segments: Vec<Segment>,
     pub(super) servers: usize,
+    /// INTIDs that change hands.
+    pub(super) urgent: Vec<u32>,
     pub(super) channels: Vec<Channel>,
     /// Several cores; `None` = one.
     pub(super) cores: Option<Cores>,
@@ -103,7 +105,11 @@ impl Plan {
             redistributor: field(REDISTRIBUTOR)?,
             interrupts: (0..1024).filter(bit).collect(),
             segments: used.to_vec(),
-            servers: servers(page, findings)?,
+            servers: servers(page, field(8)?, findings)?,
+            urgent: (0..MOST_URGENT)
+                .filter_map(|place| half(page, URGENT + 8 * place))
+                .filter(|one| *one != 0)
+                .collect(),
             channels: channels::read(page, findings)?,
             cores: Cores::read(page)?,
         };
@@ -187,8 +193,8 @@ impl Plan {
         for intid in &self.interrupts {
             let why = match intid {
                 0..SGI_END => "an SGI, which the other world sends to itself",
-                intid if NON_SECURE_PRIVATE.contains(intid) => {
-                    "a timer or the maintenance interrupt of the other world"
+                intid if *intid != SECURE_TIMER && *intid < SHARED_FIRST => {
+                    "a private one, which the other world raises by registers of its own"
                 }
                 FIRST_SPECIAL.. => "no interrupt",
                 _ => continue,
@@ -220,6 +226,7 @@ impl Plan {
     /// How the other world is watched: numbers that a policy may have, and none where nobody watches.
     fn check_health(&self, page: &[u8], findings: &mut Findings) -> Option<()> {
         let entry = page.get(HEALTH..HEALTH + HEALTH_BYTES)?;
+        let (heartbeat, stuck) = (word(entry, 0)?, half(entry, 12)?);
         let (missed, policy, restarts) = (half(entry, 8)?, half(entry, 16)?, half(entry, 20)?);
         let (within, backoff) = (word(entry, 24)?, word(entry, 32)?);
         let is_good = match policy {
@@ -227,9 +234,15 @@ impl Plan {
             STOP | HALT => restarts == 0 && within == 0 && backoff == 0,
             _ => false,
         };
-        let is_watched = self.entry != 0 && (1..=MOST_MISSED).contains(&missed) && is_good;
+        // More often than these, a healthy world is taken for a dead one.
+        let is_patient = (heartbeat == 0 || heartbeat >= self.counter_hz / KERNEL_HZ)
+            && (stuck == 0 || LEAST_STUCK_SAMPLES <= stuck);
+        let is_watched = self.entry != 0 && (1..=MOST_MISSED).contains(&missed) && is_good && is_patient;
         findings.require(is_watched || entry.iter().all(|byte| *byte == 0), Code::WorldHealth, || {
-            format!("nobody can watch a world with health policy {policy}, {restarts} restarts and {missed} missed signs of life")
+            format!(
+                "nobody can watch a world with health policy {policy}, {restarts} restarts, {missed} missed signs of life of {heartbeat} ticks \
+                 and {stuck} samples without progress"
+            )
         });
         Some(())
     }
@@ -261,7 +274,7 @@ impl Plan {
 }
 
 /// The servers: how many, and each with numbers that one may have.
-fn servers(page: &[u8], findings: &mut Findings) -> Option<usize> {
+fn servers(page: &[u8], counter_hz: u64, findings: &mut Findings) -> Option<usize> {
     let mut count = 0;
     let mut above = PRIORITIES;
     for place in 0..MOST_SERVERS {
@@ -272,8 +285,12 @@ fn servers(page: &[u8], findings: &mut Findings) -> Option<usize> {
         }
         let (kind, priority, budget) = (half(entry, 0)?, half(entry, 4)?, word(entry, 8)?);
         let (period, voluntary) = (half(entry, 16)?, half(entry, 20)?);
-        let is_limited =
-            (budget == 0) == (period == 0) && (kind != RESERVED || budget != 0) && (kind != BACKGROUND || budget == 0);
+        // The library refuses an account with more than its period, and the payload then ends.
+        let period_ticks = u64::from(period).saturating_mul(counter_hz / KERNEL_HZ);
+        let is_limited = (budget == 0) == (period == 0)
+            && (budget == 0 || budget < period_ticks)
+            && (kind != RESERVED || budget != 0)
+            && (kind != BACKGROUND || budget == 0);
         let is_good =
             place == count && (1..=4).contains(&kind) && priority <= above && priority < PRIORITIES && voluntary <= 1;
         findings.require(is_good && is_limited, Code::WorldServer, || {
@@ -295,5 +312,9 @@ fn servers(page: &[u8], findings: &mut Findings) -> Option<usize> {
 /// Kinds of servers: with a budget always, and never.
 const RESERVED: u32 = 2;
 const BACKGROUND: u32 = 3;
+/// Ticks of the payload's kernel in a second: periods are counted in them, and signs of life are waited for as long at least.
+const KERNEL_HZ: u64 = 1_000;
+/// Fewest samples without progress.
+const LEAST_STUCK_SAMPLES: u32 = 10;
 /// Most signs of life that may be missing.
 const MOST_MISSED: u32 = 255;

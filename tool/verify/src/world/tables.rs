@@ -128,10 +128,18 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
         }
     }
     let is_mapped = |start: u64, end: u64| {
-        let covered: u64 = leaves.iter().filter(|leaf| leaf.is_in(start, end)).map(|leaf| leaf.bytes).sum();
-        covered == end - start
+        let within = |leaf: &Leaf| leaf.end().min(end).saturating_sub(leaf.input.max(start));
+        leaves.iter().map(within).sum::<u64>() == end.saturating_sub(start)
     };
-    let needed = [(CONTEXTS, CONTEXTS + PAGE, "the contexts"), (PLAN_IN_RAM, PLAN_IN_RAM + PAGE, "the world plan")];
+    let mut needed = vec![
+        (CONTEXTS, CONTEXTS + PAGE, "the contexts"),
+        (PLAN_IN_RAM, PLAN_IN_RAM + PAGE, "the world plan"),
+        // A restart fills all of it, and what is not mapped ends the payload.
+        (window, window_end, "the other world's memory"),
+    ];
+    needed.extend(plan.cores.is_some().then_some((STATE, STATE + PAGE, "the lines of cores")));
+    let segments = plan.segments.iter();
+    needed.extend(segments.map(|one| (one.from, one.from.saturating_add(one.bytes), "a segment in flash")));
     for (start, end, what) in needed {
         findings.require(is_mapped(start, end), Code::PayloadReach, || format!("the payload does not map {what}"));
     }

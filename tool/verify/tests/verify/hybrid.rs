@@ -10,6 +10,7 @@ use bulkhead_verify::world::{FlashVerdict, SecureMonitor, has_partitions, verify
 use bulkhead_verify::{Code, Expected, Monitor};
 
 const LOAD: u64 = 0x4020_0000;
+const STATE: u64 = 0x0e00_1000;
 
 fn monitor(part: Part) -> MonitorImage {
     let mut monitor = samples::monitor();
@@ -27,11 +28,16 @@ fn with_image(image: &[u8]) -> Vec<u8> {
     of_hybrid(&samples::hybrid(), &samples::secure_monitor(), below).expect("it fits").bytes
 }
 
-fn good() -> Vec<u8> {
+/// INTIDs of partitions on other cores than the payload's: their doorbells and devices.
+pub(super) fn elsewhere() -> Vec<u32> {
+    Vec::new()
+}
+
+pub(super) fn good() -> Vec<u8> {
     with_image(&image(&samples::hybrid(), Part::Hybrid))
 }
 
-fn verify(file: &[u8]) -> FlashVerdict {
+pub(super) fn verify(file: &[u8]) -> FlashVerdict {
     let expected = SecureMonitor::of_elf(&samples::secure_monitor()).expect("a secure monitor");
     let part = monitor(Part::Hybrid);
     verify_hybrid(file, &expected, &Expected::only(Monitor::new(&part.text, &part.rodata)))
@@ -52,12 +58,15 @@ fn partitions_below_a_payload_are_accepted() {
 
 /// Offsets of fields of the plan.
 mod at {
+    pub(super) const COUNTER: usize = 8;
     pub(super) const WINDOW_BYTES: usize = 64;
     pub(super) const ENTRY: usize = 72;
     pub(super) const ARGUMENT: usize = 80;
     pub(super) const LEVEL: usize = 88;
+    pub(super) const DISTRIBUTOR: usize = 96;
     pub(super) const INTERRUPTS: usize = 112;
     pub(super) const SEGMENT: usize = 248;
+    pub(super) const URGENT: usize = 624;
     pub(super) const CORES: usize = 688;
     pub(super) const REDISTRIBUTOR: usize = CORES + 8;
     pub(super) const CLOSED: usize = CORES + 32;
@@ -84,6 +93,10 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("the payload's event opened", Code::WorldCores, |file| file.plan(at::CLOSED, |word| word & !(1 << 9))),
     ("SGI 15 of the payload's core closed", Code::WorldCores, |file| file.plan(at::CLOSED, |word| word | 1 << 15)),
     ("an SGI closed that kernels send", Code::WorldCores, |file| file.plan(at::CLOSED + 8, |word| word | 1)),
+    ("lines of cores that are not mapped", Code::PayloadReach, |file| file.leaf(STATE, |_| 0)),
+    ("a distributor in redistributors", Code::WorldBelow, |file| file.plan(at::DISTRIBUTOR, |_| 0x0810_0000)),
+    ("a counter that runs otherwise below", Code::WorldBelow, |file| file.plan(at::COUNTER, |rate| rate + 1)),
+    ("an urgent interrupt of nobody on the payload's core", Code::WorldInterrupt, |file| file.plan(at::URGENT, |_| 34)),
     ("a watch of no time", Code::WorldCores, |file| file.plan(at::WATCH, |_| 0)),
     ("a watch without an end", Code::WorldCores, |file| file.plan(at::WATCH + 8, |_| u64::MAX)),
     ("an image that goes elsewhere", Code::WorldBelow, |file| {
@@ -138,6 +151,17 @@ fn an_image_of_another_system_is_refused() {
     owner.partitions[1].device_routes = vec![Default::default()];
     let verdict = verify(&with_image(&image(&owner, Part::Hybrid)));
     assert!(verdict.has(Code::WorldInterrupt), "{:?}", verdict.findings);
+    // An urgent interrupt is one of the partition on the payload's core.
+    for (partition, is_good) in [(0, true), (1, false)] {
+        let mut urgent = samples::hybrid();
+        urgent.partitions[partition].devices = vec![0];
+        urgent.partitions[partition].device_routes = vec![Default::default()];
+        let mut file = Changed(with_image(&image(&urgent, Part::Hybrid)));
+        file.plan(at::URGENT, |_| u64::from(urgent.board.devices[0].interrupts[0].intid));
+        let verdict = verify(&file.seal());
+        assert_eq!(verdict.is_accepted(), is_good, "{:?}", verdict.findings);
+        assert_eq!(verdict.has(Code::WorldInterrupt), !is_good);
+    }
     let mut console = samples::hybrid();
     console.partitions[0].virtual_uart = true;
     let mut file = Changed(with_image(&image(&console, Part::Hybrid)));

@@ -3,6 +3,7 @@
 mod bits;
 mod board;
 mod doorbells;
+mod flipped;
 mod good;
 mod hybrid;
 mod monitor;

@@ -50,7 +50,7 @@ fn monitor() -> Vec<u8> {
     elf(&[(0, READ_EXECUTE, 0x780)])
 }
 
-fn expected() -> SecureMonitor {
+pub(super) fn expected() -> SecureMonitor {
     SecureMonitor::of_elf(&monitor()).expect("a secure monitor")
 }
 
@@ -68,7 +68,7 @@ const CHANNELS: [ChannelPlan; 2] = [
 ];
 
 /// A file as the builder makes it.
-fn good(has_world: bool) -> Vec<u8> {
+pub(super) fn good(has_world: bool) -> Vec<u8> {
     let payload = secure_ram::PAYLOAD;
     let payload =
         elf(&[(payload, READ_EXECUTE, 0x1800), (payload + 0x2000, 4, 0x100), (payload + 0x3000, READ_WRITE, 0x1000)]);
@@ -128,7 +128,7 @@ impl Changed {
     }
 
     /// Changes the leaf descriptor of an address in the payload's tables, or what leads to it.
-    fn leaf(&mut self, address: u64, change: impl FnOnce(u64) -> u64) {
+    pub(super) fn leaf(&mut self, address: u64, change: impl FnOnce(u64) -> u64) {
         let from = self.word(PLAN + 16);
         let mut table = secure_ram::TABLES;
         for level in 1..=3 {
@@ -238,6 +238,11 @@ const MUTANTS: &[(&str, Code, Change)] = &[
         file.leaf(secure_ram::TABLES, |_| secure_ram::TABLES | 0x703 | 1 << 2 | 1 << 53 | 1 << 54);
     }),
     ("another redistributor", Code::PayloadReach, |file| file.plan(at::REDISTRIBUTOR, |_| 0x0810_0000)),
+    ("a page of the other world that is not mapped", Code::PayloadReach, |file| file.leaf(WINDOW.0 + (1 << 21), |_| 0)),
+    ("a segment of flash that is not mapped", Code::PayloadReach, |file| file.leaf(0, |_| 0)),
+    ("a distributor in the redistributor", Code::PayloadReach, |file| {
+        file.plan(at::REDISTRIBUTOR - 8, |_| DEVICES[1].0);
+    }),
     ("memory of the other world as secure", Code::PayloadOtherWorld, |file| {
         file.leaf(WINDOW.0, |entry| entry & !NON_SECURE);
     }),
@@ -275,12 +280,22 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("the other world's timer with the payload", Code::WorldInterrupt, |file| {
         file.plan(at::INTERRUPTS, |word| word | 1 << 27);
     }),
+    (
+        "the interrupt of performance counters, which the other world raises, with the payload",
+        Code::WorldInterrupt,
+        |file| {
+            file.plan(at::INTERRUPTS, |word| word | 1 << 23);
+        },
+    ),
     ("the secure timer with the other world", Code::WorldInterrupt, |file| {
         file.plan(at::INTERRUPTS, |word| word & !(1 << 29));
     }),
     ("an urgent interrupt of the payload", Code::WorldInterrupt, |file| file.plan(at::URGENT, |_| 40)),
     ("an urgent interrupt for nobody", Code::WorldServer, |file| file.plan(at::URGENT, |word| word | 4 << 32)),
     ("a server with a budget and no period", Code::WorldServer, |file| file.plan(at::SERVER + 16, |_| 0)),
+    ("a server with more budget than its period has", Code::WorldServer, |file| {
+        file.plan(at::SERVER + 8, |_| 30 * 62_500);
+    }),
     ("a server of no kind", Code::WorldServer, |file| file.plan(at::SERVER, |word| word | 0xff)),
     ("servers in another order", Code::WorldServer, |file| file.plan(at::SERVER + 24, |word| word | 15 << 32)),
     ("a channel without a name", Code::WorldChannel, |file| file.plan(at::CHANNEL, |_| 0)),
@@ -322,6 +337,10 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     }),
     ("a health policy of no kind", Code::WorldHealth, |file| file.plan(at::HEALTH + 16, |word| word | 0xff)),
     ("a heartbeat that nobody misses", Code::WorldHealth, |file| file.plan(at::HEALTH + 8, |word| word >> 32 << 32)),
+    ("a heartbeat that no healthy world has", Code::WorldHealth, |file| file.plan(at::HEALTH, |_| 62_499)),
+    ("a world that is stuck after two looks", Code::WorldHealth, |file| {
+        file.plan(at::HEALTH + 8, |word| word & 0xffff_ffff | 2 << 32);
+    }),
     ("a ring of records that no mask finds", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 300)),
     ("a ring of records larger than any", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 4096)),
     ("bytes between two parts", Code::FlashLength, |file| {

@@ -66,7 +66,13 @@ impl Resolver<'_> {
         if intid == facts.timer || facts.devices().any(|device| device.intid == Some(intid)) {
             return Some(intid);
         }
-        let Some(owner) = self.non_secure_owner(intid) else { return Some(intid) };
+        let spare = board.spare_interrupts.contains(&intid);
+        let owner = self.non_secure_owner(intid);
+        if owner.is_none() && spare {
+            return Some(intid);
+        }
+        // A line of the PCI bus, say, or of the performance counters: no file names it, and the other world raises it as often as it likes.
+        let owner = owner.unwrap_or_else(|| String::from("nobody that is known, and is no spare one of the board"));
         let message = format!("interrupt {intid} would be one of both worlds");
         let diagnostic =
             Diagnostic::new(Code::InterruptOfBoth, message).at(written.span, format!("belongs to {owner}"));
