@@ -6,7 +6,10 @@
 //! a watch for a date is asked for in one place alone, [`Vcpu::kicked`], before everything that a kick can be for is looked at; who has a new date
 //! asks to be kicked at once. Rejected: EL3 that keeps the earlier of two dates, so that a core that waits at EL2 would be woken every 10 us.
 //!
-//! Every door of this room that others use is in `no_gate.rs` too, where it does nothing.
+//! Every door of this room that others use is in `no_gate.rs` too, where it does nothing; what is no question is left out of the other parts
+//! where it stands.
+
+mod again;
 
 use crate::interrupts::{MONITOR_SGI, OWN_INTERRUPTS};
 use crate::observe::at;

@@ -40,7 +40,7 @@ core::arch::global_asm!(
 
 core::arch::global_asm!(
     include_str!("vectors.s"),
-    WHOLE_CALLS = const cfg!(feature = "hybrid") as u8,
+    BELOW_PAYLOAD = const cfg!(feature = "hybrid") as u8,
     HEAD_STACK = const offset_of!(CoreHead, stack_top),
     HEAD_FAST = const offset_of!(CoreHead, fast_table),
     HEAD_COUNTERS = const offset_of!(CoreHead, counters),

@@ -72,7 +72,12 @@ bulkhead_vectors:
     ldrb    w0, [x0, x1]
     cbz     w0, bulkhead_interrupt
     mrs     x2, S3_4_C12_C11_5      // ICH_ELRSR_EL2
+.if {BELOW_PAYLOAD}                 // one that is in another list register may come again: `arrives_again`
+    cmp     w2, #0xf                // all four are free
+    b.ne    bulkhead_interrupt
+.else
     tbz     w2, #0, bulkhead_interrupt
+.endif
     orr     x2, x1, x1, lsl #32     // virtual and physical INTID
     orr     x2, x2, x0, lsl #48     // priority
     orr     x2, x2, #0x7000000000000000 // pending, hardware, group 1
@@ -124,7 +129,7 @@ bulkhead_vectors:
 
 // Rust keeps x19 to x29 for its caller, so they stay where they are in both directions.
 bulkhead_call:
-.if {WHOLE_CALLS}                   // a call may end with a stop, or with another start: see `whole_frame`
+.if {BELOW_PAYLOAD}                   // a call may end with a stop, or with another start: see `whole_frame`
     SAVE_REST
 .else
     SAVE_LOW

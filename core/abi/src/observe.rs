@@ -85,6 +85,8 @@ counters! {
     ConsoleRead = 31, "input bytes read";
     /// Bytes of them that were dropped: they found the virtual UART's FIFO full, or the partition was restarted before it read them.
     ConsoleLost = 32, "input bytes lost";
+    /// Interrupts that arrived before their guest had ended them: a `direct` guest has taken their active state (part `hybrid`).
+    ArrivedAgain = 33, "repeated arrivals";
 }
 
 /// Slots in a counter page.

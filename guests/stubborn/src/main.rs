@@ -10,6 +10,8 @@
 //! `role=keeper` is a manager: `after_ms=N` (default 100) after the counter began, when `target=N` loops, it suspends and resumes that `rounds=N`
 //! times (default 1000), restarts it, and leaves it suspended.
 //!
+//! `role=owner` has a clock whose interrupt it takes `count=N` times; `role=thief`, for a `direct` partition, ends that interrupt for ever (attack A12).
+//!
 //! ```text
 //! stubborn quiet 10 ticks, at worst 2 late
 //! keeper suspended 1000 of 1000, at worst 1234 ticks; resumed 1000
@@ -17,6 +19,8 @@
 //! ```
 #![no_std]
 #![no_main]
+
+mod stolen;
 
 use bulkhead_sdk::abi::hypercall::CALL_VERSION;
 use bulkhead_sdk::abi::status::{STATE_RUNNING, STATE_SUSPENDED};
@@ -41,6 +45,8 @@ fn main() {
     match arguments::value(text, "role") {
         Some("stubborn") => stubborn(text),
         Some("keeper") => keeper(text),
+        Some("owner") => stolen::own(number(text, "count", 100)),
+        Some("thief") => stolen::steal(),
         _ => println!("stubborn FAILED: no such role"),
     }
 }

@@ -74,6 +74,8 @@ impl<M: Machine> Vcpu<M> {
             MAINTENANCE => {
                 self.count(Counter::Maintenance);
                 self.end_of_interrupts();
+                #[cfg(feature = "hybrid")]
+                self.silent_ones_ended();
                 self.refill_list_registers();
                 self.finish_own(intid);
             }
@@ -124,13 +126,17 @@ impl<M: Machine> Vcpu<M> {
 
     /// Brings an owned interrupt, acknowledged and dropped, to the guest.
     pub(crate) fn deliver(&mut self, intid: u32) {
+        #[cfg(feature = "hybrid")]
+        if self.arrives_again(intid) {
+            return;
+        }
         match self.planned_interrupt(intid) {
             Some(plan) if plan.kind == INTERRUPT_DOORBELL => self.doorbell_arrived(&plan),
             _ => self.make_pending(intid),
         }
     }
 
-    fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
+    pub(crate) fn planned_interrupt(&self, intid: u32) -> Option<InterruptPlan> {
         self.partition.interrupts().iter().find(|interrupt| interrupt.intid == intid).copied()
     }
 

@@ -35,7 +35,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Of 32 interrupts, those of `bits` that wait for a list register.
-    fn waiting_of(&self, first_intid: u32, bits: u32) -> u32 {
+    pub(crate) fn waiting_of(&self, first_intid: u32, bits: u32) -> u32 {
         let word = self.waiting.get((first_intid >> 6) as usize).map_or(0, Cell::get);
         (word >> (first_intid & 32)) as u32 & bits
     }
@@ -47,6 +47,8 @@ impl<M: Machine> Vcpu<M> {
             let intid = first_intid | u32::from(bit);
             self.set_waiting(intid, false);
             deactivate_noted(&self.machine, intid);
+            #[cfg(feature = "hybrid")]
+            self.listen_to(intid);
         }
     }
 
@@ -78,6 +80,8 @@ impl<M: Machine> Vcpu<M> {
             if !left.is_in_use() {
                 self.machine.set_list_register(index, 0);
                 deactivate_noted(&self.machine, value.intid().0);
+                #[cfg(feature = "hybrid")]
+                self.listen_to(value.intid().0);
             } else {
                 self.machine.set_list_register(index, left.0);
                 still_pending |= 1 << place;
@@ -99,6 +103,8 @@ impl<M: Machine> Vcpu<M> {
             let Some(intid) = self.most_urgent_waiting() else { break };
             self.set_waiting(intid, false);
             self.make_pending(intid);
+            #[cfg(feature = "hybrid")]
+            self.no_longer_waits(intid);
         }
         self.ask_for_list_registers(self.waits_for_list_register());
     }

@@ -99,6 +99,8 @@ impl<M: Machine> Vcpu<M> {
 
     /// Gives the shared interrupts that this vCPU has not taken back to the distributor, at CPU_OFF.
     pub(crate) fn return_shared_interrupts(&mut self) {
+        #[cfg(feature = "hybrid")]
+        self.listen_to_all();
         for index in 0..4 {
             let value = self.machine.list_register(index);
             if value >> 62 == 1 && value as u32 >= 32 {
@@ -111,6 +113,8 @@ impl<M: Machine> Vcpu<M> {
             if waiting.get(intid as usize >> 6).is_some_and(|word| word.get() >> (intid & 63) & 1 != 0) {
                 self.pend_spare(intid, true);
                 self.machine.deactivate(intid);
+                #[cfg(feature = "hybrid")]
+                self.listen_to(intid);
             }
         }
     }

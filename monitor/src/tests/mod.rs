@@ -1,5 +1,7 @@
 //! Host tests of the monitor's logic on the fake machine. What needs no shared core is tried in both parts.
 
+#[cfg(feature = "hybrid")]
+mod again;
 #[cfg(feature = "shared")]
 mod attacked;
 mod calls;

@@ -49,7 +49,7 @@ const OF_NO_GATE: &str = "#[cfg(not(feature = \"hybrid\"))]";
 const SHARED_PATHS: &[&str] =
     &["core/abi/src/schedule.rs", "core/schedule/src", "monitor/src/sharing", "monitor/src/entry/shared.rs"];
 /// What only `hybrid` has.
-const HYBRID_PATHS: &[&str] = &["arch/src/el2/gate.rs", "monitor/src/gate.rs"];
+const HYBRID_PATHS: &[&str] = &["arch/src/el2/gate.rs", "monitor/src/gate"];
 /// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
 const OF_NO_PART: [&str; 3] =
     ["#[cfg(not(target_os = \"none\"))]", "#[cfg(any(test, feature = \"el1\"))]", "#[cfg(feature = \"mutants\")]"];

@@ -78,3 +78,30 @@ fn a_guest_that_masks_its_watchdog_is_stopped_by_it() {
     assert_eq!(received, 0, "interrupts of the neighbour, which runs all the time and has numbers open");
     machine.assert_no_crash();
 }
+
+/// A12, MZ-2, QV-16: a guest that nobody trusts ends a neighbour's interrupt all the time. The neighbour takes each of its interrupts once, and pays
+/// two exits more for one at most: that of the second arrival, and that of the end.
+#[test]
+fn a_thief_of_interrupts_costs_its_victim_two_exits_each() {
+    let count = 50;
+    let system = text("", "").replace("role=keeper target=1", "role=nobody").replace("role=stubborn", "role=thief");
+    let owner = format!(
+        r#"
+[[partition]]
+name = "owner"
+cores = [2]
+memory = "2 MiB"
+image = {{ kind = "elf", file = "guest:stubborn.elf" }}
+arguments = "role=owner count={count}"
+devices = ["rtc"]
+"#
+    );
+    let mut machine = start(&(system + &owner));
+    machine.line("stubborn", "stubborn steals");
+    assert_eq!(machine.line("owner", "stubborn took"), format!("stubborn took {count} interrupts, 0 for nothing"));
+    let counters = [Counter::ArrivedAgain, Counter::Maintenance, Counter::Interrupt];
+    let [again, ends, all] = counters.map(|counter| machine.counter("owner", counter));
+    assert!((count / 2..=count).contains(&again), "{again} of {count} came again");
+    assert_eq!((ends, all), (again, count + 2 * again));
+    machine.assert_no_crash();
+}
