@@ -256,5 +256,6 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
     }
     health_start(plan, loader_priority + 1);
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
-    hook.keeps_records = trace_start(plan, least);
+    /* A start of the world takes seconds; records that waited for its end would find no room. */
+    hook.keeps_records = trace_start(plan, least > loader_priority ? least : loader_priority);
 }

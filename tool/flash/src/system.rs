@@ -17,6 +17,7 @@ use bulkhead_world::flash::{
     CHANNEL_NAME_BYTES, ChannelDirection, ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WorldPlan,
 };
 use bulkhead_world::health::HealthPlan;
+use bulkhead_world::records::RING_RECORDS;
 
 /// A flash file, and what its non-secure world begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +103,16 @@ fn make(system: &System, monitor: &[u8], below: Option<ImageBelow<'_>>) -> Resul
         channels: &channels,
         health: secure.health.as_ref().map_or(HealthPlan::nobody(), |health| watched(health, board.counter_hz)),
         arguments: &secure.payload.arguments,
-        trace_records: if system.trace_enabled && secure.hybrid().is_none() { system.trace_records } else { 0 },
+        trace_records: if system.trace_enabled { ring_of_payload(system.trace_records) } else { 0 },
         non_secure,
     };
     let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;
     Ok(Flash { bytes: file, plan, monitor_bytes, payload, world })
+}
+
+/// Records of the payload's ring. With partitions below it the description says how long those of their monitor are, which may be longer.
+fn ring_of_payload(records: u64) -> u64 {
+    records.clamp(*RING_RECORDS.start(), *RING_RECORDS.end())
 }
 
 /// The servers with the most important first, and what wakes them.
@@ -275,10 +281,15 @@ mod tests {
         assert_eq!((plan.entry, plan.argument, plan.segment_count), (0x4020_0000, 0, 1));
         assert_eq!((plan.segments[0].to, plan.segments[0].bytes), (0x4020_0000, 0x2345));
         assert_eq!((plan.cores.count, plan.health), (4, HealthPlan::nobody()));
-        // The monitor below has a ring of its own.
+        assert_eq!(plan.trace_records, 0, "nobody records");
+        // The monitor below has rings of its own, which may be longer or shorter than any of a payload.
         system.trace_enabled = true;
-        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image }).expect("it fits");
-        assert_eq!(flash.plan.trace_records, 0);
+        for (records, of_payload) in [(64, 128), (1024, 1024), (4096, 2048)] {
+            system.trace_records = records;
+            let below = ImageBelow { start: 0x4020_0000, bytes: &image };
+            let flash = of_hybrid(&system, &monitor, below).expect("it fits");
+            assert_eq!(flash.plan.trace_records, of_payload);
+        }
         let outside = of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image });
         assert_eq!(outside.expect_err("too far"), crate::Error::Segment { to: 0x43ff_f000, bytes: 0x2345 });
     }

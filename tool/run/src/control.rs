@@ -17,8 +17,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest name of a group: an abstract name has 107 bytes in all.
@@ -59,6 +59,7 @@ fn address(run: &str) -> io::Result<SocketAddr> {
 /// The side of a run: greets visitors and collects their input.
 pub struct ControlServer {
     input: Receiver<Vec<u8>>,
+    greeting: Arc<Mutex<Value>>,
 }
 
 impl ControlServer {
@@ -72,11 +73,18 @@ impl ControlServer {
         let listener = address(run).and_then(|address| UnixListener::bind_addr(&address));
         let listener = listener.map_err(RunError::host("cannot listen for `bulkhead attach`"))?;
         let (sender, input) = mpsc::channel();
+        let greeting = Arc::new(Mutex::new(greeting));
+        let current = Arc::clone(&greeting);
         std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || welcome(&listener, &format!("{greeting}\n"), &sender))
+            .spawn(move || welcome(&listener, &current, &sender))
             .map_err(RunError::host("cannot start a thread"))?;
-        Ok(Self { input })
+        Ok(Self { input, greeting })
+    }
+
+    /// Tells visitors from now on what the payload's records come to, which they cannot read by themselves: secure RAM is out of the host's reach.
+    pub fn tell_of_payload(&self, sum: Value) {
+        self.greeting.lock().unwrap_or_else(PoisonError::into_inner)[PAYLOAD] = sum;
     }
 
     /// Returns input that visitors sent, without waiting.
@@ -87,9 +95,10 @@ impl ControlServer {
 }
 
 /// Serves visitors until this process ends; each one has a thread, because each one may stay.
-fn welcome(listener: &UnixListener, greeting: &str, input: &Sender<Vec<u8>>) {
+fn welcome(listener: &UnixListener, greeting: &Mutex<Value>, input: &Sender<Vec<u8>>) {
     for mut visitor in listener.incoming().flatten() {
         let allowed = socket_peercred(&visitor).is_ok_and(|peer| peer.uid.as_raw() == user());
+        let greeting = format!("{}\n", greeting.lock().unwrap_or_else(PoisonError::into_inner));
         if !allowed || visitor.write_all(greeting.as_bytes()).is_err() {
             continue;
         }
@@ -128,12 +137,17 @@ fn runs_in_table(table: &str, prefix: &str) -> Vec<String> {
     runs
 }
 
+/// Key of what a run says of its payload.
+const PAYLOAD: &str = "payload";
+
 /// A connection to a run.
 pub struct Visit {
     /// Name of the system.
     pub system: String,
-    /// Live view of its RAM.
-    pub observer: Observer,
+    /// Live view of its RAM; `None` where no monitor keeps anything there: below a payload of the secure world without partitions.
+    observer: Option<Observer>,
+    /// What the records of a payload come to, as the run told it; `None` without any.
+    payload: Option<Value>,
     stream: UnixStream,
 }
 
@@ -159,9 +173,29 @@ impl Visit {
         }
         let greeting = greeting_of(&stream).map_err(RunError::host(format!("run {run} does not answer")))?;
         let text = |key: &str| greeting[key].as_str().unwrap_or_default().to_owned();
-        let plan = ImagePlan::from_file(Path::new(&text("image")))?;
-        let ram = Ram::open(Path::new(&text("ram")), plan.header.banks())?;
-        Ok(Self { system: text("system"), observer: Observer::new(Arc::new(ram), Arc::new(plan)), stream })
+        let observer = observer_of(Path::new(&text("ram")), Path::new(&text("image")))?;
+        let payload = Some(greeting[PAYLOAD].clone()).filter(|sum| !sum.is_null());
+        Ok(Self { system: text("system"), observer, payload, stream })
+    }
+
+    /// Returns the live view of RAM.
+    ///
+    /// # Errors
+    /// When no monitor keeps anything there.
+    pub fn observer(&self) -> Result<&Observer, RunError> {
+        self.observer.as_ref().ok_or_else(|| RunError::Other(format!("{} {NO_MONITOR}", self.system)))
+    }
+
+    /// Returns what the records of a payload came to when the run was connected to; `None` without any.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Value> {
+        self.payload.as_ref()
+    }
+
+    /// Gives away the live view of RAM, if there is one, and what is known of a payload.
+    #[must_use]
+    pub fn into_parts(self) -> (Option<Observer>, Option<Value>) {
+        (self.observer, self.payload)
     }
 
     /// Sends bytes to the machine's serial line.
@@ -180,6 +214,19 @@ impl Visit {
         let _ = self.stream.set_nonblocking(false);
         !matches!(ready, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
+}
+
+/// Why nothing can be read of a machine without a monitor at EL2, and what can be done.
+pub(crate) const NO_MONITOR: &str = "has no monitor at EL2, which would keep consoles, counters and traces in RAM: below its payload there is one \
+                                     world, or none, and secure RAM is out of the host's reach\n  \
+                                     help: `bulkhead run` shows its consoles (`--only` one of them, `--log` keeps them), and with `--trace` who ran; \
+                                     `bulkhead stats` shows what the payload records, if `[trace] enabled = true` stands in the description";
+
+/// Opens RAM for looking at it; `None` where no monitor keeps anything there.
+fn observer_of(ram: &Path, image: &Path) -> Result<Option<Observer>, RunError> {
+    let Some(plan) = ImagePlan::of_machine(image)? else { return Ok(None) };
+    let ram = Ram::open(ram, plan.header.banks())?;
+    Ok(Some(Observer::new(Arc::new(ram), Arc::new(plan))))
 }
 
 fn greeting_of(stream: &UnixStream) -> io::Result<Value> {

@@ -11,7 +11,8 @@ use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, V
 use bulkhead_abi::schedule::{MAX_CORE_SERVERS, MAX_CORE_VCPUS, SCHEDULE_PLAN_MAGIC, SchedulePlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::name_text;
-use bulkhead_world::flash::{MAGIC, PLAN};
+use bulkhead_world::flash::{MAGIC, PLAN, Segment, WorldPlan};
+use std::mem::offset_of;
 use std::path::Path;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -66,11 +67,21 @@ impl ImagePlan {
         Ok(Self { header, cores, partitions })
     }
 
-    /// Reads the plan of an image file.
+    /// Reads the plan of an image file, or of the image in the flash file of a system with partitions below a payload.
     pub fn from_file(path: &Path) -> Result<Self, RunError> {
         let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::IMAGE)
             .map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
-        Self::from_bytes(&bytes)
+        Self::from_bytes(image_below(&bytes).unwrap_or(&bytes))
+    }
+
+    /// Reads the plan that a machine runs from its image or flash file; `None` for a flash file without partitions, in which there is none.
+    pub(crate) fn of_machine(path: &Path) -> Result<Option<Self>, RunError> {
+        let bytes = bulkhead_files::read::bytes(path, bulkhead_files::read::IMAGE)
+            .map_err(RunError::host(format!("cannot read the image {}", path.display())))?;
+        match image_below(&bytes) {
+            None if is_flash(&bytes) => Ok(None),
+            below => Self::from_bytes(below.unwrap_or(&bytes)).map(Some),
+        }
     }
 
     /// Returns the name of a partition, or `"?"` without such a partition.
@@ -137,6 +148,19 @@ pub fn is_flash(bytes: &[u8]) -> bool {
         .ok()
         .and_then(|start| bytes.get(start..))
         .is_some_and(|page| page.starts_with(&MAGIC.to_le_bytes()))
+}
+
+/// The image of the monitor at EL2 in a flash file of several cores, where it is the only segment; `None` in other files.
+pub(crate) fn image_below(flash: &[u8]) -> Option<&[u8]> {
+    let plan = flash.get(usize::try_from(PLAN).ok()?..)?;
+    let word = |offset: usize| Some(u64::from_le_bytes(plan.get(offset..)?.first_chunk().copied()?));
+    let [count, segment] = [offset_of!(WorldPlan, cores), offset_of!(WorldPlan, segments)];
+    if word(count)? == 0 || word(offset_of!(WorldPlan, segment_count))? != 1 {
+        return None;
+    }
+    let from = usize::try_from(word(segment + offset_of!(Segment, from))?).ok()?;
+    let bytes = usize::try_from(word(segment + offset_of!(Segment, bytes))?).ok()?;
+    flash.get(from..from.checked_add(bytes)?)
 }
 
 fn bad(reason: impl std::fmt::Display) -> RunError {

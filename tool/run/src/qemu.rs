@@ -2,7 +2,7 @@
 
 use crate::console::ConsoleNames;
 use crate::error::RunError;
-use crate::image_file::ImagePlan;
+use crate::image_file::{ImagePlan, image_below};
 use crate::plugin::CountingOptions;
 use crate::ram::bytes_of;
 use crate::worlds::TracePlan;
@@ -12,7 +12,7 @@ use bulkhead_description::board::{BUILT_IN, built_in, built_in_board};
 use bulkhead_guest_abi::name_text;
 pub use bulkhead_plan::model::QemuFacts;
 use bulkhead_plan::model::{Board, System};
-use bulkhead_world::flash::{PLAN, Segment, WorldPlan};
+use bulkhead_world::flash::{PLAN, WorldPlan};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -289,19 +289,6 @@ impl MachineOptions {
         }
         command
     }
-}
-
-/// The image of the monitor at EL2 in a flash file of several cores, where it is the only segment; `None` in other files.
-fn image_below(flash: &[u8]) -> Option<&[u8]> {
-    let plan = flash.get(usize::try_from(PLAN).ok()?..)?;
-    let word = |offset: usize| Some(u64::from_le_bytes(plan.get(offset..)?.first_chunk().copied()?));
-    let [count, segment] = [offset_of!(WorldPlan, cores), offset_of!(WorldPlan, segments)];
-    if word(count)? == 0 || word(offset_of!(WorldPlan, segment_count))? != 1 {
-        return None;
-    }
-    let from = usize::try_from(word(segment + offset_of!(Segment, from))?).ok()?;
-    let bytes = usize::try_from(word(segment + offset_of!(Segment, bytes))?).ok()?;
-    flash.get(from..from.checked_add(bytes)?)
 }
 
 /// Cores of a machine that has those of a plan.

@@ -35,6 +35,11 @@ impl Uart {
         self.records.as_mut().map(|(_, records)| std::mem::take(records))
     }
 
+    /// The records so far; `None` when there cannot be any.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.records.as_ref().map(|(_, records)| records)
+    }
+
     /// States whether a byte is text; parts of records are kept.
     fn is_text(&mut self, byte: u8) -> bool {
         let Some((decoder, records)) = &mut self.records else { return true };
@@ -69,6 +74,12 @@ impl Uart {
 }
 
 impl Machine {
+    /// The records that a payload of the secure world has written and nobody has taken; `None` when its plan asks for none.
+    #[must_use]
+    pub fn records(&self) -> Option<&Records> {
+        self.uarts.iter().find_map(Uart::records)
+    }
+
     /// Takes the records that a payload of the secure world has written since the last call; `None` when its plan asks for none.
     pub fn take_records(&mut self) -> Option<Records> {
         self.uarts.iter_mut().find_map(Uart::take_records)

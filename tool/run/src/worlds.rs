@@ -4,7 +4,10 @@
 //! payload its tasks by the names that it gave them. What a task wants while it does not run is not in the records, so nobody is shown as waiting.
 
 use crate::command::clock_text;
+use crate::image_file::ImagePlan;
+use crate::joined::{core_of_payload, join};
 use crate::qemu::{MachineOptions, SECURE_CONSOLE};
+use crate::tally::Tally;
 use bulkhead_plan::ticks;
 use bulkhead_trace::{CoreLayout, EventKind, Layout, ServerLayout, SlotLayout, Timeline};
 use bulkhead_world::flash::{MOST_SERVERS, PLAN, ServerKind, ServerPlan, WorldPlan};
@@ -14,10 +17,10 @@ use std::mem::offset_of;
 /// Name of the payload in a trace.
 pub const PAYLOAD: &str = "payload";
 /// Its partition and slot, and those of the other world.
-const ABOVE: usize = 0;
-const BELOW: usize = 1;
+pub(crate) const ABOVE: usize = 0;
+pub(crate) const BELOW: usize = 1;
 /// Name of the kernel's task that runs when nobody else does.
-const NOBODY: &str = "IDLE";
+pub(crate) const NOBODY: &str = "IDLE";
 
 /// What came over the secure console besides text.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +34,8 @@ pub struct Records {
 /// What a flash file says of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TracePlan {
-    counter_hz: u64,
-    servers: Vec<ServerPlan>,
+    pub(crate) counter_hz: u64,
+    pub(crate) servers: Vec<ServerPlan>,
 }
 
 impl TracePlan {
@@ -80,32 +83,37 @@ impl WorldsTrace {
     pub fn timeline(&self, system: &str, icount: Option<u8>, records: &Records) -> Timeline {
         timeline(&self.plan, (system, &self.world), &clock_text(icount), records)
     }
+
+    /// The sum of a run's records.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally::new(self.plan.clone(), self.world.clone())
+    }
+
+    /// Makes the timeline of both worlds where partitions are below the payload: `below` is that of their monitor's rings. The payload and
+    /// its world are the last two partitions in it.
+    #[must_use]
+    pub fn join(&self, below: Timeline, plan: &ImagePlan, icount: Option<u8>, records: &Records) -> Timeline {
+        let above = self.timeline(&below.layout.system, icount, records);
+        join(below, above, core_of_payload(plan))
+    }
 }
 
 /// A task of the payload's kernel.
 #[derive(Clone, Debug, Default)]
-struct Task {
-    number: u64,
+pub(crate) struct Task {
+    pub(crate) number: u64,
     name: [u8; 15],
     /// More by one than its place among the servers; 0 = it is a task of the payload itself.
-    place: usize,
+    pub(crate) place: usize,
 }
 
 impl Task {
-    fn name(&self) -> String {
-        let text = self.name.split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(text).into_owned()
-    }
-}
-
-/// Tasks by their names' records, in the order in which they were first named.
-fn tasks(records: &[Record]) -> Vec<Task> {
-    let mut tasks: Vec<Task> = Vec::new();
-    for record in records {
+    /// Takes what a record says of names, if it does.
+    pub(crate) fn note(tasks: &mut Vec<Self>, record: &Record) {
         let at = tasks.iter().position(|task| task.number == record.counter);
         match (record.kind(), at) {
             (Some(Kind::Named), None) => {
-                let mut task = Task { number: record.counter, ..Task::default() };
+                let mut task = Self { number: record.counter, ..Self::default() };
                 task.name[..8].copy_from_slice(&record.argument.to_le_bytes());
                 tasks.push(task);
             }
@@ -117,6 +125,17 @@ fn tasks(records: &[Record]) -> Vec<Task> {
             _ => {}
         }
     }
+
+    pub(crate) fn name(&self) -> String {
+        let text = self.name.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+}
+
+/// Tasks by their names' records, in the order in which they were first named.
+fn tasks(records: &[Record]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    records.iter().for_each(|record| Task::note(&mut tasks, record));
     tasks
 }
 
@@ -161,9 +180,13 @@ fn timeline(plan: &TracePlan, names: (&str, &str), clock: &str, records: &Record
     timeline
 }
 
-/// Tasks that are not the other world, nor nobody.
-fn own_tasks(tasks: &[Task]) -> impl Iterator<Item = &Task> {
-    tasks.iter().filter(|task| task.place == 0 && task.name() != NOBODY)
+/// Tasks that are not the other world, nor nobody, with names of which no two are alike.
+pub(crate) fn own_tasks(tasks: &[Task]) -> impl Iterator<Item = (&Task, String)> {
+    let own = || tasks.iter().filter(|task| task.place == 0 && task.name() != NOBODY);
+    own().enumerate().map(move |(at, task)| match own().take(at).filter(|other| other.name == task.name).count() {
+        0 => (task, task.name()),
+        before => (task, format!("{} {}", task.name(), before + 1)),
+    })
 }
 
 /// What a record means.
@@ -198,36 +221,41 @@ fn runs(plan: &TracePlan, tasks: &[Task], number: u64) -> EventKind {
         }
         Some(task) if task.name() == NOBODY => EventKind::Idle,
         _ => {
-            let at = own_tasks(tasks).position(|task| task.number == number);
+            let at = own_tasks(tasks).position(|(task, _)| task.number == number);
             run(ABOVE, at.map(|at| plan.servers.len() + at), false)
         }
     }
 }
 
-fn layout(plan: &TracePlan, (system, world): (&str, &str), clock: &str, tasks: &[Task]) -> Layout {
+/// Names of the servers, by their kinds: a flash file has no others.
+pub(crate) fn server_names(plan: &TracePlan, world: &str) -> Vec<String> {
     let kind = |kind: u32| match kind {
         _ if kind == ServerKind::Interrupt as u32 => "itask",
         _ if kind == ServerKind::Reserved as u32 => "rtask",
         _ if kind == ServerKind::Background as u32 => "btask",
         _ => "ltask",
     };
-    let servers = plan.servers.iter().enumerate().map(|(place, server)| {
+    let name = |(place, server): (usize, &ServerPlan)| {
         let is_alone = plan.servers.iter().filter(|other| other.kind == server.kind).count() == 1;
         let number = if is_alone { String::new() } else { format!(" {place}") };
+        format!("{world}.{}{number}", kind(server.kind))
+    };
+    plan.servers.iter().enumerate().map(name).collect()
+}
+
+fn layout(plan: &TracePlan, (system, world): (&str, &str), clock: &str, tasks: &[Task]) -> Layout {
+    let servers = plan.servers.iter().zip(server_names(plan, world)).map(|(server, name)| {
         let limit = |value: u64| Some(value).filter(|_| server.budget_ticks != 0);
         ServerLayout {
-            name: format!("{world}.{}{number}", kind(server.kind)),
+            name,
             slot: BELOW,
             priority: PRIORITIES.saturating_sub(server.priority),
             budget_ns: limit(ticks::to_ns(server.budget_ticks, plan.counter_hz)),
             period_ns: limit(u64::from(server.period) * bulkhead_plan::model::KERNEL_TICK_NS),
         }
     });
-    let own = own_tasks(tasks).enumerate().map(|(at, task)| ServerLayout {
-        name: match own_tasks(tasks).take(at).filter(|other| other.name == task.name).count() {
-            0 => format!("{PAYLOAD}.{}", task.name()),
-            before => format!("{PAYLOAD}.{} {}", task.name(), before + 1),
-        },
+    let own = own_tasks(tasks).map(|(_, name)| ServerLayout {
+        name: format!("{PAYLOAD}.{name}"),
         slot: ABOVE,
         ..ServerLayout::default()
     });
@@ -245,14 +273,14 @@ fn layout(plan: &TracePlan, (system, world): (&str, &str), clock: &str, tasks: &
 const PRIORITIES: u32 = 15;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn record(kind: Kind, counter: u64, argument: u64) -> Record {
+    pub(crate) fn record(kind: Kind, counter: u64, argument: u64) -> Record {
         Record { kind: kind as u8, counter, argument }
     }
 
-    fn named(number: u64, name: &str, place: u8) -> [Record; 2] {
+    pub(crate) fn named(number: u64, name: &str, place: u8) -> [Record; 2] {
         let mut bytes = [0; 16];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         bytes[15] = place;
@@ -260,7 +288,7 @@ mod tests {
         [record(Kind::Named, number, word(0)), record(Kind::NamedOn, number, word(8))]
     }
 
-    fn plan() -> TracePlan {
+    pub(crate) fn plan() -> TracePlan {
         let server = |kind, budget_ticks, period| ServerPlan { kind, priority: 6, budget_ticks, period, voluntary: 0 };
         let servers =
             vec![server(ServerKind::Interrupt as u32, 125_000, 30), server(ServerKind::Background as u32, 0, 0)];

@@ -213,7 +213,8 @@ fn visitors_read_a_running_machine_and_send_input() {
     assert!(runs.contains(&name), "{runs:?}");
     let mut visit = Visit::connect(Some(&name)).expect("the run greets");
     assert_eq!(visit.system, "pair");
-    let text = stats_text(&visit.observer);
+    let observer = visit.observer().expect("a monitor").clone();
+    let text = stats_text(&observer);
     let expected = "partition    state  reason  starts  restarts  faults  heartbeats\n\
         linux      running    none       0         0       0           0\n\
         control    running    none       0         0       0           0\n\n\
@@ -222,7 +223,7 @@ fn visitors_read_a_running_machine_and_send_input() {
         exits               41      0        0\n\
         set/way ignored      3      0        0\n";
     assert_eq!(text, expected);
-    let json = stats_json(&visit.observer);
+    let json = stats_json(&observer);
     assert_eq!(json["cores"][0]["counters"]["exits"], 41);
     assert_eq!(json["cores"][2]["partition"], "control");
     assert_eq!(json["partitions"]["linux"]["state"], "running");

@@ -10,6 +10,7 @@ use crate::console::{Merger, Output, merger_of};
 use crate::control::Visit;
 use crate::error::RunError;
 use crate::focus;
+use crate::observer::Observer;
 use rustix::termios::{OptionalActions, OutputModes, Termios, isatty, tcgetattr, tcsetattr};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -46,19 +47,21 @@ pub fn attach(arguments: &AttachArguments) -> ExitCode {
 
 fn converse(arguments: &AttachArguments) -> Result<(), RunError> {
     let visit = Visit::connect(arguments.run.as_deref())?;
-    let names = visit.observer.plan().partition_names();
-    let partition = visit.observer.plan().partition_named(&arguments.name).ok_or_else(|| {
+    let observer = visit.observer()?.clone();
+    let names = observer.plan().partition_names();
+    let partition = observer.plan().partition_named(&arguments.name).ok_or_else(|| {
         RunError::Other(format!("{} has no partition `{}`; it has {}", visit.system, arguments.name, names.join(", ")))
     })?;
     let _raw = RawTerminal::enter().map_err(RunError::host("cannot change the terminal"))?;
-    let merger = merger_of(visit.observer.plan(), partition);
-    let mut session = Session { visit, partition, merger, escape: Escape::default(), said_deaf: false };
+    let merger = merger_of(observer.plan(), partition);
+    let mut session = Session { visit, observer, partition, merger, escape: Escape::default(), said_deaf: false };
     session.announce()?;
     session.converse(&read_input())
 }
 
 struct Session {
     visit: Visit,
+    observer: Observer,
     partition: usize,
     merger: Merger,
     escape: Escape,
@@ -67,7 +70,7 @@ struct Session {
 
 impl Session {
     fn announce(&self) -> Result<(), RunError> {
-        let name = self.visit.observer.plan().partition_name(self.partition);
+        let name = self.observer.plan().partition_name(self.partition);
         write_out(
             format!("[{name} of {}: Ctrl-] q leaves, Ctrl-] n shows the next partition]\r\n", self.visit.system)
                 .as_bytes(),
@@ -97,7 +100,7 @@ impl Session {
 
     fn show_output(&mut self, flush: bool) -> Result<(), RunError> {
         let mut text = Vec::new();
-        for piece in self.merger.poll(self.visit.observer.ram(), flush) {
+        for piece in self.merger.poll(self.observer.ram(), flush) {
             match piece.output {
                 Output::Byte(byte) => text.push(byte),
                 Output::Lost(count) => text.extend(format!("\r\n[{count} bytes lost]\r\n").into_bytes()),
@@ -109,7 +112,7 @@ impl Session {
     /// Passes input on; true when the person wants to leave.
     /// Sends a byte to the partition, moving the focus there first.
     fn send(&mut self, byte: u8) -> Result<(), RunError> {
-        let Some(steps) = focus::steps_to(&self.visit.observer, self.partition) else {
+        let Some(steps) = focus::steps_to(&self.observer, self.partition) else {
             if !std::mem::replace(&mut self.said_deaf, true) {
                 write_out(
                     b"\r\n[this partition takes no input: it has no virtual UART, or its interrupts are direct]\r\n",
@@ -119,7 +122,7 @@ impl Session {
         };
         drop(self.visit.send(&vec![focus::NEXT; steps]));
         let limit = Instant::now() + FOCUS_PATIENCE;
-        while focus::steps_to(&self.visit.observer, self.partition) != Some(0) {
+        while focus::steps_to(&self.observer, self.partition) != Some(0) {
             if self.visit.has_ended() || Instant::now() > limit {
                 return Ok(());
             }
@@ -141,8 +144,8 @@ impl Session {
                 }
                 Action::Next => {
                     self.said_deaf = false;
-                    self.partition = (self.partition + 1) % self.visit.observer.partition_count();
-                    self.merger = merger_of(self.visit.observer.plan(), self.partition);
+                    self.partition = (self.partition + 1) % self.observer.partition_count();
+                    self.merger = merger_of(self.observer.plan(), self.partition);
                     write_out(b"\r\n")?;
                     self.announce()?;
                 }

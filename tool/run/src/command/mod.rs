@@ -15,6 +15,7 @@ pub use run::{RunArguments, exit_code_of, open, run, start, warn_of_version};
 pub use stats::{StatsArguments, stats, stats_json, stats_text};
 pub(crate) use trace::clock_text;
 pub use trace::{TraceArguments, read_timeline, trace};
+pub(crate) use usage::time_text;
 
 use crate::control::Visit;
 use crate::error::{RunError, exit_code};
@@ -56,11 +57,27 @@ impl RunChoice {
     /// When there is no such machine.
     pub fn observe(&self) -> Result<Observer, RunError> {
         let (Some(ram), Some(image)) = (&self.ram, &self.image) else {
-            return Visit::connect(self.run.as_deref()).map(|visit| visit.observer);
+            let visit = Visit::connect(self.run.as_deref())?;
+            return visit.observer().cloned();
         };
         let plan = ImagePlan::from_file(image)?;
         let ram = Ram::open(ram, plan.header.banks())?;
         Ok(Observer::new(Arc::new(ram), Arc::new(plan)))
+    }
+
+    /// Opens the machine for reading, and asks its run what the records of a payload come to; one of both there is.
+    ///
+    /// # Errors
+    /// When there is no such machine, or nothing of it can be read.
+    pub(crate) fn look(&self) -> Result<(Option<Observer>, Option<serde_json::Value>), RunError> {
+        if self.ram.is_some() {
+            return self.observe().map(|observer| (Some(observer), None));
+        }
+        let visit = Visit::connect(self.run.as_deref())?;
+        if visit.payload().is_none() {
+            visit.observer()?;
+        }
+        Ok(visit.into_parts())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::log::Logs;
 use super::show::{Show, partitions_json};
-use super::trace::{write_timeline, write_trace};
+use super::trace::{timeline_of, write_timeline};
 use super::{Format, parse_duration};
 use crate::console::ConsoleNames;
 use crate::control::ControlServer;
@@ -14,12 +14,14 @@ use crate::observer::Observer;
 use crate::plugin::CountingOptions;
 use crate::qemu::{Boot, MachineOptions, check_version};
 use crate::source::{Source, SourceError};
+use crate::tally::Tally;
 use crate::trace::{NOT_RECORDING, TraceCollector};
 use crate::worlds::WorldsTrace;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_description::Check;
 use bulkhead_files::output::{self, FAULT, styled};
 use bulkhead_files::{Output, write};
+use bulkhead_trace::Timeline;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +31,8 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The same while input waits to be read.
 const INPUT_INTERVAL: Duration = Duration::from_micros(200);
+/// Time between two sums of a payload's records.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// After such a pause an unfinished line (a prompt) is shown.
 const PROMPT_PAUSE: Duration = Duration::from_millis(400);
 
@@ -275,6 +279,10 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     if let Some(port) = arguments.gdb {
         bulkhead_files::complain!("waiting for a debugger: target remote 127.0.0.1:{port}");
     }
+    let tally = worlds.as_ref().map(WorldsTrace::tally);
+    if let Some(tally) = &tally {
+        control.tell_of_payload(tally.value());
+    }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
     let mut run = Run {
@@ -288,6 +296,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
         until_off,
         trace,
         worlds,
+        tally: tally.map(|tally| (tally, Instant::now())),
         logs,
     };
     run.machine.flush_lines_after(PROMPT_PAUSE);
@@ -307,6 +316,8 @@ struct Run {
     until_off: Option<usize>,
     trace: Option<TraceCollector>,
     worlds: Option<WorldsTrace>,
+    /// What the payload's records come to, and when visitors were told.
+    tally: Option<(Tally, Instant)>,
     logs: Option<Logs>,
 }
 
@@ -342,6 +353,7 @@ impl Run {
             if !self.show_all(&events) {
                 return Ok(Ended::OutputClosed);
             }
+            self.tell_visitors();
             if let Some(crash) = events.into_iter().find_map(crash_of) {
                 return Err(crash);
             }
@@ -356,6 +368,17 @@ impl Run {
             }
             self.forward_input()?;
             std::thread::sleep(if self.machine.has_input() { INPUT_INTERVAL } else { POLL_INTERVAL });
+        }
+    }
+
+    /// Tells visitors what the payload's records come to, now and then.
+    fn tell_visitors(&mut self) {
+        let Some((tally, told)) = self.tally.as_mut().filter(|(_, told)| told.elapsed() >= TELL_INTERVAL) else {
+            return;
+        };
+        *told = Instant::now();
+        if self.machine.records().is_some_and(|records| tally.take(records)) {
+            self.control.tell_of_payload(tally.value());
         }
     }
 
@@ -397,14 +420,8 @@ impl Run {
         let rest = self.machine.quit();
         self.show_all(&rest);
         let logged = self.logs.take().map_or(Ok(()), Logs::finish);
-        if let (Some(path), Some(trace), Some(observer)) =
-            (&arguments.trace, self.trace.take(), self.machine.observer())
-        {
-            write_trace(path, &trace.finish(observer), observer, &self.name, arguments.icount)?;
-        }
-        if let (Some(path), Some(worlds), Some(records)) = (&arguments.trace, &self.worlds, self.machine.take_records())
-        {
-            write_timeline(path, &worlds.timeline(&self.name, arguments.icount, &records))?;
+        if let Some((path, timeline)) = arguments.trace.as_ref().zip(self.take_timeline(arguments.icount)) {
+            write_timeline(path, &timeline)?;
         }
         let stopped = self.machine.observer().map(stopped_partitions).unwrap_or_default();
         let code = match &outcome {
@@ -433,6 +450,23 @@ impl Run {
                 bulkhead_files::complain!("error: {unwritten}");
                 Err(error)
             }
+        }
+    }
+
+    /// Who ran when, in the rings of the monitor, in the payload's records, or in both on one time line.
+    fn take_timeline(&mut self, icount: Option<u8>) -> Option<Timeline> {
+        let collector = self.trace.take();
+        let records = self.machine.take_records();
+        let below = collector
+            .zip(self.machine.observer())
+            .map(|(collector, observer)| timeline_of(&collector.finish(observer), observer, &self.name, icount));
+        let above = self.worlds.as_ref().zip(records);
+        match (below, above, self.machine.observer()) {
+            (Some(below), Some((worlds, records)), Some(observer)) => {
+                Some(worlds.join(below, observer.plan(), icount, &records))
+            }
+            (None, Some((worlds, records)), _) => Some(worlds.timeline(&self.name, icount, &records)),
+            (below, ..) => below,
         }
     }
 

@@ -3,7 +3,9 @@
 use super::show::partitions_json;
 use super::{Format, RunChoice, finish, parse_duration, usage};
 use crate::diagnosis::{phase_name, reason_name, state_name};
+use crate::error::RunError;
 use crate::observer::Observer;
+use crate::tally;
 use bulkhead_abi::observe::COUNTER_NAMES;
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_files::table::table;
@@ -12,8 +14,20 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Shown at the end of `bulkhead stats --help`.
+const EXAMPLES: &str = "\
+Examples:
+  bulkhead stats                          the only run there is
+  bulkhead stats --live --interval 5s     again every five seconds, with what changed
+  bulkhead stats --format json            every counter, for programs
+
+Of a system with a [secure] section there is what the payload records, with [trace] enabled = true in the description: how often
+each of its tasks and each server had the core, budgets that were used up, restarts of the world below. Of partitions below a
+payload there is all that there is of any partition.";
+
 /// Arguments of `bulkhead stats`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StatsArguments {
     /// The machine.
     #[command(flatten)]
@@ -32,22 +46,43 @@ pub struct StatsArguments {
 /// Runs `bulkhead stats`.
 #[must_use]
 pub fn stats(arguments: &StatsArguments) -> ExitCode {
-    finish(arguments.choice.observe().map(|observer| {
-        let mut before = None;
-        loop {
-            let now = counters(&observer);
-            let text = match arguments.format {
-                Format::Text => text_of(&observer, &now, before.as_ref()),
-                Format::Json => format!("{}\n", stats_json(&observer)),
-            };
-            // A reader that went away ends the command, and is no mistake.
-            if bulkhead_files::Output.write_all(text.as_bytes()).is_err() || !arguments.live {
-                return;
+    finish(show(arguments))
+}
+
+fn show(arguments: &StatsArguments) -> Result<(), RunError> {
+    let (observer, mut payload) = arguments.choice.look()?;
+    let mut before = None;
+    loop {
+        let now = observer.as_ref().map(counters);
+        let text = match arguments.format {
+            Format::Text => {
+                let below = observer.as_ref().zip(now.as_ref());
+                let below = below.map(|(observer, now)| text_of(observer, now, before.as_ref()));
+                let above = payload.as_ref().map(tally::text);
+                above.into_iter().chain(below).collect::<Vec<_>>().join("\n")
             }
-            before = Some(now);
-            std::thread::sleep(arguments.interval);
+            Format::Json => format!("{}\n", json_of(observer.as_ref(), payload.as_ref())),
+        };
+        // A reader that went away ends the command, and is no mistake.
+        if bulkhead_files::Output.write_all(text.as_bytes()).is_err() || !arguments.live {
+            return Ok(());
         }
-    }))
+        before = now;
+        std::thread::sleep(arguments.interval);
+        if payload.is_some() {
+            // Its run adds up; a new visitor is told the newest sum.
+            payload = arguments.choice.look()?.1;
+        }
+    }
+}
+
+/// Everything as JSON: what the monitor below keeps, and what a payload's records come to.
+fn json_of(observer: Option<&Observer>, payload: Option<&Value>) -> Value {
+    let mut form = observer.map_or_else(|| json!({}), stats_json);
+    if let Some(payload) = payload {
+        form["payload"] = payload.clone();
+    }
+    form
 }
 
 /// Counters per vCPU, by core and slot, in the order of [`COUNTER_NAMES`].

@@ -49,7 +49,8 @@ fn timeline(arguments: &TraceArguments) -> Result<Timeline, RunError> {
         ("system".to_owned(), arguments.choice.observe()?)
     } else {
         let visit = Visit::connect(arguments.choice.run.as_deref())?;
-        (visit.system, visit.observer)
+        let observer = visit.observer()?.clone();
+        (visit.system, observer)
     };
     let mut timeline = Trace::read(&observer).timeline(&observer, CLOCK_UNKNOWN);
     timeline.layout.system = system;
@@ -79,19 +80,14 @@ pub fn read_timeline(path: &Path) -> Result<Timeline, RunError> {
     perfetto::read(&bytes).map_err(|error| RunError::Other(format!("{}: {error}", path.display())))
 }
 
-/// Writes a trace file, and says on the error stream what is missing in it.
-pub(super) fn write_trace(
-    path: &Path,
-    trace: &Trace,
-    observer: &Observer,
-    system: &str,
-    icount: Option<u8>,
-) -> Result<(), RunError> {
+/// Returns the timeline of a system's records, with its name.
+pub(super) fn timeline_of(trace: &Trace, observer: &Observer, system: &str, icount: Option<u8>) -> Timeline {
     let mut timeline = trace.timeline(observer, &clock_text(icount));
     timeline.layout.system = system.to_owned();
-    write_timeline(path, &timeline)
+    timeline
 }
 
+/// Writes a trace file, and says on the error stream what is missing in it.
 pub(super) fn write_timeline(path: &Path, timeline: &Timeline) -> Result<(), RunError> {
     for warning in &timeline.warnings {
         bulkhead_files::complain!("warning: {warning}");

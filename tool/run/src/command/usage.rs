@@ -110,7 +110,7 @@ fn slot_rows(observer: &Observer, shared: &SharedCore<'_>, time: &dyn Fn(u64) ->
 }
 
 /// Writes a time with three decimals of the largest unit that it reaches, so that a column can be read.
-fn time_text(time_ns: u64) -> String {
+pub(crate) fn time_text(time_ns: u64) -> String {
     let (unit_ns, unit) = match time_ns {
         0..1_000 => return format!("{time_ns} ns"),
         1_000..1_000_000 => (1_000, "us"),
