@@ -3,17 +3,18 @@
 use crate::experiment::Experiment;
 use crate::page::{Evidence, Input, write};
 use crate::timing::{CoreTiming, ServerNames, Timing};
-use crate::worlds::{self, WorldsInput, write_worlds};
+use crate::worlds::{WorldsInput, write_worlds};
 use bulkhead_description::{Options, Report, load};
 use bulkhead_files::read;
-use bulkhead_image::{BuiltFlash, build_flash, build_image, read_monitor, world_maps};
+use bulkhead_flash::Flash;
+use bulkhead_image::{BuiltFlash, Image, build_flash, build_image, read_monitor, world_maps};
 use bulkhead_plan::model::{Secure, System};
 use bulkhead_plan::part_of;
 use bulkhead_run::command::read_timeline;
 use bulkhead_run::worlds::PAYLOAD;
 use bulkhead_timing::{Assumptions, payload};
 use bulkhead_trace::{ChannelLayout, Layout, ServerLayout, Timeline};
-use bulkhead_verify::world::{SecureMonitor, verify_flash};
+use bulkhead_verify::world::{FlashVerdict, SecureMonitor, verify_flash, verify_hybrid};
 use bulkhead_verify::{Expected, Finding};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -84,31 +85,41 @@ fn gather_and_write(arguments: &ReportArguments, assumptions: &Assumptions) -> R
     if let Some(secure) = &system.secure {
         return report_worlds(arguments, assumptions, (&system, secure), &loaded.warnings);
     }
-    let image = read_monitor(arguments.monitor.as_deref(), part_of(&system))
-        .and_then(|monitor| build_image(&system, &monitor))
+    report_partitions(arguments, assumptions, &system, loaded.warnings)
+}
+
+/// The page of a system without a secure section.
+fn report_partitions(
+    arguments: &ReportArguments,
+    assumptions: &Assumptions,
+    system: &System,
+    warnings: Report,
+) -> Result<ExitCode, Failure> {
+    let image = read_monitor(arguments.monitor.as_deref(), part_of(system))
+        .and_then(|monitor| build_image(system, &monitor))
         .map_err(|error| Failure {
             message: error.to_string(),
             code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
         })?;
     let expected = Expected::read(arguments.monitor.as_deref()).map_err(Failure::environment)?;
-    let timing = Timing::of_system(&system, &server_names(&arguments.system), assumptions);
-    let timeline = arguments.trace.as_deref().map(|path| timeline(path, &system, &timing.cores)).transpose()?;
+    let timing = Timing::of_system(system, &server_names(&arguments.system), assumptions);
+    let timeline = arguments.trace.as_deref().map(|path| timeline(path, system, &timing.cores)).transpose()?;
     let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;
     let evidence = Evidence {
-        warnings: loaded.warnings,
+        warnings,
         verdict: bulkhead_verify::verify_bytes(&image.bytes, &expected),
         image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
         image_bytes: image.bytes.len() as u64,
     };
     let page = write(Input {
-        system: &system,
+        system,
         plan: &image.plan,
         evidence: &evidence,
         timing: &timing,
         timeline: timeline.as_ref(),
         experiments: experiments.as_deref().unwrap_or_default(),
     });
-    save(arguments, &system, &page)?;
+    save(arguments, system, &page)?;
     judge(&evidence.verdict.findings)
 }
 
@@ -141,20 +152,24 @@ fn report_worlds(
         let message = "`--bench` is not built yet for a system with a secure section; leave it out";
         return Err(Failure { message: message.to_owned(), code: REFUSED });
     }
-    if secure.hybrid().is_some() {
-        let message = "the report of partitions below a payload is not built yet; `bulkhead inspect` shows both";
-        return Err(Failure { message: message.to_owned(), code: REFUSED });
-    }
-    let BuiltFlash { flash, .. } = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
+    let BuiltFlash { flash, below } = build_flash(system, arguments.monitor.as_deref()).map_err(|error| Failure {
         message: error.to_string(),
         code: if error.is_environment() { ENVIRONMENT } else { REFUSED },
     })?;
-    let expected = SecureMonitor::read(arguments.monitor.as_deref()).map_err(Failure::environment)?;
-    let verdict = verify_flash(&flash.bytes, &expected);
+    let (verdict, evidence) = judge_flash(arguments, &flash, below.as_ref())?;
     let nothing = || Failure::environment("the secure section went away while it was read");
     let maps = world_maps(system, &flash).ok_or_else(nothing)?;
     let bounds = payload::bounds(system, assumptions).ok_or_else(nothing)?;
     let timeline = arguments.trace.as_deref().map(|path| worlds_timeline(path, system, secure)).transpose()?;
+    let timing = Timing::of_system(system, &server_names(&arguments.system), assumptions);
+    let below = below.as_ref().zip(evidence.as_ref()).map(|(image, evidence)| Input {
+        system,
+        plan: &image.plan,
+        evidence,
+        timing: &timing,
+        timeline: timeline.as_ref(),
+        experiments: &[],
+    });
     let page = write_worlds(&WorldsInput {
         system,
         secure,
@@ -166,9 +181,33 @@ fn report_worlds(
         bounds: &bounds,
         assumptions,
         timeline: timeline.as_ref(),
+        below: below.as_ref(),
     });
     save(arguments, system, &page)?;
     judge(&verdict.findings)
+}
+
+/// Reads a flash file again, and by itself the image of partitions in it.
+fn judge_flash(
+    arguments: &ReportArguments,
+    flash: &Flash,
+    below: Option<&Image>,
+) -> Result<(FlashVerdict, Option<Evidence>), Failure> {
+    let monitor = arguments.monitor.as_deref();
+    let Some(image) = below else {
+        let expected = SecureMonitor::read(monitor).map_err(Failure::environment)?;
+        return Ok((verify_flash(&flash.bytes, &expected), None));
+    };
+    let above = SecureMonitor::read_of_cores(monitor).map_err(Failure::environment)?;
+    // As `build`: `--monitor` names the secure monitor, and the one below it is the one that is found.
+    let expected = Expected::read(None).map_err(Failure::environment)?;
+    let evidence = Evidence {
+        warnings: Report::default(),
+        verdict: bulkhead_verify::verify_bytes(&image.bytes, &expected),
+        image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
+        image_bytes: image.bytes.len() as u64,
+    };
+    Ok((verify_hybrid(&flash.bytes, &above, &expected), Some(evidence)))
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.
@@ -203,21 +242,43 @@ fn worlds_timeline(path: &Path, system: &System, secure: &Secure) -> Result<Time
     let mut timeline =
         read_timeline(path).map_err(|error| Failure { message: error.to_string(), code: error.exit_code() })?;
     let world = secure.below_name().unwrap_or("world");
+    let described: Vec<&str> = system.partitions.iter().map(|partition| partition.name.as_str()).collect();
+    let layout = &mut timeline.layout;
+    for (shown, channel) in layout.channels.iter_mut().zip(&system.channels) {
+        shown.name.clone_from(&channel.name);
+    }
+    // Rings of partitions that were looked at while they ran; a payload's records are nowhere then.
+    if !described.is_empty() && layout.partitions == described {
+        timeline.warnings.push(WITHOUT_PAYLOAD.to_owned());
+        return Ok(timeline);
+    }
+    let (payload, below) = (described.len(), described.len() + 1);
     let mut servers: Vec<_> = secure.servers.iter().collect();
     servers.sort_by_key(|server| std::cmp::Reverse(server.priority));
-    let traced = timeline.layout.cores.first_mut().map(|core| core.servers.as_mut_slice()).unwrap_or_default();
+    let has_names = layout.partitions.len() == below + 1
+        && layout.partitions.iter().zip(described.iter().chain([&PAYLOAD])).all(|(traced, known)| traced == known)
+        && (secure.hybrid().is_some() || layout.partitions[below] == world);
+    let core = layout.cores.iter_mut().find(|core| core.slots.iter().any(|slot| slot.partition == payload));
+    let place = core.as_ref().and_then(|core| core.slots.iter().position(|slot| slot.partition == below));
+    let traced = core.map(|core| core.servers.as_mut_slice()).unwrap_or_default();
     // Those of the payload are behind them.
-    let is_below = |server: &ServerLayout| server.slot == worlds::BELOW;
+    let is_below = |server: &ServerLayout| Some(server.slot) == place;
     let has_all = traced.iter().take_while(|server| is_below(server)).count() == servers.len();
-    if timeline.layout.partitions != [PAYLOAD, world] || !has_all {
+    if !has_names || !has_all {
         let message = format!("{} is a trace of another system than {}", path.display(), system.name);
         return Err(Failure { message, code: REFUSED });
     }
     for (shown, server) in traced.iter_mut().zip(servers) {
         shown.name = format!("{world}.{}", server.name);
     }
+    if let Some(name) = layout.partitions.get_mut(below) {
+        world.clone_into(name);
+    }
     Ok(timeline)
 }
+
+/// What is missing in a trace of partitions below a payload that was taken while they ran.
+const WITHOUT_PAYLOAD: &str = "the records of the payload are not in this trace: `bulkhead run --trace` alone has them";
 
 fn layout(system: &System, cores: &[CoreTiming], traced: &Layout) -> Layout {
     let doorbell = |index: usize| traced.channels.get(index).and_then(|channel| channel.doorbell_interrupt);

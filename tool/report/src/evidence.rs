@@ -58,7 +58,7 @@ pub(crate) fn hashes(html: &mut Html, source_hash: &[u8], (file, bytes, hash): (
 }
 
 /// How much privileged code this system has: what an assessor reads.
-fn privileged(html: &mut Html, context: &Context<'_>) {
+pub(crate) fn privileged(html: &mut Html, context: &Context<'_>) {
     let header = &context.input.plan.header;
     // An image that is refused may hold any code.
     let part = Part::ALL.into_iter().find(|part| *part as u32 == header.part);

@@ -4,7 +4,7 @@ use crate::html::Html;
 use crate::page::Context;
 use crate::table::{Cell, Table};
 use crate::words::{grouped, size};
-use bulkhead_plan::model::{Criticality, GuestImage, HealthPolicy, InterruptMode, Partition};
+use bulkhead_plan::model::{Criticality, GuestImage, HealthPolicy, InterruptMode, Partition, System};
 use bulkhead_trace::words::duration;
 
 pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
@@ -26,6 +26,11 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
             });
         }
     });
+    partitions(html, system);
+}
+
+/// The partitions of a system.
+pub(crate) fn partitions(html: &mut Html, system: &System) {
     let mut table = Table::new(&[
         "partition",
         "criticality",

@@ -48,7 +48,12 @@ pub(crate) struct Context<'a> {
     pub(crate) measured: Option<Measurements>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Measures the trace, if there is one.
+    pub(crate) fn new(input: Input<'a>) -> Self {
+        Self { input, measured: input.timeline.map(Measurements::of) }
+    }
+
     pub(crate) fn partition_name(&self, partition: usize) -> &str {
         self.input.system.partitions.get(partition).map_or("?", |partition| partition.name.as_str())
     }
@@ -75,7 +80,7 @@ const SECTIONS: [Section; 7] = [
 /// Returns the page.
 #[must_use]
 pub fn write(input: Input<'_>) -> String {
-    let context = Context { input, measured: input.timeline.map(Measurements::of) };
+    let context = Context::new(input);
     let written: Vec<_> = (SECTIONS.iter())
         .map(|(anchor, title, write)| {
             let mut content = Html::default();

@@ -87,7 +87,7 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
 }
 
 /// What the description says guests run, and how late it can be.
-fn tasks(html: &mut Html, context: &Context<'_>) {
+pub(crate) fn tasks(html: &mut Html, context: &Context<'_>) {
     let mut table = Table::new(&["task", "cost", "period", "deadline", "worst response", "verdict"]);
     for bound in context.input.timing.cores.iter().flat_map(|core| &core.tasks) {
         let partition = context.input.system.partitions.get(bound.partition);

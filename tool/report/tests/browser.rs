@@ -29,16 +29,22 @@ fn browse(name: &str, page: &str, options: &[&str]) -> (Output, String) {
 
 #[test]
 fn the_page_loads_without_a_complaint_and_asks_for_nothing() {
-    let page = support::page();
-    let (output, log) = browse("dom", &page, &["--dump-dom"]);
-    assert!(output.status.success());
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(!complaints.contains("CONSOLE"), "{complaints}");
-    let shown = String::from_utf8(output.stdout).expect("text");
-    for text in ["Bulkhead report", "control", "gateway", "Bounds against measurements", "mips-rtt"] {
-        assert!(shown.contains(text), "{text}");
+    let texts: [&[&str]; 2] = [
+        &["Bulkhead report", "control", "gateway", "Bounds against measurements", "mips-rtt"],
+        &["Bulkhead report", "Who had the cores", "kicked from", "monitor with 3 partitions"],
+    ];
+    for ((name, page), texts) in pages().into_iter().zip(texts) {
+        let (output, log) = browse(&format!("dom-{name}"), &page, &["--dump-dom"]);
+        assert!(output.status.success(), "{name}");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(!complaints.contains("CONSOLE"), "{name}: {complaints}");
+        let shown = String::from_utf8(output.stdout).expect("text");
+        for text in texts {
+            assert!(shown.contains(text), "{name}: {text}");
+        }
+        assert_eq!(foreign_requests(&log), Vec::<String>::new(), "{name}");
     }
-    assert_eq!(foreign_requests(&log), Vec::<String>::new());
+    let page = support::page();
     // The same look finds what a page asks for, when it may ask.
     let asking = page.replace("Content-Security-Policy", "no-policy");
     let asking = asking.replace("<main>", "<main><img src=\"http://example.invalid/x.png\" alt=\"\">");
@@ -56,15 +62,25 @@ fn foreign_requests(log: &str) -> Vec<String> {
     urls
 }
 
+/// Pages with everything that there can be on one: of partitions, and of partitions below a payload.
+fn pages() -> [(&'static str, String); 2] {
+    let timeline = support::hybrid::timeline();
+    let below = support::hybrid::page_of(&support::hybrid::system(100_000_000), Some(&timeline), None);
+    [("partitions", support::page()), ("below", below)]
+}
+
 /// On a telephone the page is as wide as the screen: tables and figures scroll by themselves.
 #[test]
 fn nothing_is_wider_than_a_telephone() {
     // The page has no script and may run none; this one measures it.
     let measure = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></html>";
-    let page = support::page().replace("Content-Security-Policy", "no-policy").replace("</html>", measure);
-    let (output, _) = browse("telephone", &page, &["--dump-dom", "--hide-scrollbars", "--window-size=390,844"]);
-    let shown = String::from_utf8(output.stdout).expect("text");
-    assert!(shown.contains("<title>wide 390</title>"), "{}", &shown[..shown.len().min(600)]);
+    for (name, page) in pages() {
+        let page = page.replace("Content-Security-Policy", "no-policy").replace("</html>", measure);
+        let name = format!("telephone-{name}");
+        let (output, _) = browse(&name, &page, &["--dump-dom", "--hide-scrollbars", "--window-size=390,844"]);
+        let shown = String::from_utf8(output.stdout).expect("text");
+        assert!(shown.contains("<title>wide 390</title>"), "{name}: {}", &shown[..shown.len().min(600)]);
+    }
 }
 
 /// Who opens the page on a telephone reads the verdict without scrolling, also that of a bad system.

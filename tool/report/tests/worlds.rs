@@ -45,6 +45,7 @@ fn page_with(system: &System, damage: Option<usize>, timeline: Option<&Timeline>
         bounds: &payload::bounds(system, &assumptions).expect("two worlds"),
         assumptions: &assumptions,
         timeline,
+        below: None,
     })
 }
 

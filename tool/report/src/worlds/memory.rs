@@ -1,8 +1,9 @@
 //! What each world reaches, and what lies in flash.
 
-use super::{BELOW, PAYLOAD, WorldsInput, world_name};
+use super::{WorldsInput, below, world_name};
 use crate::figure::{WIDTH, figure, label, legend, rectangle};
 use crate::html::Html;
+use crate::memory;
 use crate::table::{Cell, Table};
 use crate::words::{address, size};
 use bulkhead_image::Range;
@@ -22,6 +23,10 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
         );
         html.leaf("p", &[], text);
         ranges(html, &input.maps.world);
+    }
+    if let Some(context) = below::context(input) {
+        html.leaf("h3", &[], format!("What lies in the memory of {name}: the monitor at EL2 and its partitions"));
+        memory::write(html, input.system, context.input.plan);
     }
     html.leaf("h3", &[], "What lies in flash");
     let note =
@@ -48,40 +53,49 @@ fn ranges(html: &mut Html, list: &[Range]) {
 const BAR: f64 = 46.0;
 const STEP: f64 = 92.0;
 
-/// The split of RAM: one bar per bank, each to its own scale, because the secure one is small.
+/// The split of RAM: one bar per bank, each to its own scale, because the secure one is small. RAM of partitions has a picture of its own.
 fn picture(html: &mut Html, input: &WorldsInput<'_>) {
     let Some(facts) = &input.system.board.secure else { return };
-    let below = world_name(input.secure).to_owned();
     let mut bars = vec![(facts.ram, "secure RAM", pieces_of_payload(input))];
-    let world = input.secure.world().into_iter().map(|world| (world.memory, BELOW, world.name.clone()));
+    let payload = class(input.payload());
+    if input.secure.hybrid().is_some() {
+        let title =
+            "Secure RAM, to scale. It is out of reach of the monitor at EL2, of every partition and of their devices.";
+        bars_of(html, &bars, title);
+        legend(html, &[(payload.as_str(), "payload")]);
+        return;
+    }
+    let (name, below) = (world_name(input.secure), class(input.world()));
+    let world = input.secure.world().into_iter().map(|world| (world.memory, below.clone(), world.name.clone()));
     let channels = input.maps.payload.iter().filter(|range| range.what.starts_with("channel "));
-    let channels: Vec<_> = channels.map(|range| (bank(range), CHANNEL, range.what.clone())).collect();
+    let channels: Vec<_> = channels.map(|range| (bank(range), CHANNEL.to_owned(), range.what.clone())).collect();
     let open: Vec<_> = world.chain(channels).collect();
     bars.extend(
         input.system.board.banks_of(input.system.memory_bytes).into_iter().map(|bank| (bank, "RAM", open.clone())),
     );
     let title = "Both kinds of RAM, each to its own scale. Secure RAM is out of the other world\u{2019}s reach and of its devices\u{2019}.";
+    bars_of(html, &bars, title);
+    legend(html, &[(payload.as_str(), "payload"), (below.as_str(), name), (CHANNEL, "both: channels")]);
+}
+
+fn bars_of(html: &mut Html, bars: &[(Bank, &str, Vec<Piece>)], title: &str) {
     figure(html, bars.len() as f64 * STEP, title, |html| {
         for (place, (bank, name, pieces)) in bars.iter().enumerate() {
             bar(html, place as f64 * STEP + 20.0, *bank, name, pieces);
         }
     });
-    legend(html, &[(class(PAYLOAD), "payload"), (class(BELOW), below.as_str()), (class(CHANNEL), "both: channels")]);
 }
 
-/// In the place of a world: what both reach.
-const CHANNEL: usize = 2;
+/// Class of what both worlds reach.
+const CHANNEL: &str = "m-channel";
 
-fn class(owner: usize) -> &'static str {
-    match owner {
-        PAYLOAD => "p0",
-        BELOW => "p1",
-        _ => "m-channel",
-    }
+/// Class of a world's colour.
+fn class(owner: usize) -> String {
+    format!("p{}", owner % 8)
 }
 
-/// What of a picture's bar is whose, and what it is.
-type Piece = (Bank, usize, String);
+/// What of a picture's bar is whose, as a class, and what it is.
+type Piece = (Bank, String, String);
 
 fn bank(range: &Range) -> Bank {
     Bank { start: bulkhead_abi::PhysicalAddress(range.start), bytes: range.bytes }
@@ -91,7 +105,7 @@ fn pieces_of_payload(input: &WorldsInput<'_>) -> Vec<Piece> {
     let Some(facts) = &input.system.board.secure else { return Vec::new() };
     let inside = |range: &&Range| range.start >= facts.ram.start.0 && range.start < facts.ram.end();
     let list = input.maps.payload.iter().filter(inside);
-    list.map(|range| (bank(range), PAYLOAD, range.what.clone())).collect()
+    list.map(|range| (bank(range), class(input.payload()), range.what.clone())).collect()
 }
 
 fn bar(html: &mut Html, top: f64, whole: Bank, name: &str, pieces: &[Piece]) {
@@ -103,7 +117,7 @@ fn bar(html: &mut Html, top: f64, whole: Bank, name: &str, pieces: &[Piece]) {
     for (bank, owner, what) in pieces {
         let (left, right) = (place(bank.start.0), place(bank.end()));
         let title = format!("{what}: {} from {}", size(bank.bytes), address(bank.start.0));
-        rectangle(html, [left, top, (right - left).max(1.5), BAR], &format!("{} edge", class(*owner)), &title);
+        rectangle(html, [left, top, (right - left).max(1.5), BAR], &format!("{owner} edge"), &title);
     }
     label(html, 1.0, top - 7.0, "tick", &format!("{name}, {} from {}", size(whole.bytes), address(whole.start.0)));
     label(html, WIDTH - 1.0, top - 7.0, "tick end", &address(whole.end()));

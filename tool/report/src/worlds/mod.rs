@@ -3,14 +3,15 @@
 //! A page of its own beside that of partitions, and not more columns there: nearly nothing is common. Here no monitor shares cores by
 //! plan; a payload's kernel does, some tasks of which are the other world. What the two have in common, frame and tables, they share.
 
+mod below;
 mod memory;
 mod time;
 
 use crate::html::Html;
-use crate::page::{Written, frame, of_image};
+use crate::page::{Input, Written, frame, of_image};
 use crate::table::{Cell, Table, chip};
 use crate::words::{grouped, plural, size};
-use crate::{evidence, words};
+use crate::{evidence, overview, traffic, words};
 use bulkhead_description::Report;
 use bulkhead_flash::Flash;
 use bulkhead_image::WorldMaps;
@@ -20,11 +21,6 @@ use bulkhead_timing::payload::PayloadBounds;
 use bulkhead_trace::Timeline;
 use bulkhead_trace::words::duration;
 use bulkhead_verify::world::FlashVerdict;
-
-/// Colour of the payload, as a partition's number.
-pub(crate) const PAYLOAD: usize = 0;
-/// Colour of the world below.
-pub(crate) const BELOW: usize = 1;
 
 /// Everything the page of two worlds is written from.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +45,40 @@ pub struct WorldsInput<'a> {
     pub assumptions: &'a Assumptions,
     /// A run, with the names of the description.
     pub timeline: Option<&'a Timeline>,
+    /// Partitions below the payload: the page of them alone would be written from this.
+    pub below: Option<&'a Input<'a>>,
+}
+
+impl WorldsInput<'_> {
+    /// Colour of the payload, as a partition's number: that of a trace, where both worlds are behind the partitions.
+    pub(crate) fn payload(&self) -> usize {
+        self.system.partitions.len()
+    }
+
+    /// Colour of the world below.
+    pub(crate) fn world(&self) -> usize {
+        self.payload() + 1
+    }
+
+    /// The cell of the payload's name.
+    fn payload_cell(&self) -> Cell {
+        Cell::Partition(self.payload(), "payload".to_owned())
+    }
+
+    /// The cell of the other world's name.
+    fn world_cell(&self) -> Cell {
+        Cell::Partition(self.world(), world_name(self.secure).to_owned())
+    }
 }
 
 /// A section: its anchor, its title, and who writes it.
 type Section = (&'static str, &'static str, fn(&mut Html, &WorldsInput<'_>));
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("overview", "System", overview),
     ("evidence", "Evidence", evidence),
     ("time", "Time", time::write),
+    ("cores", "Cores", below::cores),
     ("interrupts", "Interrupts", interrupts),
     ("channels", "Channels", channels),
     ("health", "Health", health),
@@ -89,7 +110,7 @@ fn overview(html: &mut Html, input: &WorldsInput<'_>) {
         ("board", system.board.name.clone()),
         ("memory", size(system.memory_bytes)),
         ("worlds", if !secure.is_alone() { "2" } else { "1" }.to_owned()),
-        ("core of both", secure.core.to_string()),
+        (if secure.hybrid().is_some() { "core of the payload" } else { "core of both" }, secure.core.to_string()),
         ("servers", grouped(secure.servers.len() as u64)),
         ("channels", grouped(secure.channels.len() as u64)),
     ];
@@ -107,7 +128,7 @@ fn overview(html: &mut Html, input: &WorldsInput<'_>) {
         PayloadKind::Elf => "ELF",
     };
     table.row(vec![
-        Cell::Partition(PAYLOAD, "payload".to_owned()),
+        input.payload_cell(),
         Cell::text("secure"),
         Cell::text("EL1"),
         Cell::text(kind),
@@ -116,9 +137,16 @@ fn overview(html: &mut Html, input: &WorldsInput<'_>) {
         Cell::text("nobody restarts it"),
     ]);
     if let Some(world) = secure.world() {
-        table.row(world_row(secure, world));
+        table.row(world_row(input, world));
+    }
+    if let Some(below) = secure.hybrid() {
+        table.row(below::world_row(input, below));
     }
     table.write(html);
+    if secure.hybrid().is_some() {
+        html.leaf("h3", &[], "Partitions below the payload");
+        overview::partitions(html, system);
+    }
 }
 
 fn payload_devices<'a>(system: &'a System, secure: &Secure) -> Vec<&'a str> {
@@ -126,21 +154,26 @@ fn payload_devices<'a>(system: &'a System, secure: &Secure) -> Vec<&'a str> {
     facts.filter(|(place, _)| secure.devices.contains(place)).map(|(_, device)| device.name.as_str()).collect()
 }
 
-fn world_row(secure: &Secure, world: &World) -> Vec<Cell> {
+fn world_row(input: &WorldsInput<'_>, world: &World) -> Vec<Cell> {
     let image = match &world.image {
         GuestImage::Linux { .. } => "Linux",
         GuestImage::Elf { .. } => "ELF",
         GuestImage::Raw { .. } => "raw",
     };
     vec![
-        Cell::Partition(BELOW, world.name.clone()),
+        input.world_cell(),
         Cell::text("non-secure"),
         Cell::text(world.level.name()),
         Cell::text(image),
         Cell::Size(world.memory.bytes),
         Cell::text("all others"),
-        Cell::text(secure.health.as_ref().map_or("the payload\u{2019}s own business".to_owned(), policy)),
+        Cell::text(on_fault(input.secure)),
     ]
+}
+
+/// What happens after a fault of the world as a whole.
+fn on_fault(secure: &Secure) -> String {
+    secure.health.as_ref().map_or("the payload\u{2019}s own business".to_owned(), policy)
 }
 
 fn policy(health: &WorldHealth) -> String {
@@ -173,6 +206,7 @@ fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
         let bytes = grouped(input.flash.monitor_bytes);
         html.leaf("p", &[], format!("Code at EL3: the secure monitor, {bytes} bytes with all its data, which the tool contains and compared."));
     }
+    below::evidence(html, input);
     let hash = ("flash file", input.flash.bytes.len() as u64, input.flash_hash);
     evidence::hashes(html, &input.system.source_hash, hash);
     evidence::hazards(html, input.warnings);
@@ -185,18 +219,17 @@ fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
         table.row(vec![
             Cell::Number(intid.to_string()),
             Cell::text("1 secure"),
-            Cell::Partition(PAYLOAD, "payload".to_owned()),
+            input.payload_cell(),
             Cell::text(what),
             Cell::Dash,
         ]);
     }
-    let name = world_name(secure);
     for server in &secure.servers {
         for intid in &server.interrupts {
             table.row(vec![
                 Cell::Number(intid.to_string()),
                 Cell::text("1 non-secure"),
-                Cell::Partition(BELOW, name.to_owned()),
+                input.world_cell(),
                 Cell::text(line_of(input.system, *intid)),
                 Cell::text(format!("wakes {}", server.name)),
             ]);
@@ -206,15 +239,19 @@ fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
         table.row(vec![
             Cell::Number("all others".to_owned()),
             Cell::text("1 non-secure"),
-            Cell::Partition(BELOW, name.to_owned()),
+            input.world_cell(),
             Cell::Dash,
-            Cell::text("wait"),
+            Cell::text(if secure.hybrid().is_some() { "wait on its core" } else { "wait" }),
         ]);
     }
     table.write(html);
     let note = "An interrupt of the payload comes to it whatever the other world does or masks; the other world\u{2019}s come to it without \
                 the secure monitor.";
     html.leaf("p", &[("class", &"note")], note);
+    if let Some(context) = below::context(input) {
+        html.leaf("h3", &[], "Of the partitions");
+        traffic::interrupts(html, &context);
+    }
 }
 
 /// Whose line an interrupt of the world below is, as far as the board file says it.
@@ -224,15 +261,16 @@ fn line_of(system: &System, intid: u32) -> String {
 }
 
 fn channels(html: &mut Html, input: &WorldsInput<'_>) {
+    if let Some(context) = below::context(input) {
+        traffic::channels(html, &context);
+    }
     if input.secure.channels.is_empty() {
         return;
     }
-    let name = world_name(input.secure);
     let mut table =
         Table::new(&["channel", "from", "to", "blocks", "bytes of each", "at", "the reader learns of a message"]);
     for channel in &input.secure.channels {
-        let payload = || Cell::Partition(PAYLOAD, "payload".to_owned());
-        let below = || Cell::Partition(BELOW, name.to_owned());
+        let (payload, below) = (|| input.payload_cell(), || input.world_cell());
         let ((from, to), signal) = match (channel.direction, channel.interrupt, channel.poll_ns) {
             (WorldDirection::ToWorld, Some(intid), _) => ((payload(), below()), format!("interrupt {intid}")),
             (WorldDirection::ToWorld, None, _) => ((payload(), below()), "it looks by itself".to_owned()),
@@ -257,13 +295,17 @@ fn channels(html: &mut Html, input: &WorldsInput<'_>) {
 }
 
 fn health(html: &mut Html, input: &WorldsInput<'_>) {
-    let Some(world) = input.secure.world() else { return };
+    if input.secure.is_alone() {
+        return;
+    }
+    let name = world_name(input.secure);
+    if input.secure.hybrid().is_some() {
+        let text = "The monitor at EL2 watches each partition, with the policy in the table of partitions. This is about that monitor, and about all of them together.";
+        html.leaf("p", &[], text);
+    }
     let Some(health) = &input.secure.health else {
-        html.leaf(
-            "p",
-            &[],
-            format!("No part of the description: how {} is watched is the payload\u{2019}s own business.", world.name),
-        );
+        let text = format!("No part of the description: how {name} is watched is the payload\u{2019}s own business.");
+        html.leaf("p", &[], text);
         return;
     };
     let mut table = Table::new(&["what", "is a fault"]);

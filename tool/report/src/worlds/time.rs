@@ -1,6 +1,6 @@
 //! When whom the core belongs to: tasks of the payload, servers of the world below, and a start of that world.
 
-use super::{BELOW, PAYLOAD, WorldsInput, world_name};
+use super::{WorldsInput, below, world_name};
 use crate::gantt;
 use crate::html::Html;
 use crate::page::judged;
@@ -27,7 +27,7 @@ pub(crate) fn verdicts(list: &mut Vec<(&'static str, String)>, input: &WorldsInp
 }
 
 /// Who ran, over the whole trace, and how much of it.
-fn ran(html: &mut Html, timeline: &Timeline) {
+fn ran(html: &mut Html, input: &WorldsInput<'_>, timeline: &Timeline) {
     html.leaf("h3", &[], "What ran");
     let measured = Measurements::of(timeline);
     gantt::strip(html, timeline, &measured);
@@ -40,7 +40,10 @@ fn ran(html: &mut Html, timeline: &Timeline) {
             let lengths = || runs.iter().filter(|run| run.server == Some(place)).map(|run| run.to_ns - run.from_ns);
             let all_ns = lengths().sum();
             table.row(vec![
-                Cell::Partition(server.slot, server.name.clone()),
+                Cell::Partition(
+                    timeline.layout.slot(number, server.slot).map_or(0, |slot| slot.partition),
+                    server.name.clone(),
+                ),
                 Cell::Count(Some(lengths().count() as u64)),
                 Cell::Time(Some(all_ns)),
                 Cell::Number(percent(all_ns, timeline.length_ns())),
@@ -52,6 +55,7 @@ fn ran(html: &mut Html, timeline: &Timeline) {
         }
     }
     table.write(html);
+    below::turns(html, timeline, &measured, input);
     let lost: u64 = timeline.lost.iter().sum();
     if lost > 0 {
         let text = format!("{} records found no room and are missing: who ran meanwhile was not seen.", grouped(lost));
@@ -81,10 +85,16 @@ fn responses<'a>(
 pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
     tasks(html, input);
     servers(html, input);
-    if let Some(world) = input.secure.world() {
-        let latency = rough(input.bounds.latency_ns);
-        let text = format!("A secure interrupt reaches the payload within {latency}, whatever {} does.", world.name);
+    if !input.secure.is_alone() {
+        let (latency, name) = (rough(input.bounds.latency_ns), world_name(input.secure));
+        let text = format!("A secure interrupt reaches the payload within {latency}, whatever {name} does.");
         html.leaf("p", &[], text);
+    }
+    if let Some(context) = below::context(input) {
+        // Of the partitions' guests, as far as the description names some.
+        crate::time::tasks(html, &context);
+    }
+    if let Some(world) = input.secure.world() {
         let text = match input.bounds.start_ns {
             Some(start) => format!(
                 "A start or restart of {} takes at most {} from the order until a server may run it.",
@@ -99,7 +109,7 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
         html.leaf("p", &[], text);
     }
     if let Some(timeline) = input.timeline {
-        ran(html, timeline);
+        ran(html, input, timeline);
     }
     let instruction = input.assumptions.instruction_ps;
     let note = format!(
@@ -117,7 +127,7 @@ fn tasks(html: &mut Html, input: &WorldsInput<'_>) {
     let mut table = Table::new(&["task", "priority", "cost", "period", "deadline", "worst response", "verdict"]);
     for (task, response, is_kept) in responses(input) {
         table.row(vec![
-            Cell::Partition(PAYLOAD, task.task.name.clone()),
+            Cell::Partition(input.payload(), task.task.name.clone()),
             Cell::Number(task.priority.to_string()),
             Cell::Time(Some(task.task.cost_ns)),
             Cell::Time(Some(task.task.period_ns)),
@@ -142,7 +152,7 @@ fn servers(html: &mut Html, input: &WorldsInput<'_>) {
     for (server, (blackout, delay)) in input.secure.servers.iter().zip(&input.bounds.blackouts_ns) {
         let budget = server.budget;
         table.row(vec![
-            Cell::Partition(BELOW, server.name.clone()),
+            Cell::Partition(input.world(), server.name.clone()),
             Cell::Number(server.priority.to_string()),
             Cell::Time(budget.map(|budget| budget.budget_ns)),
             Cell::Time(budget.map(|budget| budget.period_ns)),

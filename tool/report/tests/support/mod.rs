@@ -1,6 +1,8 @@
 //! A system with a shared core, a trace of it and results of experiments, and the page made of them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod hybrid;
+
 use bulkhead_description::Report;
 use bulkhead_plan::model::{Gate, OnEmpty, RouteRule, Schedule, ScheduleKind, Server, System};
 use bulkhead_plan::{model, samples};
@@ -189,10 +191,14 @@ pub(crate) fn experiments() -> Vec<Experiment> {
 /// The evidence about a planned system.
 pub(crate) fn evidence(image: &[u8]) -> Evidence {
     let monitor = samples::monitor();
-    let expected = bulkhead_verify::Expected::only(bulkhead_verify::Monitor::new(&monitor.text, &monitor.rodata));
+    evidence_of(image, &bulkhead_verify::Expected::only(bulkhead_verify::Monitor::new(&monitor.text, &monitor.rodata)))
+}
+
+/// The evidence about an image that must hold one of these monitors.
+pub(crate) fn evidence_of(image: &[u8], expected: &bulkhead_verify::Expected) -> Evidence {
     Evidence {
         warnings: Report::default(),
-        verdict: bulkhead_verify::verify_bytes(image, &expected),
+        verdict: bulkhead_verify::verify_bytes(image, expected),
         image_hash: bulkhead_verify::hash(image).iter().map(|byte| format!("{byte:02x}")).collect(),
         image_bytes: image.len() as u64,
     }
