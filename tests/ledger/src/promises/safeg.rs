@@ -23,7 +23,7 @@ pub(super) const FAMILY: Family = Family {
         ("SG-13", "one to four cores, each with contexts of its own; the boot core alone has a payload"),
         (
             "SG-87",
-            "one time line of both worlds, for Perfetto; what Linux does inside its servers is not in it, nor is there TLV's form",
+            "one time line of both worlds, for Perfetto, with all that the monitor records where partitions are below; what a Linux alone does inside its servers is not in it, nor is there TLV's form",
         ),
         (
             "SG-4",

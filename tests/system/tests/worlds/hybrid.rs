@@ -14,14 +14,14 @@ const SYSTEM: &str = "../../systems/hybrid/system.toml";
 /// Ticks that may be due and not there yet while the payload prints: other cores of the emulator have their turn then.
 const TURN: u64 = 10;
 
-fn described() -> Loaded {
+pub(super) fn described() -> Loaded {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SYSTEM);
     let loaded = load(&path, &Options::from_environment(None), &Assumptions::default());
     loaded.unwrap_or_else(|report| panic!("{}", report.to_text(false)))
 }
 
 /// A folder of what was built beside the guests, whichever the tool contains.
-fn built(folder: &str) -> PathBuf {
+pub(super) fn built(folder: &str) -> PathBuf {
     Options::from_environment(None).guests.expect("built guests; run `./x build`").join("..").join(folder)
 }
 

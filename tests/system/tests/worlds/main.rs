@@ -13,3 +13,4 @@ mod records;
 mod registers;
 mod servers;
 mod stopped;
+mod watched;
