@@ -31,6 +31,9 @@ pub const READER_MAGIC: u64 = u64::from_le_bytes(*b"BHCHANR1");
 pub const PORT_SAMPLING: u32 = 1;
 /// Messages in order.
 pub const PORT_QUEUING: u32 = 2;
+/// A pool of blocks (`bulkhead_world::pool`), of which the other end is the payload of the secure world: the window is the pool and nothing else, and
+/// both ends write to it. A slot is a block.
+pub const PORT_POOL: u32 = 3;
 
 /// Slots of a sampling port (Simpson: two pairs of two).
 pub const SAMPLING_SLOTS: u32 = 4;

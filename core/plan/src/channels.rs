@@ -1,7 +1,7 @@
 //! Channel ends: what a partition sees of each channel, at fixed addresses or as PCI functions.
 
 use crate::interrupts::Routes;
-use crate::model::System;
+use crate::model::{System, WorldChannel, WorldDirection};
 use alloc::vec::Vec;
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::plan::{PCI_IVSHMEM, PCI_MANAGEMENT, PciFunction};
@@ -42,6 +42,46 @@ pub struct End {
     pub function: Option<u32>,
 }
 
+/// The end of a channel to the payload of the secure world, as its partition sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolEnd {
+    /// Place of the channel among the payload's.
+    pub channel: usize,
+    /// The partition sends.
+    pub is_source: bool,
+    /// First guest address of the pool.
+    pub window: GuestAddress,
+    /// Bytes of the pool, whole pages.
+    pub window_bytes: u64,
+    /// INTID that the payload makes pending after a message, or 0.
+    pub interrupt: u32,
+    /// PCI function, if the partition sees channels so.
+    pub function: Option<u32>,
+}
+
+/// Returns a partition's ends of channels to the payload, which come behind those of its other channels.
+#[must_use]
+pub fn pool_ends(system: &System, partition: usize, ends: &[End]) -> Vec<PoolEnd> {
+    let as_pci = system.partitions.get(partition).is_some_and(|partition| partition.pci_channels);
+    let last = ends.last().map_or(GUEST_CHANNELS.0, |end| end.window.0 + end.window_bytes);
+    let mut next_window = last.next_multiple_of(WINDOW_ALIGNMENT);
+    let own = system.pools().filter(|(_, channel)| channel.partition == Some(partition));
+    let numbered = own.zip(1 + crate::narrow(ends.len())..);
+    let end = |((index, channel), function): ((usize, &WorldChannel), u32)| {
+        let window = if as_pci { GUEST_PCI_MEMORY.0 + u64::from(function) * PCI_MEMORY_STEP } else { next_window };
+        next_window = (next_window + channel.pool_bytes).next_multiple_of(WINDOW_ALIGNMENT);
+        PoolEnd {
+            channel: index,
+            is_source: channel.direction == WorldDirection::ToPayload,
+            window: GuestAddress(window),
+            window_bytes: channel.pool_bytes,
+            interrupt: channel.interrupt.unwrap_or(0),
+            function: as_pci.then_some(function),
+        }
+    };
+    numbered.map(end).collect()
+}
+
 /// Returns the channel ends of a partition in the order of the channels.
 #[must_use]
 pub fn ends(system: &System, routes: &Routes, partition: usize) -> Vec<End> {
@@ -77,7 +117,7 @@ pub fn ends(system: &System, routes: &Routes, partition: usize) -> Vec<End> {
 
 /// Returns the PCI functions of a partition: the management device first, then one per channel end.
 #[must_use]
-pub fn pci_functions(system: &System, partition: usize, ends: &[End]) -> Vec<PciFunction> {
+pub fn pci_functions(system: &System, partition: usize, ends: &[End], pools: &[PoolEnd]) -> Vec<PciFunction> {
     if !system.partitions.get(partition).is_some_and(|partition| partition.pci_channels) {
         return Vec::new();
     }
@@ -88,17 +128,21 @@ pub fn pci_functions(system: &System, partition: usize, ends: &[End]) -> Vec<Pci
         doorbell: NO_DOORBELL,
         ..PciFunction::default()
     });
+    let of_channel = |function: u32, interrupt, memory, bytes: u64, doorbell, is_source: bool| PciFunction {
+        kind: PCI_IVSHMEM,
+        interrupt,
+        registers: GuestAddress(GUEST_PCI_REGISTERS.0 + u64::from(function) * PCI_REGISTERS_STEP),
+        memory,
+        memory_bytes: bytes.next_power_of_two(),
+        doorbell,
+        position: u32::from(!is_source),
+    };
     functions.extend(ends.iter().filter_map(|end| {
-        let function = end.function?;
-        Some(PciFunction {
-            kind: PCI_IVSHMEM,
-            interrupt: if end.is_source { 0 } else { end.interrupt },
-            registers: GuestAddress(GUEST_PCI_REGISTERS.0 + u64::from(function) * PCI_REGISTERS_STEP),
-            memory: end.window,
-            memory_bytes: end.window_bytes.next_power_of_two(),
-            doorbell: end.doorbell,
-            position: u32::from(!end.is_source),
-        })
+        let interrupt = if end.is_source { 0 } else { end.interrupt };
+        Some(of_channel(end.function?, interrupt, end.window, end.window_bytes, end.doorbell, end.is_source))
+    }));
+    functions.extend(pools.iter().filter_map(|end| {
+        Some(of_channel(end.function?, end.interrupt, end.window, end.window_bytes, NO_DOORBELL, end.is_source))
     }));
     functions
 }

@@ -52,7 +52,7 @@ pub(crate) fn image(
     let mut partitions = Vec::new();
     for (index, (partition, draft)) in system.partitions.iter().zip(drafts).enumerate() {
         let information = match partition.is_native() {
-            true => Some(information::page(system, index, partition, &draft.ends)?),
+            true => Some(information::page(system, index, partition, draft)?),
             false => None,
         };
         partitions.push(PlannedPartition {
@@ -60,6 +60,7 @@ pub(crate) fn image(
             information,
             device_tree: draft.device_tree.clone(),
             ends: draft.ends.clone(),
+            pools: draft.pools.clone(),
             stage2: settled.stage2.get(index).map(|(mappings, _)| mappings.clone()).unwrap_or_default(),
         });
     }
@@ -269,6 +270,11 @@ fn partition_plan(
     for end in &draft.ends {
         if let Some(slot) = end.function.and_then(|function| plan.ports.get_mut(function as usize)) {
             *slot = information::port(system, end);
+        }
+    }
+    for end in &draft.pools {
+        if let Some(slot) = end.function.and_then(|function| plan.ports.get_mut(function as usize)) {
+            *slot = information::pool_port(system, end);
         }
     }
     let doorbells = doorbells(system, layout, draft);

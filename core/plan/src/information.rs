@@ -1,14 +1,15 @@
 //! The information page of a native guest.
 
-use crate::channels::End;
+use crate::channels::{End, NO_DOORBELL, PoolEnd};
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Partition, PortKind, System};
 use crate::narrow;
+use crate::planner::Draft;
 use alloc::format;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::{ABI_VERSION, GuestAddress};
-use bulkhead_guest_abi::channel::{PORT_QUEUING, PORT_SAMPLING};
+use bulkhead_guest_abi::channel::{PORT_POOL, PORT_QUEUING, PORT_SAMPLING};
 use bulkhead_guest_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_MAGIC, GUEST_UART,
     GuestInformation, MAX_PORTS,
@@ -23,7 +24,7 @@ pub(crate) fn page(
     system: &System,
     index: usize,
     partition: &Partition,
-    ends: &[End],
+    draft: &Draft,
 ) -> Result<GuestInformation, PlanError> {
     let mut arguments = [0; 256];
     if partition.arguments.len() >= arguments.len() {
@@ -37,9 +38,9 @@ pub(crate) fn page(
         *slot = byte;
     }
     let mut ports = [PortInformation::default(); MAX_PORTS];
-    for (slot, end) in ports.iter_mut().zip(ends) {
-        *slot = port(system, end);
-    }
+    let ends = draft.ends.iter().map(|end| port(system, end));
+    let ends = ends.chain(draft.pools.iter().map(|end| pool_port(system, end)));
+    let port_count = ports.iter_mut().zip(ends).map(|(slot, end)| *slot = end).count();
     let guest_console = if partition.own_console { (GUEST_CONSOLE, CONSOLE_BYTES) } else { (GuestAddress(0), 0) };
     Ok(GuestInformation {
         magic: GUEST_MAGIC,
@@ -55,7 +56,7 @@ pub(crate) fn page(
         ram: partition.guest_ram,
         ram_bytes: partition.memory_bytes,
         vcpu_count: narrow(partition.cores.len()),
-        port_count: narrow(ends.len().min(MAX_PORTS)),
+        port_count: narrow(port_count),
         arguments,
         ports,
     })
@@ -78,5 +79,23 @@ pub(crate) fn port(system: &System, end: &End) -> PortInformation {
         slots: channel.kind.slots(),
         doorbell: end.doorbell,
         interrupt: if end.is_source { 0 } else { end.interrupt },
+    }
+}
+
+/// Describes the end of a channel to the payload of the secure world to its guest.
+pub(crate) fn pool_port(system: &System, end: &PoolEnd) -> PortInformation {
+    let Some((_, channel)) = system.pools().find(|(index, _)| *index == end.channel) else {
+        return PortInformation::default();
+    };
+    PortInformation {
+        name: name_from(&channel.name),
+        window: end.window,
+        window_bytes: end.window_bytes,
+        direction: if end.is_source { DIRECTION_SOURCE } else { DIRECTION_DESTINATION },
+        kind: PORT_POOL,
+        message_bytes: channel.block_bytes,
+        slots: channel.blocks,
+        doorbell: NO_DOORBELL,
+        interrupt: end.interrupt,
     }
 }

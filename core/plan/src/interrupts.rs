@@ -28,7 +28,9 @@ impl Routes {
     /// # Errors
     /// When the board lists too few.
     pub fn assign(system: &System) -> Result<Self, PlanError> {
-        let mut spares = system.board.spare_interrupts.iter().copied();
+        // Descriptions name those of channels to the payload, which tells programs of them too.
+        let is_named = |intid: &u32| system.pools().any(|(_, channel)| channel.interrupt == Some(*intid));
+        let mut spares = system.board.spare_interrupts.iter().copied().filter(|intid| !is_named(intid));
         let consoles = system.partitions.iter().filter(|partition| partition.virtual_uart).count();
         let doorbells = system.channels.iter().filter(|channel| channel.doorbell.is_some()).count();
         let shortage =
@@ -89,6 +91,8 @@ impl Routes {
                 interrupts.extend(self.doorbell(channel_index).map(doorbell));
             }
         }
+        let pools = system.pools().filter(|(_, channel)| channel.partition == Some(index));
+        interrupts.extend(pools.filter_map(|(_, channel)| Some(spare(channel.interrupt?, INTERRUPT_DOORBELL))));
         crate::limits::at_most("interrupts", &partition.name, interrupts.len(), MAX_INTERRUPTS)?;
         interrupts.sort_by_key(|interrupt| interrupt.intid);
         Ok(interrupts)
@@ -107,7 +111,8 @@ pub fn limited_count(system: &System, index: usize) -> usize {
         return of_devices;
     }
     let rings = |channel: &&Channel| channel.destination.partition == index && channel.doorbell.is_some();
-    of_devices + usize::from(partition.virtual_uart) + system.channels.iter().filter(rings).count()
+    let pools = system.pools().filter(|(_, one)| one.partition == Some(index) && one.interrupt.is_some()).count();
+    of_devices + usize::from(partition.virtual_uart) + system.channels.iter().filter(rings).count() + pools
 }
 
 /// Returns an entry that has a route and nothing else yet. The window of a limit is rounded up: it must not let more

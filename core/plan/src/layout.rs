@@ -79,6 +79,8 @@ pub enum AreaKind {
     ChannelReader(usize),
     /// The source's pages of a channel.
     ChannelWriter(usize),
+    /// Pool of a channel to the payload of the secure world, by its place among those.
+    Pool(usize),
     /// Trace ring of a core.
     Trace(usize),
     /// Ring of a vCPU's virtual PL011: partition, vCPU.
@@ -310,6 +312,10 @@ fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
                 cursor.take(AreaKind::ChannelWriter(index), writer_bytes(channel.message_bytes, channel.kind.slots()));
             }
         }
+    }
+    // Not among those that a restart of the partition clears: the payload's end goes on.
+    for (index, channel) in system.pools() {
+        cursor.take(AreaKind::Pool(index), channel.pool_bytes);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
-use crate::model::{Bank, Channel, GuestImage, Limiter, Partition, PortKind, System};
+use crate::model::{Bank, Channel, GuestImage, Limiter, Partition, PortKind, Secure, System, WorldChannel};
 use crate::sharing;
 use crate::tables::{BLOCK_BYTES, GUEST_ADDRESS_END};
 use alloc::format;
@@ -57,6 +57,11 @@ impl System {
         self.aggregate_limiter(channel).or(doorbell.limiter)
     }
 
+    /// Returns the channels between a payload and partitions: their places among the payload's channels, and they themselves.
+    pub fn pools(&self) -> impl Iterator<Item = (usize, &WorldChannel)> {
+        self.secure.iter().flat_map(Secure::pools)
+    }
+
     /// Returns the board cores in use, lowest first and each once; the position in this list is the core's index in the image.
     #[must_use]
     pub fn used_cores(&self) -> Vec<usize> {
@@ -100,6 +105,7 @@ pub fn check(system: &System) -> Result<(), PlanError> {
     system.partitions.iter().try_for_each(|partition| check_partition(system, partition))?;
     sharing::check(system)?;
     system.channels.iter().try_for_each(|channel| check_channel(system, channel))?;
+    system.pools().try_for_each(|(_, channel)| check_pool(system, channel))?;
     (0..system.partitions.len()).try_for_each(|index| check_ends(system, index))
 }
 
@@ -191,12 +197,31 @@ fn check_channel(system: &System, channel: &Channel) -> Result<(), PlanError> {
     Ok(())
 }
 
+fn check_pool(system: &System, channel: &WorldChannel) -> Result<(), PlanError> {
+    let place = format!("channel \"{}\"", channel.name);
+    if channel.partition.is_none_or(|partition| partition >= system.partitions.len()) {
+        return Err(PlanError::BadReference { place, target: String::from("no partition") });
+    }
+    if channel.name.len() >= NAME_BYTES {
+        return Err(too_big(format!("the name of {place}"), channel.name.len() as u64, NAME_BYTES as u64 - 1));
+    }
+    if let Some(intid) = channel.interrupt.filter(|intid| !system.board.spare_interrupts.contains(intid)) {
+        return Err(PlanError::BadReference { place, target: format!("interrupt {intid}, which is no spare one") });
+    }
+    aligned(&format!("the pool of {place}"), channel.pool_bytes, PAGE_BYTES)?;
+    if channel.pool_bytes == 0 || channel.pool_bytes > crate::channels::PCI_MEMORY_STEP {
+        return Err(too_big(format!("the pool of {place}"), channel.pool_bytes, crate::channels::PCI_MEMORY_STEP));
+    }
+    Ok(())
+}
+
 fn check_ends(system: &System, index: usize) -> Result<(), PlanError> {
     let Some(partition) = system.partitions.get(index) else { return Ok(()) };
     let place = format!("partition \"{}\"", partition.name);
     let sends = |channel: &&Channel| channel.source.partition == index;
     let ends =
         system.channels.iter().filter(|channel| sends(channel) || channel.destination.partition == index).count();
+    let ends = ends + system.pools().filter(|(_, channel)| channel.partition == Some(index)).count();
     let doorbells = system.channels.iter().filter(sends).filter(|channel| channel.doorbell.is_some()).count();
     at_most("doorbells to ring", &place, doorbells, MAX_DOORBELLS)?;
     if partition.pci_channels {

@@ -1,6 +1,6 @@
 //! Who maps what: the EL2 map of each core and the stage 2 of each partition (record 0001).
 
-use crate::channels::End;
+use crate::channels::{End, PoolEnd};
 use crate::layout::{self, Area, AreaKind, Layout};
 use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
@@ -220,7 +220,7 @@ fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
 
 /// Returns what a partition's guest can reach.
 #[must_use]
-pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> Vec<Mapping> {
+pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End], pools: &[PoolEnd]) -> Vec<Mapping> {
     let Some(partition) = system.partitions.get(index) else { return Vec::new() };
     let mut mappings = Vec::new();
     let mut add = |input: u64, kind: AreaKind, attributes: Attributes| {
@@ -237,6 +237,9 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End]) -> V
         add(end.window.0 + CHANNEL_STATUS_OFFSET, AreaKind::Status(end.peer), Attributes::STAGE2_SHARED_READ);
         add(end.window.0 + CHANNEL_READER_OFFSET, AreaKind::ChannelReader(end.channel), reader);
         add(end.window.0 + CHANNEL_WRITER_OFFSET, AreaKind::ChannelWriter(end.channel), writer);
+    }
+    for end in pools {
+        add(end.window.0, AreaKind::Pool(end.channel), Attributes::STAGE2_SHARED_WRITE);
     }
     // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the
     // other one could make the redistributor write memory (GICR_PENDBASER).

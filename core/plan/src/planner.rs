@@ -1,6 +1,6 @@
 //! The order of planning, and its result.
 
-use crate::channels::{self, End};
+use crate::channels::{self, End, PoolEnd};
 use crate::device_tree::{self, Facts};
 use crate::emit;
 use crate::error::PlanError;
@@ -48,6 +48,8 @@ pub struct PlannedPartition {
     pub device_tree: Vec<u8>,
     /// Its channel ends.
     pub ends: Vec<End>,
+    /// Its ends of channels to the payload of the secure world.
+    pub pools: Vec<PoolEnd>,
     /// Its stage-2 mappings.
     pub stage2: Vec<Mapping>,
 }
@@ -85,6 +87,7 @@ impl Plan {
 pub(crate) struct Draft {
     pub(crate) placement: Placement,
     pub(crate) ends: Vec<End>,
+    pub(crate) pools: Vec<PoolEnd>,
     pub(crate) functions: Vec<PciFunction>,
     pub(crate) interrupts: Vec<InterruptPlan>,
     pub(crate) windows: Vec<Window>,
@@ -147,7 +150,8 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
     let partition = system.partitions.get(index).ok_or_else(missing)?;
     let placement = loading::place(partition)?;
     let ends = channels::ends(system, routes, index);
-    let functions = channels::pci_functions(system, index, &ends);
+    let pools = channels::pool_ends(system, index, &ends);
+    let functions = channels::pci_functions(system, index, &ends, &pools);
     let mut interrupts = routes.of_partition(system, index)?;
     for interrupt in &mut interrupts {
         let function = functions.iter().position(|function| function.interrupt == interrupt.intid);
@@ -159,7 +163,18 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
     let pieces = loading::pieces(partition, &placement, device_tree.clone())?;
     let (pristine, pristine_offsets) = loading::pristine(&pieces);
     let windows = windows(system, index, &functions);
-    Ok(Draft { placement, ends, functions, interrupts, windows, pieces, pristine, pristine_offsets, device_tree })
+    Ok(Draft {
+        placement,
+        ends,
+        pools,
+        functions,
+        interrupts,
+        windows,
+        pieces,
+        pristine,
+        pristine_offsets,
+        device_tree,
+    })
 }
 
 /// Returns the ranges of guest addresses that the monitor answers.
@@ -236,7 +251,7 @@ fn el2_tables(system: &System, layout: &Layout, uses: &[CoreUse]) -> Result<Vec<
 fn stage2_tables(system: &System, layout: &Layout, drafts: &[Draft]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
     let bits = AddressBits { input: GUEST_ADDRESS_BITS, output: system.board.physical_address_bits };
     let build = |(index, draft): (usize, &Draft)| {
-        let mappings = maps::stage2(system, layout, index, &draft.ends);
+        let mappings = maps::stage2(system, layout, index, &draft.ends, &draft.pools);
         let name = system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
         check_windows(name, &mappings, &draft.windows)?;
         let base = layout.address(AreaKind::Stage2Tables(index));

@@ -146,6 +146,8 @@ pub fn two_worlds() -> System {
                 direction: WorldDirection::ToWorld,
                 blocks: 10,
                 block_bytes: 32,
+                partition: None,
+                pool_bytes: 0x1000,
                 address: PhysicalAddress(RAM + (16 << 20)),
                 interrupt: Some(50),
                 poll_ns: None,
@@ -155,6 +157,8 @@ pub fn two_worlds() -> System {
                 direction: WorldDirection::ToPayload,
                 blocks: 5,
                 block_bytes: 8,
+                partition: None,
+                pool_bytes: 0x1000,
                 address: PhysicalAddress(RAM + (16 << 20) + 0x1000),
                 interrupt: None,
                 poll_ns: Some(2_000_000),
@@ -187,6 +191,26 @@ pub fn hybrid() -> System {
     drive.mode = InterruptMode::Direct;
     sample.partitions = vec![native("control", &[0]), native("office", &[1, 2]), drive];
     sample.memory_bytes = 64 << 20;
+    sample
+}
+
+/// Returns the same with channels between the payload and two partitions: `telemetry` to the first one, which has an interrupt for it, and
+/// `answers` of the second one, which sees it as a PCI function.
+#[must_use]
+pub fn hybrid_with_channels() -> System {
+    let mut sample = hybrid();
+    let channels = two_worlds().secure.map(|secure| secure.channels).unwrap_or_default();
+    let to = |(channel, partition): (WorldChannel, usize)| WorldChannel {
+        partition: Some(partition),
+        address: PhysicalAddress(0),
+        interrupt: channel.interrupt.and(sample.board.spare_interrupts.first().copied()),
+        ..channel
+    };
+    let channels = channels.into_iter().zip(0..).map(to).collect();
+    sample.secure = sample.secure.map(|secure| Secure { channels, ..secure });
+    if let Some(office) = sample.partitions.get_mut(1) {
+        office.pci_channels = true;
+    }
     sample
 }
 

@@ -6,7 +6,8 @@
 
 #include "bulkhead_world.h"
 
-#define MAIR_DEVICE_NGNRNE_0_NORMAL_1   0xff00
+/* Device-nGnRnE, Normal write-back, Normal non-cacheable (channels). */
+#define MAIR_VALUE                      0x44ff00
 #define TCR_39_BIT_4K_CACHEABLE         0x280803519 /* T0SZ=25, inner/outer write-back, inner shareable, EPD1, IPS=2: 40 bits */
 #define SCTLR_TRANSLATION_AND_CACHES    0x30d8180d  /* reserved bits that are 1, WXN, I, SA0, SA, C, M */
 
@@ -14,7 +15,7 @@
     .global _start
 _start:
     mov     x19, x0
-    ldr     x1, =MAIR_DEVICE_NGNRNE_0_NORMAL_1
+    ldr     x1, =MAIR_VALUE
     msr     MAIR_EL1, x1
     ldr     x1, =TCR_39_BIT_4K_CACHEABLE
     msr     TCR_EL1, x1

@@ -235,6 +235,8 @@ table! {
         name: Located<String>,
         /// Which way its messages go.
         direction: Located<WorldDirection>,
+        /// Of partitions below the payload: the one that has the other end. It finds the channel among its ports, by this name.
+        partition: Option<Located<String>>,
         /// Blocks, which is how many messages can be under way; 1 to 32.
         #[schemars(range(min = 1, max = MOST_BLOCKS))]
         blocks: Located<u64>,

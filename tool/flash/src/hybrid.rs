@@ -14,6 +14,8 @@ pub struct ImageBelow<'a> {
     pub start: u64,
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// Where it has the pools of channels to the payload, in their order.
+    pub pools: &'a [u64],
 }
 
 /// Calls from below EL2 come to EL2.

@@ -89,7 +89,10 @@ fn make(system: &System, monitor: &[u8], below: Option<ImageBelow<'_>>) -> Resul
         None => image,
     };
     let (servers, urgent) = servers(secure, board.counter_hz);
-    let channels = channels(secure);
+    let channels = match below {
+        Some(image) => placed(channels(secure), image.pools)?,
+        None => channels(secure),
+    };
     let parts = Parts {
         monitor,
         payload: &secure.payload.elf,
@@ -157,6 +160,15 @@ fn channels(secure: &Secure) -> Vec<ChannelPlan> {
         }
     };
     secure.channels.iter().map(plan).collect()
+}
+
+/// The channels, where the image below has their pools.
+fn placed(mut channels: Vec<ChannelPlan>, pools: &[u64]) -> Result<Vec<ChannelPlan>, Error> {
+    if channels.len() != pools.len() {
+        return Err(Error::Channel);
+    }
+    channels.iter_mut().zip(pools).for_each(|(channel, address)| channel.address = *address);
+    Ok(channels)
 }
 
 /// How the world below is watched.
@@ -275,7 +287,8 @@ mod tests {
         let (mut system, monitor) = (samples::hybrid(), samples::secure_monitor());
         assert_eq!(of_system(&system, &monitor).expect_err("no image"), crate::Error::NoImageBelow);
         let image = vec![0x11; 0x2345];
-        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image }).expect("it fits");
+        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[] })
+            .expect("it fits");
         let plan = &flash.plan;
         assert_eq!((plan.window, plan.window_bytes, plan.level), (0x4000_0000, 64 << 20, 2));
         assert_eq!((plan.entry, plan.argument, plan.segment_count), (0x4020_0000, 0, 1));
@@ -286,11 +299,11 @@ mod tests {
         system.trace_enabled = true;
         for (records, of_payload) in [(64, 128), (1024, 1024), (4096, 2048)] {
             system.trace_records = records;
-            let below = ImageBelow { start: 0x4020_0000, bytes: &image };
+            let below = ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[] };
             let flash = of_hybrid(&system, &monitor, below).expect("it fits");
             assert_eq!(flash.plan.trace_records, of_payload);
         }
-        let outside = of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image });
+        let outside = of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image, pools: &[] });
         assert_eq!(outside.expect_err("too far"), crate::Error::Segment { to: 0x43ff_f000, bytes: 0x2345 });
     }
 

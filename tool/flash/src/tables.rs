@@ -12,8 +12,9 @@ const INNER_SHAREABLE: u64 = 3 << 8;
 const NON_SECURE: u64 = 1 << 5;
 /// AP\[2\].
 const READ_ONLY: u64 = 1 << 7;
-/// Index 1 of MAIR_EL1 is Normal write-back memory, index 0 is Device-nGnRnE.
+/// Index 1 of MAIR_EL1 is Normal write-back memory, index 0 is Device-nGnRnE, index 2 is Normal memory without caches.
 const NORMAL: u64 = 1 << 2 | INNER_SHAREABLE;
+const UNCACHED: u64 = 2 << 2 | INNER_SHAREABLE;
 const PRIVILEGED_EXECUTE_NEVER: u64 = 1 << 53;
 /// No task of the payload is at EL0.
 const EXECUTE_NEVER: u64 = 1 << 54;
@@ -24,6 +25,9 @@ const DEVICE: Attributes = Attributes(ACCESS_FLAG | EXECUTE_NEVER | PRIVILEGED_E
 const OTHER_WORLD: Attributes = Attributes(DATA.0 | NON_SECURE);
 /// A channel, as programs of the other world reach it: it is memory of no kernel there, and two caching attributes would not agree.
 const CHANNEL: Attributes = Attributes(DEVICE.0 | NON_SECURE);
+/// A channel to a partition, uncached as in the partition's map. It is no device, because a start fills the whole window with zeros, by DC ZVA.
+const CHANNEL_BELOW: Attributes =
+    Attributes(ACCESS_FLAG | UNCACHED | EXECUTE_NEVER | PRIVILEGED_EXECUTE_NEVER | NON_SECURE);
 
 /// Bits of an address: T0SZ and IPS of the payload's TCR_EL1.
 const BITS: AddressBits = AddressBits { input: 39, output: 40 };
@@ -32,6 +36,9 @@ const BITS: AddressBits = AddressBits { input: 39, output: 40 };
 pub(crate) fn with_tables(payload: &Program, parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
     let mut mappings = Vec::new();
     let mut map = |address: u64, bytes: u64, attributes: Attributes| {
+        if bytes == 0 {
+            return;
+        }
         mappings.push(Mapping { input: address, output: PhysicalAddress(address), bytes, attributes });
     };
     // Pristine images, read alone.
@@ -51,12 +58,25 @@ pub(crate) fn with_tables(payload: &Program, parts: &Parts<'_>) -> Result<Vec<u8
     for (address, bytes) in parts.devices {
         map(*address, *bytes, DEVICE);
     }
-    if let Some(world) = &parts.non_secure {
-        map(world.memory.0, world.memory.1, OTHER_WORLD);
-    }
+    let mut pools = Vec::new();
     for channel in parts.channels {
-        map(channel.address, channel.pool_bytes().ok_or(Error::Channel)?, CHANNEL);
+        let bytes = channel.pool_bytes().ok_or(Error::Channel)?;
+        pools.push((channel.address, channel.address.checked_add(bytes).ok_or(Error::Channel)?));
     }
+    pools.sort_unstable();
+    let (start, bytes) = parts.non_secure.as_ref().map_or((0, 0), |world| world.memory);
+    let end = start.saturating_add(bytes);
+    let mut next = start;
+    for (pool, pool_end) in pools {
+        // Those of partitions are in the memory of their monitor, others behind the world's.
+        let is_below = (start..end).contains(&pool);
+        map(pool, pool_end - pool, if is_below { CHANNEL_BELOW } else { CHANNEL });
+        if is_below {
+            map(next, pool.checked_sub(next).ok_or(Error::Channel)?, OTHER_WORLD);
+            next = pool_end;
+        }
+    }
+    map(next, end.checked_sub(next).ok_or(Error::Channel)?, OTHER_WORLD);
     let tables = Tables::build(PhysicalAddress(secure_ram::TABLES), BITS, &mappings).map_err(Error::Map)?;
     let room = (secure_ram::PAYLOAD - secure_ram::TABLES) as usize;
     let mut bytes = tables.bytes();

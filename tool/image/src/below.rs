@@ -4,7 +4,7 @@ use crate::build::{Planned, read_monitor, read_secure_monitor};
 use crate::{Error, Image, build_image};
 use bulkhead_flash::{Flash, ImageBelow};
 use bulkhead_plan::model::System;
-use bulkhead_plan::part_of;
+use bulkhead_plan::{AreaKind, part_of};
 use bulkhead_world::cores::CoresPlan;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -34,9 +34,15 @@ pub(crate) fn flash_with(system: &System, monitor: &[u8]) -> Result<BuiltFlash, 
         return Ok(BuiltFlash { flash, below: None });
     }
     let image = build_image(system, &read_monitor(None, part_of(system))?)?;
-    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes };
+    let pools = pools(system, &image);
+    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
     let flash = bulkhead_flash::of_hybrid(system, monitor, below).map_err(Error::Flash)?;
     Ok(BuiltFlash { flash, below: Some(image) })
+}
+
+/// Where an image has the pools of channels to the payload.
+fn pools(system: &System, image: &Image) -> Vec<u64> {
+    system.pools().map(|(index, _)| image.plan.layout.address(AreaKind::Pool(index)).0).collect()
 }
 
 /// The partitions' own plan, as for a system without a payload.
@@ -98,7 +104,8 @@ mod tests {
         let mut monitor = samples::monitor();
         monitor.text.splice(64..72, Part::Hybrid.mark());
         let image = crate::assemble(&system, &MonitorImage { part: Part::Hybrid, ..monitor }).expect("a plan");
-        let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes };
+        let pools = super::pools(&system, &image);
+        let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
         let flash = bulkhead_flash::of_hybrid(&system, &samples::secure_monitor(), below).expect("it fits");
         let built = BuiltFlash { flash, below: Some(image) };
         let shown = |dts: Option<&str>, format| crate::secure::shown(&system, built.clone(), dts, format);

@@ -23,6 +23,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
 pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
     let partition = |index: usize| system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
     let channel = |index: usize| system.channels.get(index).map_or("?", |channel| channel.name.as_str());
+    let pool = |index: usize| system.pools().find(|(one, _)| *one == index).map_or("?", |(_, channel)| &channel.name);
     match kind {
         AreaKind::Text => String::from("monitor text"),
         AreaKind::Rodata => String::from("monitor read-only data"),
@@ -46,6 +47,7 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::AllDoorbells(index) => format!("doorbell words of all channels to {}", partition(index)),
         AreaKind::ChannelReader(index) => format!("channel {}, destination", channel(index)),
         AreaKind::ChannelWriter(index) => format!("channel {}, source", channel(index)),
+        AreaKind::Pool(index) => format!("channel {}, pool", pool(index)),
         AreaKind::Trace(core) => format!("trace ring of core index {core}"),
         AreaKind::VcpuConsole(index, vcpu) => format!("console of {}, vCPU {vcpu}", partition(index)),
         AreaKind::GuestConsole(index) => format!("guest's console of {}", partition(index)),

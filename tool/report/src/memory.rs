@@ -48,7 +48,7 @@ impl Use {
             | AreaKind::Manage(_)
             | AreaKind::Doorbell(_)
             | AreaKind::AllDoorbells(_) => Self::State,
-            AreaKind::ChannelReader(_) | AreaKind::ChannelWriter(_) => Self::Channel,
+            AreaKind::ChannelReader(_) | AreaKind::ChannelWriter(_) | AreaKind::Pool(_) => Self::Channel,
             AreaKind::Trace(_) | AreaKind::VcpuConsole(..) | AreaKind::GuestConsole(_) => Self::Rings,
             AreaKind::Ram(partition) => Self::Ram(partition),
         }

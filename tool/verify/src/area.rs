@@ -1,6 +1,6 @@
 //! Declared memory: every range that a plan or table names, with its owner. Whatever is not here is nobody's.
 
-use crate::channel::End;
+use crate::channel::Ends;
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, View, page_end};
@@ -36,6 +36,7 @@ pub(crate) enum Use {
     Doorbell(usize),
     ChannelReader(usize),
     ChannelWriter(usize),
+    Pool(usize),
     Ram(usize),
 }
 
@@ -68,6 +69,7 @@ impl Use {
             | Self::Doorbell(partition)
             | Self::ChannelReader(partition)
             | Self::ChannelWriter(partition)
+            | Self::Pool(partition)
             | Self::Ram(partition) => Some(partition),
             _ => None,
         }
@@ -101,7 +103,7 @@ impl Areas {
         view: &View<'_>,
         contents: &Contents,
         maps: &Maps,
-        ends: &[End],
+        ends: &Ends,
         findings: &mut Findings,
     ) -> Self {
         let mut areas = Self::default();
@@ -169,7 +171,7 @@ impl Areas {
         }
     }
 
-    fn add_partitions(&mut self, contents: &Contents, ends: &[End]) {
+    fn add_partitions(&mut self, contents: &Contents, ends: &Ends) {
         for partition in &contents.partitions {
             let (entry, plan, index) = (&partition.entry, &partition.plan, partition.index);
             self.add(entry.plan.0, PAGE, Use::PartitionPlan(index));
@@ -187,13 +189,16 @@ impl Areas {
             }
         }
         // A page is declared once, by the end that writes it.
-        for end in ends {
+        for end in &ends.channels {
             match end.is_source {
                 true => {
                     self.add(end.writer.start, end.writer.end - end.writer.start, Use::ChannelWriter(end.partition))
                 }
                 false => self.add(end.reader, PAGE_BYTES, Use::ChannelReader(end.partition)),
             }
+        }
+        for pool in &ends.pools {
+            self.add(pool.pages.start, pool.pages.end - pool.pages.start, Use::Pool(pool.partition));
         }
     }
 

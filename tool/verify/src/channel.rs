@@ -1,17 +1,19 @@
 //! Channels: each is two ends that agree, one source and one destination, with the peer's status page between them.
 
-use crate::area::Maps;
+use crate::area::{Maps, overlap};
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use crate::walk::Map;
+use crate::world::layout::{MOST_BLOCK_BYTES, MOST_BLOCKS, POOL_RING_WORDS};
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::plan::{
     INTERRUPT_DOORBELL, InterruptPlan, PCI_IVSHMEM, PciFunction, WINDOW_GICD, WINDOW_GICR, WINDOW_UART,
 };
-use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
+use bulkhead_abi::{ABI_VERSION, GuestAddress, Name, Part, PhysicalAddress};
 use bulkhead_guest_abi::channel::{
-    CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_QUEUING, PORT_SAMPLING, writer_bytes,
+    CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET, PORT_POOL, PORT_QUEUING, PORT_SAMPLING,
+    writer_bytes,
 };
 use bulkhead_guest_abi::guest::{
     DIRECTION_DESTINATION, DIRECTION_SOURCE, GUEST_CONSOLE, GUEST_INFORMATION, GUEST_MAGIC, GuestInformation, MAX_PORTS,
@@ -38,6 +40,31 @@ pub(crate) struct End {
     pub(crate) rings: Option<u32>,
     /// Kind, message bytes and slots.
     shape: (u32, u32, u32),
+}
+
+/// The end of a channel to the payload of the secure world as its partition's stage 2 shows it. The other end is in the world plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) partition: usize,
+    pub(crate) name: Name,
+    pub(crate) is_source: bool,
+    /// First guest address of the window.
+    pub(crate) window: u64,
+    /// Physical pages of the pool.
+    pub(crate) pages: Range<u64>,
+    /// INTID that tells of a message, or 0.
+    pub(crate) interrupt: u32,
+    /// Blocks, and bytes of a block.
+    pub(crate) shape: (u32, u32),
+}
+
+/// The ends of all partitions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends {
+    /// Of channels between partitions.
+    pub(crate) channels: Vec<End>,
+    /// Of channels to the payload.
+    pub(crate) pools: Vec<Pool>,
 }
 
 /// Finds each partition's information page through its stage 2.
@@ -70,26 +97,107 @@ fn read(view: &View<'_>, page: u64) -> Option<GuestInformation> {
 }
 
 /// Collects the ends of all partitions.
-pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: &mut Findings) -> Vec<End> {
-    let mut ends = Vec::new();
+pub(crate) fn ends(view: &View<'_>, contents: &Contents, maps: &Maps, findings: &mut Findings) -> Ends {
+    let mut ends = Ends::default();
     for partition in &contents.partitions {
         let Some(map) = maps.guests.get(partition.index) else { continue };
         let page = maps.information.get(partition.index).copied().flatten();
         if let Some(information) = page.and_then(|page| read(view, page)) {
             check_information(view, partition, &information, findings);
             for port in information.ports.iter().take((information.port_count as usize).min(MAX_PORTS)) {
-                ends.extend(end(partition, port, map, findings));
+                ends.add(view, partition, port, map, findings);
             }
         }
         for (index, function) in partition.plan.pci().iter().enumerate() {
             let port = partition.plan.ports.get(index).copied().unwrap_or_default();
             check_function_port(partition, index, function, &port, findings);
             if function.kind == PCI_IVSHMEM {
-                ends.extend(end(partition, &port, map, findings));
+                ends.add(view, partition, &port, map, findings);
             }
         }
     }
     ends
+}
+
+impl Ends {
+    fn add(
+        &mut self,
+        view: &View<'_>,
+        partition: &Partition,
+        port: &PortInformation,
+        map: &Map,
+        findings: &mut Findings,
+    ) {
+        if port.kind == PORT_POOL {
+            self.pools.extend(pool(view, partition, port, map, findings));
+        } else {
+            self.channels.extend(end(partition, port, map, findings));
+        }
+    }
+}
+
+/// Bytes of a pool in whole pages; `None` for a shape that none has.
+pub(crate) fn pool_bytes(blocks: u32, block_bytes: u32) -> Option<u64> {
+    if !(1..=MOST_BLOCKS).contains(&blocks) || !(1..=MOST_BLOCK_BYTES).contains(&block_bytes) {
+        return None;
+    }
+    let rings = 2 * u64::from(blocks.next_power_of_two());
+    let words = POOL_RING_WORDS + rings + u64::from(blocks) * u64::from(block_bytes).div_ceil(8);
+    Some((8 * words).next_multiple_of(PAGE))
+}
+
+/// Follows the end of a channel to the payload through stage 2.
+fn pool(
+    view: &View<'_>,
+    partition: &Partition,
+    port: &PortInformation,
+    map: &Map,
+    findings: &mut Findings,
+) -> Option<Pool> {
+    let place = || format!("port \"{}\" of partition \"{}\"", name_text(&port.name), partition.name());
+    let is_source = port.direction == DIRECTION_SOURCE;
+    let possible = view.header.part == Part::Hybrid as u32
+        && (is_source || port.direction == DIRECTION_DESTINATION)
+        && pool_bytes(port.slots, port.message_bytes) == Some(port.window_bytes)
+        && port.doorbell == u32::MAX;
+    let possible = findings.require(possible, Code::Information, || {
+        format!("{} has a direction, size or window that no pool has, or there is no payload", place())
+    });
+    let Some(start) = map.translate(port.window.0).filter(|_| possible) else {
+        findings.require(!possible, Code::ChannelEnds, || format!("{}: its pool is not mapped", place()));
+        return None;
+    };
+    let mut owned = partition.plan.interrupts().iter();
+    let is_doorbell = |one: &InterruptPlan| one.intid == port.interrupt && one.kind == INTERRUPT_DOORBELL;
+    let waits = port.interrupt == 0 || !is_source && owned.any(is_doorbell);
+    findings.require(waits, Code::DoorbellTarget, || {
+        format!("{} waits for interrupt {}, which is not its doorbell", place(), port.interrupt)
+    });
+    Some(Pool {
+        partition: partition.index,
+        name: port.name,
+        is_source,
+        window: port.window.0,
+        pages: start..start.saturating_add(port.window_bytes),
+        interrupt: port.interrupt,
+        shape: (port.slots, port.message_bytes),
+    })
+}
+
+/// Checks that no two channels to the payload are one pool.
+pub(crate) fn check_pools(pools: &[Pool], findings: &mut Findings) {
+    for (place, pool) in pools.iter().enumerate() {
+        let mut others = pools.iter().take(place);
+        let is_apart = others.all(|other| {
+            !overlap(&pool.pages, &other.pages) && (pool.interrupt == 0 || pool.interrupt != other.interrupt)
+        });
+        findings.require(is_apart, Code::ChannelEnds, || {
+            format!(
+                "the pool at {:#x} of partition {} or its interrupt is that of another channel",
+                pool.window, pool.partition
+            )
+        });
+    }
 }
 
 /// Checks that a PCI function and the description of its port are of one channel end.

@@ -1,7 +1,7 @@
 //! What guests can reach: their RAM, declared shared pages, their devices, and nothing else.
 
 use crate::area::{Areas, Maps, Use, overlap};
-use crate::channel::End;
+use crate::channel::Ends;
 use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
 use crate::el2::{GICD_BYTES, GICR_BYTES};
@@ -28,6 +28,7 @@ enum Tag {
     PeerStatus,
     ChannelReader,
     ChannelWriter,
+    Pool,
     SgiFrame,
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn check(
     contents: &Contents,
     maps: &Maps,
     areas: &Areas,
-    ends: &[End],
+    ends: &Ends,
     findings: &mut Findings,
 ) {
     let mut devices = Vec::new();
@@ -60,7 +61,7 @@ pub(crate) fn check(
     check_writers(contents, maps, findings);
 }
 
-fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End]) -> Vec<Expected<Tag>> {
+fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &Ends) -> Vec<Expected<Tag>> {
     let mut expected = Vec::new();
     let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| {
         expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag })
@@ -85,7 +86,7 @@ fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End
     if let Some((input, frame)) = own_sgi_frame(contents, partition) {
         add(input, frame, SGI_FRAME_BYTES, Rights::READ_WRITE, Memory::Device, Tag::SgiFrame);
     }
-    for end in ends.iter().filter(|end| end.partition == partition.index) {
+    for end in ends.channels.iter().filter(|end| end.partition == partition.index) {
         let (reader, writer) =
             if end.is_source { (Rights::READ, Rights::READ_WRITE) } else { (Rights::READ_WRITE, Rights::READ) };
         add(end.window + CHANNEL_STATUS_OFFSET, end.status, PAGE, Rights::READ, Memory::NonCacheable, Tag::PeerStatus);
@@ -99,6 +100,10 @@ fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &[End
             Memory::NonCacheable,
             Tag::ChannelWriter,
         );
+    }
+    for pool in ends.pools.iter().filter(|pool| pool.partition == partition.index) {
+        let (start, end) = (pool.pages.start, pool.pages.end);
+        add(pool.window, start, end - start, Rights::READ_WRITE, Memory::NonCacheable, Tag::Pool);
     }
     expected.sort_by_key(|one| one.input);
     expected

@@ -1,5 +1,6 @@
 //! Interrupts and doorbells: every interrupt has one owner, every doorbell reaches the one that waits for it.
 
+use crate::channel::Pool;
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
@@ -20,7 +21,7 @@ fn owned(partition: &Partition) -> impl Iterator<Item = &InterruptPlan> {
 }
 
 /// Checks owners, kinds, the distributor's words and doorbells.
-pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+pub(crate) fn check(view: &View<'_>, contents: &Contents, pools: &[Pool], findings: &mut Findings) {
     let mut owners: HashMap<u32, usize> = HashMap::new();
     let mut words = [0_u32; 16];
     for partition in &contents.partitions {
@@ -66,7 +67,7 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Finding
     findings.require(view.header.gicd_icfgr == words, Code::InterruptKind, || {
         String::from("the distributor's trigger words do not match the interrupts of the partitions")
     });
-    check_doorbells(contents, findings);
+    check_doorbells(contents, pools, findings);
     check_words(contents, findings);
 }
 
@@ -187,8 +188,9 @@ fn check_words(contents: &Contents, findings: &mut Findings) {
     }
 }
 
-fn check_doorbells(contents: &Contents, findings: &mut Findings) {
-    let mut rung: HashSet<u32> = HashSet::new();
+fn check_doorbells(contents: &Contents, pools: &[Pool], findings: &mut Findings) {
+    // The payload rings those of its channels.
+    let mut rung: HashSet<u32> = pools.iter().map(|pool| pool.interrupt).filter(|intid| *intid != 0).collect();
     for partition in &contents.partitions {
         let name = partition.name();
         for doorbell in partition.doorbells() {

@@ -102,9 +102,14 @@ impl Verdict {
 /// Verifies the bytes of an image, which must hold one of these monitors: that of the part that its header names.
 #[must_use]
 pub fn verify_bytes(bytes: &[u8], expected: &Expected) -> Verdict {
+    verify_below(bytes, expected).0
+}
+
+/// Verifies the bytes of an image as [`verify_bytes`], and tells of its partitions' ends of channels to a payload.
+pub(crate) fn verify_below(bytes: &[u8], expected: &Expected) -> (Verdict, Vec<channel::Pool>) {
     let mut findings = Findings::default();
-    let extent = examine(bytes, expected, &mut findings).unwrap_or_default();
-    Verdict { findings: findings.0, extent }
+    let (extent, pools) = examine(bytes, expected, &mut findings).unwrap_or_default();
+    (Verdict { findings: findings.0, extent }, pools)
 }
 
 /// Returns the SHA-256 of an image, which names the bytes that a verdict is about.
@@ -114,7 +119,7 @@ pub fn hash(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Runs all checks; `None` when the image cannot be read far enough.
-fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option<Extent> {
+fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option<(Extent, Vec<channel::Pool>)> {
     let view = View::open(bytes, findings)?;
     if !view.check_header(findings) {
         return None;
@@ -137,19 +142,20 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     let areas = Areas::collect(&view, &contents, &maps, &ends, findings);
     el2::check(&view, &contents, &maps, &areas, findings);
     guest::check(&view, &contents, &maps, &areas, &ends, findings);
-    channel::check(&contents, &ends, findings);
+    channel::check(&contents, &ends.channels, findings);
+    channel::check_pools(&ends.pools, findings);
     schedule::check(&contents, findings);
-    interrupts::check(&view, &contents, findings);
+    interrupts::check(&view, &contents, &ends.pools, findings);
     devices::check(&view, &contents, findings);
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
     padding::check(&view, &contents, &maps, findings);
     let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
-    Some(Extent {
+    let extent = Extent {
         cores: contents.cores.len(),
         partitions: contents.partitions.len(),
-        channels: ends.len() / 2,
+        channels: ends.channels.len() / 2,
         table_pages: maps.cores.iter().chain(&maps.guests).map(|map| map.tables.len()).sum(),
         guest_writable_bytes: maps
             .guests
@@ -162,5 +168,6 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
         shared_vcpus: shared().map(|core| core.vcpus.len()).sum(),
         servers: shared().filter_map(|core| core.schedule).map(|plan| plan.server_count as usize).sum(),
         interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
-    })
+    };
+    Some((extent, ends.pools))
 }

@@ -71,6 +71,11 @@ impl Secure {
         }
     }
 
+    /// The channels to partitions: their places among all channels, and they themselves.
+    pub fn pools(&self) -> impl Iterator<Item = (usize, &WorldChannel)> {
+        self.channels.iter().enumerate().filter(|(_, channel)| channel.partition.is_some())
+    }
+
     /// States whether nobody is below.
     #[must_use]
     pub const fn is_alone(&self) -> bool {
@@ -209,8 +214,12 @@ pub struct WorldChannel {
     pub blocks: u32,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Where its pool is: whole pages that are neither world's own.
+    /// The partition that has the other end; `None` where one image is below.
+    pub partition: Option<usize>,
+    /// Where its pool is: whole pages that are neither world's own. Of a partition's the planner decides.
     pub address: PhysicalAddress,
+    /// Bytes of its pool: whole pages, by `bulkhead_world::pool::Geometry`.
+    pub pool_bytes: u64,
     /// The shared interrupt that tells the world below of a message; `None` = it looks by itself.
     pub interrupt: Option<u32>,
     /// Time between two looks of the payload, whole ticks of its kernel; `None` = the world below calls.

@@ -23,6 +23,11 @@ const LIMITER_EVENTS: std::ops::RangeInclusive<u64> = 1..=0xff_ffff;
 /// Ports of a Linux partition: one PCI function each, and one function is the management device.
 const MAX_LINUX_PORTS: usize = MAX_PCI_FUNCTIONS - 1;
 
+/// How many ports a partition can have.
+pub(super) fn most_ports(partition: &Partition) -> usize {
+    if partition.image.kind.value == ImageKind::Linux { MAX_LINUX_PORTS } else { MAX_PORTS }
+}
+
 /// Source and destination of a channel, as far as they were found.
 type Ends<'d> = (Option<End<'d>>, Option<End<'d>>);
 
@@ -42,7 +47,7 @@ impl<'r> Resolver<'r> {
             for port in &partition.ports {
                 self.port(port);
             }
-            let most = if partition.image.kind.value == ImageKind::Linux { MAX_LINUX_PORTS } else { MAX_PORTS };
+            let most = most_ports(partition);
             if let Some(extra) = partition.ports.get(most) {
                 let message = format!(
                     "partition `{}` has {} ports and can have {most}",

@@ -1,5 +1,6 @@
 //! Partitions below a payload: the image of their monitor is the only segment, and what it says of the machine agrees with the world plan.
 
+use super::channels;
 use super::layout::SHARED_FIRST;
 use super::plan::Plan;
 use crate::code::Code;
@@ -20,7 +21,7 @@ pub(super) fn check(file: &[u8], plan: &Plan, expected: &Expected, findings: &mu
         return None;
     };
     let image = segment.content(file)?;
-    let verdict = crate::verify_bytes(image, expected);
+    let (verdict, pools) = crate::verify_below(image, expected);
     let is_accepted = verdict.is_accepted();
     findings.0.extend(verdict.findings);
     // What is wrong in it was said.
@@ -51,6 +52,7 @@ pub(super) fn check(file: &[u8], plan: &Plan, expected: &Expected, findings: &mu
             )
         });
     }
+    channels::check_below(plan, &pools, findings);
     cores.check_below(&contents, plan.redistributor, findings);
     for partition in &contents.partitions {
         for interrupt in partition.plan.interrupts().iter().filter(|one| plan.interrupts.contains(&one.intid)) {

@@ -1,10 +1,10 @@
 //! Channels between the worlds: memory that both reach, and nothing else lies in.
 
 use super::layout::{
-    CHANNEL_BYTES, CHANNEL_NAME_BYTES, CHANNELS, FIRST_SPECIAL, MOST_BLOCK_BYTES, MOST_BLOCKS, MOST_CHANNELS, PAGE,
-    POOL_RING_WORDS, SHARED_FIRST, half, word,
+    CHANNEL_BYTES, CHANNEL_NAME_BYTES, CHANNELS, FIRST_SPECIAL, MOST_CHANNELS, PAGE, SHARED_FIRST, half, word,
 };
 use super::plan::Plan;
+use crate::channel::{Pool, pool_bytes};
 use crate::code::Code;
 use crate::finding::Findings;
 
@@ -15,6 +15,13 @@ pub(super) struct Channel {
     /// First byte behind its pages.
     pub(super) end: u64,
     interrupt: u32,
+    name: [u8; CHANNEL_NAME_BYTES],
+    /// The world below sends.
+    is_from_world: bool,
+    /// Blocks, and bytes of a block.
+    shape: (u32, u32),
+    /// Ticks between two looks of the payload, or 0.
+    poll: u32,
 }
 
 /// Reads the channels of a plan's page, each with numbers that one may have.
@@ -39,23 +46,48 @@ pub(super) fn read(page: &[u8], findings: &mut Findings) -> Option<Vec<Channel>>
             2 => interrupt == 0,
             _ => false,
         };
-        let has_room = (1..=MOST_BLOCKS).contains(&blocks) && (1..=MOST_BLOCK_BYTES).contains(&block_bytes);
-        let is_good = place == channels.len() && is_named && is_signalled && has_room && reserved == 0;
+        let bytes = pool_bytes(blocks, block_bytes);
+        let is_good = place == channels.len() && is_named && is_signalled && bytes.is_some() && reserved == 0;
         if !findings.require(is_good, Code::WorldChannel, || {
             format!("channel {place} has a name, direction, geometry, interrupt or poll that none has")
         }) {
             return Some(Vec::new());
         }
         names.push(name);
-        let rings = 2 * u64::from(blocks.next_power_of_two());
-        let words = POOL_RING_WORDS + rings + u64::from(blocks) * u64::from(block_bytes).div_ceil(8);
         channels.push(Channel {
             start: address,
-            end: address.saturating_add((8 * words).next_multiple_of(PAGE)),
+            end: address.saturating_add(bytes?),
             interrupt,
+            name: name.first_chunk().copied()?,
+            is_from_world: direction == 2,
+            shape: (blocks, block_bytes),
+            poll,
         });
     }
     Some(channels)
+}
+
+/// Compares the channels of partitions with the ends that their image has: each is one pool of one partition, by name, place and shape, with an
+/// interrupt of that partition. Nobody but the payload looks at how often it looks, so that a partition cannot interrupt it.
+pub(super) fn check_below(plan: &Plan, pools: &[Pool], findings: &mut Findings) {
+    let is_it = |channel: &Channel, pool: &Pool| {
+        (channel.start, channel.end) == (pool.pages.start, pool.pages.end)
+            && channel.name == pool.name
+            && channel.is_from_world == pool.is_source
+            && channel.shape == pool.shape
+            && channel.interrupt == pool.interrupt
+    };
+    findings.require(plan.channels.len() == pools.len(), Code::WorldChannel, || {
+        format!("{} channels, and partitions have {} ends of such", plan.channels.len(), pools.len())
+    });
+    for (place, channel) in plan.channels.iter().enumerate() {
+        findings.require(pools.iter().any(|pool| is_it(channel, pool)), Code::WorldChannel, || {
+            format!("channel {place} at {:#x} is not what a partition has there", channel.start)
+        });
+        findings.require(!channel.is_from_world || channel.poll != 0, Code::WorldChannel, || {
+            format!("channel {place} lets partitions call the payload as often as they like")
+        });
+    }
 }
 
 /// Compares the channels with each other, with the world's memory and with the interrupts.
@@ -63,8 +95,13 @@ pub(super) fn check(plan: &Plan, findings: &mut Findings) {
     let window_end = plan.window.saturating_add(plan.window_bytes);
     for (place, channel) in plan.channels.iter().enumerate() {
         let others = plan.channels.iter().take(place);
-        // Memory begins where the window does, and the window is the first of it.
-        let is_behind = plan.entry != 0 && channel.start >= window_end && channel.start.is_multiple_of(PAGE);
+        // Memory begins where the window does, and the window is the first of it. Those of partitions are within their monitor's.
+        let is_behind = plan.entry != 0
+            && channel.start.is_multiple_of(PAGE)
+            && match plan.cores {
+                None => channel.start >= window_end,
+                Some(_) => plan.window <= channel.start && channel.end <= window_end,
+            };
         let is_apart = others.clone().all(|other| channel.end <= other.start || other.end <= channel.start);
         findings.require(is_behind && is_apart, Code::WorldChannel, || {
             format!(

@@ -62,9 +62,9 @@ pub(super) const RING_RECORDS: std::ops::RangeInclusive<u64> = 128..=2048;
 pub(super) const LAST: usize = 1584;
 
 /// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
-pub(super) const MOST_BLOCKS: u32 = 32;
-pub(super) const MOST_BLOCK_BYTES: u32 = 4096;
-pub(super) const POOL_RING_WORDS: u64 = 16;
+pub(crate) const MOST_BLOCKS: u32 = 32;
+pub(crate) const MOST_BLOCK_BYTES: u32 = 4096;
+pub(crate) const POOL_RING_WORDS: u64 = 16;
 
 /// Bytes of the distributor and of the redistributor of one core.
 pub(super) const DISTRIBUTOR_BYTES: u64 = 0x1_0000;

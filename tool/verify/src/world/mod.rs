@@ -10,7 +10,7 @@
 mod below;
 mod channels;
 mod cores;
-mod layout;
+pub(crate) mod layout;
 mod plan;
 mod tables;
 

@@ -14,6 +14,7 @@ pub(super) struct Leaf {
     write: bool,
     execute: bool,
     device: bool,
+    cached: bool,
     other_world: bool,
 }
 
@@ -79,9 +80,9 @@ impl Walk<'_> {
         let output = entry & ADDRESS;
         let memory = entry >> 2 & 7;
         let is_good =
-            entry & !KNOWN == 0 && output == input && memory <= 1 && entry >> 10 & 1 == 1 && entry >> 6 & 1 == 0;
+            entry & !KNOWN == 0 && output == input && memory <= 2 && entry >> 10 & 1 == 1 && entry >> 6 & 1 == 0;
         // Nothing of a payload runs at EL0, and shared memory is inner shareable as the tables' walks are.
-        if !is_good || entry >> 54 & 1 == 0 || (memory == 1 && entry >> 8 & 3 != 3) {
+        if !is_good || entry >> 54 & 1 == 0 || (memory != 0 && entry >> 8 & 3 != 3) {
             return self.refuse(format!("the descriptor {entry:#x} maps {input:#x} as nothing that a payload has"));
         }
         self.leaves.push(Leaf {
@@ -90,6 +91,7 @@ impl Walk<'_> {
             write: entry >> 7 & 1 == 0,
             execute: entry >> 53 & 1 == 0,
             device: memory == 0,
+            cached: memory == 1,
             other_world: entry >> 5 & 1 == 1,
         });
     }
@@ -104,12 +106,17 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
             findings.add(Code::PayloadWriteExecute, format!("{at:#x} of the payload may be written and executed"));
         }
         if let Some(channel) = plan.channels.iter().find(|channel| leaf.touches(channel.start, channel.end)) {
-            // As a device, because that is how the other world reaches it too: memory of no kernel has no other attributes there.
-            let is_shared = leaf.other_world && leaf.device && leaf.write && !leaf.execute;
+            // As the other world reaches it: memory of no kernel is a device there, and a partition's has no caches.
+            let is_below = (window..window_end).contains(&channel.start);
+            let is_theirs = if is_below { !leaf.device && !leaf.cached } else { leaf.device };
+            let is_shared = leaf.other_world && is_theirs && leaf.write && !leaf.execute;
             findings.require(is_shared && leaf.is_in(channel.start, channel.end), Code::WorldChannel, || {
                 format!("{at:#x} of a channel is not mapped as memory that both worlds share, or with something else")
             });
             continue;
+        }
+        if !leaf.device && !leaf.cached {
+            findings.add(Code::PayloadTable, format!("{at:#x} is mapped without caches, and is no channel"));
         }
         let is_worlds = plan.window_bytes != 0 && leaf.touches(window, window_end);
         if leaf.other_world != is_worlds

@@ -12,7 +12,7 @@ use bulkhead_verify::{Code, Expected, Monitor};
 const LOAD: u64 = 0x4020_0000;
 const STATE: u64 = 0x0e00_1000;
 
-fn monitor(part: Part) -> MonitorImage {
+pub(super) fn monitor(part: Part) -> MonitorImage {
     let mut monitor = samples::monitor();
     monitor.text.splice(64..72, part.mark());
     MonitorImage { part, ..monitor }
@@ -24,8 +24,13 @@ fn image(system: &System, part: Part) -> Vec<u8> {
 
 /// The flash file of the sample with this image in it.
 fn with_image(image: &[u8]) -> Vec<u8> {
-    let below = ImageBelow { start: LOAD, bytes: image };
-    of_hybrid(&samples::hybrid(), &samples::secure_monitor(), below).expect("it fits").bytes
+    flash(&samples::hybrid(), image, &[])
+}
+
+/// The flash file of a system with this image in it, and the pools that it has.
+pub(super) fn flash(system: &System, image: &[u8], pools: &[u64]) -> Vec<u8> {
+    let below = ImageBelow { start: LOAD, bytes: image, pools };
+    of_hybrid(system, &samples::secure_monitor(), below).expect("it fits").bytes
 }
 
 /// INTIDs of partitions on other cores than the payload's: their doorbells and devices.

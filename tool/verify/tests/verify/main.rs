@@ -8,6 +8,7 @@ mod good;
 mod hybrid;
 mod monitor;
 mod mutants;
+mod pools;
 mod random;
 mod shared;
 mod support;

@@ -8,7 +8,7 @@ use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GuestInformation};
 use bulkhead_image::assemble;
 use bulkhead_plan::layout::Layout;
 use bulkhead_plan::model::System;
-use bulkhead_plan::{AreaKind, samples};
+use bulkhead_plan::{AreaKind, MonitorImage, samples};
 use bulkhead_verify::{Expected, Monitor, Verdict};
 use std::sync::LazyLock;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -73,7 +73,12 @@ impl Editor {
 
     /// Starts from the image of a system.
     pub(crate) fn of(system: &System) -> Self {
-        let image = assemble(system, &samples::monitor()).unwrap();
+        Self::with(system, &samples::monitor())
+    }
+
+    /// Starts from the image of a system with this monitor.
+    pub(crate) fn with(system: &System, monitor: &MonitorImage) -> Self {
+        let image = assemble(system, monitor).unwrap();
         let header = image.plan.header;
         let header_offset = (header.text_bytes + header.rodata_bytes) as usize;
         Self { bytes: image.bytes, header, layout: image.plan.layout, header_offset }

@@ -3,6 +3,7 @@
 //! A pool is memory of the machine that is neither world's own: behind the memory of the world below, so that its kernel takes nothing of it
 //! and lets a program map it (Debian's kernel refuses `/dev/mem` for its own memory alone).
 
+use super::hybrid::has_partitions;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
@@ -36,7 +37,7 @@ impl Resolver<'_> {
         let mut channels = Vec::new();
         let mut is_good = true;
         for written in &secure.channel {
-            match self.world_channel(written, offset) {
+            match self.world_channel(secure, written, offset) {
                 Some((channel, bytes)) => {
                     channels.push(channel);
                     offset = offset.saturating_add(bytes);
@@ -48,7 +49,12 @@ impl Resolver<'_> {
     }
 
     /// A channel, and the bytes of its pages.
-    fn world_channel(&mut self, written: &Located<WorldChannel>, offset: u64) -> Option<(model::WorldChannel, u64)> {
+    fn world_channel(
+        &mut self,
+        secure: &Secure,
+        written: &Located<WorldChannel>,
+        offset: u64,
+    ) -> Option<(model::WorldChannel, u64)> {
         let blocks = self.channel_number(&written.blocks, MOST_BLOCKS, "blocks");
         let block_bytes = self.channel_number(&written.block_bytes, MOST_BLOCK_BYTES, "bytes of a block");
         let (direction, beside) = match written.direction.value {
@@ -66,18 +72,80 @@ impl Resolver<'_> {
             }
         };
         let poll_ns = self.channel_poll(written);
+        let partition = self.channel_partition(secure, written);
         let (blocks, block_bytes) = (blocks?, block_bytes?);
         let words = Geometry::new(blocks, block_bytes)?.words() as u64;
+        let pool_bytes = words.saturating_mul(8).next_multiple_of(PAGE_BYTES);
         let channel = model::WorldChannel {
             name: written.name.value.clone(),
             direction,
             blocks,
             block_bytes,
+            partition: partition?,
             address: PhysicalAddress(offset),
+            pool_bytes,
             interrupt: interrupt?,
             poll_ns: poll_ns?,
         };
-        Some((channel, words.saturating_mul(8).next_multiple_of(PAGE_BYTES)))
+        Some((channel, pool_bytes))
+    }
+
+    /// The partition at the other end; `None` within where one image is below.
+    fn channel_partition(&mut self, secure: &Secure, written: &Located<WorldChannel>) -> Option<Option<usize>> {
+        let description = self.description;
+        if !secure.non_secure.as_ref().is_some_and(|world| has_partitions(world)) {
+            self.does_not_apply(span(&written.partition), "partition", "a world without partitions");
+            return Some(None);
+        }
+        let name = written.name.as_str();
+        if written.direction.value == WorldDirection::ToPayload && written.poll.is_none() {
+            let message = format!("partitions cannot ring the payload, and it does not look for messages of `{name}`");
+            let diagnostic = Diagnostic::new(Code::ChannelRung, message)
+                .at(written.span, "needs `poll`")
+                .note("what partitions do must not decide how often the payload is interrupted");
+            self.push(diagnostic.help("add how often it looks, for example `poll = \"2 ms\"`"));
+        }
+        let Some(partition) = &written.partition else {
+            let message = format!("channel `{name}` does not say which partition it leads to");
+            let diagnostic = Diagnostic::new(Code::ChannelOfNobody, message).at(written.span, "needs `partition`");
+            self.push(diagnostic.help("add the name of a partition, for example `partition = \"linux\"`"));
+            return None;
+        };
+        let found = description.partition.iter().position(|one| one.name.value == partition.value);
+        let Some((index, owner)) = found.and_then(|index| Some((index, description.partition.get(index)?))) else {
+            let known: Vec<&str> = description.partition.iter().map(|one| one.name.as_str()).collect();
+            let message = format!("channel `{name}` leads to no partition");
+            let mut diagnostic = Diagnostic::new(Code::ChannelOfNobody, message).at(partition.span, "there is none");
+            diagnostic = match crate::suggest::closest(partition, known.iter().copied()) {
+                Some(meant) => {
+                    diagnostic.suggest(partition.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"))
+                }
+                None => diagnostic.help(format!("the partitions are {}", crate::suggest::list(&known))),
+            };
+            self.push(diagnostic);
+            return None;
+        };
+        if let Some(port) = owner.ports.iter().find(|port| port.name.value == written.name.value) {
+            let message = format!("partition `{}` has two ports `{name}`", owner.name.value);
+            let diagnostic = Diagnostic::new(Code::DuplicateName, message).at(written.name.span, "this channel is one");
+            self.push(diagnostic.at(port.name.span, "and this port is one").help("give one of them another name"));
+        }
+        Some(Some(index))
+    }
+
+    /// A partition has room for the channels that lead to it.
+    pub(super) fn channels_fit(&mut self, channels: &[model::WorldChannel], secure: &Secure) {
+        let description = self.description;
+        for (index, partition) in description.partition.iter().enumerate() {
+            let most = crate::resolve::channel::most_ports(partition);
+            let left = most.saturating_sub(partition.ports.len());
+            let mut own = channels.iter().zip(&secure.channel).filter(|(channel, _)| channel.partition == Some(index));
+            if let Some((_, extra)) = own.nth(left) {
+                let name = partition.name.value.as_str();
+                let message = format!("partition `{name}` has more ports with its channels to the payload than {most}");
+                self.push(Diagnostic::new(Code::TooManyPorts, message).at(extra.name.span, "the first one too many"));
+            }
+        }
     }
 
     fn channel_number(&mut self, number: &Located<u64>, most: u64, what: &str) -> Option<u32> {
@@ -147,10 +215,7 @@ pub(super) fn reserved_bytes(channels: &[model::WorldChannel]) -> u64 {
 }
 
 fn pool_bytes(channels: &[model::WorldChannel]) -> u64 {
-    channels.last().map_or(0, |last| {
-        let words = Geometry::new(last.blocks, last.block_bytes).map_or(0, |geometry| geometry.words() as u64);
-        last.address.0.saturating_add(words.saturating_mul(8)).next_multiple_of(PAGE_BYTES)
-    })
+    channels.last().map_or(0, |last| last.address.0.saturating_add(last.pool_bytes))
 }
 
 impl Resolver<'_> {

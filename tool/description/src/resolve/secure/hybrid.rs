@@ -46,7 +46,9 @@ pub(super) fn system(
     let start = resolver.board.board.ram_start();
     let bytes = crate::unit::parse_size(&resolver.description.memory.value.0).ok();
     let below = bytes.map(|bytes| Below::Partitions(Hybrid { name, memory: Bank { start, bytes } }));
-    let section = below.and_then(|below| above.with(below, turns, None, Vec::new()));
+    let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
+    resolver.channels_fit(channels.as_deref().unwrap_or_default(), secure);
+    let section = below.zip(channels).and_then(|(below, channels)| above.with(below, turns, None, channels));
     let (system, places) = resolver.of_partitions(section)?;
     resolver.flash_holds(secure, facts, &system);
     Some((system, Spans { secure: Some(spans(secure)), ..places }))
@@ -109,10 +111,6 @@ impl Resolver<'_> {
             let help = "leave it out: the monitor at EL2 watches the partitions, each with its own `health`";
             self.not_built(health.span, "the health of a world of partitions", help);
         }
-        if let Some(channel) = secure.channel.first() {
-            let help = "remove it; channels between partitions are tables `[[channel]]`";
-            self.not_built(channel.span, "a channel between a payload and partitions", help);
-        }
         if let Some(key) = self.description.demonstration.as_ref().filter(|state| state.value) {
             let help = "leave `demonstration` out to run the system as any other";
             self.not_built(key.span, "a demonstration of partitions below a payload", help);
@@ -173,8 +171,18 @@ impl Resolver<'_> {
 
     /// States whether an urgent interrupt is one of this core: a private one, or of a device of the partition that has this core alone.
     fn comes_to(&self, core: u64, urgent: &Urgent) -> bool {
+        let is_alone = |partition: &Located<Partition>| partition.cores.iter().all(|one| one.value == core);
+        let of_channel = |intid: u64| {
+            let channels = self.description.secure.iter().flat_map(|secure| &secure.channel);
+            let mut own = channels.filter(|one| one.interrupt.as_ref().is_some_and(|own| own.value == intid));
+            own.find_map(|channel| channel.partition.as_ref())
+        };
         let name = match urgent {
             Urgent::Intid(intid) if *intid < u64::from(Intid::FIRST_SHARED) => return true,
+            Urgent::Intid(intid) if of_channel(*intid).is_some() => {
+                let name = of_channel(*intid).map(|name| name.value.as_str());
+                return self.description.partition.iter().any(|one| Some(one.name.as_str()) == name && is_alone(one));
+            }
             Urgent::Intid(intid) => {
                 let has =
                     |device: &&model::BoardDevice| device.interrupts.iter().any(|one| u64::from(one.intid) == *intid);
@@ -186,7 +194,7 @@ impl Resolver<'_> {
             partition.devices.iter().any(|device| Some(device_name(device).value.as_str()) == name)
         };
         let owner = self.description.partition.iter().find(has);
-        owner.is_some_and(|partition| partition.cores.iter().all(|one| one.value == core))
+        owner.is_some_and(is_alone)
     }
 
     /// Checks that the images of all partitions have room in the flash.
