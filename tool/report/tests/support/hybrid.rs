@@ -40,7 +40,7 @@ pub(crate) fn page_of(system: &System, timeline: Option<&Timeline>, damage: Opti
     let secure = system.secure.as_ref().expect("two worlds");
     let monitor = monitor();
     let image: Image = bulkhead_image::assemble(system, &monitor).expect("a plan");
-    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes };
+    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &[] };
     let mut flash = of_hybrid(system, &samples::secure_monitor(), below).expect("it fits");
     if let Some(byte) = damage {
         flash.bytes[byte] ^= 1;
