@@ -40,6 +40,8 @@ pub mod interrupt;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
+pub mod pool;
+#[cfg(target_os = "none")]
 pub mod port;
 #[cfg(target_os = "none")]
 pub mod psci;

@@ -10,6 +10,7 @@ use bulkhead_channel::{
     SampleError, SamplingReader, SamplingWriter, SendError, WriteError,
 };
 use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
+use bulkhead_world::pool::PoolError;
 use core::fmt;
 
 /// Why a port was not opened.
@@ -23,6 +24,14 @@ pub enum PortError {
     Open(OpenError),
     /// The window's address is not usable.
     BadWindow,
+    /// The pool of a channel to the payload says what cannot be; see the inner error.
+    Pool(PoolError),
+}
+
+impl From<PoolError> for PortError {
+    fn from(error: PoolError) -> Self {
+        Self::Pool(error)
+    }
 }
 
 impl From<OpenError> for PortError {
@@ -38,6 +47,7 @@ impl fmt::Display for PortError {
             Self::WrongDirection => f.write_str("the port has the other direction"),
             Self::Open(error) => write!(f, "{error}"),
             Self::BadWindow => f.write_str("the port's window has no usable address"),
+            Self::Pool(error) => write!(f, "the pool of the channel cannot be used: {error:?}"),
         }
     }
 }
@@ -60,11 +70,15 @@ fn find(name: &str, direction: u32) -> Result<(&'static PortInformation, MappedW
         return Err(PortError::WrongDirection);
     }
     let geometry = Geometry::from_port(port)?;
+    Ok((port, window(port)?, geometry))
+}
+
+/// Window of a port.
+pub(crate) fn window(port: &PortInformation) -> Result<MappedWindow<'static>, PortError> {
     let bytes = usize::try_from(port.window_bytes).map_err(|_| PortError::BadWindow)?;
     // SAFETY: (1, 2) the information page names windows that stage 2 maps for as long as the guest runs, with the own area
     // writable, and the SDK's translation maps them as Normal memory; (3) the SDK reaches windows through ports alone.
-    let window = unsafe { MappedWindow::new(port.window.0 as *mut u8, bytes) }.ok_or(PortError::BadWindow)?;
-    Ok((port, window, geometry))
+    unsafe { MappedWindow::new(port.window.0 as *mut u8, bytes) }.ok_or(PortError::BadWindow)
 }
 
 /// Rings the doorbell of a source port, if it has one.
@@ -80,7 +94,7 @@ fn notify(doorbell: u32) -> Notified {
 }
 
 /// INTID of a destination port's doorbell.
-fn doorbell_interrupt(port: &PortInformation) -> Option<InterruptId> {
+pub(crate) fn doorbell_interrupt(port: &PortInformation) -> Option<InterruptId> {
     (port.interrupt != 0).then_some(InterruptId(port.interrupt))
 }
 

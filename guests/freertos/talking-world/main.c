@@ -3,7 +3,7 @@
  *
  * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: texts instead, as busy-tasks/telemetry.h says.
  * `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place. `measure`: the
- * answer is the counter as the message was taken.
+ * answer is the counter as the message was taken. With `,reports` behind it: a report each second, for worlds that do not end.
  */
 #include "../busy-tasks/telemetry.h"
 #include "board.h"
@@ -18,6 +18,7 @@
 #define TALK_PRIORITY   8
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
+#define REPORT_TICKS    1000U
 /* Of both channels in the descriptions of the tests. */
 #define BLOCK_BYTES     32U
 #define MOST_BYTES      256U
@@ -27,6 +28,8 @@
 static const struct bulkhead_world_plan *world_plan;
 static int64_t telemetry, answers;
 static char kind;
+static _Bool reports_each_second;
+static uint64_t reported;
 
 /* Received with the bytes or the text that they must have; others; refused as nonsense. Sent; not sent, because no block was free. */
 static struct {
@@ -61,6 +64,7 @@ static void report(void)
     print_count(" own_late ", payload->most);
     print_count("; other_ticks ", other->ticks);
     print_count(" other_late ", other->most);
+    print_count(" report ", ++reported);
     board_print("\n");
 }
 
@@ -91,6 +95,8 @@ static void slow(void *unused)
         configASSERT(fast_rounds == due);
         for (unsigned place = 0; place < sizeof victim / sizeof *victim; place++)
             configASSERT(victim[place] == victim_word(place));
+        if (reports_each_second && due % REPORT_TICKS == 0)
+            report();
     }
 }
 
@@ -179,6 +185,8 @@ void payload_main(const struct bulkhead_world_plan *plan)
 {
     world_plan = plan;
     kind = bulkhead_world_arguments(plan)[0];
+    for (const char *argument = bulkhead_world_arguments(plan); *argument != '\0'; argument++)
+        reports_each_second = reports_each_second || *argument == ',';
     telemetry = bulkhead_messages_find(plan, "telemetry");
     answers = bulkhead_messages_find(plan, "answers");
     board_print("rtos: FreeRTOS " tskKERNEL_VERSION_NUMBER " in the secure world\n");

@@ -6,6 +6,7 @@ use crate::sysfs::{DEVICE_CHANNEL, Function, Machine};
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_abi::{GuestAddress, NAME_BYTES};
 use bulkhead_channel::Geometry;
+use bulkhead_guest_abi::channel::PORT_POOL;
 use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use bulkhead_guest_abi::name_text;
 use rustix::fs::{FlockOperation, flock};
@@ -35,9 +36,10 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Finds all ports.
+    /// Finds all ports of channels between partitions.
     pub(crate) fn all(machine: &Machine) -> Result<Vec<Self>, Failure> {
-        machine.functions(DEVICE_CHANNEL)?.into_iter().map(Self::open).collect()
+        let functions = functions(machine)?.into_iter().filter(|(_, _, information)| information.kind != PORT_POOL);
+        functions.map(Self::new).collect()
     }
 
     /// Finds a port by name.
@@ -51,10 +53,7 @@ impl Port {
         })
     }
 
-    fn open(function: Function) -> Result<Self, Failure> {
-        function.enable()?;
-        let registers = map_registers(&function)?;
-        let information = read_information(&registers);
+    fn new((function, registers, information): (Function, Mapping, PortInformation)) -> Result<Self, Failure> {
         let geometry = Geometry::from_port(&information).map_err(|error| {
             let address = &function.address;
             Failure::new(MACHINE, format!("{address} is not a channel end of this version of Bulkhead: {error}"))
@@ -125,6 +124,23 @@ impl Port {
     pub(crate) fn take_doorbell(&self) -> bool {
         self.registers.read_register(INTERRUPT_STATUS).is_some_and(|status| status != 0)
     }
+}
+
+/// All channel functions, with their registers and what these say.
+fn functions(machine: &Machine) -> Result<Vec<(Function, Mapping, PortInformation)>, Failure> {
+    let open = |function: Function| {
+        function.enable()?;
+        let registers = map_registers(&function)?;
+        let information = read_information(&registers);
+        Ok((function, registers, information))
+    };
+    machine.functions(DEVICE_CHANNEL)?.into_iter().map(open).collect()
+}
+
+/// Finds the ends of channels to the payload of the secure world.
+pub(crate) fn pools(machine: &Machine) -> Result<Vec<(Function, PortInformation)>, Failure> {
+    let pools = functions(machine)?.into_iter().filter(|(_, _, information)| information.kind == PORT_POOL);
+    Ok(pools.map(|(function, _, information)| (function, information)).collect())
 }
 
 /// Maps BAR 0 of a function.

@@ -1,7 +1,8 @@
 //! `world list`, `send` and `receive`: messages with the payload of the secure world, from the Linux below it.
 //!
-//! A channel is a pool of blocks in memory that is nobody's (`core/world::pool`). The device tree says where; it is mapped through `/dev/mem`,
-//! which the stock kernel allows outside of its own memory, and looked at in turns: the kernel has no driver that would wait for its interrupt.
+//! A channel is a pool of blocks (`core/world::pool`). Of a Linux that is alone below the payload it is in memory that is nobody's: the device
+//! tree says where, and the stock kernel lets `/dev/mem` map what is outside of its own memory. Of a partition it is a PCI function. It is looked
+//! at in turns: the kernel has no driver that would wait for its interrupt.
 //! Each run of the program goes on where the one before stopped.
 
 use crate::arguments::{Format, ReadOptions, WriteOptions};
@@ -10,8 +11,12 @@ use crate::hardware::Mapping;
 use crate::interrupt::Deadline;
 use crate::json::{Object, array};
 use crate::payload::{Shown, show};
-use crate::sysfs::Machine;
+use crate::port;
+use crate::sysfs::{Function, Machine};
+use bulkhead_abi::plan::PortInformation;
 use bulkhead_channel::MappedWindow;
+use bulkhead_guest_abi::guest::DIRECTION_SOURCE;
+use bulkhead_guest_abi::name_text;
 use bulkhead_world::pool::{Filter, Geometry, PoolError, Receiver, Sender};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -33,16 +38,23 @@ pub(crate) struct WorldChannel {
     blocks: u32,
     address: u64,
     bytes: usize,
-    node: PathBuf,
+    place: Place,
+}
+
+/// What leads to a channel's memory.
+#[derive(Debug)]
+enum Place {
+    /// A node of the device tree: the memory is mapped through `/dev/mem`.
+    Node(PathBuf),
+    /// A PCI function of this partition: the memory is its BAR 2.
+    Function(Function),
 }
 
 impl WorldChannel {
     fn all(machine: &Machine) -> Result<Vec<Self>, Failure> {
         let directory = machine.sysfs(NODES);
         let Ok(entries) = fs::read_dir(&directory) else {
-            let message =
-                "this Linux has no channels to a secure world: its device tree has no node /bulkhead-channels";
-            return Err(Failure::new(NOT_FOUND, message));
+            return Self::of_functions(machine);
         };
         let nodes = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("blocks").exists());
         let read = |node: PathBuf| {
@@ -52,6 +64,30 @@ impl WorldChannel {
         let mut channels: Vec<Self> = nodes.map(read).collect::<Result<_, _>>()?;
         channels.sort_by_key(|channel| channel.address);
         Ok(channels)
+    }
+
+    /// The channels of a partition below a payload.
+    fn of_functions(machine: &Machine) -> Result<Vec<Self>, Failure> {
+        // Without a PCI bus there are none.
+        let pools = port::pools(machine).unwrap_or_default();
+        if pools.is_empty() {
+            let message = "this Linux has no channels to a secure world: its device tree has no node \
+                           /bulkhead-channels, and no PCI function is one";
+            return Err(Failure::new(NOT_FOUND, message));
+        }
+        let read = |(function, information): (Function, PortInformation)| {
+            let damaged = || Failure::new(MACHINE, format!("{} is no channel that there can be", function.address));
+            Ok(Self {
+                name: name_text(&information.name).to_owned(),
+                is_to_payload: information.direction == DIRECTION_SOURCE,
+                geometry: Geometry::new(information.slots, information.message_bytes).ok_or_else(damaged)?,
+                blocks: information.slots,
+                address: information.window.0,
+                bytes: usize::try_from(information.window_bytes).map_err(|_| damaged())?,
+                place: Place::Function(function),
+            })
+        };
+        pools.into_iter().map(read).collect()
     }
 
     fn read(node: &Path) -> Option<Self> {
@@ -73,7 +109,7 @@ impl WorldChannel {
             blocks,
             address: u64::from_be_bytes(*address),
             bytes: usize::try_from(u64::from_be_bytes(*size)).ok()?,
-            node: node.to_path_buf(),
+            place: Place::Node(node.to_path_buf()),
         })
     }
 
@@ -93,9 +129,14 @@ impl WorldChannel {
 
     /// Takes the channel for this process, as long as the file is open.
     fn lock(&self) -> Result<File, Failure> {
-        let path = self.node.join("reg");
-        let file = File::open(&path)
-            .map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))?;
+        let file = match &self.place {
+            Place::Node(node) => {
+                let path = node.join("reg");
+                File::open(&path)
+                    .map_err(|error| Failure::machine(format_args!("cannot open {}", path.display()), &error))?
+            }
+            Place::Function(function) => function.open_resource("resource2")?,
+        };
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             if error == rustix::io::Errno::WOULDBLOCK {
                 Failure::new(MACHINE, format!("channel {} is in use by another process", self.name))
@@ -107,6 +148,12 @@ impl WorldChannel {
     }
 
     fn map(&self, machine: &Machine) -> Result<Mapping, Failure> {
+        if let Place::Function(function) = &self.place {
+            // Write-combining, as the other end has it, or else as the kernel maps devices.
+            let file = function.open_first_resource(["resource2_wc", "resource2"])?;
+            return Mapping::new(&file, self.bytes)
+                .map_err(|error| Failure::machine(format_args!("cannot map BAR 2 of {}", function.address), &error));
+        }
         let file = machine.open_device("mem")?;
         Mapping::at(&file, self.address, self.bytes).map_err(|error| {
             Failure::machine(

@@ -9,6 +9,7 @@ mod hostile;
 mod hybrid;
 mod linux;
 mod messages;
+mod messengers;
 mod records;
 mod registers;
 mod servers;
