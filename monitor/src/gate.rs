@@ -19,7 +19,7 @@ use bulkhead_abi::plan::FLAG_FILTERED;
 use bulkhead_abi::status;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Affinity, Intid, gic};
-use bulkhead_emulation::sysreg;
+use bulkhead_emulation::sysreg::{self, SgiTargets};
 use bulkhead_emulation::trap::{Syndrome, SystemAccess, encoding};
 use bulkhead_sched::Members;
 use core::sync::atomic::Ordering::Acquire;
@@ -34,6 +34,10 @@ const RUNNING_PRIORITY: u32 = encoding(3, 0, 12, 11, 3);
 const SEND_SGI: u32 = encoding(3, 0, 12, 11, 5);
 /// ICC_CTLR_EL1.
 const CONTROL: u32 = encoding(3, 0, 12, 12, 4);
+/// The SGI with which EL3 brings a core to its EL2, in group 0.
+const SGI_OF_KICKS: Intid = Intid(8);
+/// The one with which EL3 tells the payload of other cores, on its core.
+const SGI_OF_PAYLOAD: Intid = Intid(9);
 /// GICR_ICFGR1: all of them level-sensitive.
 const PRIVATE_TRIGGERS: u64 = gic::ICFGR + 4;
 /// The affinity of the core on which the machine starts, which the payload has.
@@ -146,9 +150,18 @@ impl<M: Machine> Vcpu<M> {
         true
     }
 
+    /// A guest sends nothing that is EL3's, or the payload's on its core: there would be no effect, and nobody would be told.
+    pub(crate) fn below_el3(&self, sgi: SgiTargets) -> SgiTargets {
+        let others = if self.has_payload() { SGI_OF_KICKS.bit() | SGI_OF_PAYLOAD.bit() } else { SGI_OF_KICKS.bit() };
+        if Intid(sgi.intid).bit() & others == 0 {
+            return sgi;
+        }
+        SgiTargets { vcpus: 0, refused: sgi.refused.wrapping_add(sgi.vcpus.count_ones()), ..sgi }
+    }
+
     fn send_filtered(&self, value: u64) {
         self.count(Counter::SendSgi);
-        let sgi = sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count);
+        let sgi = self.below_el3(sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count));
         if sgi.refused != 0 {
             self.count(Counter::SgiOutside);
         }

@@ -99,10 +99,10 @@ fn tick(id: InterruptId) {
     TAKEN.fetch_add(1, Relaxed);
 }
 
-/// Every number to every core of a cluster, and to all but this one (IHI 0069, 12.2: ICC_SGI1R_EL1, ICC_ASGI1R_EL1, ICC_SGI0R_EL1).
+/// Every number to every core of a cluster, to all but this one, and to itself (IHI 0069, 12.2: ICC_SGI1R_EL1, ICC_ASGI1R_EL1, ICC_SGI0R_EL1).
 fn send_all() {
     for intid in 0..16_u64 {
-        for value in [intid << 24 | 0xffff, intid << 24 | 1 << 40] {
+        for value in [intid << 24 | 0xffff, intid << 24 | 1 << 40, intid << 24 | 1] {
             // SAFETY: sends interrupts, which this guest masks, and which nobody else is to get.
             unsafe {
                 core::arch::asm!(

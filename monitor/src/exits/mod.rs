@@ -151,6 +151,8 @@ impl<M: Machine> Vcpu<M> {
     fn send_guest_sgi(&mut self, value: u64) {
         self.count(Counter::SendSgi);
         let sgi = sysreg::sgi_targets(value, self.plan.vcpu, self.partition.vcpu_count);
+        #[cfg(feature = "hybrid")]
+        let sgi = self.below_el3(sgi);
         if sgi.refused != 0 {
             self.count(Counter::SgiOutside);
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use bulkhead_abi::hypercall::CALL_HEARTBEAT;
+use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{
     MANAGE_RESTART, MANAGE_RESUME, MANAGE_SUSPEND, ManagePage, REASON_MANAGED, REASON_NONE, REASON_WATCHDOG,
     STATE_RESTARTING, STATE_RUNNING, STATE_STOPPED, STATE_SUSPENDED, next_request,
@@ -291,6 +292,29 @@ fn a_filtered_guest_has_its_interface_and_nobody_elses() {
         access(&mut core, (12, 11, 1), Some(intid));
         let wanted = if is_own { vec![Event::Deactivate(intid as u32 & 0xff_ffff)] } else { vec![] };
         assert_eq!(core.machine.take_events(), wanted, "{intid}");
+    }
+}
+
+/// QV-16: a guest's SGI 8 is refused and counted as 15 is, whichever kind of guest it is, and on the payload's core 9 too.
+#[test]
+fn nobody_sends_what_is_el3s() {
+    let mut mapped = cores(partition(2)).remove(0);
+    mapped.begin();
+    let mut plan = partition(1);
+    plan.vcpu_mpidr[0] = PAYLOAD;
+    let mut on_payloads_core = cores_of_mpidr(plan, PAYLOAD).remove(0);
+    on_payloads_core.begin();
+    let filtered = direct(|plan| plan.flags |= FLAG_FILTERED);
+    for (mut core, refused) in [(mapped, vec![8, 15]), (filtered, vec![8, 15]), (on_payloads_core, vec![8, 9, 15])] {
+        core.machine.take_events();
+        for intid in 0..16 {
+            let before = core.counter(Counter::SgiOutside);
+            access(&mut core, (12, 11, 5), Some(intid << 24 | 0b1));
+            let is_refused = refused.contains(&intid);
+            assert_eq!(core.counter(Counter::SgiOutside) - before, u64::from(is_refused), "{intid}");
+            let sent = core.machine.take_events();
+            assert_eq!(sent.is_empty(), is_refused, "{intid}: {sent:?}");
+        }
     }
 }
 

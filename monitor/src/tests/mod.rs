@@ -155,6 +155,11 @@ pub(crate) fn machine(gicr: PhysicalAddress) -> FakeMachine {
 
 /// The cores of a partition, all on machines of their own (they share only what the partition shares).
 pub(crate) fn cores(partition: PartitionPlan) -> Vec<Vcpu<FakeMachine>> {
+    cores_of_mpidr(partition, 2)
+}
+
+/// As [`cores`], from this one on.
+pub(crate) fn cores_of_mpidr(partition: PartitionPlan, first: u64) -> Vec<Vcpu<FakeMachine>> {
     let partition: &'static PartitionPlan = Box::leak(Box::new(partition));
     let shared = shared();
     (0..partition.vcpu_count)
@@ -163,7 +168,7 @@ pub(crate) fn cores(partition: PartitionPlan) -> Vec<Vcpu<FakeMachine>> {
             plan.core = 2 + vcpu;
             plan.vcpu = vcpu;
             plan.mode = partition.mode;
-            plan.mpidr = 2 + u64::from(vcpu);
+            plan.mpidr = first + u64::from(vcpu);
             plan.status = PhysicalAddress(STATUS);
             plan.counters = PhysicalAddress(COUNTERS);
             plan.gicd = PhysicalAddress(GICD);

@@ -219,6 +219,8 @@ codes! {
     UrgentElsewhere BH0918 Error "urgent interrupt of another core than the payload's";
     SgiUnfiltered BH0919 Error "SGIs of an untrusted partition that arrive at a core of another one";
     BadWorldChannel BH0920 Error "channel between the worlds out of range";
+    ForeignEnds BH0921 Warning "interrupt of the payload beside an untrusted partition with direct interrupts";
+    SgiOfKicks BH0922 Warning "software-generated interrupt that guests below a payload do not have";
     ChannelOfNobody BH0925 Error "channel between the worlds without a partition";
     ChannelRung BH0926 Error "channel by which a partition would interrupt the payload";
 }

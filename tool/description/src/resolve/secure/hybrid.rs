@@ -36,6 +36,8 @@ pub(super) fn system(
     resolver.cores_below(secure);
     resolver.firewall();
     let above = resolver.above(secure, facts);
+    resolver.foreign_ends(secure, facts, above.interrupts.as_deref());
+    resolver.sgi_of_kicks();
     if let Some(interrupts) = &above.interrupts {
         // What is the payload's is no spare interrupt of the monitor's.
         resolver.board.board.spare_interrupts.retain(|intid| !interrupts.contains(intid));

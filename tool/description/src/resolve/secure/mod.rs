@@ -4,6 +4,7 @@
 
 mod channels;
 mod floating_point;
+mod hazards;
 mod health;
 mod hybrid;
 mod interrupts;
