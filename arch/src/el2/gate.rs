@@ -1,7 +1,7 @@
 //! What EL3 does for EL2, by its calls, and the registers of the CPU interface that EL2 answers for a guest (part `hybrid`).
 
 use super::machine::{Hardware, firmware_call, isb};
-use crate::{Gate, Memory};
+use crate::{Clock, Gate, Memory};
 use bulkhead_abi::hypercall::{CALL_KICK, CALL_WATCH, SUCCESS};
 use bulkhead_arm::Affinity;
 use bulkhead_arm::el2::interface::{ICH_TRAP_COMMON, SYSTEM_REGISTERS};
@@ -15,6 +15,16 @@ impl Gate for Hardware {
 
     fn watch(&self, ticks: u64) {
         firmware_call(CALL_WATCH, ticks, 0, 0);
+    }
+
+    fn wait_for_kick(&self) {
+        // ICC_IGRPEN1_EL1: EL3's interrupts are of group 0. A pending one that is masked would end the WFI at once.
+        let signals = read_register!("S3_0_C12_C12_7");
+        write_register!("S3_0_C12_C12_7", 0);
+        isb(); // before the WFI
+        self.wait_for_interrupt();
+        // No ISB: the guest comes after an ERET, and another wait begins with this write again.
+        write_register!("S3_0_C12_C12_7", signals);
     }
 
     fn reset_interface(&self, traps: bool) {

@@ -31,6 +31,11 @@ impl Gate for FakeMachine {
             self.kick_date.set(Some(self.now.get() + ticks.clamp(least, most)));
         }
     }
+    fn wait_for_kick(&self) {
+        let signals = self.signals.replace(false);
+        self.wait_for_interrupt();
+        self.signals.set(signals);
+    }
     fn reset_interface(&self, traps: bool) {
         self.interface_traps.set(traps);
     }

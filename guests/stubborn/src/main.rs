@@ -8,7 +8,7 @@
 //! `storm=N`: in place of the loop it calls the monitor for ever, with `N` turns of a loop between two calls.
 //!
 //! `role=keeper` is a manager: `after_ms=N` (default 100) after the counter began, when `target=N` loops, it suspends and resumes that `rounds=N`
-//! times (default 1000), restarts it, and leaves it suspended.
+//! times (default 1000), restarts it, lets it run for `settle_ms=N` (default 0), and leaves it suspended for `rest_ms=N` (default 0).
 //!
 //! `role=owner` has a clock whose interrupt it takes `count=N` times; `role=thief`, for a `direct` partition, ends that interrupt for ever (attack A12).
 //!
@@ -187,6 +187,13 @@ fn ask(request: impl Fn() -> Result<(), CallError>) -> bool {
     }
 }
 
+fn pass_ms(time: u64) {
+    let end = cpu::counter_ticks() + ticks(time * 1_000);
+    while cpu::counter_ticks() < end {
+        cpu::yield_now();
+    }
+}
+
 fn keeper(text: &str) {
     let target = u32::try_from(number(text, "target", 0)).unwrap_or(u32::MAX);
     let rounds = number(text, "rounds", 1_000);
@@ -214,7 +221,10 @@ fn keeper(text: &str) {
     if ask(|| hypercall::restart_partition(target)) && wait_for(target, is_new).is_some() {
         println!("keeper restarted, start {}", before + 1);
     }
+    pass_ms(number(text, "settle_ms", 0));
     if ask(|| hypercall::suspend_partition(target)) && wait_for(target, is(STATE_SUSPENDED)).is_some() {
         println!("keeper leaves it suspended");
     }
+    pass_ms(number(text, "rest_ms", 0));
+    println!("keeper rested");
 }

@@ -73,6 +73,10 @@ impl<M: Machine> Vcpu<M> {
 
     /// Waits for one event. In `direct` mode this core has no interrupt of its own, so a back-off is polled.
     fn wait_once(&mut self) {
+        #[cfg(feature = "hybrid")]
+        if !self.is_mapped() && self.run != RunState::BackOff {
+            return self.machine.wait_for_kick();
+        }
         if !self.is_mapped() {
             if self.run == RunState::BackOff {
                 self.machine.spin_hint();

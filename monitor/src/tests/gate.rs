@@ -77,6 +77,24 @@ fn a_core_that_waits_hears_of_requests() {
     assert!(watches(&core).first().is_some_and(|ticks| *ticks > 1 << 60), "the longest that EL3 allows");
 }
 
+/// A suspended guest's own interrupt is not signalled while its core waits, which would not sleep otherwise; the guest has its setting back after that.
+#[test]
+fn a_pending_interrupt_does_not_end_the_wait_of_a_suspended_guest() {
+    for signals in [false, true] {
+        let mut core = direct(|_| {});
+        core.machine.signals.set(signals);
+        post(&core, MANAGE_SUSPEND);
+        kick(&mut core);
+        core.machine.on_wait.set(Some(|machine| {
+            assert!(!machine.signals.get(), "a masked interrupt that is signalled ends a WFI");
+            let word = PhysicalAddress(PEER_MANAGE + offset_of!(ManagePage, requests) as u64);
+            machine.store64(word, next_request(machine.load64(word), MANAGE_RESUME));
+        }));
+        core.settle();
+        assert_eq!((core.run, core.machine.signals.get()), (RunState::Running, signals));
+    }
+}
+
 thread_local! {
     /// The core did all that it had to before the other request was posted.
     static PLACES_ARE_OVER: Cell<bool> = const { Cell::new(false) };

@@ -3,6 +3,7 @@
 
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_MANAGED, REASON_WATCHDOG, STATE_STOPPED, STATE_SUSPENDED};
+use bulkhead_run::CountingOptions;
 use bulkhead_system_tests::hybrid::{STOPPED, exits_beside_ticks, foreign_sgis, stopping, text};
 use bulkhead_system_tests::{Running, System};
 
@@ -105,5 +106,30 @@ devices = ["rtc"]
     let [again, ends, all] = counters.map(|counter| machine.counter("owner", counter));
     assert!((count / 2..=count).contains(&again), "{again} of {count} came again");
     assert_eq!((ends, all), (again, count + 2 * again));
+    machine.assert_no_crash();
+}
+
+/// A core whose guest is suspended sleeps, also when a timer of the guest has its interrupt pending all the time.
+#[test]
+fn a_suspended_guest_with_a_pending_interrupt_lets_its_core_sleep() {
+    let text = text("rounds=0 after_ms=20 settle_ms=20 rest_ms=200", "quiet_ms=10000 masks=0");
+    let system = System::from_text("stopped", &text);
+    let plan = system.plan();
+    let mut machine = system.start_with(|options| {
+        options.icount_shift = Some(4);
+        options.counting = Some(CountingOptions::for_monitor(&plan));
+    });
+    let monitors = |machine: &Running| {
+        let counts = machine.counts().unwrap_or_else(|error| panic!("{error}"));
+        assert!(counts.ram_found && counts.cores[1].entered, "the plugin sees core 1 run its guest");
+        counts.cores[1].range("monitor").expect("the range is counted").since
+    };
+    machine.line("keeper", "leaves it suspended");
+    let before = monitors(&machine);
+    machine.line("keeper", "keeper rested");
+    let after = monitors(&machine) - before;
+    println!("{after} instructions of the monitor");
+    // A loop would execute some million in this time.
+    assert!(after < 5_000, "{after} instructions of the monitor on the core of a suspended guest");
     machine.assert_no_crash();
 }
