@@ -64,7 +64,8 @@ enum bulkhead_world_kind {
     BULKHEAD_WORLD_INTERRUPT_TASK, /* from an urgent interrupt to the end of its activation */
     BULKHEAD_WORLD_RESERVED_TASK,  /* as long as it has budget */
     BULKHEAD_WORLD_BACKGROUND_TASK,
-    BULKHEAD_WORLD_LATENCY_TASK
+    BULKHEAD_WORLD_LATENCY_TASK,
+    BULKHEAD_WORLD_WINDOW_TASK /* while one of its windows is open */
 };
 
 #define BULKHEAD_WORLD_SERVERS 5
@@ -83,7 +84,8 @@ enum bulkhead_world_what {
     BULKHEAD_WORLD_MAY_RUN, /* the world: it is loaded, or resumed */
     BULKHEAD_WORLD_MUST_NOT_RUN,
     BULKHEAD_WORLD_SERVERS_ON,
-    BULKHEAD_WORLD_SERVERS_OFF
+    BULKHEAD_WORLD_SERVERS_OFF,
+    BULKHEAD_WORLD_WISHES /* the world has written another wish */
 };
 
 struct bulkhead_world_happened {
@@ -111,7 +113,8 @@ extern const volatile uint32_t BULKHEAD_WORLD_READY;
 void bulkhead_world_urgent(const struct bulkhead_world_plan *plan);
 
 /* No server runs any more: they are the payload's. Returns the servers, a bit for each, in whose interrupts' handlers the other world
-   stands. */
+   stands; with this bit when the world has written another wish. */
+#define BULKHEAD_WORLD_WISH_CHANGED (UINT64_C(1) << 31)
 uint64_t bulkhead_world_arm(void);
 
 /* An interrupt arrived, which may start a server. Returns which servers may run now that could not before, a bit for each, or
@@ -225,6 +228,22 @@ _Bool bulkhead_time_open(uint64_t task, uint64_t budget, uint64_t period, uint64
 /* Takes an allowance, or tells what is left of it. */
 uint64_t bulkhead_time_stop(uint64_t task, uint64_t now);
 uint64_t bulkhead_time_remaining(uint64_t task, uint64_t now);
+
+/* Windows of the world plan. All with interrupts masked. */
+
+/* Takes the table from the plan; its first round begins at `origin`. Returns how many windows there are. */
+uint64_t bulkhead_windows_start(const struct bulkhead_world_plan *plan, uint64_t origin);
+
+/* The timer has rung. Returns which servers may run now that could not before, a bit for each. */
+uint64_t bulkhead_windows_event(uint64_t now);
+
+/* What a window has suffered, in the rounds in all of which the other world could run: ticks of the counter. */
+struct bulkhead_window {
+    uint64_t rounds;
+    uint64_t latest_start; /* from its start on the grid until its server ran */
+    uint64_t most_lost;    /* of its length */
+};
+struct bulkhead_window bulkhead_windows_record(uint64_t place);
 
 /* What happened next until now: the task whose allowance is used up; with bit 32, the one whose account has something again. */
 uint64_t bulkhead_time_event(uint64_t now);

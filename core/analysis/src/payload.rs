@@ -5,6 +5,10 @@
 //! budget was used up. Each job above may find the other world running: it comes in by path 2, and path 4 gives the core back; a release
 //! may find path 4 begun, which ends first, and path 2 follows it.
 //!
+//! A server with windows has their time and no more, and cannot keep any of it, so it is above a task what its table gives in a window. What one
+//! of its own windows loses is what comes before the server within its length: handlers of interrupts, the tick, and more urgent tasks, each
+//! of which may have a job that was held up until the window began (SG-52).
+//!
 //! Tasks of equal priority share the core in turns of the kernel's tick, so each counts as above the other.
 //!
 //! Rejected: the servers of [`crate::core_model`]. Its servers run guests that are switched by the monitor, whose costs and
@@ -13,7 +17,8 @@
 use crate::demand::Demand;
 use crate::response::Contention;
 use crate::steps::Steps;
-use alloc::vec::Vec;
+use crate::table::{Table, Window};
+use alloc::{vec, vec::Vec};
 
 /// What the gate at EL3 takes, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +76,42 @@ pub struct Server {
     pub budget: Option<(u64, u64)>,
 }
 
-/// All of a payload.
+/// What the payload's kernel does of its own, in instructions, with the paths of EL3 around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelCost {
+    /// A tick that wakes nobody.
+    pub tick: u64,
+    /// The timer at a boundary of the table of windows: its server is woken or stopped, and the kernel switches to who runs next.
+    pub boundary: u64,
+}
+
+/// The most that these take: a test measures windows and holds them to their bounds. Instructions, not cycles.
+pub const PROMISED_KERNEL: KernelCost = KernelCost { tick: 800, boundary: 2_000 };
+
+/// A table of windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Length of its round.
+    pub major: u64,
+    /// By start; owners are servers.
+    pub list: Vec<Window>,
+    /// Time of a boundary.
+    pub boundary: u64,
+    /// Cost and period of the kernel's tick.
+    pub tick: (u64, u64),
+}
+
+/// What a window may suffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Longest time from its start until its server runs; `None` without a bound within its length.
+    pub latest_start: Option<u64>,
+    /// The most of its length that its server does not have: at most all of it.
+    pub most_lost: u64,
+}
+
+/// All of a payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// Its tasks.
     pub tasks: Vec<Task>,
@@ -80,6 +119,10 @@ pub struct Payload {
     pub servers: Vec<Server>,
     /// Time of path 2 and path 4 together.
     pub switch: u64,
+    /// Handlers of the payload's interrupts: cost and shortest distance of two.
+    pub handlers: Vec<(u64, u64)>,
+    /// The table of windows.
+    pub windows: Option<Windows>,
 }
 
 impl Payload {
@@ -96,6 +139,10 @@ impl Payload {
     /// is no bound within `limit`.
     #[must_use]
     pub fn blackout(&self, server: usize, limit: u64, steps: &Steps) -> Option<u64> {
+        if let Some((_, table)) = self.table(server) {
+            // From the end of a window to the first moment of the next one that has any.
+            return self.wait(server, limit, steps)?.checked_add(table.longest_gap()?);
+        }
         let refill = self.servers.get(server)?.budget.map_or(0, |(budget, period)| period.saturating_sub(budget));
         self.wait(server, limit, steps)?.checked_add(refill)
     }
@@ -135,7 +182,14 @@ impl Payload {
 
     fn above(&self, priority: u32, without: Option<usize>) -> Contention {
         let mut demands = self.demands(priority, without);
-        for server in self.servers.iter().filter(|server| server.priority >= priority) {
+        demands.extend(self.boundaries());
+        for (place, server) in self.servers.iter().enumerate().filter(|(_, server)| server.priority >= priority) {
+            if let Some((windows, table)) = self.table(place) {
+                let opened = windows.list.iter().filter(|window| window.owner == place);
+                demands.extend(opened.map(|_| Demand::periodic(self.switch, windows.major)));
+                demands.push(Demand::Windows(table));
+                continue;
+            }
             demands.push(match server.budget {
                 Some((budget, period)) => {
                     let budget_ticks = budget.saturating_add(self.switch).min(period);
@@ -150,6 +204,65 @@ impl Payload {
     fn demands(&self, priority: u32, without: Option<usize>) -> Vec<Demand> {
         let others =
             self.tasks.iter().enumerate().filter(|(place, task)| task.priority >= priority && Some(*place) != without);
-        others.map(|(_, task)| Demand::periodic(task.cost.saturating_add(self.switch), task.period)).collect()
+        let tasks = others.map(|(_, task)| Demand::periodic(task.cost.saturating_add(self.switch), task.period));
+        let handlers =
+            self.handlers.iter().map(|(cost, period)| Demand::periodic(cost.saturating_add(self.switch), *period));
+        tasks.chain(handlers).collect()
+    }
+
+    /// Both ends of each window.
+    fn boundaries(&self) -> impl Iterator<Item = Demand> {
+        let of = |windows: &Windows| (windows.list.len().saturating_mul(2), windows.boundary, windows.major);
+        let (count, boundary, major) = self.windows.as_ref().map_or((0, 0, 1), of);
+        core::iter::repeat_n(Demand::periodic(boundary, major), count)
+    }
+
+    /// The windows of a server, if it has any.
+    fn table(&self, server: usize) -> Option<(&Windows, Table)> {
+        let windows = self.windows.as_ref().filter(|one| one.list.iter().any(|window| window.owner == server))?;
+        Some((windows, Table::of_owner(windows.major, &windows.list, server, 0)))
+    }
+
+    /// What the window at this place of the table may suffer (SG-52); `None` when there is none.
+    #[must_use]
+    pub fn disturbance(&self, window: usize, steps: &Steps) -> Option<Disturbance> {
+        let windows = self.windows.as_ref()?;
+        let window = windows.list.get(window)?;
+        let server = self.servers.get(window.owner)?;
+        let length = window.length_ticks;
+        let (tick, tick_period) = windows.tick;
+        let mut before = vec![Demand::periodic(tick, tick_period)];
+        before.extend(
+            self.handlers.iter().map(|(cost, period)| Demand::periodic(cost.saturating_add(self.switch), *period)),
+        );
+        // What other servers do is the other world's too, and not this window's.
+        let others = self.servers.iter().enumerate();
+        for (_, other) in others.filter(|(place, other)| *place != window.owner && other.priority >= server.priority) {
+            before.push(match other.budget {
+                Some((budget, period)) => {
+                    let budget_ticks = budget.saturating_add(self.switch).min(period);
+                    Demand::DoubleHit { budget_ticks, period_ticks: period }
+                }
+                None => Demand::Unlimited,
+            });
+        }
+        let tasks = self.tasks.iter().enumerate().filter(|(_, task)| task.priority >= server.priority);
+        let (mut start, mut lost) = (before.clone(), before);
+        for (place, task) in tasks {
+            let cost = task.cost.saturating_add(self.switch);
+            start.push(Demand::periodic(cost, task.period));
+            // A job may have been held up until the window began, and the next ones come in time.
+            let jitter_ticks = match self.response(place, steps) {
+                Some(response) => response.saturating_sub(task.cost),
+                None => task.period,
+            };
+            lost.push(Demand::Periodic { budget_ticks: cost, period_ticks: task.period, jitter_ticks });
+        }
+        let blocking_ticks = self.switch.saturating_add(windows.boundary);
+        let contention = Contention { demands: start, blocking_ticks, ..Contention::none() };
+        let latest_start = contention.response(1, length, steps).map(|response| response.saturating_sub(1));
+        let taken =
+            lost.iter().try_fold(blocking_ticks, |all, demand| Some(all.saturating_add(demand.in_window(length)?)));
+        Some(Disturbance { latest_start, most_lost: taken.unwrap_or(length).min(length) })
     }
 }

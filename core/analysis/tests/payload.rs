@@ -1,7 +1,8 @@
 //! Bounds of a payload beside the published ones, and beside a simulation of single ticks.
 
-use bulkhead_analysis::payload::{Payload, Server, Task};
+use bulkhead_analysis::payload::{Disturbance, Payload, Server, Task, Windows};
 use bulkhead_analysis::steps::Steps;
+use bulkhead_analysis::table::Window;
 
 const LIMIT: u64 = 1_000;
 
@@ -13,7 +14,7 @@ fn task(priority: u32, cost: u64, period: u64) -> Task {
 fn published(itask: Option<u32>) -> Payload {
     let itask = itask.map(|priority| Server { priority, budget: Some((2, 30)) });
     let servers = itask.into_iter().chain([Server { priority: 1, budget: None }]).collect();
-    Payload { tasks: vec![task(12, 10, 50), task(8, 100, 300)], servers, switch: 0 }
+    Payload { tasks: vec![task(12, 10, 50), task(8, 100, 300)], servers, ..Payload::default() }
 }
 
 /// SG-47: 130 ms in idle time, 28 ms with the ITask above all, 38 ms with it between the tasks.
@@ -48,7 +49,11 @@ fn paths_are_paid_by_each_job_and_once_for_the_release() {
     // T1: 10 + 1 for a path that has begun + 2 budgets of 2 + 1.
     assert_eq!(with(1).response(0, &steps), Some(10 + 1 + 2 * 3));
     assert_eq!(with(1).wait(1, LIMIT, &steps), Some(1 + 3 * 11 + 101));
-    let task = Payload { tasks: vec![task(3, 5, 100)], servers: vec![Server { priority: 9, budget: None }], switch: 0 };
+    let task = Payload {
+        tasks: vec![task(3, 5, 100)],
+        servers: vec![Server { priority: 9, budget: None }],
+        ..Payload::default()
+    };
     assert_eq!(task.response(0, &steps), None, "nothing is certain below a server without a limit");
 }
 
@@ -62,13 +67,99 @@ fn what_does_not_fit_has_no_bound_and_a_share() {
     assert_eq!(payload.share_ppm(0), 200_000 + 66_667);
 }
 
+/// A window server of priority 10 between both tasks, 20 of every 100 and 10 more.
+fn windowed() -> Payload {
+    let list = vec![window(0, 20, 0), window(50, 10, 0)];
+    let windows = Windows { major: 100, list, boundary: 0, tick: (0, 1) };
+    let servers = vec![Server { priority: 10, budget: None }, Server { priority: 1, budget: None }];
+    Payload { tasks: vec![task(12, 3, 50), task(8, 20, 200)], servers, windows: Some(windows), ..Payload::default() }
+}
+
+fn window(offset_ticks: u64, length_ticks: u64, owner: usize) -> Window {
+    Window { offset_ticks, length_ticks, owner }
+}
+
+/// SG-50, SG-52: what a table of windows takes from tasks below it, and what those above it take from a window.
+#[test]
+fn windows_take_their_lengths_and_lose_to_what_is_above() {
+    let (steps, payload) = (Steps::default(), windowed());
+    assert_eq!(payload.response(0, &steps), Some(3), "above the windows");
+    // 20 + 20 of the first window + 3 once: 43, before the second one begins at the earliest.
+    assert_eq!(payload.response(1, &steps), Some(43));
+    let lost = Disturbance { latest_start: Some(3), most_lost: 3 };
+    assert_eq!([0, 1].map(|place| payload.disturbance(place, &steps)), [Some(lost); 2]);
+    assert_eq!(payload.disturbance(2, &steps), None);
+    // The longest gap is 40 ticks, and then the task above comes.
+    assert_eq!(payload.blackout(0, LIMIT, &steps), Some(43));
+    let mut held = payload.clone();
+    // Another task above that may hold the first one up until a window begins: two jobs of it in 48 ticks, 3 apart.
+    held.tasks.push(task(14, 45, 1000));
+    held.windows.as_mut().expect("a table").list[0].length_ticks = 48;
+    held.windows.as_mut().expect("a table").list.pop();
+    let found = held.disturbance(0, &steps).expect("a window");
+    assert_eq!(found, Disturbance { latest_start: None, most_lost: 48 }, "48 of 48: 45 and 3, which is all of it");
+    let mut costly = payload;
+    costly.handlers = vec![(2, 40)];
+    let table = costly.windows.as_mut().expect("a table");
+    (table.boundary, table.tick) = (1, (1, 10));
+    // A boundary, a handler, two ticks and the task; ticks and handler once more than they are released at the start.
+    let found = costly.disturbance(0, &steps).expect("a window");
+    assert_eq!(found, Disturbance { latest_start: Some(1 + 2 + 1 + 3), most_lost: 1 + 2 + 2 + 3 });
+    costly.servers.push(Server { priority: 11, budget: None });
+    let found = costly.disturbance(0, &steps).expect("a window");
+    assert_eq!(
+        found,
+        Disturbance { latest_start: None, most_lost: 20 },
+        "nothing is certain below a server without a limit"
+    );
+}
+
+/// SG-52: no phase of the tasks takes more of a window, or lets it begin later, than its bound; and the bound is reached.
+#[test]
+fn no_phase_takes_more_of_a_window_than_its_bound() {
+    let list = vec![window(0, 9, 0)];
+    let windows = Windows { major: 30, list, boundary: 0, tick: (0, 1) };
+    let servers = vec![Server { priority: 5, budget: None }];
+    let payload =
+        Payload { tasks: vec![task(12, 2, 7), task(8, 3, 13)], servers, windows: Some(windows), ..Payload::default() };
+    let bound = payload.disturbance(0, &Steps::default()).expect("a window");
+    let mut worst = (0, 0);
+    for phases in (0..7).flat_map(|first| (0..13).map(move |second| [first, second])) {
+        let (mut left, mut lost, mut start) = ([0, 0], 0, None);
+        for now in 0..30 * 7 * 13 {
+            for (place, task) in payload.tasks.iter().enumerate() {
+                if now % task.period == phases[place] {
+                    left[place] += task.cost;
+                }
+            }
+            let runs = left.iter().position(|left| *left > 0);
+            if now % 30 == 0 {
+                (lost, start) = (0, None);
+            }
+            match runs {
+                Some(task) => left[task] -= 1,
+                None => start = start.or(Some(now % 30)),
+            }
+            if now % 30 < 9 && now > 200 {
+                lost += u64::from(runs.is_some());
+                worst = (worst.0.max(start.unwrap_or(now % 30 + 1)), worst.1.max(lost));
+            }
+        }
+    }
+    assert!(
+        bound.latest_start.is_some_and(|latest| worst.0 <= latest) && worst.1 <= bound.most_lost,
+        "{worst:?} {bound:?}"
+    );
+    assert_eq!((Some(worst.0), worst.1), (bound.latest_start, bound.most_lost), "it happens");
+}
+
 /// No phase of the releases, of the server's grid and of the demand makes a job slower than its bound, and the bound is reached.
 #[test]
 fn no_phase_is_worse_than_the_bound() {
     let payload = Payload {
         tasks: vec![task(12, 3, 11), task(8, 5, 23)],
         servers: vec![Server { priority: 10, budget: Some((2, 7)) }],
-        switch: 0,
+        ..Payload::default()
     };
     let bounds = [0, 1].map(|task| payload.response(task, &Steps::default()).expect("a bound"));
     let mut worst = [0, 0];

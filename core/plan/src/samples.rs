@@ -117,6 +117,7 @@ pub fn two_worlds() -> System {
         budget,
         interrupts: interrupts.to_vec(),
         voluntary_return: !interrupts.is_empty(),
+        latency: None,
     };
     let budget = WorldBudget { budget_ns: 2_000_000, period_ns: 30_000_000 };
     let image = GuestImage::Raw { bytes: vec![0x5a; 0x1800], load: GuestAddress(RAM + 0x20_0040) };
@@ -131,6 +132,7 @@ pub fn two_worlds() -> System {
         devices: vec![0, 1],
         interrupts: vec![29, 60],
         tasks: Vec::new(),
+        handlers: Vec::new(),
         below: Below::Image(World {
             name: String::from("below"),
             memory: bank(RAM, 16 << 20),
@@ -140,6 +142,7 @@ pub fn two_worlds() -> System {
         }),
         servers: vec![server("rest", 1, None, &[]), server("urgent", 9, Some(budget), &[27, 33])],
         windows: None,
+        wish: None,
         channels: vec![
             WorldChannel {
                 name: String::from("telemetry"),

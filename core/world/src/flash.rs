@@ -90,6 +90,10 @@ pub struct WorldPlan {
     pub arguments: [u8; ARGUMENT_BYTES],
     /// Records that the payload keeps until they are written out ([`crate::records`]), a power of two; 0 = it keeps none.
     pub trace_records: u64,
+    /// When servers of the kind [`ServerKind::Window`] run (SG-50).
+    pub windows: WindowsPlan,
+    /// How stock Linux says which latency task it wants (SG-81, SG-82).
+    pub wish: WishPlan,
 }
 
 /// Most tasks that run a non-secure world: four with a budget, and the one that has what nobody else wants.
@@ -127,6 +131,84 @@ pub enum ServerKind {
     Background = 3,
     /// When the other world asks for it or for a less important one: LTASK.
     Latency = 4,
+    /// While one of its windows is open.
+    Window = 5,
+}
+
+/// Most windows of a table.
+pub const MOST_WINDOWS: usize = bulkhead_sched::cyclic::MAX_WINDOWS;
+
+/// The table of windows, on a grid from tick 0 of the payload's kernel (SG-50).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WindowsPlan {
+    /// Ticks of the counter after which the table begins again; 0 = there is none.
+    pub major_ticks: u64,
+    /// How many windows there are.
+    pub count: u32,
+    /// The shared interrupt that is pending in the other world from the start of each window on (SG-51); 0 = nobody tells it.
+    pub interrupt: u32,
+    /// The windows, in order; behind the last one there are zeros.
+    pub windows: [WindowPlan; MOST_WINDOWS],
+}
+
+/// A window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WindowPlan {
+    /// Its start in the major frame, in ticks of the counter.
+    pub offset_ticks: u64,
+    /// Its length.
+    pub length_ticks: u64,
+    /// The place of its server.
+    pub server: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl WindowsPlan {
+    /// No window.
+    pub const NONE: Self = Self {
+        major_ticks: 0,
+        count: 0,
+        interrupt: 0,
+        windows: [WindowPlan { offset_ticks: 0, length_ticks: 0, server: 0, reserved: 0 }; MOST_WINDOWS],
+    };
+}
+
+/// A page in which a program of stock Linux writes the priority for which it wants a latency task, and what priorities want (SG-81, SG-82).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WishPlan {
+    /// The page: memory of the machine that is neither world's own; 0 = there is none. Its words are [`wish_words`].
+    pub address: u64,
+    /// By the place of a latency task: the priorities that want it.
+    pub priorities: [PriorityPlan; MOST_SERVERS],
+}
+
+/// Words of the page of a wish, by their places.
+pub mod wish_words {
+    /// The other world's: the priority for which it wants a latency task.
+    pub const WANTED: u64 = 0;
+    /// The payload's: the priority that it read last, as it was.
+    pub const READ: u64 = 1;
+    /// The payload's: one more than the place of the latency task that this wants; 0 = the background task.
+    pub const PLACE: u64 = 2;
+}
+
+/// Priorities of threads, as the other world counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PriorityPlan {
+    /// First priority; 0 = there are none.
+    pub from: u32,
+    /// Last priority.
+    pub to: u32,
+}
+
+impl WishPlan {
+    /// No such page.
+    pub const NONE: Self = Self { address: 0, priorities: [PriorityPlan { from: 0, to: 0 }; MOST_SERVERS] };
 }
 
 /// An urgent interrupt.
@@ -251,6 +333,8 @@ impl WorldPlan {
             health: HealthPlan::nobody(),
             arguments: [0; ARGUMENT_BYTES],
             trace_records: 0,
+            windows: WindowsPlan::NONE,
+            wish: WishPlan::NONE,
         }
     }
 }

@@ -76,7 +76,7 @@ impl<const TASKS: usize> Overruns<TASKS> {
     /// No task has an allowance, and none runs.
     #[must_use]
     pub const fn new() -> Self {
-        const { assert!(TASKS <= 32) };
+        const { assert!(TASKS < 32) };
         Self { allowances: [const { Allowance::None }; TASKS], running: NOBODY, watched: 0, charged_until_ticks: 0 }
     }
 
@@ -90,6 +90,28 @@ impl<const TASKS: usize> Overruns<TASKS> {
         }
         self.running = task.unwrap_or(NOBODY);
         self.next_ticks(now)
+    }
+
+    /// The same where the caller's timer serves something else besides, as was said by [`Overruns::serve_beside`]: `beside` is asked then alone, of the number of the task. Who has
+    /// nothing else pays nothing for it.
+    // Inline: as `charge`.
+    #[inline(always)]
+    pub fn switch_beside(&mut self, task: Option<usize>, now: u64, beside: impl FnOnce(usize) -> u64) -> u64 {
+        if self.charge(now) == Some(0) {
+            self.watched |= bit(self.running);
+        }
+        self.running = task.unwrap_or(NOBODY);
+        let own = self.own_date(now);
+        if self.watched == 0 {
+            return own.unwrap_or(u64::MAX);
+        }
+        let next = self.or_of_others(own, now).unwrap_or(u64::MAX);
+        if self.watched & BESIDE != 0 { next.min(beside(self.running)) } else { next }
+    }
+
+    /// From now on the caller's timer serves something else besides.
+    pub fn serve_beside(&mut self) {
+        self.watched |= BESIDE;
     }
 
     /// Gives a task an amount, in place of what it had (`sta_ovr`). After [`Event::UsedUp`] it is gone.
@@ -210,8 +232,14 @@ impl<const TASKS: usize> Overruns<TASKS> {
     // Inline: as `charge`.
     #[inline(always)]
     fn next_ticks(&mut self, now: u64) -> Option<u64> {
-        let own = self.allowances.get_mut(self.running).and_then(|allowance| date(allowance, true, now));
+        let own = self.own_date(now);
         if self.watched == 0 { own } else { self.or_of_others(own, now) }
+    }
+
+    // Inline: as `charge`.
+    #[inline(always)]
+    fn own_date(&mut self, now: u64) -> Option<u64> {
+        self.allowances.get_mut(self.running).and_then(|allowance| date(allowance, true, now))
     }
 
     // Not inline: seldom asked, and the registers that it needs would be saved by each switch.
@@ -222,6 +250,9 @@ impl<const TASKS: usize> Overruns<TASKS> {
         dates.chain(own).min()
     }
 }
+
+/// The bit of no task: the caller's timer serves something else besides.
+const BESIDE: u32 = 1 << 31;
 
 /// The number of a task that has none.
 const NOBODY: usize = usize::MAX;

@@ -1,4 +1,4 @@
-//! Which tasks of the payload may run the non-secure world now (SG-41, SG-44, SG-45, SG-80, SG-83, SG-86).
+//! Which tasks of the payload may run the non-secure world now (SG-41, SG-44, SG-45, SG-50, SG-80 to SG-84, SG-86).
 //!
 //! The payload's kernel chooses the most important of them that is ready; here is who is ready. Budgets are counted elsewhere
 //! ([`crate::overrun`]) and reported: used up, filled. So the published ITask, RTask and BTask, and the later latency tasks, are one table.
@@ -7,7 +7,7 @@
 //! to the server's own loop, which asks [`Servers::may_run`] before it gives the core away again. Rejected: a manager's task above all
 //! of them, as SafeG 0.3 has, which costs two switches of tasks for each event.
 
-use crate::flash::{MOST_SERVERS, ServerKind, ServerPlan};
+use crate::flash::{MOST_SERVERS, PriorityPlan, ServerKind, ServerPlan, WishPlan};
 
 /// Thread priorities of the non-secure world that want one latency task (SG-81).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,29 +28,52 @@ pub fn wanted_by_priority(ranges: &[PriorityRange], priority: u32) -> u64 {
     range.map_or(u64::MAX, |range| u64::from(range.server))
 }
 
+/// The same of a word that is the other world's to write: any number, read once. What is no priority of a thread wants the background task
+/// (SG-82).
+#[must_use]
+pub fn wanted_by_word(plan: &WishPlan, word: u64) -> u64 {
+    let Some(priority) = u32::try_from(word).ok().filter(|priority| *priority <= MOST_PRIORITY) else {
+        return u64::MAX;
+    };
+    let holds = |range: &PriorityPlan| range.from != 0 && range.from <= priority && priority <= range.to;
+    plan.priorities.iter().zip(0..).find(|(range, _)| holds(range)).map_or(u64::MAX, |(_, server)| server)
+}
+
+/// The highest priority of a thread of Linux.
+pub const MOST_PRIORITY: u32 = 99;
+
 /// The servers of a plan, by what they are and what holds them back: a bit for each in every set, so that who is ready is a formula and no
 /// loop. It is asked on the way of an urgent interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// In this order what a decision reads is in pairs: two instructions on the way of an urgent interrupt.
+#[repr(C)]
 pub struct Servers {
-    count: usize,
     interrupt: u32,
-    reserved: u32,
-    background: u32,
-    latency: u32,
-    /// An activation ends when the world says so.
-    voluntary: u32,
-    /// Its account is empty.
-    used_up: u32,
     /// An urgent interrupt started it, and its activation has not ended.
     active: u32,
-    /// The latency task that the world wants to run in, and all places behind it.
+    reserved: u32,
+    /// The background servers, and that whose window is open.
+    standing: u32,
+    latency: u32,
+    /// The latency task that the world wants to run in, or that an urgent interrupt wants, and all places behind it.
     wanted: u32,
+    /// Its account is empty.
+    used_up: u32,
     /// All that may run while switched on (SG-86): the background servers alone, or all.
     allowed: u32,
+    background: u32,
+    windowed: u32,
+    /// An activation ends when the world says so.
+    voluntary: u32,
+    /// What the world's word wants, without what an interrupt raised.
+    wish: u32,
+    /// The world says by a word what it wants, and makes no call: what an interrupt raised ends with the budget.
+    by_word: bool,
     /// The world may run at all: it is loaded, and nobody has suspended or ended it.
     has_world: bool,
     /// Those that may give the core to the world: follows from all of the above.
     ready: u32,
+    count: usize,
 }
 
 impl Servers {
@@ -63,10 +86,14 @@ impl Servers {
             reserved: 0,
             background: 0,
             latency: 0,
+            windowed: 0,
             voluntary: 0,
             used_up: 0,
             active: 0,
             wanted: 0,
+            wish: 0,
+            by_word: false,
+            standing: 0,
             allowed: u32::MAX,
             has_world: false,
             ready: 0,
@@ -83,12 +110,14 @@ impl Servers {
                 kind if kind == ServerKind::Reserved as u32 => &mut servers.reserved,
                 kind if kind == ServerKind::Background as u32 => &mut servers.background,
                 kind if kind == ServerKind::Latency as u32 => &mut servers.latency,
+                kind if kind == ServerKind::Window as u32 => &mut servers.windowed,
                 _ => break,
             };
             *kind |= bit(place);
             servers.voluntary |= if server.voluntary != 0 { bit(place) } else { 0 };
             servers.count = place.saturating_add(1);
         }
+        servers.standing = servers.background;
         servers
     }
 
@@ -116,7 +145,7 @@ impl Servers {
         // The latency task that runs the world: from the wanted one downward the first that has budget (SG-83). If none, the background one.
         let latency = self.latency & !self.used_up & self.wanted;
         let wanting = self.interrupt & self.active | self.reserved | latency & latency.wrapping_neg();
-        let all = self.background | wanting & !self.used_up;
+        let all = self.standing | wanting & !self.used_up;
         self.ready = if self.has_world { all & self.allowed } else { 0 };
     }
 
@@ -139,10 +168,29 @@ impl Servers {
         self.decide();
     }
 
+    /// The word of the world says that it wants this latency task from now on, which may be any number (SG-82). A more urgent one that an interrupt wanted
+    /// is wanted still.
+    pub fn wishes(&mut self, wanted: u64) {
+        self.by_word = true;
+        let raised = if self.wanted & !self.wish != 0 { self.wanted } else { 0 };
+        self.wish = usize::try_from(wanted).map_or(0, from);
+        self.wanted = self.wish | raised;
+        self.decide();
+    }
+
+    /// A window begins, of this server, or ends (SG-50).
+    pub fn open_window(&mut self, place: Option<usize>) {
+        self.standing = self.background | place.map_or(0, bit) & self.windowed;
+        self.decide();
+    }
+
     /// The budget of a server is used up, which ends its activation.
     pub fn used_up(&mut self, place: usize) {
         self.used_up |= bit(place);
         self.active &= !bit(place);
+        if self.by_word && self.latency & bit(place) != 0 {
+            self.wanted = self.wish;
+        }
         self.decide();
     }
 
@@ -156,7 +204,7 @@ impl Servers {
     pub fn set_world(&mut self, may_run: bool) {
         self.has_world = may_run;
         if !may_run {
-            (self.wanted, self.active) = (0, 0);
+            (self.wanted, self.wish, self.active) = (0, 0, 0);
         }
         self.decide();
     }
@@ -278,6 +326,69 @@ mod tests {
         let map = [range(95, 99, 0), range(88, 94, 1)];
         let wanted = [99, 95, 94, 88, 87, 0, 100, u32::MAX].map(|one| wanted_by_priority(&map, one));
         assert_eq!(wanted, [0, 0, 1, 1, u64::MAX, u64::MAX, u64::MAX, u64::MAX]);
+    }
+
+    /// SG-81, SG-82: a word wants what its priority wants in the plan; what is no priority wants nothing.
+    #[test]
+    fn a_word_wants_by_its_priority_and_nonsense_nothing() {
+        let mut plan = WishPlan { address: 0x4000_0000, ..WishPlan::NONE };
+        (plan.priorities[0].from, plan.priorities[0].to) = (95, 99);
+        (plan.priorities[1].from, plan.priorities[1].to) = (88, 94);
+        let none = u64::MAX;
+        for (word, wanted) in [(99, 0), (95, 0), (94, 1), (88, 1), (87, none), (0, none), (100, none)] {
+            assert_eq!(wanted_by_word(&plan, word), wanted, "{word}");
+        }
+        for hostile in [u64::MAX, 1 << 32 | 97, 97 << 32, u64::from(u32::MAX), 1 << 63] {
+            assert_eq!(wanted_by_word(&plan, hostile), none, "{hostile:#x}");
+        }
+        assert_eq!(wanted_by_word(&WishPlan::NONE, 0), none, "a plan without priorities");
+    }
+
+    /// SG-82, SG-85: by a word the world sinks back to what it wished when the budget that an interrupt began is used up.
+    #[test]
+    fn of_a_world_with_a_word_an_interrupt_lasts_as_long_as_a_budget() {
+        use ServerKind::{Background, Latency};
+        let mut servers = running(&[(Latency, 0), (Latency, 0), (Background, 0)]);
+        servers.wishes(u64::MAX);
+        assert_eq!(ready(&servers), [2]);
+        servers.fired(0);
+        assert_eq!(ready(&servers), [0, 2]);
+        servers.used_up(0);
+        assert_eq!(ready(&servers), [2], "and not on in the next one");
+        servers.filled(0);
+        assert_eq!(ready(&servers), [2]);
+        servers.wishes(1);
+        assert_eq!(ready(&servers), [1, 2]);
+        servers.fired(0);
+        servers.wishes(u64::MAX);
+        assert_eq!(ready(&servers), [0, 2], "the interrupt goes on");
+        servers.used_up(0);
+        assert_eq!(ready(&servers), [2]);
+        servers.wishes(0);
+        servers.set_world(false);
+        servers.set_world(true);
+        assert_eq!(ready(&servers), [2], "a world that begins has no wish");
+    }
+
+    /// SG-50: a server of windows runs in them, whatever else is; switched off it does not.
+    #[test]
+    fn a_server_of_windows_runs_in_them() {
+        use ServerKind::{Background, Reserved, Window};
+        let mut servers = running(&[(Window, 0), (Window, 0), (Reserved, 0), (Background, 0)]);
+        assert_eq!(ready(&servers), [2, 3]);
+        servers.open_window(Some(1));
+        assert_eq!(ready(&servers), [1, 2, 3]);
+        servers.set_on(false);
+        assert_eq!(ready(&servers), [3]);
+        servers.set_on(true);
+        servers.set_world(false);
+        assert_eq!(ready(&servers), []);
+        servers.set_world(true);
+        assert_eq!(ready(&servers), [1, 2, 3], "the window is open still");
+        servers.open_window(Some(2));
+        assert_eq!(ready(&servers), [2, 3], "a server of another kind has none");
+        servers.open_window(None);
+        assert_eq!(ready(&servers), [2, 3]);
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Cyclic mode: windows of time in which a server of the non-secure world is raised, and what disturbs them (SG-50 to SG-52).
 //!
 //! The table is that of `core/sched`: windows lie on an absolute grid, so that a late entry shortens one window and no other, and a table whose windows
-//! overlap is refused. The payload's library raises a server's priority when its window begins and lowers it at its end. That is the black
+//! overlap is refused. A server of the kind [`crate::flash::ServerKind::Window`] may run while one of its windows is open, at its priority. That is the black
 //! box; *integrated* scheduling announces each start to the world besides, by an interrupt that the plan spares ([`Change::starts`]), so that its own
 //! periodic work begins there.
 //!
 //! A window is not exclusive: handlers of interrupts and more important tasks of the payload run in it too. How long that was, by window, is
 //! recorded here and compared with what the analysis says ([`Disturbance`]). The server of a window says when it runs, by the hook of the switch.
 //!
+//! Rejected: one server whose priority is moved at each boundary. A kernel changes priorities in tasks alone, so each boundary would cost two
+//! switches more; another server of the same world is ready or not, which the handler of the timer decides.
+//!
 //! Rejected: windows as budgets on the grid of accounts. What a server got would depend on what ran before its window.
 
-use crate::flash::MOST_SERVERS;
+use crate::flash::{MOST_SERVERS, WindowsPlan};
 use bulkhead_sched::cyclic::{CyclicTable, MAX_WINDOWS, TableError, Window};
 
 /// What the caller has to do at a boundary.
@@ -24,8 +27,9 @@ pub struct Change {
     pub starts: bool,
 }
 
-/// What one window of the table has suffered, over all rounds so far.
+/// What one window of the table has suffered, over all rounds so far in all of which the world could run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Disturbance {
     /// Rounds in which the window ended.
     pub rounds: u64,
@@ -44,6 +48,8 @@ struct Open {
     until_ticks: u64,
     first_run_ticks: Option<u64>,
     ran_ticks: u64,
+    /// The world could run in it from its start on.
+    is_counted: bool,
 }
 
 /// The windows of one world.
@@ -57,6 +63,7 @@ pub struct Windows {
     /// Until when time was looked at.
     seen_ticks: u64,
     running: Option<usize>,
+    has_world: bool,
     record: [Disturbance; MAX_WINDOWS],
 }
 
@@ -74,7 +81,14 @@ impl Windows {
         }
         let mut copy = [Window::default(); MAX_WINDOWS];
         copy.iter_mut().zip(windows).for_each(|(to, from)| *to = *from);
-        let open = Open { window: None, from_ticks: 0, until_ticks: origin_ticks, first_run_ticks: None, ran_ticks: 0 };
+        let open = Open {
+            window: None,
+            from_ticks: 0,
+            until_ticks: origin_ticks,
+            first_run_ticks: None,
+            ran_ticks: 0,
+            is_counted: false,
+        };
         Ok(Self {
             table,
             windows: copy,
@@ -83,8 +97,27 @@ impl Windows {
             open,
             seen_ticks: 0,
             running: None,
+            has_world: true,
             record: [Disturbance::default(); MAX_WINDOWS],
         })
+    }
+
+    /// The table of a world plan; its first round begins at `origin_ticks`. `None` when there is none, or it makes no sense.
+    #[must_use]
+    pub fn of_plan(origin_ticks: u64, plan: &WindowsPlan) -> Option<Self> {
+        let used = plan.windows.get(..usize::try_from(plan.count).ok()?)?;
+        let mut windows = [Window::default(); MAX_WINDOWS];
+        for (to, from) in windows.iter_mut().zip(used) {
+            let name = u8::try_from(from.server).ok()?;
+            *to = Window { offset_ticks: from.offset_ticks, length_ticks: from.length_ticks, name };
+        }
+        Self::new(origin_ticks, plan.major_ticks, windows.get(..used.len())?).ok()
+    }
+
+    /// The world may run from now on, or may not: it is loaded, suspended or off. Windows in which it could not are not recorded.
+    pub fn set_world(&mut self, may_run: bool) {
+        self.has_world = may_run;
+        self.open.is_counted = false;
     }
 
     /// The next boundary: the caller's timer is to ring then.
@@ -146,8 +179,14 @@ impl Windows {
         };
         let place = self.windows.iter().position(is_here).filter(|_| slot.window.is_some());
         let window = place.and_then(|place| slot.window.map(|server| (place, usize::from(server))));
-        self.open =
-            Open { window, from_ticks: at_ticks, until_ticks: slot.until_ticks, first_run_ticks: None, ran_ticks: 0 };
+        self.open = Open {
+            window,
+            from_ticks: at_ticks,
+            until_ticks: slot.until_ticks,
+            first_run_ticks: None,
+            ran_ticks: 0,
+            is_counted: self.has_world,
+        };
         self.seen_ticks = at_ticks;
     }
 
@@ -162,7 +201,8 @@ impl Windows {
     }
 
     fn close(&mut self) {
-        let Some(record) = self.open.window.and_then(|(place, _)| self.record.get_mut(place)) else { return };
+        let counted = self.open.window.filter(|_| self.open.is_counted);
+        let Some(record) = counted.and_then(|(place, _)| self.record.get_mut(place)) else { return };
         let length_ticks = self.open.until_ticks.saturating_sub(self.open.from_ticks);
         let first_ticks = self.open.first_run_ticks.unwrap_or(self.open.until_ticks);
         record.rounds = record.rounds.saturating_add(1);

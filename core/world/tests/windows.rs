@@ -1,6 +1,7 @@
 //! Windows of the cyclic mode: their grid, what is raised, and the record of disturbances against a count of single ticks (SG-50 to SG-52).
 
 use bulkhead_sched::cyclic::{TableError, Window};
+use bulkhead_world::flash::{WindowPlan, WindowsPlan};
 use bulkhead_world::windows::{Change, Disturbance, Windows};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -75,6 +76,40 @@ fn disturbances_are_recorded() {
         |rounds, latest_start_ticks, most_lost_ticks| Disturbance { rounds, latest_start_ticks, most_lost_ticks };
     let all: Vec<Disturbance> = (0..3).filter_map(|place| windows.disturbance(place).copied()).collect();
     assert_eq!(all, [record(3, 2, 7), record(3, 10, 10), record(3, 40, 40)]);
+}
+
+/// SG-50, SG-52: a window in which the world could not run, because it was loaded or stood, says nothing of the payload's tasks.
+#[test]
+fn windows_without_a_world_are_not_recorded() {
+    let mut windows = Windows::new(0, MAJOR, &TABLE).unwrap();
+    windows.set_world(false);
+    windows.elapse(35);
+    windows.set_world(true);
+    windows.elapse(60);
+    windows.switch(Some(1), 61);
+    windows.elapse(120);
+    windows.set_world(false);
+    windows.elapse(135);
+    let all: Vec<Disturbance> = (0..3).filter_map(|place| windows.disturbance(place).copied()).collect();
+    assert_eq!(all[..2], [Disturbance::default(); 2], "begun without a world, or ended without one");
+    assert_eq!(all[2], Disturbance { rounds: 1, latest_start_ticks: 1, most_lost_ticks: 1 });
+}
+
+/// SG-50: the table of a world plan, and what is none.
+#[test]
+fn a_plan_becomes_its_table() {
+    let mut plan = WindowsPlan { major_ticks: MAJOR, count: 3, ..WindowsPlan::NONE };
+    for (to, from) in plan.windows.iter_mut().zip(TABLE) {
+        let server = u32::from(from.name);
+        *to = WindowPlan { offset_ticks: from.offset_ticks, length_ticks: from.length_ticks, server, reserved: 0 };
+    }
+    let mut windows = Windows::of_plan(7, &plan).unwrap();
+    assert_eq!(windows.elapse(47).and_then(|change| change.raise), None);
+    assert_eq!(windows.elapse(67).and_then(|change| change.raise), Some(1));
+    assert!(Windows::of_plan(0, &WindowsPlan::NONE).is_none());
+    plan.windows[1].server = 256;
+    assert!(Windows::of_plan(0, &plan).is_none(), "and not server 0");
+    assert!(Windows::of_plan(0, &WindowsPlan { count: 33, ..plan }).is_none());
 }
 
 /// SG-50: a caller that was away for more than a round finds the grid where it was.

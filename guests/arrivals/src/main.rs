@@ -7,6 +7,8 @@
 //! - [`THREADS`]: a kernel of two threads, an idle one and one that its timer wakes. Each record holds, before, the date and the priority that
 //!   the thread has then; afterwards the date, the thread's first instruction, and its end. The hook of its switch says which latency task
 //!   the thread that runs next wants (SG-81, SG-82, SG-E7).
+//! - [`WINDOWS`]: it computes, and each interrupt of its windows releases a job. Each record is one: when the vector was entered, twice, and when the job was
+//!   done (SG-51).
 #![no_std]
 #![no_main]
 
@@ -50,6 +52,9 @@ struct Parameters {
 const ARRIVALS: u64 = 0;
 const ABSENCES: u64 = 1;
 const THREADS: u64 = 2;
+const WINDOWS: u64 = 3;
+/// The interrupt of its windows.
+const WINDOW: u64 = 43;
 
 /// A shorter absence is none: a tick of the payload while the world runs.
 const LEAST_ABSENCE: u64 = 2_500;
@@ -130,12 +135,19 @@ extern "C" fn interrupt(entered: u64) {
     let acknowledged: u64;
     // SAFETY: ICC_IAR1_EL1.
     unsafe { asm!("mrs {}, S3_0_C12_C12_0", out(reg) acknowledged, options(nomem, nostack)) };
+    // SAFETY: the host gave this memory, and nobody else writes to it: what runs outside of handlers masks them meanwhile.
+    let what = unsafe { &mut *parameters() };
+    if acknowledged == WINDOW && what.kind == WINDOWS {
+        let until = counter().wrapping_add(what.handler);
+        while counter() < until {}
+        end_interrupt(acknowledged);
+        note(what, Record { due: entered, entered, done: counter() });
+        return;
+    }
     if acknowledged != TIMER {
         return;
     }
     let due = due();
-    // SAFETY: the host gave this memory, and nobody else writes to it: what runs outside of handlers masks them meanwhile.
-    let what = unsafe { &mut *parameters() };
     if what.kind == THREADS {
         ring_at(NEVER);
         end_interrupt(acknowledged);
@@ -209,6 +221,11 @@ extern "C" fn main() -> ! {
         core::ptr::with_exposed_provenance_mut::<u8>(PRIVATE + 0x400 + TIMER as usize).write_volatile(0xa0);
         core::ptr::with_exposed_provenance_mut::<u32>(PRIVATE + 0x100).write_volatile(1 << TIMER);
         asm!("msr S3_0_C4_C6_0, {mask}", "msr S3_0_C12_C12_7, {on}", "isb", mask = in(reg) 0xff_u64, on = in(reg) 1_u64);
+    }
+    // SAFETY: as above: the interrupt of its windows.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<u8>(DISTRIBUTOR + 0x400 + WINDOW as usize).write_volatile(0xa0);
+        core::ptr::with_exposed_provenance_mut::<u32>(DISTRIBUTOR + 0x104).write_volatile(1 << (WINDOW - 32));
     }
     // SAFETY: as in `interrupt`.
     let Parameters { kind, spacing, sleeps, .. } = unsafe { parameters().read_volatile() };

@@ -34,9 +34,26 @@ static void print_pair(const char *name, uint64_t number)
     board_print_number(number);
 }
 
+/* What the windows of the plan have suffered (SG-52). */
+static void print_windows(void)
+{
+    for (unsigned place = 0;; place++) {
+        struct bulkhead_window window = world_window(place);
+
+        if (window.rounds == 0)
+            break;
+        print_pair("rtos: window ", place);
+        print_pair(" rounds ", window.rounds);
+        print_pair(" latest ", window.latest_start);
+        print_pair(" lost ", window.most_lost);
+        board_print("\n");
+    }
+}
+
 static void end(void)
 {
     busy_print();
+    print_windows();
     print_pair("rtos: budgets used up ", world_counts()->used_up);
     print_pair(" urgent ", world_counts()->urgent);
     print_pair(" calls ", world_counts()->calls);

@@ -189,6 +189,7 @@ void vApplicationIRQHandler(uint32_t acknowledged)
         }
         if (now >= event) {
             ovr_timer(now);
+            world_timer(now);
             board_set_event(bulkhead_time_next(now));
         }
     } else

@@ -88,7 +88,7 @@ uint64_t world_set_running(_Bool runs)
 
 void world_load(void) { xTaskNotifyGive(loader); }
 
-/* Servers whose interrupts' handlers were cut off by a switch. */
+/* Servers whose interrupts' handlers were cut off by a switch, and whether the world has another wish. */
 static uint64_t cut_off;
 
 static _Bool is_server(const void *place) { return (uintptr_t)place - 1 < BULKHEAD_WORLD_SERVERS; }
@@ -112,15 +112,24 @@ void world_switched_in(const void *place)
     board_set_event(bulkhead_time_switch((uint64_t)(uintptr_t)place - 1, board_counter()));
 }
 
+/* Apart: what it needs would be saved on the way of each urgent interrupt. */
+static __attribute__((noinline)) void event(void)
+{
+    uint64_t servers_of = cut_off;
+
+    counts.events++;
+    cut_off = 0;
+    if (servers_of & BULKHEAD_WORLD_WISH_CHANGED)
+        happened_from_isr(BULKHEAD_WORLD_WISHES, 0);
+    servers_of &= ~BULKHEAD_WORLD_WISH_CHANGED;
+    for (; servers_of != 0; servers_of &= servers_of - 1)
+        happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)__builtin_ctzll(servers_of));
+}
+
 _Bool world_interrupt(uint32_t intid)
 {
     if (intid == BULKHEAD_WORLD_EVENT) {
-        uint64_t servers_of = cut_off;
-
-        counts.events++;
-        cut_off = 0;
-        for (; servers_of != 0; servers_of &= servers_of - 1)
-            happened_from_isr(BULKHEAD_WORLD_FIRED, (unsigned)__builtin_ctzll(servers_of));
+        event();
         return 1;
     }
     uint64_t woken = bulkhead_world_interrupt(intid);
@@ -145,6 +154,16 @@ void world_is_filled(unsigned place)
 {
     trace_note(TRACE_FILLED, place);
     happened_from_isr(BULKHEAD_WORLD_FILLED, place);
+}
+
+void world_timer(uint64_t now) { wake_from_isr(bulkhead_windows_event(now)); }
+
+struct bulkhead_window world_window(unsigned place)
+{
+    taskENTER_CRITICAL();
+    struct bulkhead_window record = bulkhead_windows_record(place);
+    taskEXIT_CRITICAL();
+    return record;
 }
 
 static void answer(unsigned place)
@@ -233,7 +252,7 @@ static void load(void *unused)
     }
 }
 
-static const char *const names[] = { "none", "itask", "rtask", "btask", "ltask" };
+static const char *const names[] = { "none", "itask", "rtask", "btask", "ltask", "window" };
 
 void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loader_priority)
 {
@@ -254,6 +273,7 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
         configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
         configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
     }
+    (void)bulkhead_windows_start(plan, board_origin());
     health_start(plan, loader_priority + 1);
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
     /* A start of the world takes seconds; records that waited for its end would find no room. */

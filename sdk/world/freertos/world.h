@@ -30,6 +30,12 @@ void world_use_servers(_Bool on);
 /* What was counted so far. */
 const struct world_counts *world_counts(void);
 
+/* What the window at this place of the description's table has suffered so far (SG-52). In a task. */
+struct bulkhead_window world_window(unsigned place);
+
+/* Of the board: its timer has rung for something else than the tick. */
+void world_timer(uint64_t now);
+
 /* Of the board: an interrupt of no device of the payload arrived. Returns whether it was the world's. */
 _Bool world_interrupt(uint32_t intid);
 

@@ -24,3 +24,7 @@ pub mod servers;
 pub mod time;
 #[cfg(target_os = "none")]
 pub mod urgent;
+#[cfg(target_os = "none")]
+pub mod windows;
+#[cfg(target_os = "none")]
+mod wish;

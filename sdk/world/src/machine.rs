@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::cores;
 use crate::memory::{self, Range};
+use crate::wish;
 use bulkhead_arm::gic::{
     GICD_TYPER, GICD_TYPER_LINES, GICR_WAKER, GICR_WAKER_CHILDREN_ASLEEP, GICR_WAKER_PROCESSOR_SLEEP, SGI_FRAME,
 };
@@ -146,6 +147,8 @@ pub unsafe extern "C" fn bulkhead_world_reset(plan: *const WorldPlan) {
     let place = core::ptr::with_exposed_provenance_mut::<Context>(secure_ram::CONTEXTS as usize);
     // SAFETY: the context's place in secure RAM, which the host's tables map; the world does not run.
     unsafe { place.write_volatile(context) };
+    // SAFETY: the caller's: the world does not run.
+    unsafe { wish::forget(plan) };
     for _ in 0..ACTIVE_PRIORITIES {
         reset_registers();
     }

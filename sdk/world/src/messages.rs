@@ -56,14 +56,19 @@ enum End {
 
 /// The interrupt that tells the other world.
 #[derive(Clone, Copy)]
-struct Signal {
-    distributor: u64,
-    intid: u32,
+pub(crate) struct Signal {
+    pub(crate) distributor: u64,
+    pub(crate) intid: u32,
 }
 
 impl Signal {
+    /// Nobody is told.
+    pub(crate) const fn none() -> Self {
+        Self { distributor: 0, intid: 0 }
+    }
+
     /// Makes it pending. The barrier puts the message before it.
-    fn give(self) {
+    pub(crate) fn give(self) {
         if self.intid == 0 {
             return;
         }

@@ -1,6 +1,7 @@
 //! The servers of the world plan, for a kernel in C.
 
 use crate::cell::Cell;
+use crate::{windows, wish};
 use bulkhead_world::flash::{ServerPlan, WorldPlan};
 use bulkhead_world::servers::Servers;
 
@@ -15,7 +16,8 @@ static BULKHEAD_WORLD_READY: Cell<u32> = Cell::new(0);
 #[repr(C)]
 pub struct Happened {
     /// 0: nothing; 1: an urgent interrupt of the server arrived; 2: the world said in it that it has nothing urgent left, and which one it
-    /// wants; 3: its budget is used up; 4: it has budget again; 5: the world may run; 6: it may not; 7: servers are on; 8: they are off.
+    /// wants; 3: its budget is used up; 4: it has budget again; 5: the world may run; 6: it may not; 7: servers are on; 8: they are off; 9: the
+    /// world has written another wish.
     pub what: u32,
     /// The server.
     pub server: u32,
@@ -33,6 +35,8 @@ pub unsafe extern "C" fn bulkhead_world_servers(plan: *const WorldPlan) -> u64 {
     let plan = unsafe { &*plan };
     // SAFETY: the caller's.
     unsafe { *SERVERS.get() = Servers::new(&plan.servers) };
+    // SAFETY: the caller's.
+    unsafe { wish::start(plan) };
     plan.servers.iter().take_while(|server| server.kind != 0).count() as u64
 }
 
@@ -54,19 +58,39 @@ pub unsafe extern "C" fn bulkhead_world_server(plan: *const WorldPlan, place: u6
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_happened(event: Happened) -> u64 {
     let place = event.server as usize;
+    if matches!(event.what, 5 | 6) {
+        // SAFETY: the caller's.
+        unsafe { windows::set_world(event.what == 5) };
+    }
     let what = |servers: &mut Servers| match event.what {
         1 => servers.fired(place),
         2 => servers.yielded(place, event.wanted),
-        3 => servers.used_up(place),
-        4 => servers.filled(place),
-        5 => servers.set_world(true),
+        3 => {
+            servers.used_up(place);
+            look(servers);
+        }
+        4 => {
+            servers.filled(place);
+            look(servers);
+        }
+        5 => {
+            servers.set_world(true);
+            look(servers);
+        }
         6 => servers.set_world(false),
         7 => servers.set_on(true),
         8 => servers.set_on(false),
+        9 => look(servers),
         _ => (),
     };
     // SAFETY: the caller's.
     unsafe { note(what) }
+}
+
+/// Of [`bulkhead_world_happened`] alone.
+fn look(servers: &mut Servers) {
+    // SAFETY: interrupts are masked, as its callers promise.
+    unsafe { wish::look(servers) };
 }
 
 /// Notes what happened. Returns which servers may run now that could not before, a bit for each.

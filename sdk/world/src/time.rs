@@ -4,6 +4,7 @@
 //! nothing happens.
 
 use crate::cell::Cell;
+use crate::windows;
 use bulkhead_world::overrun::{Event, Overruns};
 
 /// Tasks that can have an allowance: the servers first, then those of the application.
@@ -13,7 +14,7 @@ const NONE: u64 = u64::MAX;
 
 static OVERRUNS: Cell<Overruns<TASKS>> = Cell::new(Overruns::new());
 
-/// From now on this task runs; `u64::MAX` when it is none that has an allowance. Returns when the timer is to ring for an allowance if
+/// From now on this task runs; `u64::MAX` when it is none that has an allowance. Returns when the timer is to ring for an allowance or a window if
 /// nothing else happens; `u64::MAX` if never. With interrupts masked, as all functions here.
 ///
 /// # Safety
@@ -22,17 +23,29 @@ static OVERRUNS: Cell<Overruns<TASKS>> = Cell::new(Overruns::new());
 pub unsafe extern "C" fn bulkhead_time_switch(task: u64, now: u64) -> u64 {
     // SAFETY: the caller's: nobody else is in a function of this file.
     let overruns = unsafe { OVERRUNS.get() };
-    overruns.switch(usize::try_from(task).ok(), now).unwrap_or(NONE)
+    // SAFETY: the caller's.
+    overruns.switch_beside(usize::try_from(task).ok(), now, |task| unsafe { windows::switched(task, now) })
 }
 
-/// When the timer is to ring for an allowance; `u64::MAX` if never.
+/// Windows want to know of each switch, and to have the timer.
+///
+/// # Safety
+/// As for [`bulkhead_time_switch`].
+pub(crate) unsafe fn serve_windows() {
+    // SAFETY: the caller's.
+    unsafe { OVERRUNS.get() }.serve_beside();
+}
+
+/// When the timer is to ring for an allowance or a window; `u64::MAX` if never.
 ///
 /// # Safety
 /// As for [`bulkhead_time_switch`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_time_next(now: u64) -> u64 {
     // SAFETY: the caller's.
-    unsafe { OVERRUNS.get() }.next_event_ticks(now).unwrap_or(NONE)
+    let next = unsafe { OVERRUNS.get() }.next_event_ticks(now).unwrap_or(NONE);
+    // SAFETY: the caller's.
+    next.min(unsafe { windows::next() })
 }
 
 /// Gives a task this much once. Returns whether it has it: the amount is not 0, and there is such a task.

@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::servers::note;
+use crate::wish;
 use bulkhead_arm::Intid;
 use bulkhead_arm::gic::SGI_FRAME;
 use bulkhead_world::flash::WorldPlan;
@@ -9,6 +10,8 @@ use bulkhead_world::handover::{HandOver, Registers};
 
 /// Of nobody here.
 const NONE: u64 = u64::MAX;
+/// Of [`bulkhead_world_arm`].
+const WISH: u64 = 1 << 31;
 
 struct Urgent {
     sources: HandOver,
@@ -68,7 +71,7 @@ pub unsafe extern "C" fn bulkhead_world_urgent(plan: *const WorldPlan) {
 }
 
 /// No server runs any more: urgent interrupts are the payload's. Returns the servers, a bit for each, in whose interrupts' handlers the
-/// other world stands.
+/// other world stands; with bit 31 when the world has written another wish.
 ///
 /// # Safety
 /// Interrupts are masked.
@@ -77,7 +80,9 @@ pub unsafe extern "C" fn bulkhead_world_arm() -> u64 {
     // SAFETY: the caller's.
     let Urgent { sources, frames } = unsafe { URGENT.get() };
     let mut frames = *frames;
-    u64::from(sources.arm(&mut frames))
+    let cut_off = u64::from(sources.arm(&mut frames));
+    // SAFETY: the caller's.
+    if unsafe { wish::has_changed() } { cut_off | WISH } else { cut_off }
 }
 
 /// An interrupt arrived at the payload, which may start a server. Returns which servers may run now that could not before, a bit for each;

@@ -16,8 +16,8 @@ use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
 pub use secure::{
-    Below, Heartbeat, Hybrid, KERNEL_TICK_NS, Payload, PayloadKind, PayloadTask, Secure, World, WorldBudget,
-    WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
+    Below, Heartbeat, Hybrid, KERNEL_TICK_NS, LatencyTask, Payload, PayloadHandler, PayloadKind, PayloadTask, Secure,
+    World, WorldBudget, WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
 };
 
 /// How interrupts reach a partition.

@@ -20,6 +20,8 @@ pub struct Secure {
     pub interrupts: Vec<u32>,
     /// Its tasks, for the analysis only.
     pub tasks: Vec<PayloadTask>,
+    /// Handlers of its interrupts whose time is known, for the analysis only.
+    pub handlers: Vec<PayloadHandler>,
     /// What runs below it.
     pub below: Below,
     /// The payload's tasks that run that world, by descending priority.
@@ -28,6 +30,8 @@ pub struct Secure {
     pub windows: Option<WorldWindows>,
     /// Channels between the worlds, in the order in which programs number them.
     pub channels: Vec<WorldChannel>,
+    /// The page in which stock Linux says which latency task it wants: neither world's own.
+    pub wish: Option<PhysicalAddress>,
     /// What is looked at and done when that world fails; `None` = that is the payload's own business.
     pub health: Option<WorldHealth>,
 }
@@ -74,6 +78,12 @@ impl Secure {
     /// The channels to partitions: their places among all channels, and they themselves.
     pub fn pools(&self) -> impl Iterator<Item = (usize, &WorldChannel)> {
         self.channels.iter().enumerate().filter(|(_, channel)| channel.partition.is_some())
+    }
+
+    /// States whether a server runs in windows alone.
+    #[must_use]
+    pub fn has_windows(&self, server: usize) -> bool {
+        self.windows.as_ref().is_some_and(|table| table.windows.iter().any(|window| window.server == server))
     }
 
     /// States whether nobody is below.
@@ -124,6 +134,17 @@ pub struct PayloadTask {
     pub priority: u32,
 }
 
+/// The handler of an interrupt of the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadHandler {
+    /// Its INTID.
+    pub intid: u32,
+    /// Longest execution time.
+    pub cost_ns: u64,
+    /// Shortest distance of two.
+    pub period_ns: u64,
+}
+
 /// Where the world below begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldLevel {
@@ -172,6 +193,15 @@ pub struct WorldServer {
     pub interrupts: Vec<u32>,
     /// An activation ends when the world gives the core back, not only with the budget.
     pub voluntary_return: bool,
+    /// It is a latency task: it runs when the world wants it, or a less urgent one.
+    pub latency: Option<LatencyTask>,
+}
+
+/// What makes a server a latency task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyTask {
+    /// First and last priority of threads of Linux that want it.
+    pub threads: Option<(u32, u32)>,
 }
 
 /// So much of each period.
@@ -190,6 +220,8 @@ pub struct WorldWindows {
     pub major_ns: u64,
     /// Windows in order, disjoint.
     pub windows: Vec<WorldWindow>,
+    /// The shared interrupt that is pending in the world below from the start of each window on; `None` = nobody tells it.
+    pub interrupt: Option<u32>,
 }
 
 /// A window.
