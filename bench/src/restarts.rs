@@ -78,7 +78,7 @@ fn bound_of_linux(lab: &Lab, load_ms: u64) -> Result<u64, Failure> {
     }
     let task = |priority, cost, period| Task { priority, cost: cost + JOB, period };
     let tasks = vec![task(12, 0, MS), task(10, 0, 100 * MS), task(8, load_ms * MS, 10 * MS)];
-    let payload = Payload { tasks, servers: Vec::new(), switch: 230 };
+    let payload = Payload { tasks, servers: Vec::new(), switch: 230, ..Payload::default() };
     let bound = payload.start(PROMISED_START.instructions(pages(LINUX_BYTES), copied), NEVER, &Steps::default());
     bound.ok_or_else(|| Failure::wrong("a restart of Linux has no bound".to_owned()))
 }

@@ -141,6 +141,6 @@ mod tests {
             record(origin + 100, 2_000),
             record(origin + MS - 10, 1_900),
         ];
-        assert_eq!(waits_in_tasks(&Seen { records, tasks: Vec::new(), origin }), [716]);
+        assert_eq!(waits_in_tasks(&Seen { records, tasks: Vec::new(), windows: Vec::new(), origin }), [716]);
     }
 }

@@ -12,7 +12,7 @@ use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
-use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WindowsPlan, WishPlan};
 use bulkhead_world::health::HealthPlan;
 pub use cores::{Kicked, LONGEST_WATCH, flash_of_cores, kicked_world};
 use cores::{devices_of_four, four_cores};
@@ -91,9 +91,24 @@ pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
 /// When a part was not built or does not fit.
 #[must_use]
 pub fn flash_with_records(payload: Payload<'_>, trace_records: u64, non_secure: NonSecure<'_>) -> Vec<u8> {
+    flash_with_windows(payload, trace_records, WindowsPlan::NONE, non_secure)
+}
+
+/// The same with windows for some of its servers.
+///
+/// # Panics
+/// When a part was not built or does not fit.
+#[must_use]
+pub fn flash_with_windows(
+    payload: Payload<'_>,
+    trace_records: u64,
+    windows: WindowsPlan,
+    non_secure: NonSecure<'_>,
+) -> Vec<u8> {
     let Payload { file, servers, urgent, health, arguments } = payload;
     let (monitor, file) = (secure_monitor(), guest(file));
-    let parts = Parts { servers, urgent, health, arguments, trace_records, ..parts(&monitor, &file, Some(non_secure)) };
+    let base = parts(&monitor, &file, Some(non_secure));
+    let parts = Parts { servers, urgent, health, arguments, trace_records, windows, ..base };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -125,6 +140,8 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         health: HealthPlan::nobody(),
         arguments: "",
         trace_records: 0,
+        windows: WindowsPlan::NONE,
+        wish: WishPlan::NONE,
         non_secure,
     }
 }
@@ -218,6 +235,8 @@ impl WithLinux<'_> {
             console: (0x0900_0000, 33, 24_000_000),
             initrd: Some((FILE_SYSTEM, self.file_system.len() as u64)),
             channels: &[],
+            latency: &[],
+            wish: 0,
             command_line: &format!("console=ttyAMA0 quiet panic=1 {}", self.arguments),
         });
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];

@@ -1,7 +1,7 @@
 //! Experiments with servers: tasks of the payload that only compute (`guests/freertos/busy-world`), beside them a world that notes what happens
 //! to it (`guests/arrivals`). Times are ticks of the counter, of which each is an instruction.
 
-use crate::secure::{MEMORY, Payload, Worlds, flash_with_records, options};
+use crate::secure::{MEMORY, Payload, Worlds, flash_with_windows, options};
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_flash::NonSecure;
@@ -9,8 +9,9 @@ use bulkhead_run::MachineOptions;
 use bulkhead_run::worlds::WorldsTrace;
 use bulkhead_trace::Timeline;
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan};
+use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan, WindowPlan, WindowsPlan};
 use bulkhead_world::health::HealthPlan;
+use bulkhead_world::windows::Disturbance;
 
 /// Ticks of the counter in a millisecond.
 pub const MS: u64 = 62_500;
@@ -69,6 +70,8 @@ pub enum Noting {
     Absences(u64),
     /// Has a thread that is woken at these dates, and then has these priorities.
     Threads(Vec<(u64, u32)>),
+    /// Computes, and has so many jobs that are released by the interrupts of its windows.
+    Windows(u64),
 }
 
 impl Noting {
@@ -81,6 +84,7 @@ impl Noting {
             }
             Self::Absences(samples) => [1, *samples, 0, 0, 0, 0, 0, 0, 0, 0],
             Self::Threads(dates) => [2, dates.len() as u64, 0, 0, 0, handler, 0, 0, 0, 0],
+            Self::Windows(jobs) => [3, *jobs, 0, 0, 0, handler, 0, 0, 0, 0],
         }
     }
 }
@@ -130,6 +134,8 @@ pub struct Seen {
     pub records: Vec<Record>,
     /// The payload's tasks.
     pub tasks: Vec<Task>,
+    /// What its windows have suffered.
+    pub windows: Vec<Disturbance>,
     /// The counter at the payload's tick 0, from which all periods count.
     pub origin: u64,
 }
@@ -181,12 +187,41 @@ pub fn recorded(
     noting: &Noting,
     trace_records: u64,
 ) -> (Seen, Option<Timeline>) {
+    run_all((servers, urgent, &WindowsPlan::NONE), arguments, noting, trace_records)
+}
+
+/// Runs the world in servers of which some have windows.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_in_windows(servers: &[ServerPlan], windows: &WindowsPlan, arguments: &str, noting: &Noting) -> Seen {
+    run_all((servers, &[], windows), arguments, noting, 0).0
+}
+
+/// A table that begins again after so many milliseconds, of windows with their starts, lengths and servers; the world is told by this interrupt.
+#[must_use]
+pub fn windows(major_ms: u64, interrupt: u32, list: &[(u64, u64, u32)]) -> WindowsPlan {
+    let mut plan = WindowsPlan { major_ticks: major_ms * MS, count: list.len() as u32, interrupt, ..WindowsPlan::NONE };
+    for (place, (start_ms, length_ms, server)) in plan.windows.iter_mut().zip(list) {
+        let (offset_ticks, length_ticks) = (start_ms * MS, length_ms * MS);
+        *place = WindowPlan { offset_ticks, length_ticks, server: *server, reserved: 0 };
+    }
+    plan
+}
+
+fn run_all(
+    (servers, urgent, windows): (&[ServerPlan], &[UrgentPlan], &WindowsPlan),
+    arguments: &str,
+    noting: &Noting,
+    trace_records: u64,
+) -> (Seen, Option<Timeline>) {
     let program = bulkhead_flash::flat(&guest("arrivals.elf"), "arrivals").unwrap_or_else(|error| panic!("{error}"));
     let words = noting.words();
     let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let dates: Vec<u8> = match noting {
         Noting::Threads(dates) => dates.iter().flat_map(|(date, priority)| record_bytes(*date, *priority)).collect(),
-        Noting::Arrivals(_) | Noting::Absences(_) => vec![0],
+        Noting::Arrivals(_) | Noting::Absences(_) | Noting::Windows(_) => vec![0],
     };
     let segments = vec![
         (program.base, program.bytes.as_slice()),
@@ -201,8 +236,10 @@ pub fn recorded(
         level: EntryLevel::El1,
     };
     let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments };
-    let options =
-        MachineOptions { icount_shift: Some(4), ..options(flash_with_records(payload, trace_records, world)) };
+    let options = MachineOptions {
+        icount_shift: Some(4),
+        ..options(flash_with_windows(payload, trace_records, *windows, world))
+    };
     let trace = WorldsTrace::of(&options);
     let mut worlds = Worlds::of(options);
     let lines = worlds.end();
@@ -213,7 +250,7 @@ pub fn recorded(
     assert!(worlds.ram().copy_at(PhysicalAddress(RECORDS), &mut records), "the records are in RAM");
     let timeline = trace.zip(worlds.take_records()).map(|(trace, seen)| trace.timeline("servers", Some(4), &seen));
     let records = records.chunks(RECORD_BYTES).map(record).collect();
-    (Seen { records, tasks: tasks(&lines), origin: origin(&lines) }, timeline)
+    (Seen { records, tasks: tasks(&lines), windows: disturbances(&lines), origin: origin(&lines) }, timeline)
 }
 
 fn record_bytes(date: u64, priority: u32) -> Vec<u8> {
@@ -235,6 +272,14 @@ fn tasks(lines: &[String]) -> Vec<Task> {
         _ => panic!("{line}"),
     };
     lines.iter().filter(|line| line.starts_with("rtos: task ")).map(of).collect()
+}
+
+fn disturbances(lines: &[String]) -> Vec<Disturbance> {
+    let of = |line: &String| match numbers(line)[..] {
+        [_, rounds, latest_start_ticks, most_lost_ticks] => Disturbance { rounds, latest_start_ticks, most_lost_ticks },
+        _ => panic!("{line}"),
+    };
+    lines.iter().filter(|line| line.starts_with("rtos: window ")).map(of).collect()
 }
 
 fn origin(lines: &[String]) -> u64 {

@@ -25,7 +25,14 @@ pub struct World<'a> {
     pub command_line: &'a str,
     /// Channels to the payload and from it.
     pub channels: &'a [ChannelPlan],
+    /// Latency tasks by their places, of which the names are told with the page of the wish.
+    pub latency: &'a [LatencyTask<'a>],
+    /// The page in which it says which of them it wants; 0 = there is none.
+    pub wish: u64,
 }
+
+/// A latency task: its name, and the first and last priority of threads that want it.
+pub type LatencyTask<'a> = (&'a str, Option<(u32, u32)>);
 
 const GIC: u32 = 1;
 const CLOCK: u32 = 2;
@@ -65,6 +72,7 @@ pub fn device_tree(world: &World<'_>) -> Vec<u8> {
     root.add_child(interrupt_controller(world));
     add_console(root, world);
     add_channels(root, world.channels);
+    add_wish(root, world);
     tree.to_dtb()
 }
 
@@ -148,6 +156,26 @@ fn add_channels(root: &mut DeviceTreeNode, channels: &[ChannelPlan]) {
         }
         all.add_child(one);
     }
+    root.add_child(all);
+}
+
+/// The page of the wish, as a channel is told: outside of `/memory`, on a bus for which no kernel makes devices.
+fn add_wish(root: &mut DeviceTreeNode, world: &World<'_>) {
+    if world.wish == 0 {
+        return;
+    }
+    let mut all = node("bulkhead-latency");
+    set(&mut all, "#address-cells", 2_u32);
+    set(&mut all, "#size-cells", 2_u32);
+    mark(&mut all, "ranges");
+    let mut wish = unit("wish", world.wish);
+    set(&mut wish, "reg", cells(&[world.wish, PAGE_BYTES]));
+    let names: Vec<&str> = world.latency.iter().map(|(name, _)| *name).collect();
+    set(&mut wish, "tasks", strings(&names));
+    // First and last priority of each task's threads; zeros where none want it.
+    let priorities = world.latency.iter().flat_map(|(_, threads)| threads.map_or([0, 0], |(from, to)| [from, to]));
+    set(&mut wish, "priorities", priorities.collect::<Vec<u32>>());
+    all.add_child(wish);
     root.add_child(all);
 }
 

@@ -14,7 +14,7 @@ mod program;
 mod system;
 mod tables;
 
-pub use device_tree::{World, device_tree};
+pub use device_tree::{LatencyTask, World, device_tree};
 pub use error::Error;
 pub use hybrid::ImageBelow;
 pub use program::{Flat, Program, Rights, flat};
@@ -25,8 +25,8 @@ use bulkhead_plan::checksum::crc32c;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::{CoresPlan, MOST_CORES};
 use bulkhead_world::flash::{
-    self, ARGUMENT_BYTES, ChannelPlan, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WorldPlan,
-    secure_ram,
+    self, ARGUMENT_BYTES, ChannelPlan, Head, MOST_BYTES, MOST_SEGMENTS, Segment, ServerPlan, UrgentPlan, WindowsPlan,
+    WishPlan, WorldPlan, secure_ram,
 };
 use bulkhead_world::health::HealthPlan;
 
@@ -59,6 +59,10 @@ pub struct Parts<'a> {
     pub arguments: &'a str,
     /// Records that the payload keeps until they are written out; 0 = none.
     pub trace_records: u64,
+    /// When servers run that have windows.
+    pub windows: WindowsPlan,
+    /// The word in which stock Linux says which latency task it wants.
+    pub wish: WishPlan,
     /// The other world.
     pub non_secure: Option<NonSecure<'a>>,
 }
@@ -126,6 +130,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     // The zero at the end stays.
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
     plan.trace_records = parts.trace_records;
+    (plan.windows, plan.wish) = (parts.windows, parts.wish);
     plan.cores = checked(parts.cores)?;
     if let Some(world) = &parts.non_secure {
         add_non_secure(&mut plan, &mut file, world)?;
@@ -245,8 +250,26 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     add_health(&mut bytes, &plan.health);
     bytes.extend(plan.arguments);
     bytes.extend(plan.trace_records.to_le_bytes());
+    add_windows(&mut bytes, &plan.windows);
+    add_wish(&mut bytes, &plan.wish);
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
+}
+
+fn add_windows(bytes: &mut Vec<u8>, windows: &WindowsPlan) {
+    let mut add = |word: u64| bytes.extend(word.to_le_bytes());
+    add(windows.major_ticks);
+    add(pair(windows.count, windows.interrupt));
+    for window in windows.windows {
+        [window.offset_ticks, window.length_ticks, pair(window.server, window.reserved)].into_iter().for_each(&mut add);
+    }
+}
+
+fn add_wish(bytes: &mut Vec<u8>, wish: &WishPlan) {
+    bytes.extend(wish.address.to_le_bytes());
+    for range in wish.priorities {
+        bytes.extend(pair(range.from, range.to).to_le_bytes());
+    }
 }
 
 fn add_cores(bytes: &mut Vec<u8>, cores: &CoresPlan) {
@@ -271,6 +294,7 @@ fn add_channels(bytes: &mut Vec<u8>, channels: &[ChannelPlan]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bulkhead_world::flash::{PriorityPlan, WindowPlan};
 
     #[test]
     fn a_plan_is_a_page_of_its_struct() {
@@ -302,6 +326,10 @@ mod tests {
             backoff_ticks: 7,
         };
         plan.arguments[255] = 8;
+        (plan.windows.major_ticks, plan.windows.count, plan.windows.interrupt) = (9, 10, 11);
+        plan.windows.windows[31] = WindowPlan { offset_ticks: 12, length_ticks: 13, server: 14, reserved: 15 };
+        plan.wish.address = 16;
+        plan.wish.priorities[4] = PriorityPlan { from: 17, to: 18 };
         let bytes = plan_bytes(&plan);
         assert_eq!(bytes.len() as u64, flash::PLAN_BYTES);
         let word = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
@@ -322,6 +350,11 @@ mod tests {
         let health = std::mem::offset_of!(WorldPlan, health);
         assert_eq!([0, 8, 16, 24, 32].map(|offset| word(health + offset)), [1, 2 | 3 << 32, 4 | 5 << 32, 6, 7]);
         assert_eq!(bytes[std::mem::offset_of!(WorldPlan, arguments) + 255], 8);
+        let windows = std::mem::offset_of!(WorldPlan, windows);
+        assert_eq!([0, 8].map(|offset| word(windows + offset)), [9, 10 | 11 << 32]);
+        assert_eq!([0, 8, 16].map(|offset| word(windows + 16 + 31 * 24 + offset)), [12, 13, 14 | 15 << 32]);
+        let wish = std::mem::offset_of!(WorldPlan, wish);
+        assert_eq!([0, 40].map(|offset| word(wish + offset)), [16, 17 | 18 << 32]);
         assert!(size_of::<WorldPlan>() + 16 <= bytes.len());
         assert_eq!(!crc32c(&bytes), flash::CRC_RESIDUE);
     }

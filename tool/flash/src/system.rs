@@ -1,5 +1,6 @@
 //! From a checked system to the parts of its flash file.
 
+use crate::LatencyTask;
 use crate::hybrid::{self, ImageBelow};
 use crate::{Built, Error, NonSecure, Parts, Program, World, assemble, device_tree};
 use bulkhead_abi::PAGE_BYTES;
@@ -14,7 +15,8 @@ use bulkhead_plan::ticks;
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{
-    CHANNEL_NAME_BYTES, ChannelDirection, ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WorldPlan,
+    CHANNEL_NAME_BYTES, ChannelDirection, ChannelPlan, PriorityPlan, ServerKind, ServerPlan, UrgentPlan, WindowPlan,
+    WindowsPlan, WishPlan, WorldPlan,
 };
 use bulkhead_world::health::HealthPlan;
 use bulkhead_world::records::RING_RECORDS;
@@ -107,6 +109,8 @@ fn make(system: &System, monitor: &[u8], below: Option<ImageBelow<'_>>) -> Resul
         health: secure.health.as_ref().map_or(HealthPlan::nobody(), |health| watched(health, board.counter_hz)),
         arguments: &secure.payload.arguments,
         trace_records: if system.trace_enabled { ring_of_payload(system.trace_records) } else { 0 },
+        windows: windows(secure, board.counter_hz),
+        wish: wish(secure),
         non_secure,
     };
     let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;
@@ -120,10 +124,11 @@ fn ring_of_payload(records: u64) -> u64 {
 
 /// The servers with the most important first, and what wakes them.
 fn servers(secure: &Secure, counter_hz: u64) -> (Vec<ServerPlan>, Vec<UrgentPlan>) {
-    let mut sorted: Vec<&WorldServer> = secure.servers.iter().collect();
-    sorted.sort_by_key(|server| std::cmp::Reverse(server.priority));
-    let plan = |server: &&WorldServer| ServerPlan {
+    let sorted = by_priority(secure);
+    let plan = |(place, server): &(usize, &WorldServer)| ServerPlan {
         kind: match (server.interrupts.is_empty(), server.budget) {
+            _ if server.latency.is_some() => ServerKind::Latency,
+            _ if secure.has_windows(*place) => ServerKind::Window,
             (false, _) => ServerKind::Interrupt,
             (true, Some(_)) => ServerKind::Reserved,
             (true, None) => ServerKind::Background,
@@ -133,10 +138,47 @@ fn servers(secure: &Secure, counter_hz: u64) -> (Vec<ServerPlan>, Vec<UrgentPlan
         period: server.budget.map_or(0, |budget| u32::try_from(budget.period_ns / KERNEL_TICK_NS).unwrap_or(u32::MAX)),
         voluntary: u32::from(server.voluntary_return),
     };
-    let urgent = sorted.iter().zip(0..).flat_map(|(server, place)| {
+    let urgent = sorted.iter().zip(0..).flat_map(|((_, server), place)| {
         server.interrupts.iter().map(move |intid| UrgentPlan { intid: *intid, server: place })
     });
     (sorted.iter().map(plan).collect(), urgent.collect())
+}
+
+/// The servers with their places in the description, the most important first.
+fn by_priority(secure: &Secure) -> Vec<(usize, &WorldServer)> {
+    let mut sorted: Vec<(usize, &WorldServer)> = secure.servers.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, server)| std::cmp::Reverse(server.priority));
+    sorted
+}
+
+/// The table of windows, with servers by their places in the world plan.
+fn windows(secure: &Secure, counter_hz: u64) -> WindowsPlan {
+    let Some(table) = &secure.windows else { return WindowsPlan::NONE };
+    let sorted = by_priority(secure);
+    let to_ticks = |time_ns| ticks::round_down(time_ns, counter_hz);
+    let mut plan = WindowsPlan {
+        major_ticks: to_ticks(table.major_ns),
+        count: u32::try_from(table.windows.len()).unwrap_or(u32::MAX),
+        interrupt: table.interrupt.unwrap_or(0),
+        ..WindowsPlan::NONE
+    };
+    for (to, window) in plan.windows.iter_mut().zip(&table.windows) {
+        let (start, end) = (to_ticks(window.offset_ns), to_ticks(window.offset_ns.saturating_add(window.length_ns)));
+        let server =
+            sorted.iter().zip(0..).find(|((place, _), _)| *place == window.server).map_or(0, |(_, place)| place);
+        *to = WindowPlan { offset_ticks: start, length_ticks: end.saturating_sub(start), server, reserved: 0 };
+    }
+    plan
+}
+
+/// The word in which stock Linux says which latency task it wants, and what wants which.
+fn wish(secure: &Secure) -> WishPlan {
+    let mut plan = WishPlan { address: secure.wish.map_or(0, |address| address.0), ..WishPlan::NONE };
+    for (to, (_, server)) in plan.priorities.iter_mut().zip(by_priority(secure)) {
+        let threads = server.latency.and_then(|latency| latency.threads);
+        *to = threads.map_or(PriorityPlan::default(), |(from, to)| PriorityPlan { from, to });
+    }
+    plan
 }
 
 /// The channels, as they were written.
@@ -169,6 +211,12 @@ fn placed(mut channels: Vec<ChannelPlan>, pools: &[u64]) -> Result<Vec<ChannelPl
     }
     channels.iter_mut().zip(pools).for_each(|(channel, address)| channel.address = *address);
     Ok(channels)
+}
+
+/// The latency tasks with the most important first, as Linux is told of them.
+fn latency_tasks(secure: &Secure) -> Vec<LatencyTask<'_>> {
+    let all = by_priority(secure).into_iter().map(|(_, server)| server);
+    all.map_while(|server| Some((server.name.as_str(), server.latency?.threads))).collect()
 }
 
 /// How the world below is watched.
@@ -204,6 +252,8 @@ fn place(system: &System, secure: &Secure, world: &model::World) -> Result<Place
         memory: (world.memory.start.0, world.memory.bytes),
         interrupt_controller: [(board.gicd.0, GICD_BYTES), (redistributor, GICR_BYTES)],
         channels: &channels(secure),
+        latency: &latency_tasks(secure),
+        wish: secure.wish.map_or(0, |address| address.0),
         console: (uart.address.0, uart.intid, world.console_clock_hz),
         initrd: placement.initrd.map(|(address, bytes)| (address.0, bytes)),
         command_line: match &world.image {

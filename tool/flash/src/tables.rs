@@ -2,7 +2,7 @@
 
 use crate::program::{Program, Rights};
 use crate::{Error, Parts};
-use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_plan::tables::{AddressBits, Attributes, Mapping, Tables};
 use bulkhead_world::flash::{MOST_BYTES, PLAN_BYTES, secure_ram};
 
@@ -77,6 +77,9 @@ pub(crate) fn with_tables(payload: &Program, parts: &Parts<'_>) -> Result<Vec<u8
         }
     }
     map(next, end.checked_sub(next).ok_or(Error::Channel)?, OTHER_WORLD);
+    if parts.wish.address != 0 {
+        map(parts.wish.address, PAGE_BYTES, CHANNEL);
+    }
     let tables = Tables::build(PhysicalAddress(secure_ram::TABLES), BITS, &mappings).map_err(Error::Map)?;
     let room = (secure_ram::PAYLOAD - secure_ram::TABLES) as usize;
     let mut bytes = tables.bytes();

@@ -234,6 +234,10 @@ codes! {
     WorldCores = "V317", "cores below a payload";
     /// The image of partitions below a payload is not alone there, of another part, or for another place or memory.
     WorldBelow = "V318", "partitions below a payload";
+    /// A window is empty, overlaps another one, leaves the round, or is of a server that has no windows; or a server of windows has none.
+    WorldWindows = "V330", "windows of the other world";
+    /// The page of the wish is not behind the other world's memory, or a priority of threads wants no latency task, or two of them.
+    WorldWish = "V331", "wish of the other world";
 }
 
 impl Code {

@@ -153,7 +153,8 @@ fn restarts_keep_within_their_bound() {
             // With the kernel's own part of a tick.
             let mut tasks = vec![task(12, 1_000, MS), task(10, 1_000, 100 * MS)];
             tasks.extend((load_ms != 0).then(|| task(8, load_ms * MS + 1_000, 10 * MS)));
-            let payload = bulkhead_analysis::payload::Payload { tasks, servers: Vec::new(), switch: 230 };
+            let payload =
+                bulkhead_analysis::payload::Payload { tasks, servers: Vec::new(), switch: 230, ..Default::default() };
             let pages = |bytes: u64| bytes.div_ceil(4096);
             let cost = PROMISED_START.instructions(pages(memory.1), pages(image as u64) + pages(more as u64));
             let bound = payload.start(cost, 1 << 40, &Steps::default()).expect("a bound");

@@ -15,3 +15,4 @@ mod registers;
 mod servers;
 mod stopped;
 mod watched;
+mod windows;

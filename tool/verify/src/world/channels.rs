@@ -14,7 +14,7 @@ pub(super) struct Channel {
     pub(super) start: u64,
     /// First byte behind its pages.
     pub(super) end: u64,
-    interrupt: u32,
+    pub(super) interrupt: u32,
     name: [u8; CHANNEL_NAME_BYTES],
     /// The world below sends.
     is_from_world: bool,

@@ -58,8 +58,20 @@ pub(super) const ARGUMENT_BYTES: usize = 256;
 /// Records that the payload keeps, and the fewest and most of them.
 pub(super) const TRACE_RECORDS: usize = 1576;
 pub(super) const RING_RECORDS: std::ops::RangeInclusive<u64> = 128..=2048;
+/// The table of windows, and the page in which Linux says which latency task it wants.
+pub(super) const WINDOW_TABLE: usize = 1584;
+pub(super) const MOST_WINDOWS: usize = 32;
+pub(super) const WINDOW_TABLE_BYTES: usize = 16 + 24 * MOST_WINDOWS;
+pub(super) const WISH: usize = WINDOW_TABLE + WINDOW_TABLE_BYTES;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = 1584;
+pub(super) const LAST: usize = WISH + 8 + 8 * MOST_SERVERS;
+/// The highest priority of a thread of Linux.
+pub(super) const MOST_THREAD_PRIORITY: u32 = 99;
+/// Kinds of servers: with a budget always, and never.
+pub(super) const RESERVED: u32 = 2;
+pub(super) const BACKGROUND: u32 = 3;
+pub(super) const LATENCY: u32 = 4;
+pub(super) const WINDOWED: u32 = 5;
 
 /// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
 pub(crate) const MOST_BLOCKS: u32 = 32;
@@ -100,7 +112,9 @@ mod tests {
     use super::*;
     use bulkhead_abi::plan::{MAX_RESTARTS, POLICY_HALT, POLICY_RESTART, POLICY_STOP};
     use bulkhead_world::cores::CoresPlan;
-    use bulkhead_world::flash::{self, ChannelPlan, Segment, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+    use bulkhead_world::flash::{
+        self, ChannelPlan, Segment, ServerPlan, UrgentPlan, WindowPlan, WindowsPlan, WorldPlan, secure_ram,
+    };
     use bulkhead_world::health::HealthPlan;
     use bulkhead_world::pool;
     use std::mem::offset_of;
@@ -126,6 +140,8 @@ mod tests {
             offset_of!(WorldPlan, health),
             offset_of!(WorldPlan, arguments),
             offset_of!(WorldPlan, trace_records),
+            offset_of!(WorldPlan, windows),
+            offset_of!(WorldPlan, wish),
             size_of::<WorldPlan>(),
         ];
         let own = [
@@ -147,12 +163,19 @@ mod tests {
             HEALTH,
             ARGUMENTS,
             TRACE_RECORDS,
+            WINDOW_TABLE,
+            WISH,
             LAST,
         ];
         assert_eq!(own, offsets);
         assert_eq!((SEGMENT_BYTES, SERVER_BYTES), (size_of::<Segment>(), size_of::<ServerPlan>()));
         assert_eq!((size_of::<UrgentPlan>(), CORES_BYTES), (8, size_of::<CoresPlan>()));
         assert_eq!(size_of::<ChannelPlan>(), CHANNEL_BYTES);
+        assert_eq!((size_of::<WindowPlan>(), size_of::<WindowsPlan>()), (24, WINDOW_TABLE_BYTES));
+        assert_eq!((MOST_WINDOWS, MOST_THREAD_PRIORITY), (flash::MOST_WINDOWS, bulkhead_world::servers::MOST_PRIORITY));
+        use bulkhead_world::flash::ServerKind as Kind;
+        let kinds = [Kind::Reserved, Kind::Background, Kind::Latency, Kind::Window].map(|kind| kind as u32);
+        assert_eq!([RESERVED, BACKGROUND, LATENCY, WINDOWED], kinds);
         assert_eq!(RING_RECORDS, bulkhead_world::records::RING_RECORDS);
         assert_eq!(HEALTH_BYTES, size_of::<HealthPlan>());
         let of_health = [

@@ -13,6 +13,7 @@ mod cores;
 pub(crate) mod layout;
 mod plan;
 mod tables;
+mod windows;
 
 use crate::code::Code;
 use crate::finding::{Finding, Findings};

@@ -3,12 +3,13 @@
 use super::channels::{self, Channel};
 use super::cores::Cores;
 use super::layout::{
-    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, HALT, HEALTH,
-    HEALTH_BYTES, INTERRUPTS, LAST, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS, MOST_URGENT, PAGE,
-    PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESTART, RING_RECORDS, SECURE_RAM_END,
-    SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, SHARED_FIRST, STOP,
-    TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, half, word,
+    ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, BACKGROUND, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, HALT,
+    HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LATENCY, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS,
+    MOST_URGENT, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESERVED, RESTART, RING_RECORDS,
+    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, SHARED_FIRST,
+    STOP, TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, WINDOWED, WISH, half, word,
 };
+use super::windows;
 use crate::code::Code;
 use crate::finding::Findings;
 
@@ -43,6 +44,10 @@ pub(super) struct Plan {
     pub(super) servers: usize,
     /// INTIDs that change hands.
     pub(super) urgent: Vec<u32>,
+    /// Their kinds.
+    pub(super) kinds: Vec<u32>,
+    /// The page of the wish; 0 = there is none.
+    pub(super) wish: u64,
     pub(super) channels: Vec<Channel>,
     /// Several cores; `None` = one.
     pub(super) cores: Option<Cores>,
@@ -89,6 +94,7 @@ impl Plan {
         let bit = |intid: &u32| {
             half(page, INTERRUPTS + 4 * (*intid as usize / 32)).is_some_and(|word| word >> (intid % 32) & 1 == 1)
         };
+        let kinds = servers(page, field(8)?, findings)?;
         let plan = Self {
             counter_hz: field(8)?,
             payload_from: field(16)?,
@@ -105,7 +111,9 @@ impl Plan {
             redistributor: field(REDISTRIBUTOR)?,
             interrupts: (0..1024).filter(bit).collect(),
             segments: used.to_vec(),
-            servers: servers(page, field(8)?, findings)?,
+            servers: kinds.len(),
+            kinds,
+            wish: field(WISH)?,
             urgent: (0..MOST_URGENT)
                 .filter_map(|place| half(page, URGENT + 8 * place))
                 .filter(|one| *one != 0)
@@ -115,6 +123,7 @@ impl Plan {
         };
         plan.check_urgent(page, findings);
         plan.check_health(page, findings)?;
+        windows::check(page, &plan, findings)?;
         is_whole.then_some(plan)
     }
 
@@ -273,9 +282,9 @@ impl Plan {
     }
 }
 
-/// The servers: how many, and each with numbers that one may have.
-fn servers(page: &[u8], counter_hz: u64, findings: &mut Findings) -> Option<usize> {
-    let mut count = 0;
+/// The kinds of the servers, each with numbers that one may have.
+fn servers(page: &[u8], counter_hz: u64, findings: &mut Findings) -> Option<Vec<u32>> {
+    let (mut count, mut kinds) = (0, Vec::new());
     let mut above = PRIORITIES;
     for place in 0..MOST_SERVERS {
         let start = SERVERS + place * SERVER_BYTES;
@@ -289,15 +298,19 @@ fn servers(page: &[u8], counter_hz: u64, findings: &mut Findings) -> Option<usiz
         let period_ticks = u64::from(period).saturating_mul(counter_hz / KERNEL_HZ);
         let is_limited = (budget == 0) == (period == 0)
             && (budget == 0 || budget < period_ticks)
-            && (kind != RESERVED || budget != 0)
-            && (kind != BACKGROUND || budget == 0);
-        let is_good =
-            place == count && (1..=4).contains(&kind) && priority <= above && priority < PRIORITIES && voluntary <= 1;
+            && (![RESERVED, LATENCY].contains(&kind) || budget != 0)
+            && (![BACKGROUND, WINDOWED].contains(&kind) || budget == 0);
+        let is_good = place == count
+            && (1..=WINDOWED).contains(&kind)
+            && priority <= above
+            && priority < PRIORITIES
+            && voluntary <= 1;
         findings.require(is_good && is_limited, Code::WorldServer, || {
             format!("server {place} has a kind, priority, budget or period that none has")
         });
         above = priority;
         count = place + 1;
+        kinds.push(kind);
     }
     let arguments = page.get(ARGUMENTS..ARGUMENTS + ARGUMENT_BYTES)?;
     let text_end = arguments.iter().position(|byte| *byte == 0);
@@ -306,12 +319,9 @@ fn servers(page: &[u8], counter_hz: u64, findings: &mut Findings) -> Option<usiz
     let records = word(page, TRACE_RECORDS)?;
     let is_ring = records == 0 || records.is_power_of_two() && RING_RECORDS.contains(&records);
     findings.require(is_ring, Code::WorldPlan, || format!("the payload cannot keep {records} records"));
-    Some(count)
+    Some(kinds)
 }
 
-/// Kinds of servers: with a budget always, and never.
-const RESERVED: u32 = 2;
-const BACKGROUND: u32 = 3;
 /// Ticks of the payload's kernel in a second: periods are counted in them, and signs of life are waited for as long at least.
 const KERNEL_HZ: u64 = 1_000;
 /// Fewest samples without progress.

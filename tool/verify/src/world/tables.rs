@@ -105,13 +105,13 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
         if leaf.write && leaf.execute {
             findings.add(Code::PayloadWriteExecute, format!("{at:#x} of the payload may be written and executed"));
         }
-        if let Some(channel) = plan.channels.iter().find(|channel| leaf.touches(channel.start, channel.end)) {
+        if let Some((start, end)) = shared(plan).find(|(start, end)| leaf.touches(*start, *end)) {
             // As the other world reaches it: memory of no kernel is a device there, and a partition's has no caches.
-            let is_below = (window..window_end).contains(&channel.start);
+            let is_below = (window..window_end).contains(&start);
             let is_theirs = if is_below { !leaf.device && !leaf.cached } else { leaf.device };
             let is_shared = leaf.other_world && is_theirs && leaf.write && !leaf.execute;
-            findings.require(is_shared && leaf.is_in(channel.start, channel.end), Code::WorldChannel, || {
-                format!("{at:#x} of a channel is not mapped as memory that both worlds share, or with something else")
+            findings.require(is_shared && leaf.is_in(start, end), Code::WorldChannel, || {
+                format!("{at:#x} of a channel or of the wish is not mapped as memory that both worlds share, or with something else")
             });
             continue;
         }
@@ -150,11 +150,17 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
     for (start, end, what) in needed {
         findings.require(is_mapped(start, end), Code::PayloadReach, || format!("the payload does not map {what}"));
     }
-    for channel in &plan.channels {
-        findings.require(is_mapped(channel.start, channel.end), Code::WorldChannel, || {
-            format!("the payload does not map the channel at {:#x}", channel.start)
+    for (start, end) in shared(plan) {
+        findings.require(is_mapped(start, end), Code::WorldChannel, || {
+            format!("the payload does not map what both worlds share at {start:#x}")
         });
     }
+}
+
+/// Memory that both worlds reach: channels, and the page of the wish.
+fn shared(plan: &Plan) -> impl Iterator<Item = (u64, u64)> {
+    let channels = plan.channels.iter().map(|channel| (channel.start, channel.end));
+    channels.chain((plan.wish != 0).then(|| (plan.wish, plan.wish.saturating_add(PAGE))))
 }
 
 /// The other addresses: flash and plan read alone, contexts and state words as a device, the program in its place, devices.

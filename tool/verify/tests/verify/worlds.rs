@@ -8,7 +8,8 @@ use bulkhead_verify::world::{SecureMonitor, is_flash, verify_flash};
 use bulkhead_world::context::EntryLevel;
 use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{
-    ChannelDirection, ChannelPlan, PLAN, PLAN_BYTES, ServerKind, ServerPlan, UrgentPlan, secure_ram,
+    ChannelDirection, ChannelPlan, PLAN, PLAN_BYTES, PriorityPlan, ServerKind, ServerPlan, UrgentPlan, WindowPlan,
+    WindowsPlan, WishPlan, secure_ram,
 };
 use bulkhead_world::health::HealthPlan;
 
@@ -67,6 +68,9 @@ const CHANNELS: [ChannelPlan; 2] = [
     channel(b'b', POOLS + 0x1000, ChannelDirection::ToPayload, 0),
 ];
 
+/// The page of the wish, behind the channels.
+const WISH: u64 = POOLS + 0x2000;
+
 /// A file as the builder makes it.
 pub(super) fn good(has_world: bool) -> Vec<u8> {
     let payload = secure_ram::PAYLOAD;
@@ -81,8 +85,15 @@ pub(super) fn good(has_world: bool) -> Vec<u8> {
             period: 30,
             voluntary: 1,
         },
+        ServerPlan { kind: ServerKind::Window as u32, priority: 9, ..ServerPlan::default() },
+        ServerPlan { kind: ServerKind::Latency as u32, priority: 5, budget_ticks: 625_000, period: 50, voluntary: 0 },
         ServerPlan { kind: ServerKind::Background as u32, priority: 1, budget_ticks: 0, period: 0, voluntary: 0 },
     ];
+    let mut windows = WindowsPlan { major_ticks: 6_250_000, count: 2, interrupt: 43, ..WindowsPlan::NONE };
+    windows.windows[0] = WindowPlan { offset_ticks: 0, length_ticks: 625_000, server: 1, reserved: 0 };
+    windows.windows[1] = WindowPlan { offset_ticks: 3_125_000, length_ticks: 625_000, server: 1, reserved: 0 };
+    let mut wish = WishPlan { address: WISH, ..WishPlan::NONE };
+    wish.priorities[2] = PriorityPlan { from: 95, to: 99 };
     let world = NonSecure {
         memory: WINDOW,
         segments: vec![(KERNEL, kernel.as_slice()), (TREE, tree.as_slice())],
@@ -104,6 +115,8 @@ pub(super) fn good(has_world: bool) -> Vec<u8> {
         health: if has_world { HEALTH } else { HealthPlan::nobody() },
         arguments: "end",
         trace_records: 256,
+        windows: if has_world { windows } else { WindowsPlan::NONE },
+        wish: if has_world { wish } else { WishPlan::NONE },
         non_secure: has_world.then_some(world),
     };
     build(&parts).expect("a flash file")
@@ -188,7 +201,9 @@ mod at {
     pub(super) const CHANNEL: usize = 768;
     pub(super) const HEALTH: usize = 1280;
     pub(super) const TRACE_RECORDS: usize = 1576;
-    pub(super) const BEHIND: usize = 1576;
+    pub(super) const WINDOWS: usize = 1584;
+    pub(super) const WISH: usize = WINDOWS + 16 + 32 * 24;
+    pub(super) const BEHIND: usize = WISH + 8 + 5 * 8;
 }
 
 type Change = fn(&mut Changed);
@@ -328,7 +343,7 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("a channel as cached memory", Code::WorldChannel, |file| file.leaf(POOLS, |entry| entry | 1 << 2 | 3 << 8)),
     ("a channel that is not mapped", Code::WorldChannel, |file| file.leaf(POOLS, |_| 0)),
     ("a page behind the channels as the other world's", Code::PayloadOtherWorld, |file| {
-        file.leaf(POOLS + 0x2000, |_| (POOLS + 0x2000) | 0x403 | NON_SECURE | 3 << 53);
+        file.leaf(POOLS + 0x3000, |_| (POOLS + 0x3000) | 0x403 | NON_SECURE | 3 << 53);
     }),
     ("restarts without a limit", Code::WorldHealth, |file| file.plan(at::HEALTH + 16, |_| u64::from(POLICY_RESTART))),
     ("restarts within no time", Code::WorldHealth, |file| file.plan(at::HEALTH + 24, |_| 0)),
@@ -343,6 +358,49 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     }),
     ("a ring of records that no mask finds", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 300)),
     ("a ring of records larger than any", Code::WorldPlan, |file| file.plan(at::TRACE_RECORDS, |_| 4096)),
+    ("a window that is empty", Code::WorldWindows, |file| file.plan(at::WINDOWS + 24, |_| 0)),
+    ("windows that overlap", Code::WorldWindows, |file| file.plan(at::WINDOWS + 24, |_| 3_125_001)),
+    ("a window beyond the round", Code::WorldWindows, |file| file.plan(at::WINDOWS + 48, |_| 3_125_001)),
+    ("a window of a server without any", Code::WorldWindows, |file| file.plan(at::WINDOWS + 32, |_| 0)),
+    ("a window of nobody", Code::WorldWindows, |file| file.plan(at::WINDOWS + 32, |_| 9)),
+    ("fewer windows than entries", Code::WorldWindows, |file| file.plan(at::WINDOWS + 8, |word| word - 1)),
+    ("more windows than entries", Code::WorldWindows, |file| file.plan(at::WINDOWS + 8, |word| word + 1)),
+    ("a round without windows", Code::WorldWindows, |file| {
+        (0..8).for_each(|word| file.plan(at::WINDOWS + 8 + word * 8, |_| 0));
+    }),
+    ("a server of windows without one", Code::WorldWindows, |file| {
+        file.plan(at::SERVER + 2 * 24, |word| word & !0xff | ServerKind::Window as u64);
+        file.plan(at::SERVER + 2 * 24 + 8, |_| 0);
+        file.plan(at::SERVER + 2 * 24 + 16, |_| 0);
+        (0..6).for_each(|word| file.plan(at::WISH + word * 8, |_| 0));
+    }),
+    ("a server of windows with a budget", Code::WorldServer, |file| {
+        file.plan(at::SERVER + 24 + 8, |_| 1000);
+        file.plan(at::SERVER + 24 + 16, |_| 5);
+    }),
+    ("a latency task without a budget", Code::WorldServer, |file| {
+        file.plan(at::SERVER + 2 * 24 + 8, |_| 0);
+        file.plan(at::SERVER + 2 * 24 + 16, |_| 0);
+    }),
+    ("windows with an interrupt of the payload", Code::WorldInterrupt, |file| {
+        file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | 40 << 32);
+    }),
+    ("windows with a channel's interrupt", Code::WorldInterrupt, |file| {
+        file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | 42 << 32);
+    }),
+    ("windows with a private interrupt", Code::WorldInterrupt, |file| {
+        file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | 27 << 32);
+    }),
+    ("a wish in the other world's memory", Code::WorldWish, |file| file.plan(at::WISH, |_| POOLS - 0x1000)),
+    ("a wish in a channel", Code::WorldWish, |file| file.plan(at::WISH, |_| POOLS)),
+    ("a wish in secure RAM", Code::WorldWish, |file| file.plan(at::WISH, |_| secure_ram::PAYLOAD + 0x3000)),
+    ("a wish between pages", Code::WorldWish, |file| file.plan(at::WISH, |address| address + 8)),
+    ("priorities without a page", Code::WorldWish, |file| file.plan(at::WISH, |_| 0)),
+    ("priorities that want no latency task", Code::WorldWish, |file| file.plan(at::WISH + 8, |_| 1 | 2 << 32)),
+    ("priorities beyond the last", Code::WorldWish, |file| file.plan(at::WISH + 24, |_| 95 | 100 << 32)),
+    ("a wish that is mapped as secure", Code::WorldChannel, |file| file.leaf(WISH, |entry| entry & !NON_SECURE)),
+    ("a wish as cached memory", Code::WorldChannel, |file| file.leaf(WISH, |entry| entry | 1 << 2 | 3 << 8)),
+    ("a wish that is not mapped", Code::WorldChannel, |file| file.leaf(WISH, |_| 0)),
     ("bytes between two parts", Code::FlashLength, |file| {
         let (from, bytes) = (file.word(PLAN + at::SEGMENT as u64), file.word(PLAN + at::SEGMENT as u64 + 16));
         file.0[(from + bytes) as usize] = 1;
@@ -371,7 +429,7 @@ fn every_mutant_is_refused_with_its_code() {
     let mut codes: Vec<&str> = MUTANTS.iter().map(|(_, code, _)| code.name()).collect();
     codes.sort_unstable();
     codes.dedup();
-    assert_eq!(codes.len(), 16, "every code of flash files has a mutant: {codes:?}");
+    assert_eq!(codes.len(), 18, "every code of flash files has a mutant: {codes:?}");
 }
 
 /// Without making checksums right again, no byte of a used part can change.
