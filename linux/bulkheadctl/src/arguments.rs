@@ -29,13 +29,15 @@ Commands:
   world list                      channels with the payload of the secure world
   world receive NAME              take the next message of the payload
   world send NAME [DATA | -]      send one message to the payload (standard input without DATA)
+  world priority [N]              show the payload's latency tasks, or want the one for threads of priority N from now on
   heartbeat --every TIME          reset this partition's watchdog until stopped
   latency --every TIME --count N  sleep to N instants and print how late the kernel woke this program
 
 Options:
   --format text|json|raw  text (default), one JSON value per line, or payload bytes alone (read, watch, receive)
   --count N               read, watch, receive: end after N messages (watch: never); heartbeat: after N beats; latency: samples
-  --timeout TIME          wait at most this long (read, write, receive, send: 0; watch, wait: for ever), e.g. 500ms, 2s
+  --timeout TIME          wait at most this long (read, write, receive, send: 0; watch, wait: for ever), e.g. 500ms, 2s;
+                          world priority: until the payload has read it (default: do not wait)
   --hex                   write, send: DATA is hexadecimal
   --lines                 write, send: each line of standard input is a message
   --tag N                 send: the tag of the messages (default 0)
@@ -131,6 +133,13 @@ pub enum Command {
         options: WriteOptions,
         /// Its tag.
         tag: u32,
+    },
+    /// `world priority`
+    WorldPriority {
+        /// `None` = show.
+        priority: Option<u32>,
+        /// Longest wait until the payload has read it; `None` = do not wait.
+        timeout: Option<Duration>,
     },
     /// `heartbeat`
     Heartbeat {
@@ -318,7 +327,12 @@ fn world(words: Vec<String>, collected: &Collected) -> Result<Command, Failure> 
             },
             tag: collected.tag.unwrap_or(0),
         }),
-        _ => Err(usage("world needs one of list, receive NAME, send NAME [DATA]")),
+        ["world", "priority"] => Ok(Command::WorldPriority { priority: None, timeout: None }),
+        ["world", "priority", number] => {
+            let wrong = |_| usage(format!("{number:?} is no priority: 0 to 99"));
+            Ok(Command::WorldPriority { priority: Some(number.parse().map_err(wrong)?), timeout: collected.timeout })
+        }
+        _ => Err(usage("world needs one of list, receive NAME, send NAME [DATA], priority [N]")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One JSON object at a time, written by hand: the program prints six kinds of flat object and reads none.
+//! One JSON object at a time, written by hand: the program prints a few kinds of object and reads none.
 
 use std::fmt::Write;
 
@@ -28,6 +28,13 @@ impl Object {
     pub(crate) fn truth(mut self, key: &str, value: bool) -> Self {
         self.key(key);
         self.text.push_str(if value { "true" } else { "false" });
+        self
+    }
+
+    /// Adds an array of finished objects.
+    pub(crate) fn list(mut self, key: &str, objects: &[String]) -> Self {
+        self.key(key);
+        self.text.push_str(&array(objects));
         self
     }
 

@@ -25,6 +25,7 @@ mod payload;
 mod port;
 mod sysfs;
 mod transfer;
+mod wish;
 mod world;
 
 use arguments::{Command, Invocation, Request};
@@ -59,6 +60,8 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
         Command::WorldList => world::list(&machine, format, output),
         Command::WorldReceive(options) => world::receive(&machine, &options, format, output),
         Command::WorldSend { options, tag } => world::send(&machine, &options, tag),
+        Command::WorldPriority { priority: None, .. } => wish::show(&machine, format, output),
+        Command::WorldPriority { priority: Some(priority), timeout } => wish::want(&machine, priority, timeout, output),
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
         Command::Latency { every, count } => latency::measure(every, count, format, output),
     }

@@ -257,6 +257,38 @@ fn a_window_full_of_rubbish_is_reported() {
     assert_eq!(failure.code, NOTHING);
 }
 
+/// SG-82: a program wants a latency task by a priority, and sees whether the payload has read it.
+#[test]
+fn a_latency_task_is_wanted_by_a_priority() {
+    let machine = Machine::new();
+    assert_eq!(machine.run(&["world", "priority"]).unwrap_err().code, NOT_FOUND, "no node in the device tree");
+    let page = machine.world_wish(0x1000_0000);
+    let words = page.window().unwrap();
+    assert_eq!(machine.run(&["world", "priority", "97"]).unwrap(), "priority 97 wants ltask0\n");
+    assert_eq!(words.load(0), 97);
+    assert_eq!(machine.run(&["world", "priority", "88", "--timeout", "5ms"]).unwrap_err().code, NOTHING);
+    words.store(1, 88);
+    assert_eq!(
+        machine.run(&["world", "priority", "88", "--timeout", "1s"]).unwrap(),
+        "priority 88 wants ltask1\n",
+        "the payload has read it"
+    );
+    let shown = machine.run(&["world", "priority"]).unwrap();
+    assert!(shown.contains("ltask0                   priorities 95 to 99\n"), "{shown}");
+    assert!(shown.contains("ltask2                   no priority wants it\n"), "{shown}");
+    assert!(shown.ends_with("wanted: 88, which is ltask1; the payload has read 88\n"), "{shown}");
+    let json = machine.run(&["world", "priority", "--format", "json"]).unwrap();
+    assert!(
+        json.starts_with("{\"wanted\":88,\"task\":\"ltask1\",\"read\":88,\"tasks\":[{\"name\":\"ltask0\""),
+        "{json}"
+    );
+    assert_eq!(machine.run(&["world", "priority", "0"]).unwrap(), "priority 0 wants the background task\n");
+    for wrong in ["100", "-1", "high"] {
+        assert_eq!(machine.run(&["world", "priority", wrong]).unwrap_err().code, USAGE, "{wrong}");
+    }
+    assert_eq!(words.load(0), 0, "what is refused is not written");
+}
+
 /// SG-70: each run goes on where the one before stopped; what cannot be is said, and who holds a channel keeps others out.
 #[test]
 fn messages_of_the_secure_world_go_both_ways() {

@@ -97,6 +97,20 @@ impl Machine {
         Mapping::at(&memory, address, 4096).unwrap()
     }
 
+    /// Makes the word by which a latency task is wanted, with two tasks for priorities 95 to 99 and 88 to 94, and one for none.
+    pub(crate) fn world_wish(&self, address: u64) -> Mapping {
+        let node = self.root.join(format!("sys/firmware/devicetree/base/bulkhead-latency/wish@{address:x}"));
+        fs::create_dir_all(&node).unwrap();
+        fs::write(node.join("reg"), [address.to_be_bytes(), 4096_u64.to_be_bytes()].concat()).unwrap();
+        fs::write(node.join("tasks"), b"ltask0\0ltask1\0ltask2\0").unwrap();
+        let cells: Vec<u8> = [95_u32, 99, 88, 94, 0, 0].iter().flat_map(|cell| cell.to_be_bytes()).collect();
+        fs::write(node.join("priorities"), cells).unwrap();
+        let memory = self.root.join("dev/mem");
+        let memory = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(memory).unwrap();
+        memory.set_len(memory.metadata().unwrap().len().max(address + 4096)).unwrap();
+        Mapping::at(&memory, address, 4096).unwrap()
+    }
+
     /// Makes the management device with partitions selected by hand (a file answers the same whatever SELECT says).
     pub(crate) fn management(&self, count: u32, own: u32, name: &str) -> PathBuf {
         let path = self.function(1, "0x1af4", "0x1111");
