@@ -187,6 +187,7 @@ codes! {
     InterruptLate BH0806 Error "interrupt that misses its deadline";
     BoundNotFound BH0807 Error "promise whose bound was not found";
     PayloadLate BH0808 Error "task of a payload that misses its deadline";
+    WindowLost BH0809 Error "window in which nothing is certain to run";
     DrainedLate BH0820 Warning "interrupt that is late when the budget was just used up";
     MayStarve BH0821 Warning "trusted server without a limit above another guest";
     DoubleHit BH0822 Warning "deferrable server above others";
@@ -223,6 +224,9 @@ codes! {
     SgiOfKicks BH0922 Warning "software-generated interrupt that guests below a payload do not have";
     ChannelOfNobody BH0925 Error "channel between the worlds without a partition";
     ChannelRung BH0926 Error "channel by which a partition would interrupt the payload";
+    ServerBesideLatency BH0930 Error "server with a budget or windows beside latency tasks";
+    ThreadsOutside BH0931 Error "priorities of threads that none has, or that want two latency tasks";
+    WindowInterrupt BH0932 Error "interrupt of windows that is no spare one";
 }
 
 impl Code {

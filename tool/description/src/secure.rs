@@ -12,6 +12,9 @@ pub const MOST_BLOCKS: u64 = bulkhead_world::pool::MAX_BLOCKS as u64;
 /// Most bytes of one.
 pub const MOST_BLOCK_BYTES: u64 = bulkhead_world::pool::MAX_BLOCK_BYTES as u64;
 
+/// The highest priority of a thread of Linux.
+pub const MOST_THREAD_PRIORITY: u64 = bulkhead_world::servers::MOST_PRIORITY as u64;
+
 /// Priorities of a payload: `configMAX_PRIORITIES` of the world library's port; 0 is that of the idle task.
 pub const PAYLOAD_PRIORITIES: u64 = 16;
 
@@ -46,9 +49,14 @@ table! {
         servers: Vec<Located<WorldServer>>,
         /// Length of the table of windows, which repeats for ever.
         major_frame: Option<Located<Duration>>,
-        /// When servers may run, if that is fixed; at most 32. Not built yet.
+        /// When servers may run, if that is fixed; at most 32. A server with windows runs in them alone.
         #[schemars(default)]
         windows: Vec<Located<WorldWindow>>,
+        /// A spare interrupt of the board that is pending in the world below from the start of each window on; default: nobody tells it.
+        window_interrupt: Option<Located<u64>>,
+        /// Tasks of which the one that the world below wants runs it, at most 4; in place of servers with a budget.
+        #[schemars(default)]
+        latency_tasks: Vec<Located<LatencyTask>>,
         /// How the world below is watched, and what happens after its faults; default: that is the payload's own business.
         health: Option<Located<WorldHealth>>,
         /// Channels between the worlds, at most 8; programs number them in this order.
@@ -107,12 +115,16 @@ impl Decode for PayloadInterrupt {
 }
 
 table! {
-    /// An interrupt of the payload with its priority.
+    /// An interrupt of the payload with its priority and time.
     pub struct PayloadInterruptTable {
         /// INTID.
         intid: Located<u64>,
         /// Priority that the payload gives it, 0x00 to 0x78 in steps of 8; those from 0x80 on are the other world's. Read by the check only.
         priority: Option<Located<u64>>,
+        /// Longest execution time of its handler; read by the analysis only. Default: nobody knows, and it is in no bound.
+        cost: Option<Located<Duration>>,
+        /// `cost`: shortest distance of two.
+        period: Option<Located<Duration>>,
     }
 }
 
@@ -179,6 +191,39 @@ table! {
         interrupts: Vec<Located<Urgent>>,
         /// An activation ends when the world gives the core back, not only when the budget is used up; default false.
         voluntary_return: Option<Located<bool>>,
+    }
+}
+
+table! {
+    /// A task of the payload that runs the world below when that wants it, or a less urgent one.
+    pub struct LatencyTask {
+        /// Name, unique among the payload's tasks and servers.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Priority as in FreeRTOS: a higher number is more urgent, 0 is the idle task's.
+        #[schemars(range(max = PAYLOAD_PRIORITIES - 1))]
+        priority: Located<u64>,
+        /// Time per period (a deferrable budget).
+        budget: Located<Duration>,
+        /// The period: whole milliseconds, the ticks of the payload's kernel.
+        period: Located<Duration>,
+        /// Interrupts of the world that want this task: devices of the board by name, or INTIDs of them or of channels.
+        #[schemars(default)]
+        interrupts: Vec<Located<Urgent>>,
+        /// Priorities of Linux's threads that want this task, if a program there writes them into the shared word; default: none.
+        threads: Option<Located<ThreadPriorities>>,
+    }
+}
+
+table! {
+    /// Priorities of threads, as Linux's real-time classes have them: a higher number is more urgent.
+    pub struct ThreadPriorities {
+        /// First priority.
+        #[schemars(range(min = 1, max = MOST_THREAD_PRIORITY))]
+        from: Located<u64>,
+        /// Last priority; default the first.
+        #[schemars(range(min = 1, max = MOST_THREAD_PRIORITY))]
+        to: Option<Located<u64>>,
     }
 }
 

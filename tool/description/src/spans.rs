@@ -27,8 +27,10 @@ pub struct Spans {
 pub struct SecureSpans {
     /// Tasks of the payload.
     pub tasks: Vec<TaskSpans>,
-    /// Servers of the world below.
+    /// Servers of the world below, and its latency tasks behind them.
     pub servers: Vec<WorldServerSpans>,
+    /// Windows, by their starts.
+    pub windows: Vec<Span>,
 }
 
 /// Places of a server of the world below.

@@ -7,8 +7,8 @@ mod support;
 
 use bulkhead_description::{Code, Report, load_unchecked};
 use bulkhead_plan::model::{
-    Doorbell, GuestImage, HealthPolicy, Heartbeat, InterruptMode, Limiter, PortKind, System, WorldBudget,
-    WorldDirection, WorldLevel,
+    Doorbell, GuestImage, HealthPolicy, Heartbeat, InterruptMode, LatencyTask, Limiter, PayloadHandler, PortKind,
+    System, WorldBudget, WorldDirection, WorldLevel,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -293,6 +293,36 @@ fn partitions_below_a_payload_are_resolved() {
     assert_eq!((secure.interrupts.as_slice(), secure.health), ([29, 40, 42].as_slice(), None));
     assert!(!system.board.spare_interrupts.contains(&42) && system.board.spare_interrupts.contains(&43));
     assert_eq!(secure.servers.iter().map(|one| one.interrupts.as_slice()).collect::<Vec<_>>(), [&[27, 39][..], &[]]);
+}
+
+/// SG-80, SG-81: latency tasks are servers behind those that are written, with one more that has the rest; the word of Linux's threads is a page behind
+/// the channels.
+#[test]
+fn latency_tasks_are_resolved() {
+    let (system, report) = check(Path::new("tests/good/two-worlds-latency.toml"));
+    let secure = system.and_then(|system| system.secure).unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let servers: Vec<_> = secure.servers.iter().map(|one| (one.name.as_str(), one.priority, one.latency)).collect();
+    let latency = |from, to| Some(LatencyTask { threads: Some((from, to)) });
+    assert_eq!(servers, [("ltask1", 7, latency(88, 94)), ("ltask0", 9, latency(95, 99)), ("btask", 1, None)]);
+    assert_eq!(secure.servers[1].interrupts, [27]);
+    let world = secure.world().expect("a world");
+    assert_eq!(world.memory.bytes, 254 << 20, "the last block is both worlds'");
+    assert_eq!(secure.channels[0].address.0, world.memory.end());
+    assert_eq!(secure.wish.map(|address| address.0), Some(world.memory.end() + 0x1000));
+}
+
+/// SG-50, SG-51: windows by their starts, with the interrupt that tells of them, and a handler of the payload with its time.
+#[test]
+fn windows_of_a_world_are_resolved() {
+    let (system, report) = check(Path::new("tests/good/two-worlds-windows.toml"));
+    let secure = system.and_then(|system| system.secure).unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let table = secure.windows.as_ref().expect("a table");
+    let windows: Vec<_> = table.windows.iter().map(|one| (one.server, one.offset_ns, one.length_ns)).collect();
+    assert_eq!(windows, [(1, 0, 30_000_000), (1, 50_000_000, 10_000_000)]);
+    assert_eq!((table.major_ns, table.interrupt), (100_000_000, Some(43)));
+    assert_eq!([0, 1].map(|server| secure.has_windows(server)), [false, true]);
+    let handler = PayloadHandler { intid: 100, cost_ns: 20_000, period_ns: 1_000_000 };
+    assert_eq!((secure.handlers, secure.wish), (vec![handler], None));
 }
 
 /// The secure section with its names, numbers and defaults.

@@ -6,13 +6,16 @@
 use crate::assumption::Assumptions;
 use crate::clock::readable;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_analysis::payload::{PROMISED_PATHS, PROMISED_START, Payload, Server, Task};
+use bulkhead_analysis::payload::{
+    Disturbance, PROMISED_KERNEL, PROMISED_PATHS, PROMISED_START, Payload, Server, Task, Windows,
+};
 use bulkhead_analysis::steps::Steps;
+use bulkhead_analysis::table::Window;
 use bulkhead_description::spans::{SecureSpans, Spans};
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Code, Diagnostic};
 use bulkhead_plan::loading::DEVICE_TREE_BYTES;
-use bulkhead_plan::model::{HealthPolicy, Secure, System, World};
+use bulkhead_plan::model::{HealthPolicy, KERNEL_TICK_NS, Secure, System, World};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -30,6 +33,8 @@ pub struct PayloadBounds {
     pub blackouts_ns: Vec<(Option<u64>, Option<u64>)>,
     /// Longest time from a secure interrupt to the payload's vector.
     pub latency_ns: u64,
+    /// By window, in the order of their starts: the longest time until its server runs, and the most of its length that this loses.
+    pub windows_ns: Vec<Disturbance>,
     /// Longest start or restart of the world below, from its order until a server may run it, if there is a bound. The wait before it is not in it.
     pub start_ns: Option<u64>,
 }
@@ -46,7 +51,18 @@ fn model(secure: &Secure, assumptions: &Assumptions) -> Payload {
     });
     // Without a world below nothing is switched.
     let switch = if !secure.is_alone() { switch_ns(assumptions) } else { 0 };
-    Payload { tasks: tasks.collect(), servers: servers.collect(), switch }
+    let handlers = secure.handlers.iter().map(|handler| (handler.cost_ns, handler.period_ns)).collect();
+    let windows = secure.windows.as_ref().map(|table| Windows {
+        major: table.major_ns,
+        list: table
+            .windows
+            .iter()
+            .map(|one| Window { offset_ticks: one.offset_ns, length_ticks: one.length_ns, owner: one.server })
+            .collect(),
+        boundary: assumptions.instructions_ns(PROMISED_KERNEL.boundary),
+        tick: (assumptions.instructions_ns(PROMISED_KERNEL.tick), KERNEL_TICK_NS),
+    });
+    Payload { tasks: tasks.collect(), servers: servers.collect(), switch, handlers, windows }
 }
 
 /// What a start takes when nothing comes between.
@@ -79,6 +95,9 @@ pub fn bounds(system: &System, assumptions: &Assumptions) -> Option<PayloadBound
             .collect(),
         blackouts_ns: (0..secure.servers.len()).map(blackout).collect(),
         latency_ns: payload.switch,
+        windows_ns: (0..secure.windows.as_ref().map_or(0, |table| table.windows.len()))
+            .filter_map(|window| steps.bound(|steps| payload.disturbance(window, steps)).0)
+            .collect(),
         start_ns: secure.world().and_then(|world| {
             let cost = start_cost_ns(world, assumptions);
             steps.bound(|steps| payload.start(cost, LONGEST_BLACKOUT_NS, steps)).0
@@ -95,7 +114,21 @@ pub(crate) fn judge(system: &System, spans: &Spans, assumptions: &Assumptions) -
         let is_kept = response.is_some_and(|response| response <= deadline_ns);
         (!is_kept).then(|| late_task(secure, spans, assumptions, place, *response))
     };
-    bounds.responses_ns.iter().enumerate().filter_map(late).collect()
+    let lost = bounds.windows_ns.iter().enumerate().filter_map(|(place, one)| lost_window(secure, spans, place, one));
+    bounds.responses_ns.iter().enumerate().filter_map(late).chain(lost).collect()
+}
+
+/// BH0809.
+fn lost_window(secure: &Secure, spans: &SecureSpans, place: usize, suffers: &Disturbance) -> Option<Diagnostic> {
+    let (window, span) = secure.windows.as_ref()?.windows.get(place).zip(spans.windows.get(place))?;
+    if suffers.most_lost < window.length_ns {
+        return None;
+    }
+    let name = &secure.servers.get(window.server)?.name;
+    let message = format!("a window of `{name}` may pass without it");
+    let label = format!("more urgent work may take all of its {}", readable(window.length_ns));
+    let diagnostic = Diagnostic::new(Code::WindowLost, message).at(*span, label);
+    Some(diagnostic.help("make it longer, give the server a higher priority, or make the tasks above it shorter"))
 }
 
 /// BH0808.
@@ -222,6 +255,7 @@ pub(crate) fn text(secure: &Secure, bounds: &PayloadBounds, assumptions: &Assump
             "  delay: until the other world runs, with a budget in hand; blackout: with one that was just used up\n",
         );
     }
+    text.push_str(&windows_text(secure, bounds));
     if let Some(world) = secure.world() {
         let _ = write!(
             text,
@@ -237,8 +271,29 @@ pub(crate) fn text(secure: &Secure, bounds: &PayloadBounds, assumptions: &Assump
     text
 }
 
-/// The bounds for programs: `tasks[]` (`name`, `response_ns`, `deadline_ns`), `servers[]` (`name`, `delay_ns`, `blackout_ns`), `latency_ns`,
-/// `start_ns`.
+/// The windows, and what each may suffer.
+fn windows_text(secure: &Secure, bounds: &PayloadBounds) -> String {
+    let Some(table) = &secure.windows else { return String::new() };
+    let mut rows = vec![["window of", "start", "length", "begins", "loses"].map(String::from).to_vec()];
+    for (window, suffers) in table.windows.iter().zip(&bounds.windows_ns) {
+        rows.push(vec![
+            secure.servers.get(window.server).map_or(String::new(), |server| server.name.clone()),
+            readable(window.offset_ns),
+            readable(window.length_ns),
+            suffers.latest_start.map_or(String::from("none"), readable),
+            readable(suffers.most_lost),
+        ]);
+    }
+    let mut text = format!("\nwindows, again every {}\n", readable(table.major_ns));
+    text.push_str(&bulkhead_files::table::table(&rows, 1, 2));
+    text.push_str(
+        "  begins: until its server runs, at most; loses: the most of its length that more urgent work takes\n",
+    );
+    text
+}
+
+/// The bounds for programs: `tasks[]` (`name`, `response_ns`, `deadline_ns`), `servers[]` (`name`, `delay_ns`, `blackout_ns`), `windows[]`
+/// (`server`, `offset_ns`, `length_ns`, `latest_start_ns`, `most_lost_ns`), `latency_ns`, `start_ns`.
 pub(crate) fn form(secure: &Secure, bounds: &PayloadBounds) -> Value {
     let tasks = secure.tasks.iter().zip(&bounds.responses_ns).map(|(task, response)| {
         json!({ "name": task.task.name, "response_ns": response, "deadline_ns": task.task.deadline_ns })
@@ -247,10 +302,21 @@ pub(crate) fn form(secure: &Secure, bounds: &PayloadBounds) -> Value {
         secure.servers.iter().zip(&bounds.blackouts_ns).map(
             |(server, (blackout, wait))| json!({ "name": server.name, "delay_ns": wait, "blackout_ns": blackout }),
         );
+    let table = secure.windows.iter().flat_map(|table| &table.windows).zip(&bounds.windows_ns);
+    let windows = table.map(|(window, suffers)| {
+        json!({
+            "server": secure.servers.get(window.server).map(|server| &server.name),
+            "offset_ns": window.offset_ns,
+            "length_ns": window.length_ns,
+            "latest_start_ns": suffers.latest_start,
+            "most_lost_ns": suffers.most_lost,
+        })
+    });
     json!({
         "latency_ns": bounds.latency_ns,
         "start_ns": bounds.start_ns,
         "tasks": tasks.collect::<Vec<_>>(),
         "servers": servers.collect::<Vec<_>>(),
+        "windows": windows.collect::<Vec<_>>(),
     })
 }

@@ -11,15 +11,10 @@ pub(super) const FAMILY: Family = Family {
     shown: &[
         "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
         "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
-        "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
-        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2",
+        "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-51", "SG-52", "SG-60", "SG-61",
+        "SG-E6", "SG-80", "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2",
     ],
     in_part: &[
-        ("SG-52", "the record, in `core/world` on the host alone; nothing computes the latency of a window yet"),
-        (
-            "SG-51",
-            "black boxes (SG-50); starts of windows are told, in `core/world` on the host alone: no payload links them yet",
-        ),
         ("SG-13", "one to four cores, each with contexts of its own; the boot core alone has a payload"),
         (
             "SG-87",

@@ -210,8 +210,13 @@ impl Resolver<'_> {
 }
 
 /// Memory that the pools take of a machine whose world has the rest: whole blocks, so that tables stay small.
-pub(super) fn reserved_bytes(channels: &[model::WorldChannel]) -> u64 {
-    pool_bytes(channels).next_multiple_of(BLOCK_BYTES)
+pub(super) fn reserved_bytes(channels: &[model::WorldChannel], has_wish: bool) -> u64 {
+    shared_bytes(channels, has_wish).next_multiple_of(BLOCK_BYTES)
+}
+
+/// The pools, and behind them the page of the wish.
+fn shared_bytes(channels: &[model::WorldChannel], has_wish: bool) -> u64 {
+    pool_bytes(channels).saturating_add(if has_wish { PAGE_BYTES } else { 0 })
 }
 
 fn pool_bytes(channels: &[model::WorldChannel]) -> u64 {
@@ -219,22 +224,26 @@ fn pool_bytes(channels: &[model::WorldChannel]) -> u64 {
 }
 
 impl Resolver<'_> {
-    /// Puts the pools behind the memory of the world below.
+    /// Puts the pools behind the memory of the world below, and the page of its wish behind them. Returns where that is.
     pub(super) fn place_channels(
         &mut self,
         secure: &Secure,
-        channels: &mut [model::WorldChannel],
+        (channels, has_wish): (&mut [model::WorldChannel], bool),
         world: &World,
         machine_bytes: u64,
-    ) -> Option<()> {
-        let bytes = pool_bytes(channels);
+    ) -> Option<Option<PhysicalAddress>> {
+        let bytes = shared_bytes(channels, has_wish);
+        let wish = has_wish.then(|| PhysicalAddress(pool_bytes(channels).saturating_add(world.memory.end())));
         let left = machine_bytes.saturating_sub(world.memory.bytes);
-        if let Some(first) = secure.channel.first().filter(|_| bytes > left) {
+        let channel = secure.channel.first().map(|channel| (channel.span, "the first channel"));
+        let task = secure.latency_tasks.iter().find_map(|task| task.threads.as_ref());
+        let first = channel.or(task.map(|threads| (threads.span, "the shared word of these")));
+        if let Some((place, what)) = first.filter(|_| bytes > left) {
             let message = format!("the channels need {} of memory that is not the world's", format_size(bytes));
             let memory = secure.non_secure.as_ref().and_then(|world| span(&world.memory));
             let diagnostic = Diagnostic::new(Code::MemoryOutsideRam, message)
                 .at(memory.unwrap_or(self.description.memory.span), format!("leaves {}", format_size(left)))
-                .at(first.span, "the first channel");
+                .at(place, what);
             self.push(
                 diagnostic
                     .help("give the world less memory, or leave its `memory` out: then it has what the channels leave"),
@@ -244,6 +253,6 @@ impl Resolver<'_> {
         for channel in channels {
             channel.address.0 = channel.address.0.saturating_add(world.memory.end());
         }
-        Some(())
+        Some(wish)
     }
 }

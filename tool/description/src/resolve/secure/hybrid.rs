@@ -50,7 +50,7 @@ pub(super) fn system(
     let below = bytes.map(|bytes| Below::Partitions(Hybrid { name, memory: Bank { start, bytes } }));
     let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
     resolver.channels_fit(channels.as_deref().unwrap_or_default(), secure);
-    let section = below.zip(channels).and_then(|(below, channels)| above.with(below, turns, None, channels));
+    let section = below.zip(channels).and_then(|(below, channels)| above.with(below, turns, None, (channels, None)));
     let (system, places) = resolver.of_partitions(section)?;
     resolver.flash_holds(secure, facts, &system);
     Some((system, Spans { secure: Some(spans(secure)), ..places }))
@@ -155,7 +155,8 @@ impl Resolver<'_> {
     /// Refuses urgent interrupts that do not come to the payload's core: they could not wake what runs there.
     fn urgent_below(&mut self, secure: &Secure) {
         let core = payload_core(secure);
-        for urgent in secure.servers.iter().flat_map(|server| &server.interrupts) {
+        let latency = secure.latency_tasks.iter().flat_map(|task| &task.interrupts);
+        for urgent in secure.servers.iter().flat_map(|server| &server.interrupts).chain(latency) {
             if !self.comes_to(core, &urgent.value) {
                 let message = match &urgent.value {
                     Urgent::Device(name) => format!("interrupts of `{name}` do not come to the payload's core"),

@@ -7,7 +7,7 @@ use crate::resolve::Resolver;
 use crate::secure::{PayloadInterrupt, Secure, Urgent, WorldChannel, WorldServer};
 use crate::source::Span;
 use bulkhead_arm::Intid;
-use bulkhead_plan::model::{BoardDevice, SecureFacts};
+use bulkhead_plan::model::{BoardDevice, PayloadHandler, SecureFacts};
 
 /// Least urgent priority of the secure world, and the distance of two: the other world's begin at 0x80 (IHI 0069, 4.8).
 const LAST_SECURE_PRIORITY: u64 = 0x78;
@@ -101,6 +101,36 @@ impl Resolver<'_> {
         }
         let has = |device: &&BoardDevice| device.interrupts.iter().any(|interrupt| interrupt.intid == intid);
         board.devices.iter().find(has).map(|device| format!("`{}`, a device of the non-secure world", device.name))
+    }
+
+    /// What is known of the time of an interrupt's handler.
+    pub(super) fn payload_handler(&mut self, interrupt: &PayloadInterrupt) -> Option<Option<PayloadHandler>> {
+        let PayloadInterrupt::Table(table) = interrupt else { return Some(None) };
+        let (cost, period) = match (&table.cost, &table.period) {
+            (None, None) => return Some(None),
+            (Some(cost), Some(period)) => (cost, period),
+            (Some(cost), None) => {
+                self.needed(&table.period, "period", cost.span, "the cost of a handler")?;
+                return None;
+            }
+            (None, Some(period)) => {
+                self.does_not_apply(Some(period.span), "period", "an interrupt without `cost`");
+                return None;
+            }
+        };
+        let (cost_ns, period_ns) = (self.duration(cost), self.duration(period));
+        let (cost_ns, period_ns) = (cost_ns?, period_ns?);
+        if cost_ns == 0 || cost_ns > period_ns {
+            let message = String::from("a handler takes some of the time between two interrupts");
+            self.push(
+                Diagnostic::new(Code::BadTask, message)
+                    .at(cost.span, "takes this")
+                    .at(period.span, "and comes as often"),
+            );
+            return None;
+        }
+        let intid = u32::try_from(table.intid.value).ok()?;
+        Some(Some(PayloadHandler { intid, cost_ns, period_ns }))
     }
 
     fn secure_priority(&mut self, interrupt: &PayloadInterrupt) -> bool {

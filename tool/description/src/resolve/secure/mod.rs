@@ -15,11 +15,13 @@ mod world;
 use super::Resolver;
 use super::partition::span;
 use crate::code::Code;
+use crate::decode::Located;
 use crate::description::Description;
 use crate::diagnostic::Diagnostic;
-use crate::secure::Secure;
+use crate::secure::{Secure, WorldWindow};
 use crate::source::Span;
 use crate::spans::{SecureSpans, Spans, TaskSpans, WorldServerSpans};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_plan::model::{self, Below, SecureFacts, System};
 use bulkhead_world::records::{DEFAULT_RING_RECORDS, RING_RECORDS};
 
@@ -62,7 +64,8 @@ fn with_image(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts)
     let memory_bytes = resolver.machine_memory();
     let above = resolver.above(secure, facts);
     let channels = if secure.channel.is_empty() { Some(Vec::new()) } else { resolver.world_channels(secure) };
-    let reserved_bytes = channels::reserved_bytes(channels.as_deref().unwrap_or_default());
+    let has_wish = secure.latency_tasks.iter().any(|task| task.threads.is_some());
+    let reserved_bytes = channels::reserved_bytes(channels.as_deref().unwrap_or_default(), has_wish);
     let below = match &secure.non_secure {
         Some(world) => memory_bytes.and_then(|bytes| resolver.world(world, bytes, reserved_bytes)).map(Below::Image),
         None => Some(Below::Nobody),
@@ -74,11 +77,14 @@ fn with_image(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts)
         let place = image.map_or(secure.memory.span, |image| image.span);
         resolver.flash_fits(secure, facts, payload, (place, world.image.content_bytes()));
     }
-    let channels = channels.and_then(|mut channels| {
-        if let Some(Below::Image(world)) = &below {
-            resolver.place_channels(secure, &mut channels, world, memory_bytes?)?;
-        }
-        Some(channels)
+    let shared = channels.and_then(|mut channels| {
+        let wish = match &below {
+            Some(Below::Image(world)) => {
+                resolver.place_channels(secure, (&mut channels, has_wish), world, memory_bytes?)?
+            }
+            _ => None,
+        };
+        Some((channels, wish))
     });
     // Time is judged of a system without any mistake: what a payload's tasks leave depends on all of it.
     let (trace_enabled, trace_records) = resolver.trace(&RING_RECORDS, DEFAULT_RING_RECORDS);
@@ -91,7 +97,7 @@ fn with_image(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts)
         partitions: Vec::new(),
         channels: Vec::new(),
         schedules: Vec::new(),
-        secure: Some(above.with(below?, turns, health?, channels?)?),
+        secure: Some(above.with(below?, turns, health?, shared?)?),
         source_hash: [0; 32],
     };
     Some((system, Spans { secure: Some(spans(secure)), ..Spans::default() }))
@@ -104,6 +110,7 @@ struct Above {
     devices: Option<Vec<usize>>,
     interrupts: Option<Vec<u32>>,
     tasks: Option<Vec<model::PayloadTask>>,
+    handlers: Option<Vec<model::PayloadHandler>>,
 }
 
 /// When the world below may run.
@@ -119,7 +126,7 @@ impl Above {
         below: Below,
         turns: Turns,
         health: Option<model::WorldHealth>,
-        channels: Vec<model::WorldChannel>,
+        (channels, wish): (Vec<model::WorldChannel>, Option<PhysicalAddress>),
     ) -> Option<model::Secure> {
         Some(model::Secure {
             payload: self.payload?,
@@ -127,11 +134,13 @@ impl Above {
             devices: self.devices?,
             interrupts: self.interrupts?,
             tasks: self.tasks?,
+            handlers: self.handlers?,
             below,
             servers: turns.servers?,
             windows: turns.windows?,
             health,
             channels,
+            wish,
         })
     }
 }
@@ -148,7 +157,17 @@ fn spans(secure: &Secure) -> SecureSpans {
         budget: span(&server.budget),
         period: span(&server.period),
     });
-    SecureSpans { tasks: tasks.collect(), servers: servers.collect() }
+    let latency = secure.latency_tasks.iter().map(|task| WorldServerSpans {
+        whole: task.span,
+        budget: Some(task.budget.span),
+        period: Some(task.period.span),
+    });
+    let offset =
+        |window: &&Located<WorldWindow>| crate::unit::parse_duration(&window.offset.value.0).unwrap_or(u64::MAX);
+    let mut windows: Vec<_> = secure.windows.iter().collect();
+    windows.sort_by_key(offset);
+    let windows = windows.into_iter().map(|window| window.span);
+    SecureSpans { tasks: tasks.collect(), servers: servers.chain(latency).collect(), windows: windows.collect() }
 }
 
 impl Resolver<'_> {
@@ -159,7 +178,10 @@ impl Resolver<'_> {
         let devices = self.payload_devices(secure, facts);
         let interrupts = devices.as_ref().and_then(|devices| self.payload_interrupts(secure, facts, devices));
         let tasks: Vec<_> = secure.tasks.iter().map(|task| self.payload_task(task)).collect();
-        Above { core, payload, devices, interrupts, tasks: tasks.into_iter().collect() }
+        let handlers: Vec<_> = secure.interrupts.iter().map(|interrupt| self.payload_handler(interrupt)).collect();
+        let handlers = handlers.into_iter().collect::<Option<Vec<_>>>();
+        let handlers = handlers.map(|all| all.into_iter().flatten().collect());
+        Above { core, payload, devices, interrupts, tasks: tasks.into_iter().collect(), handlers }
     }
 
     /// Resolves when the world below may run.
@@ -172,6 +194,7 @@ impl Resolver<'_> {
     fn names_with_secure(&mut self, secure: &Secure) {
         let tasks = secure.tasks.iter().map(|task| &task.name);
         let servers = secure.servers.iter().map(|server| &server.name);
+        let servers = servers.chain(secure.latency_tasks.iter().map(|task| &task.name));
         // One kind: a server is a task of the payload.
         super::unique_names(tasks.chain(servers), "task", self.report);
         if let Some(name) = secure.non_secure.as_ref().and_then(|world| world.name.as_ref()) {

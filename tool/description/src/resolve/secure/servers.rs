@@ -1,11 +1,13 @@
 //! The payload's tasks that run the world below: budgets and windows.
 
+use super::hybrid::has_partitions;
 use crate::code::Code;
 use crate::decode::{Duration, Located};
+use crate::description::ImageKind;
 use crate::diagnostic::Diagnostic;
 use crate::resolve::Resolver;
 use crate::resolve::partition::span;
-use crate::secure::{Secure, WorldServer, WorldWindow};
+use crate::secure::{LatencyTask, MOST_THREAD_PRIORITY, Secure, ThreadPriorities, WorldServer, WorldWindow};
 use crate::source::Span;
 use crate::unit::format_duration;
 use bulkhead_abi::schedule::MAX_CORE_WINDOWS;
@@ -25,34 +27,140 @@ fn background() -> model::WorldServer {
         budget: None,
         interrupts: Vec::new(),
         voluntary_return: false,
+        latency: None,
     }
 }
 
+/// A latency task as a server of the same words.
+fn as_server(task: &Located<LatencyTask>) -> Located<WorldServer> {
+    let LatencyTask { name, priority, budget, period, interrupts, .. } = task.value.clone();
+    let value =
+        WorldServer { name, priority, budget: Some(budget), period: Some(period), interrupts, voluntary_return: None };
+    Located { value, span: task.span }
+}
+
 impl Resolver<'_> {
-    /// The servers, by descending priority.
+    /// The servers as they are written, behind them the latency tasks, and behind these the one that nobody wrote.
     pub(super) fn world_servers(&mut self, secure: &Secure, payloads: &[u32]) -> Option<Vec<model::WorldServer>> {
-        if let Some(first) = secure.servers.first().filter(|_| secure.non_secure.is_none()) {
+        let latency: Vec<Located<WorldServer>> = secure.latency_tasks.iter().map(as_server).collect();
+        let written: Vec<&Located<WorldServer>> = secure.servers.iter().chain(&latency).collect();
+        if let Some(first) = written.first().filter(|_| secure.non_secure.is_none()) {
             let message = format!("server `{}` has no world to run", first.name.value);
             let diagnostic = Diagnostic::new(Code::KeyDoesNotApply, message).at(first.span, "remove it");
             self.push(diagnostic.help("or add a section `[secure.non_secure]`"));
         }
-        if let Some(extra) = secure.servers.get(MOST_SERVERS) {
-            let message = format!("{} servers are too many: a world plan holds {MOST_SERVERS}", secure.servers.len());
+        // A background server is added where nobody wrote one.
+        let is_added = secure.servers.is_empty();
+        let most = if is_added { MOST_SERVERS - 1 } else { MOST_SERVERS };
+        if let Some(extra) = written.get(most) {
+            let message = format!(
+                "{} servers are too many: a world plan holds {MOST_SERVERS}",
+                written.len() + usize::from(is_added)
+            );
             self.push(Diagnostic::new(Code::TooManyServers, message).at(extra.span, "the first one too many"));
         }
-        let all: Vec<_> = secure.servers.iter().map(|server| self.world_server(server, payloads)).collect();
-        let all: Vec<model::WorldServer> = all.into_iter().collect::<Option<_>>()?;
-        self.urgent_once(secure, &all)?;
-        if all.is_empty() && secure.non_secure.is_some() {
-            return Some(vec![background()]);
+        if let Some(first) = secure.latency_tasks.first() {
+            self.beside_latency_tasks(secure, first);
+        }
+        let servers = secure.servers.iter().map(|server| {
+            self.in_windows(secure, server);
+            self.world_server(server, payloads)
+        });
+        let mut all: Vec<_> = servers.collect();
+        for (task, server) in secure.latency_tasks.iter().zip(&latency) {
+            let threads = self.threads(task, secure);
+            let server = self.world_server(server, payloads);
+            all.push(server.zip(threads).map(|(server, threads)| model::WorldServer {
+                latency: Some(model::LatencyTask { threads }),
+                ..server
+            }));
+        }
+        let mut all: Vec<model::WorldServer> = all.into_iter().collect::<Option<_>>()?;
+        self.urgent_once(&written, &all)?;
+        self.threads_once(secure, &all)?;
+        if is_added && secure.non_secure.is_some() {
+            all.push(background());
         }
         Some(all)
     }
 
+    /// Latency tasks are the world's only servers but the one that has what nobody else wants.
+    fn beside_latency_tasks(&mut self, secure: &Secure, first: &Located<LatencyTask>) {
+        for server in &secure.servers {
+            let is_windowed = secure.windows.iter().any(|window| window.server.value == server.name.value);
+            if server.budget.is_none() && server.interrupts.is_empty() && !is_windowed {
+                continue;
+            }
+            let message = format!("server `{}` stands beside latency tasks", server.name.value);
+            let diagnostic = Diagnostic::new(Code::ServerBesideLatency, message)
+                .at(server.span, "has a budget, interrupts or windows of its own")
+                .at(first.span, "the first latency task")
+                .note("of the latency tasks one runs at a time, the one that the world wants; what runs beside them by its own rule would be one more");
+            self.push(diagnostic.help("make it a latency task, or leave its budget, interrupts and windows out"));
+        }
+    }
+
+    /// A server with windows has their lengths, and no other limit.
+    fn in_windows(&mut self, secure: &Secure, server: &Located<WorldServer>) {
+        if !secure.windows.iter().any(|window| window.server.value == server.name.value) {
+            return;
+        }
+        let beside = "the windows of this server";
+        self.does_not_apply(span(&server.budget), "budget", beside);
+        self.does_not_apply(span(&server.period), "period", beside);
+        self.does_not_apply(span(&server.voluntary_return), "voluntary_return", beside);
+        self.does_not_apply(server.interrupts.first().map(|one| one.span), "interrupts", beside);
+    }
+
+    /// Priorities of threads that want a latency task.
+    fn threads(&mut self, task: &Located<LatencyTask>, secure: &Secure) -> Option<Option<(u32, u32)>> {
+        let Some(threads) = &task.threads else { return Some(None) };
+        let is_linux = secure
+            .non_secure
+            .as_ref()
+            .and_then(|world| world.image.as_ref())
+            .is_some_and(|image| image.kind.value == ImageKind::Linux);
+        if !is_linux {
+            self.does_not_apply(
+                Some(threads.span),
+                "threads",
+                "a world that is not stock Linux: it names a latency task by a call",
+            );
+            return None;
+        }
+        let ThreadPriorities { from, to } = &threads.value;
+        let last = to.as_ref().unwrap_or(from);
+        if from.value < 1 || last.value > MOST_THREAD_PRIORITY || from.value > last.value {
+            let message = format!("no thread has priorities from {} to {}", from.value, last.value);
+            let label = format!("expected 1 to {MOST_THREAD_PRIORITY}, the first one first");
+            self.push(Diagnostic::new(Code::ThreadsOutside, message).at(threads.span, label));
+            return None;
+        }
+        Some(u32::try_from(from.value).ok().zip(u32::try_from(last.value).ok()))
+    }
+
+    /// A priority of threads wants one latency task.
+    fn threads_once(&mut self, secure: &Secure, all: &[model::WorldServer]) -> Option<()> {
+        let ranges = all.iter().filter_map(|server| server.latency.as_ref()).zip(&secure.latency_tasks);
+        let mut seen: Vec<((u32, u32), Span)> = Vec::new();
+        for (latency, written) in ranges {
+            let Some((range, place)) = latency.threads.zip(span(&written.threads)) else { continue };
+            if let Some((_, first)) = seen.iter().find(|(other, _)| other.0 <= range.1 && range.0 <= other.1) {
+                let message = String::from("a priority of threads would want two latency tasks");
+                self.push(
+                    Diagnostic::new(Code::ThreadsOutside, message).at(place, "this one").at(*first, "and this one"),
+                );
+                return None;
+            }
+            seen.push((range, place));
+        }
+        Some(())
+    }
+
     /// An urgent interrupt wakes one server, and there are not too many.
-    fn urgent_once(&mut self, secure: &Secure, servers: &[model::WorldServer]) -> Option<()> {
+    fn urgent_once(&mut self, all: &[&Located<WorldServer>], servers: &[model::WorldServer]) -> Option<()> {
         let mut seen: Vec<(u32, Span)> = Vec::new();
-        for (server, written) in servers.iter().zip(&secure.servers) {
+        for (server, written) in servers.iter().zip(all) {
             for intid in &server.interrupts {
                 if let Some((_, first)) = seen.iter().find(|(other, _)| other == intid) {
                     let message = format!("interrupt {intid} would wake two servers");
@@ -86,6 +194,7 @@ impl Resolver<'_> {
             budget: budget?,
             interrupts: interrupts?,
             voluntary_return: server.voluntary_return.as_ref().is_some_and(|state| state.value),
+            latency: None,
         })
     }
 
@@ -131,6 +240,7 @@ impl Resolver<'_> {
     pub(super) fn world_windows(&mut self, secure: &Secure) -> Option<Option<model::WorldWindows>> {
         if secure.windows.is_empty() {
             self.does_not_apply(span(&secure.major_frame), "major_frame", "no `windows`");
+            self.does_not_apply(span(&secure.window_interrupt), "window_interrupt", "no `windows`");
             return Some(None);
         }
         if let Some(extra) = secure.windows.get(MAX_CORE_WINDOWS) {
@@ -148,8 +258,35 @@ impl Resolver<'_> {
         for pair in placed.windows(2) {
             self.world_windows_overlap(pair)?;
         }
-        self.not_built(place, "a table of windows", "leave `windows` out: servers then run by their priorities");
-        Some(Some(model::WorldWindows { major_ns, windows: placed.into_iter().map(|(_, window)| window).collect() }))
+        let interrupt = self.window_interrupt(secure)?;
+        let windows = placed.into_iter().map(|(_, window)| window).collect();
+        Some(Some(model::WorldWindows { major_ns, windows, interrupt }))
+    }
+
+    /// A shared interrupt that no device and no channel raises.
+    fn window_interrupt(&mut self, secure: &Secure) -> Option<Option<u32>> {
+        let Some(written) = &secure.window_interrupt else { return Some(None) };
+        if secure.non_secure.as_ref().is_some_and(|world| has_partitions(world)) {
+            self.does_not_apply(Some(written.span), "window_interrupt", "`partitions = true`");
+            return None;
+        }
+        let spares = &self.board.board.spare_interrupts;
+        let taken = secure.channel.iter().filter_map(|channel| channel.interrupt.as_ref());
+        let payloads = secure.interrupts.iter().map(|interrupt| interrupt.intid());
+        let same = taken.chain(payloads).find(|other| other.value == written.value);
+        let found = u32::try_from(written.value).ok().filter(|intid| spares.contains(intid) && same.is_none());
+        if found.is_none() {
+            let (first, last) = (spares.first().copied().unwrap_or(0), spares.last().copied().unwrap_or(0));
+            let message = format!("interrupt {} is no spare one of the board", written.value);
+            let label = format!("spare ones are from {first} to {last}; `bulkhead board show` lists them");
+            let diagnostic = Diagnostic::new(Code::WindowInterrupt, message).at(written.span, label);
+            self.push(match same {
+                Some(other) => diagnostic.at(other.span, "has it"),
+                None => diagnostic,
+            });
+            return None;
+        }
+        Some(found)
     }
 
     fn world_window<'w>(
