@@ -1,7 +1,9 @@
 //! The machine as an attacker sees it: memory, single instructions with their exceptions, filled registers, the console.
 
+use crate::SMC;
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 global_asm!(include_str!("start.s"));
 
@@ -191,11 +193,37 @@ pub(crate) fn counter() -> u64 {
     now
 }
 
-/// Waits for so many switches to the other world and back: a gap in the time of this one.
+/// This is a partition.
+static IS_PARTITION: AtomicBool = AtomicBool::new(false);
+
+/// From now on no other world takes the core and gives it back.
+pub(crate) fn be_partition() {
+    IS_PARTITION.store(true, Ordering::Relaxed);
+}
+
+/// The first try of an attack has come to its end.
+static IS_CONCLUDED: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing shows life: the watchdog stops this world in the midst of an attack.
+pub(crate) fn conclude() {
+    IS_CONCLUDED.store(true, Ordering::Relaxed);
+}
+
+/// The first try goes on below a watchdog, however long it takes (a partition's heartbeat).
+pub(crate) fn show_life() {
+    const CALL_HEARTBEAT: u64 = 0xc600_0001;
+    if IS_PARTITION.load(Ordering::Relaxed) && !IS_CONCLUDED.load(Ordering::Relaxed) {
+        let _ = run(&[SMC], [CALL_HEARTBEAT, 0, 0]);
+    }
+}
+
+/// Waits for so many switches to the other world and back: a gap in the time of this one. A partition waits for a moment.
 pub(crate) fn wait_for_switches(count: u32) {
+    const MOMENT: u64 = 2_000;
     let mut before = counter();
+    let end = if IS_PARTITION.load(Ordering::Relaxed) { before.wrapping_add(MOMENT) } else { u64::MAX };
     let mut seen = 0;
-    while seen < count {
+    while seen < count && before < end {
         let now = counter();
         // Two reads are some ten instructions apart, and a detour is hundreds.
         seen += u32::from(now.wrapping_sub(before) > 150);

@@ -6,7 +6,7 @@ use crate::{SMC, World};
 
 const REFUSED: u64 = !0;
 const PSCI_CPU_OFF: u64 = 0x8400_0002;
-const PSCI_OFF: u64 = 0x8400_0008;
+pub(crate) const PSCI_OFF: u64 = 0x8400_0008;
 const PSCI_RESET: u64 = 0x8400_0009;
 const PSCI_RESET_2: u64 = 0x8400_0012;
 const CPU_ON: [u64; 2] = [0x8400_0003, 0xc400_0003];
@@ -101,6 +101,10 @@ pub(super) fn hypervisor_call(_: &World) -> Outcome {
 }
 
 fn end(world: &World, function: u64) -> Outcome {
+    // Nobody starts a partition again that is off by its own wish.
+    if world.is_partition && function != PSCI_RESET {
+        return Outcome::Skipped;
+    }
     world.conclude(Outcome::Contained);
     Outcome::Unexpected("the world goes on", call([function, 0, 0, 0]))
 }

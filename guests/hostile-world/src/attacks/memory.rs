@@ -2,7 +2,7 @@
 
 use super::{Outcome, all, expect};
 use crate::World;
-use crate::machine::{Exception, read32, read64, run, stay, write32, write64};
+use crate::machine::{Exception, read32, read64, run, show_life, stay, write32, write64};
 
 /// LDR and STR of 1, 2, 4, 8 bytes: x0, [x1].
 const SIZES: [(u64, u32, u32); 4] = [
@@ -170,11 +170,13 @@ pub(super) fn caches(world: &World) -> Outcome {
     // DC ISW, CSW, CISW: levels 1 and 2, sets and ways, and more of them than exist. ADD x0; SUB x1; CBNZ x1.
     for word in [0xd508_7640, 0xd508_7a40, 0xd508_7e40] {
         for start in (0..16).flat_map(|way: u64| [way << 28, way << 30 | 2, way << 28 | 2]) {
+            show_life();
             let _ = run(&[word, 0x9101_0000, 0xd100_0421, 0xb5ff_ffa1], [start & 0xffff_ffff, 256, 0]);
         }
     }
     // DC IVAC, CVAC, CIVAC, CVAU, IC IVAU, IALLU, IALLUIS.
     for word in [0xd508_7620, 0xd50b_7a20, 0xd50b_7e20, 0xd50b_7b20, 0xd50b_7520, 0xd508_751f, 0xd508_711f] {
+        show_life();
         for address in places(world) {
             let _ = run(&[word], [address, 0, 0]);
         }

@@ -8,6 +8,8 @@ mod random;
 mod registers;
 mod state;
 
+pub(crate) use calls::PSCI_OFF;
+
 use crate::World;
 
 /// What the payload may see of an attack.

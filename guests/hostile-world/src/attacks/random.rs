@@ -2,7 +2,7 @@
 
 use super::interrupts::read;
 use super::{Outcome, all, expect};
-use crate::machine::{Encoding, Exception, Wait, filled, mrs, msr, run, stay, wait_for_switches};
+use crate::machine::{Encoding, Exception, Wait, filled, mrs, msr, run, show_life, stay, wait_for_switches};
 use crate::numbers::Numbers;
 use crate::{World, say};
 
@@ -54,10 +54,13 @@ pub(super) fn controller(world: &World) -> Outcome {
     Outcome::Contained
 }
 
-/// Every encoding of a register: op0 is 2 or 3.
+/// Every encoding of a register: op0 is 2 or 3. Sweeps take long.
 fn encodings() -> impl Iterator<Item = Encoding> {
     (0..1 << 15).map(|number: u32| {
         let field = |shift: u32, bits: u32| number >> shift & ((1 << bits) - 1);
+        if number.is_multiple_of(128) {
+            show_life();
+        }
         (2 + field(14, 1), field(11, 3), field(7, 4), field(3, 4), field(0, 3))
     })
 }

@@ -143,6 +143,10 @@ pub(super) fn single_steps(world: &World) -> Outcome {
         [msr((3, op1, 4, 0, 0)), 0x1000_0061, msr((3, op1, 4, 0, 1)) | 1, 0xd69f_03e0, 0xd503_201f, 0xd503_201f];
     let tried = run(&words, [state | 1 << 21, 0, 0]);
     write((2, 0, 0, 2, 2), 0);
+    // The debug registers of a partition read as zero.
+    if world.is_partition && tried.is_ok() {
+        return Outcome::Contained;
+    }
     exception_of_class(tried, 0x33)
 }
 

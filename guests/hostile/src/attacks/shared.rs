@@ -96,6 +96,8 @@ fn console_header() -> Outcome {
         let good = unsafe { word.read_volatile() };
         for value in VALUES {
             fill(page.console.0 + offset, 8, value);
+            // Its watchdog does not know that it waits, and each turn of other cores is long.
+            let _ = hypercall::heartbeat();
             for _ in 0..1000 {
                 cpu::yield_now();
             }

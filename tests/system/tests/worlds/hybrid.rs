@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const SYSTEM: &str = "../../systems/hybrid/system.toml";
 /// Ticks that may be due and not there yet while the payload prints: other cores of the emulator have their turn then.
-const TURN: u64 = 10;
+pub(crate) const TURN: u64 = 10;
 
 pub(super) fn described() -> Loaded {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(SYSTEM);
@@ -41,7 +41,7 @@ fn partitions_below_a_payload_are_verified() {
 
 /// Numbers of each report of the payload: rounds of its fast task, ticks that its kernel counted, ticks that were due, and urgent
 /// interrupts that woke a server.
-fn reports(lines: &[String]) -> Vec<[u64; 4]> {
+pub(crate) fn reports(lines: &[String]) -> Vec<[u64; 4]> {
     let numbers = |line: &String| {
         let all = line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok());
         let all: Vec<u64> = all.collect();

@@ -14,5 +14,6 @@ mod records;
 mod registers;
 mod servers;
 mod stopped;
+mod untrusted;
 mod watched;
 mod windows;
