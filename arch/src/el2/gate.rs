@@ -18,10 +18,11 @@ impl Gate for Hardware {
     }
 
     fn wait_for_kick(&self) {
-        // ICC_IGRPEN1_EL1: EL3's interrupts are of group 0. A pending one that is masked would end the WFI at once.
-        let signals = read_register!("S3_0_C12_C12_7");
+        let signals = read_register!("S3_0_C12_C12_7"); // ICC_IGRPEN1_EL1, which is the guest's
+        // EL3's interrupts are of group 0. One of the guest that is pending would end the WFI at once, though it is masked.
         write_register!("S3_0_C12_C12_7", 0);
-        isb(); // before the WFI
+        // The interface has followed before the WFI looks.
+        isb();
         self.wait_for_interrupt();
         // No ISB: the guest comes after an ERET, and another wait begins with this write again.
         write_register!("S3_0_C12_C12_7", signals);
