@@ -133,3 +133,41 @@ fn a_suspended_guest_with_a_pending_interrupt_lets_its_core_sleep() {
     assert!(after < 5_000, "{after} instructions of the monitor on the core of a suspended guest");
     machine.assert_no_crash();
 }
+
+/// QV-5, CH-30: a doorbell of a `mapped` partition comes to a guest with direct interrupts as a spare shared interrupt, with no exit: it has no other
+/// reason to look at its messages.
+#[test]
+fn a_doorbell_reaches_a_guest_with_direct_interrupts() {
+    let ends = text("", "");
+    let (above, _) = ends.split_once("[[partition]]").expect("partitions");
+    let below = r#"
+[[partition]]
+name = "source"
+cores = [0]
+memory = "2 MiB"
+image = { kind = "elf", file = "guest:listener.elf" }
+arguments = "messages=200"
+ports = [{ name = "letters", direction = "source", kind = "queuing", message_bytes = 64, depth = 8 }]
+
+[[partition]]
+name = "reader"
+cores = [1]
+memory = "2 MiB"
+image = { kind = "elf", file = "guest:listener.elf" }
+arguments = "messages=200 greedy=1"
+interrupts = "direct"
+sgi = "filtered"
+ports = [{ name = "letters", direction = "destination", kind = "queuing", message_bytes = 64, depth = 8 }]
+
+[[channel]]
+name = "letters"
+source = "source.letters"
+destination = "reader.letters"
+doorbell = true
+"#;
+    let mut machine = start(&format!("{above}{below}"));
+    machine.line("reader", "received 200");
+    assert!(machine.counter("source", Counter::DoorbellSent) > 0);
+    assert_eq!(machine.counter("reader", Counter::Interrupt), 0);
+    machine.assert_no_crash();
+}
