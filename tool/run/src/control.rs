@@ -7,6 +7,7 @@
 //! Runs of one user who does several things at once, two jobs of CI for example, need not see each other: with
 //! `BULKHEAD_RUNS=NAME` in the environment there are only the runs that were started with the same name.
 
+use crate::console_server::place;
 use crate::error::RunError;
 use crate::image_file::ImagePlan;
 use crate::observer::Observer;
@@ -27,6 +28,11 @@ const MOST_GROUP_BYTES: usize = 64;
 const GREETING_BYTES: u64 = 64 * 1024;
 /// How long a run may take to greet.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// States whether a visitor is of the same user.
+pub(crate) fn is_own(visitor: &UnixStream) -> bool {
+    socket_peercred(visitor).is_ok_and(|peer| peer.uid.as_raw() == user())
+}
 
 fn user() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -52,7 +58,7 @@ fn group() -> io::Result<Option<String>> {
     }
 }
 
-fn address(run: &str) -> io::Result<SocketAddr> {
+pub(crate) fn address(run: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{}{run}", prefix(group()?.as_deref())))
 }
 
@@ -87,6 +93,11 @@ impl ControlServer {
         self.greeting.lock().unwrap_or_else(PoisonError::into_inner)[PAYLOAD] = sum;
     }
 
+    /// Tells visitors from now on which consoles can be visited by themselves.
+    pub(crate) fn tell_of_consoles(&self, names: &[String]) {
+        self.greeting.lock().unwrap_or_else(PoisonError::into_inner)[CONSOLES] = json!(names);
+    }
+
     /// Returns input that visitors sent, without waiting.
     #[must_use]
     pub fn next_input(&self) -> Option<Vec<u8>> {
@@ -97,9 +108,8 @@ impl ControlServer {
 /// Serves visitors until this process ends; each one has a thread, because each one may stay.
 fn welcome(listener: &UnixListener, greeting: &Mutex<Value>, input: &Sender<Vec<u8>>) {
     for mut visitor in listener.incoming().flatten() {
-        let allowed = socket_peercred(&visitor).is_ok_and(|peer| peer.uid.as_raw() == user());
         let greeting = format!("{}\n", greeting.lock().unwrap_or_else(PoisonError::into_inner));
-        if !allowed || visitor.write_all(greeting.as_bytes()).is_err() {
+        if !is_own(&visitor) || visitor.write_all(greeting.as_bytes()).is_err() {
             continue;
         }
         let input = input.clone();
@@ -139,6 +149,8 @@ fn runs_in_table(table: &str, prefix: &str) -> Vec<String> {
 
 /// Key of what a run says of its payload.
 const PAYLOAD: &str = "payload";
+/// Key of the consoles that are visited by themselves.
+const CONSOLES: &str = "consoles";
 
 /// A connection to a run.
 pub struct Visit {
@@ -148,6 +160,9 @@ pub struct Visit {
     observer: Option<Observer>,
     /// What the records of a payload come to, as the run told it; `None` without any.
     payload: Option<Value>,
+    /// Consoles that are UARTs, which only the run itself hears.
+    consoles: Vec<String>,
+    run: String,
     stream: UnixStream,
 }
 
@@ -175,7 +190,9 @@ impl Visit {
         let text = |key: &str| greeting[key].as_str().unwrap_or_default().to_owned();
         let observer = observer_of(Path::new(&text("ram")), Path::new(&text("image")))?;
         let payload = Some(greeting[PAYLOAD].clone()).filter(|sum| !sum.is_null());
-        Ok(Self { system: text("system"), observer, payload, stream })
+        let consoles = greeting[CONSOLES].as_array().into_iter().flatten();
+        let consoles = consoles.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(Self { system: text("system"), observer, payload, consoles, run, stream })
     }
 
     /// Returns the live view of RAM.
@@ -190,6 +207,21 @@ impl Visit {
     #[must_use]
     pub fn payload(&self) -> Option<&Value> {
         self.payload.as_ref()
+    }
+
+    /// The consoles that are UARTs of the board.
+    #[must_use]
+    pub fn consoles(&self) -> &[String] {
+        &self.consoles
+    }
+
+    /// Connects to one of them.
+    ///
+    /// # Errors
+    /// When the run has ended.
+    pub(crate) fn console(&self, name: &str) -> Result<UnixStream, RunError> {
+        let stream = address(&place(&self.run, name)).and_then(|address| UnixStream::connect_addr(&address));
+        stream.map_err(RunError::host("the run has ended"))
     }
 
     /// Gives away the live view of RAM, if there is one, and what is known of a payload.
@@ -217,10 +249,10 @@ impl Visit {
 }
 
 /// Why nothing can be read of a machine without a monitor at EL2, and what can be done.
-pub(crate) const NO_MONITOR: &str = "has no monitor at EL2, which would keep consoles, counters and traces in RAM: below its payload there is one \
-                                     world, or none, and secure RAM is out of the host's reach\n  \
-                                     help: `bulkhead run` shows its consoles (`--only` one of them, `--log` keeps them), and with `--trace` who ran; \
-                                     `bulkhead stats` shows what the payload records, if `[trace] enabled = true` stands in the description";
+const NO_MONITOR: &str = "has no monitor at EL2, which would keep counters and traces in RAM: below its payload there is one world, or none, and \
+                          secure RAM is out of the host's reach\n  \
+                          help: with `[trace] enabled = true` in the description `bulkhead stats` shows what the payload records, and `bulkhead run \
+                          --trace` writes who ran; `bulkhead attach` connects to both consoles";
 
 /// Opens RAM for looking at it; `None` where no monitor keeps anything there.
 fn observer_of(ram: &Path, image: &Path) -> Result<Option<Observer>, RunError> {

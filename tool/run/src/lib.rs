@@ -27,6 +27,7 @@ mod os;
 
 pub mod command;
 pub mod console;
+mod console_server;
 pub mod control;
 pub mod diagnosis;
 pub mod el3;

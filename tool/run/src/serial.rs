@@ -55,7 +55,7 @@ impl Drop for SerialLine {
 }
 
 /// Waits until there is something to read, or the end.
-fn await_bytes(stream: &UnixStream) -> bool {
+pub(crate) fn await_bytes(stream: &UnixStream) -> bool {
     let mut waited = [PollFd::new(stream, PollFlags::IN)];
     matches!(poll(&mut waited, None), Ok(_) | Err(rustix::io::Errno::INTR))
 }

@@ -11,18 +11,23 @@ use crate::worlds::Records;
 use bulkhead_world::records::{Decoder, Taken};
 use std::time::Duration;
 
+/// What is kept of a UART's text for those who listen, until it is taken.
+const MOST_HEARD_BYTES: usize = 1 << 16;
+
 /// The far end of a UART.
 pub(crate) struct Uart {
     serial: SerialLine,
     cutter: LineCutter,
     /// A payload's records between the text, if it writes any.
     records: Option<(Decoder, Records)>,
+    /// Text since it was last taken, for those who listen.
+    heard: Vec<u8>,
 }
 
 impl Uart {
     /// Makes the far end; its lines are of this console.
     pub(crate) fn new(serial: SerialLine, console: usize) -> Self {
-        Self { serial, cutter: LineCutter::new(console), records: None }
+        Self { serial, cutter: LineCutter::new(console), records: None, heard: Vec::new() }
     }
 
     /// The same of a payload that writes records between its text.
@@ -56,7 +61,12 @@ impl Uart {
     pub(crate) fn poll(&mut self, flush_after: Option<Duration>) -> Vec<Line> {
         let stamped = |byte| Stamped { time_ticks: 0, output: Output::Byte(byte) };
         let bytes = self.serial.take();
-        let pieces: Vec<Stamped> = bytes.into_iter().filter(|byte| self.is_text(*byte)).map(stamped).collect();
+        let text: Vec<u8> = bytes.into_iter().filter(|byte| self.is_text(*byte)).collect();
+        self.heard.extend(&text);
+        // Nobody may ever listen.
+        let old = self.heard.len().saturating_sub(MOST_HEARD_BYTES);
+        self.heard.drain(..old);
+        let pieces: Vec<Stamped> = text.into_iter().map(stamped).collect();
         let mut lines = self.cutter.push(&pieces);
         lines.extend(flush_after.and_then(|pause| self.cutter.flush_after(pause)));
         lines
@@ -83,6 +93,20 @@ impl Machine {
     /// Takes the records that a payload of the secure world has written since the last call; `None` when its plan asks for none.
     pub fn take_records(&mut self) -> Option<Records> {
         self.uarts.iter_mut().find_map(Uart::take_records)
+    }
+
+    /// Takes the text that came from each UART since the last call, with its name.
+    pub(crate) fn take_heard(&mut self) -> Vec<(String, Vec<u8>)> {
+        let names = self.names.all().to_vec();
+        let first = names.len().saturating_sub(self.uarts.len());
+        let heard = self.uarts.iter_mut().zip(names.into_iter().skip(first));
+        heard.map(|(uart, name)| (name, std::mem::take(&mut uart.heard))).filter(|(_, text)| !text.is_empty()).collect()
+    }
+
+    /// Names of the UARTs that are devices of the board.
+    pub(crate) fn uart_names(&self) -> Vec<String> {
+        let names = self.names.all();
+        names.iter().skip(names.len().saturating_sub(self.uarts.len())).cloned().collect()
     }
 
     /// Sends bytes to a UART that is a device of the board; returns how many were taken (QEMU's buffer may be full).

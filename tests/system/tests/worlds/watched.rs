@@ -124,7 +124,7 @@ fn a_visitor_of_a_world_alone_is_told_what_there_is_instead() {
     let _control = ControlServer::start(&name, "dual", &worlds.shared_paths()).expect("the name is free");
     let visit = Visit::connect(Some(&name)).expect("the run greets");
     let error = visit.observer().err().expect("no monitor").to_string();
-    for part in ["dual has no monitor at EL2", "\n  help: ", "`--only`", "`bulkhead stats`"] {
+    for part in ["dual has no monitor at EL2", "\n  help: ", "`bulkhead attach`", "`bulkhead stats`"] {
         assert!(error.contains(part), "{part} is missing in: {error}");
     }
     assert!(!worlds.texts(SECURE).iter().any(|line| line.contains("FAILED")));

@@ -5,7 +5,7 @@
 //! machine's serial line, after the console focus was moved to the partition. `Ctrl-] q` leaves, `Ctrl-] n` goes to the next
 //! partition.
 
-use super::finish;
+use super::{finish, listen};
 use crate::console::{Merger, Output, merger_of};
 use crate::control::Visit;
 use crate::error::RunError;
@@ -24,11 +24,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How long the monitors may take to pass the focus on.
 const FOCUS_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Shown at the end of `bulkhead attach --help`.
+const KEYS: &str = "\
+Ctrl-] q leaves, Ctrl-] n goes to the next partition.
+
+Examples:
+  bulkhead attach linux              the only run there is
+  bulkhead attach secure --run 4711  the payload of a system with a [secure] section, of this run";
+
 /// Arguments of `bulkhead attach`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Ctrl-] q leaves, Ctrl-] n goes to the next partition.")]
+#[command(after_help = KEYS)]
 pub struct AttachArguments {
-    /// The partition.
+    /// The partition, or the world below a payload or `secure` for the payload itself.
     pub name: String,
     /// Process id of the `bulkhead run` to attach to [default: the only one]
     #[arg(long, value_name = "PID")]
@@ -47,16 +55,36 @@ pub fn attach(arguments: &AttachArguments) -> ExitCode {
 
 fn converse(arguments: &AttachArguments) -> Result<(), RunError> {
     let visit = Visit::connect(arguments.run.as_deref())?;
-    let observer = visit.observer()?.clone();
-    let names = observer.plan().partition_names();
-    let partition = observer.plan().partition_named(&arguments.name).ok_or_else(|| {
-        RunError::Other(format!("{} has no partition `{}`; it has {}", visit.system, arguments.name, names.join(", ")))
-    })?;
+    if visit.consoles().contains(&arguments.name) {
+        let _raw = RawTerminal::enter().map_err(RunError::host("cannot change the terminal"))?;
+        return listen::converse(&visit, &arguments.name, &read_input());
+    }
+    let observer = observer_for(&visit, &arguments.name)?;
+    let partition = observer.plan().partition_named(&arguments.name).ok_or_else(|| unknown(&visit, &arguments.name))?;
     let _raw = RawTerminal::enter().map_err(RunError::host("cannot change the terminal"))?;
     let merger = merger_of(observer.plan(), partition);
     let mut session = Session { visit, observer, partition, merger, escape: Escape::default(), said_deaf: false };
     session.announce()?;
     session.converse(&read_input())
+}
+
+/// The view of the RAM that consoles of partitions are in.
+fn observer_for(visit: &Visit, name: &str) -> Result<Observer, RunError> {
+    match visit.observer() {
+        Ok(observer) => Ok(observer.clone()),
+        Err(_) if !visit.consoles().is_empty() => Err(unknown(visit, name)),
+        Err(_) => Err(RunError::Other(format!("{}: {WITHOUT_CONSOLES}", visit.system))),
+    }
+}
+
+/// Why nobody can attach to a world alone below a payload, in a run that lets nobody have its UARTs.
+const WITHOUT_CONSOLES: &str = "both worlds print to UARTs of the board, which this run keeps to itself, because it is a demonstration and judged by \
+                                them\n  help: `bulkhead run --plain` runs the system as any other, and `bulkhead attach` then has its consoles";
+
+fn unknown(visit: &Visit, name: &str) -> RunError {
+    let partitions = visit.observer().map(|observer| observer.plan().partition_names()).unwrap_or_default();
+    let names: Vec<_> = partitions.into_iter().chain(visit.consoles().iter().cloned()).collect();
+    RunError::Other(format!("{} has no console `{name}`; it has {}", visit.system, names.join(", ")))
 }
 
 struct Session {
@@ -157,7 +185,7 @@ impl Session {
 
 /// What a byte of input means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+pub(super) enum Action {
     Send(u8),
     Nothing,
     Leave,
@@ -166,12 +194,12 @@ enum Action {
 
 /// Recognises commands after `Ctrl-]`.
 #[derive(Debug, Default)]
-struct Escape {
+pub(super) struct Escape {
     pending: bool,
 }
 
 impl Escape {
-    fn take(&mut self, byte: u8) -> Action {
+    pub(super) fn take(&mut self, byte: u8) -> Action {
         let was_pending = std::mem::replace(&mut self.pending, false);
         match (was_pending, byte) {
             (true, b'q') => Action::Leave,
@@ -186,7 +214,7 @@ impl Escape {
     }
 }
 
-fn write_out(bytes: &[u8]) -> Result<(), RunError> {
+pub(super) fn write_out(bytes: &[u8]) -> Result<(), RunError> {
     let mut output = io::stdout().lock();
     output.write_all(bytes).and_then(|()| output.flush()).map_err(RunError::host("cannot write to the terminal"))
 }

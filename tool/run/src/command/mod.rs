@@ -3,12 +3,14 @@
 //! Exit codes are those of [`crate::exit_code`]; 0 to 3 mean the same as for the other commands.
 
 mod attach;
+mod listen;
 mod log;
 mod run;
 pub mod show;
 mod stats;
 pub(crate) mod trace;
 mod usage;
+mod visitors;
 
 pub use attach::{AttachArguments, attach};
 pub use run::{RunArguments, exit_code_of, open, run, start, warn_of_version};

@@ -3,9 +3,9 @@
 use super::log::Logs;
 use super::show::{Show, partitions_json};
 use super::trace::{timeline_of, write_timeline};
+use super::visitors::Visitors;
 use super::{Format, parse_duration};
 use crate::console::ConsoleNames;
-use crate::control::ControlServer;
 use crate::diagnosis::{place_of, reason_name, state_name};
 use crate::error::{RunError, exit_code};
 use crate::image_file::ImagePlan;
@@ -14,7 +14,6 @@ use crate::observer::Observer;
 use crate::plugin::CountingOptions;
 use crate::qemu::{Boot, MachineOptions, check_version};
 use crate::source::{Source, SourceError};
-use crate::tally::Tally;
 use crate::trace::{NOT_RECORDING, TraceCollector};
 use crate::worlds::WorldsTrace;
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
@@ -31,8 +30,6 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The same while input waits to be read.
 const INPUT_INTERVAL: Duration = Duration::from_micros(200);
-/// Time between two sums of a payload's records.
-const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// After such a pause an unfinished line (a prompt) is shown.
 const PROMPT_PAUSE: Duration = Duration::from_millis(400);
 
@@ -275,20 +272,16 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     warn_of_version(&options)?;
     let worlds = WorldsTrace::of(&options);
     let machine = Machine::start(options)?;
-    let control = ControlServer::start(&std::process::id().to_string(), &name, &machine.shared_paths())?;
+    let visitors = Visitors::start(&name, &machine, worlds.as_ref())?;
     if let Some(port) = arguments.gdb {
         bulkhead_files::complain!("waiting for a debugger: target remote 127.0.0.1:{port}");
-    }
-    let tally = worlds.as_ref().map(WorldsTrace::tally);
-    if let Some(tally) = &tally {
-        control.tell_of_payload(tally.value());
     }
     let trace = machine.observer().filter(|_| arguments.trace.is_some()).map(TraceCollector::new);
     let input = Vec::new();
     let mut run = Run {
         name,
         machine,
-        control,
+        visitors,
         show,
         input,
         dropped: 0,
@@ -296,7 +289,6 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
         until_off,
         trace,
         worlds,
-        tally: tally.map(|tally| (tally, Instant::now())),
         logs,
     };
     run.machine.flush_lines_after(PROMPT_PAUSE);
@@ -308,7 +300,7 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
 struct Run {
     name: String,
     machine: Machine,
-    control: ControlServer,
+    visitors: Visitors,
     show: Show<Output>,
     input: Vec<u8>,
     dropped: u64,
@@ -316,8 +308,6 @@ struct Run {
     until_off: Option<usize>,
     trace: Option<TraceCollector>,
     worlds: Option<WorldsTrace>,
-    /// What the payload's records come to, and when visitors were told.
-    tally: Option<(Tally, Instant)>,
     logs: Option<Logs>,
 }
 
@@ -353,7 +343,7 @@ impl Run {
             if !self.show_all(&events) {
                 return Ok(Ended::OutputClosed);
             }
-            self.tell_visitors();
+            self.visitors.tell(&mut self.machine);
             if let Some(crash) = events.into_iter().find_map(crash_of) {
                 return Err(crash);
             }
@@ -368,17 +358,6 @@ impl Run {
             }
             self.forward_input()?;
             std::thread::sleep(if self.machine.has_input() { INPUT_INTERVAL } else { POLL_INTERVAL });
-        }
-    }
-
-    /// Tells visitors what the payload's records come to, now and then.
-    fn tell_visitors(&mut self) {
-        let Some((tally, told)) = self.tally.as_mut().filter(|(_, told)| told.elapsed() >= TELL_INTERVAL) else {
-            return;
-        };
-        *told = Instant::now();
-        if self.machine.records().is_some_and(|records| tally.take(records)) {
-            self.control.tell_of_payload(tally.value());
         }
     }
 
@@ -397,13 +376,7 @@ impl Run {
 
     /// Passes what `attach` sent on to the serial line, as fast as the machine takes it.
     fn forward_input(&mut self) -> Result<(), RunError> {
-        while let Some(bytes) = self.control.next_input() {
-            self.input.extend(bytes);
-        }
-        if !self.input.is_empty() {
-            let taken = self.machine.send_serial(&self.input)?;
-            self.input.drain(..taken);
-        }
+        self.visitors.forward(&mut self.machine, &mut self.input)?;
         let dropped = self.machine.dropped_input();
         if dropped != self.dropped {
             bulkhead_files::complain!(
