@@ -100,7 +100,7 @@ mod tests {
     /// Of partitions below a payload both are shown: what the payload reaches, and what `inspect` shows of any partitions.
     #[test]
     fn both_the_payload_and_the_partitions_are_shown() {
-        let system = samples::hybrid();
+        let system = samples::hybrid_with_channels();
         let mut monitor = samples::monitor();
         monitor.text.splice(64..72, Part::Hybrid.mark());
         let image = crate::assemble(&system, &MonitorImage { part: Part::Hybrid, ..monitor }).expect("a plan");
@@ -114,12 +114,17 @@ mod tests {
             "rw- device  redistributor of core 3",
             "memory of world (NS = 1)",
             "core 3: SGIs of others that arrive: none; kicks cores: 1-3",
+            "non-secure world world: the monitor at EL2, entry 0x40200000",
+            "channel 0 telemetry to control, 10 blocks of 32 bytes at 0x",
+            "channel 1 answers from office to the payload, 5 blocks of 8 bytes at 0x",
             "map of the monitor on core 3",
             "partition office: entry",
         ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
         let json: Value = serde_json::from_str(&shown(None, Format::Json).expect("a form")).expect("JSON");
+        let office = &json["channels"][1];
+        assert_eq!((&json["non_secure"]["level"], &office["partition"]), (&"EL2".into(), &"office".into()));
         assert_eq!(
             (&json["cores"][1]["kicks"][2], &json["below"]["partitions"][1]["name"]),
             (&3.into(), &"office".into())

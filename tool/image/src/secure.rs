@@ -8,7 +8,7 @@ use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_flash::{Flash, PlacedWorld, Rights};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
-use bulkhead_plan::model::{Below, Secure, System, World};
+use bulkhead_plan::model::{Below, Secure, System, World, WorldLevel};
 use bulkhead_plan::ticks;
 use bulkhead_world::flash::{self, ChannelDirection, ChannelPlan, ServerKind, secure_ram};
 use bulkhead_world::health::HealthPlan;
@@ -197,8 +197,13 @@ fn signal_text(channel: &ChannelPlan) -> String {
     }
 }
 
-fn channel_text(channel: &ChannelPlan) -> String {
-    let to = if is_to_world(channel) { "to the world" } else { "to the payload" };
+fn channel_text(channel: &ChannelPlan, partition: Option<&str>) -> String {
+    let to = match (is_to_world(channel), partition) {
+        (true, None) => String::from("to the world"),
+        (true, Some(name)) => format!("to {name}"),
+        (false, None) => String::from("to the payload"),
+        (false, Some(name)) => format!("from {name} to the payload"),
+    };
     let (name, blocks, bytes) = (channel_name(channel), channel.blocks, channel.block_bytes);
     format!("{name} {to}, {blocks} blocks of {bytes} bytes at {:#x}, {}", channel.address, signal_text(channel))
 }
@@ -289,18 +294,38 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
             size_text(world.memory.bytes)
         );
         write_ranges(&mut out, &of_world(placed));
-        line!(out, "  interrupts: every other one, group 1 non-secure");
-        write_health(&mut out, secure, &flash.plan.health, system.board.counter_hz);
-        for urgent in flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0) {
-            let names = server_names(secure);
-            let server = names.get(urgent.server as usize).copied().unwrap_or("?");
-            line!(out, "  interrupt {:>3} wakes {server} while the payload runs", urgent.intid);
-        }
-        for (number, channel) in channels(flash).enumerate() {
-            line!(out, "  channel {number} {}", channel_text(channel));
-        }
+        write_between(&mut out, system, secure, flash);
+    }
+    if let Some(world) = secure.hybrid() {
+        let (entry, level) = (flash.plan.entry, WorldLevel::El2.name());
+        line!(
+            out,
+            "\nnon-secure world {}: the monitor at {level}, entry {entry:#x}; its partitions are below",
+            world.name
+        );
+        write_between(&mut out, system, secure, flash);
     }
     out
+}
+
+/// What both worlds have to do with each other: interrupts, health, channels.
+fn write_between(out: &mut String, system: &System, secure: &Secure, flash: &Flash) {
+    line!(out, "  interrupts: every other one, group 1 non-secure");
+    write_health(out, secure, &flash.plan.health, system.board.counter_hz);
+    for urgent in flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0) {
+        let names = server_names(secure);
+        let server = names.get(urgent.server as usize).copied().unwrap_or("?");
+        line!(out, "  interrupt {:>3} wakes {server} while the payload runs", urgent.intid);
+    }
+    for (number, channel) in channels(flash).enumerate() {
+        line!(out, "  channel {number} {}", channel_text(channel, partition_of(system, secure, number)));
+    }
+}
+
+/// The partition at the other end of a channel; `None` where one image is below.
+fn partition_of<'a>(system: &'a System, secure: &Secure, channel: usize) -> Option<&'a str> {
+    let partition = secure.channels.get(channel)?.partition?;
+    system.partitions.get(partition).map(|partition| partition.name.as_str())
 }
 
 /// How the other world is watched, by the plan.
@@ -363,9 +388,11 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
     });
     let urgent = flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0);
     let urgent = urgent.map(|urgent| json!({ "intid": urgent.intid, "server": names.get(urgent.server as usize) }));
-    let channels = channels(flash).map(|channel| {
+    let urgent: Vec<Value> = urgent.collect();
+    let channels = channels(flash).enumerate().map(|(number, channel)| {
         json!({
             "name": channel_name(channel),
+            "partition": partition_of(system, secure, number),
             "direction": if is_to_world(channel) { "to_world" } else { "to_payload" },
             "blocks": channel.blocks,
             "block_bytes": channel.block_bytes,
@@ -384,7 +411,17 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
             "device_tree": placed.placement.device_tree.0,
             "memory": { "start": world.memory.start.0, "bytes": world.memory.bytes },
             "segments": ranges(of_world(placed)),
-            "urgent": urgent.collect::<Vec<_>>(),
+            "urgent": urgent,
+            "health": secure.health.as_ref().map(|_| health_form(&flash.plan.health)),
+        })
+    });
+    let partitions = secure.hybrid().map(|world| {
+        json!({
+            "name": world.name,
+            "level": WorldLevel::El2.name(),
+            "entry": flash.plan.entry,
+            "memory": { "start": world.memory.start.0, "bytes": world.memory.bytes },
+            "urgent": urgent,
             "health": secure.health.as_ref().map(|_| health_form(&flash.plan.health)),
         })
     });
@@ -400,7 +437,7 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
             "interrupts": interrupts.collect::<Vec<_>>(),
             "servers": servers.collect::<Vec<_>>(),
         },
-        "non_secure": world,
+        "non_secure": world.or(partitions),
         "channels": channels.collect::<Vec<_>>(),
     })
 }

@@ -30,7 +30,7 @@ fn row<'a>(page: &'a str, parts: &[&str]) -> &'a str {
 fn both_worlds_and_every_partition_are_on_one_page() {
     let page = page_of(&system(COST), None, None);
     assert_eq!(verdict(&page), "\u{2713} Everything that was checked holds.");
-    for section in ["overview", "evidence", "time", "cores", "interrupts", "health", "memory"] {
+    for section in ["overview", "evidence", "time", "cores", "interrupts", "channels", "health", "memory"] {
         assert!(page.contains(&format!("<section id=\"{section}\">")), "{section}");
     }
     row(&page, &["payload", "secure", "EL1", "secure-uart"]);
@@ -44,6 +44,10 @@ fn both_worlds_and_every_partition_are_on_one_page() {
     row(&page, &["3</td>", "drive", "direct", "none</td>", "core 0, 1, 2, 3"]);
     row(&page, &["29", "1 secure", "secure timer"]);
     assert!(page.contains("In it, the image of the monitor at EL2: ") && page.contains("the part <code>hybrid</code>"));
+    // Channels between the payload and a partition, where the image below has their pools.
+    row(&page, &["telemetry", "payload", "control", ">10</td>", "0x4"]);
+    row(&page, &["answers", "office", "payload", "it looks every 2 ms"]);
+    assert!(!page.contains("0x0000_0000</code></td><td class=\"left\">interrupt"), "no pool is at 0");
     // Memory of both sides.
     row(&page, &["redistributor of core 3"]);
     row(&page, &["0x4000_0000", "memory of world (NS = 1)"]);

@@ -65,6 +65,12 @@ impl WorldsInput<'_> {
         Cell::Partition(self.payload(), "payload".to_owned())
     }
 
+    /// The cell of who is at the other end of a channel to the payload: a partition, or the one image below.
+    fn other_end(&self, partition: Option<usize>) -> Cell {
+        let found = partition.and_then(|index| Some((index, self.system.partitions.get(index)?)));
+        found.map_or_else(|| self.world_cell(), |(index, partition)| Cell::Partition(index, partition.name.clone()))
+    }
+
     /// The cell of the other world's name.
     fn world_cell(&self) -> Cell {
         Cell::Partition(self.world(), world_name(self.secure).to_owned())
@@ -269,8 +275,9 @@ fn channels(html: &mut Html, input: &WorldsInput<'_>) {
     }
     let mut table =
         Table::new(&["channel", "from", "to", "blocks", "bytes of each", "at", "the reader learns of a message"]);
-    for channel in &input.secure.channels {
-        let (payload, below) = (|| input.payload_cell(), || input.world_cell());
+    let placed = input.flash.plan.channels.iter().map(|channel| channel.address);
+    for (channel, address) in input.secure.channels.iter().zip(placed) {
+        let (payload, below) = (|| input.payload_cell(), || input.other_end(channel.partition));
         let ((from, to), signal) = match (channel.direction, channel.interrupt, channel.poll_ns) {
             (WorldDirection::ToWorld, Some(intid), _) => ((payload(), below()), format!("interrupt {intid}")),
             (WorldDirection::ToWorld, None, _) => ((payload(), below()), "it looks by itself".to_owned()),
@@ -285,7 +292,7 @@ fn channels(html: &mut Html, input: &WorldsInput<'_>) {
             to,
             Cell::Count(Some(u64::from(channel.blocks))),
             Cell::Count(Some(u64::from(channel.block_bytes))),
-            Cell::Code(words::address(channel.address.0)),
+            Cell::Code(words::address(address)),
             Cell::text(signal),
         ]);
     }

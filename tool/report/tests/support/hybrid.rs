@@ -7,7 +7,7 @@ use bulkhead_description::Report;
 use bulkhead_flash::{ImageBelow, of_hybrid};
 use bulkhead_image::{Image, world_maps};
 use bulkhead_plan::model::{PayloadTask, System, Task};
-use bulkhead_plan::{MonitorImage, samples};
+use bulkhead_plan::{AreaKind, MonitorImage, samples};
 use bulkhead_report::timing::{ServerNames, Timing};
 use bulkhead_report::{Input, WorldsInput, write_worlds};
 use bulkhead_timing::{Assumptions, payload};
@@ -19,7 +19,7 @@ const MS: u64 = 1_000_000;
 
 /// The sample with tasks of the payload, the lower one of this cost.
 pub(crate) fn system(cost_ns: u64) -> System {
-    let mut system = samples::hybrid();
+    let mut system = samples::hybrid_with_channels();
     let task = |name: &str, priority, cost_ns, period_ns| PayloadTask {
         task: Task { name: name.to_owned(), cost_ns, period_ns, deadline_ns: period_ns },
         priority,
@@ -40,7 +40,8 @@ pub(crate) fn page_of(system: &System, timeline: Option<&Timeline>, damage: Opti
     let secure = system.secure.as_ref().expect("two worlds");
     let monitor = monitor();
     let image: Image = bulkhead_image::assemble(system, &monitor).expect("a plan");
-    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &[] };
+    let pools: Vec<u64> = system.pools().map(|(index, _)| image.plan.layout.address(AreaKind::Pool(index)).0).collect();
+    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
     let mut flash = of_hybrid(system, &samples::secure_monitor(), below).expect("it fits");
     if let Some(byte) = damage {
         flash.bytes[byte] ^= 1;
