@@ -47,11 +47,11 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-81",
-            "from interrupts to tasks, and from tasks to budgets, below any payload; from priorities of threads in a bare guest alone, because stock Linux does not tell them ([0031](design-records/0031-priorities-of-threads.md))",
+            "all maps in the plan, from a description; of stock Linux the priority is that which a program there says for all of it, because its kernel does not tell those of its threads ([0031](design-records/0031-priorities-of-threads.md), [0036](design-records/0036-windows-and-wishes.md))",
         ),
         (
             "SG-82",
-            "the hook of a bare guest's switch, which names the task that it wants by the call that gives the core back, also when that is the same; no word that is shared, and nothing of it in stock Linux ([0031](design-records/0031-priorities-of-threads.md))",
+            "the hook of a bare guest's switch, which names the task that it wants by the call that gives the core back, also when that is the same; a word of stock Linux, which a program writes and the payload reads when it takes the core, and no hook of the switch there ([0036](design-records/0036-windows-and-wishes.md))",
         ),
         (
             "SG-34",
@@ -64,7 +64,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-E7",
-            "the published grid as a simulation, and in a bare world in a sweep of phases, at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server",
+            "the published grid as a simulation, and in a bare world in a sweep of phases, at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server, and the shared word with and without a wish; its timer in an ITask (`systems/dual-world`), not in LTASK0",
         ),
     ],
     not_built: &[(&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY)],

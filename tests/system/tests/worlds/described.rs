@@ -86,3 +86,70 @@ fn linux_whose_signs_of_life_are_lies_is_started_again() {
     let [_, jobs, _, _, missed] = numbers("rtos: task 0 jobs")[..] else { panic!("{secure:?}") };
     assert!(jobs > 500 && missed == 0, "{secure:?}");
 }
+
+/// A line of the payload with this text, as its numbers.
+fn numbers(lines: &[String], text: &str) -> Vec<u64> {
+    let line = lines.iter().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no {text}: {lines:?}"));
+    line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+/// SG-80, SG-81, SG-82, SG-83, SG-84: a program of stock Linux wants a latency task by a priority. The payload reads it, runs Linux there until the
+/// budget is used up, and no task of it is late; what is no priority wants nothing, and harms nobody.
+#[test]
+fn linux_wants_a_latency_task_by_a_word() {
+    let mut worlds = Worlds::of(machine("systems/latency-world.toml"));
+    let secure = worlds.end();
+    let linux = worlds.texts(OTHER);
+    assert!(linux.iter().any(|line| line == "priority 97 wants ltask0"), "{linux:?}");
+    let last =
+        "wishes: wanted: 18446744069414584417, which is the background task; the payload has read 18446744069414584417";
+    assert!(linux.iter().any(|line| line.ends_with(last)), "{linux:?}");
+    // The mean of 150 instants.
+    let mean = |priority: &str| numbers(&linux, &format!("wishes: priority {priority}: latency"))[2];
+    println!("mean {} ns without a wish, {} ns with that of priority 97", mean("0"), mean("97"));
+    assert!(mean("97") < mean("0"), "{linux:?}");
+    let used_up = numbers(&secure, "budgets used up")[0];
+    println!("budgets used up {used_up}");
+    // The budget of ltask0, once in 150 ms while it is wanted, and none otherwise: 150 instants of 9 ms are 1.35 s.
+    assert!((5..=30).contains(&used_up), "{secure:?}");
+    for task in 0..3 {
+        let [_, jobs, _, _, missed] = numbers(&secure, &format!("rtos: task {task} jobs"))[..] else {
+            panic!("{secure:?}")
+        };
+        assert!(jobs > 10 && missed == 0, "{secure:?}");
+    }
+}
+
+/// SG-50, SG-52: stock Linux by a table of the description. No window begins later or loses more than `check` says, the payload's tasks are in time,
+/// and what the run recorded comes near the bound.
+#[test]
+fn windows_of_linux_are_within_the_bounds_of_check() {
+    let system = "../../systems/cyclic/system.toml";
+    let loaded = described(system);
+    assert!(loaded.warnings.diagnostics.is_empty(), "{}", loaded.warnings.to_text(false));
+    // An instruction takes 16 ns, and so does a tick of the counter.
+    let assumptions = Assumptions { instruction_ps: 16_000, ..Assumptions::default() };
+    let bounds = bulkhead_timing::payload::bounds(&loaded.system, &assumptions).expect("a payload");
+    let mut worlds = Worlds::of(machine(system));
+    let secure = worlds.end();
+    let linux = worlds.texts(OTHER);
+    assert!(linux.iter().any(|line| line.contains("latency min=")), "{linux:?}");
+    for (place, bound) in bounds.windows_ns.iter().enumerate() {
+        let [_, rounds, latest, lost] = numbers(&secure, &format!("rtos: window {place} rounds"))[..] else {
+            panic!("{secure:?}")
+        };
+        let (latest_ns, lost_ns) = (latest * 16, lost * 16);
+        println!(
+            "window {place}: {rounds} rounds; begins {latest_ns} ns late of {:?}; loses {lost_ns} of {}",
+            bound.latest_start, bound.most_lost
+        );
+        assert!(rounds > 20 && bound.latest_start.is_some_and(|most| latest_ns <= most), "{place}: {secure:?}");
+        assert!(lost_ns <= bound.most_lost && lost_ns * 10 >= bound.most_lost * 8, "{place}: {secure:?}");
+    }
+    for task in 0..2 {
+        let [_, jobs, _, _, missed] = numbers(&secure, &format!("rtos: task {task} jobs"))[..] else {
+            panic!("{secure:?}")
+        };
+        assert!(jobs > 10 && missed == 0, "{secure:?}");
+    }
+}
