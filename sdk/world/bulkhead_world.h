@@ -154,8 +154,8 @@ uint64_t bulkhead_world_answer(const struct bulkhead_world_plan *plan, uint64_t 
 
 /* Cores beside the payload's. */
 
-/* The PSCI function, SYSTEM_OFF or SYSTEM_RESET, by which the world of a core ended; 0: it has not. The library's own interrupt arrives then,
-   and nobody can start the core before the payload lets it begin again. */
+/* The PSCI function, SYSTEM_OFF or SYSTEM_RESET, by which the world of a core ended; 0: it has not, or it was let begin again. The library's own
+   interrupt arrives then, and nobody can start the core before the payload lets it begin again. */
 uint64_t bulkhead_world_ended(const struct bulkhead_world_plan *plan, uint32_t core);
 _Bool bulkhead_world_begin(const struct bulkhead_world_plan *plan, uint32_t core, uint64_t entry, uint64_t argument);
 

@@ -96,10 +96,26 @@ pub struct Start {
     pub pad: u64,
 }
 
+/// The ticket by which the payload lets a world begin again, from the words of its line: what ended it, its turn, and the ticket of the payload's
+/// request there. `None` when it has not ended, or a request waits already: EL3 may be reading that one.
+#[must_use]
+pub const fn ticket_after_end(ended: u64, turn: u64, ticket: u64) -> Option<u64> {
+    let wanted = turn.wrapping_add(1);
+    if ended == 0 || ticket == wanted { None } else { Some(wanted) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::context::CORE_BYTES;
+
+    #[test]
+    fn a_request_that_waits_is_not_written_over() {
+        assert_eq!(ticket_after_end(0x8400_0008, 3, 0), Some(4));
+        assert_eq!(ticket_after_end(0x8400_0009, 5, 4), Some(6), "one of an earlier end");
+        assert_eq!(ticket_after_end(0x8400_0008, 3, 4), None, "it waits");
+        assert_eq!(ticket_after_end(0, 3, 0), None, "it has not ended");
+    }
 
     #[test]
     fn all_cores_have_room() {

@@ -5,7 +5,7 @@
 
 use crate::machine::{level, wake, write};
 use bulkhead_world::context::{CORE_BYTES, Context};
-use bulkhead_world::cores::{KICK, LINE_BYTES, MOST_CORES, Start, StateLine};
+use bulkhead_world::cores::{KICK, LINE_BYTES, MOST_CORES, Start, StateLine, ticket_after_end};
 use bulkhead_world::flash::{WorldPlan, secure_ram};
 use bulkhead_world::interrupts::of_other_core;
 use core::arch::asm;
@@ -39,34 +39,51 @@ pub(crate) fn start(plan: &WorldPlan) {
     }
 }
 
-/// The function id, SYSTEM_OFF or SYSTEM_RESET, by which the world of a core without a payload ended; 0 while it has not. The library's own SGI
-/// arrives then. Until the payload lets it begin again, nobody can start the core.
+/// The function id, SYSTEM_OFF or SYSTEM_RESET, by which the world of a core without a payload ended; 0 while it has not, or when it was let begin
+/// again. The library's own SGI arrives then. Until the payload lets it begin again, nobody can start the core.
 ///
 /// # Safety
 /// As for [`crate::machine::bulkhead_world_start`], which was called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_ended(plan: *const WorldPlan, core: u32) -> u64 {
-    // SAFETY: EL3 put the plan there and checked it, and nobody can write to it.
-    let is_there = core != 0 && core < unsafe { (*plan).cores.count };
-    // SAFETY: a word of the core's line, which it writes alone.
-    if is_there { unsafe { (&raw const (*line(core as usize)).ended).read_volatile() } } else { 0 }
+    // SAFETY: the caller's.
+    unsafe { end(plan, core) }.map_or(0, |(ended, _)| ended)
 }
 
-/// Lets the world of a core begin again that ended. Returns false, and does nothing, when it has not.
+/// How a world ended, and the ticket by which it begins again; `None` when it has not ended, or a request waits.
+///
+/// # Safety
+/// As for [`bulkhead_world_ended`].
+unsafe fn end(plan: *const WorldPlan, core: u32) -> Option<(u64, u64)> {
+    // SAFETY: EL3 put the plan there and checked it, and nobody can write to it.
+    if core == 0 || core >= unsafe { (*plan).cores.count } {
+        return None;
+    }
+    let line = line(core as usize);
+    // SAFETY: words of the core's line, which it writes alone, and the payload's own request there.
+    let (ended, turn, ticket) = unsafe {
+        (
+            (&raw const (*line).ended).read_volatile(),
+            (&raw const (*line).turn).read_volatile(),
+            (&raw const (*line).starts[0].ticket).read_volatile(),
+        )
+    };
+    ticket_after_end(ended, turn, ticket).map(|ticket| (ended, ticket))
+}
+
+/// Lets the world of a core begin again that ended. Returns false, and does nothing, when [`bulkhead_world_ended`] says 0.
 ///
 /// # Safety
 /// As for [`bulkhead_world_ended`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bulkhead_world_begin(plan: *const WorldPlan, core: u32, entry: u64, argument: u64) -> bool {
     // SAFETY: the caller's.
-    if unsafe { bulkhead_world_ended(plan, core) } == 0 {
-        return false;
-    }
+    let Some((_, ticket)) = (unsafe { end(plan, core) }) else { return false };
     let line = line(core as usize);
-    // SAFETY: a request in the place of the payload's core. EL3 writes there for a core that may be started by others alone, and this one
-    // has an odd turn, so it leaves the words as they are. The ticket comes last, and then the SGI, both behind barriers.
+    // SAFETY: a request in the place of the payload's core, which EL3 does not look at before its ticket is right. EL3 writes there for a core that
+    // may be started by others alone, and this one has an odd turn, so it leaves the words as they are. The ticket comes last, and then the SGI, both
+    // behind barriers.
     unsafe {
-        let ticket = (&raw const (*line).turn).read_volatile().wrapping_add(1);
         let place = &raw mut (*line).starts[0];
         place.write_volatile(Start { ticket: 0, entry, argument, pad: 0 });
         asm!("dsb sy", options(nostack));
