@@ -69,6 +69,7 @@ reset:
     CONSTANT x3, SRE_HIGH
     msr     S3_6_C12_C12_5, x3      // ICC_SRE_EL3, first: it lets the others be written
     isb
+    msr     S3_6_C12_C12_4, xzr     // ICC_CTLR_EL3: an end deactivates, in every state (EOImode, CBPR and RM are unknown after reset)
 .if MULTI
     msr     tpidr_el3, xzr          // this core has the payload
     cbnz    x0, other_core          // before that one has touched memory
