@@ -147,15 +147,24 @@ impl Payload {
         self.wait(server, limit, steps)?.checked_add(refill)
     }
 
-    /// The same with a budget in hand.
+    /// The same with a budget in hand: what the tasks above it take of a busy window, in which other servers run too. That these run is no wait of
+    /// the other world, but it puts the tasks off, so that more of their jobs come one after the other than without. And what is left of a budget
+    /// may not outlast the way in: that one and the way back are nobody's.
     #[must_use]
     pub fn wait(&self, server: usize, limit: u64, steps: &Steps) -> Option<u64> {
         let mine = self.servers.get(server)?;
-        // What other servers take is the other world's too.
         let tasks = self.demands(mine.priority, None);
-        let contention = Contention { demands: tasks, blocking_ticks: self.switch, ..Contention::none() };
+        let others = self.servers.iter().enumerate().filter(|(place, _)| *place != server);
+        let switches = others
+            .filter_map(|(_, one)| one.budget)
+            .map(|(_, period)| Demand::DoubleHit { budget_ticks: self.switch.min(period), period_ticks: period });
+        let lost: Vec<Demand> = tasks.iter().cloned().chain(switches).collect();
+        let demands = tasks.into_iter().chain(self.of_servers(mine.priority, Some(server))).collect();
+        let contention = Contention { demands, blocking_ticks: self.switch, ..Contention::none() };
         // Up to the first moment of its own.
-        contention.response(1, limit, steps).map(|response| response.saturating_sub(1))
+        let window = contention.response(1, limit, steps)?.saturating_sub(1);
+        let taken = |sum: u64, one: &Demand| Some(sum.saturating_add(one.in_window(window)?));
+        lost.iter().try_fold(self.switch, taken).map(|lost| lost.min(window))
     }
 
     /// Longest start of the world below, of this cost, from its order until a server may run: no server runs meanwhile, and all tasks come before.
@@ -183,7 +192,16 @@ impl Payload {
     fn above(&self, priority: u32, without: Option<usize>) -> Contention {
         let mut demands = self.demands(priority, without);
         demands.extend(self.boundaries());
-        for (place, server) in self.servers.iter().enumerate().filter(|(_, server)| server.priority >= priority) {
+        demands.extend(self.of_servers(priority, None));
+        Contention { demands, blocking_ticks: self.switch, ..Contention::none() }
+    }
+
+    /// What servers take of what is below them.
+    fn of_servers(&self, priority: u32, without: Option<usize>) -> Vec<Demand> {
+        let mut demands = Vec::new();
+        for (place, server) in
+            self.servers.iter().enumerate().filter(|(place, one)| one.priority >= priority && Some(*place) != without)
+        {
             if let Some((windows, table)) = self.table(place) {
                 let opened = windows.list.iter().filter(|window| window.owner == place);
                 demands.extend(opened.map(|_| Demand::periodic(self.switch, windows.major)));
@@ -198,7 +216,7 @@ impl Payload {
                 None => Demand::Unlimited,
             });
         }
-        Contention { demands, blocking_ticks: self.switch, ..Contention::none() }
+        demands
     }
 
     fn demands(&self, priority: u32, without: Option<usize>) -> Vec<Demand> {

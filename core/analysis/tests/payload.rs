@@ -48,7 +48,9 @@ fn paths_are_paid_by_each_job_and_once_for_the_release() {
     let with = |switch| Payload { switch, ..published(Some(14)) };
     // T1: 10 + 1 for a path that has begun + 2 budgets of 2 + 1.
     assert_eq!(with(1).response(0, &steps), Some(10 + 1 + 2 * 3));
-    assert_eq!(with(1).wait(1, LIMIT, &steps), Some(1 + 3 * 11 + 101));
+    // The window of T2 is 174 with the ITask's 7 budgets in it, so a fourth job of T1 comes behind the third; each budget may leave a switch.
+    assert_eq!(with(1).wait(1, LIMIT, &steps), Some(1 + 4 * 11 + 101 + 7));
+    assert_eq!(Payload { switch: 1, ..published(None) }.wait(0, LIMIT, &steps), Some(1 + 3 * 11 + 101));
     let task = Payload {
         tasks: vec![task(3, 5, 100)],
         servers: vec![Server { priority: 9, budget: None }],
