@@ -1,0 +1,341 @@
+//! What the demonstration of partitions below a payload says at its end.
+
+use super::facts::{HybridFacts, Managed, Payload};
+use crate::summary::{Claim, claim};
+use serde_json::{Value, json};
+use std::fmt;
+
+/// Looks at a quiet time of which nothing could be said with fewer.
+const LEAST_LOOKS: u64 = 2;
+
+/// Claims with the numbers behind them.
+#[derive(Clone, Debug)]
+pub struct HybridSummary {
+    facts: HybridFacts,
+    claims: Vec<Claim>,
+}
+
+impl HybridSummary {
+    /// Judges the facts.
+    #[must_use]
+    pub fn new(facts: HybridFacts) -> Self {
+        let claims =
+            [payload_claims(&facts), partition_claims(&facts), intruder_claims(&facts), trial_claims(&facts)].concat();
+        Self { facts, claims }
+    }
+
+    /// States whether everything that was shown was true.
+    #[must_use]
+    pub fn all_true(&self) -> bool {
+        self.claims.iter().all(|claim| claim.holds)
+    }
+
+    /// The summary for programs. All are counts: of work, and of instructions, which are no cycles.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let facts = &self.facts;
+        json!({
+            "event": "summary",
+            "rtos.ticks": facts.payload.ticks.1,
+            "rtos.lost_ticks": facts.payload.lost(),
+            "rtos.rounds": facts.payload.rounds.0,
+            "rtos.worst_latency_instructions": facts.alone.latest.1,
+            "rtos.latency_bound_instructions": facts.latency_bound,
+            "rtos.worst_own_latency_instructions": facts.alone.latest.0,
+            "rtos.switches_from_below": facts.path_2.0,
+            "rtos.worst_switch_instructions": facts.path_2.1,
+            "control.releases": facts.control.0,
+            "control.lost_periods": facts.control.0.saturating_sub(facts.control.1),
+            "linux.cpus": facts.linux_cpus.1,
+            "linux.interrupts_between_cpus": facts.linux_sgis,
+            "intruder.quiet_exits": facts.quiet.exits,
+            "intruder.quiet_looks": facts.quiet.looks,
+            "intruder.sgis_refused": facts.sgis_refused,
+            "intruder.masked": facts.masked,
+            "intruder.stops": facts.faults,
+            "intruder.restarts": facts.restarts,
+            "intruder.kicks": facts.stops.0,
+            "intruder.worst_kick_instructions": facts.stops.1,
+            "intruder.kick_bound_instructions": facts.stop_bound,
+            "manager.suspended": facts.managed.suspended.1,
+            "manager.resumed": facts.managed.resumed,
+            "attacks.tried": facts.trials.tried,
+            "attacks.succeeded": facts.trials.escaped,
+            "attacks.unexpected": facts.trials.unexpected,
+            "attacks.restarts": facts.trials.restarts,
+            "attacks.watchdog_restarts": facts.trials.watchdog,
+            "attacks.rtos_lost_ticks": facts.trials.payload.lost(),
+            "attacks.control_lost_periods": facts.trials.control.0.saturating_sub(facts.trials.control.1),
+            "elapsed_s": facts.elapsed_s,
+            "all_true": self.all_true(),
+        })
+    }
+}
+
+/// The first line in which a payload says that something failed.
+fn failure_claim(payloads: [&Payload; 4]) -> Claim {
+    let first = payloads.iter().find_map(|payload| payload.failures.first());
+    claim(
+        first.is_none(),
+        first.map_or_else(|| "no assertion of FreeRTOS failed".to_owned(), |line| format!("the payload said: {line}")),
+    )
+}
+
+fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
+    let HybridFacts { payload, alone, .. } = facts;
+    let bound = facts.latency_bound.unwrap_or(0);
+    vec![
+        failure_claim([payload, alone, &facts.trials.payload, &facts.managed.payload]),
+        claim(
+            payload.is_whole(),
+            format!(
+                "FreeRTOS lost {} of {} ticks, and its fast task did {} rounds for {} of them",
+                payload.lost(),
+                payload.ticks.0,
+                payload.rounds.0,
+                payload.rounds.1
+            ),
+        ),
+        claim(
+            facts.path_2.0 > 0 && facts.path_2.1 > 0 && facts.path_2.1 <= bound,
+            format!(
+                "{} times it took core 0 from its partition, with {} instructions at EL3 at most",
+                facts.path_2.0, facts.path_2.1
+            ),
+        ),
+        claim(
+            alone.is_whole() && alone.latest.1 > 0 && alone.latest.1 <= bound,
+            format!(
+                "a tick found its vector at most {} instructions late when the partition had the core, of {bound} allowed (in the run on one core)",
+                alone.latest.1
+            ),
+        ),
+    ]
+}
+
+fn partition_claims(facts: &HybridFacts) -> Vec<Claim> {
+    let (due, done) = facts.control;
+    let (cpus, works) = facts.linux_cpus;
+    vec![
+        claim(
+            done > 0 && done == due,
+            format!("control, below it on its core, lost {} of {due} periods", due.saturating_sub(done)),
+        ),
+        claim(
+            works > 1 && works == cpus && facts.linux_sgis > 0 && facts.linux_ended,
+            format!(
+                "Linux worked on {works} cores, interrupted one from the other {} times, and ended by itself",
+                facts.linux_sgis
+            ),
+        ),
+    ]
+}
+
+fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
+    let quiet = &facts.quiet;
+    vec![
+        claim(
+            quiet.looks >= LEAST_LOOKS && quiet.exits == 0,
+            format!(
+                "the intruder took its own ticks with {} exits, in {} looks at {} of its starts",
+                quiet.exits, quiet.looks, quiet.starts
+            ),
+        ),
+        claim(
+            facts.sgis_refused > 0,
+            format!("of the interrupts that it sent to other cores the monitor refused {}", facts.sgis_refused),
+        ),
+        claim(
+            facts.masked > 0
+                && facts.restarts > 0
+                && facts.faults == facts.restarts + 1
+                && facts.masked == facts.faults
+                && facts.is_stopped_by_watchdog,
+            format!(
+                "it masked everything {} times, was stopped {} times by its watchdog, and was started again {} times by policy",
+                facts.masked, facts.faults, facts.restarts
+            ),
+        ),
+        claim(
+            facts.stops.0 >= facts.faults && facts.stops.1 > 0 && facts.stops.1 <= facts.stop_bound,
+            format!(
+                "EL3 took its core away {} times, with {} instructions at most, of {} allowed",
+                facts.stops.0, facts.stops.1, facts.stop_bound
+            ),
+        ),
+        managed_claim(&facts.managed),
+    ]
+}
+
+fn managed_claim(managed: &Managed) -> Claim {
+    let (asked, done) = managed.suspended;
+    claim(
+        managed.holds(),
+        format!(
+            "a manager suspended it {done} of {asked} times while it masked everything, let it go on {} times, and {}",
+            managed.resumed,
+            if managed.restarted { "started it again" } else { "did not start it again" }
+        ),
+    )
+}
+
+fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
+    let trials = &facts.trials;
+    vec![
+        claim(
+            trials.is_done && trials.tried > 0 && trials.escaped == 0 && trials.unexpected == 0,
+            format!(
+                "a hostile guest in its place tried {} attacks, {} succeeded, {} ended otherwise than expected",
+                trials.tried, trials.escaped, trials.unexpected
+            ),
+        ),
+        claim(
+            trials.watchdog > 0 && trials.restarts >= trials.watchdog,
+            format!(
+                "it was stopped and started again {} times, {} of them by its watchdog",
+                trials.restarts, trials.watchdog
+            ),
+        ),
+        claim(
+            trials.payload.is_whole() && trials.control.1 > 0 && trials.control.0 == trials.control.1,
+            format!(
+                "meanwhile FreeRTOS lost {} of {} ticks, and control {} of {} periods",
+                trials.payload.lost(),
+                trials.payload.ticks.0,
+                trials.control.0.saturating_sub(trials.control.1),
+                trials.control.0
+            ),
+        ),
+    ]
+}
+
+impl fmt::Display for HybridSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nWhat was shown (counts of work and instructions; allowed is what was computed before the run):"
+        )?;
+        for claim in &self.claims {
+            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
+        }
+        writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
+        writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hybrid::{Quiet, Trials};
+
+    fn payload() -> Payload {
+        Payload { rounds: (12, 10), ticks: (12, 12), latest: (9, 111), ..Payload::default() }
+    }
+
+    fn good() -> HybridFacts {
+        HybridFacts {
+            payload: payload(),
+            alone: payload(),
+            latency_bound: Some(230),
+            path_2: (4, 111),
+            control: (200, 200),
+            linux_cpus: (2, 2),
+            linux_sgis: 7,
+            linux_ended: true,
+            masked: 3,
+            faults: 3,
+            restarts: 2,
+            is_stopped_by_watchdog: true,
+            quiet: Quiet { looks: 2, starts: 1, ..Quiet::default() },
+            sgis_refused: 5,
+            stops: (3, 18),
+            stop_bound: 24,
+            trials: Trials {
+                tried: 9,
+                restarts: 3,
+                watchdog: 2,
+                is_done: true,
+                control: (200, 200),
+                payload: payload(),
+                ..Trials::default()
+            },
+            managed: Managed { suspended: (100, 100), resumed: 100, restarted: true, payload: payload() },
+            elapsed_s: 1.0,
+        }
+    }
+
+    #[test]
+    fn each_claim_can_fail() {
+        assert!(HybridSummary::new(good()).all_true());
+        let spoil: [fn(&mut HybridFacts); 42] = [
+            |facts| facts.payload.failures.push("rtos: FAILED".to_owned()),
+            |facts| facts.alone.failures.push("rtos: FAILED".to_owned()),
+            |facts| facts.trials.payload.failures.push("rtos: FAILED".to_owned()),
+            |facts| facts.payload.ticks = (12, 11),
+            |facts| facts.payload.ticks = (0, 0),
+            |facts| facts.payload.rounds = (9, 10),
+            |facts| facts.payload.rounds = (0, 0),
+            |facts| facts.path_2 = (0, 0),
+            |facts| facts.path_2.1 = 231,
+            |facts| facts.alone.latest.1 = 231,
+            |facts| facts.alone.latest.1 = 0,
+            |facts| facts.alone.ticks.1 = 11,
+            |facts| facts.latency_bound = None,
+            |facts| facts.control = (200, 199),
+            |facts| facts.control = (0, 0),
+            |facts| facts.linux_cpus = (2, 0),
+            |facts| facts.linux_cpus = (1, 1),
+            |facts| facts.linux_sgis = 0,
+            |facts| facts.linux_ended = false,
+            |facts| facts.quiet.looks = 1,
+            |facts| facts.quiet.exits = 1,
+            |facts| facts.sgis_refused = 0,
+            |facts| facts.masked = 2,
+            |facts| (facts.masked, facts.faults, facts.restarts) = (1, 1, 0),
+            |facts| facts.restarts = 3,
+            |facts| facts.is_stopped_by_watchdog = false,
+            |facts| facts.stops.0 = 2,
+            |facts| facts.stops.1 = 25,
+            |facts| facts.stops = (3, 0),
+            |facts| facts.trials.tried = 0,
+            |facts| facts.trials.escaped = 1,
+            |facts| facts.trials.unexpected = 1,
+            |facts| facts.trials.is_done = false,
+            |facts| facts.trials.watchdog = 0,
+            |facts| facts.trials.payload.ticks.1 = 11,
+            |facts| facts.trials.control = (200, 199),
+            |facts| facts.trials.control = (0, 0),
+            |facts| facts.managed.suspended.1 = 99,
+            |facts| facts.managed.suspended = (0, 0),
+            |facts| facts.managed.resumed = 99,
+            |facts| facts.managed.restarted = false,
+            |facts| facts.managed.payload.ticks.1 = 11,
+        ];
+        for (number, spoil) in spoil.iter().enumerate() {
+            let mut facts = good();
+            spoil(&mut facts);
+            assert!(!HybridSummary::new(facts).all_true(), "claim {number}");
+        }
+    }
+
+    #[test]
+    fn the_json_has_the_documented_keys() {
+        let value = HybridSummary::new(good()).json();
+        for key in [
+            "rtos.lost_ticks",
+            "rtos.worst_latency_instructions",
+            "rtos.latency_bound_instructions",
+            "control.lost_periods",
+            "linux.cpus",
+            "intruder.quiet_exits",
+            "intruder.stops",
+            "intruder.restarts",
+            "intruder.worst_kick_instructions",
+            "attacks.tried",
+            "attacks.succeeded",
+            "elapsed_s",
+        ] {
+            assert!(value.get(key).is_some_and(Value::is_number), "{key}");
+        }
+    }
+}
