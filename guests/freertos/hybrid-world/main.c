@@ -1,6 +1,6 @@
 /*
  * A controller in the secure world of core 0, above a monitor with partitions on up to four cores. Each millisecond its fast task does its
- * round; the slow one compares rounds with ticks, and says after each second that none is missing.
+ * round; the slow one compares rounds with ticks, and says after each second that none is missing, and how late they came.
  */
 #include "board.h"
 #include "world.h"
@@ -22,6 +22,27 @@ static void print_pair(const char *what, uint64_t number)
 {
     board_print(what);
     board_print_number(number);
+}
+
+static void print_lateness(const char *what, const struct board_lateness *late)
+{
+    print_pair(what, late->ticks);
+    print_pair(" late ", late->least);
+    print_pair(" to ", late->most);
+}
+
+/* Ticks that came may be more than those that were due a moment before, and never less. How late they were is exact where no other core of
+   the emulator has its turn meanwhile. */
+static void print_ticks(void)
+{
+    uint64_t due = board_ticks_due();
+    struct board_lateness own = *board_tick_lateness(BOARD_PAYLOAD), other = *board_tick_lateness(BOARD_OTHER_WORLD);
+
+    print_pair("rtos: ticks due: ", due);
+    print_lateness("\nrtos: ticks in the payload: ", &own);
+    print_lateness("; in the other world: ", &other);
+    print_pair("; calls ", world_counts()->calls);
+    board_print("\n");
 }
 
 static void fast(void *unused)
@@ -60,6 +81,7 @@ static void slow(void *unused)
             print_pair(" times, called ", world_counts()->calls);
             print_pair(", and had urgent interrupts ", world_counts()->urgent);
             board_print("\n");
+            print_ticks();
         }
         for (uint32_t core = 1; core < CORES; core++)
             if (bulkhead_world_ended(plan, core) != 0)

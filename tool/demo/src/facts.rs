@@ -147,7 +147,7 @@ impl Facts {
     }
 
     /// Counts `attack N result VERDICT: ...`; an attack that was announced and skipped was not tried.
-    fn note_attack(&mut self, line: &str) {
+    pub(crate) fn note_attack(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("attack ") else { return };
         let mut words = rest.split_whitespace().skip(1);
         if words.next() != Some("result") {

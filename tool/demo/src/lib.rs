@@ -5,7 +5,7 @@
 //! no byte of output, and no instruction to the monitor if its core is its own. Each number comes from RAM of the machine:
 //! counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all of it was true.
 //!
-//! Two worlds on one core are another story ([`worlds`]).
+//! Two worlds on one core are another story ([`worlds`]), and partitions below a payload a third ([`hybrid`]).
 //!
 //! A description says `demonstration = true`; what of the story its system can show follows from it ([`Cast`]).
 //!
@@ -18,6 +18,7 @@
 mod alone;
 mod cast;
 mod facts;
+pub mod hybrid;
 mod shared;
 mod story;
 mod summary;
@@ -38,6 +39,7 @@ use bulkhead_run::exit_code;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_timing::Assumptions;
 use clap::Args;
+use hybrid::HybridStory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -82,6 +84,7 @@ Examples:
   bulkhead demo --format json      prints the summary as one JSON object
   bulkhead demo --interactive      leaves it running with consoles attached
   bulkhead demo dual-world         another one: two worlds on one core
+  bulkhead demo hybrid             a third: partitions below a payload, on four cores
 
 Exit codes:
   0  everything that was shown was true
@@ -104,7 +107,8 @@ pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
     let started = Instant::now();
     exit_code_of(open(arguments, check).and_then(|mut source| {
         let Some(system) = source.demonstration.take() else { return start(source, arguments) };
-        if let Some(option) = arguments.changes_a_demonstration() {
+        let clock = system.secure.as_ref().map(|_| worlds::ICOUNT_SHIFT);
+        if let Some(option) = arguments.changes_a_demonstration(clock) {
             if !(arguments.plain || arguments.dry_run) {
                 bulkhead_files::complain!(
                     "note: with {option} a demonstration runs as any other system: nothing is judged"
@@ -157,8 +161,11 @@ struct Told<'a> {
 impl Told<'_> {
     fn tell(self, system: &System, options: MachineOptions) -> Result<bool, SourceError> {
         let Self { path, guests, monitor, limit, shown, started } = self;
-        if system.secure.is_some() {
+        if let Some(secure) = &system.secure {
             let attacks = worlds::attacks_beside(path);
+            if secure.hybrid().is_some() {
+                return HybridStory { system, attacks, guests, options, monitor, limit, shown, started }.tell();
+            }
             return WorldStory { system, attacks, guests, options, monitor, limit, shown, started }.tell();
         }
         Story { system, options, monitor, limit, shown, started }.tell()

@@ -11,7 +11,7 @@ use bulkhead_run::command::Format;
 use bulkhead_run::command::show::Show;
 use bulkhead_run::control::ControlServer;
 use bulkhead_run::source::{SourceError, machine_of};
-use bulkhead_run::{Event, Machine, MachineOptions, Observer, RunError, exit_code};
+use bulkhead_run::{End, Event, Machine, MachineOptions, Observer, RunError, exit_code};
 use bulkhead_verify::{Expected, verify_bytes};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -116,14 +116,29 @@ pub(crate) fn watch(
     machine: &mut Machine,
     cast: &Cast,
     control: &ControlServer,
+    show: Option<&mut Show<bulkhead_files::Output>>,
+    limit: Duration,
+) -> Result<(), SourceError> {
+    watch_until(machine, cast, control, show, limit, |machine| {
+        let has_all = machine.observer().is_some_and(Observer::all_ended);
+        has_all || is_told(machine, cast)
+    })
+}
+
+/// The same until the machine has ended by itself, or this says so after a poll.
+pub(crate) fn watch_until(
+    machine: &mut Machine,
+    cast: &Cast,
+    control: &ControlServer,
     mut show: Option<&mut Show<bulkhead_files::Output>>,
     limit: Duration,
+    mut is_over: impl FnMut(&Machine) -> bool,
 ) -> Result<(), SourceError> {
     let start = Instant::now();
     let mut heard = 0;
     loop {
         let mut events = machine.poll();
-        let ended = machine.end()?.is_some() || is_told(machine, cast);
+        let ended = is_over(machine) || machine.end()? == Some(End::PoweredOff);
         if ended {
             events.extend(machine.quit());
         }

@@ -27,7 +27,8 @@ table! {
         /// RAM given to the machine, for example `"1 GiB"`.
         memory: Located<Size>,
         /// The system shows what `bulkhead demo` shows: its partitions `control`, `linux`, `rtos` and `intruder`, and `office` if it has
-        /// one, play their roles, and `bulkhead run` judges them at the end; default false.
+        /// one, play their roles, and `bulkhead run` judges them at the end; below a payload the roles are `control`, `linux` and `intruder`; default
+        /// false.
         demonstration: Option<Located<bool>>,
         /// Trace recording.
         trace: Option<Located<Trace>>,

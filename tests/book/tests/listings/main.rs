@@ -9,14 +9,13 @@ use std::fs;
 
 /// Pages that are typed one after the other into one shell, as their texts build on each other.
 const SITTINGS: &[&[&str]] = &[
-    &["demonstration.md", "README.md"],
+    &["demonstration.md", "two-worlds.md", "linux-as-a-task.md", "README.md"],
     &["tutorial.md", "channels.md", "health.md", "watching.md"],
     &["time.md", "report.md"],
     &["your-own-guest.md"],
     &["experiments.md"],
     &["porting.md"],
     &["boot-loaders.md"],
-    &["two-worlds.md", "linux-as-a-task.md"],
     &["documentation.md"],
 ];
 /// Most listings of commands that may say why they are not run.
@@ -48,8 +47,8 @@ fn type_pages(pages: &[&str]) {
 }
 
 #[test]
-fn the_demonstration_and_the_readme_hold() {
-    type_pages(&["demonstration.md", "README.md"]);
+fn the_demonstrations_and_the_readme_hold() {
+    type_pages(&["demonstration.md", "two-worlds.md", "linux-as-a-task.md", "README.md"]);
 }
 
 #[test]
@@ -70,11 +69,6 @@ fn the_chapter_about_guests_holds() {
 #[test]
 fn the_chapter_about_boot_loaders_holds() {
     type_pages(&["boot-loaders.md"]);
-}
-
-#[test]
-fn the_chapter_about_two_worlds_holds() {
-    type_pages(&["two-worlds.md", "linux-as-a-task.md"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use bulkhead_timing::payload::bounds as payload_bounds;
 /// Name of the payload's console.
 pub(super) const SECURE: &str = "secure";
 /// One tick of the counter, and one instruction of these runs.
-const TICK_NS: u64 = 16;
+pub(crate) const TICK_NS: u64 = 16;
 
 /// How late Linux woke a program that slept to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl WorldFacts {
         Self::of_lines(&texts(machine, SECURE), &texts(machine, world))
     }
 
-    fn of_lines(payload: &[String], world: &[String]) -> Self {
+    pub(crate) fn of_lines(payload: &[String], world: &[String]) -> Self {
         let mut facts = Self::default();
         for line in payload {
             facts.payload_line(line);

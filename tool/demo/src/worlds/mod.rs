@@ -19,13 +19,14 @@ use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_verify::world::{SecureMonitor, verify_flash};
+pub(crate) use facts::TICK_NS;
 pub use facts::{Delay, WorldFacts};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 pub use summary::WorldSummary;
 
 /// One instruction takes 2^4 ns: a tick of the counter.
-const ICOUNT_SHIFT: u8 = 4;
+pub(crate) const ICOUNT_SHIFT: u8 = 4;
 /// Wall time of the runs that are not shown.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Beside the description: the same machine with a hostile world.

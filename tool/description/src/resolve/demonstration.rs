@@ -1,9 +1,10 @@
 //! The roles of a demonstration: who must be there, and which of them must share a core, so that what it says at its end can be true.
 
 use super::Resolver;
+use super::partition::{is_direct, is_trusted};
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{OPTIONAL_ROLE, Partition, ROLES};
+use crate::description::{OPTIONAL_ROLE, OnFault, Partition, ROLES};
 use crate::diagnostic::Diagnostic;
 use crate::secure::{Secure, WorldServer};
 
@@ -15,6 +16,9 @@ impl Resolver<'_> {
     pub(crate) fn roles(&mut self) {
         let description = self.description;
         let Some(key) = description.demonstration.as_ref().filter(|state| state.value) else { return };
+        if description.secure.is_some() {
+            return self.roles_below(key);
+        }
         let named = |name: &str| description.partition.iter().find(|partition| partition.name.value == name);
         for role in ROLES {
             if named(role).is_none() {
@@ -41,6 +45,51 @@ impl Resolver<'_> {
                     .at(other.name.span, "")
                     .help(format!("give it the core of `{SHARING_ROLE}`, or another name")),
             );
+        }
+    }
+}
+
+/// Partitions that a demonstration below a payload is about, each with what it is to be there.
+const ROLES_BELOW: [(&str, &str); 3] = [
+    ("control", "is on the payload's core"),
+    ("linux", "has two cores or more"),
+    ("intruder", "has `interrupts = \"direct\"`, a `watchdog`, a `health` that restarts it, and nobody's trust"),
+];
+
+fn restarts(partition: &Partition) -> bool {
+    partition.health.as_ref().is_some_and(|health| health.on_fault.value == OnFault::Restart)
+}
+
+impl Resolver<'_> {
+    /// States whether a partition with the name of a role below a payload is what [`ROLES_BELOW`] says.
+    fn plays_below(&self, one: &Partition) -> bool {
+        match one.name.value.as_str() {
+            "control" => self.is_below_payload(one),
+            "linux" => one.cores.len() > 1,
+            _ => is_direct(one) && !is_trusted(one) && one.watchdog.is_some() && restarts(one),
+        }
+    }
+
+    /// The roles below a payload.
+    fn roles_below(&mut self, key: &Located<bool>) {
+        let description = self.description;
+        let known = ROLES_BELOW.map(|(role, _)| format!("`{role}`")).join(", ");
+        for (role, is_what) in ROLES_BELOW {
+            match description.partition.iter().find(|partition| partition.name.value == role) {
+                None => {
+                    let message = format!("the demonstration has no partition `{role}`");
+                    let help = format!(
+                        "below a payload it is about {known}; without `demonstration` the system runs as any other"
+                    );
+                    self.push(Diagnostic::new(Code::RoleMissing, message).at(key.span, "asked for here").help(help));
+                }
+                Some(one) if !self.plays_below(one) => {
+                    let message = format!("partition `{role}` of the demonstration is not what it is about");
+                    let help = format!("below a payload `{role}` {is_what}");
+                    self.push(Diagnostic::new(Code::RoleMissing, message).at(one.name.span, "").help(help));
+                }
+                Some(_) => {}
+            }
         }
     }
 }

@@ -113,10 +113,6 @@ impl Resolver<'_> {
             let help = "leave it out: the monitor at EL2 watches the partitions, each with its own `health`";
             self.not_built(health.span, "the health of a world of partitions", help);
         }
-        if let Some(key) = self.description.demonstration.as_ref().filter(|state| state.value) {
-            let help = "leave `demonstration` out to run the system as any other";
-            self.not_built(key.span, "a demonstration of partitions below a payload", help);
-        }
     }
 
     /// Checks which cores partitions have.
