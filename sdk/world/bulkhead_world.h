@@ -212,6 +212,21 @@ uint64_t bulkhead_health_next(void);
 
 struct bulkhead_health bulkhead_health_state(void);
 
+/* How a partition below is, as the monitor at EL2 says: state and reason by the numbers that partitions have for them. */
+struct bulkhead_partition {
+    uint32_t state;
+    uint32_t reason;
+    uint64_t starts;
+    uint64_t faults;
+    uint64_t address; /* of the latest fault, where it was an access: as its guest sees it */
+    uint64_t program_counter;
+};
+
+#define BULKHEAD_WORLD_PARTITIONS 8
+
+/* Reads it; false when there is no partition of this number. */
+_Bool bulkhead_partition_look(const struct bulkhead_world_plan *plan, uint32_t partition, struct bulkhead_partition *found);
+
 /* Allowances of the payload's tasks, for the overrun handlers of a kernel. Tasks are numbers below 16, the first five the servers of the
    world plan. Times are ticks of the counter. All of these with interrupts masked. */
 /* No task, no event, no instant. */

@@ -6,6 +6,7 @@
 use crate::cores::CoresPlan;
 use crate::health::HealthPlan;
 use crate::pool::Geometry;
+use bulkhead_abi::MAX_PARTITIONS;
 
 /// Text and constants of the secure monitor; reset enters here.
 pub const MONITOR: u64 = 0;
@@ -94,6 +95,8 @@ pub struct WorldPlan {
     pub windows: WindowsPlan,
     /// How stock Linux says which latency task it wants (SG-81, SG-82).
     pub wish: WishPlan,
+    /// Pages in which the monitor at EL2 says how each partition is (`bulkhead_abi::status::StatusPage`); 0 = there is no such partition.
+    pub partitions: [u64; MAX_PARTITIONS],
 }
 
 /// Most tasks that run a non-secure world: four with a budget, and the one that has what nobody else wants.
@@ -335,6 +338,7 @@ impl WorldPlan {
             trace_records: 0,
             windows: WindowsPlan::NONE,
             wish: WishPlan::NONE,
+            partitions: [0; MAX_PARTITIONS],
         }
     }
 }

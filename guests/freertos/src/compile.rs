@@ -54,6 +54,7 @@ impl Board {
                 files.join("board.c"),
                 files.join("health.c"),
                 files.join("messages.c"),
+                files.join("partitions.c"),
                 files.join("overrun.c"),
                 files.join("trace.c"),
                 files.join("world.c"),

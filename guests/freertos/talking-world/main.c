@@ -8,6 +8,7 @@
 #include "../busy-tasks/telemetry.h"
 #include "board.h"
 #include "messages.h"
+#include "partitions.h"
 #include "world.h"
 #include "FreeRTOS.h"
 #include "task.h"
@@ -19,6 +20,7 @@
 #define LOADER_PRIORITY 2
 #define SLOW_TICKS      100U
 #define REPORT_TICKS    1000U
+#define PARTITION_TICKS 10U
 /* Of both channels in the descriptions of the tests. */
 #define BLOCK_BYTES     32U
 #define MOST_BYTES      256U
@@ -160,6 +162,17 @@ static void talk(void *unused)
     }
 }
 
+void partition_event(uint32_t partition, const struct bulkhead_partition *now)
+{
+    print_count("rtos: partition ", partition);
+    print_count(" state ", now->state);
+    print_count(" reason ", now->reason);
+    print_count(" starts ", now->starts);
+    print_count(" faults ", now->faults);
+    print_count(" address ", now->address);
+    board_print("\n");
+}
+
 void world_is_off(void)
 {
     board_print("rtos: the other world is off\n");
@@ -200,6 +213,8 @@ void payload_main(const struct bulkhead_world_plan *plan)
         telemetry_create(plan, TALK_PRIORITY);
     else
         configASSERT(xTaskCreate(talk, "talk", STACK_WORDS, NULL, TALK_PRIORITY, NULL) == pdPASS);
+    if (reports_each_second)
+        partitions_watch(plan, SLOW_PRIORITY, PARTITION_TICKS);
     world_start(plan, LOADER_PRIORITY);
     vTaskStartScheduler();
     configASSERT(!"the scheduler returned");

@@ -4,7 +4,7 @@
 //! `role=ping` sends `count=N` messages one by one, waits for the interrupt of the channel, and looks at what came back: the same bytes, inverted.
 //! With `again=1` it then asks for a reset, once: the next run goes on with the ends where this one stopped.
 //! `role=hostile seed=N` writes, `count=N` times, anything anywhere in both pools, counts and rings that are nearly right among it, and at last what
-//! no end can have written. `role=wait` does nothing, without an end.
+//! no end can have written. `role=wait` does nothing, without an end; `role=wild` reads memory of the secure world.
 //!
 //! ```text
 //! messenger ping good 200 wrong 0 interrupts 200
@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 bulkhead_sdk::entry!(main);
 
+const SECURE_RAM: u64 = 0x0e00_0000;
 const MESSAGE_BYTES: usize = 32;
 /// Between two rounds of an attacker, so that the payload looks at some of them.
 const ROUND_US: u64 = 500;
@@ -35,12 +36,21 @@ fn main() {
     let done = match arguments::value(text, "role") {
         Some("ping") => ping(count, arguments::number(text, "again") == Some(1)),
         Some("hostile") => attack(count, arguments::number(text, "seed").unwrap_or(1)),
+        Some("wild") => return wild(),
         Some("wait") => return cpu::wait_until(|| false),
         _ => return println!("messenger FAILED: no such role"),
     };
     if let Err(error) = done {
         println!("messenger FAILED: {error}");
     }
+}
+
+/// Reads memory of the secure world.
+fn wild() {
+    println!("messenger reads secure RAM");
+    // SAFETY: no memory of this partition: the access does not come back.
+    let read = unsafe { bulkhead_sdk::mmio::read32(SECURE_RAM) };
+    println!("messenger FAILED: read {read:#x}");
 }
 
 fn took(_: InterruptId) {

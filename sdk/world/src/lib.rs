@@ -17,6 +17,8 @@ mod memory;
 #[cfg(target_os = "none")]
 pub mod messages;
 #[cfg(target_os = "none")]
+pub mod partitions;
+#[cfg(target_os = "none")]
 pub mod records;
 #[cfg(target_os = "none")]
 pub mod servers;

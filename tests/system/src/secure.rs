@@ -142,6 +142,7 @@ pub(crate) fn parts<'a>(monitor: &'a [u8], payload: &'a [u8], non_secure: Option
         trace_records: 0,
         windows: WindowsPlan::NONE,
         wish: WishPlan::NONE,
+        partitions: &[],
         non_secure,
     }
 }

@@ -16,6 +16,8 @@ pub struct ImageBelow<'a> {
     pub bytes: &'a [u8],
     /// Where it has the pools of channels to the payload, in their order.
     pub pools: &'a [u64],
+    /// Where its monitor says how each partition is.
+    pub statuses: &'a [u64],
 }
 
 /// Calls from below EL2 come to EL2.

@@ -63,6 +63,8 @@ pub struct Parts<'a> {
     pub windows: WindowsPlan,
     /// The word in which stock Linux says which latency task it wants.
     pub wish: WishPlan,
+    /// Pages in which the monitor of partitions says how each of them is.
+    pub partitions: &'a [u64],
     /// The other world.
     pub non_secure: Option<NonSecure<'a>>,
 }
@@ -131,6 +133,7 @@ fn assemble(parts: &Parts<'_>) -> Result<Built, Error> {
     fill(&mut plan.arguments[..ARGUMENT_BYTES - 1], parts.arguments.as_bytes(), "bytes of arguments")?;
     plan.trace_records = parts.trace_records;
     (plan.windows, plan.wish) = (parts.windows, parts.wish);
+    fill(&mut plan.partitions, parts.partitions, "partitions")?;
     plan.cores = checked(parts.cores)?;
     if let Some(world) = &parts.non_secure {
         add_non_secure(&mut plan, &mut file, world)?;
@@ -252,6 +255,7 @@ fn plan_bytes(plan: &WorldPlan) -> Vec<u8> {
     bytes.extend(plan.trace_records.to_le_bytes());
     add_windows(&mut bytes, &plan.windows);
     add_wish(&mut bytes, &plan.wish);
+    bytes.extend(plan.partitions.iter().flat_map(|page| page.to_le_bytes()));
     bytes.resize(flash::PLAN_BYTES as usize - 16, 0);
     sealed(bytes)
 }

@@ -111,6 +111,7 @@ fn make(system: &System, monitor: &[u8], below: Option<ImageBelow<'_>>) -> Resul
         trace_records: if system.trace_enabled { ring_of_payload(system.trace_records) } else { 0 },
         windows: windows(secure, board.counter_hz),
         wish: wish(secure),
+        partitions: below.map_or(&[], |image| image.statuses),
         non_secure,
     };
     let Built { file, plan, payload, monitor_bytes } = assemble(&parts)?;
@@ -337,8 +338,9 @@ mod tests {
         let (mut system, monitor) = (samples::hybrid(), samples::secure_monitor());
         assert_eq!(of_system(&system, &monitor).expect_err("no image"), crate::Error::NoImageBelow);
         let image = vec![0x11; 0x2345];
-        let flash = of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[] })
-            .expect("it fits");
+        let flash =
+            of_hybrid(&system, &monitor, ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[], statuses: &[] })
+                .expect("it fits");
         let plan = &flash.plan;
         assert_eq!((plan.window, plan.window_bytes, plan.level), (0x4000_0000, 64 << 20, 2));
         assert_eq!((plan.entry, plan.argument, plan.segment_count), (0x4020_0000, 0, 1));
@@ -349,11 +351,12 @@ mod tests {
         system.trace_enabled = true;
         for (records, of_payload) in [(64, 128), (1024, 1024), (4096, 2048)] {
             system.trace_records = records;
-            let below = ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[] };
+            let below = ImageBelow { start: 0x4020_0000, bytes: &image, pools: &[], statuses: &[] };
             let flash = of_hybrid(&system, &monitor, below).expect("it fits");
             assert_eq!(flash.plan.trace_records, of_payload);
         }
-        let outside = of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image, pools: &[] });
+        let outside =
+            of_hybrid(&system, &monitor, ImageBelow { start: 0x43ff_f000, bytes: &image, pools: &[], statuses: &[] });
         assert_eq!(outside.expect_err("too far"), crate::Error::Segment { to: 0x43ff_f000, bytes: 0x2345 });
     }
 

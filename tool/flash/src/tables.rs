@@ -25,7 +25,7 @@ const DEVICE: Attributes = Attributes(ACCESS_FLAG | EXECUTE_NEVER | PRIVILEGED_E
 const OTHER_WORLD: Attributes = Attributes(DATA.0 | NON_SECURE);
 /// A channel, as programs of the other world reach it: it is memory of no kernel there, and two caching attributes would not agree.
 const CHANNEL: Attributes = Attributes(DEVICE.0 | NON_SECURE);
-/// A channel to a partition, uncached as in the partition's map. It is no device, because a start fills the whole window with zeros, by DC ZVA.
+/// A channel to a partition, or what EL2 says of one, uncached as in the map below. It is no device, because a start fills the whole window with zeros, by DC ZVA.
 const CHANNEL_BELOW: Attributes =
     Attributes(ACCESS_FLAG | UNCACHED | EXECUTE_NEVER | PRIVILEGED_EXECUTE_NEVER | NON_SECURE);
 
@@ -63,6 +63,8 @@ pub(crate) fn with_tables(payload: &Program, parts: &Parts<'_>) -> Result<Vec<u8
         let bytes = channel.pool_bytes().ok_or(Error::Channel)?;
         pools.push((channel.address, channel.address.checked_add(bytes).ok_or(Error::Channel)?));
     }
+    // A start fills these too, so they can be written.
+    pools.extend(parts.partitions.iter().map(|page| (*page, page.saturating_add(PAGE_BYTES))));
     pools.sort_unstable();
     let (start, bytes) = parts.non_secure.as_ref().map_or((0, 0), |world| world.memory);
     let end = start.saturating_add(bytes);

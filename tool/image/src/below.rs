@@ -35,9 +35,16 @@ pub(crate) fn flash_with(system: &System, monitor: &[u8]) -> Result<BuiltFlash, 
     }
     let image = build_image(system, &read_monitor(None, part_of(system))?)?;
     let pools = pools(system, &image);
-    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
+    let statuses = statuses(system, &image);
+    let start = image.plan.header.image_start.0;
+    let below = ImageBelow { start, bytes: &image.bytes, pools: &pools, statuses: &statuses };
     let flash = bulkhead_flash::of_hybrid(system, monitor, below).map_err(Error::Flash)?;
     Ok(BuiltFlash { flash, below: Some(image) })
+}
+
+/// Where an image has what its monitor says of each partition.
+fn statuses(system: &System, image: &Image) -> Vec<u64> {
+    (0..system.partitions.len()).map(|index| image.plan.layout.address(AreaKind::Status(index)).0).collect()
 }
 
 /// Where an image has the pools of channels to the payload.
@@ -105,7 +112,9 @@ mod tests {
         monitor.text.splice(64..72, Part::Hybrid.mark());
         let image = crate::assemble(&system, &MonitorImage { part: Part::Hybrid, ..monitor }).expect("a plan");
         let pools = super::pools(&system, &image);
-        let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
+        let statuses = super::statuses(&system, &image);
+        let start = image.plan.header.image_start.0;
+        let below = ImageBelow { start, bytes: &image.bytes, pools: &pools, statuses: &statuses };
         let flash = bulkhead_flash::of_hybrid(&system, &samples::secure_monitor(), below).expect("it fits");
         let built = BuiltFlash { flash, below: Some(image) };
         let shown = |dts: Option<&str>, format| crate::secure::shown(&system, built.clone(), dts, format);

@@ -22,7 +22,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-4",
-            "a world that does not survive its access is found by its missing progress and restarted. The access itself is told to nobody: QEMU 7.2 takes external aborts at the level that caused them, whatever SCR_EL3.EA says, so only an EL2 monitor below the payload could tell ([0028](design-records/0028-secure-aborts.md)), and that one does not yet",
+            "where partitions are below the payload: their monitor stops who does it, and the payload is told which one and at which address. A world of one image that does not survive its access is found by its missing progress and restarted; the access itself is told to nobody, because QEMU 7.2 takes external aborts at the level that caused them, whatever SCR_EL3.EA says ([0028](design-records/0028-secure-aborts.md))",
         ),
         (
             "SG-30",

@@ -1,6 +1,6 @@
 //! Messages between the payload and partitions below it: pools in a partition's map, with an honest and a hostile guest at their other end.
 
-use bulkhead_abi::status::{REASON_REQUESTED, STATE_OFF};
+use bulkhead_abi::status::{REASON_DATA_ABORT, REASON_REQUESTED, STATE_OFF, STATE_RESTARTING, STATE_STOPPED};
 use bulkhead_description::{Options, load};
 use bulkhead_plan::model::InterruptMode;
 use bulkhead_run::MachineOptions;
@@ -89,4 +89,26 @@ fn garbage_of_a_partition_harms_nobody() {
         );
         assert!((100..=ticks).contains(&count("events")), "{counts:?}");
     }
+}
+
+/// SG-4, SG-61: a partition that reads secure memory is stopped by its monitor, and the payload is told of it: which partition, which address, how often,
+/// and what the monitor did. Here it starts the partition once more, and then leaves it stopped.
+#[test]
+fn the_payload_is_told_of_an_access_to_secure_memory() {
+    const SECURE_RAM: u64 = 0x0e00_0000;
+    let mut worlds = start("pattern,reports", "role=wild", InterruptMode::Mapped);
+    let event = |state, starts, faults| {
+        format!(
+            "rtos: partition 1 state {state} reason {REASON_DATA_ABORT} starts {starts} faults {faults} address {SECURE_RAM}"
+        )
+    };
+    worlds.line(SECURE, &event(STATE_STOPPED, 2, 2));
+    let lines = worlds.texts(SECURE);
+    assert!(lines.contains(&event(STATE_RESTARTING, 1, 1)), "{lines:?}");
+    let said = worlds.texts("messenger");
+    assert_eq!(said.iter().filter(|line| *line == "messenger reads secure RAM").count(), 2, "{said:?}");
+    assert!(said.iter().all(|line| !line.contains("FAILED")), "{said:?}");
+    // The other one was started, and nothing else happened to it.
+    let others: Vec<&String> = lines.iter().filter(|line| line.starts_with("rtos: partition 0")).collect();
+    assert!(others.iter().all(|line| line.ends_with("faults 0 address 0")), "{others:?}");
 }

@@ -41,7 +41,9 @@ pub(crate) fn page_of(system: &System, timeline: Option<&Timeline>, damage: Opti
     let monitor = monitor();
     let image: Image = bulkhead_image::assemble(system, &monitor).expect("a plan");
     let pools: Vec<u64> = system.pools().map(|(index, _)| image.plan.layout.address(AreaKind::Pool(index)).0).collect();
-    let below = ImageBelow { start: image.plan.header.image_start.0, bytes: &image.bytes, pools: &pools };
+    let statuses: Vec<u64> = image.plan.header.partitions().iter().map(|partition| partition.status.0).collect();
+    let start = image.plan.header.image_start.0;
+    let below = ImageBelow { start, bytes: &image.bytes, pools: &pools, statuses: &statuses };
     let mut flash = of_hybrid(system, &samples::secure_monitor(), below).expect("it fits");
     if let Some(byte) = damage {
         flash.bytes[byte] ^= 1;

@@ -52,6 +52,10 @@ pub(super) fn check(file: &[u8], plan: &Plan, expected: &Expected, findings: &mu
             )
         });
     }
+    let statuses: Vec<u64> = contents.partitions.iter().map(|partition| partition.entry.status.0).collect();
+    findings.require(plan.partitions == statuses, Code::WorldBelow, || {
+        format!("the payload looks at {:x?} for how partitions are, and they have {statuses:x?}", plan.partitions)
+    });
     channels::check_below(plan, &pools, findings);
     cores.check_below(&contents, plan.redistributor, findings);
     for partition in &contents.partitions {

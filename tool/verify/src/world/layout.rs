@@ -64,7 +64,6 @@ pub(super) const MOST_WINDOWS: usize = 32;
 pub(super) const WINDOW_TABLE_BYTES: usize = 16 + 24 * MOST_WINDOWS;
 pub(super) const WISH: usize = WINDOW_TABLE + WINDOW_TABLE_BYTES;
 /// What follows is empty up to the CRC.
-pub(super) const LAST: usize = WISH + 8 + 8 * MOST_SERVERS;
 /// The highest priority of a thread of Linux.
 pub(super) const MOST_THREAD_PRIORITY: u32 = 99;
 /// Kinds of servers: with a budget always, and never.
@@ -72,6 +71,10 @@ pub(super) const RESERVED: u32 = 2;
 pub(super) const BACKGROUND: u32 = 3;
 pub(super) const LATENCY: u32 = 4;
 pub(super) const WINDOWED: u32 = 5;
+pub(super) const LAST: usize = PARTITIONS + 8 * MOST_PARTITIONS;
+/// Pages in which the monitor at EL2 says how each partition is.
+pub(super) const PARTITIONS: usize = WISH + 8 + 8 * MOST_SERVERS;
+pub(super) const MOST_PARTITIONS: usize = 8;
 
 /// Pools of channels: most blocks and bytes of a block, and the words in front of both rings.
 pub(crate) const MOST_BLOCKS: u32 = 32;
@@ -142,6 +145,7 @@ mod tests {
             offset_of!(WorldPlan, trace_records),
             offset_of!(WorldPlan, windows),
             offset_of!(WorldPlan, wish),
+            offset_of!(WorldPlan, partitions),
             size_of::<WorldPlan>(),
         ];
         let own = [
@@ -165,6 +169,7 @@ mod tests {
             TRACE_RECORDS,
             WINDOW_TABLE,
             WISH,
+            PARTITIONS,
             LAST,
         ];
         assert_eq!(own, offsets);

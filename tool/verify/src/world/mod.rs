@@ -168,8 +168,8 @@ fn examine(
     let below = match monitors {
         Some(monitors) => below::check(bytes, &plan, monitors, findings),
         None => {
-            findings.require(plan.cores.is_none(), Code::WorldPlan, || {
-                String::from("the world plan has several cores, and its secure monitor serves one")
+            findings.require(plan.cores.is_none() && plan.partitions.is_empty(), Code::WorldPlan, || {
+                String::from("the world plan has several cores or partitions, and its secure monitor serves one")
             });
             None
         }

@@ -4,10 +4,11 @@ use super::channels::{self, Channel};
 use super::cores::Cores;
 use super::layout::{
     ARGUMENT, ARGUMENT_BYTES, ARGUMENTS, BACKGROUND, CONTEXTS, DISTRIBUTOR, ENTRY, FIRST_SPECIAL, FLASH_BYTES, HALT,
-    HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LATENCY, LEVEL, MAGIC, MOST_RESTARTS, MOST_SEGMENTS, MOST_SERVERS,
-    MOST_URGENT, PAGE, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR, RESERVED, RESTART, RING_RECORDS,
-    SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS, SERVER_BYTES, SERVERS, SGI_END, SHARED_FIRST,
-    STOP, TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW, WINDOW_BYTES, WINDOWED, WISH, half, word,
+    HEALTH, HEALTH_BYTES, INTERRUPTS, LAST, LATENCY, LEVEL, MAGIC, MOST_PARTITIONS, MOST_RESTARTS, MOST_SEGMENTS,
+    MOST_SERVERS, MOST_URGENT, PAGE, PARTITIONS, PAYLOAD, PLAN, PLAN_BYTES, PLAN_END, PRIORITIES, REDISTRIBUTOR,
+    RESERVED, RESTART, RING_RECORDS, SECURE_RAM_END, SECURE_TIMER, SEGMENT_BYTES, SEGMENT_COUNT, SEGMENTS,
+    SERVER_BYTES, SERVERS, SGI_END, SHARED_FIRST, STOP, TABLE_BASE, TABLES, TRACE_RECORDS, URGENT, WINDOW,
+    WINDOW_BYTES, WINDOWED, WISH, half, word,
 };
 use super::windows;
 use crate::code::Code;
@@ -49,6 +50,8 @@ pub(super) struct Plan {
     /// The page of the wish; 0 = there is none.
     pub(super) wish: u64,
     pub(super) channels: Vec<Channel>,
+    /// Pages in which the monitor at EL2 says how each partition is.
+    pub(super) partitions: Vec<u64>,
     /// Several cores; `None` = one.
     pub(super) cores: Option<Cores>,
 }
@@ -95,6 +98,12 @@ impl Plan {
             half(page, INTERRUPTS + 4 * (*intid as usize / 32)).is_some_and(|word| word >> (intid % 32) & 1 == 1)
         };
         let kinds = servers(page, field(8)?, findings)?;
+        let partitions: Vec<u64> =
+            (0..MOST_PARTITIONS).map(|place| field(PARTITIONS + 8 * place)).collect::<Option<_>>()?;
+        let rest = partitions.iter().skip_while(|page| **page != 0);
+        findings.require(rest.clone().all(|page| *page == 0), Code::WorldPlan, || {
+            String::from("the pages about partitions are not one behind the other")
+        });
         let plan = Self {
             counter_hz: field(8)?,
             payload_from: field(16)?,
@@ -119,6 +128,7 @@ impl Plan {
                 .filter(|one| *one != 0)
                 .collect(),
             channels: channels::read(page, findings)?,
+            partitions: partitions.into_iter().take_while(|page| *page != 0).collect(),
             cores: Cores::read(page)?,
         };
         plan.check_urgent(page, findings);

@@ -115,9 +115,12 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
             });
             continue;
         }
-        if !leaf.device && !leaf.cached {
-            findings.add(Code::PayloadTable, format!("{at:#x} is mapped without caches, and is no channel"));
-        }
+        // What EL2 writes without caches is read so, and it alone; a start fills it as all of the window.
+        let is_status = plan.partitions.iter().any(|page| leaf.touches(*page, page.saturating_add(PAGE)));
+        let is_read = !leaf.device && !leaf.cached && leaf.write;
+        findings.require(if is_status { is_read } else { leaf.device || leaf.cached }, Code::PayloadTable, || {
+            format!("{at:#x} is mapped without caches and is no channel, or what EL2 says of a partition is not")
+        });
         let is_worlds = plan.window_bytes != 0 && leaf.touches(window, window_end);
         if leaf.other_world != is_worlds
             || (is_worlds && (leaf.execute || leaf.device || !leaf.is_in(window, window_end)))

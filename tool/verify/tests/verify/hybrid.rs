@@ -2,12 +2,14 @@
 
 use crate::worlds::Changed;
 use bulkhead_abi::Part;
+use bulkhead_abi::image::{IMAGE_MAGIC, ImageHeader};
 use bulkhead_flash::{ImageBelow, of_hybrid};
 use bulkhead_image::assemble;
 use bulkhead_plan::model::System;
 use bulkhead_plan::{MonitorImage, samples};
 use bulkhead_verify::world::{FlashVerdict, SecureMonitor, has_partitions, verify_flash, verify_hybrid};
 use bulkhead_verify::{Code, Expected, Monitor};
+use zerocopy::FromBytes;
 
 const LOAD: u64 = 0x4020_0000;
 const STATE: u64 = 0x0e00_1000;
@@ -27,9 +29,18 @@ fn with_image(image: &[u8]) -> Vec<u8> {
     flash(&samples::hybrid(), image, &[])
 }
 
+/// The pages in which the monitor of an image says how its partitions are, by the header of the image.
+fn statuses(image: &[u8]) -> Vec<u64> {
+    let is_header = |page: &&[u8]| page.starts_with(&IMAGE_MAGIC.to_le_bytes());
+    let page = image.chunks(4096).find(is_header).expect("a header");
+    let (header, _) = ImageHeader::read_from_prefix(page).expect("a whole header");
+    header.partitions().iter().map(|partition| partition.status.0).collect()
+}
+
 /// The flash file of a system with this image in it, and the pools that it has.
 pub(super) fn flash(system: &System, image: &[u8], pools: &[u64]) -> Vec<u8> {
-    let below = ImageBelow { start: LOAD, bytes: image, pools };
+    let statuses = statuses(image);
+    let below = ImageBelow { start: LOAD, bytes: image, pools, statuses: &statuses };
     of_hybrid(system, &samples::secure_monitor(), below).expect("it fits").bytes
 }
 
@@ -77,6 +88,7 @@ mod at {
     pub(super) const CLOSED: usize = CORES + 32;
     pub(super) const KICKS: usize = CORES + 48;
     pub(super) const WATCH: usize = CORES + 64;
+    pub(super) const PARTITIONS: usize = 2416;
 }
 
 type Change = fn(&mut Changed);
@@ -113,6 +125,19 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("something in x0", Code::WorldBelow, |file| file.plan(at::ARGUMENT, |_| LOAD)),
     ("a window that ends in RAM of the partitions", Code::WorldBelow, |file| {
         file.plan(at::WINDOW_BYTES, |bytes| bytes - 0x1000);
+    }),
+    ("a page about a partition that is another one's", Code::WorldBelow, |file| {
+        let other = file.word(0x1000 + at::PARTITIONS as u64 + 8);
+        file.plan(at::PARTITIONS, |_| other);
+    }),
+    ("a partition of which the payload is not told", Code::WorldBelow, |file| file.plan(at::PARTITIONS + 16, |_| 0)),
+    ("a page about a partition that no start can fill", Code::PayloadTable, |file| {
+        let page = file.word(0x1000 + at::PARTITIONS as u64);
+        file.leaf(page, |entry| entry | 1 << 7);
+    }),
+    ("a page about a partition that the payload caches", Code::PayloadTable, |file| {
+        let page = file.word(0x1000 + at::PARTITIONS as u64);
+        file.leaf(page, |entry| entry & !(7 << 2) | 1 << 2);
     }),
     ("a byte of a partition's plan", Code::PlanCrc, |file| {
         let from = file.word(0x1000 + at::SEGMENT as u64);

@@ -68,8 +68,7 @@ const ABOVE: &[(&str, Code, InPlan)] = &[
         file.leaf(pool, |entry| entry & !(7 << 2));
     }),
     ("memory of the world without caches", Code::PayloadTable, |file| {
-        let pool = file.word(0x1000 + ADDRESS as u64);
-        file.leaf(pool - 0x1000, |entry| entry & !(7 << 2) | 2 << 2);
+        file.leaf(0x4000_0000, |entry| entry & !(7 << 2) | 2 << 2);
     }),
 ];
 

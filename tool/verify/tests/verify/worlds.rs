@@ -117,6 +117,7 @@ pub(super) fn good(has_world: bool) -> Vec<u8> {
         trace_records: 256,
         windows: if has_world { windows } else { WindowsPlan::NONE },
         wish: if has_world { wish } else { WishPlan::NONE },
+        partitions: &[],
         non_secure: has_world.then_some(world),
     };
     build(&parts).expect("a flash file")

@@ -110,7 +110,8 @@ impl Resolver<'_> {
         self.does_not_apply(span(&world.memory), "memory", beside);
         self.does_not_apply(span(&world.entry), "entry", beside);
         if let Some(health) = &secure.health {
-            let help = "leave it out: the monitor at EL2 watches the partitions, each with its own `health`";
+            let help = "leave it out: the monitor at EL2 watches the partitions, each with its own `health`, and the payload is told what \
+                        happens to them (`partitions_watch`)";
             self.not_built(health.span, "the health of a world of partitions", help);
         }
     }
