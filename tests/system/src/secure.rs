@@ -7,6 +7,7 @@ use crate::slot::Slot;
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::RamBank;
+use bulkhead_abi::status::StatusPage;
 use bulkhead_flash::{NonSecure, Parts, World, device_tree};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
@@ -301,6 +302,17 @@ impl Worlds {
         let slot = Slot::take();
         let machine = Machine::start(options).unwrap_or_else(|error| panic!("{error}"));
         Self { machine, _slot: slot }
+    }
+
+    /// Waits until a partition below the payload is in a state.
+    ///
+    /// # Panics
+    /// When it does not come there.
+    pub fn wait_for_state(&mut self, partition: usize, state: u32) -> StatusPage {
+        let found = self.machine.wait_for("a state of a partition", LIMIT, |view| {
+            view.observer.map(|observer| observer.status(partition)).filter(|status| status.state == state)
+        });
+        found.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Waits for a whole line of a console that contains `pattern`, and returns its text.
