@@ -20,6 +20,7 @@ mod cast;
 mod facts;
 pub mod hybrid;
 mod shared;
+mod stage;
 mod story;
 mod summary;
 mod uart;

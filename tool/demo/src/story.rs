@@ -3,16 +3,16 @@
 use crate::alone::{on_core_0, only_core};
 use crate::cast::Cast;
 use crate::facts::{Facts, output_of};
-use crate::uart::{ANSWER, REQUEST};
-use crate::{CONTROL, INTRUDER, LINUX, OFFICE, Summary, shared};
+use crate::stage::Stage;
+use crate::{CONTROL, Summary, shared};
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_plan::model::System;
 use bulkhead_run::command::Format;
-use bulkhead_run::command::show::Show;
-use bulkhead_run::control::ControlServer;
 use bulkhead_run::source::{SourceError, machine_of};
-use bulkhead_run::{End, Event, Machine, MachineOptions, Observer, RunError, exit_code};
+use bulkhead_run::{Machine, MachineOptions, Observer, exit_code};
 use bulkhead_verify::{Expected, verify_bytes};
+use serde_json::Value;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,14 @@ impl Shown {
             bulkhead_files::say!("demo: {text}");
         }
     }
+
+    /// Shows what was found: as text for people, or as JSON.
+    pub(crate) fn end(self, summary: &impl Display, json: &Value) {
+        match self.summary {
+            Format::Text => bulkhead_files::output::print(&summary.to_string()),
+            Format::Json => bulkhead_files::say!("{json}"),
+        }
+    }
 }
 
 impl Story<'_> {
@@ -72,22 +80,13 @@ impl Story<'_> {
         shown.say("reference run: the controller alone");
         let reference = reference_output(system, monitor)?;
         shown.say("now all partitions together");
-        let names = options.console_names();
-        let mut machine = Machine::start(options)?;
-        let colour = bulkhead_files::output::colours() && shown.events == Some(Format::Text);
-        let mut show = shown.events.map(|format| Show::new(bulkhead_files::Output, format, colour, names, Vec::new()));
-        let control = ControlServer::start(&std::process::id().to_string(), &system.name, &machine.shared_paths())?;
-        watch(&mut machine, &cast, &control, show.as_mut(), limit)?;
-        let mut facts = Facts::collect(&machine, &reference, cast)?;
-        drop(machine);
+        let mut facts =
+            Facts::collect(&Stage::open(options, shown, &system.name)?.watch(&cast, limit)?, &reference, cast)?;
         shown.say("the shared core once more, alone and on a clock that counts instructions");
         facts.shared = shared::measure(system, monitor)?;
         facts.elapsed_s = started.elapsed().as_secs_f64();
         let summary = Summary::new(facts);
-        match shown.summary {
-            Format::Text => bulkhead_files::output::print(&summary.to_string()),
-            Format::Json => bulkhead_files::say!("{}", summary.json()),
-        }
+        shown.end(&summary, &summary.json());
         Ok(summary.all_true())
     }
 }
@@ -108,80 +107,6 @@ fn reference_output(system: &System, monitor: Option<&Path>) -> Result<Vec<u8>, 
     machine.wait_for_end(REFERENCE_LIMIT)?;
     machine.finish();
     Ok(output_of(&machine, CONTROL))
-}
-
-/// Shows the run until the story is told: controller done, Linux off after its restart, office off, intruder at its end. Answers at
-/// the UART of Linux meanwhile, and passes on what `bulkhead attach` sends.
-pub(crate) fn watch(
-    machine: &mut Machine,
-    cast: &Cast,
-    control: &ControlServer,
-    show: Option<&mut Show<bulkhead_files::Output>>,
-    limit: Duration,
-) -> Result<(), SourceError> {
-    watch_until(machine, cast, control, show, limit, |machine| {
-        let has_all = machine.observer().is_some_and(Observer::all_ended);
-        has_all || is_told(machine, cast)
-    })
-}
-
-/// The same until the machine has ended by itself, or this says so after a poll.
-pub(crate) fn watch_until(
-    machine: &mut Machine,
-    cast: &Cast,
-    control: &ControlServer,
-    mut show: Option<&mut Show<bulkhead_files::Output>>,
-    limit: Duration,
-    mut is_over: impl FnMut(&Machine) -> bool,
-) -> Result<(), SourceError> {
-    let start = Instant::now();
-    let mut heard = 0;
-    loop {
-        let mut events = machine.poll();
-        let ended = is_over(machine) || machine.end()? == Some(End::PoweredOff);
-        if ended {
-            events.extend(machine.quit());
-        }
-        for event in events {
-            if let Some(show) = show.as_deref_mut()
-                && show.event(&event).is_err()
-            {
-                return Ok(());
-            }
-            if let Event::MonitorCrash(report) = event {
-                return Err(RunError::MonitorCrashed(report).into());
-            }
-        }
-        if ended {
-            return Ok(());
-        }
-        if start.elapsed() > limit {
-            return Err(machine.timeout("the demonstration to end", limit).into());
-        }
-        if let Some(uart) = &cast.uart {
-            heard = answer(machine, uart, heard)?;
-        }
-        while let Some(bytes) = control.next_input() {
-            machine.send_serial(&bytes)?;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Sends a line for each that Linux asked for since `heard` lines came from its UART; returns how many came by now.
-fn answer(machine: &mut Machine, uart: &str, heard: usize) -> Result<usize, RunError> {
-    let requests: Vec<bool> = machine.lines(uart).skip(heard).map(|line| line.text == REQUEST).collect();
-    for _ in requests.iter().filter(|is_request| **is_request) {
-        // Far less than the socket takes: a short count is an end of the machine, which is found by itself.
-        machine.send_uart(uart, format!("{ANSWER}\n").as_bytes())?;
-    }
-    Ok(heard + requests.len())
-}
-
-fn is_told(machine: &Machine, cast: &Cast) -> bool {
-    let Some(observer) = machine.observer() else { return false };
-    let office = cast.has_office.then_some(OFFICE);
-    [CONTROL, LINUX, INTRUDER].into_iter().chain(office).all(|name| has_ended(observer, name))
 }
 
 /// States whether a partition is off or stopped.

@@ -251,9 +251,7 @@ pub(crate) fn time(time_ns: u64) -> String {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat was shown (counts, read from the machine's RAM; no time is judged):")?;
-        for claim in &self.claims {
-            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
-        }
+        write_claims(f, &self.claims)?;
         let (sent, limited) = self.facts.doorbells;
         writeln!(
             f,
@@ -263,12 +261,20 @@ impl fmt::Display for Summary {
             f,
             "The shared core in a run of its own (exact: 1 instruction = 1 ns; allowed is what was computed before it):"
         )?;
-        for claim in &self.time_claims {
-            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
-        }
-        writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
-        writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
+        write_claims(f, &self.time_claims)?;
+        write_end(f, self.facts.elapsed_s, self.all_true())
     }
+}
+
+/// A line for each claim.
+pub(crate) fn write_claims(f: &mut fmt::Formatter<'_>, claims: &[Claim]) -> fmt::Result {
+    claims.iter().try_for_each(|claim| writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text))
+}
+
+/// How long it took, and the verdict.
+pub(crate) fn write_end(f: &mut fmt::Formatter<'_>, elapsed_s: f64, all_true: bool) -> fmt::Result {
+    writeln!(f, "  {elapsed_s:.1} s in all (wall clock of this host)")?;
+    writeln!(f, "{}", if all_true { "All of it was true." } else { "NOT all of it was true." })
 }
 
 #[cfg(test)]

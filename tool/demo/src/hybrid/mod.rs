@@ -13,17 +13,15 @@ mod summary;
 
 use crate::alone::on_core_0;
 use crate::cast::Cast;
-use crate::story::{Shown, failure, has_ended, watch_until};
+use crate::stage::Stage;
+use crate::story::{Shown, failure, has_ended};
 use crate::worlds::ICOUNT_SHIFT;
 use crate::{CONTROL, INTRUDER, LINUX};
 use bulkhead_image::read_secure_monitor;
 use bulkhead_plan::model::System;
-use bulkhead_run::command::Format;
-use bulkhead_run::command::show::Show;
-use bulkhead_run::control::ControlServer;
 use bulkhead_run::el3::Watch;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
-use bulkhead_run::{End, Machine, MachineOptions, RunError, exit_code};
+use bulkhead_run::{Machine, MachineOptions, RunError, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_verify::Expected;
 use bulkhead_verify::world::{SecureMonitor, verify_hybrid};
@@ -76,10 +74,7 @@ impl HybridStory<'_> {
         facts.bound(system);
         facts.elapsed_s = started.elapsed().as_secs_f64();
         let summary = HybridSummary::new(facts);
-        match shown.summary {
-            Format::Text => bulkhead_files::output::print(&summary.to_string()),
-            Format::Json => bulkhead_files::say!("{}", summary.json()),
-        }
+        shown.end(&summary, &summary.json());
         Ok(summary.all_true())
     }
 }
@@ -108,14 +103,9 @@ fn run_shown(
     let elf = read_secure_monitor(monitor, system).map_err(|error| failure(error.to_string()))?;
     let watched = Watch::new(&elf).map_err(failure)?;
     let results = watched.of(&mut options)?;
-    let names = options.console_names();
-    let mut machine = Machine::start(options)?;
-    let colour = bulkhead_files::output::colours() && shown.events == Some(Format::Text);
-    let mut show = shown.events.map(|format| Show::new(bulkhead_files::Output, format, colour, names, Vec::new()));
-    let control = ControlServer::start(&std::process::id().to_string(), &system.name, &machine.shared_paths())?;
     let mut end = Ending::default();
-    let (quiet, show) = (&mut facts.quiet, show.as_mut());
-    watch_until(&mut machine, &Cast::default(), &control, show, limit, |machine| {
+    let quiet = &mut facts.quiet;
+    let machine = Stage::open(options, shown, &system.name)?.watch_until(&Cast::default(), limit, |machine| {
         quiet.look(machine);
         end.has_come(machine, &[CONTROL, LINUX, INTRUDER])
     })?;
@@ -145,19 +135,8 @@ impl Ending {
 /// A run that is not shown, until these partitions have ended.
 fn run(mut options: MachineOptions, partitions: &[&str]) -> Result<Machine, SourceError> {
     options.icount_shift = Some(ICOUNT_SHIFT);
-    let mut machine = Machine::start(options)?;
-    let (start, mut end) = (Instant::now(), Ending::default());
-    loop {
-        machine.poll();
-        if end.has_come(&machine, partitions) || machine.end()? == Some(End::PoweredOff) {
-            machine.quit();
-            return Ok(machine);
-        }
-        if start.elapsed() > LIMIT {
-            return Err(machine.timeout("a run of the demonstration to end", LIMIT).into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut end = Ending::default();
+    Stage::hidden(options)?.watch_until(&Cast::default(), LIMIT, |machine| end.has_come(machine, partitions))
 }
 
 fn attack(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Trials, SourceError> {

@@ -1,7 +1,7 @@
 //! What the demonstration of partitions below a payload says at its end.
 
 use super::facts::{HybridFacts, Managed, Payload};
-use crate::summary::{Claim, claim};
+use crate::summary::{Claim, claim, write_claims, write_end};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -215,11 +215,8 @@ impl fmt::Display for HybridSummary {
             f,
             "\nWhat was shown (counts of work and instructions; allowed is what was computed before the run):"
         )?;
-        for claim in &self.claims {
-            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
-        }
-        writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
-        writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
+        write_claims(f, &self.claims)?;
+        write_end(f, self.facts.elapsed_s, self.all_true())
     }
 }
 

@@ -9,12 +9,10 @@ mod facts;
 mod summary;
 
 use crate::cast::Cast;
-use crate::story::{Shown, failure, watch};
+use crate::stage::Stage;
+use crate::story::{Shown, failure};
 use attacks::Attacks;
 use bulkhead_plan::model::System;
-use bulkhead_run::command::Format;
-use bulkhead_run::command::show::Show;
-use bulkhead_run::control::ControlServer;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
 use bulkhead_timing::Assumptions;
@@ -64,7 +62,7 @@ impl WorldStory<'_> {
         shown.say("the system as it is described, on a clock that counts instructions");
         let console = system.secure.as_ref().and_then(|secure| secure.world()).map(|world| world.name.clone());
         let console = console.ok_or_else(|| failure("there is no other world".to_owned()))?;
-        let mut facts = WorldFacts::of(&run_shown(options, limit, shown)?, &console);
+        let mut facts = WorldFacts::of(&run_shown(options, limit, shown, &system.name)?, &console);
         facts.bound(system);
         shown.say("the same without a task for what is urgent in the other world");
         let idle = run(machine_of(&without_urgent(system), monitor)?)?;
@@ -73,10 +71,7 @@ impl WorldStory<'_> {
         facts.attacks = attack(&attacks, guests, monitor)?;
         facts.elapsed_s = started.elapsed().as_secs_f64();
         let summary = WorldSummary::new(facts);
-        match shown.summary {
-            Format::Text => bulkhead_files::output::print(&summary.to_string()),
-            Format::Json => bulkhead_files::say!("{}", summary.json()),
-        }
+        shown.end(&summary, &summary.json());
         Ok(summary.all_true())
     }
 }
@@ -99,15 +94,9 @@ fn without_urgent(system: &System) -> System {
     other
 }
 
-fn run_shown(mut options: MachineOptions, limit: Duration, shown: Shown) -> Result<Machine, SourceError> {
+fn run_shown(mut options: MachineOptions, limit: Duration, shown: Shown, system: &str) -> Result<Machine, SourceError> {
     options.icount_shift = Some(ICOUNT_SHIFT);
-    let names = options.console_names();
-    let mut machine = Machine::start(options)?;
-    let colour = bulkhead_files::output::colours() && shown.events == Some(Format::Text);
-    let mut show = shown.events.map(|format| Show::new(bulkhead_files::Output, format, colour, names, Vec::new()));
-    let control = ControlServer::start(&std::process::id().to_string(), "worlds", &machine.shared_paths())?;
-    watch(&mut machine, &Cast::default(), &control, show.as_mut(), limit)?;
-    Ok(machine)
+    Stage::open(options, shown, system)?.watch(&Cast::default(), limit)
 }
 
 fn run(mut options: MachineOptions) -> Result<Machine, SourceError> {

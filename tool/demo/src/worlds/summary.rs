@@ -1,7 +1,7 @@
 //! What the demonstration of two worlds says at its end.
 
 use super::facts::{Delay, WorldFacts};
-use crate::summary::{Claim, claim, time};
+use crate::summary::{Claim, claim, time, write_claims, write_end};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -154,11 +154,8 @@ impl WorldFacts {
 impl fmt::Display for WorldSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat was shown (exact: 1 instruction = 16 ns; allowed is what was computed before the run):")?;
-        for claim in &self.claims {
-            writeln!(f, "  {} {}", if claim.holds { "yes" } else { "NO " }, claim.text)?;
-        }
-        writeln!(f, "  {:.1} s in all (wall clock of this host)", self.facts.elapsed_s)?;
-        writeln!(f, "{}", if self.all_true() { "All of it was true." } else { "NOT all of it was true." })
+        write_claims(f, &self.claims)?;
+        write_end(f, self.facts.elapsed_s, self.all_true())
     }
 }
 
