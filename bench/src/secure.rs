@@ -142,7 +142,7 @@ fn path(lab: &Lab, worlds: Worlds, name: &str) -> Result<Found, Failure> {
     of(&paths, name, SAMPLES)
 }
 
-/// The one length of one of these paths, in at least so many samples.
+/// The one length of one of these paths, in at least this number of samples.
 pub(crate) fn of(paths: &BTreeMap<&'static str, Passage>, name: &str, least: u64) -> Result<Found, Failure> {
     let passage = paths.get(name).ok_or_else(|| Failure::wrong(format!("path {name} was not gone")))?;
     let Passage { shortest, longest, count, .. } = passage;

@@ -1,7 +1,7 @@
 //! Channels to the payload of the secure world (`[[secure.channel]]`), by name: `bulkhead-world`'s pools on the windows of the information page.
 //!
 //! A channel is a port of its partition whose window is a pool of blocks, which both ends write to. The payload believes nothing that lies there; this
-//! end goes on where the run before has stopped, because a restart of the partition is none of the payload. Nothing waits: the payload makes a
+//! end continues where the run before has stopped, because a restart of the partition is none of the payload. Nothing waits: the payload makes a
 //! channel's interrupt pending after a message, and looks for messages of its partitions by itself.
 
 use crate::interrupt::InterruptId;

@@ -8,7 +8,7 @@ use bulkhead_analysis::payload::{Payload, Server, Task};
 use bulkhead_analysis::steps::Steps;
 use random::Random;
 
-/// Payloads tried are one in so many of the cases of other tests.
+/// One payload is tried where other tests try this number of cases.
 const DIVISOR: u64 = 40;
 const PHASES: u32 = 4;
 const TICKS: u64 = 2_500;

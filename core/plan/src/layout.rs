@@ -313,7 +313,7 @@ fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
             }
         }
     }
-    // Not among those that a restart of the partition clears: the payload's end goes on.
+    // Not among those that a restart of the partition clears: the payload's end continues.
     for (index, channel) in system.pools() {
         cursor.take(AreaKind::Pool(index), channel.pool_bytes);
     }

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(ready(&servers), [1, 2]);
         servers.fired(0);
         servers.wishes(u64::MAX);
-        assert_eq!(ready(&servers), [0, 2], "the interrupt goes on");
+        assert_eq!(ready(&servers), [0, 2], "the interrupt is still wanted");
         servers.used_up(0);
         assert_eq!(ready(&servers), [2]);
         servers.wishes(0);

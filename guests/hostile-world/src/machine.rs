@@ -209,7 +209,7 @@ pub(crate) fn conclude() {
     IS_CONCLUDED.store(true, Ordering::Relaxed);
 }
 
-/// The first try goes on below a watchdog, however long it takes (a partition's heartbeat).
+/// The first try continues below a watchdog, however long it takes (a partition's heartbeat).
 pub(crate) fn show_life() {
     const CALL_HEARTBEAT: u64 = 0xc600_0001;
     if IS_PARTITION.load(Ordering::Relaxed) && !IS_CONCLUDED.load(Ordering::Relaxed) {
@@ -217,7 +217,7 @@ pub(crate) fn show_life() {
     }
 }
 
-/// Waits for so many switches to the other world and back: a gap in the time of this one. A partition waits for a moment.
+/// Waits for this number of switches to the other world and back: a gap in the time of this one. A partition waits for a moment.
 pub(crate) fn wait_for_switches(count: u32) {
     const MOMENT: u64 = 2_000;
     let mut before = counter();

@@ -2,7 +2,7 @@
 //! on `telemetry`.
 //!
 //! `role=ping` sends `count=N` messages one by one, waits for the interrupt of the channel, and looks at what came back: the same bytes, inverted.
-//! With `again=1` it then asks for a reset, once: the next run goes on with the ends where this one stopped.
+//! With `again=1` it then asks for a reset, once: the next run continues with the ends where this one stopped.
 //! `role=hostile seed=N` writes, `count=N` times, anything anywhere in both pools, counts and rings that are nearly right among it, and at last what
 //! no end can have written. `role=wait` does nothing, without an end; `role=wild` reads memory of the secure world.
 //!

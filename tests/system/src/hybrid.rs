@@ -56,7 +56,7 @@ pub fn stopping(rounds: u64) -> System {
 /// What the manager says last.
 pub const STOPPED: &str = "leaves it suspended";
 
-/// Exits and calls of a guest that nobody trusts while it takes ticks of a millisecond, so many, and how late the latest came, in counter ticks.
+/// Exits and calls of a guest that nobody trusts while it takes this number of ticks of a millisecond, and how late the latest came, in counter ticks.
 ///
 /// # Panics
 /// When the guest does not take them.
@@ -127,7 +127,7 @@ fn direct(name: &str, core: u32, rest: &str) -> String {
     )
 }
 
-/// Software-generated interrupts that a `direct` guest takes while another one on another core sends all there are, unfiltered, so many times.
+/// Software-generated interrupts that a `direct` guest takes while another one on another core sends all there are, unfiltered, this number of times.
 /// The receiver's core has none open, or, where the monitor sends for the receiver, those of a kernel.
 ///
 /// # Panics

@@ -70,7 +70,7 @@ pub enum Noting {
     Absences(u64),
     /// Has a thread that is woken at these dates, and then has these priorities.
     Threads(Vec<(u64, u32)>),
-    /// Computes, and has so many jobs that are released by the interrupts of its windows.
+    /// Computes, and has this number of jobs that are released by the interrupts of its windows.
     Windows(u64),
 }
 
@@ -199,7 +199,7 @@ pub fn run_in_windows(servers: &[ServerPlan], windows: &WindowsPlan, arguments: 
     run_all((servers, &[], windows), arguments, noting, 0).0
 }
 
-/// A table that begins again after so many milliseconds, of windows with their starts, lengths and servers; the world is told by this interrupt.
+/// A table that begins again after this number of milliseconds, of windows with their starts, lengths and servers; the world is told by this interrupt.
 #[must_use]
 pub fn windows(major_ms: u64, interrupt: u32, list: &[(u64, u64, u32)]) -> WindowsPlan {
     let mut plan = WindowsPlan { major_ticks: major_ms * MS, count: list.len() as u32, interrupt, ..WindowsPlan::NONE };

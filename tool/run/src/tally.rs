@@ -269,7 +269,7 @@ mod tests {
         assert_eq!((&value["servers"][1]["activations"], &value["servers"][1]["ran_ns"]), (&2.into(), &0.into()));
     }
 
-    /// A payload writes whatever it likes, and a visitor may be told anything.
+    /// A payload writes what it likes, and a visitor may be told anything.
     #[test]
     fn nothing_that_a_payload_writes_stops_the_sum() {
         let mut tally = Tally::new(plan(), "linux".to_owned());

@@ -55,7 +55,7 @@ fn a_partition_and_the_payload_ping_each_other() {
     }
 }
 
-/// SG-70: a partition that its monitor starts again goes on with the ends where it stopped: the payload's never noticed.
+/// SG-70: a partition that its monitor starts again continues with the ends where it stopped: the payload's never noticed.
 #[test]
 fn a_partition_goes_on_after_a_restart() {
     let mut worlds = start("pattern,reports", "role=ping count=50 again=1", InterruptMode::Mapped);

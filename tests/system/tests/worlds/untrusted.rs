@@ -1,7 +1,7 @@
 //! Attacks of a guest that nobody trusts, with a core and its interrupts to itself, below a payload: every one of the hostile world and of the hostile guest.
 //!
 //! The payload ticks above all, a control loop runs below it on its core, a victim on another one, and the attacker masks, storms and reaches for what
-//! is not its own. Whatever it did, its core comes to its EL2: each attack that does not end by a fault ends by its watchdog, and the next one begins.
+//! is not its own. After any of them its core comes to its EL2: each attack that does not end by a fault ends by its watchdog, and the next one begins.
 
 use crate::hybrid::assert_no_tick_is_lost;
 use bulkhead_abi::status::{

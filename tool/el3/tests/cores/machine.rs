@@ -434,7 +434,7 @@ impl Machine {
         core.place = Place::El3(vector);
     }
 
-    /// Where a core that returned goes on.
+    /// Where a core continues that returned.
     pub(crate) fn returned(&self, number: usize) -> (u64, u64) {
         let of = |register: u16| self.cores[number].system.get(&register).copied().unwrap_or(0);
         (of(ADDRESS), of(STATE))

@@ -395,7 +395,7 @@ impl Search<'_> {
         let (address, state) = (self.machine.returned(0).0, [EL2, EL1, AARCH32][self.random.index(3)]);
         let x: [u64; 31] = std::array::from_fn(|_| self.random.next());
         self.machine.cores[0].x = x;
-        // It goes on where it was: a call would go on behind itself.
+        // It continues where it was: a call would continue behind itself.
         self.calls[0] = Some(Call {
             by: 0,
             x,
@@ -422,7 +422,7 @@ impl Search<'_> {
         assert_eq!(self.machine.pending(core), None, "an interrupt that was taken waits still");
         let found = self.machine.returned(core);
         if state == EL2 {
-            assert_eq!(found, (address, EL2), "EL2 goes on");
+            assert_eq!(found, (address, EL2), "EL2 continues");
             assert!(
                 one.read("S3_7_C14_C2_1") == 1
                     && (1..700).contains(&one.read("S3_7_C14_C2_2").saturating_sub(self.machine.now)),

@@ -22,7 +22,7 @@ use random::Random;
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// One case in so many that other tests have: each reads a whole file.
+/// One case is tried where other tests try this number: each reads a whole file.
 const DIVISOR: u64 = 50;
 /// Ticks of the payload's kernel in a second.
 const KERNEL_HZ: u64 = 1_000;
