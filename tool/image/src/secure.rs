@@ -1,19 +1,28 @@
 //! `bulkhead build` and `inspect` of a system with a secure section: what lies where in flash and in both worlds, and who owns which interrupt.
 
+/// Writing to a string cannot fail.
+macro_rules! line {
+    ($out:expr, $($argument:tt)*) => {
+        let _ = writeln!($out, $($argument)*);
+    };
+}
+
+mod between;
+mod servers;
+
 use crate::below::{self, BuiltFlash, build_flash, cores_form, cores_text};
 use crate::inspect::{self, Format, InspectArguments};
 use crate::map::size_text;
 use crate::{Error, json};
+use between::{channel_name, channels, channels_form, health_form, urgent_form, write_between};
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_abi::plan::{POLICY_HALT, POLICY_RESTART};
 use bulkhead_flash::{Flash, PlacedWorld, Rights};
 use bulkhead_plan::maps::{GICD_BYTES, GICR_BYTES};
 use bulkhead_plan::model::{Below, Secure, System, World, WorldLevel};
-use bulkhead_plan::ticks;
-use bulkhead_world::flash::{self, ChannelDirection, ChannelPlan, ServerKind, secure_ram};
-use bulkhead_world::health::HealthPlan;
+use bulkhead_world::flash::{self, secure_ram};
 use dtoolkit::fdt::Fdt;
 use serde_json::{Value, json};
+use servers::{servers_form, windows_form, write_servers};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -173,41 +182,6 @@ fn of_payload(system: &System, secure: &Secure, flash: &Flash) -> Vec<Range> {
     ranges
 }
 
-/// The channels of a plan.
-fn channels(flash: &Flash) -> impl Iterator<Item = &ChannelPlan> {
-    flash.plan.channels.iter().filter(|channel| channel.direction != 0)
-}
-
-fn channel_name(channel: &ChannelPlan) -> String {
-    let name: Vec<u8> = channel.name.iter().copied().take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&name).into_owned()
-}
-
-fn is_to_world(channel: &ChannelPlan) -> bool {
-    channel.direction == ChannelDirection::ToWorld as u32
-}
-
-/// How the reader of a channel learns of a message.
-fn signal_text(channel: &ChannelPlan) -> String {
-    match (is_to_world(channel), channel.interrupt, channel.poll) {
-        (true, 0, _) => String::from("it looks by itself"),
-        (true, intid, _) => format!("interrupt {intid}"),
-        (false, _, 0) => String::from("by call"),
-        (false, _, ticks) => format!("looked for every {ticks} ms"),
-    }
-}
-
-fn channel_text(channel: &ChannelPlan, partition: Option<&str>) -> String {
-    let to = match (is_to_world(channel), partition) {
-        (true, None) => String::from("to the world"),
-        (true, Some(name)) => format!("to {name}"),
-        (false, None) => String::from("to the payload"),
-        (false, Some(name)) => format!("from {name} to the payload"),
-    };
-    let (name, blocks, bytes) = (channel_name(channel), channel.blocks, channel.block_bytes);
-    format!("{name} {to}, {blocks} blocks of {bytes} bytes at {:#x}, {}", channel.address, signal_text(channel))
-}
-
 fn of_world(placed: &PlacedWorld) -> Vec<Range> {
     let tree = placed.placement.device_tree.0;
     let initrd = placed.placement.initrd.map(|(address, _)| address.0);
@@ -235,29 +209,6 @@ fn interrupt_text(system: &System, intid: u32) -> String {
     }
 }
 
-fn kind_text(kind: u32) -> &'static str {
-    match kind {
-        _ if kind == ServerKind::Interrupt as u32 => "interrupt",
-        _ if kind == ServerKind::Reserved as u32 => "reserved",
-        _ if kind == ServerKind::Background as u32 => "background",
-        _ => "latency",
-    }
-}
-
-/// Names of the servers in the order of the plan.
-fn server_names(secure: &Secure) -> Vec<&str> {
-    let mut sorted: Vec<_> = secure.servers.iter().collect();
-    sorted.sort_by_key(|server| std::cmp::Reverse(server.priority));
-    sorted.into_iter().map(|server| server.name.as_str()).collect()
-}
-
-/// Writing to a string cannot fail.
-macro_rules! line {
-    ($out:expr, $($argument:tt)*) => {
-        let _ = writeln!($out, $($argument)*);
-    };
-}
-
 fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
     let mut out = String::new();
     let file = size_text(flash.bytes.len() as u64);
@@ -270,15 +221,7 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
     for intid in &secure.interrupts {
         line!(out, "  interrupt {intid:>3} group 1 secure  {}", interrupt_text(system, *intid));
     }
-    for (server, name) in flash.plan.servers.iter().zip(server_names(secure)) {
-        let budget = ticks::to_ns(server.budget_ticks, system.board.counter_hz) / 1_000;
-        let time = if server.budget_ticks == 0 {
-            String::from("what is left")
-        } else {
-            format!("{budget} us in {} ms", server.period)
-        };
-        line!(out, "  server {name}, priority {}, {}: {time}", server.priority, kind_text(server.kind));
-    }
+    write_servers(&mut out, secure, &flash.plan, system.board.counter_hz);
     for (world, placed) in worlds(secure, flash) {
         let (entry, tree) = (placed.placement.entry, placed.placement.device_tree);
         line!(
@@ -308,54 +251,6 @@ fn text(system: &System, secure: &Secure, flash: &Flash) -> String {
     out
 }
 
-/// What both worlds have to do with each other: interrupts, health, channels.
-fn write_between(out: &mut String, system: &System, secure: &Secure, flash: &Flash) {
-    line!(out, "  interrupts: every other one, group 1 non-secure");
-    write_health(out, secure, &flash.plan.health, system.board.counter_hz);
-    for urgent in flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0) {
-        let names = server_names(secure);
-        let server = names.get(urgent.server as usize).copied().unwrap_or("?");
-        line!(out, "  interrupt {:>3} wakes {server} while the payload runs", urgent.intid);
-    }
-    for (number, channel) in channels(flash).enumerate() {
-        line!(out, "  channel {number} {}", channel_text(channel, partition_of(system, secure, number)));
-    }
-}
-
-/// The partition at the other end of a channel; `None` where one image is below.
-fn partition_of<'a>(system: &'a System, secure: &Secure, channel: usize) -> Option<&'a str> {
-    let partition = secure.channels.get(channel)?.partition?;
-    system.partitions.get(partition).map(|partition| partition.name.as_str())
-}
-
-/// How the other world is watched, by the plan.
-fn write_health(out: &mut String, secure: &Secure, health: &HealthPlan, counter_hz: u64) {
-    if secure.health.is_none() {
-        line!(out, "  health: the payload's own business");
-        return;
-    }
-    let ms = |ticks| ticks::to_ns(ticks, counter_hz) / 1_000_000;
-    let heartbeat = match health.heartbeat_ticks {
-        0 => String::from("no heartbeat"),
-        period => format!("heartbeat each {} ms, {} missed are a fault", ms(period), health.missed),
-    };
-    let progress = match health.stuck_samples {
-        0 => String::from("progress not judged"),
-        samples => format!("stuck after {samples} samples"),
-    };
-    let policy = match health.policy {
-        POLICY_RESTART => format!(
-            "restart after {} ms, at most {} within {} ms",
-            ms(health.backoff_ticks),
-            health.max_restarts,
-            ms(health.within_ticks)
-        ),
-        POLICY_HALT => String::from("halt"),
-        _ => String::from("stop"),
-    };
-    line!(out, "  health: {heartbeat}; {progress}; after a fault: {policy}");
-}
-
 fn write_ranges(out: &mut String, ranges: &[Range]) {
     for range in ranges {
         let end = range.start + range.bytes;
@@ -375,32 +270,7 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
         let one = |range: Range| json!({ "start": range.start, "bytes": range.bytes, "rights": range.rights, "use": range.what });
         ranges.into_iter().map(one).collect()
     };
-    let names = server_names(secure);
-    let servers = flash.plan.servers.iter().zip(&names).map(|(server, name)| {
-        json!({
-            "name": name,
-            "kind": kind_text(server.kind),
-            "priority": server.priority,
-            "budget_ticks": Some(server.budget_ticks).filter(|budget| *budget != 0),
-            "period_ms": Some(server.period).filter(|period| *period != 0),
-            "voluntary_return": server.voluntary != 0,
-        })
-    });
-    let urgent = flash.plan.urgent.iter().filter(|urgent| urgent.intid != 0);
-    let urgent = urgent.map(|urgent| json!({ "intid": urgent.intid, "server": names.get(urgent.server as usize) }));
-    let urgent: Vec<Value> = urgent.collect();
-    let channels = channels(flash).enumerate().map(|(number, channel)| {
-        json!({
-            "name": channel_name(channel),
-            "partition": partition_of(system, secure, number),
-            "direction": if is_to_world(channel) { "to_world" } else { "to_payload" },
-            "blocks": channel.blocks,
-            "block_bytes": channel.block_bytes,
-            "start": channel.address,
-            "interrupt": Some(channel.interrupt).filter(|intid| *intid != 0),
-            "poll_ms": Some(channel.poll).filter(|ticks| *ticks != 0),
-        })
-    });
+    let urgent = urgent_form(secure, &flash.plan);
     let interrupts =
         secure.interrupts.iter().map(|intid| json!({ "intid": intid, "use": interrupt_text(system, *intid) }));
     let world = worlds(secure, flash).next().map(|(world, placed)| {
@@ -435,35 +305,18 @@ fn form(system: &System, secure: &Secure, flash: &Flash) -> Value {
             "entry": flash.plan.head.payload_entry,
             "map": ranges(of_payload(system, secure, flash)),
             "interrupts": interrupts.collect::<Vec<_>>(),
-            "servers": servers.collect::<Vec<_>>(),
+            "servers": servers_form(secure, &flash.plan),
+            "windows": windows_form(secure, &flash.plan, system.board.counter_hz),
         },
         "non_secure": world.or(partitions),
-        "channels": channels.collect::<Vec<_>>(),
-    })
-}
-
-/// The plan's own numbers: ticks of the counter.
-fn health_form(health: &HealthPlan) -> Value {
-    let policy = match health.policy {
-        POLICY_RESTART => "restart",
-        POLICY_HALT => "halt",
-        _ => "stop",
-    };
-    let is_restarted = health.policy == POLICY_RESTART;
-    json!({
-        "heartbeat_ticks": Some(health.heartbeat_ticks).filter(|ticks| *ticks != 0),
-        "missed": health.missed,
-        "stuck_samples": Some(health.stuck_samples).filter(|samples| *samples != 0),
-        "on_fault": policy,
-        "max_restarts": Some(health.max_restarts).filter(|_| is_restarted),
-        "within_ticks": Some(health.within_ticks).filter(|_| is_restarted),
-        "backoff_ticks": Some(health.backoff_ticks).filter(|_| is_restarted),
+        "channels": channels_form(system, secure, flash),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{device_tree_source, form, text};
+    use bulkhead_plan::model::{WorldWindow, WorldWindows};
     use bulkhead_plan::samples;
 
     #[test]
@@ -495,10 +348,35 @@ mod tests {
         assert_eq!(value["secure"]["servers"][0]["name"], "urgent");
         assert_eq!((&value["channels"][0]["interrupt"], &value["channels"][1]["poll_ms"]), (&50.into(), &2.into()));
         assert_eq!(value["non_secure"]["health"]["on_fault"], "restart");
+        assert!(value["secure"]["windows"].is_null());
         let tree = device_tree_source(secure, &flash, "below").expect("a tree");
         assert!(tree.contains("pl011@9000000") && tree.contains("method = \"smc\""), "{tree}");
         assert!(tree.contains("channel@41001000") && tree.contains("label = \"answers\""), "{tree}");
         let error = device_tree_source(secure, &flash, "above").expect_err("no such world").to_string();
         assert!(error.contains("below"), "{error}");
+    }
+
+    /// SG-50, SG-51: a table of windows is shown, and who is told of them.
+    #[test]
+    fn windows_are_shown() {
+        let mut system = samples::two_worlds();
+        let secure = system.secure.as_mut().expect("a secure world");
+        let rest = secure.servers.iter().position(|server| server.name == "rest").expect("it is there");
+        let window = WorldWindow { server: rest, offset_ns: 30_000_000, length_ns: 20_000_000 };
+        secure.windows = Some(WorldWindows { major_ns: 100_000_000, windows: vec![window], interrupt: Some(51) });
+        let secure = system.secure.as_ref().expect("a secure world");
+        let flash = bulkhead_flash::of_system(&system, &samples::secure_monitor()).expect("it fits");
+        let text = text(&system, secure, &flash);
+        for part in [
+            "server rest, priority 1, windows: in its windows",
+            "window of rest at 30000 us of each 100000 us, for 20000 us",
+            "interrupt  51 tells the other world of each start",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        let value = form(&system, secure, &flash);
+        assert_eq!(value["secure"]["servers"][1]["kind"], "windows");
+        let windows = &value["secure"]["windows"];
+        assert_eq!((&windows["interrupt"], &windows["windows"][0]["offset_us"]), (&51.into(), &30_000.into()));
     }
 }
