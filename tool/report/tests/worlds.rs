@@ -2,7 +2,7 @@
 
 use bulkhead_description::Report;
 use bulkhead_image::world_maps;
-use bulkhead_plan::model::{HealthPolicy, PayloadTask, System, Task};
+use bulkhead_plan::model::{HealthPolicy, PayloadTask, System, Task, WorldWindow, WorldWindows};
 use bulkhead_plan::samples;
 use bulkhead_report::{WorldsInput, write_worlds};
 use bulkhead_timing::{Assumptions, payload};
@@ -56,6 +56,23 @@ fn verdict(page: &str) -> &str {
 /// The first table row that holds all of these.
 fn row<'a>(page: &'a str, parts: &[&str]) -> &'a str {
     page.lines().find(|line| parts.iter().all(|part| line.contains(part))).unwrap_or_else(|| panic!("no row {parts:?}"))
+}
+
+/// SG-52: each window with what more urgent work may take of it.
+#[test]
+fn windows_are_on_the_page_with_what_disturbs_them() {
+    let mut system = system(3_000_000);
+    let secure = system.secure.as_mut().expect("two worlds");
+    let rest = secure.servers.iter().position(|server| server.name == "rest").expect("it is there");
+    let window = WorldWindow { server: rest, offset_ns: 30_000_000, length_ns: 20_000_000 };
+    secure.windows = Some(WorldWindows { major_ns: 100_000_000, windows: vec![window], interrupt: Some(51) });
+    let page = page_of(&system, None);
+    row(&page, &["rest", "in its windows"]);
+    let bounds = payload::bounds(&system, &Assumptions::default()).expect("two worlds");
+    let lost = bounds.windows_ns[0].most_lost;
+    assert!((13_000_000..20_000_000).contains(&lost), "jobs of both tasks fall into it: {lost}");
+    row(&page, &["rest", "30.000", "20.000", &(lost / 1_000_000).to_string()]);
+    assert!(page.contains("Interrupt 51 tells the world of each start."));
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn responses<'a>(
 pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
     tasks(html, input);
     servers(html, input);
+    windows(html, input);
     if !input.secure.is_alone() {
         let (latency, name) = (rough(input.bounds.latency_ns), world_name(input.secure));
         let text = format!("A secure interrupt reaches the payload within {latency}, whatever {name} does.");
@@ -149,14 +150,15 @@ fn servers(html: &mut Html, input: &WorldsInput<'_>) {
     html.leaf("h3", &[], format!("Tasks that are {}", world_name(input.secure)));
     let mut table =
         Table::new(&["server", "priority", "budget", "period", "runs", "delay", "blackout", "an activation ends"]);
-    for (server, (blackout, delay)) in input.secure.servers.iter().zip(&input.bounds.blackouts_ns) {
+    for (place, (server, (blackout, delay))) in input.secure.servers.iter().zip(&input.bounds.blackouts_ns).enumerate()
+    {
         let budget = server.budget;
         table.row(vec![
             Cell::Partition(input.world(), server.name.clone()),
             Cell::Number(server.priority.to_string()),
             Cell::Time(budget.map(|budget| budget.budget_ns)),
             Cell::Time(budget.map(|budget| budget.period_ns)),
-            Cell::text(when(server)),
+            Cell::text(if input.secure.has_windows(place) { "in its windows".to_owned() } else { when(server) }),
             Cell::Time(*delay),
             Cell::Time(*blackout),
             Cell::text(end(server)),
@@ -167,7 +169,36 @@ fn servers(html: &mut Html, input: &WorldsInput<'_>) {
     html.leaf("p", &[("class", &"note")], note);
 }
 
+/// The windows, and what each may suffer (SG-52).
+fn windows(html: &mut Html, input: &WorldsInput<'_>) {
+    let Some(windows) = &input.secure.windows else { return };
+    let mut table = Table::new(&["window of", "start", "length", "begins late by", "loses"]);
+    for (window, suffers) in windows.windows.iter().zip(&input.bounds.windows_ns) {
+        let name = input.secure.servers.get(window.server).map_or_else(String::new, |server| server.name.clone());
+        table.row(vec![
+            Cell::Partition(input.world(), name),
+            Cell::Time(Some(window.offset_ns)),
+            Cell::Time(Some(window.length_ns)),
+            Cell::Time(suffers.latest_start),
+            Cell::Time(Some(suffers.most_lost)),
+        ]);
+    }
+    html.leaf("h3", &[], "Windows");
+    table.write(html);
+    let told = windows
+        .interrupt
+        .map_or_else(String::new, |intid| format!(" Interrupt {intid} tells the world of each start."));
+    let note = format!(
+        "Starts in each {}. At most: until its server runs, and of its length, where all more urgent work of the payload falls into it.{told}",
+        rough(windows.major_ns)
+    );
+    html.leaf("p", &[("class", &"note")], note);
+}
+
 fn when(server: &WorldServer) -> String {
+    if server.latency.is_some() && server.interrupts.is_empty() {
+        return "when the world wants it or a less urgent one".to_owned();
+    }
     if server.interrupts.is_empty() && server.budget.is_none() {
         return "whenever nothing more urgent does".to_owned();
     }
