@@ -90,7 +90,7 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn has_payload(&self) -> bool {
-        self.plan.mpidr & Affinity::FIELDS == OF_PAYLOAD
+        is_payloads(self.plan.mpidr)
     }
 
     /// The monitor's own interrupts on a `mapped` core. Where it is kicked nobody sends SGI 15, which is closed there (QV-16).
@@ -150,13 +150,21 @@ impl<M: Machine> Vcpu<M> {
         true
     }
 
-    /// A guest sends nothing that is EL3's, or the payload's on its core: there would be no effect, and nobody would be told.
+    /// A guest sends nothing that is EL3's, or the payload's to its core: there would be no effect, and nobody would be told.
     pub(crate) fn below_el3(&self, sgi: SgiTargets) -> SgiTargets {
-        let others = if self.has_payload() { SGI_OF_KICKS.bit() | SGI_OF_PAYLOAD.bit() } else { SGI_OF_KICKS.bit() };
-        if Intid(sgi.intid).bit() & others == 0 {
-            return sgi;
-        }
-        SgiTargets { vcpus: 0, refused: sgi.refused.wrapping_add(sgi.vcpus.count_ones()), ..sgi }
+        let unheard = match Intid(sgi.intid) {
+            SGI_OF_KICKS => sgi.vcpus,
+            SGI_OF_PAYLOAD => sgi.vcpus & self.on_payloads_core(),
+            _ => 0,
+        };
+        let refused = sgi.refused.wrapping_add(unheard.count_ones());
+        SgiTargets { vcpus: sgi.vcpus & !unheard, refused, ..sgi }
+    }
+
+    /// The vCPUs of the partition on the payload's core, a bit for each.
+    fn on_payloads_core(&self) -> u32 {
+        let is_there = |(vcpu, mpidr): (u32, &u64)| if is_payloads(*mpidr) { Intid(vcpu).bit() } else { 0 };
+        (0..).zip(&self.partition.vcpu_mpidr).map(is_there).fold(0, |bits, bit| bits | bit)
     }
 
     fn send_filtered(&self, value: u64) {
@@ -175,4 +183,8 @@ impl<M: Machine> Vcpu<M> {
             self.machine.deactivate(intid);
         }
     }
+}
+
+const fn is_payloads(mpidr: u64) -> bool {
+    mpidr & Affinity::FIELDS == OF_PAYLOAD
 }

@@ -313,25 +313,39 @@ fn a_filtered_guest_has_its_interface_and_nobody_elses() {
     }
 }
 
-/// QV-16: a guest's SGI 8 is refused and counted as 15 is, whichever kind of guest it is, and on the payload's core 9 too.
+/// QV-16: a guest's SGI 8 is refused and counted as 15 is, whichever kind of guest it is, and 9 where a vCPU on the payload's core is to have it.
 #[test]
 fn nobody_sends_what_is_el3s() {
-    let mut mapped = cores(partition(2)).remove(0);
-    mapped.begin();
-    let mut plan = partition(1);
-    plan.vcpu_mpidr[0] = PAYLOAD;
-    let mut on_payloads_core = cores_of_mpidr(plan, PAYLOAD).remove(0);
-    on_payloads_core.begin();
+    let of_two = |place| {
+        let mut plan = partition(2);
+        (plan.vcpu_mpidr[0], plan.vcpu_mpidr[1]) = (PAYLOAD, PAYLOAD + 1);
+        cores_of_mpidr(plan, PAYLOAD).remove(place)
+    };
     let filtered = direct(|plan| plan.flags |= FLAG_FILTERED);
-    for (mut core, refused) in [(mapped, vec![8, 15]), (filtered, vec![8, 15]), (on_payloads_core, vec![8, 9, 15])] {
+    for (mut core, targets, refused, others_take_9) in [
+        (cores(partition(2)).remove(0), 0b1, vec![8, 15], true),
+        (filtered, 0b1, vec![8, 15], true),
+        (of_two(0), 0b1, vec![8, 9, 15], false),
+        (of_two(0), 0b10, vec![8, 15], true),
+        (of_two(1), 0b1, vec![8, 9, 15], false),
+        (of_two(1), 0b11, vec![8, 9, 15], true),
+    ] {
+        if core.is_lead() {
+            core.begin();
+        }
+        core.run = RunState::Running;
         core.machine.take_events();
         for intid in 0..16 {
             let before = core.counter(Counter::SgiOutside);
-            access(&mut core, (12, 11, 5), Some(intid << 24 | 0b1));
+            access(&mut core, (12, 11, 5), Some(intid << 24 | targets));
             let is_refused = refused.contains(&intid);
             assert_eq!(core.counter(Counter::SgiOutside) - before, u64::from(is_refused), "{intid}");
             let sent = core.machine.take_events();
-            assert_eq!(sent.is_empty(), is_refused, "{intid}: {sent:?}");
+            assert_eq!(
+                sent.is_empty(),
+                is_refused && !(intid == 9 && others_take_9),
+                "{intid} to {targets:#b}: {sent:?}"
+            );
         }
     }
 }
