@@ -55,7 +55,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// The guest has ended interrupts that had become silent.
+    /// The guest has ended interrupts that had become silent. At CPU_OFF that may not have been told yet.
     pub(crate) fn silent_ones_ended(&self) {
         for index in Members(u64::from(self.machine.ended_list_registers() & ALL_FREE)).map(u32::from) {
             let intid = self.machine.list_register(index) as u32;
@@ -70,14 +70,5 @@ impl<M: Machine> Vcpu<M> {
     #[inline(never)]
     pub(crate) fn listen_to(&self, intid: u32) {
         self.machine.store8(self.priority_place(intid), physical_priority(self.priority_of(intid)));
-    }
-
-    /// Those in list registers, before their vCPU goes off.
-    pub(crate) fn listen_to_all(&self) {
-        for value in (0..LIST_REGISTERS).map(|index| ListRegister(self.machine.list_register(index))) {
-            if value.is_in_use() {
-                self.listen_to(value.intid().0);
-            }
-        }
     }
 }

@@ -104,9 +104,13 @@ impl<M: Machine> Vcpu<M> {
     /// Gives the shared interrupts that this vCPU has not taken back to the distributor, at CPU_OFF.
     pub(crate) fn return_shared_interrupts(&mut self) {
         #[cfg(feature = "hybrid")]
-        self.listen_to_all();
+        self.silent_ones_ended();
         for index in 0..4 {
             let value = self.machine.list_register(index);
+            #[cfg(feature = "hybrid")]
+            if value >> 62 != 0 {
+                self.listen_to(value as u32);
+            }
             if value >> 62 == 1 && value as u32 >= 32 {
                 self.machine.set_list_register(index, 0);
                 self.set_waiting(value as u32, true);

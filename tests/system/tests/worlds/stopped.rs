@@ -82,7 +82,7 @@ fn a_guest_that_masks_its_watchdog_is_stopped_by_it() {
     machine.assert_no_crash();
 }
 
-/// A12, MZ-2, QV-16: a guest that nobody trusts ends a neighbour's interrupt all the time. The neighbour takes each of its interrupts once, and pays
+/// A12, QV-16: a guest that nobody trusts ends a neighbour's interrupt all the time. The neighbour takes each of its interrupts once, and pays
 /// two exits more for one at most: that of the second arrival, and that of the end.
 #[test]
 fn a_thief_of_interrupts_costs_its_victim_two_exits_each() {
