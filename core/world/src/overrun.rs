@@ -80,23 +80,13 @@ impl<const TASKS: usize> Overruns<TASKS> {
         Self { allowances: [const { Allowance::None }; TASKS], running: NOBODY, watched: 0, charged_until_ticks: 0 }
     }
 
-    /// From now on this task runs: `None` when it is none of those that are numbered. To be called by the hook of every switch. Returns what
-    /// [`Overruns::next_event_ticks`] would.
+    /// From now on this task runs: `None` when it is none of those that are numbered. To be called by the hook of every switch.
+    ///
+    /// Returns what [`Overruns::next_event_ticks`] would, and `u64::MAX` for never. Behind [`Overruns::serve_beside`] it is the earlier one of that
+    /// and what `beside` says of the task's number, which is `usize::MAX` for none. Before, `beside` is not asked, and costs nothing.
     // Inline: as `charge`.
     #[inline(always)]
-    pub fn switch(&mut self, task: Option<usize>, now: u64) -> Option<u64> {
-        if self.charge(now) == Some(0) {
-            self.watched |= bit(self.running);
-        }
-        self.running = task.unwrap_or(NOBODY);
-        self.next_ticks(now)
-    }
-
-    /// The same where the caller's timer serves something else besides, as was said by [`Overruns::serve_beside`]: `beside` is asked then alone, of the number of the task. Who has
-    /// nothing else pays nothing for it.
-    // Inline: as `charge`.
-    #[inline(always)]
-    pub fn switch_beside(&mut self, task: Option<usize>, now: u64, beside: impl FnOnce(usize) -> u64) -> u64 {
+    pub fn switch(&mut self, task: Option<usize>, now: u64, beside: impl FnOnce(usize) -> u64) -> u64 {
         if self.charge(now) == Some(0) {
             self.watched |= bit(self.running);
         }

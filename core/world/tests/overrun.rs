@@ -2,7 +2,7 @@
 
 use bulkhead_world::overrun::{Event, Overruns, Refused};
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 const TASKS: usize = 3;
 
@@ -12,11 +12,11 @@ fn an_amount_is_spent_while_its_task_runs_and_reported_once() {
     let mut overruns = Overruns::<TASKS>::new();
     overruns.start(1, 100, 0).unwrap();
     assert_eq!(overruns.next_event_ticks(0), None, "it does not run");
-    overruns.switch(Some(1), 10);
+    overruns.switch(Some(1), 10, |_| u64::MAX);
     assert_eq!(overruns.next_event_ticks(10), Some(110));
-    overruns.switch(Some(0), 40);
+    overruns.switch(Some(0), 40, |_| u64::MAX);
     assert_eq!((overruns.remaining_ticks(1, 90), overruns.next_event_ticks(90)), (Some(70), None));
-    overruns.switch(Some(1), 100);
+    overruns.switch(Some(1), 100, |_| u64::MAX);
     assert_eq!((overruns.take_event(169), overruns.next_event_ticks(169)), (None, Some(170)));
     assert_eq!(overruns.take_event(170), Some(Event::UsedUp(1)));
     assert_eq!((overruns.take_event(170), overruns.remaining_ticks(1, 171)), (None, None), "once");
@@ -27,7 +27,7 @@ fn an_amount_is_spent_while_its_task_runs_and_reported_once() {
 #[test]
 fn amounts_are_stopped_replaced_and_refused() {
     let mut overruns = Overruns::<TASKS>::new();
-    overruns.switch(Some(2), 0);
+    overruns.switch(Some(2), 0, |_| u64::MAX);
     overruns.start(2, 50, 0).unwrap();
     assert_eq!(overruns.stop(2, 20), Some(30));
     assert_eq!((overruns.stop(2, 21), overruns.take_event(100)), (None, None));
@@ -47,18 +47,18 @@ fn an_account_is_deferrable() {
     let mut overruns = Overruns::<TASKS>::new();
     overruns.open(0, 2, 30, 0, 0).unwrap();
     assert_eq!(overruns.remaining_ticks(0, 29), Some(2), "kept");
-    overruns.switch(Some(0), 29);
+    overruns.switch(Some(0), 29, |_| u64::MAX);
     // One tick of this period; the other one is lost, and the next budget begins: the double hit.
     assert_eq!(overruns.next_event_ticks(29), Some(32));
     assert_eq!((overruns.take_event(31), overruns.take_event(32)), (None, Some(Event::UsedUp(0))));
-    overruns.switch(Some(1), 32);
+    overruns.switch(Some(1), 32, |_| u64::MAX);
     assert_eq!(overruns.next_event_ticks(32), Some(60), "filled at a multiple of the period");
     assert_eq!((overruns.take_event(59), overruns.take_event(60)), (None, Some(Event::Filled(0))));
     assert_eq!((overruns.take_event(60), overruns.remaining_ticks(0, 60)), (None, Some(2)));
-    overruns.switch(Some(0), 1000);
+    overruns.switch(Some(0), 1000, |_| u64::MAX);
     // 1000 is 10 ticks into its period. What was noticed 3 ticks late is a debt.
     assert_eq!((overruns.take_event(1005), overruns.remaining_ticks(0, 1005)), (Some(Event::UsedUp(0)), Some(0)));
-    overruns.switch(None, 1005);
+    overruns.switch(None, 1005, |_| u64::MAX);
     assert_eq!((overruns.next_event_ticks(1005), overruns.take_event(1020)), (Some(1020), None));
     assert_eq!(overruns.next_event_ticks(1020), Some(1050), "the debt took all of that filling");
     assert_eq!((overruns.take_event(1050), overruns.remaining_ticks(0, 1050)), (Some(Event::Filled(0)), Some(1)));
@@ -69,7 +69,7 @@ fn an_account_is_deferrable() {
 fn a_budget_that_ends_with_its_period_is_followed_by_the_next() {
     let mut overruns = Overruns::<TASKS>::new();
     overruns.open(0, 10, 30, 0, 0).unwrap();
-    overruns.switch(Some(0), 20);
+    overruns.switch(Some(0), 20, |_| u64::MAX);
     assert_eq!((overruns.next_event_ticks(20), overruns.take_event(30)), (Some(40), None));
     assert_eq!(overruns.take_event(40), Some(Event::UsedUp(0)));
 }
@@ -82,12 +82,32 @@ fn an_event_that_was_not_taken_stays_due() {
     overruns.open(1, 10, 50, 0, 0).unwrap();
     for task in [0, 1] {
         let from = 20 * task as u64;
-        overruns.switch(Some(task), from);
-        overruns.switch(None, from + 10);
+        overruns.switch(Some(task), from, |_| u64::MAX);
+        overruns.switch(None, from + 10, |_| u64::MAX);
         assert_eq!(overruns.next_event_ticks(from + 12), Some(from + 12));
         assert_eq!(overruns.take_event(from + 12), Some(Event::UsedUp(task)));
     }
     assert_eq!(overruns.next_event_ticks(35), Some(50));
+}
+
+/// SG-50: who shares the timer is asked at each switch from then on, not before, and the earlier instant counts; it is no task's event.
+#[test]
+fn what_is_served_beside_has_the_earlier_date() {
+    let mut overruns = Overruns::<TASKS>::new();
+    overruns.start(1, 100, 0).unwrap();
+    assert_eq!(overruns.switch(Some(1), 10, |_| panic!("asked")), 110);
+    assert_eq!(overruns.switch(None, 20, |_| panic!("asked")), u64::MAX);
+    overruns.serve_beside();
+    for (task, beside, next) in [(Some(1), 60, 60), (Some(1), 500, 120), (Some(0), 40, 40), (None, u64::MAX, u64::MAX)]
+    {
+        let mut asked = None;
+        let switched = overruns.switch(task, 30, |number| {
+            asked = Some(number);
+            beside
+        });
+        assert_eq!((switched, asked), (next, Some(task.unwrap_or(usize::MAX))));
+    }
+    assert_eq!((overruns.take_event(100), overruns.next_event_ticks(100)), (None, None));
 }
 
 /// One task of the model, which lives tick by tick and owes nothing to the rule under test.
@@ -108,6 +128,7 @@ enum Model {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Switch(Option<usize>),
+    Beside,
     Start(usize, u64),
     Open(usize, u64, u64),
     Stop(usize),
@@ -121,6 +142,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (task(), 1..20u64).prop_map(|(task, ticks)| Step::Start(task, ticks)),
         1 => (task(), 1..12u64, 0..20u64).prop_map(|(task, budget, more)| Step::Open(task, budget, budget + more)),
         1 => task().prop_map(Step::Stop),
+        1 => Just(Step::Beside),
         5 => (1..40u64).prop_map(Step::Advance),
     ];
     vec(step, 1..60)
@@ -171,10 +193,19 @@ proptest! {
     #[test]
     fn histories_agree_with_a_model_of_single_ticks(steps in steps(), late in 0..4u64) {
         let (mut overruns, mut model) = (Overruns::<TASKS>::new(), [Model::None; TASKS]);
-        let (mut now, mut running) = (0u64, None);
+        let (mut now, mut running, mut beside) = (0u64, None, None);
         for step in steps {
             match step {
-                Step::Switch(task) => { overruns.switch(task, now); running = task; }
+                Step::Switch(task) => {
+                    let switched = overruns.switch(task, now, |_| beside.expect("asked"));
+                    let own = overruns.next_event_ticks(now).unwrap_or(u64::MAX);
+                    assert_eq!(switched, own.min(beside.unwrap_or(u64::MAX)));
+                    running = task;
+                }
+                Step::Beside => {
+                    overruns.serve_beside();
+                    beside = Some(now + late * 8);
+                }
                 Step::Start(task, ticks) => {
                     overruns.start(task, ticks, now).unwrap();
                     model[task] = Model::Once(ticks as i64);

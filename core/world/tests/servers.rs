@@ -70,7 +70,7 @@ impl<'a> Core<'a> {
         let is_first = |server: &usize| best.is_none_or(|task| self.servers[*server].0 < self.tasks[task].0);
         let may_run = (0..self.servers.len()).filter(|server| self.table.may_run(*server));
         let server = may_run.min_by_key(|server| self.servers[*server].0).filter(is_first);
-        self.overruns.switch(server, self.now);
+        self.overruns.switch(server, self.now, |_| u64::MAX);
         server
     }
 

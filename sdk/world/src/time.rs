@@ -24,7 +24,7 @@ pub unsafe extern "C" fn bulkhead_time_switch(task: u64, now: u64) -> u64 {
     // SAFETY: the caller's: nobody else is in a function of this file.
     let overruns = unsafe { OVERRUNS.get() };
     // SAFETY: the caller's.
-    overruns.switch_beside(usize::try_from(task).ok(), now, |task| unsafe { windows::switched(task, now) })
+    overruns.switch(usize::try_from(task).ok(), now, |task| unsafe { windows::switched(task, now) })
 }
 
 /// Windows want to know of each switch, and to have the timer.
