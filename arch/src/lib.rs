@@ -289,7 +289,8 @@ pub trait Gate {
     fn kick(&self, mpidr: u64) -> bool;
     /// Has the calling core kicked when this number of ticks is over, within EL3's limits; a kick before ends it. Not on the payload's core.
     fn watch(&self, ticks: u64);
-    /// Waits while no interrupt of the guest, which has the physical interface, is signalled: only EL3 ends it. The guest's interrupts stay pending.
+    /// Waits while no interrupt of the guest, which has the physical interface, is signalled. The guest's interrupts stay pending. EL3 ends it: by a
+    /// kick, or, on the payload's core, where nobody is kicked, when the payload gives the core back.
     fn wait_for_kick(&self);
     /// Resets what else the guest has of the physical interface, and makes its accesses to the registers below, and to those that send SGIs,
     /// exits (ICH_HCR_EL2.TC) or not.

@@ -61,10 +61,12 @@ unsafe fn end(plan: *const WorldPlan, core: u32) -> Option<(u64, u64)> {
     }
     let line = line(core as usize);
     // SAFETY: words of the core's line, which it writes alone, and the payload's own request there.
-    let (ended, turn, ticket) = unsafe {
+    // The turn first: a world that begins again meanwhile has an end of before and the turn of now otherwise, so one that runs would get a ticket. The
+    // host's tables map the page as Device memory, which keeps the order.
+    let (turn, ended, ticket) = unsafe {
         (
-            (&raw const (*line).ended).read_volatile(),
             (&raw const (*line).turn).read_volatile(),
+            (&raw const (*line).ended).read_volatile(),
             (&raw const (*line).starts[0].ticket).read_volatile(),
         )
     };

@@ -6,6 +6,7 @@
 use bulkhead_abi::status::{FaultRecord, StatusPage};
 use bulkhead_world::flash::WorldPlan;
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 /// How a partition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,13 @@ pub unsafe extern "C" fn bulkhead_partition_look(plan: *const WorldPlan, partiti
     let half = |offset| unsafe { core::ptr::with_exposed_provenance::<u32>(place(offset)).read_volatile() };
     // SAFETY: as above.
     let word = |offset| unsafe { core::ptr::with_exposed_provenance::<u64>(place(offset)).read_volatile() };
+    let state = core::ptr::with_exposed_provenance_mut::<u32>(place(offset_of!(StatusPage, state)));
     let fault = offset_of!(StatusPage, fault);
     let now = Found {
-        // The state first: EL2 writes it last.
-        state: half(offset_of!(StatusPage, state)),
+        // Acquire, for the Release with which EL2 publishes a state: what it wrote before is read behind it. Only the state orders: of a fault that EL2
+        // is just recording, the number may be there before the address, or the other way round.
+        // SAFETY: as above, and everybody writes it whole.
+        state: unsafe { AtomicU32::from_ptr(state) }.load(Acquire),
         reason: half(offset_of!(StatusPage, reason)),
         starts: half(offset_of!(StatusPage, generation)).into(),
         faults: word(offset_of!(StatusPage, faults)),
