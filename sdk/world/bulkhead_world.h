@@ -246,7 +246,8 @@ uint64_t bulkhead_time_remaining(uint64_t task, uint64_t now);
 
 /* Windows of the world plan. All with interrupts masked. */
 
-/* Takes the table from the plan; its first round begins at `origin`. Returns how many windows there are. */
+/* Takes the table from the plan; its first round begins at `origin`. Returns how many windows there are; UINT64_MAX, and there is none, when the
+   table makes no sense: its servers would never run. */
 uint64_t bulkhead_windows_start(const struct bulkhead_world_plan *plan, uint64_t origin);
 
 /* The timer has rung. Returns which servers may run now that could not before, a bit for each. */

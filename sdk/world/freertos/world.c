@@ -273,7 +273,7 @@ void world_start(const struct bulkhead_world_plan *world_plan, UBaseType_t loade
         configASSERT(xTaskCreate(serve, names[server.kind], STACK_WORDS, (void *)(uintptr_t)place, server.priority, &servers[place]) == pdPASS);
         configASSERT(ovr_open_server(servers[place], place, is_used_up, server.budget, server.period * (frequency_hz / configTICK_RATE_HZ)));
     }
-    (void)bulkhead_windows_start(plan, board_origin());
+    configASSERT(bulkhead_windows_start(plan, board_origin()) != UINT64_MAX);
     health_start(plan, loader_priority + 1);
     configASSERT(xTaskCreate(load, "loader", STACK_WORDS, NULL, loader_priority, &loader) == pdPASS);
     /* A start of the world takes seconds; records that waited for its end would find no room. */

@@ -15,7 +15,8 @@ static SIGNAL: Cell<Signal> = Cell::new(Signal::none());
 /// The next boundary.
 static NEXT: Cell<u64> = Cell::new(NEVER);
 
-/// Takes the table from the plan; its first round begins at `origin`, and the payload's timer is to ring for it. Returns how many windows there are.
+/// Takes the table from the plan; its first round begins at `origin`, and the payload's timer is to ring for it. Returns how many windows there are;
+/// `u64::MAX`, and there is none, when the table makes no sense: its servers would never run.
 ///
 /// # Safety
 /// Interrupts are masked, and `plan` is what the payload was given.
@@ -36,7 +37,7 @@ pub unsafe extern "C" fn bulkhead_windows_start(plan: *const WorldPlan, origin: 
         // SAFETY: the caller's.
         unsafe { time::serve_windows() };
     }
-    windows.as_ref().map_or(0, |_| u64::from(plan.windows.count))
+    if windows.is_none() && plan.windows.count != 0 { u64::MAX } else { plan.windows.count.into() }
 }
 
 /// When the timer is to ring for a boundary; `u64::MAX` if never.
