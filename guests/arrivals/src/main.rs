@@ -9,6 +9,8 @@
 //!   the thread that runs next wants (SG-81, SG-82, SG-E7).
 //! - [`WINDOWS`]: it computes, and each interrupt of its windows releases a job. Each record is one: when the vector was entered, twice, and when the job was
 //!   done (SG-51).
+//! - [`WISHES`]: as [`ABSENCES`], and between two looks it writes words into the page of its wish, at [`Parameters::spacing`], that are priorities
+//!   and none (SG-81).
 #![no_std]
 #![no_main]
 
@@ -32,7 +34,7 @@ struct Parameters {
     kind: u64,
     /// Records to make.
     samples: u64,
-    /// Their distance, and how much more or less it may be.
+    /// Their distance, and how much more or less it may be; of [`WISHES`] the page.
     spacing: u64,
     dither: u64,
     /// Not 0: the distance counts from the end of the handler.
@@ -53,6 +55,7 @@ const ARRIVALS: u64 = 0;
 const ABSENCES: u64 = 1;
 const THREADS: u64 = 2;
 const WINDOWS: u64 = 3;
+const WISHES: u64 = 4;
 /// The interrupt of its windows.
 const WINDOW: u64 = 43;
 
@@ -200,7 +203,7 @@ fn run_threads() -> ! {
     }
 }
 
-fn note_absences() -> ! {
+fn note_absences(mut between: impl FnMut(u64)) -> ! {
     // SAFETY: as in `interrupt`: there are none.
     let what = unsafe { &mut *parameters() };
     let mut before = counter();
@@ -210,6 +213,16 @@ fn note_absences() -> ! {
             note(what, Record { due: before, entered: now, done: now });
         }
         before = now;
+        between(now);
+    }
+}
+
+/// Wants all that there is, nothing, and nonsense.
+fn wish(page: u64, now: u64) {
+    let word = core::ptr::with_exposed_provenance_mut::<u64>(page as usize);
+    for wanted in [now, 97, 0, u64::MAX, 90, now << 32 | 97] {
+        // SAFETY: the host gave the page, and nothing of this program is there.
+        unsafe { word.write_volatile(wanted) };
     }
 }
 
@@ -233,7 +246,8 @@ extern "C" fn main() -> ! {
     // SAFETY: the timer's interrupt.
     unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_u64, options(nostack)) };
     match kind {
-        ABSENCES => note_absences(),
+        ABSENCES => note_absences(|_| ()),
+        WISHES => note_absences(|now| wish(spacing, now)),
         THREADS => run_threads(),
         _ => (),
     }

@@ -92,10 +92,10 @@ pub fn flash_of(payload: Payload<'_>, non_secure: NonSecure<'_>) -> Vec<u8> {
 /// When a part was not built or does not fit.
 #[must_use]
 pub fn flash_with_records(payload: Payload<'_>, trace_records: u64, non_secure: NonSecure<'_>) -> Vec<u8> {
-    flash_with_windows(payload, trace_records, WindowsPlan::NONE, non_secure)
+    flash_with_windows(payload, trace_records, (WindowsPlan::NONE, WishPlan::NONE), non_secure)
 }
 
-/// The same with windows for some of its servers.
+/// The same with windows for some of its servers, and the page of a wish.
 ///
 /// # Panics
 /// When a part was not built or does not fit.
@@ -103,13 +103,13 @@ pub fn flash_with_records(payload: Payload<'_>, trace_records: u64, non_secure: 
 pub fn flash_with_windows(
     payload: Payload<'_>,
     trace_records: u64,
-    windows: WindowsPlan,
+    (windows, wish): (WindowsPlan, WishPlan),
     non_secure: NonSecure<'_>,
 ) -> Vec<u8> {
     let Payload { file, servers, urgent, health, arguments } = payload;
     let (monitor, file) = (secure_monitor(), guest(file));
     let base = parts(&monitor, &file, Some(non_secure));
-    let parts = Parts { servers, urgent, health, arguments, trace_records, windows, ..base };
+    let parts = Parts { servers, urgent, health, arguments, trace_records, windows, wish, ..base };
     bulkhead_flash::build(&parts).unwrap_or_else(|error| panic!("{error}"))
 }
 

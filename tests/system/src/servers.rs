@@ -9,7 +9,7 @@ use bulkhead_run::MachineOptions;
 use bulkhead_run::worlds::WorldsTrace;
 use bulkhead_trace::Timeline;
 use bulkhead_world::context::EntryLevel;
-use bulkhead_world::flash::{ServerKind, ServerPlan, UrgentPlan, WindowPlan, WindowsPlan};
+use bulkhead_world::flash::{PriorityPlan, ServerKind, ServerPlan, UrgentPlan, WindowPlan, WindowsPlan, WishPlan};
 use bulkhead_world::health::HealthPlan;
 use bulkhead_world::windows::Disturbance;
 
@@ -43,6 +43,9 @@ pub const fn itask(priority: u32, voluntary: bool) -> ServerPlan {
 const PARAMETERS: u64 = 0x4100_0000;
 const RECORDS: u64 = PARAMETERS + 0x1000;
 const RECORD_BYTES: usize = 24;
+/// The page of a wish, behind the world's memory.
+const WISH: u64 = MEMORY.0 + WORLD_BYTES;
+const WORLD_BYTES: u64 = 32 << 20;
 
 /// How interrupts come to the world.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +75,8 @@ pub enum Noting {
     Threads(Vec<(u64, u32)>),
     /// Computes, and has this number of jobs that are released by the interrupts of its windows.
     Windows(u64),
+    /// As [`Noting::Absences`], and writes words into the page of its wish all the time.
+    Wishes(u64),
 }
 
 impl Noting {
@@ -84,6 +89,7 @@ impl Noting {
             }
             Self::Absences(samples) => [1, *samples, 0, 0, 0, 0, 0, 0, 0, 0],
             Self::Threads(dates) => [2, dates.len() as u64, 0, 0, 0, handler, 0, 0, 0, 0],
+            Self::Wishes(samples) => [4, *samples, WISH, 0, 0, 0, 0, 0, 0, 0],
             Self::Windows(jobs) => [3, *jobs, 0, 0, 0, handler, 0, 0, 0, 0],
         }
     }
@@ -187,7 +193,16 @@ pub fn recorded(
     noting: &Noting,
     trace_records: u64,
 ) -> (Seen, Option<Timeline>) {
-    run_all((servers, urgent, &WindowsPlan::NONE), arguments, noting, trace_records)
+    run_all((servers, urgent, &WindowsPlan::NONE, &[]), arguments, noting, trace_records)
+}
+
+/// Runs the world in latency tasks, of which it says by the page of its wish which one it wants, by these ranges of priorities.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_wishing(servers: &[ServerPlan], priorities: &[PriorityPlan], arguments: &str, noting: &Noting) -> Seen {
+    run_all((servers, &[], &WindowsPlan::NONE, priorities), arguments, noting, 0).0
 }
 
 /// Runs the world in servers of which some have windows.
@@ -196,7 +211,7 @@ pub fn recorded(
 /// As [`run`].
 #[must_use]
 pub fn run_in_windows(servers: &[ServerPlan], windows: &WindowsPlan, arguments: &str, noting: &Noting) -> Seen {
-    run_all((servers, &[], windows), arguments, noting, 0).0
+    run_all((servers, &[], windows, &[]), arguments, noting, 0).0
 }
 
 /// A table that begins again after this number of milliseconds, of windows with their starts, lengths and servers; the world is told by this interrupt.
@@ -211,7 +226,7 @@ pub fn windows(major_ms: u64, interrupt: u32, list: &[(u64, u64, u32)]) -> Windo
 }
 
 fn run_all(
-    (servers, urgent, windows): (&[ServerPlan], &[UrgentPlan], &WindowsPlan),
+    (servers, urgent, windows, priorities): (&[ServerPlan], &[UrgentPlan], &WindowsPlan, &[PriorityPlan]),
     arguments: &str,
     noting: &Noting,
     trace_records: u64,
@@ -221,7 +236,7 @@ fn run_all(
     let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let dates: Vec<u8> = match noting {
         Noting::Threads(dates) => dates.iter().flat_map(|(date, priority)| record_bytes(*date, *priority)).collect(),
-        Noting::Arrivals(_) | Noting::Absences(_) | Noting::Windows(_) => vec![0],
+        Noting::Arrivals(_) | Noting::Absences(_) | Noting::Windows(_) | Noting::Wishes(_) => vec![0],
     };
     let segments = vec![
         (program.base, program.bytes.as_slice()),
@@ -229,17 +244,15 @@ fn run_all(
         (RECORDS, dates.as_slice()),
     ];
     let world = NonSecure {
-        memory: (MEMORY.0, 32 << 20),
+        memory: (MEMORY.0, WORLD_BYTES),
         segments,
         entry: program.entry,
         argument: PARAMETERS,
         level: EntryLevel::El1,
     };
     let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments };
-    let options = MachineOptions {
-        icount_shift: Some(4),
-        ..options(flash_with_windows(payload, trace_records, *windows, world))
-    };
+    let flash = flash_with_windows(payload, trace_records, (*windows, wish(priorities)), world);
+    let options = MachineOptions { icount_shift: Some(4), ..options(flash) };
     let trace = WorldsTrace::of(&options);
     let mut worlds = Worlds::of(options);
     let lines = worlds.end();
@@ -251,6 +264,15 @@ fn run_all(
     let timeline = trace.zip(worlds.take_records()).map(|(trace, seen)| trace.timeline("servers", Some(4), &seen));
     let records = records.chunks(RECORD_BYTES).map(record).collect();
     (Seen { records, tasks: tasks(&lines), windows: disturbances(&lines), origin: origin(&lines) }, timeline)
+}
+
+fn wish(priorities: &[PriorityPlan]) -> WishPlan {
+    let mut plan = WishPlan::NONE;
+    if !priorities.is_empty() {
+        plan.address = WISH;
+        plan.priorities.iter_mut().zip(priorities).for_each(|(to, from)| *to = *from);
+    }
+    plan
 }
 
 fn record_bytes(date: u64, priority: u32) -> Vec<u8> {

@@ -4,9 +4,9 @@
 //! model.
 
 use bulkhead_system_tests::servers::{
-    ABOVE, Arrivals, BACKGROUND, BETWEEN, MS, Noting, TASKS, URGENT, itask, run, server,
+    ABOVE, Arrivals, BACKGROUND, BETWEEN, MS, Noting, TASKS, URGENT, itask, run, run_wishing, server,
 };
-use bulkhead_world::flash::ServerKind;
+use bulkhead_world::flash::{PriorityPlan, ServerKind};
 
 /// SG-40, SG-43, SG-E4, SG-E5: the idle approach. An interrupt waits for the longest busy stretch of the tasks, 130 ms, at most.
 #[test]
@@ -107,4 +107,27 @@ fn latency_tasks_bound_the_waits_of_threads() {
         assert!(most <= bound + 0.1 && most >= 0.97 * bound, "{priority}: {waits:?}");
     }
     assert!(seen.tasks.iter().all(|task| task.missed == 0), "{seen:?}");
+}
+
+/// SG-81, SG-82: a world that writes into the page of its wish without end, priorities and anything else, chooses among its latency tasks and no more:
+/// the payload's tasks respond within what both can take by their budgets, each hit twice. The word is another one whenever a task takes the
+/// core, so each absence of the world costs one handler more.
+#[test]
+fn a_storm_of_wishes_has_the_budgets_of_latency_tasks() {
+    const TASKS: &str = "tasks=100/10/12,200/30/8,200/40/6";
+    let latency = |priority, budget_ms, period_ms| server(ServerKind::Latency, priority, budget_ms, period_ms);
+    let servers = [latency(9, 15, 150), latency(7, 25, 300), BACKGROUND];
+    let priorities = [PriorityPlan { from: 95, to: 99 }, PriorityPlan { from: 88, to: 94 }];
+    let responses = |noting| {
+        let seen = run_wishing(&servers, &priorities, TASKS, &noting);
+        assert!(seen.tasks.iter().all(|task| task.jobs > 10 && task.missed == 0), "{seen:?}");
+        println!("{:?}", seen.responses());
+        seen.responses().iter().map(|(most, _)| *most).collect::<Vec<f64>>()
+    };
+    let (quiet, storm) = (responses(Noting::Absences(100)), responses(Noting::Wishes(100)));
+    // Ticks of the kernel, switches and handlers behind each: they are in the computing time of the tasks.
+    let bounds = [10.0, 30.0 + 10.0 + 2.0 * 15.0, 40.0 + 30.0 + 2.0 * 10.0 + 3.0 * 15.0 + 2.0 * 25.0];
+    assert!(storm.iter().zip(bounds).all(|(most, bound)| *most <= bound + 0.2), "{storm:?}");
+    assert!(storm[0] < quiet[0] + 0.05, "{quiet:?} {storm:?}");
+    assert!(storm[1] > quiet[1] + 1.0, "the world has what it wants: {quiet:?} {storm:?}");
 }
