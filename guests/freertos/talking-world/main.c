@@ -3,7 +3,8 @@
  *
  * Arguments: `echo`: every message comes back with its bytes inverted, under its own tag. `talk`: texts instead, as busy-tasks/telemetry.h says.
  * `pattern`: as `echo`, and the bytes of a message are looked at: each is the low byte of tag plus place. `measure`: the
- * answer is the counter as the message was taken. With `,reports` behind it: a report each second, for worlds that do not end.
+ * answer is the counter as the message was taken. With `,reports` behind it, for worlds that do not end: a report each second, and a line for each
+ * change of a partition (partitions.h).
  */
 #include "../busy-tasks/telemetry.h"
 #include "board.h"

@@ -3,8 +3,8 @@
 //!
 //! `role=ping` sends `count=N` messages one by one, waits for the interrupt of the channel, and looks at what came back: the same bytes, inverted.
 //! With `again=1` it then asks for a reset, once: the next run continues with the ends where this one stopped.
-//! `role=hostile seed=N` writes, `count=N` times, anything anywhere in both pools, counts and rings that are nearly right among it, and at last what
-//! no end can have written. `role=wait` does nothing, without an end; `role=wild` reads memory of the secure world.
+//! `role=hostile seed=N` writes, `count=N` times, anything anywhere in both pools, counts and rings that are nearly right among it, and now and then
+//! what no end can have written. `role=wait` does nothing, without an end; `role=wild` reads memory of the secure world.
 //!
 //! ```text
 //! messenger ping good 200 wrong 0 interrupts 200
@@ -88,7 +88,7 @@ fn ping(count: u64, again: bool) -> Result<(), PortError> {
         (good, wrong) = (good + u64::from(is_good), wrong + u64::from(!is_good));
     }
     println!("messenger ping good {good} wrong {wrong} interrupts {}", INTERRUPTS.load(Relaxed));
-    // What the payload has freed before this run: zeros are those of the first one.
+    // How many this end has sent in all runs.
     let is_first = pool::find("answers", DIRECTION_SOURCE)?.1.load(0) <= count;
     if again && is_first {
         psci::system_reset();

@@ -130,6 +130,7 @@ fn windows_of_linux_are_within_the_bounds_of_check() {
     // An instruction takes 16 ns, and so does a tick of the counter.
     let assumptions = Assumptions { instruction_ps: 16_000, ..Assumptions::default() };
     let bounds = bulkhead_timing::payload::bounds(&loaded.system, &assumptions).expect("a payload");
+    assert_eq!(bounds.windows_ns.len(), 2);
     let mut worlds = Worlds::of(machine(system));
     let secure = worlds.end();
     let linux = worlds.texts(OTHER);

@@ -107,7 +107,9 @@ fn every_attack(attacker: &str, starts: u32) -> Vec<String> {
     said
 }
 
-/// Attacks of the hostile world that are a fault of a partition: what they name is in no map of it, secure memory as little as devices of others.
+/// Attacks of the hostile world that are a fault of a partition: what they name is in no map of it, secure memory as little as devices of others. Each
+/// ends at its first such access, and the next start begins the next attack: of the places and sizes that reads, writes and jumps have in a row
+/// only the first ones are tried here, and all of them by the hostile world (`hostile.rs`).
 const FAULTS: [&str; 11] = [
     "tables of the translation service in secure memory",
     "reads of secure memory and devices, every size",
@@ -135,7 +137,7 @@ const RESET: &str = "SYSTEM_RESET";
 /// Attacks of the hostile world, and of the hostile guest with its last one.
 const OF_WORLD: u32 = 72;
 
-/// QV-5, QV-16, CF-2, CF-9, SG-4, SG-48: every attack of the hostile world by a partition that has its interrupts. Each ends as it says, or as a fault,
+/// QV-5, QV-16, CF-2, CF-9: every attack of the hostile world by a partition that has its interrupts. Each ends as it says, or as a fault,
 /// and then the watchdog takes the core, whatever is masked, and starts it again.
 #[test]
 fn every_attack_of_the_hostile_world_as_a_partition_changes_nothing() {
