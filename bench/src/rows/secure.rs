@@ -166,7 +166,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "secure.urgent_interrupt",
-        what: "interrupt of the other world that arrives while a task of the payload computes, from its date to that world's vector, in an ITask with budget; a tick of the payload's kernel comes not between",
+        what: "interrupt of the other world that arrives while a task of the payload computes, from its date to that world's vector, in an ITask with budget; neither a tick of the payload's kernel nor the end of a job comes between",
         how: "the other world reads the counter in its vector; the most of 1,000 samples or more",
         peers: "SafeG 15.5 us at least, 3,255 cycles",
         ceiling: Some(800.0),
