@@ -72,7 +72,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-E7",
-            "the published grid as a simulation, and in a bare world in a sweep of phases, at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server, and the shared word with and without a wish; its timer in an ITask (`systems/dual-world`), not in LTASK0",
+            "the published grid as a simulation, and in a bare world in a sweep of phases, at its bounds within 3 %, of which that of priority 30 is 130 ms and not 120, because another job of T1 fits into its wait; in stock Linux a program at three places of its server, and the shared word with and without a wish; its timer in an ITask (`systems/dual-world`) and in LTASK0, of which an idle Linux uses up the budget, so that its waits are not those of the grid",
         ),
     ],
     not_built: &[(&["SG-90", "SG-91", "SG-92", "SG-93", "SG-94"], TODAY)],
