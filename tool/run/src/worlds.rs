@@ -152,10 +152,10 @@ fn timeline(plan: &TracePlan, names: (&str, &str), clock: &str, records: &Record
             Event::Lost(count) => {
                 timeline.lost.iter_mut().for_each(|lost| *lost = lost.saturating_add(count));
                 // Until when the last one ran was not seen.
-                timeline.push(latest_ns, 0, EventKind::Idle);
                 if let Some(slot) = slot.take() {
                     timeline.push(latest_ns, 0, EventKind::Block { slot });
                 }
+                timeline.push(latest_ns, 0, EventKind::Idle);
             }
             Event::Kind(kind) => {
                 let next = match kind {
@@ -342,6 +342,34 @@ pub(crate) mod tests {
         assert!(has(&EventKind::Replenished { server: 0, budget_ns: Some(2_000_000) }));
         let read = bulkhead_trace::perfetto::read(&bulkhead_trace::perfetto::write(&timeline)).expect("a trace");
         assert_eq!((read.events, read.layout), (timeline.events, timeline.layout));
+    }
+
+    /// Records are lost while a server runs whose time is a partition's: that one does not wait from then on, either.
+    #[test]
+    fn nobody_waits_where_records_were_lost() {
+        let mut list: Vec<Record> = named(9, "btask", 2).into_iter().chain(named(7, "trajectory", 0)).collect();
+        list.extend([
+            record(Kind::Runs, 62_500, 9),
+            record(Kind::Filled, 125_000, 0),
+            record(Kind::Lost, 900_000, 4),
+            record(Kind::Runs, 937_500, 7),
+        ]);
+        let above = timeline(&plan(), ("two", "linux"), "exact", &Records { list, damaged: 0 });
+        let mut below = Timeline::new(Layout {
+            partitions: vec!["control".to_owned()],
+            cores: vec![CoreLayout {
+                slots: vec![SlotLayout { partition: 0, vcpu: 0 }],
+                servers: Vec::new(),
+                is_shared: false,
+            }],
+            ..Layout::default()
+        });
+        below.push(0, 0, EventKind::GuestStart { partition: 0, entry: 0 });
+        below.finish(20 * MS);
+        let joined = join(below, above, Some(0));
+        let measured = bulkhead_trace::Measurements::of(&joined);
+        let waits = |slot: &bulkhead_trace::measure::SlotMeasure| slot.ready.without(&slot.running).total_ns();
+        assert_eq!(measured.cores[0].slots.iter().map(waits).collect::<Vec<_>>(), [0, 0, 0]);
     }
 
     /// A payload can write anything: a server that does not exist, names without an end, tasks without a name.
