@@ -1,11 +1,12 @@
 //! What a payload's records come to so far, for `bulkhead stats`: secure RAM cannot be looked into, so the run that reads the secure console adds
 //! up what comes over it, and tells its visitors.
 //!
-//! The numbers are the payload's own. Without a record nothing is counted: what was lost on the way is missing in them, and they say how much.
+//! The numbers are the payload's own. What was lost on the way is missing in them; they say how many records were lost, and how many pieces of
+//! records came damaged.
 
 use crate::command::time_text;
 use crate::diagnosis::{reason_name, state_name};
-use crate::worlds::{NOBODY, Records, Task, TracePlan, own_tasks, server_names};
+use crate::worlds::{MOST_TASKS, NOBODY, Records, Task, TracePlan, own_tasks, server_names};
 use bulkhead_abi::status::{REASON_NONE, STATE_INITIAL, STATE_RESTARTING, STATE_RUNNING};
 use bulkhead_files::table::table;
 use bulkhead_plan::model::KERNEL_TICK_NS;
@@ -29,6 +30,8 @@ pub(crate) struct Tally {
     /// Records and damaged pieces that are in it already.
     taken: (usize, u64),
     tasks: Vec<Task>,
+    /// Records of names that found no place among these.
+    left_out: u64,
     ran: BTreeMap<u64, Ran>,
     /// Who runs, and since when.
     running: Option<(u64, u64)>,
@@ -49,6 +52,7 @@ impl Tally {
             world,
             taken: (0, 0),
             tasks: Vec::new(),
+            left_out: 0,
             ran: BTreeMap::new(),
             running: None,
             latest: 0,
@@ -72,15 +76,18 @@ impl Tally {
 
     fn add(&mut self, record: &Record) {
         let Some(kind) = record.kind() else { return };
-        Task::note(&mut self.tasks, record);
+        if !Task::note(&mut self.tasks, record) {
+            self.left_out = self.left_out.saturating_add(1);
+        }
         let server = usize::try_from(record.argument).unwrap_or(usize::MAX);
         match kind {
             Kind::Named | Kind::NamedOn => return,
             Kind::Runs => {
                 self.close(record.counter);
                 self.running = Some((record.argument, record.counter));
-                let ran = self.ran.entry(record.argument).or_default();
-                ran.activations = ran.activations.saturating_add(1);
+                if let Some(ran) = self.ran_of(record.argument) {
+                    ran.activations = ran.activations.saturating_add(1);
+                }
             }
             // Until when the last one ran was not seen.
             Kind::Lost => {
@@ -108,10 +115,16 @@ impl Tally {
         self.latest = self.latest.max(record.counter);
     }
 
+    /// What a task had. Those with a name have a place, and some without one: their name may follow.
+    fn ran_of(&mut self, number: u64) -> Option<&mut Ran> {
+        let is_known = self.ran.contains_key(&number) || self.tasks.iter().any(|task| task.number == number);
+        (is_known || self.ran.len() < MOST_TASKS).then(|| self.ran.entry(number).or_default())
+    }
+
     /// Ends the turn that was under way.
     fn close(&mut self, counter: u64) {
-        if let Some((task, since)) = self.running.take() {
-            let ran = self.ran.entry(task).or_default();
+        let running = self.running.take();
+        if let Some((since, ran)) = running.and_then(|(task, since)| Some((since, self.ran_of(task)?))) {
             ran.ticks = ran.ticks.saturating_add(counter.saturating_sub(since));
         }
     }
@@ -162,6 +175,7 @@ impl Tally {
             "pieces_damaged": self.taken.1,
             "servers": servers.collect::<Vec<_>>(),
             "tasks": own.collect::<Vec<_>>(),
+            "names_left_out": self.left_out,
         })
     }
 }
@@ -172,8 +186,12 @@ pub(crate) fn text(value: &Value) -> String {
     let count = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), |count| count.to_string());
     let time = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), time_text);
     let list = |key: &str| value[key].as_array().map(Vec::as_slice).unwrap_or_default().to_vec();
+    let damaged = match value["pieces_damaged"].as_u64() {
+        Some(pieces @ 1..) => format!(", {pieces} pieces of records damaged"),
+        _ => String::new(),
+    };
     let mut text = format!(
-        "payload of the secure world: idle {}, {} records lost, as of {}\n",
+        "payload of the secure world: idle {}, {} records lost{damaged}, as of {}\n",
         time(&value["idle_ns"]),
         count(&value["records_lost"]),
         time(&value["time_ns"]),
@@ -203,12 +221,16 @@ pub(crate) fn text(value: &Value) -> String {
     rows.extend(list("tasks").iter().map(row));
     text.push('\n');
     text.push_str(&table(&rows, 1, 2));
+    if let Some(left_out @ 1..) = value["names_left_out"].as_u64() {
+        text.push_str(&format!("\n{left_out} more names of tasks are left out: {MOST_TASKS} are kept apart\n"));
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, text};
+    use super::{MOST_TASKS, Tally, text};
+    use crate::control::GREETING_BYTES;
     use crate::worlds::Records;
     use crate::worlds::tests::{named, plan, record};
     use bulkhead_world::records::Kind;
@@ -267,6 +289,27 @@ mod tests {
         let value = tally.value();
         assert_eq!((&value["records_lost"], &value["pieces_damaged"]), (&7.into(), &2.into()));
         assert_eq!((&value["servers"][1]["activations"], &value["servers"][1]["ran_ns"]), (&2.into(), &0.into()));
+        assert!(text(&value).contains("7 records lost, 2 pieces of records damaged"), "{}", text(&value));
+    }
+
+    /// A visitor believes no longer greeting, so a payload that names many tasks must not make one.
+    #[test]
+    fn many_names_do_not_make_the_greeting_too_long() {
+        let mut tally = Tally::new(plan(), "linux".to_owned());
+        // What JSON writes longest.
+        let name = "\u{1}".repeat(15);
+        let mut list: Vec<_> = named(7, "trajectory", 0).into();
+        list.extend((10..5_010).flat_map(|number| named(number, &name, 0)));
+        list.extend((0..6_000).map(|number| record(Kind::Runs, number * MS, number)));
+        list.push(record(Kind::Runs, 6_000 * MS, 7));
+        assert!(tally.take(&Records { list, damaged: 0 }));
+        let value = tally.value();
+        let (tasks, greeting) = (value["tasks"].as_array().map(Vec::len), value.to_string());
+        assert_eq!((tasks, &value["names_left_out"]), (Some(MOST_TASKS), &(5_001 - MOST_TASKS).into()));
+        assert!(greeting.len() < GREETING_BYTES as usize / 2, "{}", greeting.len());
+        assert_eq!(value["tasks"][0]["activations"], 2, "one with a name is counted");
+        assert!(tally.ran.len() <= 2 * MOST_TASKS, "{}", tally.ran.len());
+        assert!(text(&value).ends_with("4937 more names of tasks are left out: 64 are kept apart\n"));
     }
 
     /// A payload writes what it likes, and a visitor may be told anything.

@@ -98,6 +98,9 @@ impl WorldsTrace {
     }
 }
 
+/// Tasks of a payload's kernel that are kept apart: a payload may name any number, and the sum of all goes into what a visitor is greeted with.
+pub(crate) const MOST_TASKS: usize = 64;
+
 /// A task of the payload's kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
@@ -108,10 +111,11 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Takes what a record says of names, if it does.
-    pub(crate) fn note(tasks: &mut Vec<Self>, record: &Record) {
+    /// Takes what a record says of names, if it does; false when it names one more than [`MOST_TASKS`].
+    pub(crate) fn note(tasks: &mut Vec<Self>, record: &Record) -> bool {
         let at = tasks.iter().position(|task| task.number == record.counter);
         match (record.kind(), at) {
+            (Some(Kind::Named), None) if tasks.len() >= MOST_TASKS => return false,
             (Some(Kind::Named), None) => {
                 let mut task = Self { number: record.counter, ..Self::default() };
                 task.name[..8].copy_from_slice(&record.argument.to_le_bytes());
@@ -124,6 +128,7 @@ impl Task {
             }
             _ => {}
         }
+        true
     }
 
     pub(crate) fn name(&self) -> String {
@@ -132,16 +137,16 @@ impl Task {
     }
 }
 
-/// Tasks by their names' records, in the order in which they were first named.
-fn tasks(records: &[Record]) -> Vec<Task> {
+/// Tasks by their names' records, in the order in which they were first named, and how many such records are left out.
+fn tasks(records: &[Record]) -> (Vec<Task>, usize) {
     let mut tasks: Vec<Task> = Vec::new();
-    records.iter().for_each(|record| Task::note(&mut tasks, record));
-    tasks
+    let left_out = records.iter().filter(|record| !Task::note(&mut tasks, record)).count();
+    (tasks, left_out)
 }
 
 /// Makes the timeline of a system and of its world's name.
 fn timeline(plan: &TracePlan, names: (&str, &str), clock: &str, records: &Records) -> Timeline {
-    let tasks = tasks(&records.list);
+    let (tasks, left_out) = tasks(&records.list);
     let to_ns = |counter| ticks::to_ns(counter, plan.counter_hz);
     let mut timeline = Timeline::new(layout(plan, names, clock, &tasks));
     let (mut slot, mut latest_ns) = (None, 0);
@@ -172,6 +177,11 @@ fn timeline(plan: &TracePlan, names: (&str, &str), clock: &str, records: &Record
             }
         }
         latest_ns = time_ns;
+    }
+    if left_out > 0 {
+        timeline.warnings.push(format!(
+            "the payload names {left_out} tasks more than the {MOST_TASKS} that are shown by their names"
+        ));
     }
     if records.damaged > 0 {
         timeline.warnings.push(format!("{} pieces of records on the secure console are damaged", records.damaged));
@@ -210,7 +220,7 @@ fn event(plan: &TracePlan, tasks: &[Task], kind: Kind, argument: u64) -> Option<
     }))
 }
 
-/// Who runs from now on. A task whose name was lost is one of the payload.
+/// Who runs from now on. A task whose name was lost, or left out, is one of the payload.
 fn runs(plan: &TracePlan, tasks: &[Task], number: u64) -> EventKind {
     let run = |slot, server, background| EventKind::Run { slot, server, background, budget_ns: None, until_ns: None };
     match tasks.iter().find(|task| task.number == number) {
@@ -370,6 +380,19 @@ pub(crate) mod tests {
         let measured = bulkhead_trace::Measurements::of(&joined);
         let waits = |slot: &bulkhead_trace::measure::SlotMeasure| slot.ready.without(&slot.running).total_ns();
         assert_eq!(measured.cores[0].slots.iter().map(waits).collect::<Vec<_>>(), [0, 0, 0]);
+    }
+
+    /// A payload may name any number of tasks: the first ones have names, and the others are the payload's without one.
+    #[test]
+    fn of_many_tasks_the_first_are_shown_by_their_names() {
+        let mut list: Vec<Record> = (0..5_000).flat_map(|number| named(number, "many", 0)).collect();
+        list.extend((0..5_000).map(|number| record(Kind::Runs, 62_500 * (number + 1), number)));
+        let timeline = timeline(&plan(), ("two", "linux"), "exact", &Records { list, damaged: 0 });
+        assert_eq!(timeline.layout.cores[0].servers.len(), plan().servers.len() + MOST_TASKS);
+        assert_eq!(timeline.warnings, ["the payload names 4936 tasks more than the 64 that are shown by their names"]);
+        let runs = timeline.runs(0);
+        assert!(runs.iter().all(|run| run.slot == ABOVE), "{:?}", runs.first());
+        assert_eq!(runs.last().map(|run| (run.server, run.from_ns)), Some((None, MS * 4_999)));
     }
 
     /// A payload can write anything: a server that does not exist, names without an end, tasks without a name.
