@@ -4,13 +4,13 @@
 //! Each console has a name behind that of its run, so that who looks for runs does not find it. A visitor that does not read is let go: a console
 //! waits for nobody.
 
-use crate::control::{address, is_own};
+use crate::control::listen;
 use crate::error::RunError;
 use crate::serial::await_bytes;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,10 @@ const BACKLOG_BYTES: usize = 4096;
 /// Who listens to a console, and what they missed.
 #[derive(Default)]
 struct Listeners {
-    visitors: Vec<UnixStream>,
+    /// By number.
+    visitors: Vec<(u64, UnixStream)>,
+    /// How many there have been.
+    visits: u64,
     backlog: VecDeque<u8>,
 }
 
@@ -52,15 +55,11 @@ impl ConsoleServer {
     /// When a name is taken or a thread cannot be started.
     pub(crate) fn start(run: &str, names: &[String]) -> Result<Self, RunError> {
         let start = |name: &String| {
-            let listener = address(&place(run, name)).and_then(|address| UnixListener::bind_addr(&address));
-            let listener = listener.map_err(RunError::host(format!("cannot listen for `bulkhead attach {name}`")))?;
             let (sender, typed) = mpsc::channel();
             let listeners = Arc::default();
             let shared = Arc::clone(&listeners);
-            std::thread::Builder::new()
-                .name("console".to_owned())
-                .spawn(move || welcome(&listener, &shared, &sender))
-                .map_err(RunError::host("cannot start a thread"))?;
+            let welcome = move |visitor| welcome(visitor, &shared, &sender);
+            listen(&place(run, name), &format!("bulkhead attach {name}"), welcome)?;
             Ok(Console { name: name.clone(), listeners, typed, waiting: Vec::new() })
         };
         names.iter().map(start).collect::<Result<_, RunError>>().map(Self)
@@ -73,7 +72,7 @@ impl ConsoleServer {
         listeners.backlog.extend(bytes);
         let old = listeners.backlog.len().saturating_sub(BACKLOG_BYTES);
         listeners.backlog.drain(..old);
-        listeners.visitors.retain_mut(|visitor| {
+        listeners.visitors.retain_mut(|(_, visitor)| {
             let is_told = visitor.write_all(bytes).is_ok();
             if !is_told {
                 // The thread that hears it type has the connection too.
@@ -102,47 +101,50 @@ impl ConsoleServer {
     }
 }
 
-/// Serves visitors until this process ends; each one has a thread, because each one may stay.
-fn welcome(listener: &UnixListener, listeners: &Mutex<Listeners>, typed: &Sender<Vec<u8>>) {
-    for mut visitor in listener.incoming().flatten() {
-        let Ok(mut reader) = visitor.try_clone() else { continue };
-        // One that does not read must not stop the run.
-        if !is_own(&visitor) || visitor.set_nonblocking(true).is_err() {
-            continue;
-        }
-        {
-            let mut listeners = lock(listeners);
-            if visitor.write_all(listeners.backlog.make_contiguous()).is_err() {
-                continue;
-            }
-            listeners.visitors.push(visitor);
-        }
-        let typed = typed.clone();
-        let forward = move || {
-            let mut buffer = [0; 1024];
-            while await_bytes(&reader) {
-                match reader.read(&mut buffer) {
-                    Ok(count @ 1..) if typed.send(buffer[..count].to_vec()).is_ok() => {}
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                    _ => return,
-                }
-            }
-        };
-        // Without a thread the visitor listens and cannot type.
-        let _ = std::thread::Builder::new().name("typist".to_owned()).spawn(forward);
+/// Lets a visitor listen, and takes what it types in a thread of its own, because it may stay.
+fn welcome(mut visitor: UnixStream, listeners: &Arc<Mutex<Listeners>>, typed: &Sender<Vec<u8>>) {
+    let Ok(mut reader) = visitor.try_clone() else { return };
+    // One that does not read must not stop the run.
+    if visitor.set_nonblocking(true).is_err() {
+        return;
     }
+    let number = {
+        let mut listeners = lock(listeners);
+        if visitor.write_all(listeners.backlog.make_contiguous()).is_err() {
+            return;
+        }
+        listeners.visits += 1;
+        let number = listeners.visits;
+        listeners.visitors.push((number, visitor));
+        number
+    };
+    let (typed, listeners) = (typed.clone(), Arc::clone(listeners));
+    let forward = move || {
+        let mut buffer = [0; 1024];
+        while await_bytes(&reader) {
+            match reader.read(&mut buffer) {
+                Ok(count @ 1..) if typed.send(buffer[..count].to_vec()).is_ok() => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                _ => break,
+            }
+        }
+        // A console that prints nothing more would never see that it left.
+        lock(&listeners).visitors.retain(|(one, _)| *one != number);
+    };
+    // Without a thread the visitor listens and cannot type.
+    let _ = std::thread::Builder::new().name("typist".to_owned()).spawn(forward);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BACKLOG_BYTES, ConsoleServer, place};
-    use crate::control::address;
+    use super::{BACKLOG_BYTES, ConsoleServer, lock, place};
+    use crate::control::{connect_own, user};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
 
     fn visit(run: &str, name: &str) -> UnixStream {
-        let address = address(&place(run, name)).expect("a name");
-        UnixStream::connect_addr(&address).expect("it listens")
+        connect_own(&place(run, name), user()).expect("it listens")
     }
 
     fn hear(visitor: &mut UnixStream, bytes: usize) -> Vec<u8> {
@@ -178,6 +180,27 @@ mod tests {
         assert_eq!(taken, [b'l', b's', b'\n'].map(|byte| ("linux".to_owned(), byte)));
     }
 
+    /// It would be kept, with two open files, as long as the console prints nothing.
+    #[test]
+    fn a_visitor_that_left_is_let_go_though_nothing_is_printed() {
+        let run = format!("gone-{}", std::process::id());
+        let server = ConsoleServer::start(&run, &["linux".to_owned()]).expect("the name is free");
+        server.tell("linux", b"hello");
+        let mut visitor = visit(&run, "linux");
+        assert_eq!(hear(&mut visitor, 5), b"hello");
+        let listeners = &server.0[0].listeners;
+        let count = || {
+            let listeners = lock(listeners);
+            (listeners.visitors.len(), listeners.visits)
+        };
+        drop(visitor);
+        let started = Instant::now();
+        while count() != (0, 1) {
+            assert!(started.elapsed() < Duration::from_secs(30), "{:?}", count());
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn a_visitor_that_does_not_read_is_let_go() {
         let run = format!("deaf-{}", std::process::id());
@@ -187,7 +210,7 @@ mod tests {
         assert_eq!(hear(&mut visitor, 5), b"hello");
         // This returns although nobody reads.
         (0..1024).for_each(|_| server.tell("linux", &[0; 4096]));
-        visitor.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("a socket");
+        visitor.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
         let mut rest = Vec::new();
         let heard = visitor.read_to_end(&mut rest).expect("it ends");
         assert!(heard < 1024 * 4096, "{heard}");

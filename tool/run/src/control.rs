@@ -25,16 +25,16 @@ use std::time::Duration;
 /// Longest name of a group: an abstract name has 107 bytes in all.
 const MOST_GROUP_BYTES: usize = 64;
 /// Longest greeting believed.
-const GREETING_BYTES: u64 = 64 * 1024;
+pub(crate) const GREETING_BYTES: u64 = 64 * 1024;
 /// How long a run may take to greet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// States whether a visitor is of the same user.
-pub(crate) fn is_own(visitor: &UnixStream) -> bool {
-    socket_peercred(visitor).is_ok_and(|peer| peer.uid.as_raw() == user())
+/// States whether this user is at the other end.
+fn is_of(stream: &UnixStream, user: u32) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid.as_raw() == user)
 }
 
-fn user() -> u32 {
+pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -58,8 +58,27 @@ fn group() -> io::Result<Option<String>> {
     }
 }
 
-pub(crate) fn address(run: &str) -> io::Result<SocketAddr> {
+fn address(run: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{}{run}", prefix(group()?.as_deref())))
+}
+
+/// Listens under a name of this user's runs until this process ends, and hands each visitor of the same user over, in a thread of its own.
+///
+/// # Errors
+/// When the name is taken or a thread cannot be started.
+pub(crate) fn listen(
+    name: &str,
+    visit: &str,
+    mut serve: impl FnMut(UnixStream) + Send + 'static,
+) -> Result<(), RunError> {
+    let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
+    let listener = listener.map_err(RunError::host(format!("cannot listen for `{visit}`")))?;
+    let welcome = move || {
+        let own = |visitor: &UnixStream| is_of(visitor, user());
+        listener.incoming().flatten().filter(own).for_each(&mut serve);
+    };
+    let thread = std::thread::Builder::new().name("welcome".to_owned()).spawn(welcome);
+    thread.map(drop).map_err(RunError::host("cannot start a thread"))
 }
 
 /// The side of a run: greets visitors and collects their input.
@@ -76,15 +95,10 @@ impl ControlServer {
     pub fn start(run: &str, system: &str, paths: &(String, String)) -> Result<Self, RunError> {
         let (ram, image) = paths;
         let greeting = json!({ "version": 1, "system": system, "ram": ram, "image": image });
-        let listener = address(run).and_then(|address| UnixListener::bind_addr(&address));
-        let listener = listener.map_err(RunError::host("cannot listen for `bulkhead attach`"))?;
         let (sender, input) = mpsc::channel();
         let greeting = Arc::new(Mutex::new(greeting));
         let current = Arc::clone(&greeting);
-        std::thread::Builder::new()
-            .name("control".to_owned())
-            .spawn(move || welcome(&listener, &current, &sender))
-            .map_err(RunError::host("cannot start a thread"))?;
+        listen(run, "bulkhead attach", move |visitor| welcome(visitor, &current, &sender))?;
         Ok(Self { input, greeting })
     }
 
@@ -105,25 +119,23 @@ impl ControlServer {
     }
 }
 
-/// Serves visitors until this process ends; each one has a thread, because each one may stay.
-fn welcome(listener: &UnixListener, greeting: &Mutex<Value>, input: &Sender<Vec<u8>>) {
-    for mut visitor in listener.incoming().flatten() {
-        let greeting = format!("{}\n", greeting.lock().unwrap_or_else(PoisonError::into_inner));
-        if !is_own(&visitor) || visitor.write_all(greeting.as_bytes()).is_err() {
-            continue;
-        }
-        let input = input.clone();
-        let forward = move || {
-            let mut buffer = [0; 1024];
-            while let Ok(count @ 1..) = visitor.read(&mut buffer) {
-                if input.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        };
-        // Without a thread the visitor is dropped, which it sees as the end of the run.
-        let _ = std::thread::Builder::new().name("visitor".to_owned()).spawn(forward);
+/// Greets a visitor, and takes what it sends in a thread of its own, because it may stay.
+fn welcome(mut visitor: UnixStream, greeting: &Mutex<Value>, input: &Sender<Vec<u8>>) {
+    let greeting = format!("{}\n", greeting.lock().unwrap_or_else(PoisonError::into_inner));
+    if visitor.write_all(greeting.as_bytes()).is_err() {
+        return;
     }
+    let input = input.clone();
+    let forward = move || {
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = visitor.read(&mut buffer) {
+            if input.send(buffer[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    };
+    // Without a thread the visitor is dropped, which it sees as the end of the run.
+    let _ = std::thread::Builder::new().name("visitor".to_owned()).spawn(forward);
 }
 
 /// Returns the runs of this user, as process ids; with a group (`BULKHEAD_RUNS`) those of that group.
@@ -152,6 +164,15 @@ const PAYLOAD: &str = "payload";
 /// Key of the consoles that are visited by themselves.
 const CONSOLES: &str = "consoles";
 
+/// Connects to what this user's run listens at. A run that has ended leaves its names to anybody, so who listens there now is asked.
+pub(crate) fn connect_own(name: &str, user: u32) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect_addr(&address(name)?)?;
+    if !is_of(&stream, user) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    Ok(stream)
+}
+
 /// A connection to a run.
 pub struct Visit {
     /// Name of the system.
@@ -176,16 +197,15 @@ impl Visit {
             Some(run) => run.to_owned(),
             None => only_run(find_runs()?)?,
         };
-        let stream = address(&run).and_then(|address| UnixStream::connect_addr(&address));
-        let runs = find_runs()?;
-        let stream =
-            stream.map_err(|_| RunError::Other(format!("there is no run {run} of yours. {}", advice(&runs))))?;
-        let owner = socket_peercred(&stream)
-            .map_err(io::Error::from)
-            .map_err(RunError::host("cannot ask who runs the machine"))?;
-        if owner.uid.as_raw() != user() {
-            return Err(RunError::Other(format!("run {run} belongs to another user")));
-        }
+        let stream = match connect_own(&run, user()) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(RunError::Other(format!("run {run} belongs to another user")));
+            }
+            Err(_) => {
+                return Err(RunError::Other(format!("there is no run {run} of yours. {}", advice(&find_runs()?))));
+            }
+        };
         let greeting = greeting_of(&stream).map_err(RunError::host(format!("run {run} does not answer")))?;
         let text = |key: &str| greeting[key].as_str().unwrap_or_default().to_owned();
         let observer = observer_of(Path::new(&text("ram")), Path::new(&text("image")))?;
@@ -220,8 +240,8 @@ impl Visit {
     /// # Errors
     /// When the run has ended.
     pub(crate) fn console(&self, name: &str) -> Result<UnixStream, RunError> {
-        let stream = address(&place(&self.run, name)).and_then(|address| UnixStream::connect_addr(&address));
-        stream.map_err(RunError::host("the run has ended"))
+        connect_own(&place(&self.run, name), user())
+            .map_err(RunError::host(format!("cannot connect to console {name} of run {}", self.run)))
     }
 
     /// Gives away the live view of RAM, if there is one, and what is known of a payload.
@@ -299,6 +319,16 @@ mod tests {
         assert_eq!(runs_in_table(table, "bulkhead/run/1000/"), ["4711"]);
         assert_eq!(runs_in_table(table, "bulkhead/run/1000/job/"), ["4712"]);
         assert_eq!(runs_in_table("", "bulkhead/run/1000/"), [""; 0]);
+    }
+
+    /// Anybody may listen at a name once its run is gone. For a test this process is somebody else.
+    #[test]
+    fn who_listens_at_a_name_must_be_this_user() {
+        let name = format!("other-{}", std::process::id());
+        listen(&name, "a test", drop).expect("the name is free");
+        assert!(connect_own(&name, user()).is_ok());
+        let refused = connect_own(&name, user() + 1).expect_err("somebody else listens").kind();
+        assert_eq!(refused, io::ErrorKind::PermissionDenied);
     }
 
     #[test]

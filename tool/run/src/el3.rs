@@ -149,8 +149,12 @@ impl Watch {
     /// The passages of all cores by the names of [`promises::PATHS`]; the boot itself is not among them.
     ///
     /// # Errors
-    /// When a way was gone that the program does not have, or it has others than the design.
+    /// When a way was gone that the program does not have, or it has others than the design, or some were not counted by their way.
     pub fn paths(&self, cores: &[Core]) -> Result<BTreeMap<&'static str, Passage>, String> {
+        let elsewhere: u64 = cores.iter().map(|core| core.elsewhere).sum();
+        if elsewhere != 0 {
+            return Err(format!("{elsewhere} times something was executed at EL3 that has no place among its ways"));
+        }
         let known = promises::known(&self.program).map_err(|wrong| wrong.join("\n"))?;
         let number = |address: u64| self.branches.iter().position(|branch| branch.address == address);
         let mut paths: BTreeMap<&'static str, Passage> = BTreeMap::new();

@@ -97,10 +97,10 @@ impl Machine {
 
     /// Takes the text that came from each UART since the last call, with its name.
     pub(crate) fn take_heard(&mut self) -> Vec<(String, Vec<u8>)> {
-        let names = self.names.all().to_vec();
-        let first = names.len().saturating_sub(self.uarts.len());
-        let heard = self.uarts.iter_mut().zip(names.into_iter().skip(first));
-        heard.map(|(uart, name)| (name, std::mem::take(&mut uart.heard))).filter(|(_, text)| !text.is_empty()).collect()
+        let names = self.names.all();
+        let names = names.iter().skip(names.len().saturating_sub(self.uarts.len()));
+        let heard = self.uarts.iter_mut().zip(names).filter(|(uart, _)| !uart.heard.is_empty());
+        heard.map(|(uart, name)| (name.clone(), std::mem::take(&mut uart.heard))).collect()
     }
 
     /// Names of the UARTs that are devices of the board.

@@ -67,7 +67,7 @@ impl RunChoice {
         Ok(Observer::new(Arc::new(ram), Arc::new(plan)))
     }
 
-    /// Opens the machine for reading, and asks its run what the records of a payload come to; one of both there is.
+    /// Opens the machine for reading, and asks its run what the records of a payload come to; at least one of them is there.
     ///
     /// # Errors
     /// When there is no such machine, or nothing of it can be read.
