@@ -25,6 +25,7 @@ mod payload;
 mod port;
 mod sysfs;
 mod transfer;
+mod tree;
 mod wish;
 mod world;
 
@@ -61,7 +62,9 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
         Command::WorldReceive(options) => world::receive(&machine, &options, format, output),
         Command::WorldSend { options, tag } => world::send(&machine, &options, tag),
         Command::WorldPriority { priority: None, .. } => wish::show(&machine, format, output),
-        Command::WorldPriority { priority: Some(priority), timeout } => wish::want(&machine, priority, timeout, output),
+        Command::WorldPriority { priority: Some(priority), timeout } => {
+            wish::want(&machine, priority, timeout, format, output)
+        }
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
         Command::Latency { every, count } => latency::measure(every, count, format, output),
     }

@@ -9,16 +9,16 @@ use crate::hardware::Mapping;
 use crate::interrupt::Deadline;
 use crate::json::Object;
 use crate::sysfs::Machine;
+use crate::tree;
 use bulkhead_channel::{MappedWindow, SharedMemory};
 use bulkhead_world::flash::wish_words;
 use bulkhead_world::servers::MOST_PRIORITY;
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 /// Node of the page in the device tree, below its root.
-const NODE: &str = "firmware/devicetree/base/bulkhead-latency";
+const NODE: &str = "bulkhead-latency";
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -33,50 +33,43 @@ struct Task {
 /// What the device tree says of latency tasks.
 #[derive(Debug)]
 struct Wish {
-    address: u64,
-    bytes: usize,
+    /// Address and length.
+    memory: (u64, usize),
     tasks: Vec<Task>,
 }
 
 impl Wish {
     fn find(machine: &Machine) -> Result<Self, Failure> {
-        let nodes = fs::read_dir(machine.sysfs(NODE)).ok();
-        let node = nodes.and_then(|mut nodes| {
-            nodes.find_map(|node| node.ok().map(|node| node.path()).filter(|path| path.join("tasks").exists()))
-        });
+        let node = tree::nodes(machine, NODE, "tasks").and_then(|nodes| nodes.into_iter().next());
         let Some(node) = node else {
             let message =
                 "this Linux has no latency tasks with priorities: its device tree has no node /bulkhead-latency";
             return Err(Failure::new(NOT_FOUND, message));
         };
-        Self::read(&node)
-            .ok_or_else(|| Failure::new(MACHINE, format!("the device tree's {} is damaged", node.display())))
+        Self::read(&node).ok_or_else(|| tree::damaged(&node))
     }
 
     fn read(node: &Path) -> Option<Self> {
-        let register = fs::read(node.join("reg")).ok()?;
-        let (address, size) = (register.first_chunk::<8>()?, register.last_chunk::<8>()?);
-        let names = String::from_utf8(fs::read(node.join("tasks")).ok()?).ok()?;
-        let cells = fs::read(node.join("priorities")).ok()?;
+        let memory = tree::memory(node)?;
+        let names = String::from_utf8(tree::bytes(node, "tasks")?).ok()?;
+        let cells = tree::bytes(node, "priorities")?;
         let mut cells = cells.chunks(4).map(|cell| cell.try_into().ok().map(u32::from_be_bytes));
         let mut tasks = Vec::new();
         for name in names.split_terminator('\0') {
             tasks.push(Task { name: name.to_owned(), priorities: (cells.next()??, cells.next()??) });
         }
-        let bytes = usize::try_from(u64::from_be_bytes(*size)).ok()?;
-        Some(Self { address: u64::from_be_bytes(*address), bytes, tasks })
+        Some(Self { memory, tasks })
     }
 
     fn map(&self, machine: &Machine) -> Result<Mapping, Failure> {
-        let file = machine.open_device("mem")?;
-        Mapping::at(&file, self.address, self.bytes)
-            .map_err(|error| Failure::machine(format_args!("cannot map {:#x} of /dev/mem", self.address), &error))
+        tree::map(machine, self.memory, "the shared word")
     }
 
     /// The name of what a priority wants.
     fn wanted(&self, priority: u64) -> &str {
         let holds = |task: &&Task| {
-            task.priorities.0 != 0 && (task.priorities.0..=task.priorities.1).any(|one| u64::from(one) == priority)
+            let (from, to) = task.priorities;
+            from != 0 && (u64::from(from)..=u64::from(to)).contains(&priority)
         };
         self.tasks.iter().find(holds).map_or("the background task", |task| task.name.as_str())
     }
@@ -116,6 +109,7 @@ pub(crate) fn want(
     machine: &Machine,
     priority: u32,
     timeout: Option<Duration>,
+    format: Format,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     if priority > MOST_PRIORITY {
@@ -135,7 +129,12 @@ pub(crate) fn want(
             std::thread::sleep(deadline.remaining(LOOK));
         }
     }
-    writeln!(output, "priority {priority} wants {}", wish.wanted(priority.into()))?;
+    let task = wish.wanted(priority.into());
+    if format == Format::Json {
+        writeln!(output, "{}", Object::default().number("wanted", priority.into()).text("task", task).finish())?;
+    } else {
+        writeln!(output, "priority {priority} wants {task}")?;
+    }
     Ok(())
 }
 

@@ -13,19 +13,20 @@ use crate::json::{Object, array};
 use crate::payload::{Shown, show};
 use crate::port;
 use crate::sysfs::{Function, Machine};
+use crate::tree;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_channel::MappedWindow;
 use bulkhead_guest_abi::guest::DIRECTION_SOURCE;
 use bulkhead_guest_abi::name_text;
 use bulkhead_world::pool::{Filter, Geometry, PoolError, Receiver, Sender};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Nodes of channels in the device tree, below its root.
-const NODES: &str = "firmware/devicetree/base/bulkhead-channels";
+const NODES: &str = "bulkhead-channels";
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -36,8 +37,8 @@ pub(crate) struct WorldChannel {
     is_to_payload: bool,
     geometry: Geometry,
     blocks: u32,
-    address: u64,
-    bytes: usize,
+    /// Address and length.
+    memory: (u64, usize),
     place: Place,
 }
 
@@ -52,24 +53,20 @@ enum Place {
 
 impl WorldChannel {
     fn all(machine: &Machine) -> Result<Vec<Self>, Failure> {
-        let directory = machine.sysfs(NODES);
-        let Ok(entries) = fs::read_dir(&directory) else {
+        let Some(nodes) = tree::nodes(machine, NODES, "blocks") else {
             return Self::of_functions(machine);
         };
-        let nodes = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("blocks").exists());
-        let read = |node: PathBuf| {
-            Self::read(&node)
-                .ok_or_else(|| Failure::new(MACHINE, format!("the device tree's {} is damaged", node.display())))
-        };
-        let mut channels: Vec<Self> = nodes.map(read).collect::<Result<_, _>>()?;
-        channels.sort_by_key(|channel| channel.address);
+        let read = |node: PathBuf| Self::read(&node).ok_or_else(|| tree::damaged(&node));
+        let mut channels: Vec<Self> = nodes.into_iter().map(read).collect::<Result<_, _>>()?;
+        channels.sort_by_key(|channel| channel.memory.0);
         Ok(channels)
     }
 
     /// The channels of a partition below a payload.
     fn of_functions(machine: &Machine) -> Result<Vec<Self>, Failure> {
-        // Without a PCI bus there are none.
-        let pools = port::pools(machine).unwrap_or_default();
+        // Without a PCI bus there are none; with one, what fails is said.
+        let has_bus = machine.sysfs("bus/pci/devices").is_dir();
+        let pools = if has_bus { port::pools(machine)? } else { Vec::new() };
         if pools.is_empty() {
             let message = "this Linux has no channels to a secure world: its device tree has no node \
                            /bulkhead-channels, and no PCI function is one";
@@ -82,8 +79,7 @@ impl WorldChannel {
                 is_to_payload: information.direction == DIRECTION_SOURCE,
                 geometry: Geometry::new(information.slots, information.message_bytes).ok_or_else(damaged)?,
                 blocks: information.slots,
-                address: information.window.0,
-                bytes: usize::try_from(information.window_bytes).map_err(|_| damaged())?,
+                memory: (information.window.0, usize::try_from(information.window_bytes).map_err(|_| damaged())?),
                 place: Place::Function(function),
             })
         };
@@ -91,11 +87,9 @@ impl WorldChannel {
     }
 
     fn read(node: &Path) -> Option<Self> {
-        let bytes = |name: &str| fs::read(node.join(name)).ok();
-        let cell = |name: &str| Some(u32::from_be_bytes(bytes(name)?.try_into().ok()?));
-        let text = |name: &str| Some(String::from_utf8(bytes(name)?).ok()?.trim_end_matches('\0').to_owned());
-        let register = bytes("reg")?;
-        let (address, size) = (register.first_chunk::<8>()?, register.last_chunk::<8>()?);
+        let cell = |name: &str| Some(u32::from_be_bytes(tree::bytes(node, name)?.try_into().ok()?));
+        let text =
+            |name: &str| Some(String::from_utf8(tree::bytes(node, name)?).ok()?.trim_end_matches('\0').to_owned());
         let blocks = cell("blocks")?;
         let geometry = Geometry::new(blocks, cell("block-bytes")?)?;
         Some(Self {
@@ -107,8 +101,7 @@ impl WorldChannel {
             },
             geometry,
             blocks,
-            address: u64::from_be_bytes(*address),
-            bytes: usize::try_from(u64::from_be_bytes(*size)).ok()?,
+            memory: tree::memory(node)?,
             place: Place::Node(node.to_path_buf()),
         })
     }
@@ -151,16 +144,10 @@ impl WorldChannel {
         if let Place::Function(function) = &self.place {
             // Write-combining, as the other end has it, or else as the kernel maps devices.
             let file = function.open_first_resource(["resource2_wc", "resource2"])?;
-            return Mapping::new(&file, self.bytes)
+            return Mapping::new(&file, self.memory.1)
                 .map_err(|error| Failure::machine(format_args!("cannot map BAR 2 of {}", function.address), &error));
         }
-        let file = machine.open_device("mem")?;
-        Mapping::at(&file, self.address, self.bytes).map_err(|error| {
-            Failure::machine(
-                format_args!("cannot map {:#x} of {}, channel {}", self.address, "/dev/mem", self.name),
-                &error,
-            )
-        })
+        tree::map(machine, self.memory, &format!("channel {}", self.name))
     }
 
     fn describe(&self) -> Object {
@@ -169,7 +156,7 @@ impl WorldChannel {
             .text("direction", if self.is_to_payload { "to_payload" } else { "to_world" })
             .number("blocks", self.blocks.into())
             .number("block_bytes", self.geometry.block_bytes().into())
-            .number("address", self.address)
+            .number("address", self.memory.0)
     }
 
     fn failure(&self, error: PoolError) -> Failure {
@@ -195,7 +182,7 @@ pub(crate) fn list(machine: &Machine, format: Format, output: &mut dyn Write) ->
     for channel in channels {
         let to = if channel.is_to_payload { "to the payload" } else { "to the world" };
         let (blocks, bytes) = (channel.blocks, channel.geometry.block_bytes());
-        writeln!(output, "{:<24} {to:<16} {blocks} blocks of {bytes} bytes at {:#x}", channel.name, channel.address)?;
+        writeln!(output, "{:<24} {to:<16} {blocks} blocks of {bytes} bytes at {:#x}", channel.name, channel.memory.0)?;
     }
     Ok(())
 }

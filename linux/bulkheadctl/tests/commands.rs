@@ -289,6 +289,39 @@ fn a_latency_task_is_wanted_by_a_priority() {
     assert_eq!(words.load(0), 0, "what is refused is not written");
 }
 
+/// A device tree is data: a range of 2^32 priorities takes no longer than one of five, and a `reg` of one number is damaged.
+#[test]
+fn a_strange_device_tree_is_read_at_once_or_refused() {
+    let machine = Machine::new();
+    let _page = machine.world_wish(0x1000_0000);
+    assert_eq!(
+        machine.run(&["world", "priority", "97", "--format", "json"]).unwrap(),
+        "{\"wanted\":97,\"task\":\"ltask0\"}\n"
+    );
+    let node = machine.root.join("sys/firmware/devicetree/base/bulkhead-latency/wish@10000000");
+    let cells: Vec<u8> =
+        [100_u32, u32::MAX, 101, u32::MAX, 1, u32::MAX].iter().flat_map(|cell| cell.to_be_bytes()).collect();
+    fs::write(node.join("priorities"), cells).unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(machine.run(&["world", "priority", "99"]).unwrap(), "priority 99 wants ltask2\n");
+    assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
+    fs::write(node.join("reg"), 0x1000_0000_u64.to_be_bytes()).unwrap();
+    let failure = machine.run(&["world", "priority"]).unwrap_err();
+    assert!(failure.code == MACHINE && failure.message.contains("is damaged"), "{}", failure.message);
+}
+
+/// A function that cannot be switched on is not one that does not exist.
+#[test]
+fn a_function_that_fails_is_not_taken_for_no_channel() {
+    let machine = Machine::new();
+    let function = machine.function(1, "0x1af4", "0x1110");
+    // The kernel may refuse it; a folder cannot be written by root, either.
+    fs::remove_file(function.join("enable")).unwrap();
+    fs::create_dir(function.join("enable")).unwrap();
+    let failure = machine.run(&["world", "list"]).unwrap_err();
+    assert!(failure.code == MACHINE && failure.message.contains("enable"), "{}", failure.message);
+}
+
 /// SG-70: each run goes on where the one before stopped; what cannot be is said, and who holds a channel keeps others out.
 #[test]
 fn messages_of_the_secure_world_go_both_ways() {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A temporary directory with `sys` and `dev`, gone when dropped.
 pub(crate) struct Machine {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Machine {
