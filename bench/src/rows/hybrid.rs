@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "secure.hybrid_exits",
         what: "exits and calls of an untrusted partition with direct interrupts below a payload, in 10 virtual seconds of its 1 kHz timer",
-        how: "counters before its first tick and after its last",
+        how: "counters of a whole run with 10,000 ticks, less those of one with a single tick",
         peers: "",
         ceiling: Some(0.0),
         unit: Unit::Entries,

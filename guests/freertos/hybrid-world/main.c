@@ -1,6 +1,6 @@
 /*
  * A controller in the secure world of core 0, above a monitor with partitions on up to four cores. Each millisecond its fast task does its
- * round; the slow one compares rounds with ticks, and says after each second that none is missing, and how late they came.
+ * round; the slow one compares rounds with ticks, and says after each second how many there are, and how late they came.
  */
 #include "board.h"
 #include "world.h"
@@ -16,7 +16,7 @@
 #define CORES           4U
 
 static const struct bulkhead_world_plan *plan;
-static uint64_t rounds;
+static volatile uint64_t rounds;
 
 static void print_pair(const char *what, uint64_t number)
 {
@@ -73,11 +73,12 @@ static void slow(void *unused)
         /* A round for each tick that the kernel counted. */
         configASSERT(rounds >= due);
         if (due % REPORT_TICKS == 0) {
-            /* By the counter some are due that did not come yet: cores take turns in the emulator. */
-            print_pair("rtos: rounds ", rounds);
-            print_pair(" of ", due);
-            print_pair(" ticks, due ", board_ticks_due());
-            print_pair("; the world was interrupted ", world_counts()->interrupted);
+            /* What is due by the counter is read first: each of these ticks is taken, and has its round, before this task goes on. */
+            uint64_t ticks = board_ticks_due(), done = rounds;
+
+            print_pair("rtos: rounds ", done);
+            print_pair(" of ", ticks);
+            print_pair(" ticks; the world was interrupted ", world_counts()->interrupted);
             print_pair(" times, called ", world_counts()->calls);
             print_pair(", and had urgent interrupts ", world_counts()->urgent);
             board_print("\n");

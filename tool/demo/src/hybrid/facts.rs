@@ -6,7 +6,7 @@ use crate::worlds::{TICK_NS, WorldFacts};
 use crate::{CONTROL, INTRUDER, LINUX};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_WATCHDOG, STATE_OFF, STATE_STOPPED};
-use bulkhead_el3::configuration::MOST_KICK;
+use bulkhead_el3::configuration::{MOST_KICK, MOST_PATH_2_OF_CORES};
 use bulkhead_plan::model::System;
 use bulkhead_run::el3::{Core, Watch};
 use bulkhead_run::{Machine, Observer, RunError};
@@ -23,7 +23,7 @@ const MASKS: &str = "stubborn masks everything";
 pub struct Payload {
     /// Lines that say that something failed.
     pub failures: Vec<String>,
-    /// Rounds of its fast task, and how many the kernel's ticks asked for.
+    /// Rounds of its fast task, and ticks that were due, by the counter, a moment before.
     pub rounds: (u64, u64),
     /// Ticks that were due, by the counter, and those that came.
     pub ticks: (u64, u64),
@@ -118,20 +118,24 @@ pub struct Trials {
     pub escaped: u64,
     /// Those that gained nothing and ended otherwise than expected.
     pub unexpected: u64,
-    /// Times that it was started again, and those after which it said that its watchdog had stopped it.
+    /// Times that its monitor started it again.
     pub restarts: u64,
+    /// Attacks of which it said that they ended so, and those of them that its watchdog ended.
+    pub restarted: u64,
     /// See above.
     pub watchdog: u64,
     /// It came to the end of its list and switched itself off.
     pub is_done: bool,
     /// Rounds of the control loop that were due, and done.
     pub control: (u64, u64),
+    /// The control loop still ran when the last attack was over.
+    pub is_beside_control: bool,
     /// The payload meanwhile.
     pub payload: Payload,
 }
 
 impl Trials {
-    pub(super) fn of(machine: &Machine) -> Result<Self, RunError> {
+    pub(super) fn of(machine: &Machine, is_beside_control: bool) -> Result<Self, RunError> {
         let observer = monitors(machine)?;
         let status = observer.status(index(machine, INTRUDER)?);
         let lines: Vec<&str> = texts(machine, INTRUDER).collect();
@@ -139,6 +143,7 @@ impl Trials {
         trials.restarts = u64::from(status.restarts);
         trials.is_done &= status.state == STATE_OFF;
         trials.control = ends_of_control(texts(machine, CONTROL));
+        trials.is_beside_control = is_beside_control;
         trials.payload = Payload::of(machine);
         Ok(trials)
     }
@@ -147,10 +152,12 @@ impl Trials {
         let mut facts = crate::Facts::default();
         lines.iter().for_each(|line| facts.note_attack(line));
         let stopped = format!("restarted, reason {REASON_WATCHDOG:#x}");
+        let restarted = |line: &&&str| line.starts_with("attack ") && line.contains(": restarted, reason ");
         Self {
             tried: facts.attacks_tried,
             escaped: facts.attacks_succeeded(),
             unexpected: facts.attacks_unexpected(),
+            restarted: lines.iter().filter(restarted).count() as u64,
             watchdog: lines.iter().filter(|line| line.ends_with(&stopped)).count() as u64,
             is_done: lines.iter().any(|line| line.starts_with("attacks done ")),
             ..Self::default()
@@ -163,7 +170,7 @@ impl Trials {
 pub struct Managed {
     /// Times that it was to suspend it, and did.
     pub suspended: (u64, u64),
-    /// Times that it let it go on.
+    /// Times that it resumed it.
     pub resumed: u64,
     /// It started it again at last.
     pub restarted: bool,
@@ -190,11 +197,11 @@ impl Managed {
         managed
     }
 
-    /// States whether each of its requests was followed.
+    /// States whether all that it asked for was done.
     #[must_use]
     pub const fn holds(&self) -> bool {
         let (asked, done) = self.suspended;
-        asked > 0 && done == asked && self.resumed == asked && self.restarted && self.payload.is_whole()
+        asked > 0 && done == asked && self.resumed == asked && self.restarted
     }
 }
 
@@ -209,6 +216,8 @@ pub struct HybridFacts {
     pub latency_bound: Option<u64>,
     /// Ticks that found the world below on the payload's core, and instructions at EL3 of the longest of them.
     pub path_2: (u64, u64),
+    /// Most instructions of one.
+    pub path_2_bound: u64,
     /// Releases of the control loop that were due, and done.
     pub control: (u64, u64),
     /// CPUs with which Linux said hello, and those that it says work.
@@ -227,7 +236,7 @@ pub struct HybridFacts {
     pub is_stopped_by_watchdog: bool,
     /// Its time without an exit.
     pub quiet: Quiet,
-    /// Software-generated interrupts of the intruder that were meant for others, and refused.
+    /// Software-generated interrupts of the intruder that were refused.
     pub sgis_refused: u64,
     /// Times that EL3 took the intruder's core away, and instructions of the longest.
     pub stops: (u64, u64),
@@ -290,7 +299,7 @@ impl HybridFacts {
     pub(super) fn bound(&mut self, system: &System) {
         let bounds = payload_bounds(system, &Assumptions::default());
         self.latency_bound = bounds.map(|bounds| bounds.latency_ns / TICK_NS);
-        self.stop_bound = MOST_KICK;
+        (self.path_2_bound, self.stop_bound) = (MOST_PATH_2_OF_CORES, MOST_KICK);
     }
 }
 
@@ -302,14 +311,14 @@ mod tests {
     fn lines_of_the_payload_become_numbers() {
         let lines = [
             "rtos: in the secure world of core 0",
-            "rtos: rounds 1132 of 1000 ticks, due 1132; the world was interrupted 5 times, called 0, and had urgent interrupts 0",
+            "rtos: rounds 1132 of 1131 ticks; the world was interrupted 5 times, called 0, and had urgent interrupts 0",
             "rtos: ticks due: 1132",
             "rtos: ticks in the payload: 800 late 2 to 260; in the other world: 332 late 111 to 118; calls 0",
             "rtos: FAILED: assertion",
         ];
         let lines = lines.map(str::to_owned);
         let payload = Payload::of_lines(&lines);
-        assert_eq!((payload.rounds, payload.ticks, payload.latest), ((1132, 1000), (1132, 1132), (260, 118)));
+        assert_eq!((payload.rounds, payload.ticks, payload.latest), ((1132, 1131), (1132, 1132), (260, 118)));
         assert_eq!(payload.failures, ["rtos: FAILED: assertion"]);
         assert!(payload.is_whole());
         let reports: Vec<_> = lines.iter().filter(|line| Payload::is_report(line)).collect();
@@ -350,7 +359,15 @@ mod tests {
             "attack 5 result skipped: nothing 0x0",
             "attacks done tried=4 contained=2 unexpected=1 escaped=1 skipped=1",
         ]);
-        let expected = Trials { tried: 4, escaped: 1, unexpected: 1, watchdog: 1, is_done: true, ..Trials::default() };
+        let expected = Trials {
+            tried: 4,
+            escaped: 1,
+            unexpected: 1,
+            restarted: 2,
+            watchdog: 1,
+            is_done: true,
+            ..Trials::default()
+        };
         assert_eq!(trials, expected);
     }
 

@@ -132,29 +132,42 @@ impl Ending {
     }
 }
 
-/// A run that is not shown, until these partitions have ended.
-fn run(mut options: MachineOptions, partitions: &[&str]) -> Result<Machine, SourceError> {
+/// A run that is not shown, until these partitions have ended, with a look at each poll.
+fn run(
+    mut options: MachineOptions,
+    partitions: &[&str],
+    mut look: impl FnMut(&Machine),
+) -> Result<Machine, SourceError> {
     options.icount_shift = Some(ICOUNT_SHIFT);
     let mut end = Ending::default();
-    Stage::hidden(options)?.watch_until(&Cast::default(), LIMIT, |machine| end.has_come(machine, partitions))
+    Stage::hidden(options)?.watch_until(&Cast::default(), LIMIT, |machine| {
+        look(machine);
+        end.has_come(machine, partitions)
+    })
 }
 
 fn attack(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Trials, SourceError> {
     let loaded = load_or_say(path, guests, &Assumptions::default())?;
-    let machine = run(machine_of(&loaded.system, monitor)?, &[CONTROL, INTRUDER])?;
-    Ok(Trials::of(&machine)?)
+    let mut is_beside_control = None;
+    let machine = run(machine_of(&loaded.system, monitor)?, &[CONTROL, INTRUDER], |machine| {
+        let Some(observer) = machine.observer() else { return };
+        if is_beside_control.is_none() && has_ended(observer, INTRUDER) {
+            is_beside_control = Some(!has_ended(observer, CONTROL));
+        }
+    })?;
+    Ok(Trials::of(&machine, is_beside_control.unwrap_or(false))?)
 }
 
 fn stop(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Result<Managed, SourceError> {
     let loaded = load_or_say(path, guests, &Assumptions::default())?;
-    let machine = run(machine_of(&loaded.system, monitor)?, &[MANAGER])?;
+    let machine = run(machine_of(&loaded.system, monitor)?, &[MANAGER], |_| {})?;
     Ok(Managed::of(&machine))
 }
 
 /// The payload above the partitions of its own core.
 fn alone(system: &System, monitor: Option<&Path>) -> Result<Payload, SourceError> {
     let alone = on_core_0(system, 0, |partition| partition.name == CONTROL);
-    let machine = run(machine_of(&alone, monitor)?, &[CONTROL])?;
+    let machine = run(machine_of(&alone, monitor)?, &[CONTROL], |_| {})?;
     Ok(Payload::of(&machine))
 }
 

@@ -1,12 +1,15 @@
 //! What the demonstration of partitions below a payload says at its end.
 
-use super::facts::{HybridFacts, Managed, Payload};
+use super::facts::{HybridFacts, Payload};
 use crate::summary::{Claim, claim, write_claims, write_end};
 use serde_json::{Value, json};
 use std::fmt;
 
 /// Looks at a quiet time of which nothing could be said with fewer.
 const LEAST_LOOKS: u64 = 2;
+/// Software-generated interrupts of one start of `guests/stubborn` that the monitor refuses: the 16 for other cores, and 8 and 15 to itself, which are
+/// not for a guest.
+const REFUSED_SGIS: u64 = 16 + 2;
 
 /// Claims with the numbers behind them.
 #[derive(Clone, Debug)]
@@ -19,8 +22,8 @@ impl HybridSummary {
     /// Judges the facts.
     #[must_use]
     pub fn new(facts: HybridFacts) -> Self {
-        let claims =
-            [payload_claims(&facts), partition_claims(&facts), intruder_claims(&facts), trial_claims(&facts)].concat();
+        let claims = [payload_claims, partition_claims, intruder_claims, managed_claims, trial_claims];
+        let claims = claims.into_iter().flat_map(|claims| claims(&facts)).collect();
         Self { facts, claims }
     }
 
@@ -44,6 +47,7 @@ impl HybridSummary {
             "rtos.worst_own_latency_instructions": facts.alone.latest.0,
             "rtos.switches_from_below": facts.path_2.0,
             "rtos.worst_switch_instructions": facts.path_2.1,
+            "rtos.switch_bound_instructions": facts.path_2_bound,
             "control.releases": facts.control.0,
             "control.lost_periods": facts.control.0.saturating_sub(facts.control.1),
             "linux.cpus": facts.linux_cpus.1,
@@ -63,6 +67,7 @@ impl HybridSummary {
             "attacks.succeeded": facts.trials.escaped,
             "attacks.unexpected": facts.trials.unexpected,
             "attacks.restarts": facts.trials.restarts,
+            "attacks.restarted": facts.trials.restarted,
             "attacks.watchdog_restarts": facts.trials.watchdog,
             "attacks.rtos_lost_ticks": facts.trials.payload.lost(),
             "attacks.control_lost_periods": facts.trials.control.0.saturating_sub(facts.trials.control.1),
@@ -97,10 +102,10 @@ fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
-            facts.path_2.0 > 0 && facts.path_2.1 > 0 && facts.path_2.1 <= bound,
+            facts.path_2.0 > 0 && facts.path_2.1 > 0 && facts.path_2.1 <= facts.path_2_bound,
             format!(
-                "{} times it took core 0 from its partition, with {} instructions at EL3 at most",
-                facts.path_2.0, facts.path_2.1
+                "{} times it took core 0 from its partition, with {} instructions at EL3 at most, of {} allowed",
+                facts.path_2.0, facts.path_2.1, facts.path_2_bound
             ),
         ),
         claim(
@@ -142,8 +147,11 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
-            facts.sgis_refused > 0,
-            format!("of the interrupts that it sent to other cores the monitor refused {}", facts.sgis_refused),
+            facts.masked > 0 && facts.sgis_refused == REFUSED_SGIS * facts.masked,
+            format!(
+                "each time it sent {REFUSED_SGIS} interrupts to other cores or with numbers that are not for a guest, and the monitor refused {} in all",
+                facts.sgis_refused
+            ),
         ),
         claim(
             facts.masked > 0
@@ -163,20 +171,26 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
                 facts.stops.0, facts.stops.1, facts.stop_bound
             ),
         ),
-        managed_claim(&facts.managed),
     ]
 }
 
-fn managed_claim(managed: &Managed) -> Claim {
+fn managed_claims(facts: &HybridFacts) -> Vec<Claim> {
+    let managed = &facts.managed;
     let (asked, done) = managed.suspended;
-    claim(
-        managed.holds(),
-        format!(
-            "a manager suspended it {done} of {asked} times while it masked everything, let it go on {} times, and {}",
-            managed.resumed,
-            if managed.restarted { "started it again" } else { "did not start it again" }
+    vec![
+        claim(
+            managed.holds(),
+            format!(
+                "a manager suspended it {done} of {asked} times while it masked everything, resumed it {} times, and {}",
+                managed.resumed,
+                if managed.restarted { "started it again" } else { "did not start it again" }
+            ),
         ),
-    )
+        claim(
+            managed.payload.is_whole(),
+            format!("meanwhile FreeRTOS lost {} of {} ticks", managed.payload.lost(), managed.payload.ticks.0),
+        ),
+    ]
 }
 
 fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
@@ -190,10 +204,10 @@ fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
-            trials.watchdog > 0 && trials.restarts >= trials.watchdog,
+            trials.watchdog > 0 && trials.restarts == trials.restarted,
             format!(
-                "it was stopped and started again {} times, {} of them by its watchdog",
-                trials.restarts, trials.watchdog
+                "it was stopped and started again {} times, by {} of these attacks, of which its watchdog ended {}",
+                trials.restarts, trials.restarted, trials.watchdog
             ),
         ),
         claim(
@@ -204,6 +218,13 @@ fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
                 trials.payload.ticks.0,
                 trials.control.0.saturating_sub(trials.control.1),
                 trials.control.0
+            ),
+        ),
+        claim(
+            trials.is_beside_control,
+            format!(
+                "control {} when the last attack was over",
+                if trials.is_beside_control { "still ran" } else { "had ended" }
             ),
         ),
     ]
@@ -223,7 +244,7 @@ impl fmt::Display for HybridSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hybrid::{Quiet, Trials};
+    use crate::hybrid::{Managed, Quiet, Trials};
 
     fn payload() -> Payload {
         Payload { rounds: (12, 10), ticks: (12, 12), latest: (9, 111), ..Payload::default() }
@@ -235,6 +256,7 @@ mod tests {
             alone: payload(),
             latency_bound: Some(230),
             path_2: (4, 111),
+            path_2_bound: 120,
             control: (200, 200),
             linux_cpus: (2, 2),
             linux_sgis: 7,
@@ -244,15 +266,17 @@ mod tests {
             restarts: 2,
             is_stopped_by_watchdog: true,
             quiet: Quiet { looks: 2, starts: 1, ..Quiet::default() },
-            sgis_refused: 5,
+            sgis_refused: 54,
             stops: (3, 18),
             stop_bound: 24,
             trials: Trials {
                 tried: 9,
                 restarts: 3,
+                restarted: 3,
                 watchdog: 2,
                 is_done: true,
                 control: (200, 200),
+                is_beside_control: true,
                 payload: payload(),
                 ..Trials::default()
             },
@@ -264,7 +288,7 @@ mod tests {
     #[test]
     fn each_claim_can_fail() {
         assert!(HybridSummary::new(good()).all_true());
-        let spoil: [fn(&mut HybridFacts); 42] = [
+        let spoil: [fn(&mut HybridFacts); 48] = [
             |facts| facts.payload.failures.push("rtos: FAILED".to_owned()),
             |facts| facts.alone.failures.push("rtos: FAILED".to_owned()),
             |facts| facts.trials.payload.failures.push("rtos: FAILED".to_owned()),
@@ -273,7 +297,8 @@ mod tests {
             |facts| facts.payload.rounds = (9, 10),
             |facts| facts.payload.rounds = (0, 0),
             |facts| facts.path_2 = (0, 0),
-            |facts| facts.path_2.1 = 231,
+            |facts| facts.path_2.1 = 121,
+            |facts| facts.path_2.1 = 0,
             |facts| facts.alone.latest.1 = 231,
             |facts| facts.alone.latest.1 = 0,
             |facts| facts.alone.ticks.1 = 11,
@@ -287,6 +312,8 @@ mod tests {
             |facts| facts.quiet.looks = 1,
             |facts| facts.quiet.exits = 1,
             |facts| facts.sgis_refused = 0,
+            |facts| facts.sgis_refused = 53,
+            |facts| facts.sgis_refused = 55,
             |facts| facts.masked = 2,
             |facts| (facts.masked, facts.faults, facts.restarts) = (1, 1, 0),
             |facts| facts.restarts = 3,
@@ -299,6 +326,9 @@ mod tests {
             |facts| facts.trials.unexpected = 1,
             |facts| facts.trials.is_done = false,
             |facts| facts.trials.watchdog = 0,
+            |facts| facts.trials.restarts = 2,
+            |facts| facts.trials.restarts = 4,
+            |facts| facts.trials.is_beside_control = false,
             |facts| facts.trials.payload.ticks.1 = 11,
             |facts| facts.trials.control = (200, 199),
             |facts| facts.trials.control = (0, 0),
