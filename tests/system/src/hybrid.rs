@@ -3,7 +3,7 @@
 
 use crate::assemble::Program;
 use crate::remote::GUEST_RAM;
-use crate::{LIMIT, Running, System};
+use crate::{LIMIT, System};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 

@@ -40,7 +40,6 @@ use bulkhead_run::exit_code;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_timing::Assumptions;
 use clap::Args;
-use hybrid::HybridStory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -164,10 +163,8 @@ impl Told<'_> {
         let Self { path, guests, monitor, limit, shown, started } = self;
         if let Some(secure) = &system.secure {
             let attacks = worlds::attacks_beside(path);
-            if secure.hybrid().is_some() {
-                return HybridStory { system, attacks, guests, options, monitor, limit, shown, started }.tell();
-            }
-            return WorldStory { system, attacks, guests, options, monitor, limit, shown, started }.tell();
+            let story = WorldStory { system, attacks, guests, options, monitor, limit, shown, started };
+            return if secure.hybrid().is_some() { hybrid::tell(story) } else { story.tell() };
         }
         Story { system, options, monitor, limit, shown, started }.tell()
     }

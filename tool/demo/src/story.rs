@@ -10,7 +10,7 @@ use bulkhead_plan::model::System;
 use bulkhead_run::command::Format;
 use bulkhead_run::source::{SourceError, machine_of};
 use bulkhead_run::{Machine, MachineOptions, Observer, exit_code};
-use bulkhead_verify::{Expected, verify_bytes};
+use bulkhead_verify::{Expected, Finding, verify_bytes};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
@@ -61,6 +61,14 @@ impl Shown {
     }
 }
 
+/// Refuses to show what was not accepted.
+pub(crate) fn must_pass(what: &str, findings: &[Finding]) -> Result<(), SourceError> {
+    match findings.first() {
+        Some(finding) => Err(failure(format!("the {what} does not pass `bulkhead verify`: {finding}"))),
+        None => Ok(()),
+    }
+}
+
 impl Story<'_> {
     /// Tells it; returns whether all of it was true.
     ///
@@ -71,9 +79,7 @@ impl Story<'_> {
         let cast = Cast::of(system);
         let expected =
             Expected::read(monitor).map_err(|message| SourceError { message, exit_code: exit_code::HOST })?;
-        if let Some(finding) = verify_bytes(&options.image, &expected).findings.first() {
-            return Err(failure(format!("the image does not pass `bulkhead verify`: {finding}")));
-        }
+        must_pass("image", &verify_bytes(&options.image, &expected).findings)?;
         shown.say(
             "the finished image was read again: no page is writable by two partitions, no interrupt has two owners",
         );

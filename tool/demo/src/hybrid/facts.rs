@@ -1,14 +1,15 @@
 //! What the consoles said, what the monitors counted and what was executed at EL3, as numbers.
 
-use super::{MANAGER, SECURE, index};
+use super::{MANAGER, index};
 use crate::facts::{ends_of_control, texts};
-use crate::worlds::{TICK_NS, WorldFacts};
+use crate::worlds::{TICK_NS, WorldFacts, numbers};
 use crate::{CONTROL, INTRUDER, LINUX};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_WATCHDOG, STATE_OFF, STATE_STOPPED};
 use bulkhead_el3::configuration::{MOST_KICK, MOST_PATH_2_OF_CORES};
 use bulkhead_plan::model::System;
 use bulkhead_run::el3::{Core, Watch};
+use bulkhead_run::qemu::SECURE_CONSOLE;
 use bulkhead_run::{Machine, Observer, RunError};
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::payload::bounds as payload_bounds;
@@ -38,12 +39,11 @@ impl Payload {
     }
 
     pub(super) fn of(machine: &Machine) -> Self {
-        Self::of_lines(&texts(machine, SECURE).map(str::to_owned).collect::<Vec<_>>())
+        Self::of_lines(&texts(machine, SECURE_CONSOLE).map(str::to_owned).collect::<Vec<_>>())
     }
 
     fn of_lines(lines: &[String]) -> Self {
         let facts = WorldFacts::of_lines(lines, &[]);
-        let numbers = |line: &str| line.split(' ').filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
         let mut rounds = lines.iter().filter_map(|line| match numbers(line.strip_prefix("rtos: rounds")?)[..] {
             [done, asked, ..] => Some((done, asked)),
             _ => None,
@@ -189,8 +189,7 @@ impl Managed {
         for line in lines {
             managed.restarted |= line.starts_with("keeper restarted, start ");
             let Some(rest) = line.strip_prefix("keeper suspended ") else { continue };
-            let numbers = rest.split(|character: char| !character.is_ascii_digit());
-            if let [done, asked, _, resumed] = numbers.filter_map(|word| word.parse().ok()).collect::<Vec<_>>()[..] {
+            if let [done, asked, _, resumed] = numbers(rest)[..] {
                 (managed.suspended, managed.resumed) = ((asked, done), resumed);
             }
         }

@@ -14,12 +14,13 @@ mod summary;
 use crate::alone::on_core_0;
 use crate::cast::Cast;
 use crate::stage::Stage;
-use crate::story::{Shown, failure, has_ended};
-use crate::worlds::ICOUNT_SHIFT;
+use crate::story::{Shown, failure, has_ended, must_pass};
+use crate::worlds::{ICOUNT_SHIFT, WorldStory};
 use crate::{CONTROL, INTRUDER, LINUX};
 use bulkhead_image::read_secure_monitor;
 use bulkhead_plan::model::System;
 use bulkhead_run::el3::Watch;
+use bulkhead_run::qemu::SECURE_CONSOLE;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_run::{Machine, MachineOptions, RunError, exit_code};
 use bulkhead_timing::Assumptions;
@@ -27,7 +28,7 @@ use bulkhead_verify::Expected;
 use bulkhead_verify::world::{SecureMonitor, verify_hybrid};
 pub use facts::{HybridFacts, Managed, Payload, Quiet, Trials};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub use summary::HybridSummary;
 
 /// Wall time of each run that is not shown.
@@ -36,47 +37,30 @@ const LIMIT: Duration = Duration::from_secs(900);
 const STOPS: &str = "stops.toml";
 /// The partition that manages there.
 const MANAGER: &str = "manager";
-/// Name of the payload's console.
-const SECURE: &str = "secure";
 
-/// A demonstration to be told.
-pub(crate) struct HybridStory<'a> {
-    pub(crate) system: &'a System,
-    /// The system of the attacks.
-    pub(crate) attacks: PathBuf,
-    pub(crate) guests: Option<PathBuf>,
-    pub(crate) options: MachineOptions,
-    pub(crate) monitor: Option<&'a Path>,
-    pub(crate) limit: Duration,
-    pub(crate) shown: Shown,
-    pub(crate) started: Instant,
-}
-
-impl HybridStory<'_> {
-    /// Tells it; returns whether all of it was true.
-    ///
-    /// # Errors
-    /// When a run cannot be started, fails, or does not end.
-    pub(crate) fn tell(self) -> Result<bool, SourceError> {
-        let Self { system, attacks, guests, options, monitor, limit, shown, started } = self;
-        verify(&options.image, monitor)?;
-        shown.say("the flash file and the image in it were read again: no page and no interrupt has two owners, and no bit of EL3 and of the monitor is another than was built");
-        shown.say("the system as it is described, on a clock that counts instructions");
-        let mut facts = HybridFacts::default();
-        run_shown(system, options, monitor, limit, shown, &mut facts)?;
-        shown.say("the same with a hostile guest, which tries all that it knows");
-        let again = guests.clone();
-        facts.trials = attack(&attacks, guests, monitor)?;
-        shown.say("the same with a manager, which stops the intruder again and again");
-        facts.managed = stop(&attacks.with_file_name(STOPS), again, monitor)?;
-        shown.say("the payload and the control loop alone, where a tick's delay is exact");
-        facts.alone = alone(system, monitor)?;
-        facts.bound(system);
-        facts.elapsed_s = started.elapsed().as_secs_f64();
-        let summary = HybridSummary::new(facts);
-        shown.end(&summary, &summary.json());
-        Ok(summary.all_true())
-    }
+/// Tells it; returns whether all of it was true.
+///
+/// # Errors
+/// When a run cannot be started, fails, or does not end.
+pub(crate) fn tell(story: WorldStory<'_>) -> Result<bool, SourceError> {
+    let WorldStory { system, attacks, guests, options, monitor, limit, shown, started } = story;
+    verify(&options.image, monitor)?;
+    shown.say("the flash file and the image in it were read again: no page and no interrupt has two owners, and no bit of EL3 and of the monitor is another than was built");
+    shown.say("the system as it is described, on a clock that counts instructions");
+    let mut facts = HybridFacts::default();
+    run_shown(system, options, monitor, limit, shown, &mut facts)?;
+    shown.say("the same with a hostile guest, which tries all that it knows");
+    let again = guests.clone();
+    facts.trials = attack(&attacks, guests, monitor)?;
+    shown.say("the same with a manager, which stops the intruder again and again");
+    facts.managed = stop(&attacks.with_file_name(STOPS), again, monitor)?;
+    shown.say("the payload and the control loop alone, where a tick's delay is exact");
+    facts.alone = alone(system, monitor)?;
+    facts.bound(system);
+    facts.elapsed_s = started.elapsed().as_secs_f64();
+    let summary = HybridSummary::new(facts);
+    shown.end(&summary, &summary.json());
+    Ok(summary.all_true())
 }
 
 fn verify(flash: &[u8], monitor: Option<&Path>) -> Result<(), SourceError> {
@@ -84,10 +68,7 @@ fn verify(flash: &[u8], monitor: Option<&Path>) -> Result<(), SourceError> {
     let above = SecureMonitor::read_of_cores(monitor).map_err(host)?;
     // What is named is the secure monitor; the one at EL2 is the tool's or the environment's.
     let below = Expected::read(None).map_err(host)?;
-    match verify_hybrid(flash, &above, &below).findings.first() {
-        Some(finding) => Err(failure(format!("the flash file does not pass `bulkhead verify`: {finding}"))),
-        None => Ok(()),
-    }
+    must_pass("flash file", &verify_hybrid(flash, &above, &below).findings)
 }
 
 /// The run that is shown, with EL3 watched.
@@ -127,7 +108,7 @@ impl Ending {
         if !partitions.iter().all(has_ended) {
             return false;
         }
-        let reports = machine.lines(SECURE).filter(|line| Payload::is_report(&line.text)).count();
+        let reports = machine.lines(SECURE_CONSOLE).filter(|line| Payload::is_report(&line.text)).count();
         reports > *self.reports.get_or_insert(reports)
     }
 }

@@ -1,13 +1,13 @@
 //! What the two consoles said, as numbers.
 
 use super::attacks::Attacks;
+use crate::facts::texts;
 use bulkhead_plan::model::{HealthPolicy, System, WorldServer};
 use bulkhead_run::Machine;
+use bulkhead_run::qemu::SECURE_CONSOLE;
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::payload::bounds as payload_bounds;
 
-/// Name of the payload's console.
-pub(super) const SECURE: &str = "secure";
 /// One tick of the counter, and one instruction of these runs.
 pub(crate) const TICK_NS: u64 = 16;
 
@@ -80,18 +80,18 @@ pub struct WorldFacts {
 }
 
 /// The lines of a console.
-pub(super) fn texts(machine: &Machine, console: &str) -> Vec<String> {
-    machine.lines(console).map(|line| line.text.clone()).collect()
+pub(super) fn lines_of(machine: &Machine, console: &str) -> Vec<String> {
+    texts(machine, console).map(str::to_owned).collect()
 }
 
 /// All numbers of a line.
-fn numbers(line: &str) -> Vec<u64> {
+pub(crate) fn numbers(line: &str) -> Vec<u64> {
     line.split(|character: char| !character.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
 impl WorldFacts {
     pub(super) fn of(machine: &Machine, world: &str) -> Self {
-        Self::of_lines(&texts(machine, SECURE), &texts(machine, world))
+        Self::of_lines(&lines_of(machine, SECURE_CONSOLE), &lines_of(machine, world))
     }
 
     pub(crate) fn of_lines(payload: &[String], world: &[String]) -> Self {

@@ -10,15 +10,16 @@ mod summary;
 
 use crate::cast::Cast;
 use crate::stage::Stage;
-use crate::story::{Shown, failure};
+use crate::story::{Shown, failure, must_pass};
 use attacks::Attacks;
 use bulkhead_plan::model::System;
+use bulkhead_run::qemu::SECURE_CONSOLE;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_verify::world::{SecureMonitor, verify_flash};
-pub(crate) use facts::TICK_NS;
 pub use facts::{Delay, WorldFacts};
+pub(crate) use facts::{TICK_NS, numbers};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 pub use summary::WorldSummary;
@@ -32,7 +33,7 @@ const ATTACKS: &str = "attacks.toml";
 /// A device that writes where it is told, for the hostile world.
 const DMA_DEVICE: [&str; 2] = ["-device", "edu,dma_mask=0xffffffffffff"];
 
-/// A demonstration to be told.
+/// A demonstration to be told, of one world below a payload or of partitions.
 pub(crate) struct WorldStory<'a> {
     pub(crate) system: &'a System,
     /// The system of the attacks.
@@ -79,10 +80,7 @@ impl WorldStory<'_> {
 fn verify(flash: &[u8], monitor: Option<&Path>) -> Result<(), SourceError> {
     let expected =
         SecureMonitor::read(monitor).map_err(|message| SourceError { message, exit_code: exit_code::HOST })?;
-    match verify_flash(flash, &expected).findings.first() {
-        Some(finding) => Err(failure(format!("the flash file does not pass `bulkhead verify`: {finding}"))),
-        None => Ok(()),
-    }
+    must_pass("flash file", &verify_flash(flash, &expected).findings)
 }
 
 /// The system, with only those servers that nothing wakes.
@@ -112,5 +110,5 @@ fn attack(path: &Path, guests: Option<PathBuf>, monitor: Option<&Path>) -> Resul
     options.extra.extend(DMA_DEVICE.map(str::to_owned));
     let machine = run(options)?;
     let world = loaded.system.secure.and_then(|secure| secure.below_name().map(str::to_owned)).unwrap_or_default();
-    Ok(Attacks::judge(&facts::texts(&machine, facts::SECURE), &facts::texts(&machine, &world)))
+    Ok(Attacks::judge(&facts::lines_of(&machine, SECURE_CONSOLE), &facts::lines_of(&machine, &world)))
 }

@@ -6,6 +6,7 @@ use bulkhead_abi::status::{REASON_NONE, REASON_WATCHDOG, STATE_RUNNING, STATE_ST
 use bulkhead_description::Report;
 use bulkhead_flash::{ImageBelow, of_hybrid};
 use bulkhead_image::{Image, world_maps};
+use bulkhead_plan::checksum::crc32c;
 use bulkhead_plan::model::{PayloadTask, System, Task};
 use bulkhead_plan::{AreaKind, MonitorImage, samples};
 use bulkhead_report::timing::{ServerNames, Timing};
@@ -14,6 +15,7 @@ use bulkhead_timing::{Assumptions, payload};
 use bulkhead_trace::{CoreLayout, EventKind, Layout, ServerLayout, SlotLayout, Timeline};
 use bulkhead_verify::world::{SecureMonitor, verify_hybrid};
 use bulkhead_verify::{Expected, Monitor};
+use bulkhead_world::flash::{PLAN, PLAN_BYTES};
 
 const MS: u64 = 1_000_000;
 
@@ -47,6 +49,12 @@ pub(crate) fn page_of(system: &System, timeline: Option<&Timeline>, damage: Opti
     let mut flash = of_hybrid(system, &samples::secure_monitor(), below).expect("it fits");
     if let Some(byte) = damage {
         flash.bytes[byte] ^= 1;
+        let [plan, end] = [PLAN, PLAN + PLAN_BYTES].map(|at| usize::try_from(at).expect("an offset"));
+        if (plan..end).contains(&byte) {
+            // Who changes a plan can make its CRC, too.
+            let crc = crc32c(&flash.bytes[plan..end - 4]);
+            flash.bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+        }
     }
     let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata));
     let above = SecureMonitor::of_elf(&samples::secure_monitor()).expect("a monitor");
