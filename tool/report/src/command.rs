@@ -105,12 +105,7 @@ fn report_partitions(
     let timing = Timing::of_system(system, &server_names(&arguments.system), assumptions);
     let timeline = arguments.trace.as_deref().map(|path| timeline(path, system, &timing.cores)).transpose()?;
     let experiments = arguments.bench.as_deref().map(Experiment::read_all).transpose().map_err(Failure::environment)?;
-    let evidence = Evidence {
-        warnings,
-        verdict: bulkhead_verify::verify_bytes(&image.bytes, &expected),
-        image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
-        image_bytes: image.bytes.len() as u64,
-    };
+    let evidence = evidence_of(&image.bytes, &expected, warnings);
     let page = write(Input {
         system,
         plan: &image.plan,
@@ -201,13 +196,18 @@ fn judge_flash(
     let above = SecureMonitor::read_of_cores(monitor).map_err(Failure::environment)?;
     // As `build`: `--monitor` names the secure monitor, and the one below it is the one that is found.
     let expected = Expected::read(None).map_err(Failure::environment)?;
-    let evidence = Evidence {
-        warnings: Report::default(),
-        verdict: bulkhead_verify::verify_bytes(&image.bytes, &expected),
-        image_hash: hexadecimal(&bulkhead_verify::hash(&image.bytes)),
-        image_bytes: image.bytes.len() as u64,
-    };
+    let evidence = evidence_of(&image.bytes, &expected, Report::default());
     Ok((verify_hybrid(&flash.bytes, &above, &expected), Some(evidence)))
+}
+
+/// What is known of an image.
+fn evidence_of(image: &[u8], expected: &Expected, warnings: Report) -> Evidence {
+    Evidence {
+        warnings,
+        verdict: bulkhead_verify::verify_bytes(image, expected),
+        image_hash: hexadecimal(&bulkhead_verify::hash(image)),
+        image_bytes: image.len() as u64,
+    }
 }
 
 /// Reads the names of servers. The description was just accepted; should it be gone, servers go by number.

@@ -1,18 +1,12 @@
 //! Partitions below a payload: who has which core, what arrives there and who is kicked, and how much of a run each had.
 
-use super::{WorldsInput, on_fault};
+use super::{Worlds, WorldsInput, on_fault};
 use crate::evidence as sections;
 use crate::html::Html;
-use crate::page::Context;
 use crate::table::{Cell, Table};
 use crate::words::{percent, plural, size};
 use bulkhead_plan::model::{Hybrid, InterruptMode};
 use bulkhead_trace::{EventKind, Measurements, Timeline};
-
-/// What sections of a page of partitions are written from; `None` where there are none below the payload.
-pub(crate) fn context<'a>(input: &WorldsInput<'a>) -> Option<Context<'a>> {
-    input.below.map(|below| Context::new(*below))
-}
 
 /// The world of partitions in the table of worlds.
 pub(super) fn world_row(input: &WorldsInput<'_>, below: &Hybrid) -> Vec<Cell> {
@@ -29,7 +23,7 @@ pub(super) fn world_row(input: &WorldsInput<'_>, below: &Hybrid) -> Vec<Cell> {
 }
 
 /// What was read again of the image below, and the code at EL2.
-pub(super) fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
+pub(super) fn evidence(html: &mut Html, input: &Worlds<'_>) {
     if let Some(extent) = &input.verdict.extent.below {
         let text = format!(
             "In it, the image of the monitor at EL2: {} of {} walked, {} of guest-writable memory compared, {} with one owner each. What it says of \
@@ -41,13 +35,13 @@ pub(super) fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
         );
         html.leaf("p", &[], text);
     }
-    if let Some(context) = context(input) {
-        sections::privileged(html, &context);
+    if let Some(context) = &input.partitions {
+        sections::privileged(html, context);
     }
 }
 
 /// Every core: whose it is, what arrives there from others, and whether EL3 takes it away from its guest.
-pub(super) fn cores(html: &mut Html, input: &WorldsInput<'_>) {
+pub(super) fn cores(html: &mut Html, input: &Worlds<'_>) {
     if input.secure.hybrid().is_none() {
         return;
     }

@@ -1,6 +1,6 @@
 //! What each world reaches, and what lies in flash.
 
-use super::{WorldsInput, below, world_name};
+use super::{Worlds, WorldsInput, world_name};
 use crate::figure::{WIDTH, figure, label, legend, rectangle};
 use crate::html::Html;
 use crate::memory;
@@ -9,7 +9,7 @@ use crate::words::{address, size};
 use bulkhead_image::Range;
 use bulkhead_plan::model::Bank;
 
-pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
+pub(crate) fn write(html: &mut Html, input: &Worlds<'_>) {
     let name = world_name(input.secure);
     picture(html, input);
     html.leaf("h3", &[], "What the payload reaches");
@@ -24,7 +24,7 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
         html.leaf("p", &[], text);
         ranges(html, &input.maps.world);
     }
-    if let Some(context) = below::context(input) {
+    if let Some(context) = &input.partitions {
         html.leaf("h3", &[], format!("What lies in the memory of {name}: the monitor at EL2 and its partitions"));
         memory::write(html, input.system, context.input.plan);
     }

@@ -8,7 +8,7 @@ mod memory;
 mod time;
 
 use crate::html::Html;
-use crate::page::{Input, Written, frame, of_image};
+use crate::page::{Context, Input, Written, frame, of_image};
 use crate::table::{Cell, Table, chip};
 use crate::words::{grouped, plural, size};
 use crate::{evidence, overview, traffic, words};
@@ -21,6 +21,7 @@ use bulkhead_timing::payload::PayloadBounds;
 use bulkhead_trace::Timeline;
 use bulkhead_trace::words::duration;
 use bulkhead_verify::world::FlashVerdict;
+use std::ops::Deref;
 
 /// Everything the page of two worlds is written from.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +78,23 @@ impl WorldsInput<'_> {
     }
 }
 
+/// All of it, with what sections of a page of partitions are written from; that is measured once.
+pub(crate) struct Worlds<'a> {
+    input: WorldsInput<'a>,
+    /// `None` where there are no partitions below the payload.
+    partitions: Option<Context<'a>>,
+}
+
+impl<'a> Deref for Worlds<'a> {
+    type Target = WorldsInput<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.input
+    }
+}
+
 /// A section: its anchor, its title, and who writes it.
-type Section = (&'static str, &'static str, fn(&mut Html, &WorldsInput<'_>));
+type Section = (&'static str, &'static str, fn(&mut Html, &Worlds<'_>));
 
 const SECTIONS: [Section; 8] = [
     ("overview", "System", overview),
@@ -94,9 +110,10 @@ const SECTIONS: [Section; 8] = [
 /// Returns the page.
 #[must_use]
 pub fn write_worlds(input: &WorldsInput<'_>) -> String {
+    let worlds = Worlds { input: *input, partitions: input.below.map(|below| Context::new(*below)) };
     let written = SECTIONS.iter().map(|(anchor, title, write)| {
         let mut content = Html::default();
-        write(&mut content, input);
+        write(&mut content, &worlds);
         (*anchor, *title, content)
     });
     let written: Vec<Written> = written.filter(|(.., content)| !content.is_empty()).collect();
@@ -110,7 +127,7 @@ pub(crate) fn world_name(secure: &Secure) -> &str {
     secure.below_name().unwrap_or("other world")
 }
 
-fn overview(html: &mut Html, input: &WorldsInput<'_>) {
+fn overview(html: &mut Html, input: &Worlds<'_>) {
     let (system, secure) = (input.system, input.secure);
     let facts = [
         ("board", system.board.name.clone()),
@@ -192,7 +209,7 @@ fn policy(health: &WorldHealth) -> String {
     }
 }
 
-fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
+fn evidence(html: &mut Html, input: &Worlds<'_>) {
     let (verdict, extent) = (input.verdict, &input.verdict.extent);
     html.element("p", &[("class", &"lead")], |html| {
         let good = verdict.is_accepted();
@@ -218,7 +235,7 @@ fn evidence(html: &mut Html, input: &WorldsInput<'_>) {
     evidence::hazards(html, input.warnings);
 }
 
-fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
+fn interrupts(html: &mut Html, input: &Worlds<'_>) {
     let secure = input.secure;
     let mut table = Table::new(&["INTID", "group", "world", "what", "while the payload runs"]);
     for (intid, what) in &input.maps.interrupts {
@@ -254,9 +271,9 @@ fn interrupts(html: &mut Html, input: &WorldsInput<'_>) {
     let note = "An interrupt of the payload comes to it whatever the other world does or masks; the other world\u{2019}s come to it without \
                 the secure monitor.";
     html.leaf("p", &[("class", &"note")], note);
-    if let Some(context) = below::context(input) {
+    if let Some(context) = &input.partitions {
         html.leaf("h3", &[], "Of the partitions");
-        traffic::interrupts(html, &context);
+        traffic::interrupts(html, context);
     }
 }
 
@@ -266,9 +283,9 @@ fn line_of(system: &System, intid: u32) -> String {
     device.map(|device| device.name.clone()).unwrap_or_default()
 }
 
-fn channels(html: &mut Html, input: &WorldsInput<'_>) {
-    if let Some(context) = below::context(input) {
-        traffic::channels(html, &context);
+fn channels(html: &mut Html, input: &Worlds<'_>) {
+    if let Some(context) = &input.partitions {
+        traffic::channels(html, context);
     }
     if input.secure.channels.is_empty() {
         return;
@@ -301,7 +318,7 @@ fn channels(html: &mut Html, input: &WorldsInput<'_>) {
     html.leaf("p", &[("class", &"note")], note);
 }
 
-fn health(html: &mut Html, input: &WorldsInput<'_>) {
+fn health(html: &mut Html, input: &Worlds<'_>) {
     if input.secure.is_alone() {
         return;
     }

@@ -1,6 +1,6 @@
 //! When whom the core belongs to: tasks of the payload, servers of the world below, and a start of that world.
 
-use super::{WorldsInput, below, world_name};
+use super::{Worlds, WorldsInput, below, world_name};
 use crate::gantt;
 use crate::html::Html;
 use crate::page::judged;
@@ -82,7 +82,7 @@ fn responses<'a>(
         .map(|(task, response)| (task, *response, response.is_some_and(|response| response <= task.task.deadline_ns)))
 }
 
-pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
+pub(crate) fn write(html: &mut Html, input: &Worlds<'_>) {
     tasks(html, input);
     servers(html, input);
     windows(html, input);
@@ -91,9 +91,9 @@ pub(crate) fn write(html: &mut Html, input: &WorldsInput<'_>) {
         let text = format!("A secure interrupt reaches the payload within {latency}, whatever {name} does.");
         html.leaf("p", &[], text);
     }
-    if let Some(context) = below::context(input) {
+    if let Some(context) = &input.partitions {
         // Of the partitions' guests, as far as the description names some.
-        crate::time::tasks(html, &context);
+        crate::time::tasks(html, context);
     }
     if let Some(world) = input.secure.world() {
         let text = match input.bounds.start_ns {
