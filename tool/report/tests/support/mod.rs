@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod hybrid;
+pub(crate) mod markup;
 
 use bulkhead_description::Report;
 use bulkhead_plan::model::{Gate, OnEmpty, RouteRule, Schedule, ScheduleKind, Server, System};
