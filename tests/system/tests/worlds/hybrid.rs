@@ -46,10 +46,11 @@ fn numbers(lines: &[String], start: &str) -> Vec<Vec<u64>> {
     lines.iter().filter(|line| line.starts_with(start)).map(all).collect()
 }
 
-/// Each tick that was due came, and each had a round of the fast task, as the payload says in each of its reports; returns all numbers of those.
+/// Each tick that was due by the counter came, and the kernel had a round of the fast task for it, as the payload says in each of its reports; returns all
+/// numbers of those.
 ///
-/// Other cores of the emulator have their turn while it prints, so ticks are compared as the payload reads them: first how many are due, then how
-/// many came.
+/// Other cores of the emulator have their turn meanwhile, so each is compared as the payload reads it: first how many are due, then how many
+/// rounds there were, and how many ticks came.
 pub(crate) fn assert_no_tick_is_lost(lines: &[String]) -> Vec<Vec<u64>> {
     let rounds = numbers(lines, "rtos: rounds");
     let (due, came) = (numbers(lines, "rtos: ticks due"), numbers(lines, "rtos: ticks in the payload"));
