@@ -197,8 +197,7 @@ fn step(core: &mut Vcpu<FakeMachine>, world: &mut World, number: u32) {
         7 => start_again(core, world),
         // It has ended what it has, and is off before that is told.
         8 => {
-            let slots = core.machine.list.clone();
-            for slot in slots.iter().filter(|slot| slot.get() >> 62 == 2) {
+            for slot in core.machine.list.iter().filter(|slot| slot.get() >> 62 == 2) {
                 slot.set(slot.get() & !(3 << 62));
             }
             start_again(core, world);
