@@ -3,8 +3,10 @@
 use bulkhead_el3::branches::{Scenario, listed};
 use bulkhead_el3::configuration::{Configuration, MOST_KICK};
 use bulkhead_el3::promises;
+use bulkhead_run::el3::Core;
 use bulkhead_system_tests::el3::{Directions, Passage, Seen, Watch, Worlds};
 use bulkhead_system_tests::secure::{secure_monitor, secure_monitor_of_cores};
+use std::collections::BTreeMap;
 
 fn watch() -> Watch {
     Watch::new(secure_monitor()).unwrap_or_else(|why| panic!("{why}"))
@@ -19,6 +21,16 @@ fn run(watch: &Watch, worlds: Worlds) -> Seen {
     assert!(seen.is_good, "{worlds:?}: after {} calls and {} ticks", seen.calls, seen.ticks);
     assert!(seen.cores.iter().all(|core| core.elsewhere == 0), "{worlds:?}: {:?}", seen.cores);
     seen
+}
+
+/// What was executed and has no place among the ways is in no number of any of them, so none of these is told.
+#[test]
+fn nothing_is_said_of_ways_when_something_was_not_counted_by_its_way() {
+    let watch = watch();
+    let core = |elsewhere| Core { branches: Vec::new(), passages: Vec::new(), elsewhere };
+    assert_eq!(watch.paths(&[core(0), core(0)]), Ok(BTreeMap::new()));
+    let refused = watch.paths(&[core(0), core(3)]).expect_err("three had no place");
+    assert!(refused.starts_with("3 times"), "{refused}");
 }
 
 /// SG-11, SG-E3: each direction of each conditional branch of the binary is executed in the scenario that the table names for it; together that
