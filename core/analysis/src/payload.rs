@@ -7,18 +7,20 @@
 //!
 //! A server with windows has their time and no more, and cannot keep any of it, so it is above a task what its table gives in a window. What one
 //! of its own windows loses is what comes before the server within its length: handlers of interrupts, the tick, and more urgent tasks, each
-//! of which may have a job that was held up until the window began (SG-52).
+//! of which may have been held up until the window began (SG-52). Windows are disjoint, so no other server with windows is in it.
 //!
 //! Tasks of equal priority share the core in turns of the kernel's tick, so each counts as above the other.
 //!
 //! Rejected: the servers of [`crate::core_model`]. Its servers run guests that are switched by the monitor, whose costs and
 //! whose chunks a payload has not.
 
+use crate::arithmetic::remainder;
 use crate::demand::Demand;
 use crate::response::Contention;
 use crate::steps::Steps;
+use crate::supply::Supply;
 use crate::table::{Table, Window};
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 /// What the gate at EL3 takes, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,18 @@ pub struct Windows {
     pub tick: (u64, u64),
 }
 
+impl Windows {
+    /// The instants at which windows begin or end, by how long before this one they are: this one is first.
+    fn boundaries_until(&self, instant: u64) -> Vec<u64> {
+        let ends = self.list.iter().flat_map(|window| [window.offset_ticks, window.end_ticks()]);
+        let since = |end| instant.saturating_add(self.major).saturating_sub(remainder(end, self.major));
+        let mut all: Vec<u64> = ends.map(|end| remainder(since(end), self.major)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
 /// What a window may suffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disturbance {
@@ -135,44 +149,54 @@ impl Payload {
         contention.response(mine.cost, mine.period, steps)
     }
 
-    /// Longest time for which a server that wants to run does not: tasks above it, behind a budget that was just used up. `None` when there
-    /// is no bound within `limit`.
+    /// Longest time for which a server that wants to run does not: tasks above it, behind a budget that was just used up, or around the end of a
+    /// window and the start of the next one. `None` when there is no bound within `limit`.
     #[must_use]
     pub fn blackout(&self, server: usize, limit: u64, steps: &Steps) -> Option<u64> {
         if let Some((_, table)) = self.table(server) {
-            // From the end of a window to the first moment of the next one that has any.
-            return self.wait(server, limit, steps)?.checked_add(table.longest_gap()?);
+            return self.dark(server, Some(table), limit, steps);
         }
         let refill = self.servers.get(server)?.budget.map_or(0, |(budget, period)| period.saturating_sub(budget));
         self.wait(server, limit, steps)?.checked_add(refill)
     }
 
-    /// The same with a budget in hand: what the tasks above it take of a busy window, in which other servers run too. That these run is no wait of
-    /// the other world, but it puts the tasks off, so that more of their jobs come one after the other than without. And what is left of a budget
-    /// may not outlast the way in: that one and the way back are nobody's.
+    /// The same with a budget in hand, or a window that is open.
     #[must_use]
     pub fn wait(&self, server: usize, limit: u64, steps: &Steps) -> Option<u64> {
+        self.dark(server, None, limit, steps)
+    }
+
+    /// What the tasks above a server take of a busy window, in which other servers run too, and what is outside of its table. That others run is no
+    /// wait of the other world, but it puts the tasks off, so that more of their jobs come one after the other than without. And what is left of a
+    /// budget may not outlast the way in: that one and the way back are nobody's.
+    fn dark(&self, server: usize, table: Option<Table>, limit: u64, steps: &Steps) -> Option<u64> {
         let mine = self.servers.get(server)?;
-        let tasks = self.demands(mine.priority, None);
-        let others = self.servers.iter().enumerate().filter(|(place, _)| *place != server);
-        let switches = others
-            .filter_map(|(_, one)| one.budget)
-            .map(|(_, period)| Demand::DoubleHit { budget_ticks: self.switch.min(period), period_ticks: period });
-        let lost: Vec<Demand> = tasks.iter().cloned().chain(switches).collect();
-        let demands = tasks.into_iter().chain(self.of_servers(mine.priority, Some(server))).collect();
-        let contention = Contention { demands, blocking_ticks: self.switch, ..Contention::none() };
+        let mut lost = self.demands(mine.priority, None);
+        lost.extend(self.boundaries());
+        let mut demands = lost.clone();
+        demands.extend(self.of_servers(mine.priority, Some(server)));
+        for (place, other) in self.servers.iter().enumerate().filter(|(place, _)| *place != server) {
+            lost.extend(self.ways(place));
+            if let Some((_, period)) = other.budget {
+                lost.push(Demand::DoubleHit { budget_ticks: self.switch.min(period), period_ticks: period });
+            }
+        }
+        let offered = table.clone().map_or(Supply::Whole, Supply::Table);
+        let contention = Contention { offered, demands, blocking_ticks: self.switch, ..Contention::none() };
         // Up to the first moment of its own.
         let window = contention.response(1, limit, steps)?.saturating_sub(1);
+        let closed = table.map_or(0, |table| window.saturating_sub(table.supply(window)));
         let taken = |sum: u64, one: &Demand| Some(sum.saturating_add(one.in_window(window)?));
-        lost.iter().try_fold(self.switch, taken).map(|lost| lost.min(window))
+        lost.iter().try_fold(self.switch.saturating_add(closed), taken).map(|lost| lost.min(window))
     }
 
     /// Longest start of the world below, of this cost, from its order until a server may run: no server runs meanwhile, and all tasks come before.
     /// `None` when there is no bound within `limit`.
     #[must_use]
     pub fn start(&self, cost: u64, limit: u64, steps: &Steps) -> Option<u64> {
-        let tasks = self.demands(0, None);
-        let contention = Contention { demands: tasks, blocking_ticks: self.switch, ..Contention::none() };
+        let mut demands = self.demands(0, None);
+        demands.extend(self.boundaries());
+        let contention = Contention { demands, blocking_ticks: self.switch, ..Contention::none() };
         contention.response(cost, limit, steps)
     }
 
@@ -185,8 +209,17 @@ impl Payload {
             u64::try_from(ppm).unwrap_or(u64::MAX)
         };
         let tasks = self.tasks.iter().filter(|one| one.priority >= mine.priority).map(|one| (one.cost, one.period));
-        let servers = self.servers.iter().filter(|one| one.priority >= mine.priority).filter_map(|one| one.budget);
-        tasks.chain(servers).map(part).fold(0, u64::saturating_add)
+        let servers = self.servers.iter().enumerate().filter(|(_, one)| one.priority >= mine.priority);
+        let servers = servers.filter_map(|(place, one)| match self.table(place) {
+            Some((_, table)) => Some((table.open_in_frame(), table.major_ticks())),
+            None => one.budget,
+        });
+        let boundaries = self.windows.iter().map(|one| {
+            let count = u64::try_from(one.list.len()).unwrap_or(u64::MAX).saturating_mul(2);
+            (one.boundary.saturating_mul(count), one.major)
+        });
+        let handlers = self.handlers.iter().copied();
+        tasks.chain(servers).chain(boundaries).chain(handlers).map(part).fold(0, u64::saturating_add)
     }
 
     fn above(&self, priority: u32, without: Option<usize>) -> Contention {
@@ -196,16 +229,16 @@ impl Payload {
         Contention { demands, blocking_ticks: self.switch, ..Contention::none() }
     }
 
-    /// What servers take of what is below them.
+    /// What servers take of what is below them; `without` is whom it is for, when that is a server. One with windows has nobody else's in them.
     fn of_servers(&self, priority: u32, without: Option<usize>) -> Vec<Demand> {
         let mut demands = Vec::new();
+        let is_windowed = without.is_some_and(|server| self.table(server).is_some());
         for (place, server) in
             self.servers.iter().enumerate().filter(|(place, one)| one.priority >= priority && Some(*place) != without)
         {
-            if let Some((windows, table)) = self.table(place) {
-                let opened = windows.list.iter().filter(|window| window.owner == place);
-                demands.extend(opened.map(|_| Demand::periodic(self.switch, windows.major)));
-                demands.push(Demand::Windows(table));
+            if let Some((_, table)) = self.table(place) {
+                demands.extend(self.ways(place));
+                demands.extend((!is_windowed).then_some(Demand::Windows(table)));
                 continue;
             }
             demands.push(match server.budget {
@@ -219,13 +252,23 @@ impl Payload {
         demands
     }
 
+    /// The ways into the windows of a server and out of them.
+    fn ways(&self, server: usize) -> impl Iterator<Item = Demand> {
+        let windows = self.windows.iter().flat_map(|one| one.list.iter().map(|window| (window.owner, one.major)));
+        windows.filter(move |(owner, _)| *owner == server).map(|(_, major)| Demand::periodic(self.switch, major))
+    }
+
     fn demands(&self, priority: u32, without: Option<usize>) -> Vec<Demand> {
         let others =
             self.tasks.iter().enumerate().filter(|(place, task)| task.priority >= priority && Some(*place) != without);
         let tasks = others.map(|(_, task)| Demand::periodic(task.cost.saturating_add(self.switch), task.period));
-        let handlers =
-            self.handlers.iter().map(|(cost, period)| Demand::periodic(cost.saturating_add(self.switch), *period));
+        let handlers = self.handlers().map(|(cost, period)| Demand::periodic(cost, period));
         tasks.chain(handlers).collect()
+    }
+
+    /// Handlers with the ways of each: cost and period.
+    fn handlers(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.handlers.iter().map(|(cost, period)| (cost.saturating_add(self.switch), *period))
     }
 
     /// Both ends of each window.
@@ -246,41 +289,56 @@ impl Payload {
     pub fn disturbance(&self, window: usize, steps: &Steps) -> Option<Disturbance> {
         let windows = self.windows.as_ref()?;
         let window = windows.list.get(window)?;
-        let server = self.servers.get(window.owner)?;
-        let length = window.length_ticks;
-        let (tick, tick_period) = windows.tick;
-        let mut before = vec![Demand::periodic(tick, tick_period)];
-        before.extend(
-            self.handlers.iter().map(|(cost, period)| Demand::periodic(cost.saturating_add(self.switch), *period)),
-        );
+        let priority = self.servers.get(window.owner)?.priority;
+        let (length, (tick, tick_period)) = (window.length_ticks, windows.tick);
         // What other servers do is the other world's too, and not this window's.
-        let others = self.servers.iter().enumerate();
-        for (_, other) in others.filter(|(place, other)| *place != window.owner && other.priority >= server.priority) {
-            before.push(match other.budget {
-                Some((budget, period)) => {
-                    let budget_ticks = budget.saturating_add(self.switch).min(period);
-                    Demand::DoubleHit { budget_ticks, period_ticks: period }
-                }
-                None => Demand::Unlimited,
-            });
-        }
-        let tasks = self.tasks.iter().enumerate().filter(|(_, task)| task.priority >= server.priority);
-        let (mut start, mut lost) = (before.clone(), before);
-        for (place, task) in tasks {
-            let cost = task.cost.saturating_add(self.switch);
-            start.push(Demand::periodic(cost, task.period));
-            // A job may have been held up until the window began, and the next ones come in time.
+        let servers = self.of_servers(priority, Some(window.owner));
+        let (mut start, mut lost) = (servers.clone(), servers);
+        start.push(Demand::periodic(tick, tick_period));
+        start.extend(self.demands(priority, None));
+        // An interrupt may have been held up until the window began, by what nothing interrupts; a job also by what is above it.
+        lost.extend(self.interrupts(windows, steps));
+        for (place, task) in self.tasks.iter().enumerate().filter(|(_, task)| task.priority >= priority) {
             let jitter_ticks = match self.response(place, steps) {
                 Some(response) => response.saturating_sub(task.cost),
                 None => task.period,
             };
-            lost.push(Demand::Periodic { budget_ticks: cost, period_ticks: task.period, jitter_ticks });
+            let budget_ticks = task.cost.saturating_add(self.switch);
+            lost.push(Demand::Periodic { budget_ticks, period_ticks: task.period, jitter_ticks });
         }
-        let blocking_ticks = self.switch.saturating_add(windows.boundary);
-        let contention = Contention { demands: start, blocking_ticks, ..Contention::none() };
-        let latest_start = contention.response(1, length, steps).map(|response| response.saturating_sub(1));
-        let taken =
-            lost.iter().try_fold(blocking_ticks, |all, demand| Some(all.saturating_add(demand.in_window(length)?)));
-        Some(Disturbance { latest_start, most_lost: taken.unwrap_or(length).min(length) })
+        let blocking = |boundaries: usize| {
+            let boundaries = u64::try_from(boundaries).unwrap_or(u64::MAX);
+            self.switch.saturating_add(windows.boundary.saturating_mul(boundaries))
+        };
+        // What comes before it may have begun at any boundary before its own, and have each one since then in it.
+        let boundaries = windows.boundaries_until(window.offset_ticks);
+        let late = |(earlier, since): (usize, &u64)| {
+            let blocking_ticks = blocking(earlier.saturating_add(1));
+            let contention = Contention { demands: start.clone(), blocking_ticks, ..Contention::none() };
+            let response = contention.response(1, length.saturating_add(*since), steps)?;
+            Some(response.saturating_sub(1).saturating_sub(*since))
+        };
+        let latest_start = boundaries.iter().enumerate().map(late).try_fold(0, |most, late| Some(most.max(late?)));
+        let once = self.switch.saturating_add(windows.boundary).saturating_add(tick);
+        let held = self.handlers().fold(once, |all, (cost, _)| all.saturating_add(cost));
+        let near = boundaries.iter().take_while(|since| **since == 0 || **since < held).count();
+        let taken = |all: u64, demand: &Demand| Some(all.saturating_add(demand.in_window(length)?));
+        let most_lost = lost.iter().try_fold(blocking(near), taken).unwrap_or(length).min(length);
+        Some(Disturbance { latest_start, most_lost })
+    }
+
+    /// The tick and the handlers, each with how long the others, a boundary and a way that has begun may hold it up.
+    fn interrupts(&self, windows: &Windows, steps: &Steps) -> Vec<Demand> {
+        let all: Vec<(u64, u64)> = core::iter::once(windows.tick).chain(self.handlers()).collect();
+        let held = |(place, (cost, period)): (usize, &(u64, u64))| {
+            let others = all.iter().enumerate().filter(|(other, _)| *other != place);
+            let demands = others.map(|(_, (cost, period))| Demand::periodic(*cost, *period)).collect();
+            let blocking_ticks = self.switch.saturating_add(windows.boundary);
+            let contention = Contention { demands, blocking_ticks, ..Contention::none() };
+            let response = contention.response(*cost, *period, steps).unwrap_or(*period);
+            let jitter_ticks = response.saturating_sub(*cost);
+            Demand::Periodic { budget_ticks: *cost, period_ticks: *period, jitter_ticks }
+        };
+        all.iter().enumerate().map(held).collect()
     }
 }

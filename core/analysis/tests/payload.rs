@@ -67,6 +67,12 @@ fn what_does_not_fit_has_no_bound_and_a_share() {
     assert_eq!(payload.response(1, &steps), None);
     assert_eq!(payload.share_ppm(1), 200_000 + 833_334 + 66_667);
     assert_eq!(payload.share_ppm(0), 200_000 + 66_667);
+    // 30 of 100 in windows, four boundaries, and handlers.
+    let mut windowed = windowed();
+    windowed.handlers = vec![(1, 20)];
+    windowed.windows.as_mut().expect("a table").boundary = 1;
+    assert_eq!(windowed.share_ppm(1), 100_000 + 60_000 + 300_000 + 40_000 + 50_000);
+    assert_eq!(windowed.share_ppm(0), 60_000 + 40_000 + 50_000, "windows are below");
 }
 
 /// A window server of priority 10 between both tasks, 20 of every 100 and 10 more.
@@ -81,6 +87,27 @@ fn window(offset_ticks: u64, length_ticks: u64, owner: usize) -> Window {
     Window { offset_ticks, length_ticks, owner }
 }
 
+/// Gives the boundaries this cost, and the window at place 1 this end.
+fn table_with(payload: &mut Payload, boundary: u64, end: u64) {
+    let table = payload.windows.as_mut().expect("a table");
+    table.boundary = boundary;
+    table.list[1].length_ticks = end - table.list[1].offset_ticks;
+}
+
+/// SG-50: what is below windows waits for their boundaries and for the ways into and out of them, as it does for tasks.
+#[test]
+fn boundaries_and_ways_of_windows_are_waited_for() {
+    let (steps, mut payload) = (Steps::default(), windowed());
+    payload.tasks.truncate(1);
+    // The first window has 20 ticks, in which the other world runs.
+    assert_eq!((payload.wait(1, LIMIT, &steps), payload.start(7, LIMIT, &steps)), (Some(3), Some(10)));
+    payload.windows.as_mut().expect("a table").boundary = 1;
+    assert_eq!((payload.wait(1, LIMIT, &steps), payload.start(7, LIMIT, &steps)), (Some(3 + 4), Some(10 + 4)));
+    payload.switch = 2;
+    // Two windows with a way of 2 each, one more with the task, and one that has begun.
+    assert_eq!(payload.wait(1, LIMIT, &steps), Some(3 + 4 + 2 * 2 + 2 + 2));
+}
+
 /// SG-50, SG-52: what a table of windows takes from tasks below it, and what those above it take from a window.
 #[test]
 fn windows_take_their_lengths_and_lose_to_what_is_above() {
@@ -93,6 +120,25 @@ fn windows_take_their_lengths_and_lose_to_what_is_above() {
     assert_eq!(payload.disturbance(2, &steps), None);
     // The longest gap is 40 ticks, and then the task above comes.
     assert_eq!(payload.blackout(0, LIMIT, &steps), Some(43));
+    // From 57 on the task has the end of a window, and from 100 on the start of the next one.
+    let mut both = payload.clone();
+    both.tasks = vec![task(12, 3, 43)];
+    assert_eq!(both.blackout(0, LIMIT, &steps), Some(46));
+    // A second server of windows, even a more urgent one, is in none of the first one's; it has a boundary close before one.
+    for priority in [9, 10, 14] {
+        let mut two = payload.clone();
+        two.servers.push(Server { priority, budget: None });
+        let table = two.windows.as_mut().expect("a table");
+        table.list.insert(1, window(30, 20, 2));
+        assert_eq!([0, 2].map(|place| two.disturbance(place, &steps)), [Some(lost); 2], "{priority}");
+        table_with(&mut two, 2, 49);
+        // Its own boundary and the one a tick before it; that this tick is not of the window is not counted.
+        let found = two.disturbance(2, &steps).expect("a window");
+        assert_eq!(found, Disturbance { latest_start: Some(2 * 2 + 3 - 1), most_lost: 2 * 2 + 3 }, "{priority}");
+        table_with(&mut two, 2, 50);
+        let found = two.disturbance(2, &steps).expect("a window");
+        assert_eq!(found, Disturbance { latest_start: Some(2 + 3), most_lost: 2 + 3 }, "one instant is one boundary");
+    }
     let mut held = payload.clone();
     // Another task above that may hold the first one up until a window begins: two jobs of it in 48 ticks, 3 apart.
     held.tasks.push(task(14, 45, 1000));
@@ -104,9 +150,9 @@ fn windows_take_their_lengths_and_lose_to_what_is_above() {
     costly.handlers = vec![(2, 40)];
     let table = costly.windows.as_mut().expect("a table");
     (table.boundary, table.tick) = (1, (1, 10));
-    // A boundary, a handler, two ticks and the task; ticks and handler once more than they are released at the start.
+    // A boundary, a handler, ticks and the task: two ticks come in its 20, and one that the handler and the boundary held up.
     let found = costly.disturbance(0, &steps).expect("a window");
-    assert_eq!(found, Disturbance { latest_start: Some(1 + 2 + 1 + 3), most_lost: 1 + 2 + 2 + 3 });
+    assert_eq!(found, Disturbance { latest_start: Some(1 + 2 + 1 + 3), most_lost: 1 + 2 + 3 + 3 });
     costly.servers.push(Server { priority: 11, budget: None });
     let found = costly.disturbance(0, &steps).expect("a window");
     assert_eq!(

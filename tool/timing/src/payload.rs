@@ -163,6 +163,11 @@ fn late_task(
     let above =
         secure.servers.iter().zip(&spans.servers).enumerate().filter(|(_, (one, _))| one.priority >= task.priority);
     for (number, (server, at)) in above {
+        if let Some((open_ns, major_ns)) = windows_of(secure, number) {
+            let text = format!("its windows are {} of each {}", readable(open_ns), readable(major_ns));
+            diagnostic = diagnostic.at(at.whole, format!("server `{}` is above it: {text}", server.name));
+            continue;
+        }
         let Some(budget) = server.budget else {
             let text = format!("server `{}` has no budget and is above it", server.name);
             diagnostic = diagnostic.at(at.whole, text);
@@ -191,6 +196,14 @@ fn late_task(
         Some(most_ns) => format!("a cost of {} is the most that fits", format_duration(most_ns)),
         None => String::from("nothing of it fits below what comes before it: give it a higher priority, or lower that"),
     })
+}
+
+/// The lengths of a server's windows together, and their round.
+fn windows_of(secure: &Secure, server: usize) -> Option<(u64, u64)> {
+    let table = secure.windows.as_ref()?;
+    let mut lengths = table.windows.iter().filter(|one| one.server == server).map(|one| one.length_ns).peekable();
+    lengths.peek()?;
+    Some((lengths.fold(0, u64::saturating_add), table.major_ns))
 }
 
 fn is_kept(payload: &Payload, task: usize, deadline_ns: u64) -> bool {
