@@ -44,7 +44,7 @@ pub(super) const SERVER_BYTES: usize = 24;
 pub(super) const MOST_SERVERS: usize = 5;
 pub(super) const URGENT: usize = 624;
 pub(super) const MOST_URGENT: usize = 8;
-/// Of several cores; zeros while no description has them.
+/// Of several cores; zeros for one.
 pub(super) const CORES: usize = 688;
 pub(super) const CORES_BYTES: usize = 80;
 pub(super) const CHANNELS: usize = 768;
@@ -63,7 +63,6 @@ pub(super) const WINDOW_TABLE: usize = 1584;
 pub(super) const MOST_WINDOWS: usize = 32;
 pub(super) const WINDOW_TABLE_BYTES: usize = 16 + 24 * MOST_WINDOWS;
 pub(super) const WISH: usize = WINDOW_TABLE + WINDOW_TABLE_BYTES;
-/// What follows is empty up to the CRC.
 /// The highest priority of a thread of Linux.
 pub(super) const MOST_THREAD_PRIORITY: u32 = 99;
 /// Kinds of servers: with a budget always, and never.
@@ -71,6 +70,7 @@ pub(super) const RESERVED: u32 = 2;
 pub(super) const BACKGROUND: u32 = 3;
 pub(super) const LATENCY: u32 = 4;
 pub(super) const WINDOWED: u32 = 5;
+/// What follows is empty up to the CRC.
 pub(super) const LAST: usize = PARTITIONS + 8 * MOST_PARTITIONS;
 /// Pages in which the monitor at EL2 says how each partition is.
 pub(super) const PARTITIONS: usize = WISH + 8 + 8 * MOST_SERVERS;

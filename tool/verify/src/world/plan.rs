@@ -43,10 +43,10 @@ pub(super) struct Plan {
     pub(super) interrupts: Vec<u32>,
     pub(super) segments: Vec<Segment>,
     pub(super) servers: usize,
-    /// INTIDs that change hands.
-    pub(super) urgent: Vec<u32>,
     /// Their kinds.
     pub(super) kinds: Vec<u32>,
+    /// INTIDs that change hands.
+    pub(super) urgent: Vec<u32>,
     /// The page of the wish; 0 = there is none.
     pub(super) wish: u64,
     pub(super) channels: Vec<Channel>,

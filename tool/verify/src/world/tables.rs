@@ -116,17 +116,23 @@ pub(super) fn check(leaves: &[Leaf], plan: &Plan, findings: &mut Findings) {
             continue;
         }
         // What EL2 writes without caches is read so, and it alone; a start fills it as all of the window.
-        let is_status = plan.partitions.iter().any(|page| leaf.touches(*page, page.saturating_add(PAGE)));
-        let is_read = !leaf.device && !leaf.cached && leaf.write;
-        findings.require(if is_status { is_read } else { leaf.device || leaf.cached }, Code::PayloadTable, || {
-            format!("{at:#x} is mapped without caches and is no channel, or what EL2 says of a partition is not")
-        });
+        let status = plan.partitions.iter().find(|page| leaf.touches(**page, page.saturating_add(PAGE)));
+        let is_page = status.is_some_and(|page| leaf.is_in(*page, page.saturating_add(PAGE)));
+        let is_read = is_page && !leaf.device && !leaf.cached && leaf.write;
+        findings.require(
+            if status.is_some() { is_read } else { leaf.device || leaf.cached },
+            Code::PayloadTable,
+            || format!("{at:#x} is mapped without caches and is no channel, or what EL2 says of a partition is not"),
+        );
         let is_worlds = plan.window_bytes != 0 && leaf.touches(window, window_end);
+        // A start writes to all of it.
         if leaf.other_world != is_worlds
-            || (is_worlds && (leaf.execute || leaf.device || !leaf.is_in(window, window_end)))
+            || (is_worlds && (leaf.execute || leaf.device || !leaf.write || !leaf.is_in(window, window_end)))
         {
             let message = match leaf.other_world {
-                true => format!("{at:#x} is mapped as the other world's memory, and is none or is executable"),
+                true => format!(
+                    "{at:#x} is mapped as the other world's memory, and is none, or is executable or cannot be written"
+                ),
                 false => format!("{at:#x} is memory of the other world, and is mapped as secure"),
             };
             findings.add(Code::PayloadOtherWorld, message);
@@ -192,7 +198,7 @@ pub(super) fn is_text(leaves: &[Leaf], address: u64) -> bool {
 pub(super) fn has_device(leaves: &[Leaf], start: u64, bytes: u64) -> bool {
     let inside: u64 = leaves
         .iter()
-        .filter(|leaf| leaf.device && leaf.is_in(start, start.saturating_add(bytes)))
+        .filter(|leaf| leaf.device && !leaf.other_world && leaf.is_in(start, start.saturating_add(bytes)))
         .map(|leaf| leaf.bytes)
         .sum();
     inside == bytes

@@ -36,9 +36,13 @@ pub(super) fn check(page: &[u8], plan: &Plan, findings: &mut Findings) -> Option
         String::from("the table of windows has a window that is empty, overlaps, leaves its round or is of no server with windows, or such a server has none")
     });
     let is_shared = (SHARED_FIRST..FIRST_SPECIAL).contains(&interrupt);
-    let is_own = !plan.interrupts.contains(&interrupt) && plan.channels.iter().all(|one| one.interrupt != interrupt);
-    findings.require(interrupt == 0 || (is_shared && is_own && plan.entry != 0), Code::WorldInterrupt, || {
-        format!("INTID {interrupt} of the windows is no shared one, is the payload's, or a channel's too")
+    let is_own = !plan.interrupts.contains(&interrupt)
+        && !plan.urgent.contains(&interrupt)
+        && plan.channels.iter().all(|one| one.interrupt != interrupt);
+    // The monitor at EL2 has every interrupt that its partitions do not.
+    let is_heard = plan.entry != 0 && plan.cores.is_none();
+    findings.require(interrupt == 0 || (is_shared && is_own && is_heard), Code::WorldInterrupt, || {
+        format!("INTID {interrupt} of the windows is no shared one, is the payload's, an urgent one or a channel's too, or nobody hears it")
     });
     check_wish(page, plan, findings)
 }

@@ -89,6 +89,7 @@ mod at {
     pub(super) const KICKS: usize = CORES + 48;
     pub(super) const WATCH: usize = CORES + 64;
     pub(super) const PARTITIONS: usize = 2416;
+    pub(super) const WINDOWS: usize = 1584;
 }
 
 type Change = fn(&mut Changed);
@@ -138,6 +139,14 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("a page about a partition that the payload caches", Code::PayloadTable, |file| {
         let page = file.word(0x1000 + at::PARTITIONS as u64);
         file.leaf(page, |entry| entry & !(7 << 2) | 1 << 2);
+    }),
+    ("windows that are told to the monitor below", Code::WorldInterrupt, |file| {
+        file.plan(at::WINDOWS + 8, |word| word | 43 << 32);
+    }),
+    ("a page about a partition in a block without caches", Code::PayloadTable, |file| {
+        let page = file.word(0x1000 + at::PARTITIONS as u64);
+        // No cache, NS, inner shareable, used, never executed.
+        file.block(page, 2 << 2 | 1 << 5 | 3 << 8 | 1 << 10 | 3 << 53);
     }),
     ("a byte of a partition's plan", Code::PlanCrc, |file| {
         let from = file.word(0x1000 + at::SEGMENT as u64);

@@ -155,6 +155,15 @@ impl Changed {
         }
     }
 
+    /// Maps the block of 2 MiB around an address so, in place of what its table says.
+    pub(super) fn block(&mut self, address: u64, attributes: u64) {
+        let table_of = |file: &Self, table: u64, level: u32| {
+            file.word(PLAN + 16) + (table - secure_ram::TABLES) + (address >> (39 - 9 * level) & 0x1ff) * 8
+        };
+        let first = self.word(table_of(self, secure_ram::TABLES, 1)) & 0xffff_ffff_f000;
+        self.put(table_of(self, first, 2), address >> 21 << 21 | attributes | 1);
+    }
+
     /// Makes the checksums of payload and plan right.
     pub(super) fn seal(mut self) -> Vec<u8> {
         let (from, bytes) = (self.word(PLAN + 16) as usize, self.word(PLAN + 32) as usize);
@@ -267,6 +276,9 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     }),
     ("the other world's memory executed by the payload", Code::PayloadOtherWorld, |file| {
         file.leaf(WINDOW.0, |entry| entry & !NEVER_EXECUTED);
+    }),
+    ("the other world's memory that no start can fill", Code::PayloadOtherWorld, |file| {
+        file.leaf(WINDOW.0, |entry| entry | READ_ONLY);
     }),
     ("a window over secure RAM", Code::WorldWindow, |file| file.plan(at::WINDOW, |_| secure_ram::CONTEXTS)),
     ("a window over flash", Code::WorldWindow, |file| file.plan(at::WINDOW, |_| 0)),
@@ -385,6 +397,10 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     }),
     ("windows with an interrupt of the payload", Code::WorldInterrupt, |file| {
         file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | 40 << 32);
+    }),
+    ("windows with an urgent interrupt", Code::WorldInterrupt, |file| {
+        let urgent = file.word(PLAN + at::URGENT as u64) & 0xffff_ffff;
+        file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | urgent << 32);
     }),
     ("windows with a channel's interrupt", Code::WorldInterrupt, |file| {
         file.plan(at::WINDOWS + 8, |word| word & 0xffff_ffff | 42 << 32);
