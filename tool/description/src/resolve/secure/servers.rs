@@ -89,6 +89,7 @@ impl Resolver<'_> {
         for server in &secure.servers {
             let is_windowed = secure.windows.iter().any(|window| window.server.value == server.name.value);
             if server.budget.is_none() && server.interrupts.is_empty() && !is_windowed {
+                self.below_latency_tasks(secure, server);
                 continue;
             }
             let message = format!("server `{}` stands beside latency tasks", server.name.value);
@@ -98,6 +99,18 @@ impl Resolver<'_> {
                 .note("of the latency tasks one runs at a time, the one that the world wants; what runs beside them by its own rule would be one more");
             self.push(diagnostic.help("make it a latency task, or leave its budget, interrupts and windows out"));
         }
+    }
+
+    /// What has the rest comes behind every latency task, of which Linux is told by their places.
+    fn below_latency_tasks(&mut self, secure: &Secure, server: &Located<WorldServer>) {
+        let Some(task) = secure.latency_tasks.iter().find(|task| task.priority.value <= server.priority.value) else {
+            return;
+        };
+        let message = format!("server `{}` is not below latency task `{}`", server.name.value, task.name.value);
+        let diagnostic = Diagnostic::new(Code::ServerBesideLatency, message)
+            .at(server.priority.span, "has no limit, and leaves nothing to what is not above it")
+            .at(task.priority.span, "the latency task's");
+        self.push(diagnostic.help("give it a lower priority than every latency task"));
     }
 
     /// A server with windows has their lengths, and no other limit.
