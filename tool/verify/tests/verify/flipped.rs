@@ -13,11 +13,14 @@ use bulkhead_sched::budget::Filled;
 use bulkhead_verify::world::verify_flash;
 use bulkhead_world::calls::Window;
 use bulkhead_world::cores::MOST_CORES;
-use bulkhead_world::flash::{ChannelPlan, Head, PLAN, PLAN_BYTES, ServerPlan, UrgentPlan, WorldPlan, secure_ram};
+use bulkhead_world::flash::{
+    ChannelPlan, Head, PLAN, PLAN_BYTES, ServerPlan, UrgentPlan, WindowPlan, WorldPlan, secure_ram,
+};
 use bulkhead_world::health::HealthPlan;
 use bulkhead_world::interrupts::{RestartWrite, of_distributor, of_other_core, of_redistributor, of_restart};
 use bulkhead_world::restart::{Restart, Scope, Step};
 use bulkhead_world::servers::Servers;
+use bulkhead_world::windows::Windows;
 use random::Random;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -107,6 +110,16 @@ fn plan(file: &[u8]) -> WorldPlan {
         within_ticks: word(health + 24),
         backoff_ticks: word(health + 32),
     };
+    let windows = offset_of!(WorldPlan, windows);
+    (plan.windows.major_ticks, plan.windows.count) = (word(windows), half(windows + 8));
+    plan.windows.interrupt = half(windows + 12);
+    plan.windows.windows = std::array::from_fn(|place| {
+        let at = windows + 16 + size_of::<WindowPlan>() * place;
+        let (offset_ticks, length_ticks) = (word(at), word(at + 8));
+        WindowPlan { offset_ticks, length_ticks, server: half(at + 16), reserved: half(at + 20) }
+    });
+    plan.wish.address = word(offset_of!(WorldPlan, wish));
+    plan.partitions = std::array::from_fn(|place| word(offset_of!(WorldPlan, partitions) + 8 * place));
     plan
 }
 
@@ -218,6 +231,16 @@ impl Wrong<'_> {
                 format!("INTID {} wakes server {}", urgent.intid, urgent.server)
             });
         }
+        let table = plan.windows;
+        self.unless(table.count == 0 || Windows::of_plan(0, &table).is_some(), || {
+            format!("a table of windows that the library does not take: {table:?}")
+        });
+        let is_signal = |intid: u32| {
+            plan.secure_interrupts.get(intid as usize / 32).is_some_and(|word| word >> (intid % 32) & 1 == 0)
+        };
+        self.unless(is_signal(table.interrupt), || {
+            format!("windows are told by the payload's INTID {}", table.interrupt)
+        });
         let health = plan.health;
         if health.is_watched() {
             let is_slow = |ticks: u64| ticks == 0 || ticks >= self.facts.counter_hz / KERNEL_HZ;
@@ -289,6 +312,21 @@ impl Wrong<'_> {
             self.unless(is_signal, || format!("a signal that is the payload's: {}", channel.interrupt));
             taken.push(pool);
         }
+        if plan.wish.address != 0 {
+            let reached = reach(self.file, &plan, plan.wish.address);
+            let page = plan.wish.address..plan.wish.address.saturating_add(4096);
+            let is_apart = taken.iter().all(|other| page.end <= other.start || other.end <= page.start);
+            self.unless(
+                facts.ram.contains(&page.start) && is_apart && reached.is_some_and(|(write, _, other)| write && other),
+                || format!("the page of the wish at {page:x?}, where it is {reached:x?}"),
+            );
+        }
+        for status in plan.partitions.iter().filter(|page| **page != 0) {
+            let reached = reach(self.file, &plan, *status);
+            self.unless(facts.ram.contains(status) && reached == Some((true, false, true)), || {
+                format!("what EL2 says of a partition at {status:#x}, where it is {reached:x?}")
+            });
+        }
     }
 }
 
@@ -306,11 +344,19 @@ fn wrong(file: &[u8], facts: &Facts) -> Vec<String> {
 /// One to three changes of a plan, or of a table of the payload.
 fn change(random: &mut Random, file: &mut Changed) -> String {
     let (mut what, tables) = (String::new(), file.word(PLAN + 16));
+    // Most words of tables are no entries.
+    let entries: Vec<u64> = (0..0x1000)
+        .map(|word| tables + 8 * word)
+        .filter(|at| (*at as usize) < file.0.len() - 8 && file.word(*at) != 0)
+        .collect();
     for _ in 0..random.within(1, 3) {
         // Most of a plan is empty, so the fields are found more often than their bytes say.
-        let place = match random.below(8) {
+        let place = match random.below(10) {
             0 => PLAN + 4 * random.below(0x400),
             1 => tables + 8 * random.below(0x1000),
+            5 => entries[random.index(entries.len())],
+            6 => PLAN + 4 * random.within(1584 / 4, 1680 / 4),
+            7 => PLAN + 4 * random.within(2368 / 4, 2480 / 4),
             2 => PLAN + 4 * random.within(504 / 4, 688 / 4),
             3 => PLAN + 4 * random.within(688 / 4, 768 / 4),
             4 => PLAN + 4 * random.within(1280 / 4, 1320 / 4),
