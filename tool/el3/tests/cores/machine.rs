@@ -35,7 +35,8 @@ pub(crate) struct Core {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    Stored(u64),
+    /// Address and bytes.
+    Stored(u64, u64),
     /// It returned below.
     Returned,
 }
@@ -479,7 +480,7 @@ impl Machine {
             }
             self.memory.insert(address, self.cores[number].value(to));
             self.memory.insert(address + 8, self.cores[number].value(second));
-            return Effect::Stored(address);
+            return Effect::Stored(address, 16);
         }
         let size = if field(word, 30, 2) == 3 { 8 } else { 4 };
         let address = base.wrapping_add(u64::from(field(word, 10, 12)) * size);
@@ -491,6 +492,6 @@ impl Machine {
         }
         assert_eq!(size, 8, "words of 64 bits are stored");
         self.memory.insert(address, self.cores[number].value(to));
-        Effect::Stored(address)
+        Effect::Stored(address, 8)
     }
 }

@@ -109,7 +109,7 @@ struct Begin {
 struct Search<'a> {
     machine: Machine,
     random: &'a mut Random,
-    vectors: [u64; 3],
+    vectors: [u64; 2],
     calls: Vec<Option<Call>>,
     wanted: Vec<Wanted>,
     begin: Option<Begin>,
@@ -167,11 +167,10 @@ impl Search<'_> {
                 one.place = Place::El3(parked);
             }
         }
-        let vectors = [0x400, 0x500, parked];
         Search {
             machine,
             random,
-            vectors,
+            vectors: [0x400, 0x500],
             calls: vec![None; MOST_CORES],
             wanted: Vec::new(),
             begin: None,
@@ -366,7 +365,7 @@ impl Search<'_> {
         match self.machine.cores[core].place {
             Place::El3(_) => match self.machine.step(core) {
                 Effect::Returned => self.returned(core),
-                Effect::Stored(address) => self.stored(core, address),
+                Effect::Stored(address, bytes) => self.stored(core, address, bytes),
                 Effect::Nothing => {}
             },
             Place::Waits(at) => {
@@ -416,7 +415,13 @@ impl Search<'_> {
         let x: [u64; 31] = std::array::from_fn(|_| self.random.next());
         self.machine.cores[core].x = x;
         self.machine.enter(core, self.vectors[1], address, state);
-        while self.machine.step(core) != Effect::Returned {}
+        let mut effect = Effect::Nothing;
+        while effect != Effect::Returned {
+            effect = self.machine.step(core);
+            if let Effect::Stored(address, bytes) = effect {
+                self.stored(core, address, bytes);
+            }
+        }
         let one = &self.machine.cores[core];
         assert_eq!(one.x, x, "registers of what was interrupted");
         assert_eq!(self.machine.pending(core), None, "an interrupt that was taken waits still");

@@ -96,8 +96,12 @@ impl Search<'_> {
         }
     }
 
-    /// A core writes its own context and line, and its own requests in those of others.
-    pub(super) fn stored(&self, core: usize, address: u64) {
+    /// A core writes its own context and line, and its own requests in those of others: each word of a store.
+    pub(super) fn stored(&self, core: usize, address: u64, bytes: u64) {
+        (address..address + bytes).step_by(8).for_each(|word| self.stored_word(core, word));
+    }
+
+    fn stored_word(&self, core: usize, address: u64) {
         let context = secure_ram::CONTEXTS + (CORE_BYTES * core) as u64;
         let is_own = (context..context + CORE_BYTES as u64).contains(&address)
             || (line(core)..line(core) + 64).contains(&address);
