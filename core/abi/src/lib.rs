@@ -27,6 +27,8 @@
 
 pub mod address;
 pub mod console;
+#[cfg(feature = "devices")]
+pub mod devices;
 pub mod hypercall;
 pub mod image;
 pub mod observe;

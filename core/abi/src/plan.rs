@@ -105,6 +105,10 @@ pub struct VcpuPlan {
     pub slot: u32,
     /// Zero.
     pub reserved: u32,
+    /// The partition's [`crate::devices::DevicePlan`]; zero without devices on its virtual bus.
+    pub devices: PhysicalAddress,
+    /// The [`crate::devices::BootDevices`]: in the first plan of the boot core, and zero everywhere else.
+    pub boot_devices: PhysicalAddress,
 }
 
 /// A piece of RAM of a partition.
@@ -195,12 +199,14 @@ pub struct Window {
 pub const PCI_IVSHMEM: u32 = 1;
 /// The function is the management and heartbeat device (1af4:1111): BAR 0 registers of [`crate::hypercall::management`].
 pub const PCI_MANAGEMENT: u32 = 2;
+/// The function is a device of the board: what is behind it says the [`crate::devices::DeviceFunction`] of the same index.
+pub const PCI_DEVICE: u32 = 3;
 
 /// A PCI function on the partition's virtual bus 0, device `index + 1`, function 0. BARs are fixed by the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PciFunction {
-    /// [`PCI_IVSHMEM`] or [`PCI_MANAGEMENT`].
+    /// [`PCI_IVSHMEM`], [`PCI_MANAGEMENT`] or [`PCI_DEVICE`].
     pub kind: u32,
     /// INTID of INTx, 0 for none (no inbound doorbell).
     pub interrupt: u32,

@@ -214,6 +214,8 @@ fn vcpu_plan(
         schedule: layout.address(AreaKind::Schedule(core)),
         slot: narrow(slot),
         reserved: 0,
+        devices: PhysicalAddress(0),
+        boot_devices: PhysicalAddress(0),
     }
 }
 

@@ -42,6 +42,7 @@ pub fn board() -> Board {
             device("gpio", 0x0903_0000, 0x1000, 39, "arm,pl061"),
             device("wide", 0x0c00_0800, 0x3000, 40, "sample,wide"),
         ],
+        pci: None,
         secure: None,
         qemu: None,
     }
@@ -89,6 +90,7 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         partitions,
         channels,
         schedules: Vec::new(),
+        functions: Vec::new(),
         secure: None,
         source_hash: [7; 32],
     }

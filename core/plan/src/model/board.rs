@@ -1,5 +1,6 @@
 //! Facts of a machine: what `boards/*.toml` say.
 
+use super::PciHost;
 use crate::maps::{GICD_BYTES, GICR_BYTES};
 use crate::tables::{MOST_ADDRESS_BITS, address_end};
 use alloc::{string::String, vec::Vec};
@@ -40,6 +41,8 @@ pub struct Board {
     pub uart: Option<BoardUart>,
     /// Devices that may be passed through.
     pub devices: Vec<BoardDevice>,
+    /// Its PCI host bridge, if partitions may have functions behind it.
+    pub pci: Option<PciHost>,
     /// What only the secure world reaches; `None` for a board that is entered below EL3.
     pub secure: Option<SecureFacts>,
     /// QEMU machine facts; `None` for a board that QEMU does not emulate.

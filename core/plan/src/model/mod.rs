@@ -4,6 +4,7 @@
 //! the checker already holds. Nothing here remembers the TOML text.
 
 mod board;
+mod pci;
 mod secure;
 
 pub use crate::rule::BudgetRule;
@@ -15,6 +16,7 @@ pub use board::{
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
+pub use pci::{ModelBar, PciBacking, PciFunction, PciHost, PciModel, PciReset, Reach, Smmu, SmmuStage};
 pub use secure::{
     Below, Heartbeat, Hybrid, KERNEL_TICK_NS, LatencyTask, Payload, PayloadHandler, PayloadKind, PayloadTask, Secure,
     World, WorldBudget, WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
@@ -401,6 +403,8 @@ pub struct System {
     pub channels: Vec<Channel>,
     /// Schedules of shared cores.
     pub schedules: Vec<Schedule>,
+    /// PCI functions of partitions, in the order of the description.
+    pub functions: Vec<PciFunction>,
     /// The secure world, and what is below it: partitions only where it says so. `None` on a board that is entered at EL2.
     pub secure: Option<Secure>,
     /// SHA-256 over the description, the board file and all guest files.

@@ -55,6 +55,7 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
             None => None,
         },
         devices,
+        pci: None,
         secure: match &file.secure {
             Some(secure) => Some(secure::resolve(secure, report)?),
             None => None,

@@ -279,6 +279,7 @@ impl Resolver<'_> {
             partitions,
             channels: channels.into_iter().collect::<Option<_>>()?,
             schedules: schedules.into_iter().collect::<Option<_>>()?,
+            functions: Vec::new(),
             secure,
             source_hash: [0; 32],
         };

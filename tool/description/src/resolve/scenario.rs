@@ -179,6 +179,7 @@ impl Resolver<'_> {
             partitions: partitions.collect::<Option<_>>()?,
             channels: Vec::new(),
             schedules: schedules.into_iter().collect::<Option<_>>()?,
+            functions: Vec::new(),
             secure: None,
             source_hash: [0; 32],
         })
