@@ -200,6 +200,7 @@ pub const PCI_IVSHMEM: u32 = 1;
 /// The function is the management and heartbeat device (1af4:1111): BAR 0 registers of [`crate::hypercall::management`].
 pub const PCI_MANAGEMENT: u32 = 2;
 /// The function is a device of the board: what is behind it says the [`crate::devices::DeviceFunction`] of the same index.
+#[cfg(feature = "devices")]
 pub const PCI_DEVICE: u32 = 3;
 
 /// A PCI function on the partition's virtual bus 0, device `index + 1`, function 0. BARs are fixed by the plan.

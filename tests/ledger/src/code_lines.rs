@@ -45,29 +45,38 @@ const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
 const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
 const OF_HYBRID: &str = "#[cfg(feature = \"hybrid\")]";
 const OF_NO_GATE: &str = "#[cfg(not(feature = \"hybrid\"))]";
+const OF_DEVICES: &str = "#[cfg(feature = \"devices\")]";
 /// What only `shared` has.
 const SHARED_PATHS: &[&str] =
     &["core/abi/src/schedule.rs", "core/schedule/src", "monitor/src/sharing", "monitor/src/entry/shared.rs"];
+/// What `shared` does not have.
+const OWN_PATHS: &[&str] = &["monitor/src/alone.rs", "monitor/src/entry/own.rs"];
 /// What only `hybrid` has.
 const HYBRID_PATHS: &[&str] = &["arch/src/el2/gate.rs", "monitor/src/gate"];
+/// What only a part with PCI functions has; none is built yet.
+const DEVICE_PATHS: &[&str] = &["core/abi/src/devices.rs"];
 /// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
 const OF_NO_PART: [&str; 3] =
     ["#[cfg(not(target_os = \"none\"))]", "#[cfg(any(test, feature = \"el1\"))]", "#[cfg(feature = \"mutants\")]"];
 
 /// What a part does not have: whole files and folders, and items under these attributes.
 struct Absent {
-    paths: [&'static [&'static str]; 2],
-    items: [&'static str; 2],
+    paths: [&'static [&'static str]; 3],
+    items: [&'static str; 3],
 }
 
 const fn absent(part: Part) -> Absent {
     match part {
-        Part::Own => Absent { paths: [SHARED_PATHS, HYBRID_PATHS], items: [OF_SHARED, OF_HYBRID] },
-        Part::Shared => Absent {
-            paths: [&["monitor/src/alone.rs", "monitor/src/entry/own.rs"], HYBRID_PATHS],
-            items: [OF_OWN, OF_HYBRID],
+        Part::Own => {
+            Absent { paths: [SHARED_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: [OF_SHARED, OF_HYBRID, OF_DEVICES] }
+        }
+        Part::Shared => {
+            Absent { paths: [OWN_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: [OF_OWN, OF_HYBRID, OF_DEVICES] }
+        }
+        Part::Hybrid => Absent {
+            paths: [SHARED_PATHS, &["monitor/src/no_gate.rs"], DEVICE_PATHS],
+            items: [OF_SHARED, OF_NO_GATE, OF_DEVICES],
         },
-        Part::Hybrid => Absent { paths: [SHARED_PATHS, &["monitor/src/no_gate.rs"]], items: [OF_SHARED, OF_NO_GATE] },
     }
 }
 
