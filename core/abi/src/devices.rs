@@ -24,7 +24,7 @@ pub const MAX_STEPS: usize = 64;
 /// Most scripts of the boot core.
 pub const MAX_BOOT_SCRIPTS: usize = 24;
 /// Most steps of all scripts of the boot core together.
-pub const MAX_BOOT_STEPS: usize = 448;
+pub const MAX_BOOT_STEPS: usize = 240;
 /// Most base address registers of a function.
 pub const MAX_BARS: usize = 6;
 /// Words of a function's header: the first 256 bytes of its configuration space.
@@ -136,7 +136,7 @@ pub struct BootScript {
     pub reserved: u32,
 }
 
-/// What the boot core does before it starts another one, script after script. Four pages, mapped read-only on that core alone.
+/// What the boot core does before it starts another one, script after script. Two pages, mapped read-only on that core alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct BootDevices {
@@ -175,4 +175,4 @@ impl BootDevices {
 
 const _: () = assert!(size_of::<Step>() == 32, "a step is half of a cache line");
 const _: () = assert!(size_of::<DevicePlan>() <= 2 * 4096, "a device plan is two pages");
-const _: () = assert!(size_of::<BootDevices>() <= 4 * 4096, "the scripts of the boot core are four pages");
+const _: () = assert!(size_of::<BootDevices>() <= 2 * 4096, "the scripts of the boot core are two pages");
