@@ -73,7 +73,17 @@ pub fn count(text: &str) -> Sites {
 const PARTS: &[(&str, &[&str])] = &[
     (
         "At EL2",
-        &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
+        &[
+            "core/words",
+            "core/abi",
+            "core/arm",
+            "core/device",
+            "core/emulation",
+            "core/sched",
+            "core/schedule",
+            "arch",
+            "monitor",
+        ],
     ),
     ("Shared by guests and tools", &["core/guest-abi", "core/channel", "core/plan"]),
     ("In guests", &["arch/src/el1", "sdk", "guests", "linux"]),

@@ -178,7 +178,17 @@ fn every_direct_dependency_is_listed_with_its_version_and_a_reason() {
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "EL2",
-        &["core/words", "core/abi", "core/arm", "core/emulation", "core/sched", "core/schedule", "arch", "monitor"],
+        &[
+            "core/words",
+            "core/abi",
+            "core/arm",
+            "core/device",
+            "core/emulation",
+            "core/sched",
+            "core/schedule",
+            "arch",
+            "monitor",
+        ],
     ),
     ("Planner and ports, shared by several programs", &["core/guest-abi", "core/plan", "core/channel"]),
     ("Two worlds", &["core/world", "secure-monitor"]),
