@@ -3,7 +3,7 @@
 //! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
 //! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
 //! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures),
-//! 09 the secure world. Each has a long text in `codes/`, one file per code, which the book includes too.
+//! 09 the secure world, 10 PCI functions. Each has a long text in `codes/`, one file per code, which the book includes too.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -227,6 +227,7 @@ codes! {
     ServerBesideLatency BH0930 Error "server with a budget or windows beside latency tasks";
     ThreadsOutside BH0931 Error "priorities of threads that none has, or that want two latency tasks";
     WindowInterrupt BH0932 Error "interrupt of windows that is no spare one";
+    ModelNotConfined BH1001 Error "model of a PCI function that is not confined and says that it is";
 }
 
 impl Code {

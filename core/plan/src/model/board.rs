@@ -239,6 +239,10 @@ pub struct QemuFacts {
     pub machine: String,
     /// `-M` argument for a guest without a monitor, entered at EL1; `None` if the machine cannot.
     pub bare_machine: Option<String>,
+    /// `-M` argument for a system with PCI functions; `None` for the same machine.
+    pub pci_machine: Option<String>,
+    /// `-device` argument for the root port of the host bridge.
+    pub root_port: Option<String>,
     /// `-cpu` argument; `None` for the machine's own.
     pub cpu: Option<String>,
     /// Processors that the machine has always, those of other kinds included; `None` if `-smp` says it.

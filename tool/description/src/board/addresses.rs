@@ -1,7 +1,7 @@
 //! Whether the facts of a board fit together: addresses, names, interrupts.
 
 use super::resolve::GICR_STRIDE_BYTES;
-use super::{BoardFile, resolve, secure};
+use super::{BoardFile, pci, resolve, secure};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::source::Span;
@@ -199,9 +199,8 @@ fn check_overlaps(file: &BoardFile, board: &model::Board, places: &[Span], repor
     if let (Some(uart), Some(written)) = (&board.uart, resolve::monitor_uart(file)) {
         add(uart.address.0, PAGE_BYTES, String::from("the UART"), written.span, Kind::WholePages);
     }
-    for one in file.smmu.iter().chain(&file.pci) {
-        let bytes = resolve::size(&one.size, report).unwrap_or_default();
-        add(one.address.value, bytes, format!("`{}`", one.name.value), one.span, Kind::Nobodys);
+    for one in pci::nobodys(file, report) {
+        add(one.start, one.bytes, one.name, one.span, Kind::Nobodys);
     }
     for (start, bytes, name, span) in
         file.secure.as_ref().zip(board.secure.as_ref()).map(secure::ranges).into_iter().flatten()

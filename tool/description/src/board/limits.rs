@@ -1,6 +1,6 @@
 //! What a board must have so that the monitor can run on it, and what is said of one that lacks it.
 
-use super::{BoardFile, Conduit, ExceptionLevel, Timer, addresses, resolve, secure};
+use super::{BoardFile, Conduit, ExceptionLevel, Timer, addresses, pci, resolve, secure};
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::{Diagnostic, Report};
@@ -141,13 +141,11 @@ pub(super) fn of(file: &BoardFile, board: &model::Board) -> Vec<(Limit, Span, St
         let why = "the first bank of RAM has no 2 MiB for an image beside what is reserved";
         lacks(Limit::Memory, file.memory.span, why.to_owned());
     }
-    for one in file.smmu.iter().chain(&file.pci) {
-        let bytes = resolve::size(&one.size, &mut Report::default()).unwrap_or(0);
-        let end = one.address.value.saturating_add(bytes);
-        let is_there = |bank: &&model::Bank| bank.start.0 < end && one.address.value < bank.end();
+    for one in pci::nobodys(file, &mut Report::default()) {
+        let end = one.start.saturating_add(one.bytes);
+        let is_there = |bank: &&model::Bank| bank.start.0 < end && one.start < bank.end();
         if let Some(bank) = board.banks.iter().find(is_there) {
-            let why =
-                format!("`{}` is in the bank of RAM at {}, which would be given away", one.name.value, bank.start);
+            let why = format!("{} is in the bank of RAM at {}, which would be given away", one.name, bank.start);
             lacks(Limit::Memory, one.span, why);
         }
     }

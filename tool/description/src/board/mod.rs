@@ -9,11 +9,13 @@ mod addresses;
 mod built_in;
 pub mod command;
 mod limits;
+mod pci;
 mod resolve;
 mod secure;
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in, built_in_board};
 pub use limits::Limit;
+pub use pci::{Backing, BaseAddress, Behind, BoardSmmu, Capability, HostBridge, Pci, PciModel, Reset};
 pub use resolve::MOST_DEVICES;
 
 use crate::code::Code;
@@ -60,9 +62,11 @@ table! {
         /// SMMUs: known, and in nobody's map.
         #[schemars(default)]
         smmu: Vec<Located<Registers>>,
-        /// PCI host bridges: known, and in nobody's map.
+        /// The PCI host bridge whose functions partitions may have, or a list of host bridges that are known and in nobody's map.
+        pci: Option<Located<Pci>>,
+        /// Kinds of functions behind the host bridge.
         #[schemars(default)]
-        pci: Vec<Located<Registers>>,
+        pci_model: Vec<Located<PciModel>>,
         /// What only the secure world reaches: for a board that is entered at EL3.
         secure: Option<Located<Secure>>,
         /// How QEMU is told to be this machine; absent for a machine that QEMU does not emulate.
@@ -257,6 +261,10 @@ table! {
         machine: Located<String>,
         /// Argument of `-M` for a guest without a monitor, entered at EL1; absent if the machine cannot.
         bare_machine: Option<Located<String>>,
+        /// Argument of `-M` for a system with PCI functions, with the SMMU in front of them; default `machine`.
+        pci_machine: Option<Located<String>>,
+        /// Argument of `-device` for the root port of `[pci]`; its place is added.
+        root_port: Option<Located<String>>,
         /// Argument of `-cpu`; default the machine's own.
         cpu: Option<Located<String>>,
         /// Processors that the machine has always, those of other kinds included: it takes no `-smp`. Default: as many as are used.

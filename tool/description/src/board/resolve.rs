@@ -1,6 +1,6 @@
 //! From the written board to the resolved one.
 
-use super::{BoardDevice, BoardFile, Range, ResolvedBoard, Trigger, Uart, addresses, secure};
+use super::{BoardDevice, BoardFile, Range, ResolvedBoard, Trigger, Uart, addresses, pci, secure};
 use crate::code::Code;
 use crate::decode::{Located, Size};
 use crate::diagnostic::{Diagnostic, Report};
@@ -55,7 +55,7 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
             None => None,
         },
         devices,
-        pci: None,
+        pci: pci::resolve(file, report)?,
         secure: match &file.secure {
             Some(secure) => Some(secure::resolve(secure, report)?),
             None => None,
@@ -63,6 +63,8 @@ pub(super) fn resolve(file: &BoardFile, report: &mut Report) -> Option<ResolvedB
         qemu: file.qemu.as_ref().map(|qemu| model::QemuFacts {
             machine: qemu.machine.value.clone(),
             bare_machine: qemu.bare_machine.as_ref().map(|text| text.value.clone()),
+            pci_machine: qemu.pci_machine.as_ref().map(|text| text.value.clone()),
+            root_port: qemu.root_port.as_ref().map(|text| text.value.clone()),
             cpu: qemu.cpu.as_ref().map(|text| text.value.clone()),
             cores: qemu.cores.as_ref().and_then(|number| usize::try_from(number.value).ok()),
             arguments: qemu.arguments.iter().map(|argument| argument.value.clone()).collect(),
