@@ -47,8 +47,12 @@ fn numbers_that_no_board_has_are_refused() {
 /// What is listed to be in nobody's map is in no device's pages, in no RAM and beside no frame that the monitor uses.
 #[test]
 fn what_is_nobodys_is_not_given_away() {
-    let beside = |kind: &str, address: u64, size: &str| {
-        format!("{GOOD}\n[[{kind}]]\nname = \"guarded\"\naddress = {address}\nsize = \"{size}\"\n")
+    let beside = |kind: &str, address: u64, size: &str| match kind {
+        "pci" => {
+            let others = format!("others = [{{ name = \"guarded\", address = {address}, size = \"{size}\" }}]");
+            changed("[pci]\n", &format!("[pci]\n{others}\n"))
+        }
+        _ => format!("{GOOD}\n[[{kind}]]\nname = \"guarded\"\naddress = {address}\nsize = \"{size}\"\n"),
     };
     for kind in ["smmu", "pci"] {
         refused(&beside(kind, 0x0901_0800, "512 B"), "`guarded` and device `rtc` are in one page");
@@ -60,6 +64,59 @@ fn what_is_nobodys_is_not_given_away() {
         assert!(examine("good.toml", &beside(kind, 0x0905_0000, "128 KiB")).board.is_some(), "{kind}");
         assert!(examine("good.toml", &beside(kind, 0x40_1000_0000, "4 KiB")).board.is_some(), "beside its like");
     }
+}
+
+/// A host bridge and its models: facts that contradict each other, and numbers that no bridge has.
+#[test]
+fn host_bridges_that_cannot_be_are_refused() {
+    let blk = "09 00 10 01 04 00 00 00 00 00 00 00 00 10\" },";
+    for (from, to, why) in [
+        ("size = \"256 MiB\"", "size = \"1 MiB\"", "0x100000 bytes for each bus"),
+        ("0x40_1000_0000", "0x40_1000_1000", "begins at a multiple"),
+        ("0x40_1000_0000", "0x4000_0000", "in the bank of RAM at 0x40000000"),
+        ("\"769984 KiB\"", "\"0 KiB\"", "whole pages below 4 GiB"),
+        ("address = 0x1000_0000", "address = 0xffff_f000", "whole pages below 4 GiB"),
+        ("address = 0x1000_0000", "address = 0x0800_0000", "the window of PCI"),
+        (
+            "first_interrupt = 35",
+            "first_interrupt = 39",
+            "one of the four lines of PCI, 39 to 42, is another's or spare",
+        ),
+        ("first_interrupt = 35", "first_interrupt = 30", "30 is not the INTID of a shared peripheral interrupt"),
+        ("first_interrupt = 35", "first_interrupt = 253", "fewer `shared_interrupts`"),
+        ("slots = [1, ", "slots = [32, ", "a bus has slots 0 to 31"),
+        ("slots = [1, ", "slots = [2, ", "slot 2 is listed twice"),
+        ("root_port = 16", "root_port = 12", "slot 12 is listed twice"),
+        ("root_port = 16\n", "", "needs a `root_port` in `[pci]`"),
+        ("stage = 1", "stage = 3", "stage 1 or 2"),
+        ("0x0905_0000", "0x0905_1000", "multiple of 64 KiB"),
+        ("wait_limit = 10_000_000", "wait_limit = 0", "a wait has 1 to 4294967295 reads"),
+        ("reset_delay = \"0 ns\"", "reset_delay = \"11 s\"", "within 10 s"),
+        ("name = \"virtio-net\"", "name = \"virtio-blk\"", "two models are called `virtio-blk`"),
+        ("vendor = 0x1af4", "vendor = 0x1_0000", "this has 16 bits"),
+        ("class = 0x01_0000", "class = 0x100_0000", "this has 24 bits"),
+        ("register = 4,", "register = 5,", "a wide one takes two"),
+        ("register = 4,", "register = 1,", "each is listed once"),
+        ("register = 4,", "register = 0xffff_ffff_ffff_ffff,", "registers 0 to 5"),
+        ("\"16 KiB\", wide", "\"12 KiB\", wide", "a power of two of bytes"),
+        ("\"09 70 14 05\"", "\"09 60 14 05\"", "the second byte of this capability is the place of the next one, 0x70"),
+        ("\"09 70 14 05\"", "\"09 7\"", "pairs of hexadecimal digits"),
+        ("\"09 70 14 05\"", "\"09 +7\"", "pairs of hexadecimal digits"),
+        (blk, "09 00 10 02\" },", "no common configuration of virtio"),
+        ("offset = 0x98", "offset = 0x3c", "from 0x40 on"),
+        ("offset = 0x98", "offset = 0xfc", "ends before 0x100"),
+        ("offset = 0x98", "offset = 0x74", "none is over another"),
+        ("offset = 0x98", "offset = 0xffff_ffff_ffff_fffc", "ends before 0x100"),
+        ("10 60 92 00 00 80 00 10", "10 60 92 00 00 80 00 00", "function-level reset"),
+    ] {
+        refused(&changed(from, to), why);
+    }
+    let without = GOOD.split("[pci]\n").next().expect("a part").to_owned();
+    let models = GOOD.split_once("[[pci_model]]").expect("models").1;
+    refused(&format!("{without}\n[[pci_model]]{models}"), "need a table `[pci]`");
+    // The list of older files.
+    let listed = format!("{without}\n[[pci]]\nname = \"pcie\"\naddress = 0x40_1000_0000\nsize = \"256 MiB\"\n");
+    assert!(examine("old.toml", &listed).board.is_some_and(|board| board.pci.is_none()));
 }
 
 /// Entries are compared with each other, those that a `count` or a size stands for one by one: counted before that is long.
