@@ -42,6 +42,7 @@ Options:
   --lines                 write, send: each line of standard input is a message
   --tag N                 send: the tag of the messages (default 0)
   --no-ring               write: do not ring the doorbell
+  --each                  latency: print each instant too, with the system counter behind it
   --sysfs DIR             instead of /sys
   --devices DIR           instead of /dev
   -h, --help              print this
@@ -154,6 +155,8 @@ pub enum Command {
         every: Duration,
         /// Samples, 1 or more.
         count: u64,
+        /// Print each of them.
+        each: bool,
     },
 }
 
@@ -208,6 +211,7 @@ struct Collected {
     lines: bool,
     tag: Option<u32>,
     no_ring: bool,
+    each: bool,
     sysfs: Option<PathBuf>,
     devices: Option<PathBuf>,
     print: Option<String>,
@@ -235,7 +239,9 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
             count: collected.count,
         },
         Some("latency") if words.len() == 1 => match (collected.every, collected.count) {
-            (Some(every), Some(count)) if count > 0 && !every.is_zero() => Command::Latency { every, count },
+            (Some(every), Some(count)) if count > 0 && !every.is_zero() => {
+                Command::Latency { every, count, each: collected.each }
+            }
             _ => return Err(usage("latency needs --every TIME and --count N, e.g. --every 1ms --count 1000")),
         },
         Some(other) => return Err(usage(format!("unknown command {other:?}"))),
@@ -265,6 +271,7 @@ fn collect(arguments: Vec<OsString>) -> Result<Collected, lexopt::Error> {
             Arg::Long("lines") => collected.lines = true,
             Arg::Long("tag") => collected.tag = Some(parser.value()?.parse()?),
             Arg::Long("no-ring") => collected.no_ring = true,
+            Arg::Long("each") => collected.each = true,
             Arg::Long("sysfs") => collected.sysfs = Some(parser.value()?.into()),
             Arg::Long("devices") => collected.devices = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),

@@ -6,6 +6,7 @@
 
 use crate::arguments::Format;
 use crate::failure::{Failure, MACHINE};
+use crate::hardware::counter_ticks;
 use crate::json::Object;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
@@ -48,16 +49,43 @@ impl Lateness {
     }
 }
 
+/// An instant: how late it was, and the system counter right behind, which all partitions and a payload of the secure world share.
+#[derive(Debug, PartialEq, Eq)]
+struct Instant {
+    late_ns: u64,
+    counter: u64,
+}
+
+impl Instant {
+    fn print(&self, format: Format, output: &mut dyn Write) -> Result<(), Failure> {
+        let Self { late_ns, counter } = self;
+        if format == Format::Json {
+            let object = Object::default().number("late_ns", *late_ns).number("counter", *counter);
+            writeln!(output, "{}", object.finish())?;
+        } else {
+            writeln!(output, "instant late={late_ns} ns counter={counter}")?;
+        }
+        Ok(())
+    }
+}
+
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     // The monotonic clock counts up from the start.
     now.tv_sec.cast_unsigned() * NANOSECONDS + now.tv_nsec.cast_unsigned()
 }
 
-/// Sleeps to `count` instants, the first one a period from now, and prints their lateness.
-pub(crate) fn measure(every: Duration, count: u64, format: Format, output: &mut dyn Write) -> Result<(), Failure> {
+/// Sleeps to `count` instants, the first one a period from now, and prints their lateness, that of each of them too if that is wanted: at
+/// the end, because what prints is late itself.
+pub(crate) fn measure(
+    every: Duration,
+    count: u64,
+    each: bool,
+    format: Format,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let period_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX / 2);
-    let mut lateness = Lateness::default();
+    let (mut lateness, mut instants) = (Lateness::default(), Vec::new());
     let mut instant_ns = now_ns();
     for _ in 0..count {
         instant_ns = instant_ns.saturating_add(period_ns);
@@ -72,14 +100,19 @@ pub(crate) fn measure(every: Duration, count: u64, format: Format, output: &mut 
                 Err(error) => return Err(Failure::new(MACHINE, format!("cannot sleep to an instant: {error}"))),
             }
         }
-        lateness.add(now_ns().saturating_sub(instant_ns));
+        let instant = Instant { late_ns: now_ns().saturating_sub(instant_ns), counter: counter_ticks() };
+        lateness.add(instant.late_ns);
+        if each {
+            instants.push(instant);
+        }
     }
+    instants.iter().try_for_each(|instant| instant.print(format, output))?;
     lateness.print(format, output)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Lateness, measure};
+    use super::{Instant, Lateness, measure};
     use crate::arguments::Format;
     use std::time::Duration;
 
@@ -97,8 +130,23 @@ mod tests {
     fn every_instant_is_slept_to() {
         let mut text = Vec::new();
         let before = std::time::Instant::now();
-        measure(Duration::from_millis(2), 5, Format::Json, &mut text).expect("a sleep");
+        measure(Duration::from_millis(2), 5, false, Format::Json, &mut text).expect("a sleep");
         assert!(before.elapsed() >= Duration::from_millis(10), "five periods");
         assert!(text.starts_with(b"{\"samples\":5,"), "{}", String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn each_instant_is_printed_before_their_sum() {
+        let mut text = Vec::new();
+        measure(Duration::from_micros(10), 2, true, Format::Text, &mut text).expect("a sleep");
+        let text = String::from_utf8(text).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        let [first, second, sum] = lines[..] else { panic!("{text}") };
+        let counter = |line: &str| line.rsplit_once(" ns counter=").and_then(|(_, number)| number.parse::<u64>().ok());
+        assert!(first.starts_with("instant late=") && counter(first) < counter(second), "{text}");
+        assert!(counter(first).is_some() && sum.starts_with("latency min="), "{text}");
+        let mut json = Vec::new();
+        Instant { late_ns: 3, counter: 5 }.print(Format::Json, &mut json).expect("memory");
+        assert_eq!(json, b"{\"late_ns\":3,\"counter\":5}\n");
     }
 }

@@ -66,6 +66,6 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
             wish::want(&machine, priority, timeout, format, output)
         }
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
-        Command::Latency { every, count } => latency::measure(every, count, format, output),
+        Command::Latency { every, count, each } => latency::measure(every, count, each, format, output),
     }
 }

@@ -26,7 +26,11 @@ fn commands_are_understood() {
     assert_eq!(understood("channel write a x").command, Command::ChannelWrite(write));
     let every = Duration::from_millis(50);
     assert_eq!(understood("heartbeat --every 50ms").command, Command::Heartbeat { every, count: None });
-    assert_eq!(understood("latency --every 50ms --count 9").command, Command::Latency { every, count: 9 });
+    assert_eq!(understood("latency --every 50ms --count 9").command, Command::Latency { every, count: 9, each: false });
+    assert_eq!(
+        understood("latency --every 50ms --count 9 --each").command,
+        Command::Latency { every, count: 9, each: true }
+    );
 }
 
 #[test]

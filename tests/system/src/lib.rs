@@ -19,6 +19,7 @@ pub mod share;
 pub mod sharing;
 pub mod slot;
 pub mod system;
+pub mod timers;
 pub mod wakes;
 
 pub use remote::Remote;

@@ -11,7 +11,7 @@ use bulkhead_abi::status::StatusPage;
 use bulkhead_flash::{NonSecure, Parts, World, device_tree};
 use bulkhead_plan::model::QemuUart;
 use bulkhead_run::{Boot, Machine, MachineOptions, QemuFacts};
-use bulkhead_world::context::EntryLevel;
+use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::cores::CoresPlan;
 use bulkhead_world::flash::{ChannelPlan, ServerKind, ServerPlan, UrgentPlan, WindowsPlan, WishPlan};
 use bulkhead_world::health::HealthPlan;
@@ -190,6 +190,12 @@ pub struct WithLinux<'a> {
     pub health: HealthPlan,
 }
 
+/// The first context of a Linux, and how many segments it has.
+#[must_use]
+pub fn first_of_linux(level: EntryLevel) -> (Context, usize) {
+    (Context::non_secure(LINUX, DEVICE_TREE, level), 3)
+}
+
 impl WithLinux<'_> {
     /// The flash file.
     ///
@@ -212,7 +218,15 @@ impl WithLinux<'_> {
     /// # Errors
     /// As [`Self::flash`].
     pub fn flash_told(&self, memory: (u64, u64), arguments: &str) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(memory, DEVICES, CoresPlan::NONE, arguments)
+        self.flash_on(memory, DEVICES, CoresPlan::NONE, (arguments, 0))
+    }
+
+    /// The same of a payload that keeps so many records of who runs.
+    ///
+    /// # Errors
+    /// As [`Self::flash`].
+    pub fn flash_recorded(&self, arguments: &str, trace_records: u64) -> Result<Vec<u8>, bulkhead_flash::Error> {
+        self.flash_on(MEMORY, DEVICES, CoresPlan::NONE, (arguments, trace_records))
     }
 
     /// The same with four cores, under a secure monitor of several. A kernel that begins at EL2 leaves it, and calls from EL1.
@@ -220,7 +234,7 @@ impl WithLinux<'_> {
     /// # Errors
     /// As [`Self::flash`].
     pub fn flash_of_four_cores(&self) -> Result<Vec<u8>, bulkhead_flash::Error> {
-        self.flash_on(MEMORY, devices_of_four(), four_cores(1), "")
+        self.flash_on(MEMORY, devices_of_four(), four_cores(1), ("", 0))
     }
 
     fn flash_on(
@@ -228,7 +242,7 @@ impl WithLinux<'_> {
         memory: (u64, u64),
         devices: [(u64, u64); 4],
         cores: CoresPlan,
-        arguments: &str,
+        (arguments, trace_records): (&str, u64),
     ) -> Result<Vec<u8>, bulkhead_flash::Error> {
         let tree = device_tree(&World {
             memory,
@@ -244,7 +258,7 @@ impl WithLinux<'_> {
         let segments = vec![(LINUX, self.image), (DEVICE_TREE, tree.as_slice()), (FILE_SYSTEM, self.file_system)];
         let world = NonSecure { memory, segments, entry: LINUX, argument: DEVICE_TREE, level: self.level };
         let all = parts(self.monitor, self.payload, Some(world));
-        bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, arguments, ..all })
+        bulkhead_flash::build(&Parts { devices: &devices, cores, health: self.health, arguments, trace_records, ..all })
     }
 }
 

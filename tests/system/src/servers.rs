@@ -1,14 +1,15 @@
 //! Experiments with servers: tasks of the payload that only compute (`guests/freertos/busy-world`), beside them a world that notes what happens
 //! to it (`guests/arrivals`). Times are ticks of the counter, of which each is an instruction.
 
-use crate::secure::{MEMORY, Payload, Worlds, flash_with_windows, options};
+use crate::el3::gate;
+use crate::secure::{MEMORY, Payload, Worlds, flash, flash_with_windows, options};
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_flash::NonSecure;
+use bulkhead_flash::{Flat, NonSecure};
 use bulkhead_run::MachineOptions;
 use bulkhead_run::worlds::WorldsTrace;
 use bulkhead_trace::Timeline;
-use bulkhead_world::context::EntryLevel;
+use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::flash::{PriorityPlan, ServerKind, ServerPlan, UrgentPlan, WindowPlan, WindowsPlan, WishPlan};
 use bulkhead_world::health::HealthPlan;
 use bulkhead_world::windows::Disturbance;
@@ -231,27 +232,9 @@ fn run_all(
     noting: &Noting,
     trace_records: u64,
 ) -> (Seen, Option<Timeline>) {
-    let program = bulkhead_flash::flat(&guest("arrivals.elf"), "arrivals").unwrap_or_else(|error| panic!("{error}"));
-    let words = noting.words();
-    let parameters: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let dates: Vec<u8> = match noting {
-        Noting::Threads(dates) => dates.iter().flat_map(|(date, priority)| record_bytes(*date, *priority)).collect(),
-        Noting::Arrivals(_) | Noting::Absences(_) | Noting::Windows(_) | Noting::Wishes(_) => vec![0],
-    };
-    let segments = vec![
-        (program.base, program.bytes.as_slice()),
-        (PARAMETERS, parameters.as_slice()),
-        (RECORDS, dates.as_slice()),
-    ];
-    let world = NonSecure {
-        memory: (MEMORY.0, WORLD_BYTES),
-        segments,
-        entry: program.entry,
-        argument: PARAMETERS,
-        level: EntryLevel::El1,
-    };
     let payload = Payload { file: "busy-world.elf", servers, urgent, health: HealthPlan::nobody(), arguments };
-    let flash = flash_with_windows(payload, trace_records, (*windows, wish(priorities)), world);
+    let parts = World::of(noting);
+    let flash = flash_with_windows(payload, trace_records, (*windows, wish(priorities)), parts.non_secure());
     let options = MachineOptions { icount_shift: Some(4), ..options(flash) };
     let trace = WorldsTrace::of(&options);
     let mut worlds = Worlds::of(options);
@@ -259,11 +242,64 @@ fn run_all(
     let is_good =
         lines.last().is_some_and(|line| line == "rtos: end") && !lines.iter().any(|line| line.contains("FAILED"));
     assert!(is_good, "{lines:#?}");
-    let mut records = vec![0; words[1] as usize * RECORD_BYTES];
-    assert!(worlds.ram().copy_at(PhysicalAddress(RECORDS), &mut records), "the records are in RAM");
+    let records = noted(&worlds, noting);
     let timeline = trace.zip(worlds.take_records()).map(|(trace, seen)| trace.timeline("servers", Some(4), &seen));
-    let records = records.chunks(RECORD_BYTES).map(record).collect();
     (Seen { records, tasks: tasks(&lines), windows: disturbances(&lines), origin: origin(&lines) }, timeline)
+}
+
+/// What the world notes below a payload that gives it the core, answers its calls, and has nothing else to do.
+///
+/// # Panics
+/// When a program was not built, or the world does not come to its end.
+#[must_use]
+pub fn alone(noting: &Noting) -> Vec<Record> {
+    let parts = World::of(noting);
+    let world = parts.non_secure();
+    let context = Context::non_secure(world.entry, world.argument, world.level);
+    let payload = gate(&context, world.segments.len());
+    let mut worlds = Worlds::start(flash(&payload, Some(world)));
+    let _ = worlds.end();
+    noted(&worlds, noting)
+}
+
+fn noted(worlds: &Worlds, noting: &Noting) -> Vec<Record> {
+    let mut records = vec![0; noting.words()[1] as usize * RECORD_BYTES];
+    assert!(worlds.ram().copy_at(PhysicalAddress(RECORDS), &mut records), "the records are in RAM");
+    records.chunks(RECORD_BYTES).map(record).collect()
+}
+
+/// The noting world's program, with what it is told.
+struct World {
+    program: Flat,
+    parameters: Vec<u8>,
+    dates: Vec<u8>,
+}
+
+impl World {
+    fn of(noting: &Noting) -> Self {
+        let flat = bulkhead_flash::flat(&guest("arrivals.elf"), "arrivals");
+        let dates = match noting {
+            Noting::Threads(dates) => {
+                dates.iter().flat_map(|(date, priority)| record_bytes(*date, *priority)).collect()
+            }
+            Noting::Arrivals(_) | Noting::Absences(_) | Noting::Windows(_) | Noting::Wishes(_) => vec![0],
+        };
+        Self {
+            program: flat.unwrap_or_else(|error| panic!("{error}")),
+            parameters: noting.words().iter().flat_map(|word| word.to_le_bytes()).collect(),
+            dates,
+        }
+    }
+
+    fn non_secure(&self) -> NonSecure<'_> {
+        let segments = vec![
+            (self.program.base, self.program.bytes.as_slice()),
+            (PARAMETERS, self.parameters.as_slice()),
+            (RECORDS, self.dates.as_slice()),
+        ];
+        let (entry, argument) = (self.program.entry, PARAMETERS);
+        NonSecure { memory: (MEMORY.0, WORLD_BYTES), segments, entry, argument, level: EntryLevel::El1 }
+    }
 }
 
 fn wish(priorities: &[PriorityPlan]) -> WishPlan {
@@ -304,7 +340,7 @@ fn disturbances(lines: &[String]) -> Vec<Disturbance> {
     lines.iter().filter(|line| line.starts_with("rtos: window ")).map(of).collect()
 }
 
-fn origin(lines: &[String]) -> u64 {
+pub(crate) fn origin(lines: &[String]) -> u64 {
     let line = lines.iter().find_map(|line| line.strip_prefix("rtos: origin "));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{lines:#?}"))
 }

@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
         "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
         "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
         "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
-        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2",
+        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2", "SG-E4",
     ],
     in_part: &[
         ("SG-13", "one to four cores, each with contexts of its own; the boot core alone has a payload"),
@@ -40,10 +40,6 @@ pub(super) const FAMILY: Family = Family {
             "SG-33",
             "counts and records of switches in the payload's library, records off unless the description asks for them; no hook at EL3, and none is compiled out",
         ),
-        (
-            "SG-E4",
-            "ticks of the payload alone, beside Linux that boots, works and sleeps, and beside every attack, in their classes; timer interrupts of a bare world beside the payload's tasks. Linux's timer only as a program in it sees it, with and without an ITask (`systems/dual-world`), and not without the payload",
-        ),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
         (
             "SG-32",
@@ -63,7 +59,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-34",
-            "paths, entry and timer of the payload, and a timer's interrupt of the other world beside the payload's tasks, measured from outside, so that nothing is compiled in; not the timer of Linux, and no flush of caches, which the emulator has not",
+            "paths, entry and timers of both worlds, measured from outside, so that nothing is compiled in; the timer of Linux in dozens of samples and that of a small world in hundreds, rather than 100,000, and no flush of caches, which the emulator has not",
         ),
         ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
         (

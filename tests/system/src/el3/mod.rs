@@ -16,7 +16,7 @@ use bulkhead_flash::NonSecure;
 use bulkhead_run::el3::{self, Results};
 pub use bulkhead_run::el3::{Core, Directions, Passage};
 use bulkhead_run::{Machine, MachineOptions};
-use bulkhead_world::context::EntryLevel;
+use bulkhead_world::context::{Context, EntryLevel};
 use bulkhead_world::flash::{PLAN, PLAN_BYTES};
 use programs::Ticks;
 use std::collections::BTreeMap;
@@ -54,6 +54,12 @@ pub enum Worlds {
     Calls(u64),
     /// The same, while the payload has this many ticks; the calls do not end before them.
     CallsAndTicks(u64),
+}
+
+/// A payload that only gives the core to the other world, of this many segments, which begins with this context.
+#[must_use]
+pub fn gate(context: &Context, segments: usize) -> Vec<u8> {
+    programs::gate(context, segments)
 }
 
 /// The program at EL3, watched in runs of small worlds.

@@ -115,6 +115,11 @@ fn add(to: u32, from: u32, value: u32) -> u32 {
     0x8b00_0000 | value << 16 | from << 5 | to
 }
 
+/// LSR (immediate).
+fn shift_right(to: u32, from: u32, bits: u32) -> u32 {
+    0xd340_fc00 | bits << 16 | from << 5 | to
+}
+
 /// Stores 64 bits and adds 8 to the base: STR, post-indexed.
 fn store_and_advance(from: u32, base: u32) -> u32 {
     0xf800_0400 | 8 << 12 | base << 5 | from
@@ -152,7 +157,8 @@ pub(super) fn payload(ticks: Ticks, has_other_world: bool) -> Vec<u8> {
     let entry = program.offset();
     begin(&mut program, ticks, vectors);
     if has_other_world {
-        place_other_world(&mut program);
+        copy_segment(&mut program, 0);
+        first_context(&mut program, &Context::non_secure(NON_SECURE + NON_SECURE_ENTRY, 0, EntryLevel::El1));
     }
     if ticks.count != 0 {
         program.read(11, COUNTER).word(add(11, 11, PERIOD)).write(SECURE_COMPARE, 11);
@@ -175,6 +181,30 @@ pub(super) fn payload(ticks: Ticks, has_other_world: bool) -> Vec<u8> {
     elf_file(&program, entry)
 }
 
+/// A payload that gives the core to the other world, of this many segments, and has nothing else to do: no timer and no interrupt of it. Each call of the
+/// other world is answered as unknown, but that which switches it off ends the run.
+pub(super) fn gate(context: &Context, segments: usize) -> Vec<u8> {
+    const SYSTEM_OFF: u64 = 0x8400_0008;
+    let mut program = Program::new();
+    let off = program.here();
+    program.store32_at(GPIO + 0x400, 0xff).store32_at(GPIO + 4, 0).store32_at(GPIO + 4, 1).stay();
+    let vectors = 0x800;
+    for vector in 0..16 {
+        fill(&mut program, vectors + vector * VECTOR_BYTES);
+        program.stay();
+    }
+    fill(&mut program, vectors + 16 * VECTOR_BYTES);
+    let entry = program.offset();
+    begin(&mut program, Ticks::default(), vectors);
+    (0..segments).for_each(|place| copy_segment(&mut program, place));
+    first_context(&mut program, context);
+    let give = program.here();
+    program.constant(0, SecureCall::Enter as u64).secure_call();
+    program.load(1, CONTEXT, 0).constant(2, SYSTEM_OFF).compare(1, 2).branch_equal(off);
+    program.constant(1, u64::MAX).store(1, CONTEXT, 0).branch(give);
+    elf_file(&program, entry)
+}
+
 /// Registers, vectors, groups and the timer's interrupt; x19 keeps the plan.
 fn begin(program: &mut Program, ticks: Ticks, vectors: u64) {
     program.copy(19, 0).constant(TICKS, 0).constant(MOST_TICKS, ticks.count).constant(PERIOD, ticks.period);
@@ -191,17 +221,23 @@ fn begin(program: &mut Program, ticks: Ticks, vectors: u64) {
     program.constant(1, 0xff).write(PRIORITY_MASK, 1).constant(1, 1).write(GROUP_ENABLE, 1);
 }
 
-/// Copies the first segment of the plan and makes the first context, as the library does.
-fn place_other_world(program: &mut Program) {
-    let segment = offset_of!(WorldPlan, segments);
+/// Copies a segment of the plan, as the library does.
+fn copy_segment(program: &mut Program, place: usize) {
+    let segment = offset_of!(WorldPlan, segments) + place * size_of::<Segment>();
     for (register, field) in
         [offset_of!(Segment, from), offset_of!(Segment, to), offset_of!(Segment, bytes)].into_iter().enumerate()
     {
         program.load(1 + register as u32, 19, (segment + field) as u32);
     }
+    // Whole words.
+    program.add(3, 3, 7).word(shift_right(3, 3, 3));
     let copy = program.here();
-    program.load(4, 1, 0).store(4, 2, 0).add(1, 1, 8).add(2, 2, 8).subtract(3, 3, 8).branch_not_zero(3, copy);
-    let context = Context::non_secure(NON_SECURE + NON_SECURE_ENTRY, 0, EntryLevel::El1);
+    program.load(4, 1, 0).store(4, 2, 0).add(1, 1, 8).add(2, 2, 8).subtract(3, 3, 1).branch_not_zero(3, copy);
+}
+
+/// Makes the first context of the other world, as the library does.
+fn first_context(program: &mut Program, context: &Context) {
+    program.constant(1, context.x[0]).store(1, CONTEXT, 0);
     for (name, value) in [
         ("ELR_EL3", context.elr_el3),
         ("SPSR_EL3", context.spsr_el3),

@@ -14,6 +14,7 @@ mod records;
 mod registers;
 mod servers;
 mod stopped;
+mod timers;
 mod untrusted;
 mod watched;
 mod windows;
