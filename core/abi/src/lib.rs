@@ -38,6 +38,8 @@ mod readers;
 #[cfg(feature = "schedule")]
 pub mod schedule;
 pub mod status;
+#[cfg(feature = "devices")]
+pub mod virtio;
 
 pub use address::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 pub use part::{PART_MAGIC, PART_OFFSET, Part};

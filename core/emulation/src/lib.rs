@@ -40,6 +40,8 @@ pub mod registers;
 pub mod state;
 pub mod sysreg;
 pub mod trap;
+#[cfg(feature = "devices")]
+pub mod virtio;
 
 #[cfg(test)]
 #[path = "../tests/support/random.rs"]

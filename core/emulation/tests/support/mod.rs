@@ -3,6 +3,7 @@
 
 pub(crate) mod bus;
 pub(crate) mod input;
+pub(crate) mod page;
 pub(crate) mod random;
 pub(crate) mod shadow;
 pub(crate) mod targets;

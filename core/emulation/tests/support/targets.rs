@@ -3,21 +3,25 @@
 
 use super::bus::{Monitor, at, bus};
 use super::input::Input;
+use super::page::Page;
 use super::plan;
 use super::shadow::{Frame, Shadow, States};
+use bulkhead_abi::virtio::{DEVICE_BLOCK, DEVICE_NET, FEATURES_HIGH, FrontPlan, QUEUE_DESCRIPTORS};
 use bulkhead_emulation::gic::{FRAME_BYTES, Filter, OwnedInterrupts};
 use bulkhead_emulation::pci::{Bus, PciEffect, PciState};
 use bulkhead_emulation::pl011::{LineEffect, Pl011State};
 use bulkhead_emulation::psci::{self, Call};
 use bulkhead_emulation::sysreg::{self, SystemAction};
 use bulkhead_emulation::trap::{ExceptionClass, Syndrome, encoding};
+use bulkhead_emulation::virtio::{Front, FrontEffect, FrontState};
 use zerocopy::FromZeros;
 
 /// A body by name.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every body.
-pub(crate) const TARGETS: &[Target] = &[("trap", trap), ("gic", gic), ("pci", pci), ("pl011", pl011)];
+pub(crate) const TARGETS: &[Target] =
+    &[("trap", trap), ("gic", gic), ("pci", pci), ("pl011", pl011), ("virtio", virtio)];
 
 /// Any ESR_EL2 and any call: decoded without a panic, and only what the allow-lists name does something (QV-13, QV-16).
 pub(crate) fn trap(bytes: &[u8]) {
@@ -192,5 +196,54 @@ pub(crate) fn pl011(bytes: &[u8]) {
         }
         assert_eq!(pending, device.read(0x40).value != 0);
         assert_eq!(device.read(0x18).value & 0x28, 0, "busy or full");
+    }
+}
+
+/// Any access to a front, while both partitions write to the device page: the page of the model panics when the monitor stores to
+/// anything but a record or the generation; identity and features stay; numbers of records alternate (H23, QV-53).
+pub(crate) fn virtio(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let device = if input.byte() & 1 == 0 { DEVICE_NET } else { DEVICE_BLOCK };
+    let plan = FrontPlan { device, features: input.word() as u32, doorbell: 3, padding: 0 };
+    let (state, page) = (FrontState::new_zeroed(), Page::new());
+    let front = Front { plan: &plan, state: &state, page: &page };
+    let mut changes = [0; 2];
+    while !input.is_empty() {
+        let (width, value) = (input.width(), input.value() as u32);
+        let known = [0x10, 0x14, 0x20, 0x24, 0x30, 0x34, 0x38, 0x44, 0x50];
+        match input.byte() & 7 {
+            0 => page.poke(input.below(1024) as u32 * 4, value),
+            1 => page.poke(QUEUE_DESCRIPTORS + input.below(12) as u32 * 4, value),
+            2 => {
+                front.stop();
+                let _ = front.is_left();
+                front.start(value);
+            }
+            3 => _ = front.read(input.value() as u32, width),
+            4 => assert!(matches!(
+                front.write(input.word() as u32, width, value),
+                FrontEffect::None | FrontEffect::Doorbell(3)
+            )),
+            _ => {
+                let offset = known[input.below(known.len() as u64) as usize];
+                page.stored.borrow_mut().clear();
+                let effect = front.write(offset, width, value & input.below(0x1_0000) as u32);
+                assert_eq!(effect == FrontEffect::Doorbell(3), offset == 0x50 && width == 4);
+                let stored = page.stored.borrow();
+                assert!(stored.is_empty() || (offset, width, stored.len()) == (0x44, 4, 9));
+                if let Some(at) = stored.first() {
+                    let queue = (at - bulkhead_abi::virtio::RECORDS) / bulkhead_abi::virtio::RECORD_BYTES;
+                    assert!(queue < plan.queues());
+                    changes[queue as usize] += 2;
+                    assert_eq!(page.record(queue).sequence, changes[queue as usize]);
+                }
+            }
+        }
+    }
+    let read = |offset| front.read(offset, 4);
+    assert_eq!([0, 4, 8, 0xc].map(read), [0x7472_6976, 2, device, 0x4b4c_5542]);
+    for (select, features) in [(0, plan.features), (1, FEATURES_HIGH)] {
+        let _ = front.write(0x14, 4, select);
+        assert_eq!(read(0x10), features);
     }
 }
