@@ -1,9 +1,9 @@
-//! The back end of virtio between partitions: split virtqueues, block requests (Virtual I/O Device 1.2, 2.7, 5.2).
+//! The back end of virtio between partitions: split virtqueues, block and network requests (Virtual I/O Device 1.2, 2.7, 5.1, 5.2).
 //!
 //! The front is another partition with stock drivers; the monitor forwards its notifications and copies nothing. Both partitions map
 //! one *window*: the front's device page ([`bulkhead_abi::virtio`]), then the *pool*, in which the front keeps rings and buffers.
-//! This crate is the part between the window and a [`Disk`]: pure state machines, which `bulkheadctl` and bare guests
-//! drive alike by [`Block::step`].
+//! This crate is the part between the window and a [`Disk`] or [`Network`]: pure state machines, which `bulkheadctl` and bare guests
+//! drive alike by [`Block::step`] and [`Net::step`].
 //!
 //! ## What is trusted
 //!
@@ -50,12 +50,14 @@ mod block;
 mod chain;
 mod fault;
 mod memory;
+mod net;
 mod queue;
 mod window;
 
 pub use block::{Block, Disk, DiskError, IDENTITY_BYTES, SECTOR_BYTES};
 pub use fault::{Area, Fault};
 pub use memory::Memory;
+pub use net::{FRAME_BYTES, HEADER_BYTES, Net, Network};
 pub use window::Window;
 
 /// Most bytes that are stored to the pool under one announcement: for so long a restart of the front waits at most.
