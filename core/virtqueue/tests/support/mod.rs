@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod front;
+pub(crate) mod hostile;
 pub(crate) mod parts;
 
 use bulkhead_abi::virtio::{COPYING, DEVICE_PAGE_BYTES};
