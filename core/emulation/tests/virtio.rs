@@ -92,7 +92,7 @@ fn a_queue_is_recorded_when_it_goes_on_and_its_record_ends_when_it_goes_off() {
     assert_eq!((page.record(0).sequence, page.record(0).number), (6, 128), "another number for each change");
 }
 
-/// The record is between an odd and an even number: whoever sees the same even number before and after has one record.
+/// The record is between an odd and an even number: a reader that sees the same even number before and after has one record.
 #[test]
 fn the_number_is_odd_while_the_record_changes() {
     let (state, page) = parts();

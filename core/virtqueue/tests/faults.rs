@@ -196,7 +196,7 @@ fn queues_outside_the_pool_are_refused() {
     for (which, area, alignment, bytes) in
         [(0, Area::Descriptors, 16, 16 * 16), (1, Area::Available, 2, 4 + 2 * 16), (2, Area::Used, 4, 4 + 8 * 16)]
     {
-        let mut addresses = vec![0, POOL - 16, END, END + 16, END - bytes + alignment, u64::MAX & !15, 1 << 63];
+        let mut addresses = vec![0, POOL - 16, END, END + 16, END - bytes + alignment, !15, 1 << 63];
         addresses.extend((1..alignment).map(|beside| POOL + 0x3000 + beside));
         for address in addresses {
             let mut places = rings;

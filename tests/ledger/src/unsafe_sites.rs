@@ -85,7 +85,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "monitor",
         ],
     ),
-    ("Shared by guests and tools", &["core/guest-abi", "core/channel", "core/plan"]),
+    ("Shared by guests and tools", &["core/guest-abi", "core/channel", "core/plan", "core/virtqueue"]),
     ("In guests", &["arch/src/el1", "sdk", "guests", "linux"]),
     ("On the host", &["tool", "tests", "bench", "fuzz"]),
 ];

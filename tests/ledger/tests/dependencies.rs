@@ -190,7 +190,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "monitor",
         ],
     ),
-    ("Planner and ports, shared by several programs", &["core/guest-abi", "core/plan", "core/channel"]),
+    (
+        "Planner and ports, shared by several programs",
+        &["core/guest-abi", "core/plan", "core/channel", "core/virtqueue"],
+    ),
     ("Two worlds", &["core/world", "secure-monitor"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
