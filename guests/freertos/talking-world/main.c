@@ -95,7 +95,8 @@ static void slow(void *unused)
     (void)unused;
     for (;;) {
         vTaskDelayUntil(&due, SLOW_TICKS);
-        configASSERT(fast_rounds == due);
+        /* More often when ticks came together: beside a Linux that computes on another core, cores take turns in the emulator. */
+        configASSERT(kind == 't' && reports_each_second ? fast_rounds >= due : fast_rounds == due);
         for (unsigned place = 0; place < sizeof victim / sizeof *victim; place++)
             configASSERT(victim[place] == victim_word(place));
         if (reports_each_second && due % REPORT_TICKS == 0)

@@ -127,6 +127,15 @@ impl Function {
         self.open_resource(if exists { preferred } else { fallback })
     }
 
+    /// Where the kernel put a resource: the first number of its line.
+    pub(crate) fn resource_address(&self, number: usize) -> Result<u64, Failure> {
+        let path = self.path.join("resource");
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::machine(format_args!("cannot read {}", path.display()), &error))?;
+        let address = text.lines().nth(number).and_then(|line| parse_number(line.split(' ').next()?));
+        address.ok_or_else(|| Failure::new(MACHINE, format!("{} has no line of BAR {number}", path.display())))
+    }
+
     /// Unmasks INTx. The driver masks it after every interrupt and leaves unmasking to its user.
     pub(crate) fn unmask_interrupt(&self) -> Result<(), Failure> {
         let path = self.path.join("config");

@@ -74,12 +74,13 @@ impl WorldChannel {
         }
         let read = |(function, information): (Function, PortInformation)| {
             let damaged = || Failure::new(MACHINE, format!("{} is no channel that there can be", function.address));
+            let geometry = Geometry::new(information.slots, information.message_bytes).ok_or_else(damaged)?;
             Ok(Self {
                 name: name_text(&information.name).to_owned(),
                 is_to_payload: information.direction == DIRECTION_SOURCE,
-                geometry: Geometry::new(information.slots, information.message_bytes).ok_or_else(damaged)?,
+                geometry,
                 blocks: information.slots,
-                memory: (information.window.0, usize::try_from(information.window_bytes).map_err(|_| damaged())?),
+                memory: (function.resource_address(2)?, geometry.words().saturating_mul(size_of::<u64>())),
                 place: Place::Function(function),
             })
         };

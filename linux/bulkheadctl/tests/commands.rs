@@ -368,3 +368,29 @@ fn messages_of_the_secure_world_go_both_ways() {
     telemetry.window().unwrap().store(0, u64::MAX);
     assert_eq!(failure(&["world", "receive", "telemetry"]), CORRUPT);
 }
+
+/// SG-70: in a partition a channel with the payload is a PCI function, whose BAR 2 the pool begins: its length follows from the blocks.
+#[test]
+fn messages_of_a_partition_go_through_a_function() {
+    let machine = Machine::new();
+    let geometry = pool::Geometry::new(10, 32).unwrap();
+    let telemetry = machine.world_function(2, "telemetry", false, 0x1000_0000, [10, 32]);
+    let answers = machine.world_function(3, "answers", true, 0x1000_2000, [10, 32]);
+    let list = machine.run(&["world", "list"]).unwrap();
+    let expected = "telemetry                to the world     10 blocks of 32 bytes at 0x10000000\n\
+                    answers                  to the payload   10 blocks of 32 bytes at 0x10002000\n";
+    assert_eq!(list, expected);
+    assert!(machine.run(&["channel", "list"]).unwrap().starts_with("no channels"), "it is none between partitions");
+    let mut payload = Sender::new(telemetry.window().unwrap(), geometry).unwrap();
+    let block = payload.allocate().unwrap();
+    payload.write(block, b"round 1").unwrap();
+    payload.enqueue(block, 7, 1).unwrap();
+    assert_eq!(machine.run(&["world", "receive", "telemetry"]).unwrap(), "round 1\n");
+    let mut reader = Receiver::new(answers.window().unwrap(), geometry, Filter::default()).unwrap();
+    machine.run(&["world", "send", "answers", "round 1"]).unwrap();
+    let message = reader.dequeue().unwrap();
+    assert_eq!(reader.read(&message, &mut [0; 32]).unwrap(), b"round 1");
+    fs::write(machine.root.join("sys/bus/pci/devices/0000:00:02.0/resource"), "0x0 0x0 0x0\n").unwrap();
+    let failure = machine.run(&["world", "list"]).unwrap_err();
+    assert!(failure.code == MACHINE && failure.message.contains("no line of BAR 2"), "{}", failure.message);
+}

@@ -4,6 +4,7 @@ use bulkhead_abi::GuestAddress;
 use bulkhead_abi::hypercall::management as register;
 use bulkhead_abi::plan::PortInformation;
 use bulkhead_channel::Geometry;
+use bulkhead_guest_abi::channel::PORT_POOL;
 use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use bulkhead_guest_abi::name_from;
 use bulkheadctl::failure::Failure;
@@ -71,6 +72,37 @@ impl Machine {
         let bytes = usize::try_from(geometry.window_bytes()).unwrap().next_power_of_two();
         fs::write(path.join("resource2"), vec![0; bytes]).unwrap();
         path
+    }
+
+    /// Makes the function of a channel with the payload of a secure world, at this address, which both ends map.
+    pub(crate) fn world_function(
+        &self,
+        slot: u32,
+        name: &str,
+        is_source: bool,
+        address: u64,
+        pool: [u32; 2],
+    ) -> Mapping {
+        const BYTES: usize = 4096;
+        let path = self.function(slot, "0x1af4\n", "0x1110\n");
+        let [slots, message_bytes] = pool;
+        let information = PortInformation {
+            name: name_from(name),
+            window: GuestAddress(0xdead_0000),
+            window_bytes: 0,
+            direction: if is_source { DIRECTION_SOURCE } else { DIRECTION_DESTINATION },
+            kind: PORT_POOL,
+            message_bytes,
+            slots,
+            doorbell: u32::MAX,
+            interrupt: 0,
+        };
+        poke(&path.join("resource0"), 0x100, zerocopy::IntoBytes::as_bytes(&information));
+        let line = |start: u64| format!("{start:#018x} {:#018x} 0x0000000000040200\n", start + BYTES as u64 - 1);
+        fs::write(path.join("resource"), [line(0x1000), line(0), line(address)].concat()).unwrap();
+        fs::write(path.join("resource2"), vec![0; BYTES]).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(path.join("resource2")).unwrap();
+        Mapping::new(&file, BYTES).unwrap()
     }
 
     /// Makes a channel with the payload of a secure world: its node in the device tree, and its pages of `/dev/mem`, which both ends map.

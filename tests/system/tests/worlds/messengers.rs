@@ -2,7 +2,7 @@
 
 use bulkhead_abi::status::{REASON_DATA_ABORT, REASON_REQUESTED, STATE_OFF, STATE_RESTARTING, STATE_STOPPED};
 use bulkhead_description::{Options, load};
-use bulkhead_plan::model::InterruptMode;
+use bulkhead_plan::model::{InterruptMode, System};
 use bulkhead_run::MachineOptions;
 use bulkhead_run::source::machine_of;
 use bulkhead_system_tests::messages::reports;
@@ -13,21 +13,28 @@ use std::path::Path;
 /// How late a tick finds its vector in the other world: the longest way that may be under way (path 4 and the look before it).
 const IN_OTHER: u64 = 116 + 120;
 
-/// The machine of the description, with these arguments of the messenger and its interrupts so.
-fn start(payload: &str, arguments: &str, mode: InterruptMode) -> Worlds {
+/// The machine of a description that the test changes.
+fn machine(system: &str, change: impl FnOnce(&mut System)) -> MachineOptions {
     let options = Options::from_environment(None);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systems/talking-partitions.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(system);
     let loaded = load(&path, &options, &Assumptions::default());
     let mut system = loaded.unwrap_or_else(|report| panic!("{}", report.to_text(false))).system;
-    let messenger = &mut system.partitions[1];
-    assert_eq!(messenger.name, "messenger");
-    (messenger.arguments, messenger.mode) = (arguments.to_owned(), mode);
-    if let Some(secure) = &mut system.secure {
-        secure.payload.arguments = payload.to_owned();
-    }
+    change(&mut system);
     let monitor = options.guests.expect("built guests; run `./x build`").join("../secure-monitor");
     let machine = machine_of(&system, Some(&monitor)).unwrap_or_else(|error| panic!("{}", error.message));
-    Worlds::of(MachineOptions { icount_shift: Some(4), ..machine })
+    MachineOptions { icount_shift: Some(4), ..machine }
+}
+
+/// The machine with a messenger that has these arguments and its interrupts so.
+fn start(payload: &str, arguments: &str, mode: InterruptMode) -> Worlds {
+    Worlds::of(machine("systems/talking-partitions.toml", |system| {
+        let messenger = &mut system.partitions[1];
+        assert_eq!(messenger.name, "messenger");
+        (messenger.arguments, messenger.mode) = (arguments.to_owned(), mode);
+        if let Some(secure) = &mut system.secure {
+            secure.payload.arguments = payload.to_owned();
+        }
+    }))
 }
 
 /// What the payload said by its next report, of which it makes one in each second, after the messenger's line.
@@ -53,6 +60,27 @@ fn a_partition_and_the_payload_ping_each_other() {
         assert_eq!(["good", "sent", "latest"].map(count), [200; 3], "{counts:?}");
         assert_eq!(["wrong", "corrupt", "full", "gaps"].map(count), [0; 4], "{counts:?}");
     }
+}
+
+/// SG-70, SG-63: stock Linux in a partition takes texts of FreeRTOS and sends them back, by a program of its own that maps a PCI function of
+/// the partition: each run of it goes on where the one before stopped. The payload compares each text with what it sent, and in which order.
+#[test]
+fn stock_linux_in_a_partition_talks_with_the_payload() {
+    let mut worlds = Worlds::of(machine("systems/talking-linux.toml", |_| ()));
+    worlds.line("linux", "reboot: Power down");
+    let said = worlds.texts("linux");
+    let answered =
+        said.iter().filter(|line| line.starts_with("linux: world: answered the last message, start 1 round"));
+    assert_eq!(answered.count(), 2, "{said:?}");
+    for channel in ["telemetry                to the world", "answers                  to the payload"] {
+        assert!(said.iter().any(|line| line.starts_with(channel)), "{channel}: {said:?}");
+    }
+    let next = reports(&worlds.texts(SECURE)).len() + 1;
+    worlds.line(SECURE, &format!(" report {next}"));
+    let lines = worlds.texts(SECURE);
+    let told = lines.iter().rfind(|line| line.starts_with("rtos: telemetry: sent ")).expect("what was sent");
+    assert!(told.ends_with(" answered 10 wrong 0"), "{told}");
+    assert!(lines.iter().all(|line| !line.contains("FAILED")), "{lines:?}");
 }
 
 /// SG-70: a partition that its monitor starts again continues with the ends where it stopped: the payload's never noticed.
