@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
         "SG-70", "SG-71", "SG-72", "SG-1", "SG-2", "SG-7", "SG-3", "SG-5", "SG-11", "SG-22", "SG-25", "SG-E1", "SG-E3",
         "SG-6", "SG-12", "SG-21", "SG-23", "SG-24", "SG-9", "SG-10", "SG-15", "SG-26", "SG-20", "SG-40", "SG-43",
         "SG-44", "SG-41", "SG-42", "SG-45", "SG-46", "SG-47", "SG-48", "SG-50", "SG-60", "SG-61", "SG-E6", "SG-80",
-        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2", "SG-E4",
+        "SG-83", "SG-84", "SG-85", "SG-86", "SG-14", "SG-E8", "SG-8", "SG-E2", "SG-E4", "SG-32",
     ],
     in_part: &[
         ("SG-13", "one to four cores, each with contexts of its own; the boot core alone has a payload"),
@@ -26,7 +26,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "SG-51",
-            "both kinds; integrated with a bare world alone, by an interrupt at each start of a window: no description of a run has `window_interrupt`, and nothing in stock Linux takes it",
+            "both kinds; integrated with a bare world alone, by an interrupt at each start of a window: no description of a run has `window_interrupt`, because no driver of Debian's cloud kernel hands a spare interrupt to a program (`uio_pdrv_genirq` is not among its modules)",
         ),
         (
             "SG-52",
@@ -41,10 +41,6 @@ pub(super) const FAMILY: Family = Family {
             "counts and records of switches in the payload's library, records off unless the description asks for them; no hook at EL3, and none is compiled out",
         ),
         ("SG-63", "messages (SG-70), which are SafeG's answer too; no driver of a device speaks through them"),
-        (
-            "SG-32",
-            "every identifier and argument as `core/world` decodes them, on the host and from a hostile world; no call takes an address or a length yet",
-        ),
         (
             "SG-31",
             "the end of an activation, a doorbell and a heartbeat; channels in place of the FIFO. Calls for caches, registers and copies are left out on purpose: each is a hole ([0030](design-records/0030-calls-that-are-not-there.md))",

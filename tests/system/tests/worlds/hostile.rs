@@ -60,7 +60,7 @@ fn every_attack_at_el1_changes_nothing() {
     check_registers(&every_attack(EntryLevel::El1, 1, SKIPPED_AT_EL1));
 }
 
-/// The same with EL2, another seed for the random ones.
+/// The same with EL2, another seed for the random ones. CF-11: SYSTEM_OFF and SYSTEM_RESET of EL2 are the payload's to know.
 #[test]
 fn every_attack_at_el2_changes_nothing() {
     check_registers(&every_attack(EntryLevel::El2, 2, 0));

@@ -442,7 +442,7 @@ impl Search<'_> {
     }
 }
 
-/// SG-13, SG-14.
+/// SG-13, SG-14; SG-32: the entry of CPU_ON, the one address that a call takes, is in the window of the world and aligned, or nothing begins.
 #[test]
 fn no_order_of_calls_starts_or_stops_a_core_wrongly() {
     let program = program();
