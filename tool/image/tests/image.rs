@@ -1,7 +1,7 @@
 //! Images from a hand-made monitor ELF: bytes, header, refusals.
 
 use bulkhead_image::{Error, build_image, core_memory};
-use bulkhead_plan::model::System;
+use bulkhead_plan::model::{PciFunction, Reach, System};
 use bulkhead_plan::samples;
 
 /// A program header: flags, address, bytes.
@@ -118,4 +118,23 @@ fn core_memory_is_counted_with_tables() {
     assert_eq!(memory.private_bytes, (4 + 4 + 4 + 4) << 10, "data, stack, counters, plan");
     assert_eq!(memory.el2_table_bytes % 4096, 0);
     assert!(memory.el2_table_bytes >= 5 * 4096, "root, two level 2, GIC, monitor");
+}
+
+/// Until images carry them: nothing is built that would leave a function out.
+#[test]
+fn functions_are_refused_by_name() {
+    let mut system = samples::system(vec![samples::native("a", &[0])], Vec::new());
+    let function = PciFunction {
+        name: String::from("disk"),
+        model: 0,
+        partition: 0,
+        bus: 0,
+        device: 1,
+        interrupt: 36,
+        reach: Reach::Partition,
+    };
+    system.functions.push(function);
+    let error = build_image(&system, &[]).expect_err("refused");
+    assert!(matches!(&error, Error::FunctionsNotBuilt(name) if name == "disk"), "{error}");
+    assert!(error.to_string().contains("`disk`") && !error.is_environment(), "{error}");
 }
