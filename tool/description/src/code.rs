@@ -228,6 +228,22 @@ codes! {
     ThreadsOutside BH0931 Error "priorities of threads that none has, or that want two latency tasks";
     WindowInterrupt BH0932 Error "interrupt of windows that is no spare one";
     ModelNotConfined BH1001 Error "model of a PCI function that is not confined and says that it is";
+    NoHostBridge BH1002 Error "PCI function on a board that has none to give";
+    UnknownModel BH1003 Error "PCI function of an unknown model";
+    UnknownOwner BH1004 Error "PCI function of a partition that does not exist";
+    PlaceTwice BH1005 Error "slot given to two PCI functions";
+    SharedLine BH1006 Error "interrupt line of PCI functions of two partitions";
+    NoPlace BH1007 Error "PCI function that the board has no place for";
+    FunctionWithoutReset BH1008 Error "PCI function without a reset for a partition that can start again";
+    BadDisk BH1009 Error "file that cannot be a disk";
+    DiskSize BH1010 Error "disk that does not consist of whole sectors";
+    BadForward BH1011 Error "forwarded port that is not one of this host alone";
+    BackingMissing BH1012 Error "PCI function without the disk or network that it needs";
+    BackingUnused BH1013 Error "disk or network of a PCI function that has no use of it";
+    LonelyHub BH1014 Error "hub that joins one PCI function";
+    RegionOutside BH1015 Error "region outside the RAM of its partition";
+    UnknownRegion BH1016 Error "region that the partition does not have";
+    NothingConfines BH1017 Error "regions for DMA that nothing confines";
 }
 
 impl Code {

@@ -83,6 +83,9 @@ impl Code {
                 | Self::TooManyLimits
                 | Self::SecureNeeded
                 | Self::UrgentElsewhere
+                | Self::UnknownOwner
+                | Self::UnknownRegion
+                | Self::LonelyHub
         );
         !follows
     }

@@ -4,6 +4,7 @@
 //! their meaning. The doc comments are what editors show, because the JSON Schema is made from these types.
 
 use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, table, words};
+use crate::pci::{PciFunction, Region};
 use crate::secure::Secure;
 use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
 use bulkhead_abi::MAX_CORES;
@@ -41,6 +42,9 @@ table! {
         /// Schedules of the cores that several vCPUs share; a core without one belongs to one vCPU.
         #[schemars(default)]
         schedule: Vec<Located<Schedule>>,
+        /// PCI functions of partitions.
+        #[schemars(default)]
+        pci: Vec<Located<PciFunction>>,
         /// The secure world and the world below it, on a board that is entered at EL3; then there are no partitions.
         secure: Option<Located<Secure>>,
     }
@@ -214,6 +218,9 @@ table! {
         /// Board devices passed through.
         #[schemars(default)]
         devices: Vec<Located<Device>>,
+        /// Pages of its RAM that have a name, for `dma` of PCI functions.
+        #[schemars(default)]
+        region: Vec<Located<Region>>,
         /// Default `pl011` for `linux` images and `ring` for others.
         console: Option<Located<Console>>,
         /// What happens after a fault; default `stop`.

@@ -52,14 +52,22 @@ impl GuestFiles {
         self.hash.finalize().into()
     }
 
+    /// The place of a file that the description names; `None` for one of the built guests when their directory is not known.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        match name.strip_prefix(GUEST_PREFIX) {
+            Some(rest) => self.guests.as_ref().map(|guests| guests.join(rest)),
+            None => Some(self.directory.join(name)),
+        }
+    }
+
     /// Reads a file that the description names.
     pub(crate) fn read(&mut self, name: &Located<String>, report: &mut Report) -> Option<Vec<u8>> {
-        let (path, help) = match (name.strip_prefix(GUEST_PREFIX), &self.guests) {
-            (Some(rest), Some(guests)) => (
-                guests.join(rest),
+        let (path, help) = match (self.path(name), name.starts_with(GUEST_PREFIX)) {
+            (Some(path), true) => (
+                path,
                 "`./x guests` builds the guests of this repository; `--guests DIR` or BULKHEAD_GUESTS names another directory",
             ),
-            (Some(_), None) => {
+            (None, _) => {
                 let message =
                     format!("guest file `{}` cannot be found: there is no directory of built guests", name.value);
                 report.push(
@@ -69,10 +77,9 @@ impl GuestFiles {
                 );
                 return None;
             }
-            (None, _) => (
-                self.directory.join(&name.value),
-                "paths are relative to the description; the prefix `guest:` means the directory of built guests",
-            ),
+            (Some(path), false) => {
+                (path, "paths are relative to the description; the prefix `guest:` means the directory of built guests")
+            }
         };
         match bulkhead_files::read::bytes(&path, bulkhead_files::read::GUEST) {
             Ok(bytes) => {

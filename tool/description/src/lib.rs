@@ -16,6 +16,8 @@ mod decode;
 pub mod description;
 pub mod diagnostic;
 mod guest_file;
+pub mod host;
+pub mod pci;
 pub mod render;
 mod resolve;
 pub mod scenario;
@@ -33,6 +35,7 @@ pub use diagnostic::{Diagnostic, Report};
 pub use spans::{Check, Spans};
 
 use bulkhead_plan::model::System;
+use host::HostSide;
 use source::{FileId, Span};
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
@@ -87,6 +90,8 @@ pub struct Loaded {
     pub warnings: Report,
     /// The system is a demonstration ([`description::ROLES`]).
     pub is_demonstration: bool,
+    /// What is behind the PCI functions of the system on the host, in their order.
+    pub host: Vec<HostSide>,
 }
 
 /// Reads and checks a description, with the check of another crate. A directory means the `system.toml` in it.
@@ -157,7 +162,7 @@ fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn C
         Read::Nothing => None,
     };
     // With mistakes that have nothing to do with time, what is said about it holds all the same.
-    if let Some((system, spans)) = &system
+    if let Some((system, spans, _)) = &system
         && let Some(check) = check
         && report.leaves_time_alone()
     {
@@ -165,8 +170,8 @@ fn resolve_text(path: &Path, text: &str, options: &Options, check: Option<&dyn C
     }
     report.sort();
     match system {
-        Some((system, spans)) if !report.has_errors() => {
-            Ok(Loaded { system, spans, warnings: report, is_demonstration })
+        Some((system, spans, host)) if !report.has_errors() => {
+            Ok(Loaded { system, spans, warnings: report, is_demonstration, host })
         }
         _ => Err(report),
     }

@@ -12,6 +12,7 @@ use crate::source::Span;
 use crate::suggest;
 use bulkhead_abi::{PAGE_BYTES, plan::MAX_INTERRUPTS};
 use bulkhead_plan::model;
+use std::collections::BTreeSet;
 
 /// A device given to a partition.
 #[derive(Clone, Debug)]
@@ -299,7 +300,12 @@ impl Resolver<'_> {
     }
 
     /// Counts interrupts: of the board's spare ones, and per partition.
-    pub(super) fn interrupts(&mut self, devices: &[Vec<Given>], channels: &[Option<model::Channel>]) {
+    pub(super) fn interrupts(
+        &mut self,
+        devices: &[Vec<Given>],
+        channels: &[Option<model::Channel>],
+        functions: &[model::PciFunction],
+    ) {
         let description = self.description;
         let doorbells: Vec<&model::Channel> =
             channels.iter().flatten().filter(|channel| channel.doorbell.is_some()).collect();
@@ -327,14 +333,16 @@ impl Resolver<'_> {
             let of_devices: usize =
                 devices.get(index).map_or(0, |devices| devices.iter().map(|device| device.interrupts.len()).sum());
             let of_doorbells = doorbells.iter().filter(|channel| channel.destination.partition == index).count();
-            let count = of_devices + of_doorbells + usize::from(has_virtual_uart(partition));
+            let own = functions.iter().filter(|function| function.partition == index);
+            let of_functions = own.map(|function| function.interrupt).collect::<BTreeSet<_>>().len();
+            let count = of_devices + of_doorbells + of_functions + usize::from(has_virtual_uart(partition));
             if count > MAX_INTERRUPTS {
                 let message = format!(
                     "partition `{}` would own {count} interrupts and can own {MAX_INTERRUPTS}",
                     partition.name.value
                 );
                 let note = format!(
-                    "{of_devices} of devices, {of_doorbells} of doorbells, {} of its virtual UART",
+                    "{of_devices} of devices, {of_doorbells} of doorbells, {of_functions} of PCI functions, {} of its virtual UART",
                     usize::from(has_virtual_uart(partition))
                 );
                 self.push(Diagnostic::new(Code::TooManyInterrupts, message).at(partition.name.span, "").note(note));

@@ -3,11 +3,13 @@
 //! Each part of the description is resolved and checked by its own file; every check reports and continues. A part that
 //! cannot be resolved becomes `None`, and checks between parts skip it, so that one mistake is not reported twice.
 
+mod backing;
 mod channel;
 mod console;
 mod demonstration;
 mod device;
 mod fit;
+mod function;
 mod health;
 mod image;
 mod memory;
@@ -28,6 +30,7 @@ use crate::decode::{Duration, Located, Size};
 use crate::description::{DESCRIPTION_VERSION, Description};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::guest_file::GuestFiles;
+use crate::host::HostSide;
 use crate::source::{FileId, Span};
 use crate::spans::Spans;
 use crate::suggest;
@@ -51,7 +54,12 @@ pub(crate) struct Resolver<'r> {
     pub(crate) board: ResolvedBoard,
     /// Guest files.
     pub(crate) files: GuestFiles,
+    /// What is behind the PCI functions, once they are resolved.
+    pub(crate) host: Vec<HostSide>,
 }
+
+/// A system, where its parts are written, and what is behind its PCI functions.
+pub(crate) type Resolved = (System, Spans, Vec<HostSide>);
 
 /// Resolves a description. The report holds at least one error when the result is `None`.
 ///
@@ -63,7 +71,7 @@ pub(crate) fn system(
     file: FileId,
     options: &Options,
     report: &mut Report,
-) -> Option<(System, Spans)> {
+) -> Option<Resolved> {
     if !supported(description, report) {
         return None;
     }
@@ -88,16 +96,16 @@ pub(crate) fn system(
             return None;
         }
         (Some(written), Some(facts)) => {
-            let mut resolver = Resolver { description, report, board, files };
+            let mut resolver = Resolver { description, report, board, files, host: Vec::new() };
             let (mut system, spans) = secure::system(&mut resolver, written, &facts)?;
             system.source_hash = resolver.files.finish();
-            return Some((system, spans));
+            return Some((system, spans, resolver.host));
         }
     }
-    let mut resolver = Resolver { description, report, board, files };
+    let mut resolver = Resolver { description, report, board, files, host: Vec::new() };
     let (mut system, spans) = resolver.of_partitions(None)?;
     system.source_hash = resolver.files.finish();
-    Some((system, spans))
+    Some((system, spans, resolver.host))
 }
 
 /// Checks the version of the format.
@@ -214,7 +222,9 @@ fn names(description: &Description, report: &mut Report) {
     name(&description.name, "system", report);
     unique_names(description.partition.iter().map(|partition| &partition.name), "partition", report);
     unique_names(description.channel.iter().map(|channel| &channel.name), "channel", report);
+    unique_names(description.pci.iter().map(|function| &function.name), "PCI function", report);
     for partition in &description.partition {
+        unique_names(partition.region.iter().map(|region| &region.name), "region", report);
         unique_names(partition.ports.iter().map(|port| &port.name), "port", report);
         unique_names(partition.servers.iter().filter_map(|server| server.name.as_ref()), "server", report);
         unique_names(partition.tasks.iter().map(|task| &task.name), "task", report);
@@ -255,11 +265,14 @@ impl Resolver<'_> {
         self.console_receivers();
         self.memory(memory_bytes, &partitions);
         let channels = self.channels();
-        self.interrupts(&devices, &channels);
+        let functions = self.functions(&partitions);
+        self.interrupts(&devices, &channels, functions.as_ref().map_or(&[], |(functions, _)| functions));
         if !self.report.leaves_time_alone() {
             return None;
         }
         let board = self.board_with_interrupts(&devices);
+        let (functions, host) = functions?;
+        self.host = host;
         let mut partitions: Vec<_> = partitions.into_iter().collect::<Option<_>>()?;
         for (partition, devices) in partitions.iter_mut().zip(devices) {
             partition.devices = devices.into_iter().map(|device| device.index).collect();
@@ -279,7 +292,7 @@ impl Resolver<'_> {
             partitions,
             channels: channels.into_iter().collect::<Option<_>>()?,
             schedules: schedules.into_iter().collect::<Option<_>>()?,
-            functions: Vec::new(),
+            functions,
             secure,
             source_hash: [0; 32],
         };

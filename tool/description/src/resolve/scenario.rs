@@ -32,7 +32,7 @@ pub(crate) fn load(
     let Some(board) = find_board(&description.board, path, &mut files, report) else {
         return Ok(None);
     };
-    let mut resolver = Resolver { description: &description, report, board, files };
+    let mut resolver = Resolver { description: &description, report, board, files, host: Vec::new() };
     let own_tables = [
         ("partition", scenario.partition.first().map(|one| one.span)),
         ("schedule", scenario.schedule.first().map(|one| one.span)),
@@ -81,6 +81,7 @@ fn describe(scenario: &Scenario, start: Span) -> Description {
         partition: scenario.partition.iter().map(one_partition).collect(),
         channel: Vec::new(),
         schedule: scenario.schedule.clone(),
+        pci: Vec::new(),
         secure: None,
     }
 }
@@ -105,6 +106,7 @@ fn one_partition(written: &Located<ScenarioPartition>) -> Located<Partition> {
         arguments: None,
         interrupts: None,
         devices: Vec::new(),
+        region: Vec::new(),
         console: None,
         health: None,
         watchdog: None,

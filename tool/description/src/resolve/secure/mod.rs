@@ -210,6 +210,7 @@ impl Resolver<'_> {
             ("partition", description.partition.first().map(|one| one.span)),
             ("channel", description.channel.first().map(|one| one.span)),
             ("schedule", description.schedule.first().map(|one| one.span)),
+            ("pci", description.pci.first().map(|one| one.span)),
         ];
         for (key, place) in others {
             if let Some(place) = place {
