@@ -1,6 +1,7 @@
 //! What can end a run, in words, with the exit code for each.
 
 use crate::diagnosis::CrashReport;
+use bulkhead_description::host::Forward;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -77,6 +78,10 @@ pub enum RunError {
         /// The last lines it wrote to standard error.
         stderr: Vec<String>,
     },
+    /// Another run has a disk.
+    DiskInUse(PathBuf),
+    /// Another program has a port that is to be forwarded.
+    PortInUse(Forward),
     /// There is no boot loader where it should be.
     BootLoaderMissing(PathBuf),
     /// QEMU's control connection failed or refused a command.
@@ -123,6 +128,8 @@ impl RunError {
             | Self::TooLittleSpace { .. }
             | Self::RamFile { .. }
             | Self::Host { .. }
+            | Self::DiskInUse(_)
+            | Self::PortInUse(_)
             | Self::BootLoaderMissing(_)
             | Self::Plugin(_) => exit_code::HOST,
             Self::QemuEnded { .. } | Self::Qmp(_) => exit_code::QEMU,
@@ -189,6 +196,16 @@ impl fmt::Display for RunError {
                 }
                 Ok(())
             }
+            Self::DiskInUse(path) => write!(
+                f,
+                "the disk {} is in use by another run; end that one, or give this system a copy",
+                path.display()
+            ),
+            Self::PortInUse(forward) => write!(
+                f,
+                "port {} of {} is in use by another program, and `{forward}` is to be forwarded; end that one, or choose another port",
+                forward.port, forward.address
+            ),
             Self::BootLoaderMissing(path) => write!(
                 f,
                 "there is no boot loader at {}. On Debian or Ubuntu `apt-get install u-boot-qemu` gives QEMU's machines one; if it \

@@ -33,6 +33,7 @@ pub mod diagnosis;
 pub mod el3;
 pub mod error;
 pub mod focus;
+pub mod functions;
 pub mod image_file;
 mod input;
 mod joined;

@@ -2,6 +2,7 @@
 
 use crate::console::ConsoleNames;
 use crate::error::RunError;
+use crate::functions::{Functions, quote_option};
 use crate::image_file::{ImagePlan, image_below};
 use crate::plugin::CountingOptions;
 use crate::ram::bytes_of;
@@ -9,6 +10,7 @@ use crate::worlds::TracePlan;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::image::RamBank;
 use bulkhead_description::board::{BUILT_IN, built_in, built_in_board};
+use bulkhead_description::host::HostSide;
 use bulkhead_guest_abi::name_text;
 pub use bulkhead_plan::model::QemuFacts;
 use bulkhead_plan::model::{Board, System};
@@ -72,6 +74,8 @@ pub struct MachineOptions {
     pub exact_sleeps: bool,
     /// TCP port for a debugger; the machine then waits for it.
     pub gdb_port: Option<u16>,
+    /// PCI functions of partitions, and what is behind them.
+    pub functions: Functions,
     /// Start with all cores halted, until [`crate::Machine::resume`].
     pub paused: bool,
     /// Emulator plugins: argument strings for `-plugin`.
@@ -186,11 +190,24 @@ impl MachineOptions {
             icount_shift: None,
             exact_sleeps: true,
             gdb_port: None,
+            functions: Functions::default(),
             paused: false,
             plugins: Vec::new(),
             counting: None,
             extra: Vec::new(),
         }
+    }
+
+    /// Gives the machine the PCI functions of a system, with what is behind them on the host; without any it is the machine that it was.
+    ///
+    /// # Errors
+    /// When the board does not say what QEMU needs to know.
+    pub fn give(&mut self, system: &System, host: &[HostSide]) -> Result<(), RunError> {
+        if !system.functions.is_empty() {
+            self.functions = Functions::of(system, host)?;
+            self.facts.machine = self.facts.pci_machine.clone().unwrap_or_else(|| self.facts.machine.clone());
+        }
+        Ok(())
     }
 
     /// What the flash file says of the payload's records; `None` when it keeps none.
@@ -263,6 +280,8 @@ impl MachineOptions {
         for plugin in &self.plugins {
             add(&["-plugin", plugin]);
         }
+        // Before the disk of a boot loader, which takes a place that is left.
+        add(&self.functions.arguments().iter().map(String::as_str).collect::<Vec<_>>());
         match &self.boot {
             Boot::Kernel => add(&["-kernel", &endpoints.boot]),
             Boot::Flash => add(&["-bios", &endpoints.boot]),
@@ -407,11 +426,6 @@ fn ask_version(program: &Path) -> Result<Version, RunError> {
 
 fn memory_argument(bytes: u64) -> String {
     if bytes.is_multiple_of(1 << 20) { format!("{}M", bytes >> 20) } else { format!("{}k", bytes.div_ceil(1024)) }
-}
-
-/// Doubles commas, as QEMU's option syntax wants.
-fn quote_option(text: &str) -> String {
-    text.replace(',', ",,")
 }
 
 /// Quotes a word for a POSIX shell where it needs it.

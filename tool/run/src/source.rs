@@ -83,7 +83,8 @@ impl Source {
     ) -> Result<Self, SourceError> {
         let loaded = load_or_say(path, guests, check)?;
         bulkhead_description::command::print_report(&loaded.warnings);
-        let options = machine_of(&loaded.system, monitor)?;
+        let mut options = machine_of(&loaded.system, monitor)?;
+        options.give(&loaded.system, &loaded.host)?;
         let name = loaded.system.name.clone();
         Ok(Self { name, options, image_path: None, demonstration: loaded.is_demonstration.then_some(loaded.system) })
     }

@@ -234,14 +234,3 @@ fn a_killed_run_leaves_nothing_behind() {
     holder.wait().expect("the holder ends");
     wait_until_gone(&qemu);
 }
-
-/// Waits for a process to end by a handle to it, not by time.
-fn wait_until_gone(pid: &str) {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let number = Pid::from_raw(pid.parse().expect("a number")).expect("not zero");
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
-    let limit = rustix::event::Timespec { tv_sec: 600, tv_nsec: 0 };
-    let mut polled = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
-    let ready = rustix::event::poll(&mut polled, Some(&limit)).expect("poll works");
-    assert_eq!(ready, 1, "QEMU {pid} outlived its parent");
-}

@@ -10,6 +10,7 @@ use crate::child::QemuProcess;
 use crate::console::{ConsoleNames, ConsoleReader, Line};
 use crate::diagnosis::CrashReport;
 use crate::error::RunError;
+use crate::functions::Held;
 use crate::input::InputQueue;
 use crate::line_log::LineLog;
 use crate::medium;
@@ -105,6 +106,7 @@ pub struct Machine {
     pub(crate) input: InputQueue,
     ram: Arc<Ram>,
     image: File,
+    _held: Held,
     counts: Option<CountsFile>,
     pub(crate) observer: Option<Observer>,
     consoles: Option<ConsoleReader>,
@@ -129,6 +131,7 @@ impl Machine {
         let image = medium::image(&options.image)?;
         let disk = options.boot.loader().map(|loader| medium::disk(loader, &options.image)).transpose()?;
         let boot = disk.as_ref().unwrap_or(&image);
+        let held = options.functions.hold()?;
         let counts = count_instructions(&mut options)?;
         let is_held = plugin::make_exact(&mut options)?;
         let (qmp, qmp_theirs) = UnixStream::pair().map_err(RunError::host("cannot make a socket"))?;
@@ -142,6 +145,7 @@ impl Machine {
         };
         let mut inherited = vec![ram.file().as_raw_fd(), boot.as_raw_fd(), qmp_theirs.as_raw_fd()];
         inherited.extend(serial_descriptors);
+        inherited.extend(held.descriptors());
         inherited.extend(counts.as_ref().map(CountsFile::descriptor));
         let mut command = Command::new(&options.qemu);
         command.args(options.arguments(&endpoints));
@@ -160,6 +164,7 @@ impl Machine {
             input: InputQueue::default(),
             ram,
             image,
+            _held: held,
             counts,
             observer,
             consoles,

@@ -213,3 +213,14 @@ pub(crate) fn power_off() -> Vec<u32> {
     program.push(0xd400_0003); // smc #0
     program
 }
+
+/// Waits for a process to end by a handle to it, not by time.
+pub(crate) fn wait_until_gone(pid: &str) {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let number = Pid::from_raw(pid.parse().expect("a number")).expect("not zero");
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    let limit = rustix::event::Timespec { tv_sec: 600, tv_nsec: 0 };
+    let mut polled = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
+    let ready = rustix::event::poll(&mut polled, Some(&limit)).expect("poll works");
+    assert_eq!(ready, 1, "QEMU {pid} outlived its parent");
+}
