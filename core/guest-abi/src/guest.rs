@@ -33,6 +33,8 @@ pub const GUEST_CHANNELS: GuestAddress = GuestAddress(0x1010_0000);
 pub const GUEST_PCI_REGISTERS: GuestAddress = GuestAddress(0x1800_0000);
 /// Guest address of BAR 2 of PCI function 0; function n at + n * 16 MiB.
 pub const GUEST_PCI_MEMORY: GuestAddress = GuestAddress(0x2000_0000);
+/// Guest addresses for what is behind the base addresses of PCI functions of the board.
+pub const GUEST_PCI_DEVICES: core::ops::Range<u64> = 0x2800_0000..0x3000_0000;
 /// Guest address of the configuration space of the virtual PCI bus, 1 MiB.
 pub const GUEST_ECAM: GuestAddress = GuestAddress(0x3f00_0000);
 

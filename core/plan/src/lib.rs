@@ -21,6 +21,7 @@ extern crate alloc;
 pub mod channels;
 pub mod checksum;
 pub mod device_tree;
+pub mod devices;
 mod emit;
 pub mod error;
 mod information;
