@@ -17,9 +17,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PciFunction};
+use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PCI_DEVICE, PciFunction};
 use bulkhead_guest_abi::guest::{
-    GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
+    GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_DEVICES, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
 };
 use dtoolkit::ToPropertyValue;
 use dtoolkit::fdt::Fdt;
@@ -332,10 +332,14 @@ fn pci_bus(functions: &[PciFunction]) -> DeviceTreeNode {
     set(&mut bus, "bus-range", [0_u32, 0]);
     let mut ranges: Vec<u32> = Vec::new();
     let slots = MAX_PCI_FUNCTIONS as u64;
-    for (space, base, bytes) in [
+    let of_channels = [
         (MEMORY_32, GUEST_PCI_REGISTERS.0, slots * PCI_REGISTERS_STEP),
         (MEMORY_64_PREFETCHABLE, GUEST_PCI_MEMORY.0, slots * PCI_MEMORY_STEP),
-    ] {
+    ];
+    let devices = &GUEST_PCI_DEVICES;
+    let of_devices = (MEMORY_32, devices.start, devices.end - devices.start);
+    let has_devices = functions.iter().any(|function| function.kind == PCI_DEVICE);
+    for (space, base, bytes) in of_channels.into_iter().chain(has_devices.then_some(of_devices)) {
         ranges.push(space);
         ranges.extend(split(base).into_iter().chain(split(base)).chain(split(bytes)));
     }
@@ -343,11 +347,16 @@ fn pci_bus(functions: &[PciFunction]) -> DeviceTreeNode {
     let mut map: Vec<u32> = Vec::new();
     for (index, function) in functions.iter().enumerate().filter(|(_, function)| function.interrupt != 0) {
         map.extend([device_cell(index), 0, 0, INTA, GIC]);
-        map.extend(spi(function.interrupt, true));
+        // INTx of a device is level-sensitive; what a channel rings is not.
+        map.extend(spi(function.interrupt, function.kind != PCI_DEVICE));
     }
     if !map.is_empty() {
         set(&mut bus, "interrupt-map-mask", vec![0xf800_u32, 0, 0, 7]);
         set(&mut bus, "interrupt-map", map);
+    }
+    if has_devices {
+        // The SMMU reads and writes memory through the caches (SMMU_IDR0.COHACC).
+        mark(&mut bus, "dma-coherent");
     }
     bus
 }

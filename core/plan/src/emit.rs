@@ -1,6 +1,7 @@
 //! Fills the structures of `core/abi` and `core/guest-abi` and writes the bytes of the image.
 
 use crate::checksum::crc32c;
+use crate::devices;
 use crate::error::PlanError;
 use crate::information;
 use crate::interrupts;
@@ -62,6 +63,7 @@ pub(crate) fn image(
             ends: draft.ends.clone(),
             pools: draft.pools.clone(),
             stage2: settled.stage2.get(index).map(|(mappings, _)| mappings.clone()).unwrap_or_default(),
+            devices: devices::device_plan(system, &settled, index, &draft.functions),
         });
     }
     let mut file = File::new(layout);
@@ -83,6 +85,10 @@ pub(crate) fn image(
     for (index, (_, tables)) in settled.stage2.iter().enumerate() {
         file.put(AreaKind::Stage2Tables(index), &tables.bytes());
     }
+    let boot_devices = devices::boot_devices(system, layout, &settled.places);
+    for (kind, bytes) in devices::contents(system, &settled, &partitions, boot_devices.as_ref()) {
+        file.put(kind, &bytes);
+    }
     let header = header(system, &settled, uses, &partitions, &file, monitor.part);
     file.put(AreaKind::Header, header.as_bytes());
     Ok(Plan {
@@ -93,6 +99,9 @@ pub(crate) fn image(
         schedules,
         el2: settled.el2.into_iter().map(|(mappings, _)| mappings).collect(),
         partitions,
+        boot_devices,
+        reach: settled.devices.into_iter().map(|(mappings, _)| mappings).collect(),
+        places: settled.places,
         layout: settled.layout,
     })
 }
@@ -159,10 +168,6 @@ fn mode(mode: InterruptMode) -> (u32, u64) {
     }
 }
 
-fn stage2_root(settled: &Settled, partition: usize) -> PhysicalAddress {
-    settled.stage2.get(partition).map_or(PhysicalAddress(0), |(_, tables)| tables.root())
-}
-
 fn vcpu_plans(system: &System, settled: &Settled, core: usize, core_use: &CoreUse) -> Vec<VcpuPlan> {
     let plan = |(slot, vcpu): (usize, &VcpuUse)| vcpu_plan(system, settled, (core, core_use), slot, *vcpu);
     core_use.vcpus.iter().enumerate().map(plan).collect()
@@ -192,7 +197,7 @@ fn vcpu_plan(
         vmpidr: MPIDR_RES1 | vcpu as u64,
         hcr: if core_use.is_shared() { hcr::SHARED } else { hcr },
         vtcr: el2::vtcr(system.board.physical_address_bits),
-        vttbr: (own as u64 + 1) << 48 | stage2_root(settled, own).0,
+        vttbr: maps::vmid(own) << 48 | settled.stage2_root(own).0,
         mdcr: mdcr::GUEST,
         cptr: cptr::GUEST,
         partition_plan: layout.address(AreaKind::PartitionPlan(own)),
@@ -214,8 +219,8 @@ fn vcpu_plan(
         schedule: layout.address(AreaKind::Schedule(core)),
         slot: narrow(slot),
         reserved: 0,
-        devices: PhysicalAddress(0),
-        boot_devices: PhysicalAddress(0),
+        devices: layout.address(AreaKind::DevicePlan(own)),
+        boot_devices: if (core, slot) == (0, 0) { layout.address(AreaKind::BootDevices) } else { PhysicalAddress(0) },
     }
 }
 
@@ -404,7 +409,7 @@ fn partition_entry(settled: &Settled, index: usize, partition: &Partition) -> Pa
         name: name_from(&partition.name),
         plan: layout.address(AreaKind::PartitionPlan(index)),
         status: layout.address(AreaKind::Status(index)),
-        stage2_root: stage2_root(settled, index),
+        stage2_root: settled.stage2_root(index),
         vcpu_counters,
         vcpu_console,
         guest_console: layout.address(AreaKind::GuestConsole(index)),

@@ -108,6 +108,13 @@ pub enum PlanError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A PCI function, its model or its board are not as a plan needs them.
+    Pci {
+        /// What.
+        place: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// A translation table cannot hold a mapping.
     Map {
         /// Whose table.
@@ -138,7 +145,7 @@ impl fmt::Display for PlanError {
                 f,
                 "core {core} is given to several vCPUs and has no schedule; give it one, or each vCPU its own core"
             ),
-            Self::Schedule { place, reason } => write!(f, "{place}: {reason}"),
+            Self::Schedule { place, reason } | Self::Pci { place, reason } => write!(f, "{place}: {reason}"),
             Self::OutOfMemory { what, bytes, memory_bytes } => write!(
                 f,
                 "{what} needs {bytes:#x} bytes that are not free in the machine's {memory_bytes:#x} bytes of RAM; \

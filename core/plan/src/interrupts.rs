@@ -3,6 +3,7 @@
 //! Spare interrupts are given out in a fixed order, consoles by partition and then doorbells by receiver, so that a
 //! change of one partition's channels does not move the consoles.
 
+use crate::devices;
 use crate::error::PlanError;
 use crate::model::{Channel, Route, System};
 use crate::ticks;
@@ -82,6 +83,14 @@ impl Routes {
                 ..routed(route, hz)
             }));
         }
+        for (_, function) in devices::of_partition(system, index) {
+            // INTx of PCI is level-sensitive, and functions of one partition may share a line.
+            let line =
+                InterruptPlan { intid: function.interrupt, kind: INTERRUPT_DEVICE, ..routed(&partition.route, hz) };
+            if interrupts.iter().all(|interrupt| interrupt.intid != line.intid) {
+                interrupts.push(line);
+            }
+        }
         let spare = |intid, kind| InterruptPlan { intid, kind, edge: 1, ..routed(&partition.route, hz) };
         interrupts.extend(self.console(index).map(|intid| spare(intid, INTERRUPT_CONSOLE)));
         for (channel_index, channel) in system.channels.iter().enumerate() {
@@ -112,7 +121,14 @@ pub fn limited_count(system: &System, index: usize) -> usize {
     }
     let rings = |channel: &&Channel| channel.destination.partition == index && channel.doorbell.is_some();
     let pools = system.pools().filter(|(_, one)| one.partition == Some(index) && one.interrupt.is_some()).count();
-    of_devices + usize::from(partition.virtual_uart) + system.channels.iter().filter(rings).count() + pools
+    let mut lines: Vec<u32> = devices::of_partition(system, index).map(|(_, function)| function.interrupt).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    of_devices
+        + lines.len()
+        + usize::from(partition.virtual_uart)
+        + system.channels.iter().filter(rings).count()
+        + pools
 }
 
 /// Returns an entry that has a route and nothing else yet. The window of a limit is rounded up: it must not let more

@@ -8,6 +8,7 @@
 //! another core (which no other core maps) or, below the first stack, a page that nobody maps. A guard page per core
 //! would cost memory and catch nothing more.
 
+use crate::devices::{self, smmu};
 use crate::error::PlanError;
 use crate::maps::{CoreUse, VcpuUse};
 use crate::model::{Bank, System};
@@ -17,11 +18,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bulkhead_abi::console::CONSOLE_HEADER_BYTES;
+use bulkhead_abi::devices::{BootDevices, DevicePlan, EVENT_BYTES, EVENT_ENTRIES};
 use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::observe::{TRACE_HEADER_BYTES, TraceRecord};
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::channel::writer_bytes;
+use core::ops::Range;
 
 /// Private data of one vCPU. A core that one vCPU owns has no more.
 pub const VCPU_DATA_BYTES: u64 = 4 << 10;
@@ -49,6 +52,16 @@ pub enum AreaKind {
     PartitionPlan(usize),
     /// Information page of a native guest.
     Information(usize),
+    /// PCI functions of a partition.
+    DevicePlan(usize),
+    /// What the boot core does to PCI functions.
+    BootDevices,
+    /// Stream table of the SMMU.
+    StreamTable,
+    /// Command queue of the SMMU, and context descriptors.
+    Commands,
+    /// Tables of a context descriptor, by its place among those.
+    DeviceTables(usize),
     /// EL2 stage-1 tables of a core.
     El2Tables(usize),
     /// Stage-2 tables of a partition.
@@ -61,6 +74,8 @@ pub enum AreaKind {
     Stack(usize),
     /// Private data of a core: a page per vCPU, then the scheduler of a shared core.
     Data(usize),
+    /// Event queue of the SMMU.
+    Events,
     /// Counters and crash record of a vCPU: partition, vCPU.
     Counters(usize, usize),
     /// What a shared core has given to whom.
@@ -135,6 +150,8 @@ pub struct Sizes {
     pub el2_pages: Vec<u64>,
     /// Table pages of each partition's stage 2.
     pub stage2_pages: Vec<u64>,
+    /// Table pages of each context descriptor.
+    pub device_pages: Vec<u64>,
     /// Bytes of each partition's pristine image.
     pub pristine_bytes: Vec<u64>,
 }
@@ -159,7 +176,7 @@ impl Layout {
     /// # Errors
     /// When RAM is too small or fixed places of partitions overlap.
     pub fn compute(system: &System, uses: &[CoreUse], sizes: &Sizes) -> Result<Self, PlanError> {
-        let mut cursor = Cursor { next: system.board.load_address.0, areas: BTreeMap::new() };
+        let mut cursor = Cursor { next: system.board.load_address.0, gap: 0..0, areas: BTreeMap::new() };
         cursor.take(AreaKind::Text, sizes.text_bytes);
         cursor.take(AreaKind::Rodata, sizes.rodata_bytes);
         cursor.take(AreaKind::Header, PAGE_BYTES);
@@ -204,6 +221,8 @@ impl Layout {
 
 struct Cursor {
     next: u64,
+    /// What an alignment left free in front of an area: whatever fits goes there first.
+    gap: Range<u64>,
     areas: BTreeMap<AreaKind, Area>,
 }
 
@@ -213,9 +232,25 @@ impl Cursor {
         if bytes == 0 {
             return;
         }
-        let area = Area { kind, address: PhysicalAddress(self.next), bytes };
+        let fits = self.gap.end - self.gap.start >= bytes.next_multiple_of(PAGE_BYTES);
+        let next = if fits { &mut self.gap.start } else { &mut self.next };
+        let area = Area { kind, address: PhysicalAddress(*next), bytes };
+        *next = area.end();
+        self.areas.insert(kind, area);
+    }
+
+    /// Takes whole pages for an area at a multiple of its size, a power of two. What that leaves free in front of it is the first place
+    /// for what follows, until [`Self::close`].
+    fn take_aligned(&mut self, kind: AreaKind, bytes: u64) {
+        let start = self.next.next_multiple_of(bytes);
+        let area = Area { kind, address: PhysicalAddress(start), bytes };
+        self.gap = self.next..start;
         self.next = area.end();
         self.areas.insert(kind, area);
+    }
+
+    fn close(&mut self) {
+        self.gap = 0..0;
     }
 }
 
@@ -228,7 +263,25 @@ fn take_shared(cursor: &mut Cursor, uses: &[CoreUse], kind: impl Fn(usize) -> Ar
     shared.for_each(|(core, _)| cursor.take(kind(core), PAGE_BYTES));
 }
 
+/// What is decided about PCI functions. The stream table comes first, because its alignment leaves room for others in front of it.
+fn take_devices(cursor: &mut Cursor, system: &System, sizes: &Sizes) {
+    if devices::has_smmu(system) {
+        cursor.take_aligned(AreaKind::StreamTable, smmu::STREAM_TABLE_BYTES);
+        cursor.take(AreaKind::Commands, PAGE_BYTES);
+    }
+    if !system.functions.is_empty() {
+        cursor.take(AreaKind::BootDevices, size_of::<BootDevices>() as u64);
+    }
+    for partition in (0..system.partitions.len()).filter(|partition| devices::has_functions(system, *partition)) {
+        cursor.take(AreaKind::DevicePlan(partition), size_of::<DevicePlan>() as u64);
+    }
+    for (context, pages) in sizes.device_pages.iter().enumerate() {
+        cursor.take(AreaKind::DeviceTables(context), pages * PAGE_BYTES);
+    }
+}
+
 fn take_plan(cursor: &mut Cursor, system: &System, uses: &[CoreUse], sizes: &Sizes) {
+    take_devices(cursor, system, sizes);
     vcpus(uses).for_each(|vcpu| cursor.take(AreaKind::VcpuPlan(vcpu.partition, vcpu.vcpu), PAGE_BYTES));
     take_shared(cursor, uses, AreaKind::Schedule);
     (0..system.partitions.len()).for_each(|partition| cursor.take(AreaKind::PartitionPlan(partition), PAGE_BYTES));
@@ -243,6 +296,7 @@ fn take_plan(cursor: &mut Cursor, system: &System, uses: &[CoreUse], sizes: &Siz
     for (partition, pages) in sizes.stage2_pages.iter().enumerate() {
         cursor.take(AreaKind::Stage2Tables(partition), pages * PAGE_BYTES);
     }
+    cursor.close();
 }
 
 /// Small images first; images of 2 MiB and more start at a block so that blocks map them.
@@ -290,7 +344,12 @@ fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
         cursor.take(AreaKind::Stack(core), stack_bytes(core_use.is_shared()));
         cursor.take(AreaKind::Data(core), data_bytes(core_use));
     }
+    if devices::has_smmu(system) {
+        cursor.take_aligned(AreaKind::Events, u64::from(EVENT_ENTRIES) * EVENT_BYTES);
+    }
     vcpus(uses).for_each(|vcpu| cursor.take(AreaKind::Counters(vcpu.partition, vcpu.vcpu), PAGE_BYTES));
+    // All pages that one partition writes must lie together.
+    cursor.close();
     take_shared(cursor, uses, AreaKind::Usage);
     for (index, partition) in system.partitions.iter().enumerate() {
         cursor.take(AreaKind::Shared(index), SHARED_BYTES);

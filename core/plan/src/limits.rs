@@ -3,6 +3,7 @@
 //! `bulkhead check` refuses most of this earlier with a place in the user's file. The planner checks again, because its
 //! arithmetic relies on it and a [`System`] can be made by hand.
 
+use crate::devices;
 use crate::error::PlanError;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Bank, Channel, GuestImage, Limiter, Partition, PortKind, Secure, System, WorldChannel};
@@ -224,10 +225,13 @@ fn check_ends(system: &System, index: usize) -> Result<(), PlanError> {
     let ends = ends + system.pools().filter(|(_, channel)| channel.partition == Some(index)).count();
     let doorbells = system.channels.iter().filter(sends).filter(|channel| channel.doorbell.is_some()).count();
     at_most("doorbells to ring", &place, doorbells, MAX_DOORBELLS)?;
+    let devices = devices::of_partition(system, index).count();
     if partition.pci_channels {
         // One function is the management device.
-        at_most("channel ends as PCI functions", &place, ends, MAX_PCI_FUNCTIONS - 1)
+        at_most("channel ends as PCI functions", &place, ends, MAX_PCI_FUNCTIONS - 1)?;
+        at_most("PCI functions with those of its channels", &place, 1 + ends + devices, MAX_PCI_FUNCTIONS)
     } else {
+        at_most("PCI functions", &place, devices, MAX_PCI_FUNCTIONS)?;
         at_most("ports", &place, ends, MAX_PORTS)
     }
 }

@@ -1,6 +1,7 @@
 //! Who maps what: the EL2 map of each core and the stage 2 of each partition (record 0001).
 
 use crate::channels::{End, PoolEnd};
+use crate::devices::{self, bars::Places};
 use crate::layout::{self, Area, AreaKind, Layout};
 use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
@@ -93,6 +94,12 @@ pub fn manages(system: &System, partition: usize) -> bool {
     system.partitions.get(partition).is_some_and(|partition| partition.manages)
 }
 
+/// Returns the VMID of a partition.
+#[must_use]
+pub const fn vmid(partition: usize) -> u64 {
+    partition as u64 + 1
+}
+
 /// Returns the address of a board core's redistributor.
 #[must_use]
 pub fn redistributor(system: &System, board_core: usize) -> PhysicalAddress {
@@ -155,7 +162,7 @@ fn wider(first: Attributes, second: Attributes) -> Attributes {
 
 /// Returns the identity map of one core's monitor: what its vCPUs need, each area once.
 #[must_use]
-pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) -> Vec<Mapping> {
+pub fn el2(system: &System, layout: &Layout, places: &Places, core: usize, core_use: &CoreUse) -> Vec<Mapping> {
     let mut wanted = Wanted(Vec::new());
     wanted.add(AreaKind::Text, Attributes::EL2_TEXT);
     for kind in [AreaKind::Rodata, AreaKind::Header, AreaKind::Schedule(core)] {
@@ -170,6 +177,9 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
         wanted.add(AreaKind::VcpuConsole(*partition, *vcpu), Attributes::EL2_WRITE);
     }
     core_use.partitions().into_iter().for_each(|partition| add_partition(&mut wanted, system, partition));
+    if core == 0 {
+        wanted.add(AreaKind::BootDevices, Attributes::EL2_READ);
+    }
     let mut mappings: Vec<Mapping> = wanted
         .0
         .into_iter()
@@ -186,6 +196,7 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
     if console_input(system, core_use.board_core).is_some() {
         mappings.extend(system.board.uart.map(|uart| device(uart.address, PAGE_BYTES)));
     }
+    mappings.extend(devices::monitor_pages(system, places, core, core_use));
     mappings
 }
 
@@ -193,6 +204,10 @@ pub fn el2(system: &System, layout: &Layout, core: usize, core_use: &CoreUse) ->
 fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
     wanted.add(AreaKind::PartitionPlan(own), Attributes::EL2_READ);
     wanted.add(AreaKind::Pristine(own), Attributes::EL2_READ);
+    wanted.add(AreaKind::DevicePlan(own), Attributes::EL2_READ);
+    if devices::looks(system, own).is_some() {
+        wanted.add(AreaKind::Events, Attributes::EL2_READ);
+    }
     for kind in [AreaKind::Shared(own), AreaKind::Manage(own), AreaKind::Ram(own)] {
         wanted.add(kind, Attributes::EL2_WRITE);
     }
@@ -220,7 +235,14 @@ fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
 
 /// Returns what a partition's guest can reach.
 #[must_use]
-pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End], pools: &[PoolEnd]) -> Vec<Mapping> {
+pub fn stage2(
+    system: &System,
+    layout: &Layout,
+    places: &Places,
+    index: usize,
+    ends: &[End],
+    pools: &[PoolEnd],
+) -> Vec<Mapping> {
     let Some(partition) = system.partitions.get(index) else { return Vec::new() };
     let mut mappings = Vec::new();
     let mut add = |input: u64, kind: AreaKind, attributes: Attributes| {
@@ -249,6 +271,7 @@ pub fn stage2(system: &System, layout: &Layout, index: usize, ends: &[End], pool
         mappings.push(Mapping { input, output: frame, bytes: GICR_BYTES / 2, attributes: Attributes::STAGE2_DEVICE });
     }
     mappings.extend(device_pages(system, partition));
+    mappings.extend(devices::guest_pages(system, places, index));
     mappings
 }
 

@@ -2,6 +2,7 @@
 
 use crate::channels::{self, End, PoolEnd};
 use crate::device_tree::{self, Facts};
+use crate::devices::{self, bars::Places};
 use crate::emit;
 use crate::error::PlanError;
 use crate::interrupts::Routes;
@@ -16,13 +17,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use bulkhead_abi::devices::{BootDevices, DevicePlan};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{
-    InterruptPlan, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS,
-    WINDOW_UART, Window,
+    InterruptPlan, PCI_DEVICE, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
+    WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
 use bulkhead_abi::schedule::SchedulePlan;
-use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_arm::el2::GUEST_ADDRESS_BITS;
 use bulkhead_guest_abi::guest::{GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_UART, GuestInformation};
 
@@ -52,6 +54,8 @@ pub struct PlannedPartition {
     pub pools: Vec<PoolEnd>,
     /// Its stage-2 mappings.
     pub stage2: Vec<Mapping>,
+    /// Its PCI functions, if it has some.
+    pub devices: Option<DevicePlan>,
 }
 
 /// A decided system.
@@ -71,6 +75,12 @@ pub struct Plan {
     pub el2: Vec<Vec<Mapping>>,
     /// Partitions.
     pub partitions: Vec<PlannedPartition>,
+    /// What the boot core does to PCI functions, if there are any.
+    pub boot_devices: Option<BootDevices>,
+    /// What functions of each context descriptor reach.
+    pub reach: Vec<Vec<Mapping>>,
+    /// Where what is behind PCI functions is.
+    pub places: Places,
     /// Physical memory.
     pub layout: Layout,
 }
@@ -102,6 +112,15 @@ pub(crate) struct Settled {
     pub(crate) layout: Layout,
     pub(crate) el2: Vec<(Vec<Mapping>, Tables)>,
     pub(crate) stage2: Vec<(Vec<Mapping>, Tables)>,
+    pub(crate) devices: Vec<(Vec<Mapping>, Tables)>,
+    pub(crate) places: Places,
+}
+
+impl Settled {
+    /// Returns the root of a partition's stage 2.
+    pub(crate) fn stage2_root(&self, partition: usize) -> PhysicalAddress {
+        self.stage2.get(partition).map_or(PhysicalAddress(0), |(_, tables)| tables.root())
+    }
 }
 
 /// Plans a system: decides all memory, routes and tables and writes the bytes of the image.
@@ -110,12 +129,15 @@ pub(crate) struct Settled {
 /// The first thing that does not fit, with what to do about it.
 pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> {
     limits::check(system)?;
+    devices::check(system)?;
+    let places = devices::bars::place(system)?;
+    devices::check_scripts(system, &places)?;
     check_monitor(system, monitor)?;
     let routes = Routes::assign(system)?;
     let drafts: Vec<Draft> =
         (0..system.partitions.len()).map(|index| draft(system, &routes, index)).collect::<Result<_, _>>()?;
     let uses = maps::core_uses(system);
-    let settled = settle(system, monitor, &drafts, &uses)?;
+    let settled = settle(system, monitor, &drafts, &uses, places)?;
     emit::image(system, monitor, &drafts, &uses, settled)
 }
 
@@ -151,10 +173,13 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
     let placement = loading::place(partition)?;
     let ends = channels::ends(system, routes, index);
     let pools = channels::pool_ends(system, index, &ends);
-    let functions = channels::pci_functions(system, index, &ends, &pools);
+    let mut functions = channels::pci_functions(system, index, &ends, &pools);
+    functions.extend(devices::pci_functions(system, index));
     let mut interrupts = routes.of_partition(system, index)?;
     for interrupt in &mut interrupts {
-        let function = functions.iter().position(|function| function.interrupt == interrupt.intid);
+        // A line of a device is no doorbell: nothing of it is emulated, so it takes the fast way.
+        let rung = |function: &PciFunction| function.kind != PCI_DEVICE && function.interrupt == interrupt.intid;
+        let function = functions.iter().position(rung);
         interrupt.pci_function = function.map_or(0, |function| narrow(function) + 1);
     }
     let console = routes.console(index);
@@ -195,7 +220,8 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
     if !functions.is_empty() {
         windows.push(window(GUEST_ECAM.0, device_tree::ECAM_BYTES, WINDOW_ECAM, 0));
     }
-    windows.extend(functions.iter().enumerate().map(|(function, description)| {
+    let emulated = functions.iter().enumerate().filter(|(_, function)| function.kind != PCI_DEVICE);
+    windows.extend(emulated.map(|(function, description)| {
         window(description.registers.0, channels::PCI_REGISTERS_BYTES, WINDOW_PCI_REGISTERS, narrow(function))
     }));
     windows
@@ -205,7 +231,13 @@ fn windows(system: &System, index: usize, functions: &[PciFunction]) -> Vec<Wind
 ///
 /// The count can only change because addresses moved by a few pages; if two layouts should ever alternate, the larger
 /// count is kept and the spare page stays zero.
-fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[CoreUse]) -> Result<Settled, PlanError> {
+fn settle(
+    system: &System,
+    monitor: &MonitorImage,
+    drafts: &[Draft],
+    uses: &[CoreUse],
+    places: Places,
+) -> Result<Settled, PlanError> {
     const ROUNDS: usize = 16;
     let whole_pages = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_BYTES);
     let mut sizes = Sizes {
@@ -213,33 +245,42 @@ fn settle(system: &System, monitor: &MonitorImage, drafts: &[Draft], uses: &[Cor
         rodata_bytes: whole_pages(&monitor.rodata),
         el2_pages: vec![1; uses.len()],
         stage2_pages: vec![1; drafts.len()],
+        device_pages: vec![1; devices::contexts(system).len()],
         pristine_bytes: drafts.iter().map(|draft| draft.pristine.len() as u64).collect(),
     };
     for _ in 0..ROUNDS {
         let layout = Layout::compute(system, uses, &sizes)?;
-        let el2 = el2_tables(system, &layout, uses)?;
-        let stage2 = stage2_tables(system, &layout, drafts)?;
+        let el2 = el2_tables(system, &layout, &places, uses)?;
+        let stage2 = stage2_tables(system, &layout, &places, drafts)?;
+        let devices = device_tables(system, &layout)?;
         let pages = |sets: &[(Vec<Mapping>, Tables)]| {
             sets.iter().map(|(_, tables)| tables.page_count() as u64).collect::<Vec<_>>()
         };
-        let (el2_pages, stage2_pages) = (pages(&el2), pages(&stage2));
+        let (el2_pages, stage2_pages, device_pages) = (pages(&el2), pages(&stage2), pages(&devices));
         let fits = |needed: &[u64], given: &[u64]| needed.iter().zip(given).all(|(needed, given)| needed <= given);
-        if fits(&el2_pages, &sizes.el2_pages) && fits(&stage2_pages, &sizes.stage2_pages) {
-            return Ok(Settled { layout, el2, stage2 });
+        let fits_all = fits(&el2_pages, &sizes.el2_pages) && fits(&stage2_pages, &sizes.stage2_pages);
+        if fits_all && fits(&device_pages, &sizes.device_pages) {
+            return Ok(Settled { layout, el2, stage2, devices, places });
         }
         let grow = |given: &mut [u64], needed: &[u64]| {
             given.iter_mut().zip(needed).for_each(|(given, needed)| *given = (*given).max(*needed))
         };
         grow(&mut sizes.el2_pages, &el2_pages);
         grow(&mut sizes.stage2_pages, &stage2_pages);
+        grow(&mut sizes.device_pages, &device_pages);
     }
     Err(PlanError::Unsettled)
 }
 
-fn el2_tables(system: &System, layout: &Layout, uses: &[CoreUse]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+fn el2_tables(
+    system: &System,
+    layout: &Layout,
+    places: &Places,
+    uses: &[CoreUse],
+) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
     let bits = AddressBits { input: system.board.el2_address_bits(), output: system.board.physical_address_bits };
     let build = |(core, core_use): (usize, &CoreUse)| {
-        let mappings = maps::el2(system, layout, core, core_use);
+        let mappings = maps::el2(system, layout, places, core, core_use);
         let base = layout.address(AreaKind::El2Tables(core));
         let place = || format!("the monitor on core {}", core_use.board_core);
         let tables = Tables::build(base, bits, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
@@ -248,10 +289,29 @@ fn el2_tables(system: &System, layout: &Layout, uses: &[CoreUse]) -> Result<Vec<
     uses.iter().enumerate().map(build).collect()
 }
 
-fn stage2_tables(system: &System, layout: &Layout, drafts: &[Draft]) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+/// Tables through which functions reach memory: one set for each context descriptor.
+fn device_tables(system: &System, layout: &Layout) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
+    let bits = AddressBits { input: GUEST_ADDRESS_BITS, output: system.board.physical_address_bits };
+    let build = |(index, context): (usize, &devices::Context)| {
+        let mappings = devices::reach(system, layout, context);
+        let base = layout.address(AreaKind::DeviceTables(index));
+        let name = system.partitions.get(context.partition).map_or("?", |partition| partition.name.as_str());
+        let place = || format!("the PCI functions of partition \"{name}\"");
+        let tables = Tables::build(base, bits, &mappings).map_err(|error| PlanError::Map { place: place(), error })?;
+        Ok((mappings, tables))
+    };
+    devices::contexts(system).iter().enumerate().map(build).collect()
+}
+
+fn stage2_tables(
+    system: &System,
+    layout: &Layout,
+    places: &Places,
+    drafts: &[Draft],
+) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
     let bits = AddressBits { input: GUEST_ADDRESS_BITS, output: system.board.physical_address_bits };
     let build = |(index, draft): (usize, &Draft)| {
-        let mappings = maps::stage2(system, layout, index, &draft.ends, &draft.pools);
+        let mappings = maps::stage2(system, layout, places, index, &draft.ends, &draft.pools);
         let name = system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
         check_windows(name, &mappings, &draft.windows)?;
         let base = layout.address(AreaKind::Stage2Tables(index));

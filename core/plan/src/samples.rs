@@ -3,12 +3,14 @@
 //! The board has the shape of QEMU `virt`. Nothing here reads `boards/`: tests of the planner must not change when a
 //! board file does.
 
+mod functions;
+
 use crate::model::{
-    Bank, Below, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality, Doorbell,
-    ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, Hybrid, InterruptMode, Limiter, OnEmpty, OnInterrupt,
-    Partition, Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule, Schedule, ScheduleKind,
-    Secure, SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System, TableWindow, World, WorldBudget,
-    WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer,
+    Bank, Below, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality,
+    DeviceEvents, Doorbell, ElfSegment, Gate, GuestImage, HealthPolicy, Heartbeat, Hybrid, InterruptMode, Limiter,
+    OnEmpty, OnInterrupt, Partition, Payload, PayloadKind, Port, PortKind, Reading, Reserved, Route, RouteRule,
+    Schedule, ScheduleKind, Secure, SecureDevice, SecureFacts, SecureGpio, Server, ServerReference, System,
+    TableWindow, World, WorldBudget, WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer,
 };
 use crate::planner::MonitorImage;
 use alloc::format;
@@ -16,6 +18,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::{GuestAddress, Part, PhysicalAddress};
+pub use functions::{function, functions, pci_host};
 
 const RAM: u64 = 0x4000_0000;
 
@@ -295,6 +298,7 @@ pub fn native(name: &str, cores: &[usize]) -> Partition {
         manage_limit: Limiter::OF_MANAGERS,
         device_tree_address: None,
         overlay: None,
+        device_events: DeviceEvents::default(),
     }
 }
 

@@ -47,6 +47,7 @@ pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
         [
             AreaKind::PartitionPlan(partition),
             AreaKind::Information(partition),
+            AreaKind::DevicePlan(partition),
             AreaKind::Stage2Tables(partition),
             AreaKind::Shared(partition),
             AreaKind::Status(partition),

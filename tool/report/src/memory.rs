@@ -35,12 +35,18 @@ impl Use {
             | AreaKind::Schedule(_)
             | AreaKind::PartitionPlan(_)
             | AreaKind::Information(_)
+            | AreaKind::DevicePlan(_)
+            | AreaKind::BootDevices
+            | AreaKind::StreamTable
+            | AreaKind::Commands
+            | AreaKind::DeviceTables(_)
             | AreaKind::El2Tables(_)
             | AreaKind::Stage2Tables(_) => Self::Decided,
             AreaKind::Pristine(_) => Self::Pristine,
             AreaKind::Guard
             | AreaKind::Stack(_)
             | AreaKind::Data(_)
+            | AreaKind::Events
             | AreaKind::Counters(..)
             | AreaKind::Usage(_)
             | AreaKind::Shared(_)

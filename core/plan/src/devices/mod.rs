@@ -1,19 +1,27 @@
 //! PCI functions of partitions: everything that is decided about them before boot (record 0037).
 //!
 //! A function is confined by tables that nobody changes ([`smmu`]), found at places that nobody moves ([`bars`]), seen through a header that
-//! has nothing to arm ([`header`]), and handled by steps that are written here and obeyed by the monitor ([`scripts`]).
+//! has nothing to arm ([`header`]), and handled by steps that are written here and obeyed by the monitor ([`scripts`]). What a
+//! system must be like for that is in `check`.
 
 pub mod bars;
+mod check;
 pub mod header;
 pub mod pci;
+mod plans;
 pub mod scripts;
 pub mod smmu;
 
+pub(crate) use check::{check, check_scripts};
+pub(crate) use plans::{boot_devices, contents, device_plan};
+
+use crate::layout::{AreaKind, Layout};
 use crate::maps::CoreUse;
 use crate::model::{PciFunction, PciHost, PciModel, PciReset, Reach, SmmuStage, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bars::Places;
+use bulkhead_abi::plan::PCI_DEVICE;
 use bulkhead_abi::{GuestAddress, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
 
 /// Returns the model of a function.
@@ -37,6 +45,19 @@ pub fn has_smmu(system: &System) -> bool {
 #[must_use]
 pub fn has_functions(system: &System, partition: usize) -> bool {
     of_partition(system, partition).next().is_some()
+}
+
+/// Returns the functions of a partition as its virtual bus has them, behind its channels.
+pub(crate) fn pci_functions(
+    system: &System,
+    partition: usize,
+) -> impl Iterator<Item = bulkhead_abi::plan::PciFunction> {
+    of_partition(system, partition).map(|(_, function)| bulkhead_abi::plan::PciFunction {
+        kind: PCI_DEVICE,
+        interrupt: function.interrupt,
+        doorbell: crate::channels::NO_DOORBELL,
+        ..bulkhead_abi::plan::PciFunction::default()
+    })
 }
 
 /// Returns the page of configuration space of function 0 of a device (PCI Express Base 4.0, 7.2.2).
@@ -100,6 +121,22 @@ pub fn contexts(system: &System) -> Vec<Context> {
     whole.chain(single).collect()
 }
 
+/// Returns what the functions of a context reach: RAM of their partition, at the guest's addresses, and nothing else.
+#[must_use]
+pub fn reach(system: &System, layout: &Layout, context: &Context) -> Vec<Mapping> {
+    let Some(partition) = system.partitions.get(context.partition) else { return Vec::new() };
+    let (guest, physical) = (partition.guest_ram.0, layout.address(AreaKind::Ram(context.partition)).0);
+    let function = context.function.and_then(|function| system.functions.get(function));
+    match function.map(|function| &function.reach) {
+        None => [smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),
+        Some(Reach::Regions(regions)) => {
+            let region = |start: u64, bytes| smmu::device_ram(start, physical + (start - guest), bytes);
+            regions.iter().map(|one| region(one.start.0, one.bytes)).collect()
+        }
+        Some(Reach::Partition | Reach::Everything) => Vec::new(),
+    }
+}
+
 /// Returns what a guest reaches of its functions: what is behind their base addresses, as device memory, without tables of messages.
 #[must_use]
 pub fn guest_pages(system: &System, places: &Places, partition: usize) -> Vec<Mapping> {
@@ -139,6 +176,9 @@ pub fn monitor_pages(system: &System, places: &Places, core: usize, core_use: &C
             pages.push(status - status % PAGE_BYTES);
         }
     }
+    if core_use.partitions().into_iter().any(|partition| looks(system, partition).is_some()) {
+        pages.extend(host.smmu.map(|smmu| smmu.address.0 + smmu::register::PAGE_1));
+    }
     pages.sort_unstable();
     pages.dedup();
     let page = |page: u64| Mapping {
@@ -148,4 +188,12 @@ pub fn monitor_pages(system: &System, places: &Places, core: usize, core_use: &C
         attributes: Attributes::EL2_DEVICE,
     };
     pages.into_iter().map(page).collect()
+}
+
+/// Returns how often a partition looks at events of its functions, if it does: one whose functions are confined, and that has a timer.
+#[must_use]
+pub fn looks(system: &System, partition: usize) -> Option<u64> {
+    system.board.pci.as_ref()?.smmu?;
+    let period_ns = system.partitions.get(partition)?.device_events.look_ns?;
+    has_functions(system, partition).then_some(period_ns)
 }

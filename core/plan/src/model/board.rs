@@ -185,7 +185,7 @@ impl Board {
         address_end(self.physical_address_bits)
     }
 
-    /// Bits that an address of EL2 needs, whose map is identity: enough for RAM, interrupt controller and UART of the board, and not fewer
+    /// Bits that an address of EL2 needs, whose map is identity: enough for RAM, interrupt controller, UART and PCI host bridge of the board, and not fewer
     /// than 39, so that a board whose memory ends below 512 GiB has tables from level 1 on.
     #[must_use]
     pub fn el2_address_bits(&self) -> u32 {
@@ -193,6 +193,7 @@ impl Board {
         let ends = self.banks.iter().map(Bank::end).chain(frames);
         let ends = ends.chain([self.gicd.0.saturating_add(GICD_BYTES)]);
         let ends = ends.chain(self.uart.map(|uart| uart.address.0.saturating_add(PAGE_BYTES)));
+        let ends = ends.chain(self.pci.iter().flat_map(PciHost::ends));
         let last = ends.max().unwrap_or(0).saturating_sub(1);
         (u64::BITS - last.leading_zeros()).clamp(GUEST_ADDRESS_BITS, MOST_ADDRESS_BITS)
     }

@@ -16,7 +16,7 @@ pub use board::{
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
 pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
-pub use pci::{ModelBar, PciBacking, PciFunction, PciHost, PciModel, PciReset, Reach, Smmu, SmmuStage};
+pub use pci::{DeviceEvents, ModelBar, PciBacking, PciFunction, PciHost, PciModel, PciReset, Reach, Smmu, SmmuStage};
 pub use secure::{
     Below, Heartbeat, Hybrid, KERNEL_TICK_NS, LatencyTask, Payload, PayloadHandler, PayloadKind, PayloadTask, Secure,
     World, WorldBudget, WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
@@ -182,6 +182,8 @@ pub struct Partition {
     pub device_tree_address: Option<GuestAddress>,
     /// Device-tree overlay source bytes (compiled `.dtbo`), applied last.
     pub overlay: Option<Vec<u8>>,
+    /// What it does about DMA of its PCI functions that the SMMU stopped.
+    pub device_events: DeviceEvents,
 }
 
 /// Port kinds.

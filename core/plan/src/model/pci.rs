@@ -30,6 +30,21 @@ pub struct PciHost {
     pub models: Vec<PciModel>,
 }
 
+/// Bytes of configuration space of a bus.
+const BUS_BYTES: u64 = 1 << 20;
+
+impl PciHost {
+    /// One past the last byte of everything that a monitor may map of it.
+    pub(super) fn ends(&self) -> impl Iterator<Item = u64> {
+        let configuration = self.configuration.0.saturating_add(u64::from(self.buses) * BUS_BYTES);
+        let smmu = self.smmu.map(|smmu| smmu.address.0.saturating_add(SMMU_BYTES));
+        [configuration, self.window.end()].into_iter().chain(smmu)
+    }
+}
+
+/// Bytes of the registers of an SMMUv3: two pages of 64 KiB.
+const SMMU_BYTES: u64 = 0x2_0000;
+
 /// An SMMUv3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Smmu {
@@ -139,6 +154,15 @@ impl PciFunction {
     pub const fn stream(&self) -> u32 {
         self.bus << 8 | self.device << 3
     }
+}
+
+/// What a partition does about DMA of its functions that the SMMU stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceEvents {
+    /// It looks this often; `None` = never.
+    pub look_ns: Option<u64>,
+    /// The first one is a fault of the partition; otherwise they are counted.
+    pub are_faults: bool,
 }
 
 /// What the DMA of a function reaches.

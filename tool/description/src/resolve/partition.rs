@@ -64,6 +64,7 @@ impl Resolver<'_> {
             manage_limit: manage_limit?,
             device_tree_address: partition.image.device_tree_address.as_ref().map(|at| GuestAddress(at.value)),
             overlay: overlay.unwrap_or_default(),
+            device_events: model::DeviceEvents::default(),
         })
     }
 

@@ -170,6 +170,7 @@ impl Resolver<'_> {
                 manage_limit: model::Limiter::OF_MANAGERS,
                 device_tree_address: None,
                 overlay: None,
+                device_events: model::DeviceEvents::default(),
             })
         });
         Some(System {
