@@ -2,6 +2,7 @@
 
 mod accepted;
 mod device_tree;
+mod functions;
 mod layout;
 mod loading;
 #[path = "../../../sched/tests/support/random.rs"]
