@@ -2,9 +2,13 @@
 
 mod headers;
 mod image;
+mod machine;
 mod places;
+mod refusals;
+mod scripts;
 mod smmu;
 
+use bulkhead_abi::devices::{STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT, STEP_WRITE, Step};
 use bulkhead_abi::{PAGE_BYTES, Part, PhysicalAddress};
 use bulkhead_plan::model::{Bank, Board, Reach, System};
 use bulkhead_plan::{AreaKind, MonitorImage, Plan, plan, samples};
@@ -35,6 +39,23 @@ fn bytes(plan: &Plan, kind: AreaKind) -> &[u8] {
 fn words(plan: &Plan, address: PhysicalAddress, count: usize) -> Vec<u64> {
     let at = (address.0 - plan.header.image_start.0) as usize;
     plan.bytes[at..at + count * 8].chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+/// Steps as lines of text: operation and width in bytes, address, mask, value.
+fn text(steps: &[Step]) -> Vec<String> {
+    let line = |step: &Step| {
+        let (name, is_masked) = match step.operation {
+            STEP_WRITE => ("write", false),
+            STEP_UPDATE => ("update", true),
+            STEP_WAIT => ("wait", true),
+            STEP_EXPECT => ("expect", true),
+            STEP_DELAY => return format!("delay {}", step.value),
+            other => panic!("operation {other}"),
+        };
+        let mask = if is_masked { format!(" & {:#x}", step.mask) } else { String::new() };
+        format!("{name}{} {:#x}{mask} = {:#x}", step.width, step.address.0, step.value)
+    };
+    steps.iter().map(line).collect()
 }
 
 /// Systems of up to four partitions with functions in random slots: each line has one owner, and what functions reach is random. Six are
@@ -92,5 +113,6 @@ proptest! {
         smmu::streams_reach_what_they_may(&system, &plan);
         places::are_apart(&system, &plan);
         image::is_in_the_right_maps(&system, &plan);
+        scripts::boots_and_restarts(&system, &plan);
     }
 }
