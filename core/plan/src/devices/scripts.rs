@@ -65,7 +65,8 @@ fn read_back(width: u16, address: u64) -> Step {
     expect(width, address, 0, 0)
 }
 
-/// Returns the scripts of the boot core in their order: all functions off, then the SMMU on, then one function after the other. With
+/// Returns the scripts of the boot core in their order: all functions off, then the SMMU on, then the root port, then one function after the
+/// other. With
 /// SMMU_CR0.SMMUEN 0 everything passes, so no other order is safe.
 #[must_use]
 pub fn boot(system: &System, places: &Places, memory: SmmuMemory) -> Vec<Script> {
@@ -74,13 +75,15 @@ pub fn boot(system: &System, places: &Places, memory: SmmuMemory) -> Vec<Script>
     if let Some(smmu) = host.smmu {
         scripts.push(Script { partition: ALL_PARTITIONS, steps: smmu_on(host, smmu, memory) });
     }
+    if let (Some(slot), Some(window)) = (host.root_port, places.bridge) {
+        let behind = system.functions.iter().filter(|function| function.bus != 0);
+        let port = |function: &PciFunction| (function.partition, root_port(host, slot, window, function));
+        scripts.extend(behind.map(port).map(|(partition, steps)| Script { partition: narrow(partition), steps }));
+    }
     for (index, function) in system.functions.iter().enumerate() {
         let Some(model) = super::model(system, function) else { continue };
-        let partition = narrow(function.partition);
-        if let (true, Some(slot), Some(window)) = (function.bus != 0, host.root_port, places.bridge) {
-            scripts.push(Script { partition, steps: root_port(host, slot, window, function) });
-        }
-        scripts.push(Script { partition, steps: function_ready(host, function, model, &places.of(index)) });
+        let steps = function_ready(host, function, model, &places.of(index));
+        scripts.push(Script { partition: narrow(function.partition), steps });
     }
     scripts
 }

@@ -29,8 +29,8 @@ fn scripts_of_the_boot_core_come_in_their_order() {
     let plan = planned(&samples::functions());
     let boot = boot(&plan);
     let order: Vec<(u32, u32)> = boot.scripts().iter().map(|script| (script.partition, script.count)).collect();
-    let expected = [(ALL_PARTITIONS, 26), (ALL_PARTITIONS, 25), (1, 9), (0, 6), (1, 9), (0, 10), (2, 11), (2, 11)];
-    assert_eq!(order, expected, "disk, copier, net, store, root port, far");
+    let expected = [(ALL_PARTITIONS, 26), (ALL_PARTITIONS, 25), (2, 11), (1, 9), (0, 6), (1, 9), (0, 10), (2, 11)];
+    assert_eq!(order, expected, "root port, disk, copier, net, store, far");
     let off = text(boot.steps_of(&boot.scripts[0]));
     assert_eq!(off[..2], ["write2 0x4010008004 = 0x0", "expect2 0x4010008004 & 0x0 = 0x0"]);
     assert_eq!(off[24], "write2 0x4010080004 = 0x0", "the root port is the last one");
@@ -88,7 +88,7 @@ fn functions_and_the_root_port_are_readied_in_these_steps() {
         "write1 0x10100014 = 0x0",
         "wait1 0x10100014 & 0xff = 0x0",
     ];
-    assert_eq!(text(boot.steps_of(&boot.scripts[2])), disk);
+    assert_eq!(text(boot.steps_of(&boot.scripts[3])), disk);
     let port = [
         "expect1 0x401008000e & 0x7f = 0x1",
         "write4 0x4010080018 = 0x10100",
@@ -102,7 +102,7 @@ fn functions_and_the_root_port_are_readied_in_these_steps() {
         "write4 0x401008002c = 0x0",
         "write2 0x4010080004 = 0x406",
     ];
-    assert_eq!(text(boot.steps_of(&boot.scripts[6])), port);
+    assert_eq!(text(boot.steps_of(&boot.scripts[2])), port);
     let far = [
         "expect4 0x4010100000 & 0xffffffff = 0x10411af4",
         "expect4 0x4010100008 & 0xffffff00 = 0x2000000",
@@ -153,7 +153,7 @@ pub(super) fn boots_and_restarts(system: &System, plan: &Plan) {
     for (index, script) in boot.scripts().iter().enumerate() {
         assert!(machine.run(boot.steps_of(script)), "script {index}");
         // Behind a port that passes nothing on, the bus number comes first.
-        machine.check_behind(index + 1 == boot.scripts().len());
+        machine.check_behind(index >= 2);
     }
     let is_at_its_places = |machine: &Machine, index: usize| {
         let function = &machine.functions[index];
@@ -205,7 +205,7 @@ fn a_missing_function_fails_its_own_script() {
     machine.pages = pages(&plan, 0);
     machine.functions[1].bytes[0] = 0xff;
     let results: Vec<bool> = boot.scripts().iter().map(|script| machine.run(boot.steps_of(script))).collect();
-    assert_eq!(results, [true, true, true, false, true, true, true, true], "the copier is another one");
+    assert_eq!(results, [true, true, true, true, false, true, true, true], "the copier is another one");
     machine.check();
     for register in [(0, 0x0d40_1018), (4, 0x0273_0008), (0x14, 0x71)] {
         let mut machine = Machine::new(&system);
