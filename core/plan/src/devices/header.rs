@@ -30,6 +30,8 @@ const VIRTIO: u32 = 0x1af4;
 const VIRTIO_TYPE: usize = 3;
 /// `bar` of a virtio capability.
 const VIRTIO_BAR: usize = 4;
+/// Least bytes of a virtio capability.
+const VIRTIO_BYTES: usize = 16;
 /// VIRTIO_PCI_CAP_PCI_CFG: a window through which configuration space reads and writes base addresses (4.1.4.9).
 const VIRTIO_ACCESS: u8 = 5;
 
@@ -115,13 +117,19 @@ pub fn message_tables(configuration: &[u32; HEADER_WORDS]) -> Vec<MessageTable> 
     tables
 }
 
-/// States whether a guest may see a vendor's capability: not the window of virtio, and nothing that lies where the guest sees nothing.
+/// States whether a guest may see a vendor's capability: not the window of virtio, nothing that is cut short, and nothing that lies where
+/// the guest sees nothing.
 fn is_kept(model: &PciModel, offset: usize) -> bool {
     let bytes = Bytes(&model.configuration);
     if bytes.byte(offset + VIRTIO_TYPE) == VIRTIO_ACCESS {
         return false;
     }
     let is_virtio = bytes.word(0) & 0xffff == VIRTIO;
+    let length = usize::from(bytes.byte(offset + 2));
+    let least = if is_virtio { VIRTIO_BYTES } else { 3 };
+    if length < least || offset + length > HEADER_WORDS * 4 {
+        return false;
+    }
     let register = model.bars.get(usize::from(bytes.byte(offset + VIRTIO_BAR)));
     !is_virtio || register.is_some_and(bars::is_shown)
 }
@@ -165,7 +173,7 @@ fn chain(model: &PciModel, words: &mut [u32; HEADER_WORDS]) {
         put(link, u8::try_from(*offset).unwrap_or(0));
         put(*offset, VENDOR_SPECIFIC);
         let length = usize::from(bytes.byte(offset + 2));
-        (2..length.max(3)).for_each(|byte| put(offset + byte, bytes.byte(offset + byte)));
+        (2..length).for_each(|byte| put(offset + byte, bytes.byte(offset + byte)));
         link = offset + 1;
     }
     if let (true, Some(word)) = (link != FIRST_CAPABILITY, words.get_mut(1)) {

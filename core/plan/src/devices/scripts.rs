@@ -95,7 +95,7 @@ fn functions_off(host: &PciHost) -> Vec<Step> {
     commands.flat_map(|command| [write(2, command, 0), read_back(2, command)]).collect()
 }
 
-/// 2 to 5: the SMMU is what the tables need, reads them anew, and is on.
+/// 2 to 5: the SMMU is what the tables need, reads them again, and is on.
 fn smmu_on(host: &PciHost, smmu: Smmu, memory: SmmuMemory) -> Vec<Step> {
     let at = |register: u64| smmu.address.0 + register;
     let stage = if smmu.stage == SmmuStage::One { smmu::IDR0_S1P } else { smmu::IDR0_S2P };

@@ -29,6 +29,11 @@ pub(super) const FAMILY: Family = Family {
             "in `direct` alone, for one core; of a trusted partition, or below a payload of any. `mapped` pays one exit per interrupt ([0003](design-records/0003-one-exit-per-mapped-interrupt.md)), and for SGIs and accesses to the controller's frames",
         ),
         ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
+        (
+            "QV-10",
+            "tables and scripts are decided on the host ([0037](design-records/0037-pci-functions-in-the-plan.md)); no monitor obeys them yet, so there is no DMA without trust ([0006](design-records/0006-no-dma-without-trust.md))",
+        ),
+        ("QV-11", "as QV-10"),
         ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
         (
             "QV-13",
@@ -75,10 +80,6 @@ pub(super) const FAMILY: Family = Family {
     ],
     not_built: &[
         (&["QV-4"], "one monitor for all cores ([0005](design-records/0005-one-image-per-core-type.md))"),
-        (
-            &["QV-10", "QV-11"],
-            "no DMA without trust ([0006](design-records/0006-no-dma-without-trust.md)); [devices.md](specification/devices.md) 3, 4",
-        ),
         (&["QV-14"], "Linux is loaded by the monitor, and guests load nobody"),
         (&["QV-20", "QV-21", "QV-36"], SERVERS),
         (&["QV-42"], "no EDF ([real-time.md](specification/real-time.md) 2.4)"),

@@ -218,6 +218,14 @@ fn memory_for_functions_is_bounded() {
     let sum = |plan: &Plan| plan.areas().iter().map(|area| area.page_bytes()).sum::<u64>();
     let more = sum(&with) - sum(&without);
     assert_eq!(more, (52 << 10) + (64 << 10) + 16 * PAGE, "and nothing beside that");
+    let added = |bytes_of: fn(&Plan) -> u64| bytes_of(&with) - bytes_of(&without);
+    let state = |plan: &Plan| plan.layout.monitor_end.0 - plan.layout.file_end.0;
+    assert_eq!(
+        added(|plan| plan.layout.plan_bytes),
+        more - (8 << 10),
+        "what the stream table's alignment leaves is filled"
+    );
+    assert_eq!(added(state), 8 << 10, "and what the event queue's leaves");
     let monitor = |plan: &Plan| plan.areas().iter().filter(|area| !matches!(area.kind, AreaKind::Ram(_))).count();
     assert_eq!(monitor(&with) - monitor(&without), 4 + 3 + 4);
 }

@@ -65,7 +65,8 @@ fn any_system() -> impl Strategy<Value = System> {
     let kinds = proptest::collection::vec((0..4_usize, proptest::option::of(any_regions())), 5);
     let partitions = proptest::collection::vec((1024..3000_u64, any::<bool>()), 1..=4);
     let owners = proptest::collection::vec(0..4_usize, 4);
-    (slots, kinds, partitions, owners, any::<bool>()).prop_map(|(slots, kinds, partitions, owners, has_far)| {
+    let window = (0..300_u64, any::<bool>());
+    (slots, kinds, partitions, owners, window).prop_map(|(slots, kinds, partitions, owners, (first, has_far))| {
         let count = partitions.len();
         let described = partitions.iter().enumerate().map(|(index, (pages, looks))| {
             let mut partition = samples::native(&format!("p{index}"), &[index]);
@@ -83,7 +84,10 @@ fn any_system() -> impl Strategy<Value = System> {
         if has_far {
             system.functions.push(samples::function("far", 4, owner(16), (1, 0)));
         }
-        system.board = Board { pci: Some(samples::pci_host()), ..system.board };
+        let mut host = samples::pci_host();
+        host.window.start.0 += first * PAGE_BYTES;
+        host.window.bytes -= first * PAGE_BYTES;
+        system.board = Board { pci: Some(host), ..system.board };
         system
     })
 }
@@ -104,7 +108,7 @@ fn any_regions() -> impl Strategy<Value = Vec<Bank>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// QV-10, QV-11, QV-13: whatever functions there are, they reach RAM of their partition alone, have places of their own, and boot.
     #[test]
