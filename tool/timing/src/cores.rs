@@ -16,10 +16,12 @@ use bulkhead_analysis::guest::Task;
 use bulkhead_analysis::overhead::{self, Habits, REQUEST_ENTRIES, Returns};
 use bulkhead_analysis::round_robin::Ring;
 use bulkhead_analysis::table::Window;
+use bulkhead_plan::devices;
 use bulkhead_plan::maps::{CoreUse, core_uses};
 use bulkhead_plan::model::{self, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 use bulkhead_words as words;
+use std::collections::BTreeSet;
 
 /// A shared core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,8 +280,10 @@ fn habits(system: &System, number: usize, hz: u64) -> Habits {
     }
     let doorbells =
         system.channels.iter().filter(|channel| channel.destination.partition == number && channel.doorbell.is_some());
+    // Functions of one partition may share a line.
+    let lines: BTreeSet<u32> = devices::of_partition(system, number).map(|(_, function)| function.interrupt).collect();
     // Two timers of the guest and one date of the monitor, for its watchdog or a back-off.
-    add(doorbells.count() + usize::from(partition.virtual_uart) + 3, partition.route.rule);
+    add(lines.len() + doorbells.count() + usize::from(partition.virtual_uart) + 3, partition.route.rule);
     if partition.trusted && !partition.tasks.is_empty() {
         let clock = Clock::new(hz);
         habits.tasks = Some(partition.tasks.iter().map(|task| task_model(task, clock)).collect());

@@ -134,6 +134,30 @@ fn good_fixtures_show_their_bounds() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// The line of a PCI function is an interrupt source as that of a device is, and two functions on one line are one source.
+#[test]
+fn lines_of_functions_take_time_of_a_shared_core() {
+    let path = Path::new("tests/good/turns.toml");
+    let text = std::fs::read_to_string(path).expect("a fixture can be read");
+    let supplied = |functions: &[u32]| {
+        let tables = functions.iter().map(|slot| {
+            let table = "[[pci]]\nmodel = \"virtio-rng\"\npartition = \"third\"";
+            format!("{table}\nname = \"in-{slot}\"\nslot = {slot}\n")
+        });
+        let text = format!("{text}\n{}", tables.collect::<String>());
+        let loaded =
+            load_text_unchecked(path, &text, &options()).unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+        let all = bounds(&loaded.system, &ASSUMED);
+        all.cores.iter().flat_map(|core| &core.vcpus).map(|vcpu| vcpu.supplied_ns(10_000_000_000)).collect::<Vec<_>>()
+    };
+    let (none, one, same, two) = (supplied(&[]), supplied(&[1]), supplied(&[1, 5]), supplied(&[1, 2]));
+    assert_eq!(one, same, "slots 1 and 5 have one line");
+    for (before, after) in [(&none, &one), (&one, &two)] {
+        assert!(before.iter().zip(after).any(|(before, after)| after < before), "{before:?} {after:?}");
+        assert!(before.iter().zip(after).all(|(before, after)| after <= before), "{before:?} {after:?}");
+    }
+}
+
 /// SG-47: blackouts of 130, 28 and 38 ms, responses of 14 and 142 ms, by the description of the published set; the paths come on top.
 #[test]
 fn the_published_set_has_its_bounds() {
