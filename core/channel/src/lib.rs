@@ -42,8 +42,8 @@
 //!
 //! ## Unsafe code
 //!
-//! One file, [`memory`]: a window made from an address and a length. Everything else is safe code that is generic over
-//! [`SharedMemory`], so host tests and the model checker run the same protocol on arrays of atomics.
+//! One file, [`memory`]: a window made from an address and a length, and one whose bytes have several writers, for pools of virtio. Everything
+//! else is safe code that is generic over [`SharedMemory`], so host tests and the model checker run the same protocol on arrays of atomics.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -59,7 +59,7 @@ mod window;
 
 pub use error::{Corruption, OpenError, ReceiveError, SampleError, SendError, WriteError};
 pub use geometry::{Geometry, MAX_DEPTH, MAX_MESSAGE_BYTES};
-pub use memory::MappedWindow;
+pub use memory::{MappedBytes, MappedWindow};
 pub use queuing::{QueuingReader, QueuingWriter};
 pub use sampling::{Sample, SamplingReader, SamplingWriter};
 pub use shared::SharedMemory;

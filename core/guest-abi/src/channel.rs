@@ -35,6 +35,12 @@ pub const PORT_QUEUING: u32 = 2;
 /// both ends write to it. A slot is a block.
 pub const PORT_POOL: u32 = 3;
 
+/// The back end of a virtio network card in another partition: the window is the front's device page (`bulkhead_abi::virtio`), then its
+/// pool of as many pages as the port has slots. Both ends write to it, and ring each other.
+pub const PORT_NET: u32 = 4;
+/// The same of a block device.
+pub const PORT_BLOCK: u32 = 5;
+
 /// Slots of a sampling port (Simpson: two pairs of two).
 pub const SAMPLING_SLOTS: u32 = 4;
 

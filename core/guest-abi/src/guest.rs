@@ -35,6 +35,8 @@ pub const GUEST_PCI_REGISTERS: GuestAddress = GuestAddress(0x1800_0000);
 pub const GUEST_PCI_MEMORY: GuestAddress = GuestAddress(0x2000_0000);
 /// Guest addresses for what is behind the base addresses of PCI functions of the board.
 pub const GUEST_PCI_DEVICES: core::ops::Range<u64> = 0x2800_0000..0x3000_0000;
+/// Guest address of the pool of a partition with fronts of virtio: below RAM, and what their devices see.
+pub const GUEST_POOL: GuestAddress = GuestAddress(0x3000_0000);
 /// Guest address of the configuration space of the virtual PCI bus, 1 MiB.
 pub const GUEST_ECAM: GuestAddress = GuestAddress(0x3f00_0000);
 

@@ -3,6 +3,8 @@
 //! Rings have fields of 16 bits beside each other with different writers, and buffers begin and end at any byte, so the words of
 //! `bulkhead_channel::SharedMemory` do not do: a store of 64 bits would write a neighbour back.
 
+use bulkhead_channel::MappedBytes;
+
 /// Memory that another party may change at any time. Every access is made exactly once, as it is written.
 ///
 /// Offsets of halves and words are multiples of their size. An access outside loads zeros and stores nothing, so no mistake in this crate
@@ -64,5 +66,40 @@ impl<M: Memory + ?Sized> Memory for &M {
 
     fn full_barrier(&self) {
         (**self).full_barrier();
+    }
+}
+
+/// The window of a program: mapped, or at an address of its own.
+impl Memory for MappedBytes<'_> {
+    fn bytes(&self) -> u32 {
+        u32::try_from(MappedBytes::bytes(self)).unwrap_or(u32::MAX)
+    }
+
+    fn load_half(&self, at: u32) -> u16 {
+        MappedBytes::load_half(self, at as usize)
+    }
+
+    fn load_word(&self, at: u32) -> u32 {
+        MappedBytes::load_word(self, at as usize)
+    }
+
+    fn store_half(&self, at: u32, value: u16) {
+        MappedBytes::store_half(self, at as usize, value);
+    }
+
+    fn store_word(&self, at: u32, value: u32) {
+        MappedBytes::store_word(self, at as usize, value);
+    }
+
+    fn read(&self, at: u32, into: &mut [u8]) {
+        MappedBytes::read(self, at as usize, into);
+    }
+
+    fn write(&self, at: u32, from: &[u8]) {
+        MappedBytes::write(self, at as usize, from);
+    }
+
+    fn full_barrier(&self) {
+        MappedBytes::full_barrier(self);
     }
 }

@@ -209,7 +209,10 @@ fn a_restarted_back_end_continues() {
         pair.window = Window::new(&memory, POOL).unwrap();
         assert!(monitor.front().is_left(), "the announcement is withdrawn");
         let returned = (0..3).filter(|_| pair.driver.collect().is_some()).count();
+        pair.disk.asked.clear();
         pair.work();
+        let is_again = |asked: &Asked| matches!(asked, Asked::Write(at, _) if *at < 20 * 512 * returned as u64);
+        assert!(!pair.disk.asked.iter().any(is_again), "what was returned was done again");
         assert!(pair.block.interrupt_is_due(), "the front may not have been told of what was returned before");
         let returned = returned + (0..3).filter(|_| pair.driver.collect().is_some()).count();
         assert_eq!(returned, 3, "killed after {killed_after}");
