@@ -30,6 +30,8 @@ Commands:
   world receive NAME              take the next message of the payload
   world send NAME [DATA | -]      send one message to the payload (standard input without DATA)
   world priority [N]              show the payload's latency tasks, or want the one for threads of priority N from now on
+  serve NAME FILE                 be the disk of another partition: its sectors are FILE's, or those of a block device
+  serve NAME --tap INTERFACE      be the network card of another partition: its frames go through a TAP interface
   heartbeat --every TIME          reset this partition's watchdog until stopped
   latency --every TIME --count N  sleep to N instants and print how late the kernel woke this program
 
@@ -37,10 +39,13 @@ Options:
   --format text|json|raw  text (default), one JSON value per line, or payload bytes alone (read, watch, receive)
   --count N               read, watch, receive: end after N messages (watch: never); heartbeat: after N beats; latency: samples
   --timeout TIME          wait at most this long (read, write, receive, send: 0; watch, wait: for ever), e.g. 500ms, 2s;
-                          world priority: until the payload has read it (default: do not wait)
+                          world priority: until the payload has read it (default: do not wait);
+                          serve: end when nothing was asked for so long (default: never)
   --hex                   write, send: DATA is hexadecimal
   --lines                 write, send: each line of standard input is a message
   --tag N                 send: the tag of the messages (default 0)
+  --tap INTERFACE         serve: the TAP interface, which the kernel makes if there is none
+  --read-only             serve: nothing is written to FILE
   --no-ring               write: do not ring the doorbell
   --each                  latency: print each instant too, with the system counter behind it
   --sysfs DIR             instead of /sys
@@ -142,6 +147,8 @@ pub enum Command {
         /// Longest wait until the payload has read it; `None` = do not wait.
         timeout: Option<Duration>,
     },
+    /// `serve`
+    Serve(ServeOptions),
     /// `heartbeat`
     Heartbeat {
         /// Period.
@@ -188,6 +195,31 @@ pub struct WriteOptions {
     pub timeout: Option<Duration>,
 }
 
+/// Options of `serve`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// The device.
+    pub name: String,
+    /// What is behind it.
+    pub backing: Backing,
+    /// End when nothing was asked for so long; `None` = never.
+    pub timeout: Option<Duration>,
+}
+
+/// What is behind a device of another partition.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A file or a block device.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// It is not written.
+        is_read_only: bool,
+    },
+    /// A TAP interface.
+    Tap(String),
+}
+
 /// What a managing partition can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -211,6 +243,8 @@ struct Collected {
     lines: bool,
     tag: Option<u32>,
     no_ring: bool,
+    tap: Option<String>,
+    read_only: bool,
     each: bool,
     sysfs: Option<PathBuf>,
     devices: Option<PathBuf>,
@@ -234,6 +268,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
         Some("channel") => channel(words, &collected)?,
         Some("partition") => partition(words)?,
         Some("world") => world(words, &collected)?,
+        Some("serve") => serve(words, &collected)?,
         Some("heartbeat") if words.len() == 1 => Command::Heartbeat {
             every: collected.every.ok_or_else(|| usage("heartbeat needs --every TIME, e.g. --every 50ms"))?,
             count: collected.count,
@@ -270,6 +305,8 @@ fn collect(arguments: Vec<OsString>) -> Result<Collected, lexopt::Error> {
             Arg::Long("hex") => collected.hexadecimal = true,
             Arg::Long("lines") => collected.lines = true,
             Arg::Long("tag") => collected.tag = Some(parser.value()?.parse()?),
+            Arg::Long("tap") => collected.tap = Some(parser.value()?.string()?),
+            Arg::Long("read-only") => collected.read_only = true,
             Arg::Long("no-ring") => collected.no_ring = true,
             Arg::Long("each") => collected.each = true,
             Arg::Long("sysfs") => collected.sysfs = Some(parser.value()?.into()),
@@ -341,6 +378,16 @@ fn world(words: Vec<String>, collected: &Collected) -> Result<Command, Failure> 
         }
         _ => Err(usage("world needs one of list, receive NAME, send NAME [DATA], priority [N]")),
     }
+}
+
+fn serve(words: Vec<String>, collected: &Collected) -> Result<Command, Failure> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (name, backing) = match (words.as_slice(), &collected.tap) {
+        (["serve", name, path], None) => (name, Backing::File { path: path.into(), is_read_only: collected.read_only }),
+        (["serve", name], Some(interface)) if !collected.read_only => (name, Backing::Tap(interface.clone())),
+        _ => return Err(usage("serve takes NAME FILE [--read-only], or NAME --tap INTERFACE")),
+    };
+    Ok(Command::Serve(ServeOptions { name: (*name).into(), backing, timeout: collected.timeout }))
 }
 
 fn message(text: &str, collected: &Collected) -> Result<Vec<u8>, Failure> {

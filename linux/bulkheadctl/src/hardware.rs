@@ -1,10 +1,12 @@
-//! Mappings of PCI resources and of physical memory, device registers and the system counter: all code of the program that needs `unsafe`.
+//! Mappings of PCI resources and of physical memory, device registers, the system counter and one request to a driver: all code of the program
+//! that needs `unsafe`.
 //!
 //! Registers of the emulated functions trap to the monitor, which can decode a load or store only when the CPU describes it
 //! in the syndrome. Forms with write-back are not described, and a compiler may choose them for a volatile access in a
 //! loop; so on AArch64 the instruction is spelled out. Channel memory is mapped by stage 2 and has no such limit.
 
-use bulkhead_channel::MappedWindow;
+use bulkhead_channel::{MappedBytes, MappedWindow};
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
 use std::io;
@@ -68,6 +70,14 @@ impl Mapping {
         // program, and stage 2 makes this end's area writable. 3. the bytes are private to this type, which touches them
         // by register accesses or through this window only.
         unsafe { MappedWindow::new(self.address, self.bytes) }
+    }
+
+    /// Views the mapping as a window whose bytes both ends write. One view at a time is used, by one thread.
+    #[must_use]
+    pub fn bytes(&self) -> Option<MappedBytes<'_>> {
+        // SAFETY: as for `window`, and stage 2 makes all of it writable for both ends. `Mapping` is not `Sync`, since it holds a
+        // pointer, so views of it are in one thread.
+        unsafe { MappedBytes::new(self.address, self.bytes) }
     }
 
     fn register(&self, offset: u64) -> Option<*mut u32> {
@@ -172,3 +182,34 @@ pub fn counter_ticks() -> u64 {
 pub fn counter_hz() -> u64 {
     1_000_000_000
 }
+
+/// Request of the driver `tun` (`linux/if_tun.h`): become this interface.
+const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
+/// Frames with their heads, and nothing before them.
+const TAP_WITHOUT_INFORMATION: i16 = 0x0002 | 0x1000;
+
+/// `struct ifreq` of `linux/if.h`, as [`TUNSETIFF`] reads it.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    flags: i16,
+    rest: [u8; 22],
+}
+
+/// Makes an open `/dev/net/tun` the other end of a TAP interface.
+///
+/// # Errors
+///
+/// When the kernel refuses, or the name has more than 15 bytes.
+pub fn attach_tap(file: &File, interface: &str) -> io::Result<()> {
+    let mut request = InterfaceRequest { name: [0; 16], flags: TAP_WITHOUT_INFORMATION, rest: [0; 22] };
+    if interface.len() >= request.name.len() {
+        return Err(io::Error::other("an interface's name has at most 15 bytes"));
+    }
+    request.name.iter_mut().zip(interface.bytes()).for_each(|(to, from)| *to = from);
+    // SAFETY: the kernel reads a `struct ifreq` at the pointer that this opcode comes with: 40 bytes, as the type has. It writes
+    // nothing to it that this program reads.
+    unsafe { ioctl(file, Setter::<TUNSETIFF, InterfaceRequest>::new(request)) }.map_err(io::Error::from)
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == 40);

@@ -1,4 +1,5 @@
-//! What runs inside a Linux partition to use Bulkhead: channels, the management device, heartbeats, wake-up latency.
+//! What runs inside a Linux partition to use Bulkhead: channels, the management device, heartbeats, wake-up latency, and back ends
+//! of virtio devices of other partitions.
 //!
 //! The program works on a stock kernel. Channel ends are PCI functions 1af4:1110 (ivshmem, revision 0) and the management
 //! device is 1af4:1111; both are found in sysfs, mapped through their `resource` files, and doorbells are waited for
@@ -14,6 +15,7 @@
 
 pub mod arguments;
 mod channel;
+mod disk;
 pub mod failure;
 #[allow(unsafe_code)]
 pub mod hardware;
@@ -23,7 +25,9 @@ mod latency;
 mod partition;
 mod payload;
 mod port;
+mod serve;
 mod sysfs;
+mod tap;
 mod transfer;
 mod tree;
 mod wish;
@@ -65,6 +69,7 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
         Command::WorldPriority { priority: Some(priority), timeout } => {
             wish::want(&machine, priority, timeout, format, output)
         }
+        Command::Serve(options) => serve::serve(&machine, &options, output),
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
         Command::Latency { every, count, each } => latency::measure(every, count, each, format, output),
     }

@@ -4,9 +4,9 @@ use crate::failure::{Failure, MACHINE, NOT_FOUND};
 use crate::hardware::Mapping;
 use crate::sysfs::{DEVICE_CHANNEL, Function, Machine};
 use bulkhead_abi::plan::PortInformation;
-use bulkhead_abi::{GuestAddress, NAME_BYTES};
+use bulkhead_abi::{GuestAddress, NAME_BYTES, PAGE_BYTES};
 use bulkhead_channel::Geometry;
-use bulkhead_guest_abi::channel::PORT_POOL;
+use bulkhead_guest_abi::channel::{PORT_BLOCK, PORT_NET, PORT_POOL};
 use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use bulkhead_guest_abi::name_text;
 use rustix::fs::{FlockOperation, flock};
@@ -38,7 +38,8 @@ pub(crate) struct Port {
 impl Port {
     /// Finds all ports of channels between partitions.
     pub(crate) fn all(machine: &Machine) -> Result<Vec<Self>, Failure> {
-        let functions = functions(machine)?.into_iter().filter(|(_, _, information)| information.kind != PORT_POOL);
+        let of_others = |kind| matches!(kind, PORT_POOL | PORT_NET | PORT_BLOCK);
+        let functions = functions(machine)?.into_iter().filter(|(_, _, information)| !of_others(information.kind));
         functions.map(Self::new).collect()
     }
 
@@ -98,15 +99,7 @@ impl Port {
 
     /// Takes the port for this process: an end has one writer. The lock ends with the returned file.
     pub(crate) fn lock(&self) -> Result<File, Failure> {
-        let file = self.function.open_resource("resource2")?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            if error == rustix::io::Errno::WOULDBLOCK {
-                Failure::new(MACHINE, format!("port {} is in use by another process", self.name()))
-            } else {
-                Failure::machine(format_args!("cannot lock port {}", self.name()), &error.into())
-            }
-        })?;
-        Ok(file)
+        lock(&self.function, self.name())
     }
 
     /// Rings the doorbell.
@@ -124,6 +117,89 @@ impl Port {
     pub(crate) fn take_doorbell(&self) -> bool {
         self.registers.read_register(INTERRUPT_STATUS).is_some_and(|status| status != 0)
     }
+}
+
+/// The back end of a virtio device of another partition.
+#[derive(Debug)]
+pub(crate) struct BackEnd {
+    function: Function,
+    information: PortInformation,
+    registers: Mapping,
+}
+
+impl BackEnd {
+    /// Finds one by its name.
+    pub(crate) fn find(machine: &Machine, name: &str) -> Result<Self, Failure> {
+        let is_back_end = |kind| matches!(kind, PORT_NET | PORT_BLOCK);
+        let all = functions(machine)?.into_iter().filter(|(_, _, information)| is_back_end(information.kind));
+        let all: Vec<Self> =
+            all.map(|(function, registers, information)| Self { function, information, registers }).collect();
+        let names: Vec<String> = all.iter().map(|back| back.name().to_owned()).collect();
+        all.into_iter().find(|back| back.name() == name).ok_or_else(|| {
+            let known =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            Failure::new(NOT_FOUND, format!("this partition is no back end of {name:?}; {known}"))
+        })
+    }
+
+    /// Returns the device's name.
+    pub(crate) fn name(&self) -> &str {
+        name_text(&self.information.name)
+    }
+
+    /// States whether the device is a network card, and not a disk.
+    pub(crate) fn is_net(&self) -> bool {
+        self.information.kind == PORT_NET
+    }
+
+    /// Returns the PCI function.
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Takes it for this process.
+    pub(crate) fn lock(&self) -> Result<File, Failure> {
+        lock(&self.function, self.name())
+    }
+
+    /// Maps device page and pool. What follows them in BAR 2 is not there.
+    pub(crate) fn map_window(&self) -> Result<Mapping, Failure> {
+        let file = self.function.open_first_resource(["resource2_wc", "resource2"])?;
+        let pages = u64::from(self.information.slots).saturating_add(1);
+        usize::try_from(pages.saturating_mul(PAGE_BYTES))
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| Mapping::new(&file, bytes))
+            .map_err(|error| Failure::machine(format_args!("cannot map BAR 2 of {}", self.function.address), &error))
+    }
+
+    /// Interrupts the front.
+    pub(crate) fn ring(&self) {
+        // Inside the mapping by construction, so there is no error to report.
+        let _ = self.registers.write_register(DOORBELL, DESTINATION_POSITION << 16);
+    }
+
+    /// Lets notifications through to the interrupt line.
+    pub(crate) fn unmask_doorbell(&self) {
+        let _ = self.registers.write_register(INTERRUPT_MASK, 1);
+    }
+
+    /// Clears the interrupt's level.
+    pub(crate) fn take_doorbell(&self) {
+        let _ = self.registers.read_register(INTERRUPT_STATUS);
+    }
+}
+
+/// Takes a port for this process; the lock ends with the returned file.
+fn lock(function: &Function, name: &str) -> Result<File, Failure> {
+    let file = function.open_resource("resource2")?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        if error == rustix::io::Errno::WOULDBLOCK {
+            Failure::new(MACHINE, format!("port {name} is in use by another process"))
+        } else {
+            Failure::machine(format_args!("cannot lock port {name}"), &error.into())
+        }
+    })?;
+    Ok(file)
 }
 
 /// All channel functions, with their registers and what these say.

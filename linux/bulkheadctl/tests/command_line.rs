@@ -1,6 +1,8 @@
 //! The command line: what is understood, and that a mistake says what to write instead.
 
-use bulkheadctl::arguments::{Command, Format, HELP, Invocation, ReadOptions, Request, WriteOptions, parse};
+use bulkheadctl::arguments::{
+    Backing, Command, Format, HELP, Invocation, ReadOptions, Request, ServeOptions, WriteOptions, parse,
+};
 use bulkheadctl::failure::USAGE;
 use std::time::Duration;
 
@@ -34,6 +36,16 @@ fn commands_are_understood() {
 }
 
 #[test]
+fn what_is_served_is_understood() {
+    let serve = |backing, timeout| Command::Serve(ServeOptions { name: "a".into(), backing, timeout });
+    let file = |is_read_only| Backing::File { path: "x.img".into(), is_read_only };
+    assert_eq!(understood("serve a x.img").command, serve(file(false), None));
+    assert_eq!(understood("serve a x.img --read-only").command, serve(file(true), None));
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(understood("serve a --tap t0 --timeout 1s").command, serve(Backing::Tap("t0".into()), second));
+}
+
+#[test]
 fn a_dash_is_standard_input_and_everything_behind_two_dashes_is_data() {
     let data = |line| match understood(line).command {
         Command::ChannelWrite(options) => options.data,
@@ -54,6 +66,9 @@ fn mistakes_say_what_to_write() {
         ("channel read", "takes one NAME"),
         ("channel read a b", "takes one NAME"),
         ("channel list a", "takes no name"),
+        ("serve a", "NAME FILE"),
+        ("serve a x --tap t0", "NAME --tap INTERFACE"),
+        ("serve a --tap t0 --read-only", "NAME --tap INTERFACE"),
         ("channel write a --hex xyz", "two digits"),
         ("channel read a --timeout 5", "did you mean \"5ms\""),
         ("channel read a --timeout 5h", "the units are"),

@@ -1,4 +1,5 @@
 //! A machine made of files: PCI functions in a fake sysfs, BARs as ordinary files that both ends map.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use bulkhead_abi::GuestAddress;
 use bulkhead_abi::hypercall::management as register;

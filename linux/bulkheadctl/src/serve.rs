@@ -1,0 +1,192 @@
+//! Being the back end of a virtio device of another partition: its requests become reads and writes of a file, its frames those of a
+//! TAP interface.
+//!
+//! The protocol is `bulkhead_virtqueue`'s; here is what waits and rings. The front's memory is read and written by that crate alone, never by a system
+//! call, so data is copied once more than it had to be. A device can be served by one process; when that ends, or this partition
+//! restarts, the front waits, and another process continues where it was.
+
+use crate::arguments::{Backing, ServeOptions};
+use crate::disk::FileDisk;
+use crate::failure::{Failure, USAGE};
+use crate::port::BackEnd;
+use crate::sysfs::Machine;
+use crate::tap::Tap;
+use bulkhead_channel::MappedBytes;
+use bulkhead_guest_abi::guest::GUEST_POOL;
+use bulkhead_virtqueue::{Block, IDENTITY_BYTES, LOOK_NS, Net, Step, Window};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Steps until the front is interrupted, although there is more to do.
+const STEPS: u32 = 64;
+/// Longest wait between two looks: a notification beyond the front's limit is lost.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_NS.cast_signed() };
+
+/// A device with what is behind it.
+trait Service {
+    fn step(&mut self, window: &Window<MappedBytes<'_>>) -> Step;
+    /// Takes the interrupt that is due, if one is.
+    fn take_interrupt(&mut self) -> bool;
+    /// What to wait for besides notifications.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
+
+struct DiskService {
+    block: Block,
+    disk: FileDisk,
+}
+
+impl Service for DiskService {
+    fn step(&mut self, window: &Window<MappedBytes<'_>>) -> Step {
+        self.block.step(window, &mut self.disk)
+    }
+
+    fn take_interrupt(&mut self) -> bool {
+        let is_due = self.block.interrupt_is_due();
+        self.block.interrupt_was_sent();
+        is_due
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+struct NetService {
+    net: Net,
+    tap: Tap,
+}
+
+impl Service for NetService {
+    fn step(&mut self, window: &Window<MappedBytes<'_>>) -> Step {
+        self.net.step(window, &mut self.tap)
+    }
+
+    fn take_interrupt(&mut self) -> bool {
+        let is_due = self.net.interrupt_is_due();
+        self.net.interrupt_was_sent();
+        is_due
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.net.is_hungry().then(|| self.tap.descriptor())
+    }
+}
+
+/// Serves a device until nothing was asked for the timeout.
+pub(crate) fn serve(machine: &Machine, options: &ServeOptions, output: &mut dyn Write) -> Result<(), Failure> {
+    let back = BackEnd::find(machine, &options.name)?;
+    let _lock = back.lock()?;
+    let mapping = back.map_window()?;
+    let window = mapping.bytes().and_then(|bytes| Window::new(bytes, GUEST_POOL.0));
+    let window = window.ok_or_else(|| {
+        Failure::new(
+            crate::failure::MACHINE,
+            format!("{} has no pool: it is of another version of Bulkhead", options.name),
+        )
+    })?;
+    let mut loop_of = Loop { bell: Bell::new(machine, &back), back: &back, window, timeout: options.timeout, output };
+    match &options.backing {
+        Backing::File { path, is_read_only } if !back.is_net() => {
+            let mut identity = [0; IDENTITY_BYTES];
+            identity.iter_mut().zip(options.name.bytes()).for_each(|(to, from)| *to = from);
+            let disk = FileDisk::open(path, *is_read_only)?;
+            loop_of.run(&mut DiskService { block: Block::new(*is_read_only, identity), disk })
+        }
+        Backing::Tap(interface) if back.is_net() => {
+            loop_of.run(&mut NetService { net: Net::new(), tap: Tap::open(machine, interface)? })
+        }
+        Backing::File { .. } => {
+            Err(Failure::new(USAGE, format!("{} is a network card: serve it with --tap INTERFACE", options.name)))
+        }
+        Backing::Tap(_) => Err(Failure::new(USAGE, format!("{} is a disk: serve it with its FILE", options.name))),
+    }
+}
+
+/// Serving, until there is an end to it.
+struct Loop<'a> {
+    back: &'a BackEnd,
+    bell: Bell<'a>,
+    window: Window<MappedBytes<'a>>,
+    timeout: Option<Duration>,
+    output: &'a mut dyn Write,
+}
+
+impl Loop<'_> {
+    fn run(&mut self, service: &mut impl Service) -> Result<(), Failure> {
+        let mut last = Instant::now();
+        loop {
+            let worked = self.work(service)?;
+            if service.take_interrupt() {
+                self.back.ring();
+            }
+            if worked {
+                last = Instant::now();
+            } else if self.timeout.is_some_and(|timeout| last.elapsed() >= timeout) {
+                return Ok(());
+            } else {
+                self.bell.wait(service.descriptor())?;
+            }
+        }
+    }
+
+    /// Does some steps; returns whether there may be more to do.
+    fn work(&mut self, service: &mut impl Service) -> Result<bool, Failure> {
+        for steps in 0..STEPS {
+            match service.step(&self.window) {
+                Step::Idle => return Ok(steps != 0),
+                Step::Worked => {}
+                Step::Stopped { queue, fault } => {
+                    let name = self.back.name();
+                    writeln!(
+                        self.output,
+                        "queue {queue} of {name} has stopped until its driver starts again: {fault}"
+                    )?;
+                    self.output.flush()?;
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Notifications of the front.
+struct Bell<'a> {
+    back: &'a BackEnd,
+    uio: Option<File>,
+}
+
+impl<'a> Bell<'a> {
+    /// Prepares waiting; without the driver the rings are looked into each [`LOOK`], as they are in any case.
+    fn new(machine: &Machine, back: &'a BackEnd) -> Self {
+        let uio = machine.open_uio(back.function());
+        let uio = uio.map_err(|failure| eprintln!("bulkheadctl: polling, because {failure}")).ok();
+        Self { back, uio }
+    }
+
+    /// Waits for a notification, for the other descriptor, or until it is time to look.
+    fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+        let describe = |error: &std::io::Error| Failure::machine("cannot wait for the front", error);
+        if self.uio.is_some() {
+            // One that came while the line was masked keeps its level, so unmasking delivers it.
+            self.back.unmask_doorbell();
+            self.back.function().unmask_interrupt()?;
+        }
+        let mut descriptors: Vec<PollFd<'_>> = self.uio.iter().map(|uio| PollFd::new(uio, PollFlags::IN)).collect();
+        descriptors.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
+        match poll(&mut descriptors, Some(&LOOK)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(describe(&error.into())),
+        }
+        let is_rung = self.uio.is_some() && descriptors.first().is_some_and(|first| !first.revents().is_empty());
+        drop(descriptors);
+        if is_rung && let Some(uio) = self.uio.as_mut() {
+            uio.read_exact(&mut [0; 4]).map_err(|error| describe(&error))?;
+            self.back.take_doorbell();
+        }
+        Ok(())
+    }
+}
