@@ -21,9 +21,9 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
 const DIVISOR: u64 = 400;
-const SWEEP_DIVISOR: u64 = 4_000;
+const SWEEP_DIVISOR: u64 = 450;
 /// Orders in which a missing instruction is looked for.
-const MOST_SEEDS: u64 = 200;
+const MOST_SEEDS: u64 = 2_000;
 /// ISB.
 const NOTHING: u32 = 0xd503_3fdf;
 const STEPS: u64 = 20_000;
@@ -218,7 +218,7 @@ impl Search<'_> {
             0 => &[CPU_OFF, SYSTEM_OFF, SYSTEM_RESET][..],
             1..5 => &[CALL_KICK],
             5 => &[CALL_WATCH],
-            6 => &[AFFINITY_INFO],
+            6 => &[AFFINITY_INFO, AFFINITY_INFO, 0x8400_0005, 0x8400_0006, 0x8400_0007], // that are no functions here
             _ => &[CPU_ON, CPU_ON, CPU_ON & !(1 << 30)],
         };
         let function = self.nearly(functions);
@@ -442,7 +442,7 @@ impl Search<'_> {
     }
 }
 
-/// SG-13, SG-14; SG-32: the entry of CPU_ON, the one address that a call takes, is in the window of the world and aligned, or nothing begins.
+/// SG-13, SG-14, SG-32: the one address that a call takes, the entry of CPU_ON, is in the world's window, or nothing begins.
 #[test]
 fn no_order_of_calls_starts_or_stops_a_core_wrongly() {
     let program = program();
@@ -480,17 +480,17 @@ fn an_instruction_that_is_missing_is_seen() {
         NOT_SEEN.iter().map(|(label, offset)| program.address(label).map_or(0x580, |at| at + offset)).collect();
     let is_tried = |at: &u64| (*at >= first || (0x508..0x5bc).contains(at)) && !hidden.contains(at);
     let all: Vec<u64> = program.instructions().map(|(at, _)| at).filter(is_tried).collect();
+    // A prime: the usual number of cases comes to each of them, and fewer are spread over all.
+    let mut walk = (0..).step_by(97).map(|place: usize| all[place % all.len()]);
     random::check_some("missing instructions", SWEEP_DIVISOR, |random| {
-        let at = all[random.index(all.len())];
+        let at = walk.next().expect("it has no end");
         let is_seen = (0..MOST_SEEDS).any(|_| {
             let seed = random.next();
             std::panic::catch_unwind(|| {
                 let mut random = Random(seed);
                 let mut search = Search::new(&program, &mut random);
                 search.machine.replace(at, NOTHING);
-                for _ in 0..STEPS {
-                    search.one(true);
-                }
+                (0..STEPS).for_each(|_| search.one(true));
                 search.settle();
             })
             .is_err()

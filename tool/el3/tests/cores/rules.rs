@@ -47,6 +47,9 @@ impl Search<'_> {
         let is_el2 = call.state == EL2;
         let core = call.x[1];
         let is_start = self.is_start(call);
+        // What other cores do meanwhile may be seen or not.
+        let is_still = core < 4 && self.word(core as usize, TURN) == call.turn;
+        let is_on = call.turn % 2 == 1;
         let expected: &[i64] = match function {
             _ if !is_el2 => &[-1],
             CALL_KICK if core < 4 && KICKS[call.by] >> core & 1 == 1 => &[0],
@@ -54,9 +57,14 @@ impl Search<'_> {
             CALL_WATCH if call.by != 0 => &[0],
             0x8400_0003 | CPU_ON if core >= 4 => &[-2],
             0x8400_0003 | CPU_ON if !is_start => &[-9],
-            0x8400_0003 | CPU_ON => &[0, -4, -5],
+            0x8400_0003 | CPU_ON if !is_still => &[0, -4, -5],
+            0x8400_0003 | CPU_ON if is_on => &[-4],
+            // The caller's own request for this turn, which no other core writes.
+            0x8400_0003 | CPU_ON if call.request[0] == call.turn + 1 => &[-5],
+            0x8400_0003 | CPU_ON => &[0],
             0x8400_0004 | AFFINITY_INFO if core >= 4 || call.x[2] != 0 => &[-2],
-            0x8400_0004 | AFFINITY_INFO => &[0, 1],
+            0x8400_0004 | AFFINITY_INFO if !is_still => &[0, 1],
+            0x8400_0004 | AFFINITY_INFO => &[i64::from(!is_on)],
             _ => &[-1],
         };
         assert!(
