@@ -244,6 +244,8 @@ codes! {
     RegionOutside BH1015 Error "region outside the RAM of its partition";
     UnknownRegion BH1016 Error "region that the partition does not have";
     NothingConfines BH1017 Error "regions for DMA that nothing confines";
+    BadDmaPoll BH1018 Error "time between two looks at DMA events out of range";
+    DirectDmaPoll BH1019 Error "direct interrupts and looks at DMA events";
 }
 
 impl Code {

@@ -121,7 +121,7 @@ pub fn summary(loaded: &Loaded) -> String {
     format!("{}: accepted: {}\n", system.name, partitions_text(system))
 }
 
-/// The partitions of a system, their cores and channels.
+/// The partitions of a system, their cores, channels and PCI functions.
 fn partitions_text(system: &System) -> String {
     let cores = system.used_cores().len();
     let shared = match system.schedules.len() {
@@ -129,8 +129,12 @@ fn partitions_text(system: &System) -> String {
         number => format!(" ({number} of them shared)"),
     };
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let functions = match system.functions.len() {
+        0 => String::new(),
+        number => format!(", {}", count(number, "PCI function")),
+    };
     format!(
-        "{} on {cores}{shared} of {} of {}, {}",
+        "{} on {cores}{shared} of {} of {}, {}{functions}",
         count(system.partitions.len(), "partition"),
         count(system.board.core_mpidr.len(), "core"),
         system.board.name,

@@ -342,6 +342,16 @@ table! {
     }
 }
 
+words! {
+    /// What it means that the SMMU stopped DMA of an own function.
+    pub enum DmaFaults {
+        /// It is counted.
+        Count = "count",
+        /// The first time is a fault of the partition.
+        Fault = "fault",
+    }
+}
+
 table! {
     /// What happens after a fault of the partition.
     pub struct Health {
@@ -354,6 +364,10 @@ table! {
         within: Option<Located<Duration>>,
         /// `restart`: wait before each; default `"10 ms"`.
         backoff: Option<Located<Duration>>,
+        /// A partition with PCI functions looks this often whether the SMMU stopped their DMA, 1 ms to 1 min; default never.
+        dma_poll: Option<Located<Duration>>,
+        /// With `dma_poll`: what DMA that was stopped means; default `count`.
+        dma_faults: Option<Located<DmaFaults>>,
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use bulkhead_description::host::{Disk, Forward, HostSide};
 use bulkhead_description::{Loaded, load_text_unchecked, load_unchecked};
-use bulkhead_plan::model::{PciFunction, PciReset, Reach};
+use bulkhead_plan::model::{DeviceEvents, PciFunction, PciReset, Reach};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -39,6 +39,9 @@ fn functions_are_resolved() {
     let expected = expected.map(|(name, partition, bus, slot, line)| (name.to_owned(), partition, bus, slot, line));
     assert_eq!(places, expected);
     assert_eq!(system.functions.last().map(PciFunction::stream), Some(0x100));
+    let events = system.partitions.iter().map(|partition| partition.device_events).collect::<Vec<_>>();
+    let none = DeviceEvents::default();
+    assert_eq!(events, [none, DeviceEvents { look_ns: Some(10_000_000), are_faults: true }, none]);
     let models: Vec<_> = system.functions.iter().map(|one| &host.models[one.model]).collect();
     assert_eq!(models[0].reset, PciReset::Virtio { bar: 4, offset: 0x14 });
     assert_eq!((models[5].reset, models[6].reset), (PciReset::FunctionLevel { capability: 0x80 }, PciReset::None));
@@ -47,6 +50,15 @@ fn functions_are_resolved() {
     let banks: Vec<_> = banks.iter().map(|bank| (bank.start.0, bank.bytes)).collect();
     assert_eq!(banks, [(0x4010_0000, 0x3000), (0x4020_0000, 0x1000)]);
     assert!(system.functions.iter().enumerate().all(|(index, one)| index == 2 || one.reach == Reach::Partition));
+}
+
+#[test]
+fn check_counts_functions() {
+    let summary = bulkhead_description::command::summary(&good());
+    assert_eq!(
+        summary,
+        "functions: accepted: 3 partitions on 3 of 8 cores of qemu-virt, 0 channels, 8 PCI functions\n"
+    );
 }
 
 #[test]

@@ -1,21 +1,56 @@
 //! Health policies and watchdogs.
 
 use super::Resolver;
-use super::partition::span;
+use super::partition::{is_direct, span};
 use crate::code::Code;
 use crate::decode::{Duration, Located};
-use crate::description::{Health, OnFault, Partition};
+use crate::description::{DmaFaults, Health, OnFault, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::unit::format_duration;
 use bulkhead_abi::plan::MAX_RESTARTS;
-use bulkhead_plan::model::HealthPolicy;
+use bulkhead_plan::model::{DeviceEvents, HealthPolicy};
 
 /// Wait before a restart when the description does not say.
 const DEFAULT_BACKOFF_NS: u64 = 10_000_000;
 /// Watchdog periods that the monitor can keep: below, its own sampling would be the load; above, it is no watchdog.
 const WATCHDOG_NS: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000_000;
+/// Times between two looks at the SMMU's events: below, looking would be the load; above, nobody could tell what an event belongs to.
+const DMA_POLL_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
 
 impl Resolver<'_> {
+    /// Resolves what the partition does about DMA of its functions that the SMMU stopped.
+    pub(super) fn device_events(&mut self, partition: &Partition) -> Option<DeviceEvents> {
+        let health = partition.health.as_ref()?;
+        let name = &partition.name.value;
+        let Some(poll) = &health.dma_poll else {
+            let faults = health.dma_faults.as_ref()?;
+            let message = "`dma_faults` needs `dma_poll`: what nobody looks at is neither counted nor a fault";
+            let diagnostic = Diagnostic::new(Code::KeyNeeded, message).at(faults.span, "");
+            self.push(diagnostic.help("add for example `dma_poll = \"10 ms\"`"));
+            return None;
+        };
+        if !self.description.pci.iter().any(|function| function.partition.value == *name) {
+            self.does_not_apply(Some(poll.span), "dma_poll", "a partition without PCI functions");
+            return None;
+        }
+        if let Some(interrupts) = partition.interrupts.as_ref().filter(|_| is_direct(partition)) {
+            let message = format!("partition `{name}` has direct interrupts and looks at DMA events");
+            let why = "on a core with direct interrupts the monitor has no timer interrupt of its own";
+            let diagnostic = Diagnostic::new(Code::DirectDmaPoll, message).at(poll.span, "cannot be kept");
+            let diagnostic = diagnostic.at(interrupts.span, "the guest owns the interrupts of its core").note(why);
+            self.push(diagnostic.help("leave it out: the SMMU confines its functions all the same"));
+            return None;
+        }
+        let look_ns = self.duration(poll)?;
+        if !DMA_POLL_NS.contains(&look_ns) {
+            let message = format!("a partition cannot look at DMA events every {}", format_duration(look_ns));
+            self.push(Diagnostic::new(Code::BadDmaPoll, message).at(poll.span, "expected 1 ms to 1 min"));
+            return None;
+        }
+        let are_faults = health.dma_faults.as_ref().is_some_and(|word| word.value == DmaFaults::Fault);
+        Some(DeviceEvents { look_ns: Some(look_ns), are_faults })
+    }
+
     /// Resolves the health policy.
     pub(super) fn health(&mut self, partition: &Partition) -> Option<HealthPolicy> {
         let Some(health) = &partition.health else {

@@ -21,6 +21,7 @@ impl Resolver<'_> {
         self.direct_rules(partition);
         let health = self.health(partition);
         let watchdog_ns = self.watchdog(partition);
+        let device_events = self.device_events(partition);
         let memory = self.partition_memory(partition);
         let console = self.console(partition);
         // The image is checked against the RAM, so it needs it.
@@ -64,7 +65,7 @@ impl Resolver<'_> {
             manage_limit: manage_limit?,
             device_tree_address: partition.image.device_tree_address.as_ref().map(|at| GuestAddress(at.value)),
             overlay: overlay.unwrap_or_default(),
-            device_events: model::DeviceEvents::default(),
+            device_events: device_events.unwrap_or_default(),
         })
     }
 

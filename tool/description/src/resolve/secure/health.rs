@@ -39,6 +39,8 @@ impl Resolver<'_> {
             max: health.max.clone(),
             within: health.within.clone(),
             backoff: health.backoff.clone(),
+            dma_poll: None,
+            dma_faults: None,
         };
         let policy = self.health_policy("the non-secure world", &Located { value: written, span: health.span });
         Some(Some(model::WorldHealth { heartbeat: heartbeat?, stuck_samples: stuck_samples?, policy: policy? }))
