@@ -31,7 +31,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
         (
             "QV-10",
-            "tables and scripts are decided on the host ([0037](design-records/0037-pci-functions-in-the-plan.md)); no monitor obeys them yet, so there is no DMA without trust ([0006](design-records/0006-no-dma-without-trust.md))",
+            "tables and scripts are decided on the host ([0037](design-records/0037-pci-functions-in-the-plan.md)) and hold against functions and SMMU of QEMU; no monitor obeys them yet, so there is no DMA without trust ([0006](design-records/0006-no-dma-without-trust.md))",
         ),
         ("QV-11", "as QV-10"),
         ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
