@@ -102,7 +102,7 @@ impl Cursor {
         self.events.wrapping_sub(before.events)
     }
 
-    /// Begins anew behind all that is in the queue: it is about what was before.
+    /// Begins again behind all that is in the queue: it is about what was before.
     pub fn skip<Q: Queue>(&mut self, queue: &Q) {
         self.seen = queue.produced();
     }

@@ -4,7 +4,7 @@
 //! touched. [`events`] reads what the SMMU says about DMA that it refused. Both reach the machine by a trait of their own, so that
 //! every rule runs as a host test and under a fuzzer, and `bulkhead verify` executes the same steps on a model of the registers.
 //!
-//! Rules of this crate: no allocation, no panic, no unbounded loop, no indexing. What a function answers is chosen by whoever owns it.
+//! Rules of this crate: no allocation, no panic, no unbounded loop, no indexing. What a function answers is chosen by its owner.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -48,7 +48,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Does the next access, or looks whether the delay that is next is over: at most one read and one write, so that whoever must not
+    /// Does the next access, or looks whether the delay that is next is over: at most one read and one write, so that a core that must not
     /// be held up can do something else in between.
     ///
     /// # Errors
