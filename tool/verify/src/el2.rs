@@ -101,7 +101,12 @@ fn rights(contents: &Contents, core: &Core, area: &Area) -> Option<(Rights, Memo
         Use::Rodata | Use::Header => Some((Rights::READ, Memory::Normal)),
         Use::VcpuPlan(index, _) | Use::Schedule(index) if index == core.index => Some((Rights::READ, Memory::Normal)),
         Use::PartitionPlan(index) | Use::Pristine(index) if is_own(index) => Some((Rights::READ, Memory::Normal)),
-        Use::Stack(index) | Use::Data(index) | Use::Counters(index, _) | Use::Usage(index) | Use::Trace(index)
+        Use::Stack(index)
+        | Use::Data(index)
+        | Use::Counters(index, _)
+        | Use::Usage(index)
+        | Use::StolenTime(index, _)
+        | Use::Trace(index)
             if index == core.index =>
         {
             Some((Rights::READ_WRITE, Memory::Normal))
