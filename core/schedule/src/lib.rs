@@ -2,6 +2,7 @@
 //!
 //! - [`plan`]: from the bytes of a schedule plan to servers, a time table or a ring.
 //! - [`shared`]: a shared core as its interrupts see it: who is woken, what waits, until when.
+//! - [`stolen_time`]: what a guest is told of the time that others had.
 //!
 //! It is a crate between the two and not part of either. The policies are checked against definitions and models that know
 //! no image, and another kernel than the monitor can use them: they depend on `core/words` alone. The layouts are read by guests
@@ -23,3 +24,4 @@
 
 pub mod plan;
 pub mod shared;
+pub mod stolen_time;
