@@ -1,6 +1,7 @@
 //! A shared core as its plan describes it: what knows both the image's layouts (`core/abi`) and the policies (`core/sched`).
 //!
 //! - [`plan`]: from the bytes of a schedule plan to servers, a time table or a ring.
+//! - [`posts`]: software-generated interrupts to a vCPU that shares its core.
 //! - [`shared`]: a shared core as its interrupts see it: who is woken, what waits, until when.
 //! - [`stolen_time`]: what a guest is told of the time that others had.
 //!
@@ -23,5 +24,8 @@
 )]
 
 pub mod plan;
+// No monitor has it yet.
+#[cfg(not(target_os = "none"))]
+pub mod posts;
 pub mod shared;
 pub mod stolen_time;
