@@ -7,7 +7,7 @@
 use crate::error::RunError;
 use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
-use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
+use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PCI_DEVICE, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{MAX_CORE_SERVERS, MAX_CORE_VCPUS, SCHEDULE_PLAN_MAGIC, SchedulePlan};
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::name_text;
@@ -94,6 +94,11 @@ impl ImagePlan {
     #[must_use]
     pub fn partition_names(&self) -> Vec<String> {
         (0..self.partitions.len()).map(|index| self.partition_name(index).to_owned()).collect()
+    }
+
+    /// States whether a partition has PCI functions of the board: what is behind them on the host is in the description alone.
+    pub fn has_functions(&self) -> bool {
+        self.partitions.iter().flat_map(PartitionPlan::pci).any(|function| function.kind == PCI_DEVICE)
     }
 
     /// Returns the index of a partition by name.

@@ -1,7 +1,7 @@
 //! What is run: an image file, or a description that is built in memory first.
 
 use crate::error::{RunError, exit_code};
-use crate::image_file::{is_arm64_image, is_flash};
+use crate::image_file::{ImagePlan, is_arm64_image, is_flash};
 use crate::qemu::MachineOptions;
 use bulkhead_description::{Check, Loaded, Options, load};
 use bulkhead_plan::model::System;
@@ -72,6 +72,15 @@ impl Source {
             });
         }
         let options = MachineOptions::for_image(bytes)?;
+        if options.plan.as_ref().is_some_and(ImagePlan::has_functions) {
+            return Err(SourceError {
+                message: format!(
+                    "{} has PCI functions, and an image does not say which disk or network is behind them; run its description",
+                    path.display()
+                ),
+                exit_code: exit_code::FAILURE,
+            });
+        }
         Ok(Self { name, options, image_path: Some(path.to_path_buf()), demonstration: None })
     }
 

@@ -4,8 +4,10 @@ mod common;
 
 use bulkhead_description::{Loaded, Options, load_text_unchecked};
 use bulkhead_plan::samples;
-use bulkhead_run::qemu::{Endpoints, Streams};
+use bulkhead_run::qemu::{Boot, Endpoints, Streams};
+use bulkhead_run::source::Source;
 use bulkhead_run::{Machine, MachineOptions, RunError, exit_code};
+use bulkhead_timing::Assumptions;
 use common::*;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -96,7 +98,12 @@ fn qemu_is_told_of_each_function() {
         format!("virtio-rng-pci,{virtio},bus=pcie.0,addr=0xc"),
     ];
     assert_eq!(options.functions.arguments(), expected);
+    let mut options = options;
+    options.boot = Boot::Loader(PathBuf::from("loader"));
     let all = arguments(&options);
+    let place = |argument: &str| all.iter().position(|one| one == argument).expect("an argument");
+    let last = place(expected.last().expect("an argument"));
+    assert!(last < place("virtio-blk-pci,drive=boot"), "a boot loader's disk takes what is left: {all:?}");
     assert!(all.windows(expected.len()).any(|part| part == expected), "{all:?}");
     assert!(
         all.contains(&"virt,gic-version=3,virtualization=on,iommu=smmuv3,memory-backend=ram".to_owned()),
@@ -116,6 +123,22 @@ fn nothing_changes_without_functions() {
     assert!(arguments(&before).contains(&"virt,gic-version=3,virtualization=on,memory-backend=ram".to_owned()));
 }
 
+/// An image alone says of no function what is behind it.
+#[test]
+fn images_with_functions_are_run_by_their_descriptions() {
+    let path = directory("image").join("system.img");
+    let open = |image: &[u8]| {
+        std::fs::write(&path, image).expect("a file can be written");
+        Source::open(&path, None, None, &Assumptions::default())
+    };
+    let mut image = image(&two_partitions(), &WAIT_FOR_EVER);
+    open(&image).expect("no function");
+    add_function(&mut image, 1);
+    let error = open(&image).err().expect("a function");
+    assert!(error.message.contains("run its description"), "{}", error.message);
+    assert_eq!(error.exit_code, exit_code::FAILURE);
+}
+
 /// One run writes a disk, or several read it; the others are told which one. The port is the loopback's, and the machine's for as long as it lives.
 #[test]
 fn disks_and_ports_are_of_one_run() {
@@ -124,6 +147,7 @@ fn disks_and_ports_are_of_one_run() {
     let address = (Ipv4Addr::LOCALHOST, port);
     let mut first = Machine::start(options(&described(&directory, port, false))).expect("QEMU takes all of it");
     TcpStream::connect(address).expect("the port leads to QEMU");
+    assert!(TcpStream::connect((Ipv4Addr::new(127, 0, 0, 2), port)).is_err(), "at the named address and no other");
     for read_only in [false, true] {
         let second = options(&described(&directory, other_port, read_only));
         let error = Machine::start(second).err().expect("the disk is in use");

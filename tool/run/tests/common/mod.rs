@@ -9,11 +9,12 @@ use bulkhead_abi::image::ARM64_IMAGE_MAGIC;
 use bulkhead_abi::image::RamBank;
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, PartitionEntry};
 use bulkhead_abi::observe::COUNTERS_MAGIC;
-use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
+use bulkhead_abi::plan::{MODE_MAPPED, PARTITION_PLAN_MAGIC, PCI_DEVICE, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::{ABI_VERSION, GuestAddress, PhysicalAddress};
 use bulkhead_description::board::BUILT_IN;
 use bulkhead_guest_abi::name_from;
 use bulkhead_run::{ImagePlan, Ram, image_file::header_crc};
+use std::mem::offset_of;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -131,6 +132,13 @@ fn add_partition(bytes: &mut [u8], header: &mut ImageHeader, index: usize, parti
     }
     header.partitions[index] = entry;
     put(bytes, plan_address, plan.as_bytes());
+}
+
+/// Gives a partition of an image a PCI function of the board.
+pub(crate) fn add_function(image: &mut [u8], partition: u64) {
+    let plan = PARTITION_PLANS + partition * 0x1000;
+    put(image, plan + offset_of!(PartitionPlan, pci) as u64, PCI_DEVICE.as_bytes());
+    put(image, plan + offset_of!(PartitionPlan, pci_count) as u64, 1_u32.as_bytes());
 }
 
 /// Makes words of counters or states part of the image: they are so before the first instruction.
