@@ -111,7 +111,7 @@ pub(crate) fn ring(machine: &Machine, name: &str) -> Result<(), Failure> {
             if port.is_source() { "the channel's description has no doorbell" } else { "this end is the destination" };
         return Err(Failure::new(MACHINE, format!("port {name} cannot ring: {why}")));
     }
-    port.ring();
+    port.doorbells().ring();
     Ok(())
 }
 

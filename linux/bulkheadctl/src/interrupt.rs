@@ -71,7 +71,7 @@ impl<'p> Waiter<'p> {
             return Ok(false);
         };
         // A doorbell that came while the line was masked keeps its level, so unmasking delivers it: none is missed.
-        self.port.unmask_doorbell();
+        self.port.doorbells().unmask();
         self.port.function().unmask_interrupt()?;
         let left = deadline.remaining(POLL_WITH_INTERRUPT);
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -84,7 +84,7 @@ impl<'p> Waiter<'p> {
         }
         let mut count = [0; 4];
         uio.read_exact(&mut count).map_err(|error| describe(&error))?;
-        self.port.take_doorbell();
+        self.port.doorbells().take();
         Ok(true)
     }
 }

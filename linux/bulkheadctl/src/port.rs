@@ -26,13 +26,35 @@ const DESTINATION_POSITION: u32 = 1;
 /// Registers from here: an image of [`PortInformation`].
 const PORT_INFORMATION: u64 = 0x100;
 
+/// Doorbells of both directions: registers of BAR 0.
+#[derive(Debug)]
+pub(crate) struct Doorbells(Mapping);
+
+impl Doorbells {
+    /// Rings the peer's.
+    pub(crate) fn ring(&self) {
+        // Inside the mapping by construction, so there is no error to report.
+        let _ = self.0.write_register(DOORBELL, DESTINATION_POSITION << 16);
+    }
+
+    /// Lets the own one through to the interrupt line.
+    pub(crate) fn unmask(&self) {
+        let _ = self.0.write_register(INTERRUPT_MASK, 1);
+    }
+
+    /// Clears the interrupt's level; returns whether a doorbell had been rung.
+    pub(crate) fn take(&self) -> bool {
+        self.0.read_register(INTERRUPT_STATUS).is_some_and(|status| status != 0)
+    }
+}
+
 /// A channel end of this partition.
 #[derive(Debug)]
 pub(crate) struct Port {
     function: Function,
     pub(crate) information: PortInformation,
     pub(crate) geometry: Geometry,
-    registers: Mapping,
+    doorbells: Doorbells,
 }
 
 impl Port {
@@ -59,7 +81,7 @@ impl Port {
             let address = &function.address;
             Failure::new(MACHINE, format!("{address} is not a channel end of this version of Bulkhead: {error}"))
         })?;
-        Ok(Self { function, information, geometry, registers })
+        Ok(Self { function, information, geometry, doorbells: Doorbells(registers) })
     }
 
     /// Returns the port's name.
@@ -102,20 +124,9 @@ impl Port {
         lock(&self.function, self.name())
     }
 
-    /// Rings the doorbell.
-    pub(crate) fn ring(&self) {
-        // Inside the mapping by construction, so there is no error to report.
-        let _ = self.registers.write_register(DOORBELL, DESTINATION_POSITION << 16);
-    }
-
-    /// Lets doorbells through to the interrupt line.
-    pub(crate) fn unmask_doorbell(&self) {
-        let _ = self.registers.write_register(INTERRUPT_MASK, 1);
-    }
-
-    /// Clears the interrupt's level; returns whether a doorbell had been rung.
-    pub(crate) fn take_doorbell(&self) -> bool {
-        self.registers.read_register(INTERRUPT_STATUS).is_some_and(|status| status != 0)
+    /// Returns the doorbells.
+    pub(crate) fn doorbells(&self) -> &Doorbells {
+        &self.doorbells
     }
 }
 
@@ -124,7 +135,7 @@ impl Port {
 pub(crate) struct BackEnd {
     function: Function,
     information: PortInformation,
-    registers: Mapping,
+    doorbells: Doorbells,
 }
 
 impl BackEnd {
@@ -132,8 +143,8 @@ impl BackEnd {
     pub(crate) fn find(machine: &Machine, name: &str) -> Result<Self, Failure> {
         let is_back_end = |kind| matches!(kind, PORT_NET | PORT_BLOCK);
         let all = functions(machine)?.into_iter().filter(|(_, _, information)| is_back_end(information.kind));
-        let all: Vec<Self> =
-            all.map(|(function, registers, information)| Self { function, information, registers }).collect();
+        let new = |(function, registers, information)| Self { function, information, doorbells: Doorbells(registers) };
+        let all: Vec<Self> = all.map(new).collect();
         let names: Vec<String> = all.iter().map(|back| back.name().to_owned()).collect();
         all.into_iter().find(|back| back.name() == name).ok_or_else(|| {
             let known =
@@ -172,20 +183,9 @@ impl BackEnd {
             .map_err(|error| Failure::machine(format_args!("cannot map BAR 2 of {}", self.function.address), &error))
     }
 
-    /// Interrupts the front.
-    pub(crate) fn ring(&self) {
-        // Inside the mapping by construction, so there is no error to report.
-        let _ = self.registers.write_register(DOORBELL, DESTINATION_POSITION << 16);
-    }
-
-    /// Lets notifications through to the interrupt line.
-    pub(crate) fn unmask_doorbell(&self) {
-        let _ = self.registers.write_register(INTERRUPT_MASK, 1);
-    }
-
-    /// Clears the interrupt's level.
-    pub(crate) fn take_doorbell(&self) {
-        let _ = self.registers.read_register(INTERRUPT_STATUS);
+    /// Returns the doorbells.
+    pub(crate) fn doorbells(&self) -> &Doorbells {
+        &self.doorbells
     }
 }
 

@@ -121,7 +121,7 @@ impl Loop<'_> {
         loop {
             let worked = self.work(service)?;
             if service.take_interrupt() {
-                self.back.ring();
+                self.back.doorbells().ring();
             }
             if worked {
                 last = Instant::now();
@@ -172,7 +172,7 @@ impl<'a> Bell<'a> {
         let describe = |error: &std::io::Error| Failure::machine("cannot wait for the front", error);
         if self.uio.is_some() {
             // One that came while the line was masked keeps its level, so unmasking delivers it.
-            self.back.unmask_doorbell();
+            self.back.doorbells().unmask();
             self.back.function().unmask_interrupt()?;
         }
         let mut descriptors: Vec<PollFd<'_>> = self.uio.iter().map(|uio| PollFd::new(uio, PollFlags::IN)).collect();
@@ -185,7 +185,7 @@ impl<'a> Bell<'a> {
         drop(descriptors);
         if is_rung && let Some(uio) = self.uio.as_mut() {
             uio.read_exact(&mut [0; 4]).map_err(|error| describe(&error))?;
-            self.back.take_doorbell();
+            self.back.doorbells().take();
         }
         Ok(())
     }

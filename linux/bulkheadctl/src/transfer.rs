@@ -229,7 +229,7 @@ fn put_and_ring(port: &Port, writer: &mut Writer<'_>, payload: &[u8], options: &
         }
     }
     if options.ring && port.has_doorbell() {
-        port.ring();
+        port.doorbells().ring();
     }
     Ok(())
 }
