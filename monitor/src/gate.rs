@@ -10,6 +10,7 @@
 //! where it stands.
 
 mod again;
+mod input;
 
 use crate::interrupts::{MONITOR_SGI, OWN_INTERRUPTS};
 use crate::observe::at;
@@ -22,6 +23,7 @@ use bulkhead_arm::{Affinity, Intid, gic};
 use bulkhead_emulation::sysreg::{self, SgiTargets};
 use bulkhead_emulation::trap::{Syndrome, SystemAccess, encoding};
 use bulkhead_sched::Members;
+use core::mem::offset_of;
 use core::sync::atomic::Ordering::Acquire;
 
 /// ICC_PMR_EL1.
@@ -61,6 +63,7 @@ impl<M: Machine> Vcpu<M> {
             self.timer_expired();
         }
         self.serve_requests();
+        self.take_handed_input();
         self.run == RunState::Running
     }
 

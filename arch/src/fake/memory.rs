@@ -9,6 +9,9 @@ impl Memory for FakeMachine {
     }
     fn load32(&self, address: PhysicalAddress) -> u32 {
         self.before_access();
+        if let Some(value) = self.uart_read(address.0) {
+            return value;
+        }
         self.seen32(address.0, (self.word(address.0) >> ((address.0 & 4) * 8)) as u32)
     }
     fn load64(&self, address: PhysicalAddress) -> u64 {

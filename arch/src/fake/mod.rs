@@ -22,7 +22,7 @@ use crate::{
 };
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::VcpuPlan;
-use bulkhead_arm::{Intid, ListRegister, gic};
+use bulkhead_arm::{Intid, ListRegister, gic, pl011};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Deref;
@@ -142,6 +142,10 @@ pub struct FakeState {
     pub kick_date: Cell<Option<u64>>,
     /// What the world does before an access, behind the number of others that come first: loads, stores of words, readings of the counter, and calls.
     pub at_access: Cell<Option<(u64, World)>>,
+    /// The address of a UART (PL011), of which there are the flags and what it received; 0: there is none.
+    pub uart: Cell<u64>,
+    /// What that UART received and nobody has read.
+    pub received: RefCell<VecDeque<u8>>,
     /// The date that the EL2 timer is armed for.
     pub deadline: Cell<Option<u64>>,
     atomics: RefCell<BTreeMap<u64, &'static AtomicU64>>,
@@ -169,6 +173,17 @@ impl FakeState {
 
     fn note(&self, event: Event) {
         self.events.borrow_mut().push(event);
+    }
+
+    /// Reads the UART's flags, or the oldest byte that it received; `None` for every other address.
+    fn uart_read(&self, address: u64) -> Option<u32> {
+        let uart = self.uart.get();
+        let mut received = self.received.borrow_mut();
+        match address.checked_sub(uart).filter(|_| uart != 0)? {
+            pl011::UARTFR => Some(if received.is_empty() { pl011::FLAG_RECEIVE_EMPTY } else { 0 }),
+            pl011::UARTDR => Some(received.pop_front().map_or(0, u32::from)),
+            _ => None,
+        }
     }
 
     fn word(&self, address: u64) -> u64 {

@@ -91,7 +91,7 @@ pub struct VcpuPlan {
     /// This core's redistributor frame (RD frame; the SGI frame is 64 KiB above).
     pub gicr: PhysicalAddress,
     /// The board's UART (PL011), where this core receives console input while its partition has the focus; zero when the
-    /// partition has no virtual UART, is `direct`, or another of its cores does it.
+    /// partition has no virtual UART, is `direct` and nobody hands its input over, or another of its cores does it.
     pub uart: PhysicalAddress,
     /// Core that has the focus next, by MPIDR; meaningful with `uart`.
     pub uart_next_mpidr: u64,
@@ -103,12 +103,15 @@ pub struct VcpuPlan {
     pub schedule: PhysicalAddress,
     /// The vCPU's place in that plan.
     pub slot: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The core of the `direct` partition of `handed_status`, where this core hands over: MPIDR, whose affinity 3 is zero; otherwise zero.
+    pub handed_mpidr: u32,
     /// The partition's [`crate::devices::DevicePlan`]; zero without devices on its virtual bus.
     pub devices: PhysicalAddress,
     /// The [`crate::devices::BootDevices`]: in the first plan of the boot core, and zero everywhere else.
     pub boot_devices: PhysicalAddress,
+    /// Status page of the partition with which this one hands the UART's interrupt over: from a `mapped` one, whose core has it, to the
+    /// `direct` one that has the focus next. The own page when there is none, and zero when the part is not `hybrid`.
+    pub handed_status: PhysicalAddress,
 }
 
 /// A piece of RAM of a partition.

@@ -98,8 +98,9 @@ pub struct StatusPage {
     /// Times that this partition gave the console focus to the next one. The focus is at the partition whose place in the
     /// ring of consoles is the sum of all these words modulo the length of the ring.
     pub focus_given: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Times that the UART's interrupt was handed over between this partition and another one ([`crate::plan::VcpuPlan::handed_status`]):
+    /// by the core that hands it over, and, of those, how many the other one has done with.
+    pub input_handed: u32,
     /// The partition's name.
     pub name: crate::Name,
 }

@@ -187,6 +187,9 @@ fn vcpu_plan(
     let trace = layout.area(AreaKind::Trace(core));
     let input = maps::console_input(system, core_use.board_core).filter(|input| input.receiver == vcpu_use);
     let uart = system.board.uart.filter(|_| input.is_some());
+    let handed = input.and_then(|input| input.handed);
+    let hands_over_to =
+        handed.filter(|_| mode == MODE_MAPPED).and_then(|other| system.partitions.get(other)?.cores.first());
     VcpuPlan {
         magic: VCPU_PLAN_MAGIC,
         core: narrow(core),
@@ -218,9 +221,13 @@ fn vcpu_plan(
         uart_first: u32::from(input.is_some_and(|input| input.is_first)),
         schedule: layout.address(AreaKind::Schedule(core)),
         slot: narrow(slot),
-        reserved: 0,
+        handed_mpidr: hands_over_to.map_or(0, |core| mpidr(system, *core) as u32),
         devices: layout.address(AreaKind::DevicePlan(own)),
         boot_devices: if (core, slot) == (0, 0) { layout.address(AreaKind::BootDevices) } else { PhysicalAddress(0) },
+        handed_status: match system.secure {
+            Some(_) => layout.address(AreaKind::Status(handed.unwrap_or(own))),
+            None => PhysicalAddress(0),
+        },
     }
 }
 

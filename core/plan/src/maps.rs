@@ -119,31 +119,74 @@ pub fn redistributor(system: &System, board_core: usize) -> PhysicalAddress {
 pub struct ConsoleInput {
     /// It has the focus at boot.
     pub is_first: bool,
-    /// Board core that has the focus next.
+    /// Board core that gets the UART's interrupt next: the own one when the focus is handed over.
     pub next_board_core: usize,
     /// The vCPU of this core that gets the input.
     pub receiver: VcpuUse,
+    /// Partition with which the interrupt is handed over: from a `mapped` one, whose core has it, to the `direct` one that has the focus next.
+    pub handed: Option<usize>,
 }
 
-/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART,
-/// and the board has a UART for the monitor. The focus
-/// goes round these cores in the order of the description.
+/// A place in the ring of the focus.
+#[derive(Clone, Copy)]
+struct Receiver {
+    board_core: usize,
+    partition: usize,
+    mode: InterruptMode,
+}
+
+/// States whether a core receives console input: it runs vCPU 0 of a `mapped` partition with a virtual UART, or of a `direct` one to which another
+/// core hands it over, and the board has a UART for the monitor. The focus goes round these cores in the order of the description, and the first `mapped`
+/// one has it at boot.
 ///
 /// A core is in the ring once. Of several partitions with a virtual UART on one shared core, the first of the description
 /// gets the input and the others only write: the hardware names the focus by core, in the route of the UART's interrupt,
 /// and a ring of vCPUs would need a second, private focus in the monitor for a case that `bulkhead check` points out.
+///
+/// A `direct` partition is in the ring if EL3 brings its core to its monitor and the receiver before it is a `mapped` one: a core hands over to one
+/// other core.
 #[must_use]
 pub fn console_input(system: &System, board_core: usize) -> Option<ConsoleInput> {
     system.board.uart?;
-    let mut ring: Vec<(usize, VcpuUse)> = Vec::new();
+    let ring = focus_ring(system);
+    let place = ring.iter().position(|one| one.board_core == board_core)?;
+    let (before, own) = (ring.get(place.checked_sub(1).unwrap_or(ring.len() - 1))?, ring.get(place)?);
+    let next = ring.get(place + 1).or(ring.first())?;
+    let handed = match (own.mode, next.mode) {
+        (InterruptMode::Direct, _) => Some(before.partition),
+        (_, InterruptMode::Direct) => Some(next.partition),
+        _ => None,
+    };
+    let next_board_core = if next.mode == InterruptMode::Direct { board_core } else { next.board_core };
+    let receiver = VcpuUse { partition: own.partition, vcpu: 0 };
+    Some(ConsoleInput { is_first: place == 0, next_board_core, receiver, handed })
+}
+
+/// Returns who gets console input, in the order in which they have the focus.
+fn focus_ring(system: &System) -> Vec<Receiver> {
+    let mut receivers: Vec<Receiver> = Vec::new();
     for (partition, description) in system.partitions.iter().enumerate() {
-        let has_input = description.virtual_uart && description.mode == InterruptMode::Mapped;
-        let core = description.cores.first().filter(|core| has_input && ring.iter().all(|(one, _)| one != *core));
-        ring.extend(core.map(|core| (*core, VcpuUse { partition, vcpu: 0 })));
+        let mode = description.mode;
+        // A plan names the kicked core by 32 bits.
+        let is_named = description
+            .cores
+            .iter()
+            .all(|core| system.board.core_mpidr.get(*core).is_some_and(|mpidr| mpidr >> 32 == 0));
+        let may_receive = mode == InterruptMode::Mapped || is_kicked(system, description) && is_named;
+        let core = description.cores.first().filter(|core| {
+            description.virtual_uart && may_receive && receivers.iter().all(|one| one.board_core != **core)
+        });
+        receivers.extend(core.map(|core| Receiver { board_core: *core, partition, mode }));
     }
-    let place = ring.iter().position(|(core, _)| *core == board_core)?;
-    let next_board_core = ring.get(place + 1).or(ring.first())?.0;
-    Some(ConsoleInput { is_first: place == 0, next_board_core, receiver: ring.get(place)?.1 })
+    let first = receivers.iter().position(|one| one.mode == InterruptMode::Mapped);
+    receivers.rotate_left(first.unwrap_or(0));
+    let mut before = InterruptMode::Direct;
+    receivers.retain(|one| {
+        let is_kept = one.mode == InterruptMode::Mapped || before == InterruptMode::Mapped;
+        before = if is_kept { one.mode } else { before };
+        is_kept
+    });
+    receivers
 }
 
 /// Areas to map, each once. A core that runs several partitions maps what any of them needs, so an area can be asked for
@@ -189,6 +232,10 @@ pub fn el2(system: &System, layout: &Layout, places: &Places, core: usize, core_
     if core == 0 {
         wanted.add(AreaKind::BootDevices, Attributes::EL2_READ);
     }
+    let input = console_input(system, core_use.board_core);
+    if let Some(other) = input.and_then(|input| input.handed) {
+        wanted.add(AreaKind::Status(other), Attributes::EL2_SHARED_READ);
+    }
     let mut mappings: Vec<Mapping> = wanted
         .0
         .into_iter()
@@ -202,7 +249,7 @@ pub fn el2(system: &System, layout: &Layout, places: &Places, core: usize, core_
     };
     mappings.push(device(system.board.gicd, GICD_BYTES));
     mappings.push(device(redistributor(system, core_use.board_core), GICR_BYTES));
-    if console_input(system, core_use.board_core).is_some() {
+    if input.is_some() {
         mappings.extend(system.board.uart.map(|uart| device(uart.address, PAGE_BYTES)));
     }
     mappings.extend(devices::monitor_pages(system, places, core, core_use));

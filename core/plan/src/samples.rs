@@ -202,6 +202,14 @@ pub fn hybrid() -> System {
     sample
 }
 
+/// Returns the same with consoles: `drive`, which has its interrupts to itself, gets what is typed from the core of `office`.
+#[must_use]
+pub fn hybrid_with_consoles() -> System {
+    let mut sample = hybrid();
+    sample.partitions.iter_mut().for_each(|partition| partition.virtual_uart = true);
+    sample
+}
+
 /// Returns the same with channels between the payload and two partitions: `telemetry` to the first one, which has an interrupt for it, and
 /// `answers` of the second one, which sees it as a PCI function.
 #[must_use]

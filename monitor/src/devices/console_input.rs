@@ -42,7 +42,8 @@ impl<M: Machine> Vcpu<M> {
         self.machine.store32(uart(pl011::UARTIMSC), RECEIVE_AND_TIMEOUT);
         self.machine.store32(uart(pl011::UARTCR), ENABLE_RECEIVE);
         let intid = Intid(self.plan.uart_interrupt);
-        self.machine.store8(self.distributor(gic::priority_byte(intid)), crate::interrupts::MONITOR_PRIORITY);
+        let priority = self.distributor(gic::priority_byte(intid));
+        self.machine.store8(priority, crate::interrupts::MONITOR_PRIORITY);
         self.route(intid.0, self.plan.mpidr, route);
         // Accesses to two devices are in order by a barrier alone: the UART is set up and routed before its interrupt
         // is enabled.

@@ -88,6 +88,10 @@ impl<M: Machine> Vcpu<M> {
             _ if intid == self.plan.uart_interrupt && self.plan.uart.0 != 0 => {
                 self.count(Counter::MonitorInterrupt);
                 self.machine.priority_drop(intid);
+                #[cfg(feature = "hybrid")]
+                if self.hands_over_input() {
+                    return;
+                }
                 self.console_input();
                 self.machine.deactivate(intid);
             }
@@ -243,6 +247,12 @@ impl<M: Machine> Vcpu<M> {
     /// Routes a shared interrupt to a core.
     pub(crate) fn route(&self, intid: u32, mpidr: u64, _: Route) {
         self.machine.store64(at(self.plan.gicd, gic::route(Intid(intid))), mpidr);
+    }
+
+    /// Where a shared interrupt is routed to.
+    #[cfg(feature = "hybrid")]
+    pub(crate) fn routed_to(&self, intid: u32) -> u64 {
+        self.machine.load64(at(self.plan.gicd, gic::route(Intid(intid))))
     }
 
     /// Makes a spare interrupt pending in the distributor: how the virtual UART and doorbells raise their line.

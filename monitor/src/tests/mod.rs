@@ -14,6 +14,8 @@ mod deferred;
 mod faults;
 #[cfg(feature = "hybrid")]
 mod gate;
+#[cfg(feature = "hybrid")]
+mod input;
 #[cfg(feature = "shared")]
 mod instructions;
 pub(crate) mod interleave;
@@ -172,6 +174,7 @@ pub(crate) fn cores_of_mpidr(partition: PartitionPlan, first: u64) -> Vec<Vcpu<F
             plan.mode = partition.mode;
             plan.mpidr = first + u64::from(vcpu);
             plan.status = PhysicalAddress(STATUS);
+            plan.handed_status = plan.status;
             plan.counters = PhysicalAddress(COUNTERS);
             plan.gicd = PhysicalAddress(GICD);
             plan.gicr = PhysicalAddress(0x080a_0000 + 0x2_0000 * u64::from(vcpu));

@@ -5,6 +5,7 @@
 
 use crate::image_file::ImagePlan;
 use crate::observer::Observer;
+use bulkhead_abi::plan::{MODE_DIRECT, MODE_MAPPED};
 
 /// The byte that makes the monitor give the focus to the next partition.
 pub const NEXT: u8 = 0x1d;
@@ -12,9 +13,20 @@ pub const NEXT: u8 = 0x1d;
 /// Returns the partitions that can have the focus, in its order.
 #[must_use]
 pub fn ring(plan: &ImagePlan) -> Vec<usize> {
-    let has_input =
-        |partition: &usize| plan.vcpus().any(|(_, vcpu)| vcpu.uart.0 != 0 && vcpu.partition as usize == *partition);
-    (0..plan.partitions.len()).filter(has_input).collect()
+    let members = || plan.vcpus().map(|(_, vcpu)| vcpu).filter(|vcpu| vcpu.uart.0 != 0);
+    let mut ring: Vec<usize> = Vec::new();
+    let mut here = members().find(|vcpu| vcpu.uart_first != 0);
+    while let Some(vcpu) = here.filter(|vcpu| !ring.contains(&(vcpu.partition as usize))) {
+        ring.push(vcpu.partition as usize);
+        // To a `direct` partition the focus goes while the route stays.
+        let handed = || {
+            members()
+                .find(|next| vcpu.mode == MODE_MAPPED && next.mode == MODE_DIRECT && next.status == vcpu.handed_status)
+        };
+        here =
+            handed().or_else(|| members().find(|next| next.mode == MODE_MAPPED && next.mpidr == vcpu.uart_next_mpidr));
+    }
+    ring
 }
 
 /// Returns the place of the focus in a ring, from the number of times that each member gave it away.

@@ -1,12 +1,15 @@
 //! Console input: the board's UART goes round the cores that may receive its characters, one of them at a time.
 //!
-//! Only the monitor of a `mapped` partition with a virtual PL011 maps the UART, on the core of vCPU 0. Of
-//! several such partitions on one shared core the first gets the input. The cores form one ring, so that the focus comes back to everyone, and one of them has it at boot.
+//! The monitor of a `mapped` partition with a virtual PL011 maps the UART, on the core of vCPU 0. Of
+//! several such partitions on one shared core the first gets the input. Below a payload the monitor of a `direct` one may map it, too: one `mapped`
+//! partition then hands it over, and each of the two names the other. The cores form one ring, so that the focus comes back to everyone, and one of them
+//! has it at boot.
 
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, Vcpu};
-use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, WINDOW_UART};
+use bulkhead_abi::Part;
+use bulkhead_abi::plan::{MAX_INTID, MODE_DIRECT, MODE_MAPPED, WINDOW_UART};
 use std::collections::HashSet;
 
 /// Checks which vCPUs get the UART's input and how their cores hand it on.
@@ -23,9 +26,12 @@ pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
         let receiver = core.vcpus.iter().find(may_receive).map(|vcpu| vcpu.slot);
         for vcpu in &core.vcpus {
             let plan = &vcpu.plan;
-            findings.require((plan.uart.0 != 0) == (receiver == Some(vcpu.slot)), Code::ConsoleInput, || {
+            let may =
+                if plan.mode == MODE_MAPPED { receiver == Some(vcpu.slot) } else { gives_to(contents, vcpu).is_some() };
+            findings.require((plan.uart.0 != 0) == may, Code::ConsoleInput, || {
                 format!("core {}: the UART at {} is given or withheld against the rule", core.index, plan.uart)
             });
+            check_handed(contents, vcpu, findings);
             if plan.uart.0 != 0 {
                 ring.push(vcpu);
             } else {
@@ -41,10 +47,48 @@ pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
     }
 }
 
+/// Checks what a vCPU says of the partition with which its own one hands the UART's interrupt over.
+fn check_handed(contents: &Contents, vcpu: &Vcpu, findings: &mut Findings) {
+    let plan = &vcpu.plan;
+    let own = if contents.part == Part::Hybrid as u32 { plan.status.0 } else { 0 };
+    let none = (plan.handed_status.0, plan.handed_mpidr) == (own, 0);
+    let gives = receiver_from(contents, vcpu).is_some_and(|to| {
+        // Its own core keeps the interrupt.
+        plan.uart_next_mpidr == plan.mpidr && u64::from(plan.handed_mpidr) == to.plan.mpidr
+    });
+    let gets = plan.handed_mpidr == 0 && gives_to(contents, vcpu).is_some();
+    findings.require(none || gives || gets, Code::ConsoleInput, || {
+        format!("core {}: the UART would be handed over to or from somebody who does not agree", vcpu.core)
+    });
+}
+
+/// The vCPU to which a `mapped` one hands the UART's interrupt over.
+fn receiver_from<'a>(contents: &'a Contents, from: &Vcpu) -> Option<&'a Vcpu> {
+    let is_from = from.plan.mode == MODE_MAPPED && from.plan.uart.0 != 0;
+    contents.vcpus().find(|to| is_from && is_handed(contents, from, to))
+}
+
+/// The vCPU that hands the UART's interrupt over to a `direct` one.
+fn gives_to<'a>(contents: &'a Contents, to: &Vcpu) -> Option<&'a Vcpu> {
+    contents.vcpus().find(|from| from.plan.mode == MODE_MAPPED && is_handed(contents, from, to))
+}
+
+/// Both name each other, and EL3 brings the core of the one to its monitor.
+fn is_handed(contents: &Contents, from: &Vcpu, to: &Vcpu) -> bool {
+    let (from, to) = (&from.plan, &to.plan);
+    let windows = |to: &&crate::image::Partition| to.plan.windows.iter().any(|window| window.kind == WINDOW_UART);
+    let kicked = contents.part == Part::Hybrid as u32 && to.mpidr != 0 && to.mode == MODE_DIRECT;
+    let known = contents.partitions.get(to.partition as usize).filter(windows).is_some();
+    let named =
+        from.handed_status == to.status && to.handed_status == from.status && u64::from(from.handed_mpidr) == to.mpidr;
+    kicked && known && named && to.vcpu == 0
+}
+
 fn check_ring(contents: &Contents, first: &Vcpu, ring: &[&Vcpu], findings: &mut Findings) {
     let same =
         |vcpu: &&Vcpu| vcpu.plan.uart == first.plan.uart && vcpu.plan.uart_interrupt == first.plan.uart_interrupt;
-    let marked = ring.iter().filter(|core| core.plan.uart_first == 1).count();
+    // At boot nothing is handed over.
+    let marked = ring.iter().filter(|core| core.plan.uart_first == 1 && core.plan.mode == MODE_MAPPED).count();
     let known = ring.iter().all(|core| core.plan.uart_first <= 1);
     findings.require(ring.iter().all(same) && marked == 1 && known, Code::ConsoleInput, || {
         format!("the cores with the UART differ in its address or interrupt, or {marked} of them have it at boot")
@@ -52,7 +96,8 @@ fn check_ring(contents: &Contents, first: &Vcpu, ring: &[&Vcpu], findings: &mut 
     let mut seen = HashSet::new();
     let mut here = Some(first);
     while let Some(core) = here.filter(|core| seen.insert(core.plan.mpidr)) {
-        here = ring.iter().copied().find(|other| other.plan.mpidr == core.plan.uart_next_mpidr);
+        let routed = || ring.iter().copied().find(|other| other.plan.mpidr == core.plan.uart_next_mpidr);
+        here = receiver_from(contents, core).or_else(routed);
     }
     let closed = seen.len() == ring.len() && here.is_some_and(|vcpu| vcpu.core == first.core);
     findings.require(closed, Code::ConsoleInput, || {

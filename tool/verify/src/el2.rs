@@ -133,6 +133,10 @@ fn rights(contents: &Contents, core: &Core, area: &Area) -> Option<(Rights, Memo
         Use::Status(index) if others(index).any(|own| has_flag(own, FLAG_MANAGES)) => {
             Some((Rights::READ, Memory::NonCacheable))
         }
+        // Who hands the UART's interrupt over, and to whom, look at each other's counts.
+        Use::Status(_) if core.vcpus.iter().any(|vcpu| vcpu.plan.handed_status.0 == area.range.start) => {
+            Some((Rights::READ, Memory::NonCacheable))
+        }
         Use::ChannelReader(index) | Use::ChannelWriter(index) if is_own(index) => {
             Some((Rights::READ_WRITE, Memory::NonCacheable))
         }

@@ -311,6 +311,8 @@ impl Partition {
 
 /// Everything the image describes, with counts that were checked.
 pub(crate) struct Contents {
+    /// The part of the monitor that the header names.
+    pub(crate) part: u32,
     pub(crate) cores: Vec<Core>,
     pub(crate) partitions: Vec<Partition>,
 }
@@ -336,7 +338,7 @@ impl Contents {
             }
             partitions.extend(plan.map(|plan| Partition { index, entry: *entry, plan }));
         }
-        Some(Self { cores, partitions })
+        Some(Self { part: header.part, cores, partitions })
     }
 
     /// Returns all vCPUs.

@@ -80,7 +80,7 @@ fn check_identity(core: &Core, vcpu: &Vcpu, findings: &mut Findings) {
     findings.require(boot.trace == plan.trace && boot.trace_bytes == plan.trace_bytes, Code::BootRecord, || {
         format!("core {index}: boot record and plan name different trace rings")
     });
-    let placed = plan.schedule == boot.schedule && plan.slot as usize == vcpu.slot && plan.reserved == 0;
+    let placed = plan.schedule == boot.schedule && plan.slot as usize == vcpu.slot;
     findings.require(placed, Code::Slot, || {
         format!("core {index}: the vCPU in slot {} believes in slot {} of {}", vcpu.slot, plan.slot, plan.schedule)
     });

@@ -3,7 +3,8 @@
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL};
 use bulkhead_guest_abi::channel::writer_bytes;
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS};
-use bulkhead_plan::model::PortKind;
+use bulkhead_plan::maps::console_input;
+use bulkhead_plan::model::{InterruptMode, PortKind, System};
 use bulkhead_plan::{AreaKind, Plan, plan, samples};
 
 fn demo() -> Plan {
@@ -132,4 +133,35 @@ fn largest_queue_fills_its_window() {
     let system = samples::system(vec![samples::native("first", &[0]), samples::native("second", &[1])], vec![deep]);
     let plan = plan(&system, &samples::monitor()).unwrap();
     assert!(plan.partitions[0].information.unwrap().ports[0].window_bytes <= 16 << 20);
+}
+
+/// The focus goes round in the order of the description, and the first `mapped` partition has it at boot. The core of a `mapped` one hands over to the
+/// `direct` one that follows, of which EL3 can bring the core to its monitor, and its own keeps the interrupt.
+#[test]
+fn input_of_a_guest_with_its_interrupts_is_handed_over() {
+    let input = |system: &System| -> Vec<_> {
+        let input = |core| console_input(system, core);
+        (0..4).map(|core| input(core).map(|one| (one.is_first, one.next_board_core, one.handed))).collect()
+    };
+    let mut system = samples::hybrid_with_consoles();
+    // Partitions: 0 on core 0, 1 on cores 1 and 2, 2 with its interrupts on core 3.
+    let handed = [Some((true, 1, None)), Some((false, 1, Some(2))), None, Some((false, 0, Some(1)))];
+    assert_eq!(input(&system), handed);
+    // One at the front follows the last one.
+    system.partitions.rotate_right(1);
+    let rotated = [Some((true, 1, None)), Some((false, 1, Some(0))), None, Some((false, 0, Some(2)))];
+    assert_eq!(input(&system), rotated);
+    // Two behind each other: the second one gets nothing.
+    system.partitions[1].mode = InterruptMode::Direct;
+    let payloads = [None, Some((true, 1, Some(0))), None, Some((false, 1, Some(2)))];
+    assert_eq!(input(&system), payloads, "nor does one on the payload's core, which nobody kicks");
+    system.partitions[1].cores = vec![2];
+    system.partitions[2].cores = vec![1];
+    assert_eq!(input(&system), [None, Some((true, 1, Some(0))), None, Some((false, 1, Some(2)))]);
+    // Nobody hands over, and nobody below no payload.
+    system.partitions[2].virtual_uart = false;
+    assert_eq!(input(&system), [None; 4]);
+    let mut alone = samples::hybrid_with_consoles();
+    alone.secure = None;
+    assert_eq!(input(&alone), [Some((true, 1, None)), Some((false, 0, None)), None, None]);
 }

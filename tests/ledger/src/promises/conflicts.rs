@@ -11,10 +11,7 @@ pub(super) const FAMILY: Family = Family {
             "CF-1",
             "partitions at EL2, the gate at EL3 above one image at EL2 or EL1, and above partitions; there is no composition at EL1",
         ),
-        (
-            "CF-2",
-            "`mapped`, `direct` for trusted partitions, and below a payload for any; console input does not reach a `direct` one",
-        ),
+        ("CF-2", "`mapped`, `direct` for trusted partitions, and below a payload for any; a `direct` one has one vCPU"),
         (
             "CF-7",
             "the secure half is the payload's, by groups and priorities that the other world cannot write, and no PMR of that world holds its ticks up; the other half is not split, as there is no composition",

@@ -7,6 +7,7 @@ mod described;
 mod health;
 mod hostile;
 mod hybrid;
+mod input;
 mod linux;
 mod messages;
 mod messengers;

@@ -5,6 +5,7 @@ mod board;
 mod doorbells;
 mod flipped;
 mod good;
+mod handed;
 mod hybrid;
 mod monitor;
 mod mutants;
