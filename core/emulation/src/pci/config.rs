@@ -7,14 +7,14 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 /// ECAM: bits 19:15 device, 14:12 function, 11:0 register.
 const DEVICE_SHIFT: u64 = 15;
 const FUNCTION_MASK: u64 = 7 << 12;
-const REGISTER_MASK: u64 = 0xffc;
+pub(super) const REGISTER_MASK: u64 = 0xffc;
 /// Bytes of ECAM of one bus.
 const BUS_BYTES: u64 = 1 << 20;
 
 const VENDOR_DEVICE: u64 = 0x00;
-const COMMAND_STATUS: u64 = 0x04;
+pub(super) const COMMAND_STATUS: u64 = 0x04;
 const CLASS_REVISION: u64 = 0x08;
-const BASE_ADDRESS_0: u64 = 0x10;
+pub(super) const BASE_ADDRESS_0: u64 = 0x10;
 const BASE_ADDRESS_2: u64 = 0x18;
 const BASE_ADDRESS_3: u64 = 0x1c;
 const SUBSYSTEM: u64 = 0x2c;
@@ -89,7 +89,7 @@ impl Bus<'_> {
 }
 
 /// The device that an offset addresses; each has function 0 alone.
-fn device(offset: u64) -> Option<u32> {
+pub(super) fn device(offset: u64) -> Option<u32> {
     (offset < BUS_BYTES && offset & FUNCTION_MASK == 0).then_some((offset >> DEVICE_SHIFT) as u32)
 }
 
@@ -121,6 +121,6 @@ fn header(function: &PciFunction, state: &FunctionState, register: u64) -> u32 {
 }
 
 /// The bit of a base address register in `sizing`.
-const fn sizing_bit(register: u64) -> u32 {
+pub(super) const fn sizing_bit(register: u64) -> u32 {
     1 << ((register >> 2) & 7)
 }

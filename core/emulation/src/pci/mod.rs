@@ -2,7 +2,8 @@
 //!
 //! Device 0 is a host bridge without registers; device n + 1 is function n of the plan: one end of a channel (ivshmem
 //! revision 0) or the management device. Base addresses are fixed by the plan and mapped by stage 2, so a write to one is
-//! remembered for sizing only. There are no capabilities, no bridges, no message-signalled interrupts.
+//! remembered for sizing only. There are no capabilities, no bridges, no message-signalled interrupts. A function may also be a device of
+//! the board (part `devices`), whose header is data of the plan.
 //!
 //! **Interrupt.** The stock Linux driver `uio_pci_generic` needs exactly two bits: Status.Interrupt, by which its handler
 //! knows its device, and Command.InterruptDisable, by which it silences the device until user space re-arms it. A doorbell
@@ -16,8 +17,12 @@
 //! Rejected: MSI-X. It needs a translation of message addresses (an ITS or a frame per partition) for one bit of benefit.
 
 mod config;
+#[cfg(feature = "devices")]
+mod device;
 mod registers;
 
+#[cfg(feature = "devices")]
+pub use device::ConfigurationPort;
 pub use registers::PORT_INFORMATION;
 
 use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PartitionPlan, PciFunction};
