@@ -157,6 +157,12 @@ pub trait Memory {
     fn store32(&self, address: PhysicalAddress, value: u32);
     /// Writes a 64-bit word.
     fn store64(&self, address: PhysicalAddress, value: u64);
+    /// Reads a register of 16 bits.
+    #[cfg(feature = "devices")]
+    fn load16(&self, address: PhysicalAddress) -> u16;
+    /// Writes a register of 16 bits.
+    #[cfg(feature = "devices")]
+    fn store16(&self, address: PhysicalAddress, value: u16);
     /// Writes four 64-bit words, 32-byte aligned.
     fn store_record(&self, address: PhysicalAddress, words: [u64; 4]);
     /// Writes a 64-bit word after all earlier writes have become visible (store-release).
@@ -272,11 +278,11 @@ pub trait MayPowerOff {}
 
 /// The firmware below.
 pub trait Firmware {
-    /// Starts a core at the monitor's secondary entry (PSCI CPU_ON).
+    /// Starts a core at the monitor's secondary entry (PSCI CPU_ON), which is told one word. The part `devices` alone hears it.
     ///
     /// # Errors
     /// The firmware's answer when it is not success.
-    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError>;
+    fn start_core(&self, mpidr: u64, word: u64) -> Result<(), FirmwareError>;
     /// Powers the board off (PSCI SYSTEM_OFF). Returns only if the firmware refuses.
     fn power_off(&self, power: impl MayPowerOff);
 }

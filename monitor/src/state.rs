@@ -1,6 +1,8 @@
 //! Data of one vCPU, and what the cores of one partition share.
 
 use crate::core_state::Core;
+#[cfg(feature = "devices")]
+use crate::devices::functions::Functions;
 use crate::sharing::PrivateInterrupts;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};
@@ -188,6 +190,9 @@ pub struct Vcpu<M: Machine> {
     pub overflow: bool,
     /// What is kept of the private interrupts of a guest on a shared core.
     pub private: PrivateInterrupts,
+    /// The partition's PCI functions.
+    #[cfg(feature = "devices")]
+    pub functions: Functions,
     /// How far a start in slices is.
     pub restore: Restore,
     /// Whether the guest can go on.
@@ -234,6 +239,8 @@ impl<M: Machine> Vcpu<M> {
             priorities: Default::default(),
             overflow: false,
             private: PrivateInterrupts::new(),
+            #[cfg(feature = "devices")]
+            functions: Functions::new(),
             restore: Restore::default(),
             run: RunState::Off,
             suspended: false,

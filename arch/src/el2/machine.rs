@@ -61,6 +61,9 @@ impl Memory for Hardware {
 
     accessors!(load8, store8, u8);
 
+    #[cfg(feature = "devices")]
+    accessors!(load16, store16, u16);
+
     // `trace.record` is asserted, and has no room for a call.
     #[inline(always)]
     fn store_record(&self, address: PhysicalAddress, words: [u64; 4]) {
@@ -467,9 +470,11 @@ impl GuestRegisters for Hardware {
 }
 
 impl Firmware for Hardware {
-    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
+    fn start_core(&self, mpidr: u64, word: u64) -> Result<(), FirmwareError> {
         let entry = super::bulkhead_secondary as *const () as usize as u64;
-        match firmware_call(Function::CpuOn64.id(), mpidr, entry, 0) {
+        #[cfg(feature = "devices")]
+        let (_, entry) = (entry, super::bulkhead_secondary_told as *const () as usize as u64);
+        match firmware_call(Function::CpuOn64.id(), mpidr, entry, word) {
             0 => Ok(()),
             error => Err(FirmwareError(error)),
         }

@@ -51,6 +51,9 @@ core::arch::global_asm!(
 
 core::arch::global_asm!(include_str!("switch.s"));
 
+#[cfg(feature = "devices")]
+core::arch::global_asm!(include_str!("devices.s"));
+
 const _: () = assert!(offset_of!(GuestContext, registers) == 0 && offset_of!(GuestContext, virtual_interface) == 240);
 const _: () = assert!(size_of::<FloatingPoint>() == 528);
 
@@ -67,6 +70,8 @@ pub struct HandlerReturn {
 unsafe extern "C" {
     fn bulkhead_enter(head: *mut CoreHead) -> !;
     fn bulkhead_secondary();
+    #[cfg(feature = "devices")]
+    fn bulkhead_secondary_told();
     fn bulkhead_save_guest(context: *mut GuestContext);
     fn bulkhead_load_guest(context: *const GuestContext);
     fn bulkhead_save_floating_point(registers: *mut FloatingPoint);
@@ -81,6 +86,20 @@ unsafe extern "C" {
 pub unsafe fn enter(head: *mut CoreHead) -> ! {
     // SAFETY: the caller promises what the assembly needs.
     unsafe { bulkhead_enter(head) }
+}
+
+/// What the boot core told this one when it started it, or told itself by [`tell_oneself`]; lost when a guest starts.
+#[cfg(feature = "devices")]
+#[must_use]
+pub fn told() -> u64 {
+    read_register!("tpidr_el0")
+}
+
+/// Keeps a word for [`told`] on the boot core.
+#[cfg(feature = "devices")]
+pub fn tell_oneself(word: u64) {
+    // No guest has run on this core yet, and each start resets this register.
+    write_register!("tpidr_el0", word);
 }
 
 /// Returns the core's head from TPIDR_EL2.

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Firmware for FakeMachine {
-    fn start_core(&self, mpidr: u64) -> Result<(), FirmwareError> {
+    fn start_core(&self, mpidr: u64, _: u64) -> Result<(), FirmwareError> {
         self.note(Event::StartCore(mpidr));
         Ok(())
     }

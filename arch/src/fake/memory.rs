@@ -18,6 +18,23 @@ impl Memory for FakeMachine {
         self.before_access();
         self.word(address.0)
     }
+    #[cfg(feature = "devices")]
+    fn load16(&self, address: PhysicalAddress) -> u16 {
+        self.before_access();
+        let value = (self.word(address.0) >> ((address.0 & 6) * 8)) as u16;
+        match self.late.borrow_mut().get_mut(&address.0) {
+            Some((reads, bits)) if *reads != 0 && value & *bits == 0 => {
+                *reads -= 1;
+                value | *bits
+            }
+            _ => value,
+        }
+    }
+    #[cfg(feature = "devices")]
+    fn store16(&self, address: PhysicalAddress, value: u16) {
+        self.before_access();
+        self.merge(address.0, 2, u64::from(value));
+    }
     fn store8(&self, address: PhysicalAddress, value: u8) {
         if let Some(value) = self.stored8(address.0, value) {
             self.merge(address.0, 1, u64::from(value));

@@ -132,6 +132,10 @@ pub const CRASH_ADDRESS_BITS: u64 = 7;
 /// The core's cache lines or blocks of DC ZVA are none that the monitor can clear memory by. The record's `detail` is DCZID_EL0, with
 /// CTR_EL0 in its upper half.
 pub const CRASH_CACHE_LINES: u64 = 8;
+/// A script of the boot core failed that is about all PCI functions: they are off, and partitions without functions run. The detail is
+/// the script's number, and the step's in bits 63:32.
+#[cfg(feature = "devices")]
+pub const CRASH_DEVICES: u64 = 9;
 
 /// What is left when a monitor fails: nothing else of the machine is touched by it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

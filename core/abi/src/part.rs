@@ -16,12 +16,14 @@ pub enum Part {
     Shared = 2,
     /// Every core is one vCPU's, below a payload: EL3 brings a core to its EL2 whatever its guest masks.
     Hybrid = 3,
+    /// As `Shared`, and partitions have PCI functions.
+    Devices = 4,
 }
 
 impl Part {
     /// Every part, by number.
     #[cfg(not(target_os = "none"))]
-    pub const ALL: [Self; 3] = [Self::Own, Self::Shared, Self::Hybrid];
+    pub const ALL: [Self; 4] = [Self::Own, Self::Shared, Self::Hybrid, Self::Devices];
 
     /// Its name, in the words of the documentation.
     #[cfg(not(target_os = "none"))]
@@ -31,6 +33,7 @@ impl Part {
             Self::Own => "own",
             Self::Shared => "shared",
             Self::Hybrid => "hybrid",
+            Self::Devices => "devices",
         }
     }
 
@@ -38,7 +41,8 @@ impl Part {
     #[cfg(not(target_os = "none"))]
     #[must_use]
     pub const fn is_served_by(self, other: Self) -> bool {
-        self as u32 == other as u32 || matches!((self, other), (Self::Own, Self::Shared))
+        self as u32 == other as u32
+            || matches!((self, other), (Self::Own, Self::Shared) | (Self::Own | Self::Shared, Self::Devices))
     }
 
     /// The mark of the part in its text.

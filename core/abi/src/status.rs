@@ -25,9 +25,11 @@ pub const REASON_NONE: u32 = 0;
 pub const REASON_DATA_ABORT: u32 = 1;
 /// Stage-2 instruction abort.
 pub const REASON_INSTRUCTION_ABORT: u32 = 2;
-/// An exception class that the monitor does not answer.
+/// An exception class that the monitor does not answer. None has this today.
+#[cfg(not(target_os = "none"))]
 pub const REASON_UNKNOWN_EXCEPTION: u32 = 3;
-/// A call that this partition may not make and that its policy treats as a fault.
+/// A call that this partition may not make and that its policy treats as a fault. None is one today.
+#[cfg(not(target_os = "none"))]
 pub const REASON_FORBIDDEN_CALL: u32 = 4;
 /// No heartbeat within the watchdog period.
 pub const REASON_WATCHDOG: u32 = 5;
@@ -44,6 +46,15 @@ pub const REASON_BAD_ACCESS: u32 = 10;
 
 /// A core of the partition did not stop when asked, so the partition is not started again.
 pub const REASON_CORE_STUCK: u32 = 11;
+/// A PCI function of the partition is not there, or the SMMU is not: the partition is not started.
+#[cfg(feature = "devices")]
+pub const REASON_DEVICE_MISSING: u32 = 12;
+/// A PCI function of the partition did not become silent or end its reset, so the partition is not started again.
+#[cfg(feature = "devices")]
+pub const REASON_DEVICE_STUCK: u32 = 13;
+/// A PCI function of the partition tried to reach memory that is not the partition's.
+#[cfg(feature = "devices")]
+pub const REASON_DMA: u32 = 14;
 
 /// What a fault was, for the health policy's record and for the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -103,6 +114,24 @@ pub struct StatusPage {
     pub input_handed: u32,
     /// The partition's name.
     pub name: crate::Name,
+    /// What the SMMU refused to its PCI functions.
+    #[cfg(feature = "devices")]
+    pub dma: DmaRecord,
+}
+
+/// Refused DMA of a partition's PCI functions, as far as it was seen; it counts from boot on.
+#[cfg(feature = "devices")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DmaRecord {
+    /// Events of own functions.
+    pub events: u64,
+    /// Looks before which events were lost, own ones perhaps among them.
+    pub lost: u64,
+    /// First word of the latest own event: type in bits 7:0, StreamID in bits 63:32.
+    pub latest: u64,
+    /// The address that it was about.
+    pub address: u64,
 }
 
 /// Suspend the partition.

@@ -68,6 +68,12 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// At the beginning of a queue of which nothing was seen.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { seen: 0, events: 0, lost: 0, last: Event([0, 0]) }
+    }
+
     /// Entries from the own place to a producer's index, modulo twice the size.
     const fn distance<Q: Queue>(&self, produced: u32) -> u32 {
         produced.wrapping_sub(self.seen) & (Q::ENTRIES << 1).wrapping_sub(1)

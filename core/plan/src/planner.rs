@@ -146,6 +146,7 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
 pub fn part_of(system: &System) -> Part {
     match (system.secure.is_some(), system.schedules.is_empty()) {
         (true, _) => Part::Hybrid,
+        _ if !system.functions.is_empty() => Part::Devices,
         (false, true) => Part::Own,
         (false, false) => Part::Shared,
     }
@@ -155,6 +156,7 @@ fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanErro
     if !part_of(system).is_served_by(monitor.part) {
         let reason = match part_of(system) {
             Part::Hybrid => "it is not the part `hybrid`, but this system has a payload above its partitions",
+            Part::Devices => "it is not the part `devices`, but partitions of this system have PCI functions",
             Part::Shared => "it is not the part `shared`, but vCPUs of this system share a core",
             Part::Own => "it is the part `hybrid`, but this system has no payload above its partitions",
         };

@@ -42,6 +42,9 @@ pub(crate) fn reason_text(reason: u64) -> &'static str {
         Ok(status::REASON_IMAGE_DAMAGED) => "image damaged",
         Ok(status::REASON_BAD_ACCESS) => "bad access",
         Ok(status::REASON_CORE_STUCK) => "core stuck",
+        Ok(status::REASON_DEVICE_MISSING) => "device missing",
+        Ok(status::REASON_DEVICE_STUCK) => "device stuck",
+        Ok(status::REASON_DMA) => "DMA outside",
         _ => "unknown reason",
     }
 }

@@ -13,6 +13,8 @@ use bulkhead_monitor::life::boot;
 use bulkhead_monitor::state::{RunState, Shared, Vcpu};
 use core::mem::offset_of;
 
+#[cfg(feature = "devices")]
+mod devices;
 #[cfg(not(feature = "shared"))]
 mod own;
 #[cfg(feature = "shared")]
@@ -52,6 +54,8 @@ extern "C" fn bulkhead_core_main(
             crash(boot_record.counters, CRASH_SECURITY_STATES, found.into(), None);
         }
         boot::start_distributor(&Hardware, header);
+        #[cfg(feature = "devices")]
+        devices::boot(boot_record);
     }
     if let Some((kind, found)) = boot::misfit(header, boot_record, el2::identity()) {
         crash(boot_record.counters, kind, found, None);
@@ -94,6 +98,8 @@ fn make_vcpu(place: *mut ThisVcpu, stack_top: u64, plan: PhysicalAddress) -> &'s
         &mut *place
     };
     vcpu.prepare_rings();
+    #[cfg(feature = "devices")]
+    devices::attach(vcpu);
     vcpu
 }
 
@@ -105,8 +111,11 @@ fn check_interrupts(vcpu: &ThisVcpu) {
 }
 
 fn start_others(vcpu: &ThisVcpu, header: &ImageHeader) {
+    let word = 0;
+    #[cfg(feature = "devices")]
+    let word = word | el2::told();
     for other in header.cores().iter() {
-        if other.mpidr != vcpu.plan.mpidr && vcpu.machine.start_core(other.mpidr).is_err() {
+        if other.mpidr != vcpu.plan.mpidr && vcpu.machine.start_core(other.mpidr, word).is_err() {
             // The partition of that core stays in its initial state, which the host reports by name.
             vcpu.count(bulkhead_abi::observe::Counter::DeniedCall);
         }

@@ -10,7 +10,7 @@ use bulkhead_arch::{Clock, CoreHead};
 use bulkhead_monitor::sharing::scheduler::Scheduler;
 
 /// This part.
-pub(super) const PART: Part = Part::Shared;
+pub(super) const PART: Part = if cfg!(feature = "devices") { Part::Devices } else { Part::Shared };
 
 /// Puts the first start of the core's vCPU, or of all of them, under way.
 pub(super) fn begin(first: &mut ThisVcpu, boot_record: &CoreBoot) {

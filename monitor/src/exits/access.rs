@@ -137,7 +137,7 @@ impl<M: Machine> Vcpu<M> {
         Filter { owned: &self.owned, plan: self.partition, port: Frame { vcpu: self, base } }
     }
 
-    fn pci(&self) -> Bus<'_> {
+    pub(crate) fn pci(&self) -> Bus<'_> {
         Bus { plan: self.partition, state: &self.shared.pci }
     }
 
@@ -159,6 +159,10 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
+                #[cfg(feature = "devices")]
+                if let Some(value) = self.function_read(offset, bytes) {
+                    return value;
+                }
                 self.pci().config_read(offset, bytes)
             }
             WINDOW_PCI_REGISTERS => {
@@ -195,6 +199,10 @@ impl<M: Machine> Vcpu<M> {
             }
             WINDOW_ECAM => {
                 self.count(Counter::PciConfig);
+                #[cfg(feature = "devices")]
+                if self.function_write(offset, bytes, value) {
+                    return;
+                }
                 let effect = self.pci().config_write(offset, bytes, value);
                 self.pci_effect(effect);
             }

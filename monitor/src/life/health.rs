@@ -151,10 +151,16 @@ impl<M: Machine> Vcpu<M> {
             self.shared.heartbeat_ticks.store(now, Release);
             self.set_own_date(now.wrapping_add(period));
         }
+        #[cfg(feature = "devices")]
+        self.start_looking();
     }
 
     /// The EL2 timer of vCPU 0's core expired: is the latest heartbeat too old?
     pub(crate) fn timer_expired(&mut self) {
+        #[cfg(feature = "devices")]
+        if self.look_when_due() {
+            return;
+        }
         let period = self.partition.health.watchdog_ticks;
         if period == 0 || self.state() != status::STATE_RUNNING || !self.is_lead() {
             return;

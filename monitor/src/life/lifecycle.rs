@@ -237,6 +237,10 @@ impl<M: Machine> Vcpu<M> {
         } else {
             (status::STATE_STOPPED, status::REASON_CORE_STUCK)
         };
+        #[cfg(feature = "devices")]
+        self.suspend_functions();
+        #[cfg(feature = "devices")]
+        let (state, reason) = self.allowed_state(state, reason);
         self.publish_state(state, reason);
     }
 
@@ -288,6 +292,8 @@ impl<M: Machine> Vcpu<M> {
     pub(super) fn stop(&mut self, state: u32, reason: u32) {
         let (state, reason) =
             if self.quiesce() { (state, reason) } else { (status::STATE_STOPPED, status::REASON_CORE_STUCK) };
+        #[cfg(feature = "devices")]
+        let (state, reason) = self.allowed_state(state, reason);
         self.publish_state(state, reason);
     }
 
@@ -307,6 +313,8 @@ impl<M: Machine> Vcpu<M> {
         self.set_own_date(u64::MAX);
         self.reset_shared_interrupts(Stop(()), Route(()));
         self.reset_private_interrupts(Stop(()));
+        #[cfg(feature = "devices")]
+        self.silence_functions();
         all_stand
     }
 
@@ -325,6 +333,10 @@ impl<M: Machine> Vcpu<M> {
     /// prepared in slices, in the partition's own time ([`Self::restore_step`]).
     pub fn start_partition(&mut self, reason: u32) {
         self.restore = Restore { reason, ..Restore::default() };
+        #[cfg(feature = "devices")]
+        if !self.begin_functions() {
+            return;
+        }
         self.run = RunState::Restoring;
         if !self.is_shared() {
             while self.run == RunState::Restoring {
@@ -335,6 +347,10 @@ impl<M: Machine> Vcpu<M> {
 
     /// Scrubs or copies at most `most_bytes` (a multiple of 64), or, when all of it is done, enters the guest.
     pub(crate) fn restore_step(&mut self, most_bytes: u64) {
+        #[cfg(feature = "devices")]
+        if self.functions_step() {
+            return;
+        }
         let plan = self.partition;
         let Restore { piece, offset, crc, reason } = self.restore;
         let rams = plan.ram().iter();

@@ -84,6 +84,8 @@ impl<M: Machine> Vcpu<M> {
             status::MANAGE_RESUME => {
                 self.suspended = false;
                 if self.state() == status::STATE_SUSPENDED {
+                    #[cfg(feature = "devices")]
+                    self.resume_functions();
                     self.let_go();
                     self.follow_own_state();
                     self.start_watchdog();

@@ -159,6 +159,8 @@ impl<M: Machine> Vcpu<M> {
         match self.run {
             // Whatever wakes a guest that sleeps is an interrupt, and its arrival says so.
             RunState::Running => self.own_slot().is_none_or(|slot| !slot.is_asleep()),
+            #[cfg(feature = "devices")]
+            RunState::Restoring if self.functions_rest() => false,
             RunState::Restoring => true,
             RunState::Off | RunState::Parked | RunState::BackOff => false,
         }
@@ -179,6 +181,8 @@ impl<M: Machine> Vcpu<M> {
     /// Sets the date at which the monitor has something to do for this vCPU ([`NEVER`]: it has none); on a dedicated core the EL2
     /// timer.
     pub(crate) fn set_own_date(&mut self, ticks: u64) {
+        #[cfg(feature = "devices")]
+        let ticks = self.functions.date(ticks);
         match self.core.scheduler.as_deref_mut() {
             Some(scheduler) => scheduler.set_own_date(ticks),
             None => self.machine.set_timer(ticks),
@@ -265,6 +269,10 @@ impl<M: Machine> Vcpu<M> {
         }
         while self.run == RunState::Restoring && !self.machine.interrupt_waits() {
             self.restore_step(RESTART_SLICE_BYTES);
+            #[cfg(feature = "devices")]
+            if self.functions_rest() {
+                break;
+            }
         }
         self.take_interrupt();
     }

@@ -15,6 +15,7 @@ pub const EL2_CRATES: &[(&str, &str)] = &[
     ("bulkhead-abi", "core/abi/src"),
     ("bulkhead-arch", "arch/src"),
     ("bulkhead-arm", "core/arm/src"),
+    ("bulkhead-device", "core/device/src"),
     ("bulkhead-emulation", "core/emulation/src"),
     ("bulkhead-monitor", "monitor/src"),
     ("bulkhead-sched", SCHED_FOLDER),
@@ -46,6 +47,7 @@ const OF_SHARED: &str = "#[cfg(feature = \"shared\")]";
 const OF_OWN: &str = "#[cfg(not(feature = \"shared\"))]";
 const OF_HYBRID: &str = "#[cfg(feature = \"hybrid\")]";
 const OF_NO_GATE: &str = "#[cfg(not(feature = \"hybrid\"))]";
+/// What only a part with PCI functions has.
 const OF_DEVICES: &str = "#[cfg(feature = \"devices\")]";
 /// What only `shared` has.
 const SHARED_PATHS: &[&str] =
@@ -54,12 +56,16 @@ const SHARED_PATHS: &[&str] =
 const OWN_PATHS: &[&str] = &["monitor/src/alone.rs", "monitor/src/entry/own.rs"];
 /// What only `hybrid` has.
 const HYBRID_PATHS: &[&str] = &["arch/src/el2/gate.rs", "monitor/src/gate"];
-/// What only a part with PCI functions and fronts of virtio has; none is built yet.
+/// What only `devices` has.
 const DEVICE_PATHS: &[&str] = &[
+    "arch/src/el2/devices.s",
     "core/abi/src/devices.rs",
     "core/abi/src/virtio.rs",
+    "core/device/src",
     "core/emulation/src/pci/device.rs",
     "core/emulation/src/virtio.rs",
+    "monitor/src/devices/functions.rs",
+    "monitor/src/entry/devices.rs",
 ];
 /// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
 const OF_NO_PART: [&str; 3] =
@@ -67,21 +73,22 @@ const OF_NO_PART: [&str; 3] =
 
 /// What a part does not have: whole files and folders, and items under these attributes.
 struct Absent {
-    paths: [&'static [&'static str]; 3],
-    items: [&'static str; 3],
+    paths: &'static [&'static [&'static str]],
+    items: &'static [&'static str],
 }
 
 const fn absent(part: Part) -> Absent {
     match part {
         Part::Own => {
-            Absent { paths: [SHARED_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: [OF_SHARED, OF_HYBRID, OF_DEVICES] }
+            Absent { paths: &[SHARED_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: &[OF_SHARED, OF_HYBRID, OF_DEVICES] }
         }
         Part::Shared => {
-            Absent { paths: [OWN_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: [OF_OWN, OF_HYBRID, OF_DEVICES] }
+            Absent { paths: &[OWN_PATHS, HYBRID_PATHS, DEVICE_PATHS], items: &[OF_OWN, OF_HYBRID, OF_DEVICES] }
         }
+        Part::Devices => Absent { paths: &[OWN_PATHS, HYBRID_PATHS], items: &[OF_OWN, OF_HYBRID] },
         Part::Hybrid => Absent {
-            paths: [SHARED_PATHS, &["monitor/src/no_gate.rs"], DEVICE_PATHS],
-            items: [OF_SHARED, OF_NO_GATE, OF_DEVICES],
+            paths: &[SHARED_PATHS, &["monitor/src/no_gate.rs"], DEVICE_PATHS],
+            items: &[OF_SHARED, OF_NO_GATE, OF_DEVICES],
         },
     }
 }
@@ -89,7 +96,7 @@ const fn absent(part: Part) -> Absent {
 /// States whether a file is compiled for a part.
 fn is_compiled(path: &str, part: Part) -> bool {
     let absent = absent(part).paths;
-    if LEFT_OUT.iter().chain(absent.into_iter().flatten()).any(|left_out| path.starts_with(left_out)) {
+    if LEFT_OUT.iter().chain(absent.iter().copied().flatten()).any(|left_out| path.starts_with(left_out)) {
         return false;
     }
     let Some(module) = path.strip_prefix(SCHED_FOLDER).and_then(|rest| rest.strip_prefix('/')) else { return true };
@@ -97,7 +104,7 @@ fn is_compiled(path: &str, part: Part) -> bool {
     match part {
         // Doorbells have limits on every core.
         Part::Own | Part::Hybrid => matches!(module, "lib" | "limiter"),
-        Part::Shared => module == "lib" || SCHED_AT_EL2.contains(&module),
+        Part::Shared | Part::Devices => module == "lib" || SCHED_AT_EL2.contains(&module),
     }
 }
 
@@ -149,7 +156,7 @@ fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
         if path.ends_with(".s") {
             lines.assembly += assembly(&text);
         } else {
-            let absent = OF_NO_PART.into_iter().chain(absent(part).items);
+            let absent = OF_NO_PART.iter().chain(absent(part).items);
             let text = absent.fold(text, |text, attribute| without_items(attribute, &text));
             lines.rust += rust(&formatted(&text).map_err(|error| format!("{path}: {error}"))?);
         }
@@ -243,7 +250,7 @@ mod tests {
                 let prefix = if *folder == SCHED_FOLDER { "crate::" } else { "bulkhead_sched::" };
                 for (path, text) in crate::files(&[folder], &[".rs"]).iter().filter(|(path, _)| is_compiled(path, part))
                 {
-                    let all = absent(part).items.into_iter();
+                    let all = absent(part).items.iter();
                     let text = all.fold(text.clone(), |text, attribute| without_items(attribute, &text));
                     let code = Source::new(&text).code();
                     for (start, _) in code.match_indices(prefix) {

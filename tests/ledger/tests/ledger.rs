@@ -12,10 +12,15 @@ const fn ceiling(part: Part) -> usize {
     match part {
         Part::Own => 6_200,
         Part::Shared => 11_200,
+        Part::Devices => 11_200 + DEVICES,
         // What `own` has and at most 320 lines.
         Part::Hybrid => 6_200 + 320,
     }
 }
+
+/// Most lines of `devices` beside those of `shared`. The issue promised 420 (`devices.md` section 9), the front of virtio included;
+/// record 0041 says what is larger. Of these some 245 are the front's, which no room of the monitor names yet.
+const DEVICES: usize = 1_090;
 
 #[test]
 fn the_unsafe_ledger_is_current() {
@@ -36,7 +41,11 @@ fn code_at_el2_stays_below_the_ceiling() {
             );
         }
         let empty = crates.iter().filter(|(_, lines)| lines.total() < 20).map(|(name, _)| *name);
-        let wanted: &[&str] = if part != Part::Shared { &["bulkhead-schedule"] } else { &[] };
+        let wanted: &[&str] = match part {
+            Part::Own | Part::Hybrid => &["bulkhead-device", "bulkhead-schedule"],
+            Part::Shared => &["bulkhead-device"],
+            Part::Devices => &[],
+        };
         assert_eq!(empty.collect::<Vec<_>>(), wanted, "was a folder moved?");
         let total: usize = crates.iter().map(|(_, lines)| lines.total()).sum();
         assert!(total <= ceiling(part), "{total} code lines in `{}`, at most {} may be", part.name(), ceiling(part));
@@ -49,6 +58,13 @@ fn the_part_hybrid_adds_little() {
     let [own, hybrid] = [Part::Own, Part::Hybrid].map(|part| code_lines::total(part).unwrap());
     println!("hybrid: {} lines more than own", hybrid - own);
     assert!(hybrid - own <= 320, "{hybrid} code lines in `hybrid`, {own} in `own`");
+}
+
+#[test]
+fn the_part_devices_adds_what_its_record_says() {
+    let [shared, devices] = [Part::Shared, Part::Devices].map(|part| code_lines::total(part).unwrap());
+    println!("devices: {} lines more than shared", devices - shared);
+    assert!(devices - shared <= DEVICES, "{devices} code lines in `devices`, {shared} in `shared`");
 }
 
 /// Growth is seen and acknowledged: what a part has is written down where the tool takes it for its report.

@@ -10,7 +10,7 @@ use std::process::Command;
 
 const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// Parts and the features of `monitor/Cargo.toml` that make them.
-const PARTS: [(&str, &str); 3] = [("own", ""), ("shared", "shared"), ("hybrid", "hybrid")];
+const PARTS: [(&str, &str); 4] = [("own", ""), ("shared", "shared"), ("hybrid", "hybrid"), ("devices", "devices")];
 /// SHA-256 of text and constants of the parts for systems without a payload, as they were at commit 8c400264, the last one before there
 /// was a secure monitor. A commit that changes one names the defect that it mends in these parts, or what they can do that they
 /// could not do before; work on systems with a payload alone changes none.

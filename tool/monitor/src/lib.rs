@@ -15,6 +15,7 @@ use bulkhead_abi::Part;
 static OWN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own.elf"));
 static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shared.elf"));
 static HYBRID: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hybrid.elf"));
+static DEVICES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/devices.elf"));
 static DUAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dual.elf"));
 static MULTI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/multi.elf"));
 
@@ -25,6 +26,7 @@ pub fn elf(part: Part) -> Option<&'static [u8]> {
         Part::Own => OWN,
         Part::Shared => SHARED,
         Part::Hybrid => HYBRID,
+        Part::Devices => DEVICES,
     };
     (!elf.is_empty()).then_some(elf)
 }

@@ -5,8 +5,8 @@ use crate::observer::{Observer, Phase};
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::observe::{
-    CRASH_ADDRESS_BITS, CRASH_BAD_PLAN, CRASH_CACHE_LINES, CRASH_CORE_TYPE, CRASH_EXCEPTION, CRASH_INTERRUPT,
-    CRASH_PANIC, CRASH_SECURITY_STATES, Counter, CrashRecord,
+    CRASH_ADDRESS_BITS, CRASH_BAD_PLAN, CRASH_CACHE_LINES, CRASH_CORE_TYPE, CRASH_DEVICES, CRASH_EXCEPTION,
+    CRASH_INTERRUPT, CRASH_PANIC, CRASH_SECURITY_STATES, Counter, CrashRecord,
 };
 use bulkhead_abi::plan::VcpuPlan;
 use bulkhead_abi::status::{self, FaultRecord};
@@ -75,6 +75,15 @@ impl fmt::Display for CrashReport {
         if let Some(misfit) = &self.misfit {
             let (core, partition) = (self.core, &self.partition);
             return write!(f, "the monitor of core {core} (partition {partition}) does not enter a guest: {misfit}");
+        }
+        if record.kind == CRASH_DEVICES {
+            let (script, step) = (record.detail & u64::from(u32::MAX), record.detail >> 32);
+            return write!(
+                f,
+                "the boot core could not set up the SMMU and the PCI functions: step {step} of its script {script} failed. All \
+                 functions are off, and partitions that have some are not started (device missing); the others run. Compare \
+                 `[pci]` in the board file with the machine"
+            );
         }
         write!(f, "the monitor of core {} (partition {}) failed: ", self.core, self.partition)?;
         match record.kind {
@@ -262,6 +271,8 @@ mod tests {
         let lines = said(CRASH_CACHE_LINES, 0x8440_8004 << 32 | 0x14);
         assert!(lines.contains("DCZID_EL0 0x14 and CTR_EL0 0x84408004"), "{lines}");
         assert!(said(CRASH_BAD_PLAN, 0).contains("failed its check at boot"));
+        let devices = said(CRASH_DEVICES, 1 | 7 << 32);
+        assert!(devices.contains("step 7 of its script 1 failed. All functions are off"), "{devices}");
     }
 
     #[test]

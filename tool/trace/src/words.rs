@@ -33,6 +33,9 @@ pub fn reason_name(reason: u32) -> &'static str {
         status::REASON_IMAGE_DAMAGED => "pristine image damaged",
         status::REASON_BAD_ACCESS => "bad access to an emulated device",
         status::REASON_CORE_STUCK => "one of its cores did not stop",
+        status::REASON_DEVICE_MISSING => "device missing",
+        status::REASON_DEVICE_STUCK => "device stuck",
+        status::REASON_DMA => "DMA outside its memory",
         _ => "unknown",
     }
 }

@@ -44,7 +44,8 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, bits: AddressBits, fin
         String::from("the header has cores, partitions, banks or reserved regions past its counts")
     });
     let has_schedule = contents.cores.iter().any(|core| core.boot.schedule.0 != 0);
-    findings.require(!has_schedule || header.part == Part::Shared as u32, Code::Part, || {
+    let follows = [Part::Shared, Part::Devices].into_iter().any(|part| header.part == part as u32);
+    findings.require(!has_schedule || follows, Code::Part, || {
         String::from("a core has a schedule, which the part of the monitor in this image does not follow")
     });
 }
