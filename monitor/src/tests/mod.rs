@@ -12,6 +12,8 @@ mod clients;
 #[cfg(feature = "shared")]
 mod deferred;
 mod faults;
+#[cfg(feature = "devices")]
+mod functions;
 #[cfg(feature = "hybrid")]
 mod gate;
 #[cfg(feature = "hybrid")]
