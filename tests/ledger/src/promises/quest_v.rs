@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
         (
             "QV-13",
-            "the interrupt controller, our own PCI functions, and the filter of the monitor for those of the board; the planner gives partitions none yet ([devices.md](specification/devices.md) 5)",
+            "the interrupt controller, our own PCI functions, and the filter of the monitor for those of the board, which no test has seen on QEMU yet ([devices.md](specification/devices.md) 5)",
         ),
         ("QV-15", "different kernels run beside each other, unmodified; no service is replicated in any test"),
         (
