@@ -198,6 +198,10 @@ codes! {
     Tcr = "V111", "TCR_EL2 and MAIR_EL2";
     /// A core is of no type that the list of registers knows, or of one with a smaller physical address.
     CoreType = "V112", "type of a core";
+    /// A device plan or the scripts of the boot core cannot be read, or contradict the partitions and streams.
+    DevicePlan = "V120", "device plan";
+    /// A script does what none may do, or does not end where the plan says: a master of the bus before the SMMU translates, no reset.
+    DeviceScript = "V126", "device script";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
     /// The first page of a flash file is not the secure monitor that is expected.
