@@ -38,6 +38,16 @@ pub(crate) enum Use {
     ChannelReader(usize),
     ChannelWriter(usize),
     Pool(usize),
+    /// What the owner does with the functions of its partition.
+    DevicePlan(usize),
+    /// The scripts of the boot core.
+    BootDevices,
+    /// What the SMMU reads: streams, descriptors and commands, tables of a partition's devices.
+    StreamTable,
+    Descriptors,
+    DeviceTables(usize),
+    /// Where the SMMU writes events.
+    Events,
     Ram(usize),
 }
 
@@ -72,6 +82,7 @@ impl Use {
             | Self::ChannelReader(partition)
             | Self::ChannelWriter(partition)
             | Self::Pool(partition)
+            | Self::DevicePlan(partition)
             | Self::Ram(partition) => Some(partition),
             _ => None,
         }
@@ -79,7 +90,10 @@ impl Use {
 
     /// It is a translation table.
     pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::CoreTables(_) | Self::GuestTables(_))
+        matches!(
+            self,
+            Self::CoreTables(_) | Self::GuestTables(_) | Self::StreamTable | Self::Descriptors | Self::DeviceTables(_)
+        )
     }
 }
 
@@ -106,10 +120,12 @@ impl Areas {
         contents: &Contents,
         maps: &Maps,
         ends: &Ends,
+        of_devices: &[(u64, u64, Use)],
         findings: &mut Findings,
     ) -> Self {
         let mut areas = Self::default();
         areas.add_file(view, contents, maps);
+        of_devices.iter().for_each(|(start, bytes, owner)| areas.add(*start, *bytes, *owner));
         areas.add_cores(contents);
         areas.add_partitions(contents, ends);
         areas.0.retain(|area| !area.range.is_empty());
@@ -245,7 +261,12 @@ impl Areas {
                 | Use::PartitionPlan(_)
                 | Use::Information(_)
                 | Use::CoreTables(_)
-                | Use::GuestTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
+                | Use::GuestTables(_)
+                | Use::DevicePlan(_)
+                | Use::BootDevices
+                | Use::StreamTable
+                | Use::Descriptors
+                | Use::DeviceTables(_) => (plan.clone(), Code::AreaPlace, "the plan area"),
                 Use::Pristine(_) => (plan.end..file.end, Code::SegmentSource, "what the file holds after the plan"),
                 Use::Ram(_) => {
                     findings.require(view.in_ram(&area.range), Code::RamPlace, || {

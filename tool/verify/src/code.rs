@@ -200,8 +200,22 @@ codes! {
     CoreType = "V112", "type of a core";
     /// A device plan or the scripts of the boot core cannot be read, or contradict the partitions and streams.
     DevicePlan = "V120", "device plan";
+    /// The stream table of the SMMU is not in its place.
+    StreamTable = "V121", "stream table";
+    /// A stream without an owner does not abort, or one with an owner goes elsewhere than through its partition's descriptor.
+    StreamEntry = "V122", "entry of a stream";
+    /// A context descriptor is not exactly the one that the tables behind it need, or two share an address space.
+    ContextDescriptor = "V123", "context descriptor";
+    /// A device reaches something else than RAM of its own partition.
+    DeviceTable = "V124", "table of a device";
+    /// The SMMU gets other commands than to forget what it had.
+    CommandQueue = "V125", "command queue";
     /// A script does what none may do, or does not end where the plan says: a master of the bus before the SMMU translates, no reset.
     DeviceScript = "V126", "device script";
+    /// What a guest sees of a function, or where the function is, is nothing that it may have.
+    FunctionHeader = "V127", "header of a function";
+    /// The line of a function is not a level-sensitive interrupt of its partition.
+    FunctionLine = "V128", "line of a function";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
     /// The first page of a flash file is not the secure monitor that is expected.

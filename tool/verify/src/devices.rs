@@ -6,8 +6,8 @@ use crate::el2::{GICD_BYTES, GICR_BYTES};
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
-    MODE_DIRECT, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
-    WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+    MODE_DIRECT, PCI_DEVICE, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD,
+    WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
 use bulkhead_guest_abi::guest::{
     GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
@@ -44,6 +44,8 @@ fn check_windows(partition: &Partition, findings: &mut Findings) {
     let plan = &partition.plan;
     let name = partition.name();
     let functions = u64::from(plan.pci_count);
+    // What is behind these is mapped, not answered.
+    let of_board = plan.pci().iter().filter(|function| function.kind == PCI_DEVICE).count() as u64;
     for (index, window) in windows(partition).enumerate() {
         let function = plan.pci().get(window.index as usize);
         let good = match window.kind {
@@ -76,7 +78,7 @@ fn check_windows(partition: &Partition, findings: &mut Findings) {
     let complete = count(WINDOW_GICD) == 1
         && count(WINDOW_GICR) == 1
         && count(WINDOW_ECAM) == u64::from(functions > 0)
-        && count(WINDOW_PCI_REGISTERS) == functions;
+        && count(WINDOW_PCI_REGISTERS) == functions - of_board;
     findings.require(complete, Code::Window, || {
         format!("partition \"{name}\" lacks a window for its interrupt controller or a PCI function, or has one twice")
     });
@@ -103,8 +105,18 @@ fn check_functions(partition: &Partition, findings: &mut Findings) {
                     && (PAGE..=PCI_MEMORY_STEP).contains(&function.memory_bytes)
                     && function.position <= 1
             }
+            PCI_DEVICE => {
+                let zeros = PciFunction {
+                    kind: PCI_DEVICE,
+                    interrupt: function.interrupt,
+                    doorbell: u32::MAX,
+                    ..PciFunction::default()
+                };
+                *function == zeros
+            }
             _ => false,
         };
+        let registers = registers || function.kind == PCI_DEVICE;
         findings.require(registers && good, Code::PciFunction, || {
             format!(
                 "PCI function {index} of partition \"{}\" has kind {}, BARs or position that the bus cannot have",

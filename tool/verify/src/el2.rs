@@ -3,11 +3,13 @@
 use crate::area::{Area, Areas, Maps, Use};
 use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
+use crate::dma::{Devices, touched};
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Vcpu, View};
 use crate::walk::{Map, Memory, Rights, Run};
 use bulkhead_abi::image::stack_bytes;
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES};
+use std::collections::BTreeSet;
 
 /// Bytes of the distributor.
 pub(crate) const GICD_BYTES: u64 = 64 << 10;
@@ -15,11 +17,18 @@ pub(crate) const GICD_BYTES: u64 = 64 << 10;
 pub(crate) const GICR_BYTES: u64 = 128 << 10;
 
 /// Checks the EL2 map of every core.
-pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, areas: &Areas, findings: &mut Findings) {
+pub(crate) fn check(
+    view: &View<'_>,
+    contents: &Contents,
+    maps: &Maps,
+    areas: &Areas,
+    devices: &Devices,
+    findings: &mut Findings,
+) {
     for (core, map) in contents.cores.iter().zip(&maps.cores) {
         check_execution(view, core, map, findings);
         check_guard(core, map, findings);
-        let expected = expected(view, contents, core, areas);
+        let expected = expected(view, contents, core, areas, devices);
         for difference in differences(map, &expected) {
             report(core, areas, &difference, findings);
         }
@@ -65,10 +74,10 @@ fn check_guard(core: &Core, map: &Map, findings: &mut Findings) {
 }
 
 /// Returns what the core must map.
-fn expected(view: &View<'_>, contents: &Contents, core: &Core, areas: &Areas) -> Vec<Expected<Use>> {
+fn expected(view: &View<'_>, contents: &Contents, core: &Core, areas: &Areas, devices: &Devices) -> Vec<Expected<Use>> {
     let mut expected: Vec<Expected<Use>> = Vec::new();
     for area in &areas.0 {
-        if let Some((rights, memory)) = rights(contents, core, area) {
+        if let Some((rights, memory)) = rights(view, contents, core, area, devices) {
             expected.push(identity(area.range.start, area.range.end - area.range.start, rights, memory, area.owner));
         }
     }
@@ -78,8 +87,26 @@ fn expected(view: &View<'_>, contents: &Contents, core: &Core, areas: &Areas) ->
     if let Some(receiver) = core.receiver() {
         expected.push(identity(receiver.plan.uart.0, PAGE, Rights::READ_WRITE, Memory::Device, own));
     }
+    let pages = of_devices(view, core, devices);
+    expected.extend(pages.iter().map(|page| identity(*page, PAGE, Rights::READ_WRITE, Memory::Device, own)));
     expected.sort_by_key(|one| one.input);
     expected
+}
+
+/// Pages of registers that the core's scripts touch: at the boot core those of all, elsewhere those of its own partitions' functions. No
+/// other core reaches the SMMU but where it takes events from.
+fn of_devices(view: &View<'_>, core: &Core, devices: &Devices) -> BTreeSet<u64> {
+    let mut pages = BTreeSet::new();
+    if let Some((_, boot)) = devices.boot.as_ref().filter(|_| core.index == view.header.boot_core as usize) {
+        pages.extend(touched(boot.steps()));
+    }
+    for (_, (_, plan)) in devices.plans.iter().filter(|(partition, _)| core.runs(**partition)) {
+        pages.extend(touched(plan.quiesce()));
+        pages.extend((plan.event_registers.0 != 0).then_some(plan.event_registers.0));
+    }
+    let own = devices.functions.iter().filter(|function| core.runs(function.partition));
+    pages.extend(own.map(|function| function.plan.configuration.0));
+    pages
 }
 
 fn identity(address: u64, bytes: u64, rights: Rights, memory: Memory, tag: Use) -> Expected<Use> {
@@ -88,7 +115,13 @@ fn identity(address: u64, bytes: u64, rights: Rights, memory: Memory, tag: Use) 
 
 /// Record 0001 as a function: how a core maps an area; `None` = not at all. A shared core maps what any of its vCPUs
 /// needs, and writes what any of them writes.
-fn rights(contents: &Contents, core: &Core, area: &Area) -> Option<(Rights, Memory)> {
+fn rights(
+    view: &View<'_>,
+    contents: &Contents,
+    core: &Core,
+    area: &Area,
+    devices: &Devices,
+) -> Option<(Rights, Memory)> {
     let is_own = |partition: usize| core.runs(partition);
     let has_flag = |partition: usize, flag: u64| {
         contents.partitions.get(partition).is_some_and(|partition| partition.plan.flags & flag != 0)
@@ -100,7 +133,15 @@ fn rights(contents: &Contents, core: &Core, area: &Area) -> Option<(Rights, Memo
         Use::Text => Some((Rights::READ_EXECUTE, Memory::Normal)),
         Use::Rodata | Use::Header => Some((Rights::READ, Memory::Normal)),
         Use::VcpuPlan(index, _) | Use::Schedule(index) if index == core.index => Some((Rights::READ, Memory::Normal)),
-        Use::PartitionPlan(index) | Use::Pristine(index) if is_own(index) => Some((Rights::READ, Memory::Normal)),
+        Use::BootDevices if core.index == view.header.boot_core as usize => Some((Rights::READ, Memory::Normal)),
+        // Its own cores look whether a device of theirs was stopped.
+        Use::Events => {
+            let looks = devices.plans.iter().any(|(partition, (_, plan))| is_own(*partition) && plan.events.0 != 0);
+            looks.then_some((Rights::READ, Memory::Normal))
+        }
+        Use::PartitionPlan(index) | Use::Pristine(index) | Use::DevicePlan(index) if is_own(index) => {
+            Some((Rights::READ, Memory::Normal))
+        }
         Use::Stack(index)
         | Use::Data(index)
         | Use::Counters(index, _)

@@ -4,6 +4,7 @@ use crate::area::{Areas, Maps, Use, overlap};
 use crate::channel::Ends;
 use crate::code::Code;
 use crate::cover::{Difference, Expected, differences};
+use crate::dma::Devices;
 use crate::el2::{GICD_BYTES, GICR_BYTES};
 use crate::finding::Findings;
 use crate::image::{Contents, Core, PAGE, Partition, View, page_end};
@@ -46,12 +47,21 @@ pub(crate) fn check(
     maps: &Maps,
     areas: &Areas,
     ends: &Ends,
+    functions: &Devices,
     findings: &mut Findings,
 ) {
     let mut devices = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
         let expected = expected(contents, partition, maps, ends);
         for difference in differences(map, &expected) {
+            let run = match &difference {
+                Difference::Extra(run) => Some(run),
+                _ => None,
+            };
+            if let Some(range) = run.and_then(|run| behind_bar(partition, run, functions)) {
+                devices.push(range);
+                continue;
+            }
             report(view, contents, partition, areas, &difference, &mut devices, findings);
         }
         for run in &map.runs {
@@ -245,6 +255,24 @@ fn report_extra(
             ),
         );
     }
+}
+
+/// A page behind a base address of an own function: where the function's header says that it is, as a device.
+fn behind_bar(partition: &Partition, run: &Run, functions: &Devices) -> Option<DeviceRange> {
+    let own = || functions.functions.iter().filter(|function| function.partition == partition.index);
+    let is_behind = |offset: u64| {
+        own().flat_map(|function| function.bars()).any(|(_, bar)| {
+            let inside = (run.input + offset).checked_sub(bar.guest.0).filter(|_| bar.guest.0 != 0);
+            inside.is_some_and(|inside| {
+                inside < bar.bytes && run.output + offset == bar.physical.0.saturating_add(inside)
+            })
+        })
+    };
+    // Neighbours are one run, so page by page.
+    let is_behind = (0..run.bytes).step_by(PAGE as usize).all(is_behind);
+    let as_device = run.memory == Memory::Device && run.rights == Rights::READ_WRITE;
+    let range = run.output..run.output_end();
+    (is_behind && as_device).then_some(DeviceRange { partition: partition.index, range })
 }
 
 /// Returns where a `direct` partition must see the SGI frame of its own core, and the frame: the one part of the

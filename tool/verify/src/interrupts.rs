@@ -5,8 +5,8 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
-    DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, RouteRule,
-    WINDOW_UART,
+    DoorbellPlan, INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan, MAX_INTID, PCI_DEVICE,
+    RouteRule, WINDOW_UART,
 };
 use bulkhead_abi::schedule::{ScheduleKind, SchedulePlan, ServerPlan};
 use std::collections::{HashMap, HashSet};
@@ -92,7 +92,9 @@ fn check_kind(partition: &Partition, interrupt: &InterruptPlan, findings: &mut F
     let named = match function {
         None => true,
         Some(function) => {
-            interrupt.kind == INTERRUPT_DOORBELL
+            let kind = function.map_or(0, |function| function.kind);
+            let of_device = interrupt.kind == INTERRUPT_DEVICE && kind == PCI_DEVICE;
+            (interrupt.kind == INTERRUPT_DOORBELL && kind != PCI_DEVICE || of_device)
                 && function.is_some_and(|function| function.interrupt == interrupt.intid)
         }
     };

@@ -27,8 +27,6 @@ mod command;
 mod console;
 mod cover;
 mod devices;
-#[cfg(test)]
-#[expect(dead_code, reason = "plans are read and judged by the next step")]
 mod dma;
 mod el2;
 mod finding;
@@ -142,9 +140,13 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     }
     channel::information_pages(&view, &contents, &mut maps, findings);
     let ends = channel::ends(&view, &contents, &maps, findings);
-    let areas = Areas::collect(&view, &contents, &maps, &ends, findings);
-    el2::check(&view, &contents, &maps, &areas, findings);
-    guest::check(&view, &contents, &maps, &areas, &ends, findings);
+    let devices = dma::Devices::read(&view, &contents, findings);
+    let translation = dma::check(&view, &contents, &devices, findings);
+    let streams = dma::streams(&view, &contents, bits, &devices, &translation, findings);
+    let of_devices = dma::areas(&devices, &translation, &streams);
+    let areas = Areas::collect(&view, &contents, &maps, &ends, &of_devices, findings);
+    el2::check(&view, &contents, &maps, &areas, &devices, findings);
+    guest::check(&view, &contents, &maps, &areas, &ends, &devices, findings);
     channel::check(&contents, &ends.channels, findings);
     channel::check_pools(&ends.pools, findings);
     schedule::check(&view, &contents, findings);
@@ -153,7 +155,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
-    padding::check(&view, &contents, &maps, findings);
+    padding::check(&view, &contents, &maps, &devices, &streams, findings);
     let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
     let extent = Extent {
         cores: contents.cores.len(),

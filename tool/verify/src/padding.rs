@@ -2,8 +2,10 @@
 
 use crate::area::Maps;
 use crate::code::Code;
+use crate::dma::{Devices, Streams};
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, View};
+use bulkhead_abi::devices::{BootDevices, DevicePlan};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::SchedulePlan;
@@ -13,7 +15,14 @@ use bulkhead_guest_abi::guest::GuestInformation;
 const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
 /// Checks everything from the header on; in front of it is the monitor, which is compared as a whole.
-pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, findings: &mut Findings) {
+pub(crate) fn check(
+    view: &View<'_>,
+    contents: &Contents,
+    maps: &Maps,
+    devices: &Devices,
+    streams: &Streams,
+    findings: &mut Findings,
+) {
     let header = view.header.image_start.0.saturating_add(view.header_offset);
     let mut used = vec![(header, size_of::<ImageHeader>() as u64)];
     for core in &contents.cores {
@@ -27,6 +36,10 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, maps: &Maps, findings:
     }
     used.extend(maps.information.iter().flatten().map(|page| (*page, size_of::<GuestInformation>() as u64)));
     used.extend(maps.cores.iter().chain(&maps.guests).flat_map(|map| &map.tables).map(|table| (*table, PAGE)));
+    used.extend(devices.plans.values().map(|(place, _)| (place.0, size_of::<DevicePlan>() as u64)));
+    used.extend(devices.boot.as_ref().map(|(place, _)| (place.0, size_of::<BootDevices>() as u64)));
+    used.extend(streams.tables.iter().map(|(_, table)| (*table, PAGE)));
+    used.extend(&streams.used);
     used.sort_unstable();
     let mut reached = header;
     for (start, bytes) in used {

@@ -17,6 +17,8 @@ pub(crate) enum Stage {
     El2,
     /// Stage 2 of a guest.
     Guest,
+    /// Stage 1 of a device, behind the SMMU.
+    Device,
 }
 
 /// Memory types in use.
@@ -186,6 +188,7 @@ impl Walker<'_, '_> {
         let decoded = match self.stage {
             Stage::El2 => decode_el2(entry),
             Stage::Guest => decode_guest(entry),
+            Stage::Device => decode_device(entry),
         };
         match decoded {
             Some((rights, memory)) => self.push(Run { input, output, bytes: covered, rights, memory }),
@@ -236,4 +239,12 @@ fn decode_guest(entry: u64) -> Option<(Rights, Memory)> {
     };
     let (read, write) = (entry & 1 << 6 != 0, entry & 1 << 7 != 0);
     Some((Rights { read, write, execute: read && entry & NEVER_EXECUTE == 0 }, memory))
+}
+
+/// Attributes of the SMMU's stage 1 (as of EL1, D8.3): AttrIndx 4:2 (MAIR 0xff alone), AP 7:6 (1: all may write), SH 9:8, AF 10, nG 11,
+/// PXN and XN 54:53.
+fn decode_device(entry: u64) -> Option<(Rights, Memory)> {
+    let attributes = entry & !(ADDRESS | 3);
+    let read_write = 1 << 6 | SHAREABILITY | ACCESS_FLAG | 1 << 11 | 3 << 53;
+    (attributes == read_write).then_some((Rights::READ_WRITE, Memory::Normal))
 }
