@@ -4,6 +4,7 @@ mod bits;
 mod board;
 mod doorbells;
 mod flipped;
+mod functions;
 mod good;
 mod handed;
 mod hybrid;

@@ -4,6 +4,7 @@
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
 
 use crate::board::BOARD_MUTANTS;
+use crate::functions::FUNCTION_MUTANTS;
 use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
 use bulkhead_abi::plan::{INTERRUPT_DEVICE, POLICY_RESTART};
@@ -414,19 +415,7 @@ fn every_damaged_file_is_refused_with_its_code() {
 
 #[test]
 fn every_code_has_a_mutant() {
-    // Devices have mutants of their own in the next step.
-    let scripts = [
-        Code::DevicePlan,
-        Code::StreamTable,
-        Code::StreamEntry,
-        Code::ContextDescriptor,
-        Code::DeviceTable,
-        Code::CommandQueue,
-        Code::DeviceScript,
-        Code::FunctionHeader,
-        Code::FunctionLine,
-    ];
-    let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).map(|(_, code, _)| *code).chain(scripts);
+    let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).chain(FUNCTION_MUTANTS).map(|(_, code, _)| *code);
     let files = FILE_MUTANTS.iter().map(|(_, code, _)| *code);
     let covered: BTreeSet<Code> =
         codes.chain(files).chain(crate::worlds::shown()).chain(crate::hybrid::shown()).collect();

@@ -165,6 +165,12 @@ impl Editor {
         self.header.partitions[partition].stage2_root.0
     }
 
+    /// VTCR_EL2 of a partition.
+    pub(crate) fn vcpu_vtcr(&self, partition: usize) -> u64 {
+        let offset = self.offset(self.at(AreaKind::VcpuPlan(partition, 0)));
+        VcpuPlan::read_from_prefix(&self.bytes[offset..]).unwrap().0.vtcr
+    }
+
     fn word(&self, address: u64) -> u64 {
         let offset = self.offset(address);
         u64::from_le_bytes(self.bytes[offset..offset + 8].try_into().unwrap())
