@@ -49,7 +49,7 @@ fn listening() -> Program {
     program.constant(6, DISTRIBUTOR).constant(1, 0x12).store32(1, 6, 0).constant(1, 0xffff_ffff);
     (1..8).for_each(|word| _ = program.store32(1, 6, 0x100 + 4 * word));
     program.constant(0, 0xff).word(0xd518_4600).constant(0, 1).word(0xd518_cce0).word(ISB); // ICC_PMR_EL1, ICC_IGRPEN1_EL1
-    program.constant(0, UART).constant(7, 1023);
+    program.constant(0, UART).constant(7, 1023).store(7, 4, 8);
     let again = program.here();
     program.wait().word(IAR1).compare(1, 7).branch_equal(again).word(EOIR1);
     let drain = program.here();
@@ -109,9 +109,13 @@ fn type_text(running: &mut Running, text: &[u8]) {
     assert_eq!(sent, text.len());
 }
 
+fn ram_of(running: &Running, partition: &str) -> u64 {
+    running.watch().plan().partitions[running.index(partition)].ram[0].physical.0
+}
+
 /// Waits until a partition has read as many bytes as are expected, and compares them.
 fn assert_read(running: &mut Running, partition: &str, expected: &[u8]) {
-    let ram = running.watch().plan().partitions[running.index(partition)].ram[0].physical.0;
+    let ram = ram_of(running, partition);
     let place = PhysicalAddress(ram + (COUNT - GUEST_RAM));
     let wanted = expected.len() as u64;
     let waited = running.wait_for("all input", LIMIT, |view| (view.ram.load_u64(place)? >= wanted).then_some(()));
@@ -137,6 +141,10 @@ fn pasted(bytes: u64) -> Vec<u8> {
 fn a_guest_with_its_interrupts_reads_what_is_typed() {
     let mut running = three(&listening(), "");
     let text = pasted(2_000);
+    // Its exits of the start are over when it has written behind its count.
+    let ready = PhysicalAddress(ram_of(&running, "drive") + (COUNT + 8 - GUEST_RAM));
+    let waited = running.wait_for("a guest that listens", LIMIT, |view| (view.ram.load_u64(ready)? != 0).then_some(()));
+    waited.unwrap_or_else(|error| panic!("{error}"));
     let before = running.counter("drive", Counter::Exits);
     type_text(&mut running, &text);
     assert_read(&mut running, "first", &text);
