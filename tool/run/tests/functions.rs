@@ -134,7 +134,7 @@ fn images_with_functions_are_run_by_their_descriptions() {
     let mut image = image(&two_partitions(), &WAIT_FOR_EVER);
     open(&image).expect("no function");
     add_function(&mut image, 1);
-    let error = open(&image).err().expect("a function");
+    let Err(error) = open(&image) else { panic!("an image with a function") };
     assert!(error.message.contains("run its description"), "{}", error.message);
     assert_eq!(error.exit_code, exit_code::FAILURE);
 }
