@@ -6,6 +6,7 @@ use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::StatusPage;
+use bulkhead_description::host::HostSide;
 use bulkhead_description::{Loaded, Options, Report, load_text, load_text_unchecked};
 use bulkhead_plan::{Area, AreaKind, model};
 use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
@@ -24,6 +25,8 @@ pub struct System {
     pub areas: Vec<Area>,
     /// The flash file with the image in it, where a payload is above the partitions.
     pub flash: Option<Vec<u8>>,
+    /// What is behind its PCI functions on this host.
+    pub host: Vec<HostSide>,
 }
 
 impl System {
@@ -128,7 +131,7 @@ impl System {
         };
         let (image, flash) = built.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let areas = image.plan.areas();
-        Self { model: loaded.system, image: image.bytes, areas, flash }
+        Self { model: loaded.system, image: image.bytes, areas, flash, host: loaded.host }
     }
 
     /// Starts the system.
@@ -161,6 +164,7 @@ impl System {
             None => MachineOptions::for_system(&self.model, self.image.clone()),
         };
         let mut options = options.unwrap_or_else(|error| panic!("{error}"));
+        options.give(&self.model, &self.host).unwrap_or_else(|error| panic!("{error}"));
         change(&mut options);
         Running::start(options)
     }

@@ -34,8 +34,6 @@ pub enum Error {
     Flash(bulkhead_flash::Error),
     /// Something that is not made of a system with a secure section.
     NotSecure(&'static str),
-    /// The system has a PCI function of this name, which images do not carry yet.
-    FunctionsNotBuilt(String),
     /// `--dts` names no partition.
     NoPartition {
         /// The name given.
@@ -58,7 +56,6 @@ impl Error {
                 | Self::NoPartition { .. }
                 | Self::Flash(_)
                 | Self::NotSecure(_)
-                | Self::FunctionsNotBuilt(_)
         );
         !is_descriptions
     }
@@ -71,10 +68,6 @@ impl fmt::Display for Error {
             Self::NoArm64Header => {
                 write!(f, "the monitor does not begin with a 64-byte arm64 Image header; rebuild it with ./x")
             }
-            Self::FunctionsNotBuilt(name) => write!(
-                f,
-                "images do not carry PCI functions yet, and the system has `{name}`; `bulkhead check` looks at its description already"
-            ),
             Self::Plan(error) => write!(f, "the system cannot be laid out: {error}"),
             Self::File { doing, path, cause } => write!(f, "cannot {doing} {}: {cause}", path.display()),
             Self::OutputName(path) => write!(

@@ -49,17 +49,8 @@ pub struct Image {
 /// # Errors
 /// When the ELF file is no monitor, or the system cannot be planned.
 pub fn build_image(system: &System, monitor_elf: &[u8]) -> Result<Image, Error> {
-    without_functions(system)?;
     let monitor = monitor::read(monitor_elf)?;
     assemble(system, &monitor)
-}
-
-/// Refuses a system with PCI functions, until images carry them.
-fn without_functions(system: &System) -> Result<(), Error> {
-    match system.functions.first() {
-        Some(function) => Err(Error::FunctionsNotBuilt(function.name.clone())),
-        None => Ok(()),
-    }
 }
 
 /// Builds the image of a system with a monitor whose bytes are known.

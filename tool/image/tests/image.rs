@@ -119,22 +119,3 @@ fn core_memory_is_counted_with_tables() {
     assert_eq!(memory.el2_table_bytes % 4096, 0);
     assert!(memory.el2_table_bytes >= 5 * 4096, "root, two level 2, GIC, monitor");
 }
-
-/// Until images carry them: nothing is built that would leave a function out.
-#[test]
-fn functions_are_refused_by_name() {
-    let mut system = samples::system(vec![samples::native("a", &[0])], Vec::new());
-    let function = PciFunction {
-        name: String::from("disk"),
-        model: 0,
-        partition: 0,
-        bus: 0,
-        device: 1,
-        interrupt: 36,
-        reach: Reach::Partition,
-    };
-    system.functions.push(function);
-    let error = build_image(&system, &[]).expect_err("refused");
-    assert!(matches!(&error, Error::FunctionsNotBuilt(name) if name == "disk"), "{error}");
-    assert!(error.to_string().contains("`disk`") && !error.is_environment(), "{error}");
-}

@@ -14,6 +14,7 @@ mod counting;
 mod crash;
 mod device;
 mod direct;
+mod dma;
 mod emulator;
 mod faults;
 mod flapping;
