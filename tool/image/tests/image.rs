@@ -1,7 +1,7 @@
 //! Images from a hand-made monitor ELF: bytes, header, refusals.
 
 use bulkhead_image::{Error, build_image, core_memory};
-use bulkhead_plan::model::{PciFunction, Reach, System};
+use bulkhead_plan::model::System;
 use bulkhead_plan::samples;
 
 /// A program header: flags, address, bytes.
