@@ -37,8 +37,6 @@ mod requests;
 mod shared;
 mod standing;
 #[cfg(feature = "shared")]
-mod stolen;
-#[cfg(feature = "shared")]
 mod target;
 
 use crate::life::boot::start_distributor;

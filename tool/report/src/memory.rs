@@ -49,7 +49,6 @@ impl Use {
             | AreaKind::Events
             | AreaKind::Counters(..)
             | AreaKind::Usage(_)
-            | AreaKind::StolenTime(..)
             | AreaKind::Shared(_)
             | AreaKind::Status(_)
             | AreaKind::Manage(_)

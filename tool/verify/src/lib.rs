@@ -149,7 +149,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     guest::check(&view, &contents, &maps, &areas, &ends, &devices, findings);
     channel::check(&contents, &ends.channels, findings);
     channel::check_pools(&ends.pools, findings);
-    schedule::check(&view, &contents, findings);
+    schedule::check(&contents, findings);
     interrupts::check(&view, &contents, &ends.pools, findings);
     devices::check(&view, &contents, findings);
     console::check(&contents, findings);

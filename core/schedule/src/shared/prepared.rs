@@ -159,8 +159,7 @@ impl<Registers> Scheduler<Registers> {
         if let Some(slot) = self.slots.get_mut(usize::from(self.loaded)) {
             slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
         }
-        // It has not waited.
-        self.account(stint, at, |_, _| ());
+        self.account(stint, at);
         self.switches = self.switches.wrapping_add(1);
     }
 
