@@ -3,7 +3,7 @@
 //! The processor sleeps: each access of a step is one of QEMU's test protocol, and `edu` shows what the tables let through.
 
 use bulkhead_abi::devices::Step;
-use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_abi::{PAGE_BYTES, PART_OFFSET, Part, PhysicalAddress};
 use bulkhead_description::board::built_in_board;
 use bulkhead_device::script::{Registers, run};
 use bulkhead_plan::model::{Bank, PciBacking, PciFunction, PciHost, Reach, System};
@@ -196,7 +196,10 @@ fn booted(system: &System, plan: &Plan) -> Qtest {
 }
 
 fn planned(system: &System) -> Plan {
-    plan(system, &samples::monitor()).unwrap_or_else(|error| panic!("{error}"))
+    let mut monitor = samples::monitor();
+    monitor.part = Part::Devices;
+    monitor.text.splice(PART_OFFSET..PART_OFFSET + 8, monitor.part.mark());
+    plan(system, &monitor).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The functions are at their places, answer, and are no masters.

@@ -89,7 +89,7 @@ fn check_ring(contents: &Contents, first: &Vcpu, ring: &[&Vcpu], findings: &mut 
         |vcpu: &&Vcpu| vcpu.plan.uart == first.plan.uart && vcpu.plan.uart_interrupt == first.plan.uart_interrupt;
     // At boot nothing is handed over.
     let marked = ring.iter().filter(|core| core.plan.uart_first == 1 && core.plan.mode == MODE_MAPPED).count();
-    let known = ring.iter().all(|core| core.plan.uart_first <= 1);
+    let known = ring.iter().all(|core| core.plan.uart_first <= u32::from(core.plan.mode == MODE_MAPPED));
     findings.require(ring.iter().all(same) && marked == 1 && known, Code::ConsoleInput, || {
         format!("the cores with the UART differ in its address or interrupt, or {marked} of them have it at boot")
     });

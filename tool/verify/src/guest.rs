@@ -37,6 +37,8 @@ enum Tag {
 struct DeviceRange {
     partition: usize,
     range: Range<u64>,
+    /// It is behind a base address of an own function.
+    is_behind: bool,
 }
 
 /// Checks the stage 2 of every partition, then all of them together.
@@ -47,6 +49,7 @@ pub(crate) fn check(
     areas: &Areas,
     ends: &Ends,
     functions: &Devices,
+    places: &[(Range<u64>, String)],
     findings: &mut Findings,
 ) {
     let mut devices = Vec::new();
@@ -68,6 +71,11 @@ pub(crate) fn check(
         }
     }
     check_devices(contents, &devices, findings);
+    for device in devices.iter().filter(|device| !device.is_behind) {
+        for (_, name) in places.iter().filter(|(place, _)| overlap(place, &device.range)) {
+            findings.add(Code::DeviceMapping, format!("partition {} has {name} as a device", device.partition));
+        }
+    }
     check_writers(contents, maps, findings);
 }
 
@@ -236,7 +244,7 @@ fn report_extra(
         && run.rights == Rights::READ_WRITE
         && !view.touches_ram(&range);
     if is_device {
-        devices.push(DeviceRange { partition: partition.index, range });
+        devices.push(DeviceRange { partition: partition.index, range, is_behind: false });
     } else if view.touches_ram(&range) {
         findings.add(Code::RamMapping, format!("{place}, which is RAM that no plan gives it"));
     } else {
@@ -265,7 +273,7 @@ fn behind_bar(partition: &Partition, run: &Run, functions: &Devices) -> Option<D
     let is_behind = (0..run.bytes).step_by(PAGE as usize).all(is_behind);
     let as_device = run.memory == Memory::Device && run.rights == Rights::READ_WRITE;
     let range = run.output..run.output_end();
-    (is_behind && as_device).then_some(DeviceRange { partition: partition.index, range })
+    (is_behind && as_device).then_some(DeviceRange { partition: partition.index, range, is_behind: true })
 }
 
 /// Returns where a `direct` partition must see the SGI frame of its own core, and the frame: the one part of the

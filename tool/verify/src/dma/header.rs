@@ -85,6 +85,10 @@ fn base_address(function: &Function, index: usize) -> Result<usize, String> {
         return Err(format!("has base address {index} at guest address {}", bar.guest));
     }
     let is_wide = shown & 6 == 4;
+    // A narrow register would drop the upper half, and the function would answer elsewhere.
+    if !is_wide && bar.physical.0.saturating_add(bar.bytes) > 1 << 32 {
+        return Err(format!("has base address {index} at {}, which its register cannot hold", bar.physical));
+    }
     let good = shown & 1 == 0 && matches!(shown & 6, 0 | 4) && u64::from(shown & !0xf) == bar.guest.0;
     if !good || is_wide && word(function, 5 + index) != 0 {
         return Err(format!("shows base address {index} as {shown:#x}, it is memory at {}", bar.guest));

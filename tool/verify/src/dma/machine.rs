@@ -65,8 +65,10 @@ pub(crate) struct Machine<'a> {
     commands: &'a dyn Fn(u64, u64) -> Option<[u64; 2]>,
     /// The SMMU's registers that were written, by offset.
     pub(crate) registers: BTreeMap<u64, u64>,
-    /// What of CR0 a script has seen come into effect.
+    /// What of CR0 a script has seen come into effect; firmware may have left all of it on.
     pub(crate) acknowledged: u64,
+    /// Commands that a script has seen done.
+    pub(crate) done: u64,
     /// What the SMMU was told to forget: configuration, translations.
     pub(crate) forgotten: [bool; 2],
     /// What scripts expect of the SMMU: mask and value, by offset.
@@ -78,7 +80,17 @@ pub(crate) struct Machine<'a> {
 impl<'a> Machine<'a> {
     pub(crate) fn new(devices: &'a Devices, smmu: u64, commands: &'a dyn Fn(u64, u64) -> Option<[u64; 2]>) -> Self {
         let (registers, expected, states) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { devices, smmu, commands, registers, acknowledged: 0, forgotten: [false; 2], expected, states }
+        Self {
+            devices,
+            smmu,
+            commands,
+            registers,
+            acknowledged: u64::MAX,
+            done: 0,
+            forgotten: [false; 2],
+            expected,
+            states,
+        }
     }
 
     /// Puts a function into the state in which its guest left it: master of the bus, where the boot core put it.
@@ -165,11 +177,15 @@ impl<'a> Machine<'a> {
                 (Scope::Boot(_) | Scope::Partition(_), _) => Err(format!("looks at the SMMU at {address:#x}")),
                 (_, smmu::IDR0 | smmu::IDR1 | smmu::IDR5) => Ok(Read::Fact),
                 (_, smmu::CR0ACK) if has(smmu::CR0_BITS) => {
-                    self.acknowledged = self.register(smmu::CR0);
+                    // What firmware left on stays on until a script says otherwise.
+                    self.acknowledged = self.registers.get(&smmu::CR0).copied().unwrap_or(smmu::CR0_BITS);
                     Ok(Read::Known(self.acknowledged))
                 }
                 (_, smmu::IRQ_CTRLACK) if has(smmu::INTERRUPTS) => Ok(Read::Known(self.register(smmu::IRQ_CTRL))),
-                (_, smmu::CMDQ_CONS) if has(smmu::COMMANDS_DONE) => Ok(Read::Known(self.register(smmu::CMDQ_CONS))),
+                (_, smmu::CMDQ_CONS) if has(smmu::COMMANDS_DONE) => {
+                    self.done = self.register(smmu::CMDQ_CONS);
+                    Ok(Read::Known(self.done))
+                }
                 _ => Err(format!("looks at {address:#x} of the SMMU, or at too little of it")),
             };
         }
@@ -273,10 +289,22 @@ impl<'a> Machine<'a> {
         if width != bytes {
             return Err(format!("writes {width} bytes to register {offset:#x} of the SMMU, which has {bytes}"));
         }
+        if matches!(offset, smmu::CMDQ_PROD | smmu::CMDQ_CONS) && value >= 2 << smmu::COMMANDS_LOG2 {
+            return Err(format!("gives the command queue an index of {value:#x}"));
+        }
         self.registers.insert(offset, value);
+        let knows = [smmu::CMDQ_PROD, smmu::CMDQ_CONS].iter().all(|index| self.registers.contains_key(index));
+        if offset == smmu::CR0 && value & smmu::CMDQEN != 0 && !knows {
+            return Err(String::from("lets the SMMU take commands that firmware left"));
+        }
+        // Tables and queues are taken only while nothing of them is in use, and this is known.
+        let is_base = !matches!(offset, smmu::CR0 | smmu::CMDQ_PROD);
+        if is_base && self.acknowledged != 0 {
+            return Err(format!("writes register {offset:#x} of an SMMU that is not known to be off"));
+        }
         if self.is_translating() {
             self.states.values_mut().for_each(|state| state.was_quiet = state.is_quiet);
-            if self.forgotten != [true; 2] {
+            if self.forgotten != [true; 2] || self.done != self.register(smmu::CMDQ_PROD) {
                 return Err(String::from("switches the SMMU on before it has forgotten what it had"));
             }
         }
@@ -316,6 +344,10 @@ impl<'a> Machine<'a> {
                 if value & pci::MASTER != 0 && !may_master {
                     return Err(format!("lets {page:#x} master the bus"));
                 }
+                let moves = function.is_some_and(|function| !is_in_place(function, &state.bars));
+                if value & pci::MEMORY != 0 && moves {
+                    return Err(format!("lets {page:#x} answer elsewhere than its plan says"));
+                }
                 // What was pushed ahead stays so only as long as it masters nothing.
                 state.is_quiet &= value & pci::MASTER == 0;
                 state.command = Some(value);
@@ -325,7 +357,11 @@ impl<'a> Machine<'a> {
             }
             (pci::BASE_ADDRESS_0..pci::BASE_ADDRESS_END, Some(_)) if width == 4 && offset.is_multiple_of(4) => {
                 let place = ((offset - pci::BASE_ADDRESS_0) / 4) as usize;
+                let answers = state.command.is_some_and(|command| command & pci::MEMORY != 0);
                 if let Some(bar) = state.bars.get_mut(place) {
+                    if answers && *bar != value {
+                        return Err(format!("moves {:#x} while its function answers", page + offset));
+                    }
                     *bar = value;
                 }
             }

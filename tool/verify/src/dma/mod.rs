@@ -151,7 +151,13 @@ fn check_translation(machine: &Machine<'_>, findings: &mut Findings) {
     });
     let queue = |register: u64, log2: u64| machine.register(register) & 0x1f == log2;
     let events = u64::from(bulkhead_abi::devices::EVENT_ENTRIES.trailing_zeros());
-    let sizes = queue(smmu::CMDQ_BASE, smmu::COMMANDS_LOG2) && queue(smmu::EVENTQ_BASE, events);
+    // Hardware takes a queue to begin at a multiple of its size, whatever lower bits say (6.3, SMMU_EVENTQ_BASE).
+    let aligned = |register: u64, bytes: u64| (machine.register(register) & !smmu::HINT & !0x1f).is_multiple_of(bytes);
+    let event_bytes = u64::from(bulkhead_abi::devices::EVENT_ENTRIES) * bulkhead_abi::devices::EVENT_BYTES;
+    let sizes = queue(smmu::CMDQ_BASE, smmu::COMMANDS_LOG2)
+        && queue(smmu::EVENTQ_BASE, events)
+        && aligned(smmu::CMDQ_BASE, 16 << smmu::COMMANDS_LOG2)
+        && aligned(smmu::EVENTQ_BASE, event_bytes);
     let idle = machine.register(smmu::CMDQ_PROD) == machine.register(smmu::CMDQ_CONS);
     findings.require(sizes && idle && machine.forgotten == [true; 2], Code::CommandQueue, || {
         String::from(
@@ -187,9 +193,11 @@ fn check_ports(devices: &Devices, machine: &Machine<'_>, findings: &mut Findings
     // The last place behind the port: of what guests do not see the beginning is known alone.
     let starts = devices.functions.iter().filter(|one| behind_port(one)).flat_map(|one| machine.state(one).bars);
     let ends = devices.functions.iter().filter(|one| behind_port(one)).flat_map(Function::bars);
-    let ends = ends.map(|(_, bar)| bar.physical.0.saturating_add(bar.bytes)).chain(starts.map(|start| start + 1));
-    let last = ends.max().unwrap_or(0).next_multiple_of(1 << 20);
-    let mut good = ports.len() == usize::from(needed) && (!needed || window.end == last);
+    let ends = ends
+        .map(|(_, bar)| bar.physical.0.saturating_add(bar.bytes))
+        .chain(starts.map(|start| start.saturating_add(1)));
+    let last = ends.max().unwrap_or(0).checked_next_multiple_of(1 << 20);
+    let mut good = ports.len() == usize::from(needed) && (!needed || Some(window.end) == last);
     good &= !needed || closed(of_ports, 8) && closed(prefetchable, 16);
     for function in &devices.functions {
         for (_, bar) in function.bars() {
@@ -242,14 +250,14 @@ fn check_partition(
     own().for_each(|function| machine.is_driven(function, at_boot(function)));
     for (index, step) in plan.quiesce().iter().enumerate() {
         if index == plan.silence_count as usize {
-            check_silence(&machine, own(), name, findings);
+            check_silence(&machine, own(), name, translation, findings);
         }
         if let Err(why) = machine.execute(step, Scope::Partition(partition.index)) {
             findings.add(Code::DeviceScript, format!("step {index} of the script of partition \"{name}\" {why}"));
         }
     }
     if plan.silence_count == plan.step_count {
-        check_silence(&machine, own(), name, findings);
+        check_silence(&machine, own(), name, translation, findings);
     }
     for function in own() {
         let state = machine.state(function);
@@ -281,39 +289,30 @@ fn check_silence<'a>(
     machine: &Machine<'_>,
     functions: impl Iterator<Item = &'a Function>,
     name: &str,
+    translation: &Translation,
     findings: &mut Findings,
 ) {
     for function in functions {
         let state = machine.state(function);
+        // The partition may stay like this, so it must be where it was.
+        let in_place = translation.bars.get(&function.plan.stream) == Some(&state.bars);
         let silent = state.command.is_some_and(|command| command & pci::SILENT != 0);
-        findings.require(state.is_quiet && silent, Code::DeviceScript, || {
+        findings.require(state.is_quiet && silent && in_place, Code::DeviceScript, || {
             format!("{}: the silencing part of partition \"{name}\"'s script leaves it loud", function.name())
         });
     }
 }
 
-/// Registers of the SMMU, configuration spaces and what is behind base addresses are apart, and are no memory.
-fn check_places(
-    view: &View<'_>,
-    contents: &Contents,
-    devices: &Devices,
-    translation: &Translation,
-    findings: &mut Findings,
-) {
+/// Registers that no guest may have but by the base addresses of its own functions.
+pub(crate) fn places(devices: &Devices, translation: &Translation) -> Vec<(Range<u64>, String)> {
+    if devices.boot.is_none() {
+        return Vec::new();
+    }
     let base = translation.smmu;
     let mut places: Vec<(Range<u64>, String)> = vec![
         (base..base.saturating_add(smmu::BYTES), String::from("the SMMU")),
         (devices.configuration(), String::from("configuration space")),
     ];
-    let gicd = view.header.gicd.0;
-    places.push((gicd..gicd.saturating_add(GICD_BYTES), String::from("the distributor")));
-    for core in &contents.cores {
-        let gicr = core.gicr();
-        places.push((
-            gicr..gicr.saturating_add(crate::el2::GICR_BYTES),
-            format!("the redistributor of core {}", core.index),
-        ));
-    }
     for function in &devices.functions {
         for (index, bar) in function.bars() {
             let end = crate::image::page_end(bar.physical.0.saturating_add(bar.bytes));
@@ -330,6 +329,34 @@ fn check_places(
                 start..start.saturating_add(PAGE),
                 format!("hidden base address {index} of {}", function.name()),
             ));
+        }
+    }
+    places
+}
+
+/// Registers of the SMMU, configuration spaces and what is behind base addresses are apart, and are no memory.
+fn check_places(
+    view: &View<'_>,
+    contents: &Contents,
+    devices: &Devices,
+    translation: &Translation,
+    findings: &mut Findings,
+) {
+    let mut places = places(devices, translation);
+    let gicd = view.header.gicd.0;
+    places.push((gicd..gicd.saturating_add(GICD_BYTES), String::from("the distributor")));
+    for core in &contents.cores {
+        let gicr = core.gicr();
+        places.push((
+            gicr..gicr.saturating_add(crate::el2::GICR_BYTES),
+            format!("the redistributor of core {}", core.index),
+        ));
+    }
+    for vcpu in contents.vcpus().filter(|vcpu| vcpu.plan.uart.0 != 0) {
+        let uart = vcpu.plan.uart.0;
+        let place = (uart..uart.saturating_add(PAGE), String::from("the UART"));
+        if !places.contains(&place) {
+            places.push(place);
         }
     }
     for (place, (range, name)) in places.iter().enumerate() {

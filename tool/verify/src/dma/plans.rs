@@ -3,12 +3,12 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
-use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::devices::{
     ALL_PARTITIONS, BOOT_DEVICES_MAGIC, Bar, BootDevices, BootScript, DEVICE_PLAN_MAGIC, DeviceFunction, DevicePlan,
     MAX_BOOT_SCRIPTS, MAX_BOOT_STEPS, MAX_STEPS, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT, STEP_WRITE, Step,
 };
 use bulkhead_abi::plan::PCI_DEVICE;
+use bulkhead_abi::{Part, PhysicalAddress};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zerocopy::IntoBytes;
@@ -69,6 +69,10 @@ impl Devices {
     /// Reads what the plans name and judges each by itself.
     pub(crate) fn read(view: &View<'_>, contents: &Contents, findings: &mut Findings) -> Self {
         let mut devices = Self { plans: BTreeMap::new(), functions: Vec::new(), boot: None, ecam: 0 };
+        let names = contents.vcpus().any(|vcpu| vcpu.plan.devices.0 | vcpu.plan.boot_devices.0 != 0);
+        findings.require(!names || view.header.part == Part::Devices as u32, Code::Part, || {
+            String::from("there are device plans or scripts, which the part of the monitor in this image does not obey")
+        });
         for partition in &contents.partitions {
             devices.read_partition(view, contents, partition, findings);
         }

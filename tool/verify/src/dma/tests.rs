@@ -163,13 +163,27 @@ fn no_step_of_the_boot_core_can_be_left_out() {
     let steps = boot();
     // Waits for what the model has at once, registers that are zero as they are, steps that are judged by what they expect.
     let may = |step: &Step| {
-        step.operation == STEP_WAIT && step.value != 0xd && (SMMU..SMMU + smmu::BYTES).contains(&step.address.0)
-            || step.operation == STEP_EXPECT && step.address.0 == SMMU
-            || step.value == 0 && step.operation == STEP_WRITE && step.address.0 != ECAM + 0x8004
-            || step.address.0 >= PORT && step.address.0 < PORT + 4096
-            || [smmu::CR1, smmu::STRTAB_BASE, smmu::STRTAB_BASE_CFG, smmu::EVENTQ_BASE]
-                .contains(&step.address.0.wrapping_sub(SMMU))
-            || (step.address.0, step.value) == (SMMU + smmu::CR0, 0xc)
+        let register = step.address.0.wrapping_sub(SMMU);
+        let is_judged_elsewhere = [
+            smmu::IDR0,
+            smmu::CR1,
+            smmu::CR2,
+            smmu::IRQ_CTRL,
+            smmu::STRTAB_BASE,
+            smmu::STRTAB_BASE_CFG,
+            smmu::EVENTQ_BASE,
+            smmu::EVENTQ_PROD,
+            smmu::EVENTQ_CONS,
+        ];
+        let is_of_port = (PORT..PORT + 4096).contains(&step.address.0);
+        // The first is not needed for the second; an upper half that is zero; what the model has at once.
+        let between = [(smmu::CR0, 0xc), (smmu::CR0ACK, smmu::CMDQEN)].contains(&(register, step.value));
+        let is_behind_port = step.address.0 == ECAM + 0x10_0004 && step.value == 0;
+        is_judged_elsewhere.contains(&register)
+            || is_of_port
+            || between
+            || is_behind_port
+            || step.address.0 % 4096 == 0x24 && step.value == 0
     };
     for (index, left_out) in steps.iter().enumerate().filter(|(_, step)| !may(step)) {
         let rest = with(&steps, |steps| {
@@ -251,7 +265,7 @@ fn changed_boot_scripts_are_refused() {
         let at = place(steps, STEP_WRITE, ECAM + 0x8020, 0x1000_0000);
         steps[at].value = 0x1010_0000;
     });
-    assert_eq!(refusal(run_boot(&elsewhere)), "ends elsewhere", "a base address over a foreign one");
+    assert!(refusal(run_boot(&elsewhere)).contains("answer elsewhere"), "a base address over a foreign one");
 }
 
 #[test]
@@ -279,6 +293,6 @@ fn changed_scripts_of_partitions_are_refused() {
         run_quiesce(&steps)
     };
     assert_eq!(reset(&steps[5..]), Ok(()));
-    assert_eq!(refusal(reset(&steps[7..])), "ends elsewhere");
+    assert!(refusal(reset(&steps[7..])).contains("answer elsewhere"));
     assert_eq!(refusal(reset(&steps[5..7])), "ends elsewhere");
 }

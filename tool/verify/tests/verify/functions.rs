@@ -4,14 +4,14 @@
 
 use crate::hybrid::monitor;
 use crate::mutants::Mutant;
-use crate::support::{EL2_DATA_PAGE, EL2_DEVICE_PAGE, Editor, READ_ONLY};
+use crate::support::{EL2_DATA_PAGE, EL2_DEVICE_PAGE, Editor, GUEST_DEVICE_PAGE, READ_ONLY};
 use bulkhead_abi::devices::{
     ALL_PARTITIONS, BootDevices, DeviceFunction, DevicePlan, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT,
     STEP_WRITE, Step,
 };
 use bulkhead_abi::plan::PCI_DEVICE;
 use bulkhead_abi::{GuestAddress, Part, PhysicalAddress};
-use bulkhead_plan::model::System;
+use bulkhead_plan::model::{Route, System};
 use bulkhead_plan::{AreaKind, samples};
 use bulkhead_verify::{Code, Expected, Monitor, Verdict};
 use proptest::prelude::Rng;
@@ -282,6 +282,27 @@ pub(crate) const FUNCTION_MUTANTS: &[Mutant] = &[
         let foreign = image.plan_of(INTRUDER).pci.iter().find(|one| one.kind == PCI_DEVICE).expect("it has one").interrupt;
         image.partition(LINUX, |plan| plan.pci.iter_mut().find(|one| one.kind == PCI_DEVICE).expect("it has one").interrupt = foreign);
     }),
+    ("an event queue that hardware would put a page lower", Code::CommandQueue, |image| {
+        boot_step(image, is(STEP_WRITE, SMMU + 0xa0), |step| step.value += PAGE);
+    }),
+    ("an SMMU that firmware may have left on", Code::DeviceScript, |image| {
+        boot_step(image, |step| is(STEP_WRITE, CR0)(step) && step.value == 0, |step| step.value = 8);
+    }),
+    ("commands that nobody waits for", Code::DeviceScript, |image| {
+        boot_step(image, is(STEP_WAIT, SMMU + 0x9c), |step| step.address.0 = SMMU + 0x24);
+    }),
+    ("commands without an end", Code::DeviceScript, |image| {
+        boot_step(image, |step| is(STEP_WRITE, SMMU + 0x98)(step) && step.value == 3, |step| step.value = 0x23);
+    }),
+    ("a function that is silent in a foreign place", Code::DeviceScript, |image| devices(image, LINUX, |plan| {
+        plan.silence_count += 3;
+        plan.quiesce[plan.silence_count as usize - 1].value += 0x10_0000;
+    })),
+    ("a place that the register cannot hold", Code::FunctionHeader, |image| function(image, INTRUDER, |one| {
+        let register = one.bars.iter().position(|bar| bar.bytes != 0).expect("it has registers");
+        one.bars[register].physical.0 |= 1 << 32;
+        one.header[4 + register] &= !4;
+    })),
     ("the SMMU in the map of another core", Code::UnknownMapped, |image| {
         let root = image.el2_root(1);
         image.change(root, SMMU + 0x1_0000, |_| SMMU | EL2_DEVICE_PAGE);
@@ -313,6 +334,38 @@ fn every_change_of_devices_is_refused_with_its_code() {
     });
     assert_eq!(complaints.collect::<Vec<_>>(), Vec::<String>::new());
     assert!(FUNCTION_MUTANTS.len() >= 25, "at least 25 are promised");
+}
+
+/// A guest with a page of them would have all memory.
+#[test]
+fn registers_of_the_bus_are_no_devices_of_guests() {
+    let mut system = samples::functions();
+    (system.partitions[LINUX].devices, system.partitions[LINUX].device_routes) = (vec![0], vec![Route::default()]);
+    assert_eq!(verify(edit(&system)).findings, []);
+    let mut place = 0;
+    function(&mut edit(&system), INTRUDER, |one| place = one.bars[0].physical.0);
+    for output in [SMMU, SMMU + 0x1_0000, 0x40_1000_8000, place] {
+        let mut image = edit(&system);
+        let root = image.guest_root(LINUX);
+        image.set(root, 0x0905_0000, 3, output | GUEST_DEVICE_PAGE);
+        let codes: Vec<Code> = verify(image).findings.iter().map(|finding| finding.code).collect();
+        assert!(codes.contains(&Code::DeviceMapping), "{output:#x}: {codes:?}");
+    }
+}
+
+/// Only the part that obeys scripts has them.
+#[test]
+fn another_part_than_that_for_functions_is_refused() {
+    for part in [Part::Own, Part::Shared] {
+        let text = monitor(part);
+        let mut image = edit(&samples::functions());
+        image.header.part = part as u32;
+        image.bytes[64..72].copy_from_slice(&part.mark());
+        let verdict =
+            bulkhead_verify::verify_bytes(&image.finish(), &Expected::only(Monitor::new(&text.text, &text.rodata)));
+        let codes: Vec<Code> = verdict.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [Code::Part], "{part:?}");
+    }
 }
 
 /// A stage that an SMMU has instead: the partition's own tables.

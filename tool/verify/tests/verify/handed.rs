@@ -28,6 +28,9 @@ const MUTANTS: &[(&str, Code, Change)] = &[
     ("handed over to a page of nobody", Code::ConsoleInput, |image| {
         image.core(GIVER, |plan| plan.handed_status.0 += 0x10_0000);
     }),
+    ("the UART set up by the core of a `direct` guest", Code::ConsoleInput, |image| {
+        image.core(DRIVE, |plan| plan.uart_first = 1);
+    }),
     ("no page at all", Code::ConsoleInput, |image| image.core(0, |plan| plan.handed_status.0 = 0)),
     ("a kick of another core", Code::ConsoleInput, |image| image.core(GIVER, |plan| plan.handed_mpidr = 2)),
     ("the kicked one kicks", Code::ConsoleInput, |image| image.core(DRIVE, |plan| plan.handed_mpidr = 1)),
