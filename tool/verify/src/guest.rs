@@ -48,8 +48,7 @@ pub(crate) fn check(
     maps: &Maps,
     areas: &Areas,
     ends: &Ends,
-    functions: &Devices,
-    places: &[(Range<u64>, String)],
+    (functions, places): (&Devices, &[(Range<u64>, String)]),
     findings: &mut Findings,
 ) {
     let mut devices = Vec::new();

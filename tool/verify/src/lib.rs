@@ -147,7 +147,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     let areas = Areas::collect(&view, &contents, &maps, &ends, &of_devices, findings);
     el2::check(&view, &contents, &maps, &areas, &devices, findings);
     let places = dma::places(&devices, &translation);
-    guest::check(&view, &contents, &maps, &areas, &ends, &devices, &places, findings);
+    guest::check(&view, &contents, &maps, &areas, &ends, (&devices, &places), findings);
     channel::check(&contents, &ends.channels, findings);
     channel::check_pools(&ends.pools, findings);
     schedule::check(&contents, findings);
