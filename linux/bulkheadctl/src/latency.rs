@@ -100,10 +100,10 @@ pub(crate) fn measure(
                 Err(error) => return Err(Failure::new(MACHINE, format!("cannot sleep to an instant: {error}"))),
             }
         }
-        let instant = Instant { late_ns: now_ns().saturating_sub(instant_ns), counter: counter_ticks() };
-        lateness.add(instant.late_ns);
+        let late_ns = now_ns().saturating_sub(instant_ns);
+        lateness.add(late_ns);
         if each {
-            instants.push(instant);
+            instants.push(Instant { late_ns, counter: counter_ticks() });
         }
     }
     instants.iter().try_for_each(|instant| instant.print(format, output))?;
