@@ -146,7 +146,7 @@ pub struct FakeState {
     pub uart: Cell<u64>,
     /// What that UART received and nobody has read.
     pub received: RefCell<VecDeque<u8>>,
-    /// Registers of 16 bits that notice late what was written: bits that they show for so many reads after they were cleared.
+    /// Registers of 16 bits that notice late what was written: bits that they show for this number of reads after they were cleared.
     #[cfg(feature = "devices")]
     pub late: RefCell<BTreeMap<u64, (u32, u16)>>,
     /// The date that the EL2 timer is armed for.

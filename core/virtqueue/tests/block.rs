@@ -203,7 +203,7 @@ fn a_restarted_back_end_continues() {
         for _ in 0..killed_after {
             let _ = pair.step();
         }
-        // The process is gone, with whatever it had announced; another one starts.
+        // The process is gone, with all that it had announced; another one starts.
         memory.poke(bulkhead_abi::virtio::COPYING, &[1, 0, 0, 0]);
         pair.block = Block::new(false, IDENTITY);
         pair.window = Window::new(&memory, POOL).unwrap();

@@ -73,7 +73,7 @@ static void slow(void *unused)
         /* A round for each tick that the kernel counted. */
         configASSERT(rounds >= due);
         if (due % REPORT_TICKS == 0) {
-            /* What is due by the counter is read first: each of these ticks is taken, and has its round, before this task goes on. */
+            /* What is due by the counter is read first: each of these ticks is taken, and has its round, before this task continues. */
             uint64_t ticks = board_ticks_due(), done = rounds;
 
             print_pair("rtos: rounds ", done);

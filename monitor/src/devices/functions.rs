@@ -6,7 +6,7 @@
 //! **DMA never outlives its instance.** As soon as a partition stops or is suspended its functions are silenced: mastering off, and a
 //! wait until they say so. Before its memory is touched for a start the script of the plan is run, which silences them again, resets
 //! them and gives them their places. A function that does not answer ends in a state from which the partition is never started
-//! again. On a shared core the script goes on in slices of the partition's own time, and a delay of it is a date.
+//! again. On a shared core the script runs in slices of the partition's own time, and a delay of it is a date.
 //!
 //! **Refused DMA** is found by looking, on the owner's core, as often as the plan says: an interrupt would spend one core's time on
 //! another's function (`devices.md` section 3).
@@ -211,7 +211,7 @@ impl<M: Machine> Vcpu<M> {
         self.silence_functions();
     }
 
-    /// The suspended partition goes on.
+    /// The suspended partition continues.
     pub(crate) fn resume_functions(&self) {
         for (function, command) in self.functions.all().zip(self.functions.commands) {
             self.machine.store16(at(function.configuration, COMMAND), command);

@@ -12,7 +12,7 @@ use bulkhead_monitor::devices::functions;
 use core::mem::offset_of;
 
 /// Runs the scripts of the boot core, before another one is started. When one fails that is about all functions, its record says so,
-/// and this core goes on: partitions without functions run.
+/// and this core continues: partitions without functions run.
 pub(super) fn boot(boot_record: &CoreBoot) {
     // SAFETY: the plan page is mapped read-only on this core, never written, and every bit pattern is a valid plan.
     let planned = unsafe { (*(boot_record.plan.0 as *const VcpuPlan)).boot_devices };

@@ -94,7 +94,7 @@ fn manage(core: &mut Vcpu<FakeMachine>, request: u32) {
     core.interrupt(15);
 }
 
-/// From now on the register shows these bits for so many reads after they were cleared.
+/// From now on the register shows these bits for this number of reads after they were cleared.
 fn answer_late(machine: &FakeMachine, register: u64, reads: u32, bits: u16) {
     machine.late.borrow_mut().insert(register, (reads, bits));
 }
@@ -454,7 +454,7 @@ fn the_watchdog_keeps_its_date_beside_the_looks() {
     assert_eq!(core.counter(Counter::Watchdog), 1);
 }
 
-/// On a shared core the script of one goes on while the other runs, and its delay costs nobody anything.
+/// On a shared core the script of one continues while the other runs, and its delay costs nobody anything.
 #[test]
 fn a_shared_core_runs_the_script_in_slices() {
     let mut steps = script();

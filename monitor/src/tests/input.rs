@@ -140,7 +140,7 @@ impl World for Rc<Board> {
     }
 }
 
-/// Tells the story of a text in every order with so many preemptions.
+/// Tells the story of a text in every order with this number of preemptions.
 fn tell(text: &[u8], thefts: u32, preemptions: usize, check: impl Fn(&Board)) -> usize {
     explore(preemptions, |run| {
         let board = Board::new(text, thefts);

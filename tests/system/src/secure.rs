@@ -221,7 +221,7 @@ impl WithLinux<'_> {
         self.flash_on(memory, DEVICES, CoresPlan::NONE, (arguments, 0))
     }
 
-    /// The same of a payload that keeps so many records of who runs.
+    /// The same of a payload that keeps this number of records of who runs.
     ///
     /// # Errors
     /// As [`Self::flash`].

@@ -3,7 +3,7 @@
 use crate::image::View;
 use crate::monitor::hash_text;
 use crate::world::{self, FlashVerdict, SecureMonitor};
-use crate::{Expected, Extent, Finding, Findings, Monitor, Verdict, hash, verify_bytes};
+use crate::{Expected, Extent, Finding, Findings, Monitor, Reached, Verdict, hash, verify_bytes};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -194,7 +194,33 @@ fn to_text(image: &Path, hashes: &Hashes, verdict: &Verdict) -> String {
         return text;
     }
     write_extent(&mut text, extent);
+    for reached in &verdict.reaches {
+        let _ = writeln!(text, "  {}", reach_text(reached));
+    }
     text
+}
+
+/// What a function reaches, in a sentence: it is named by bus, device and function, as its StreamID is.
+fn reach_text(reached: &Reached) -> String {
+    let Reached { stream, partition, bytes, of_bytes, is_guests } = reached;
+    let (bus, device, function) = (stream >> 8, stream >> 3 & 31, stream & 7);
+    let what = match (bytes, is_guests) {
+        (_, true) => String::from("what its guest reaches, and nothing else"),
+        (0, false) => String::from("nothing"),
+        (bytes, false) if bytes == of_bytes => format!("its RAM, {bytes} bytes, and nothing else"),
+        (bytes, false) => format!("{bytes} of the {of_bytes} bytes of its RAM, and nothing else"),
+    };
+    format!("through the SMMU function {bus:02x}:{device:02x}.{function} of \"{partition}\" reaches {what}")
+}
+
+fn reach_json(reached: &Reached) -> Value {
+    json!({
+        "stream": reached.stream,
+        "partition": reached.partition,
+        "bytes": reached.bytes,
+        "of_bytes": reached.of_bytes,
+        "as_its_guest": reached.is_guests,
+    })
 }
 
 fn write_extent(text: &mut String, extent: &Extent) {
@@ -229,6 +255,7 @@ fn to_json(image: &Path, hashes: &Hashes, verdict: &Verdict) -> Value {
         "accepted": verdict.is_accepted(),
         "findings": findings,
         "extent": extent_json(extent),
+        "functions": verdict.reaches.iter().map(reach_json).collect::<Vec<_>>(),
     })
 }
 

@@ -46,6 +46,7 @@ pub mod world;
 
 pub use code::Code;
 pub use command::{Format, VerifyArguments, verify};
+pub use dma::Reached;
 pub use finding::{Finding, Findings};
 pub use monitor::{Expected, Monitor};
 
@@ -84,6 +85,8 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// What was read.
     pub extent: Extent,
+    /// What the DMA of each function reaches, in the order of streams.
+    pub reaches: Vec<Reached>,
 }
 
 impl Verdict {
@@ -109,8 +112,8 @@ pub fn verify_bytes(bytes: &[u8], expected: &Expected) -> Verdict {
 /// Verifies the bytes of an image as [`verify_bytes`], and tells of its partitions' ends of channels to a payload.
 pub(crate) fn verify_below(bytes: &[u8], expected: &Expected) -> (Verdict, Vec<channel::Pool>) {
     let mut findings = Findings::default();
-    let (extent, pools) = examine(bytes, expected, &mut findings).unwrap_or_default();
-    (Verdict { findings: findings.0, extent }, pools)
+    let (extent, pools, reaches) = examine(bytes, expected, &mut findings).unwrap_or_default();
+    (Verdict { findings: findings.0, extent, reaches }, pools)
 }
 
 /// Returns the SHA-256 of an image, which names the bytes that a verdict is about.
@@ -119,8 +122,11 @@ pub fn hash(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+/// What an image says, its partitions' ends of channels to a payload, and what its functions reach.
+type Examined = (Extent, Vec<channel::Pool>, Vec<Reached>);
+
 /// Runs all checks; `None` when the image cannot be read far enough.
-fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option<(Extent, Vec<channel::Pool>)> {
+fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option<Examined> {
     let view = View::open(bytes, findings)?;
     if !view.check_header(findings) {
         return None;
@@ -175,5 +181,5 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
         servers: shared().filter_map(|core| core.schedule).map(|plan| plan.server_count as usize).sum(),
         interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
     };
-    Some((extent, ends.pools))
+    Some((extent, ends.pools, streams.reaches))
 }

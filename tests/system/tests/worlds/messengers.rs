@@ -63,7 +63,7 @@ fn a_partition_and_the_payload_ping_each_other() {
 }
 
 /// SG-70, SG-63: stock Linux in a partition takes texts of FreeRTOS and sends them back, by a program of its own that maps a PCI function of
-/// the partition: each run of it goes on where the one before stopped. The payload compares each text with what it sent, and in which order.
+/// the partition: each run of it continues where the one before stopped. The payload compares each text with what it sent, and in which order.
 #[test]
 fn stock_linux_in_a_partition_talks_with_the_payload() {
     let mut worlds = Worlds::of(machine("systems/talking-linux.toml", |_| ()));

@@ -6,11 +6,10 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, page_end};
 use bulkhead_abi::devices::Bar;
 use bulkhead_abi::plan::INTERRUPT_DEVICE;
+use bulkhead_guest_abi::guest::GUEST_PCI_DEVICES;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Where guests see what is behind base addresses (`devices.md` section 5).
-const GUEST_BARS: Range<u64> = 0x2800_0000..0x3000_0000;
 /// Vendor-specific capability (PCI Local Bus 3.0, appendix H).
 const VENDOR_SPECIFIC: u8 = 0x09;
 /// virtio's type 5 reads and writes base addresses through configuration space (virtio 1.1, 4.1.4.8).
@@ -80,7 +79,7 @@ fn base_address(function: &Function, index: usize) -> Result<usize, String> {
         };
     }
     let end = bar.guest.0.saturating_add(bar.bytes);
-    let inside = GUEST_BARS.start <= bar.guest.0 && end <= GUEST_BARS.end;
+    let inside = GUEST_PCI_DEVICES.start <= bar.guest.0 && end <= GUEST_PCI_DEVICES.end;
     if !inside || !bar.guest.0.is_multiple_of(bar.bytes.max(PAGE)) {
         return Err(format!("has base address {index} at guest address {}", bar.guest));
     }

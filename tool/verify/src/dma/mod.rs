@@ -14,6 +14,7 @@ mod streams;
 mod tests;
 
 pub(crate) use plans::{Devices, Function};
+pub use streams::Reached;
 pub(crate) use streams::{Streams, areas, check as streams};
 
 use crate::area::overlap;

@@ -8,7 +8,7 @@ use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use crate::registers::vtcr;
 use crate::walk::{self, Map, Memory, Rights, Run, Stage};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Streams of the table, and bytes of an entry.
 const STREAMS: u64 = 512;
@@ -37,23 +37,27 @@ const MAIR: u64 = 0xff;
 pub(crate) struct Streams {
     /// Table pages of devices, by partition.
     pub(crate) tables: Vec<(usize, u64)>,
-    /// Pages with descriptors.
-    pub(crate) descriptors: BTreeSet<u64>,
+    /// Descriptors: where they are, and the bytes that their tables reach.
+    descriptors: BTreeMap<u64, u64>,
     /// What functions reach, in the order of their streams.
     pub(crate) reaches: Vec<Reached>,
     /// Bytes of the file that were read: start and length.
     pub(crate) used: Vec<(u64, u64)>,
 }
 
-/// What a function reaches.
+/// What the DMA of a function reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reached {
-    pub(crate) stream: u32,
-    pub(crate) partition: usize,
+pub struct Reached {
+    /// Its StreamID: bus, device and function.
+    pub stream: u32,
+    /// Name of its partition.
+    pub partition: String,
     /// Bytes of its partition's RAM.
-    pub(crate) bytes: u64,
-    /// It goes through the tables of its partition.
-    pub(crate) is_guests: bool,
+    pub bytes: u64,
+    /// Bytes of that RAM in all.
+    pub of_bytes: u64,
+    /// It goes through its partition's stage 2, so it reaches what its guest does.
+    pub is_guests: bool,
 }
 
 /// Reads the stream table and everything behind it.
@@ -88,6 +92,10 @@ pub(crate) fn check(
         let is_zero = rest.iter().all(|word| *word == 0);
         let function = devices.functions.iter().find(|function| u64::from(function.plan.stream) == stream);
         match (function, first & 0xf) {
+            (Some(function), _) if *first == VALID && is_zero => {
+                let partition = contents.partitions.get(function.partition);
+                streams.reaches.extend(partition.map(|partition| reached(partition, function, 0, false)));
+            }
             _ if *first == VALID && is_zero => {}
             (None, _) => findings
                 .add(Code::StreamEntry, format!("stream {stream:#x} is nobody's and does not abort ({first:#x})")),
@@ -158,17 +166,21 @@ impl Reader<'_, '_> {
         self.findings.require(owner == (function.partition, descriptor), Code::ContextDescriptor, || {
             format!("{}: address space {space} is that of partition {} too", function.name(), owner.0)
         });
-        if self.streams.descriptors.insert(descriptor) {
+        // Functions of one partition may share one; of two, they would share its address space.
+        let known = self.streams.descriptors.get(&descriptor).copied();
+        let bytes = known.unwrap_or_else(|| {
             self.streams.used.push((descriptor, DESCRIPTOR_BYTES));
             let place = format!("device tables of {}", function.name());
             let map = walk::walk(self.view, Stage::Device, self.bits, *table, &place, self.findings);
             self.streams.tables.extend(map.tables.iter().map(|table| (function.partition, *table)));
-            self.reach(partition, function, &map);
-        }
+            self.reach(partition, function, &map)
+        });
+        self.streams.descriptors.insert(descriptor, bytes);
+        self.streams.reaches.push(reached(partition, function, bytes, false));
     }
 
-    /// Every run leads where the partition's own RAM is, and nowhere else.
-    fn reach(&mut self, partition: &Partition, function: &Function, map: &Map) {
+    /// Every run leads where the partition's own RAM is, and nowhere else. Returns how much of it that is.
+    fn reach(&mut self, partition: &Partition, function: &Function, map: &Map) -> u64 {
         for run in &map.runs {
             let in_ram = partition.plan.ram().iter().any(|ram| {
                 let offset = run.input.checked_sub(ram.guest.0);
@@ -188,9 +200,7 @@ impl Reader<'_, '_> {
                 )
             });
         }
-        let bytes = map.runs.iter().map(|run: &Run| run.bytes).sum();
-        let reached = Reached { stream: function.plan.stream, partition: function.partition, bytes, is_guests: false };
-        self.streams.reaches.push(reached);
+        map.runs.iter().map(|run: &Run| run.bytes).sum()
     }
 }
 
@@ -214,8 +224,16 @@ fn stage_2(
     findings.require(good, Code::StreamEntry, || {
         format!("{}: the entry of its stream ({entry:x?}) is not {expected:x?}", function.name())
     });
-    let bytes = partition.plan.ram().iter().map(|ram| ram.bytes).sum();
-    streams.reaches.push(Reached { stream: function.plan.stream, partition: partition.index, bytes, is_guests: true });
+    streams.reaches.push(reached(partition, function, ram_bytes(partition), true));
+}
+
+fn ram_bytes(partition: &Partition) -> u64 {
+    partition.plan.ram().iter().map(|ram| ram.bytes).sum()
+}
+
+fn reached(partition: &Partition, function: &Function, bytes: u64, is_guests: bool) -> Reached {
+    let (stream, of_bytes) = (function.plan.stream, ram_bytes(partition));
+    Reached { stream, partition: partition.name().to_owned(), bytes, of_bytes, is_guests }
 }
 
 /// Areas of the file and of the monitor's memory that belong to devices: start, bytes, use.
@@ -229,7 +247,7 @@ pub(crate) fn areas(devices: &Devices, translation: &Translation, streams: &Stre
     areas.push((place.0, size_of::<BootDevices>() as u64, Use::BootDevices));
     areas.push((translation.streams, STREAMS * ENTRY_BYTES, Use::StreamTable));
     areas.push((translation.events, u64::from(EVENT_ENTRIES) * EVENT_BYTES, Use::Events));
-    let pages = streams.descriptors.iter().chain([&translation.commands]);
+    let pages = streams.descriptors.keys().chain([&translation.commands]);
     areas.extend(pages.map(|address| (address - address % PAGE, PAGE, Use::Descriptors)));
     areas.extend(streams.tables.iter().map(|(partition, table)| (*table, PAGE, Use::DeviceTables(*partition))));
     areas

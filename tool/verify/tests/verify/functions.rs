@@ -319,7 +319,14 @@ pub(crate) const FUNCTION_MUTANTS: &[Mutant] = &[
 
 #[test]
 fn an_image_with_functions_is_accepted() {
-    assert_eq!(verify(edit(&samples::functions())).findings, []);
+    let verdict = verify(edit(&samples::functions()));
+    assert_eq!(verdict.findings, []);
+    // What each stream reaches: all RAM of its partition, but of the edu two regions.
+    let reaches: Vec<_> =
+        verdict.reaches.iter().map(|one| (one.stream, &*one.partition, one.bytes == one.of_bytes)).collect();
+    let all = [(0x08, "linux", true), (0x10, "intruder", false), (0x28, "linux", true), (0x30, "intruder", true)];
+    assert_eq!(reaches, [&all[..], &[(0x100, "office", true)]].concat());
+    assert_eq!(verdict.reaches[1].bytes, 3 * PAGE);
 }
 
 #[test]
