@@ -23,7 +23,9 @@ pub(crate) struct State {
     pub(crate) bars: [u64; MAX_BARS],
     /// It was read after mastering was switched off, which pushes its writes ahead.
     pub(crate) is_quiet: bool,
-    /// It was reset while it was quiet.
+    /// It was told to reset itself while it was quiet.
+    is_resetting: bool,
+    /// And it was looked at until it had.
     pub(crate) is_reset: bool,
     /// Identity and class were looked at.
     pub(crate) identity: [bool; 2],
@@ -31,6 +33,8 @@ pub(crate) struct State {
     pub(crate) was_quiet: bool,
     /// The register of device status that says that nothing is under way, by offset.
     pub(crate) idle: Option<u64>,
+    /// A script expects it to be a bridge.
+    is_bridge: bool,
     /// It has bus numbers: a bridge.
     pub(crate) is_port: bool,
     /// A bridge's windows of ports, memory and prefetchable memory: base in the lower half, limit in the upper.
@@ -122,6 +126,9 @@ impl<'a> Machine<'a> {
                     "looks at {address:#x} for {:#x} under {:#x}; there is {value:#x}",
                     step.value, step.mask
                 )),
+                Read::Fact if address % PAGE == pci::HEADER_TYPE && step.value != 1 => {
+                    Err(format!("expects {address:#x} to be something else than a bridge"))
+                }
                 Read::Fact if step.operation == STEP_EXPECT => {
                     let expected = self.expected.entry(address.wrapping_sub(self.smmu)).or_default();
                     *expected = (expected.0 | step.mask, expected.1 | step.value);
@@ -196,7 +203,11 @@ impl<'a> Machine<'a> {
             Some(function) if Some(address) != status_of(function) || mask != 0xff => {
                 Err(format!("looks at {address:#x} of {}, which is not all of its status", function.name()))
             }
-            Some(function) => Ok(Read::Known(u64::from(!self.state(function).is_reset))),
+            Some(function) => {
+                let state = self.states.entry(function.plan.configuration.0).or_default();
+                state.is_reset |= state.is_resetting;
+                Ok(Read::Known(u64::from(!state.is_resetting)))
+            }
             None => Err(format!("looks at {address:#x}, which is not its own")),
         }
     }
@@ -221,6 +232,8 @@ impl<'a> Machine<'a> {
                 if width != 4 || mask & all != all && mask != 0 {
                     return Err(format!("looks at too little of {:#x}", page + offset));
                 }
+                // The first answer after a function-level reset.
+                state.is_reset |= state.is_resetting && offset == pci::IDENTITY && mask != 0;
                 let place = (offset / 4) as usize;
                 let word = header.and_then(|words| words.get(place).copied());
                 if let Some(seen) = state.identity.get_mut(usize::from(offset == pci::CLASS)) {
@@ -233,9 +246,12 @@ impl<'a> Machine<'a> {
                 Ok(Read::Known(state.bars.get(place).copied().unwrap_or(0)))
             }
             // Whether it is a bridge at all.
-            pci::HEADER_TYPE if header.is_none() => Ok(Read::Fact),
+            pci::HEADER_TYPE if header.is_none() && width == 1 && mask & pci::TYPE == pci::TYPE => {
+                state.is_bridge = true;
+                Ok(Read::Fact)
+            }
             // The capabilities of a function that is idle.
-            pci::CAPABILITIES..pci::EXTENDED => {
+            pci::CAPABILITIES..pci::EXTENDED if mask & !(pci::PENDING | pci::RESET) == 0 => {
                 if width == 2 && mask & pci::PENDING != 0 {
                     state.idle = Some(offset);
                 }
@@ -267,7 +283,7 @@ impl<'a> Machine<'a> {
                 function.name()
             ));
         }
-        state.is_reset = true;
+        state.is_resetting = true;
         Ok(())
     }
 
@@ -369,10 +385,10 @@ impl<'a> Machine<'a> {
                 if width == 2 && value & pci::RESET != 0 && state.idle == Some(offset + 2) =>
             {
                 let identity = state.identity;
-                *state = State { command: Some(0), is_reset: true, is_quiet: true, identity, ..State::default() };
+                *state = State { command: Some(0), is_resetting: true, is_quiet: true, identity, ..State::default() };
             }
-            (pci::BUS_NUMBERS..pci::CAPABILITIES, None) if is_translating => {
-                state.is_port |= offset == pci::BUS_NUMBERS && width == 4;
+            (pci::BUS_NUMBERS..pci::CAPABILITIES, None) if is_translating && state.is_bridge => {
+                state.is_port |= offset == pci::BUS_NUMBERS && width == 4 && value == pci::BUS_1;
                 let window = pci::WINDOWS.iter().position(|(window, bytes)| (*window, *bytes) == (offset, width));
                 if let Some(window) = window.and_then(|place| state.windows.get_mut(place)) {
                     *window = Some(value);
@@ -406,6 +422,8 @@ pub(crate) fn is_in_place(function: &Function, bars: &[u64; MAX_BARS]) -> bool {
 
 /// Where the status of a virtio function is, by its capability about common registers (virtio 1.1, 4.1.4.3).
 fn status_of(function: &Function) -> Option<u64> {
+    const VIRTIO: u32 = 0x1af4;
+    const VENDOR_SPECIFIC: u8 = 9;
     const COMMON: u8 = 1;
     const STATUS: u64 = 0x14;
     let bytes: Vec<u8> = function.plan.header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -413,12 +431,15 @@ fn status_of(function: &Function) -> Option<u64> {
     let mut at = usize::from(byte(0x34));
     // A chain has at most as many links as there are words.
     for _ in 0..bytes.len() / 4 {
-        if at == 0 || byte(at + 3) == COMMON {
+        if at == 0 || (byte(at), byte(at + 3)) == (VENDOR_SPECIFIC, COMMON) {
             break;
         }
         at = usize::from(byte(at + 1));
     }
     let offset = (0..4).rev().fold(0_u64, |value, place| value << 8 | u64::from(byte(at + 8 + place)));
     let bar = function.plan.bars.get(usize::from(byte(at + 4))).filter(|bar| at != 0 && bar.bytes != 0)?;
+    if function.plan.header.first().is_none_or(|identity| identity & 0xffff != VIRTIO) {
+        return None;
+    }
     bar.physical.0.checked_add(offset)?.checked_add(STATUS)
 }

@@ -22,7 +22,7 @@ use crate::code::Code;
 use crate::el2::GICD_BYTES;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
-use bulkhead_abi::devices::{BootDevices, BootScript, MAX_BARS, Step};
+use bulkhead_abi::devices::{BootDevices, BootScript, MAX_BARS, STEP_DELAY, Step};
 use bulkhead_abi::plan::{FLAG_MANAGEABLE, FLAG_MANAGES, MODE_DIRECT, POLICY_RESTART};
 use machine::{Machine, Scope, State, base_addresses, is_in_place};
 use registers::{pci, smmu};
@@ -57,12 +57,27 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, devices: &Devices, fin
         check_places(view, contents, devices, &translation, findings);
     }
     for partition in &contents.partitions {
-        check_partition(contents, devices, partition, &translation, findings);
+        check_partition(view.header.counter_hz, contents, devices, partition, &translation, findings);
     }
     for function in &devices.functions {
         header::check(contents, function, findings);
     }
+    check_lines(contents, devices, findings);
     translation
+}
+
+/// Slots of bus 0 have four lines in turn, so the line of one says where all others are.
+fn check_lines(contents: &Contents, devices: &Devices, findings: &mut Findings) {
+    let mut first = None;
+    for function in devices.functions.iter().filter(|function| function.plan.stream >> 8 == 0) {
+        let partition = contents.partitions.get(function.partition);
+        let plan = partition.and_then(|partition| partition.plan.pci().get(function.index));
+        let line = plan.map_or(0, |plan| plan.interrupt).checked_sub(function.plan.stream >> 3 & 3);
+        let expected = *first.get_or_insert(line);
+        findings.require(line.is_some() && line == expected, Code::FunctionLine, || {
+            format!("{}: its interrupt is not the line of its slot, as the others' are", function.name())
+        });
+    }
 }
 
 /// The SMMU that scripts set up: the one whose stream table they name.
@@ -198,7 +213,9 @@ fn check_ports(devices: &Devices, machine: &Machine<'_>, findings: &mut Findings
         .map(|(_, bar)| bar.physical.0.saturating_add(bar.bytes))
         .chain(starts.map(|start| start.saturating_add(1)));
     let last = ends.max().unwrap_or(0).checked_next_multiple_of(1 << 20);
-    let mut good = ports.len() == usize::from(needed) && (!needed || Some(window.end) == last);
+    let is_on = |port: &&State| port.command == Some(pci::MEMORY | pci::MASTER | pci::SILENT);
+    let mut good =
+        ports.len() == usize::from(needed) && ports.iter().all(is_on) && (!needed || Some(window.end) == last);
     good &= !needed || closed(of_ports, 8) && closed(prefetchable, 16);
     for function in &devices.functions {
         for (_, bar) in function.bars() {
@@ -236,6 +253,7 @@ fn starts_again(contents: &Contents, partition: &Partition) -> bool {
 }
 
 fn check_partition(
+    counter_hz: u64,
     contents: &Contents,
     devices: &Devices,
     partition: &Partition,
@@ -250,6 +268,11 @@ fn check_partition(
     let at_boot = |function: &Function| translation.bars.get(&function.plan.stream).copied().unwrap_or_default();
     own().for_each(|function| machine.is_driven(function, at_boot(function)));
     for (index, step) in plan.quiesce().iter().enumerate() {
+        // It runs where others wait, so nothing in it lets time pass; a reset takes less than a second.
+        let may = index >= plan.silence_count as usize && step.value <= counter_hz;
+        findings.require(step.operation != STEP_DELAY || may, Code::DeviceScript, || {
+            format!("step {index} of the script of partition \"{name}\" lets {} ticks pass", step.value)
+        });
         if index == plan.silence_count as usize {
             check_silence(&machine, own(), name, translation, findings);
         }

@@ -66,11 +66,15 @@ pub(crate) mod pci {
     pub(crate) const IDENTITY: u64 = 0x00;
     pub(crate) const COMMAND: u64 = 0x04;
     pub(crate) const CLASS: u64 = 0x08;
+    /// Header type, without the bit for several functions.
     pub(crate) const HEADER_TYPE: u64 = 0x0e;
+    pub(crate) const TYPE: u64 = 0x7f;
     pub(crate) const BASE_ADDRESS_0: u64 = 0x10;
     pub(crate) const BASE_ADDRESS_END: u64 = 0x28;
     /// A bridge's bus numbers; its windows end before the capabilities.
     pub(crate) const BUS_NUMBERS: u64 = 0x18;
+    /// From bus 0 to bus 1, and no further.
+    pub(crate) const BUS_1: u64 = 0x1_0100;
     /// Its windows of ports, memory and prefetchable memory: offset and bytes.
     pub(crate) const WINDOWS: [(u64, u64); 3] = [(0x1c, 2), (0x20, 4), (0x24, 4)];
     pub(crate) const CAPABILITIES: u64 = 0x40;

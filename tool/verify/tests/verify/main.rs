@@ -5,6 +5,7 @@ mod board;
 mod doorbells;
 mod flipped;
 mod functions;
+mod functions_changed;
 mod good;
 mod handed;
 mod hybrid;
