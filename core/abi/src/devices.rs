@@ -9,6 +9,7 @@
 
 use crate::plan::MAX_PCI_FUNCTIONS;
 use crate::readers::tables;
+use crate::virtio::FrontPlan;
 use crate::{GuestAddress, PhysicalAddress};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -25,6 +26,10 @@ pub const MAX_STEPS: usize = 64;
 pub const MAX_BOOT_SCRIPTS: usize = 24;
 /// Most steps of all scripts of the boot core together.
 pub const MAX_BOOT_STEPS: usize = 240;
+/// Most fronts of virtio devices that a partition has.
+pub const MAX_FRONTS: usize = 4;
+/// Words of the configuration space of such a device: [`crate::virtio::NetConfiguration`] or [`crate::virtio::BlockConfiguration`].
+pub const CONFIGURATION_WORDS: usize = 4;
 /// Most base address registers of a function.
 pub const MAX_BARS: usize = 6;
 /// Words of a function's header: the first 256 bytes of its configuration space.
@@ -93,6 +98,21 @@ pub struct DeviceFunction {
     pub bars: [Bar; MAX_BARS],
 }
 
+/// The front of a virtio device whose back end is another partition. Its trapped registers are the [`crate::plan::Window`] of kind
+/// [`crate::plan::WINDOW_VIRTIO`] with this front's index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DeviceFront {
+    /// The device page ([`crate::virtio`]), Normal non-cacheable at every end: the guest sees it in the page behind its trapped registers,
+    /// the back end in front of the pool.
+    pub page: PhysicalAddress,
+    /// What the trapped registers answer.
+    pub plan: FrontPlan,
+    /// What a restart writes to the cleared page at [`crate::virtio::CONFIGURATION`], little-endian. Beside it
+    /// [`crate::virtio::INTERRUPT_STATUS`] becomes [`crate::virtio::INTERRUPT_USED`], and nothing else.
+    pub configuration: [u32; CONFIGURATION_WORDS],
+}
+
 /// The devices of a partition. Two pages, mapped read-only on the partition's own cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -111,8 +131,15 @@ pub struct DevicePlan {
     pub silence_count: u32,
     /// Steps used in `quiesce`.
     pub step_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Entries used in `fronts`.
+    pub front_count: u32,
+    /// Memory that all fronts of the partition share with their one back end, Normal non-cacheable at every end; zero without fronts. A
+    /// restart clears it when every front was stopped and left.
+    pub pool: PhysicalAddress,
+    /// Bytes of it, whole pages.
+    pub pool_bytes: u64,
+    /// Fronts of virtio devices.
+    pub fronts: [DeviceFront; MAX_FRONTS],
     /// What is done to the functions before the memory of the partition is: silenced, reset, and given back their places.
     pub quiesce: [Step; MAX_STEPS],
     /// The functions, by their index in [`crate::plan::PartitionPlan::pci`].
@@ -153,6 +180,8 @@ pub struct BootDevices {
 }
 
 tables! { DevicePlan {
+    /// Its fronts of virtio devices, by the index of their windows.
+    fronts, front_count: DeviceFront;
     /// What is done to the functions before the memory of the partition is.
     quiesce, step_count: Step;
 } }
@@ -174,5 +203,9 @@ impl BootDevices {
 }
 
 const _: () = assert!(size_of::<Step>() == 32, "a step is half of a cache line");
+const _: () = assert!(
+    size_of::<crate::virtio::BlockConfiguration>() == CONFIGURATION_WORDS * 4
+        && size_of::<crate::virtio::NetConfiguration>() <= CONFIGURATION_WORDS * 4
+);
 const _: () = assert!(size_of::<DevicePlan>() <= 2 * 4096, "a device plan is two pages");
 const _: () = assert!(size_of::<BootDevices>() <= 2 * 4096, "the scripts of the boot core are two pages");

@@ -105,7 +105,7 @@ pub struct VcpuPlan {
     pub slot: u32,
     /// The core of the `direct` partition of `handed_status`, where this core hands over: MPIDR, whose affinity 3 is zero; otherwise zero.
     pub handed_mpidr: u32,
-    /// The partition's [`crate::devices::DevicePlan`]; zero without devices on its virtual bus.
+    /// The partition's [`crate::devices::DevicePlan`]; zero without devices.
     pub devices: PhysicalAddress,
     /// The [`crate::devices::BootDevices`]: in the first plan of the boot core, and zero everywhere else.
     pub boot_devices: PhysicalAddress,
@@ -183,6 +183,9 @@ pub const WINDOW_UART: u32 = 3;
 pub const WINDOW_ECAM: u32 = 4;
 /// BAR 0 (registers) of PCI function `index`.
 pub const WINDOW_PCI_REGISTERS: u32 = 5;
+/// Trapped registers of the front of a virtio device, by its index: the [`crate::virtio::PAGE_REGISTER`] bytes in front of a page boundary.
+#[cfg(feature = "devices")]
+pub const WINDOW_VIRTIO: u32 = 6;
 
 /// A range of guest addresses that is not mapped and answered by the monitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -194,7 +197,7 @@ pub struct Window {
     pub bytes: u64,
     /// One of the `WINDOW_` constants.
     pub kind: u32,
-    /// PCI function index where the kind needs one.
+    /// Index of the PCI function or of the front, where the kind needs one.
     pub index: u32,
 }
 

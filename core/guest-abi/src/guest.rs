@@ -31,6 +31,10 @@ pub const GUEST_CONSOLE: GuestAddress = GuestAddress(0x1001_0000);
 pub const GUEST_CHANNELS: GuestAddress = GuestAddress(0x1010_0000);
 /// Guest address of BAR 0 of PCI function 0; function n at + n * 64 KiB.
 pub const GUEST_PCI_REGISTERS: GuestAddress = GuestAddress(0x1800_0000);
+/// Guest address of the page in whose end the registers of the first front of virtio begin; front n at + n * [`GUEST_FRONT_STEP`].
+pub const GUEST_FRONTS: GuestAddress = GuestAddress(0x1900_0000);
+/// Distance between the pages of two fronts: one page with the registers that trap, and the device page behind it.
+pub const GUEST_FRONT_STEP: u64 = 0x2000;
 /// Guest address of BAR 2 of PCI function 0; function n at + n * 16 MiB.
 pub const GUEST_PCI_MEMORY: GuestAddress = GuestAddress(0x2000_0000);
 /// Guest addresses for what is behind the base addresses of PCI functions of the board.

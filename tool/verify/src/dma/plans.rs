@@ -4,8 +4,9 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use bulkhead_abi::devices::{
-    ALL_PARTITIONS, BOOT_DEVICES_MAGIC, Bar, BootDevices, BootScript, DEVICE_PLAN_MAGIC, DeviceFunction, DevicePlan,
-    MAX_BOOT_SCRIPTS, MAX_BOOT_STEPS, MAX_STEPS, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT, STEP_WRITE, Step,
+    ALL_PARTITIONS, BOOT_DEVICES_MAGIC, Bar, BootDevices, BootScript, DEVICE_PLAN_MAGIC, DeviceFront, DeviceFunction,
+    DevicePlan, MAX_BOOT_SCRIPTS, MAX_BOOT_STEPS, MAX_STEPS, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT,
+    STEP_WRITE, Step,
 };
 use bulkhead_abi::plan::PCI_DEVICE;
 use bulkhead_abi::{Part, PhysicalAddress};
@@ -99,7 +100,10 @@ impl Devices {
                 && plan.step_count as usize <= MAX_STEPS
                 && plan.silence_count <= plan.step_count
                 && plan.events_are_faults <= 1
-                && plan.reserved == 0
+                && plan.front_count == 0
+                && plan.pool.0 == 0
+                && plan.pool_bytes == 0
+                && plan.fronts.iter().all(|front| *front == DeviceFront::default())
                 && plan.quiesce.iter().skip(plan.step_count as usize).all(|step| is_zero(step.as_bytes()))
                 && plan.functions.iter().enumerate().all(|(index, function)| {
                     function.reserved == 0 && (is_device(index) || is_zero(function.as_bytes()))
