@@ -1,14 +1,15 @@
 #!/bin/sh
-# Fetches what the Linux guest is made of from the user's own Debian sources: kernel, two modules and busybox for arm64; or the
+# Fetches what the Linux guest is made of from the user's own Debian sources: kernel, modules and busybox for arm64; or the
 # device trees of boards that come with a kernel.
 #
 #   packages.sh DIRECTORY [KERNEL [MODULE...]]
 #   packages.sh --trees DIRECTORY [KERNEL]
 #
 # KERNEL is the package that Debian names without a version, linux-image-cloud-arm64 if nothing is said, and MODULE one of its
-# modules. What a module needs is not looked up: name it before the module.
+# modules; those of channels and of virtio if none is named. What a module needs is not looked up: name it before the module.
 # With --trees KERNEL is linux-image-arm64 if nothing is said, and DIRECTORY/trees gets a folder for each vendor.
-# DIRECTORY/files (or trees) is complete when it exists: it is made under another name and renamed as the last step. apt gets a
+# DIRECTORY/files (or trees) is complete when it exists: it is made under another name and renamed as the last step. One that lacks a
+# module that is asked for is of an earlier version, and is made once more. apt gets a
 # private state below DIRECTORY, so neither the package lists nor the architectures of the machine change, and no root is
 # needed. Signatures are checked as always: the sources bring their own keys.
 set -eu
@@ -32,16 +33,24 @@ else
     further=busybox-static
 fi
 packages="$newest${further:+ $further}"
-[ ! -d "$1/$product" ] || exit 0
+wanted=$1
+case $# in
+    1 | 2) set -- uio uio_pci_generic virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_mmio virtio_blk \
+        failover net_failover virtio_net virtio-rng tun ;;
+    *) shift 2 ;;
+esac
+complete=no
+if [ -d "$wanted/$product" ]; then
+    complete=yes
+    [ $product = trees ] || for module; do
+        [ -e "$wanted/files/$module.ko" ] || complete=no
+    done
+fi
+[ $complete = no ] || exit 0
 for program in apt-get apt-cache apt-config dpkg-deb; do
     command -v $program >/dev/null 2>&1 || fail "kernel and device trees come from Debian packages, and this machine has no $program; use Debian 12."
 done
-mkdir -p "$1"
-wanted=$1
-case $# in
-    1 | 2) set -- uio uio_pci_generic ;;
-    *) shift 2 ;;
-esac
+mkdir -p "$wanted"
 directory=$(cd "$wanted" && pwd)
 apt=$directory/apt
 work=$directory/work
@@ -116,4 +125,5 @@ for module; do
         *) fail "$kernel has no module $module in a form that is known." ;;
     esac
 done
+rm -rf "$directory/files"
 mv "$work/files" "$directory/files"
