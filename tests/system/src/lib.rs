@@ -8,6 +8,7 @@
 pub mod assemble;
 pub mod attacked;
 pub mod boards;
+pub mod disk;
 pub mod el3;
 pub mod failing;
 pub mod hybrid;

@@ -23,6 +23,7 @@ mod hello;
 mod hostile;
 mod isolation;
 mod linux;
+mod linux_devices;
 mod loader_state;
 mod manage;
 mod manage_flood;
