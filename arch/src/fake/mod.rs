@@ -90,6 +90,8 @@ pub struct FakeState {
     pub active: RefCell<BTreeSet<u32>>,
     /// The interrupt controller: the distributor and the frame of private interrupts.
     pub frames: Cell<[u64; 2]>,
+    /// Shared interrupts that were disabled and not enabled again.
+    pub disabled: RefCell<BTreeSet<u32>>,
     /// What the frame of private interrupts in [`Self::frames`] has enabled of its first word.
     pub enabled: Cell<u32>,
     /// List registers.
@@ -193,7 +195,7 @@ impl FakeState {
         self.words.borrow().get(&(address & !7)).copied().unwrap_or(0)
     }
 
-    /// Follows a write to ISACTIVER or ICACTIVER, or to ISENABLER or ICENABLER of private interrupts.
+    /// Follows a write to ISACTIVER, ICACTIVER, ISENABLER or ICENABLER.
     fn set_active(&self, address: u64, bits: u32) {
         let [distributor, private] = self.frames.get();
         match address.wrapping_sub(private) {
@@ -202,17 +204,14 @@ impl FakeState {
             _ => {}
         }
         let active = |frame: u64| frame.wrapping_add(gic::ISACTIVER)..frame.wrapping_add(gic::IPRIORITYR);
-        let (private, distributor) = (active(private), active(distributor));
-        let Some(frame) = [private, distributor].into_iter().find(|frame| frame.contains(&address)) else { return };
-        let place = address - frame.start;
-        let mut active = self.active.borrow_mut();
-        for bit in (0..32).filter(|bit| bits & 1 << bit != 0) {
-            let intid = (place as u32 & 0x7c) * 8 + bit;
-            if place < gic::BIT_REGISTER_BYTES {
-                active.insert(intid)
-            } else {
-                active.remove(&intid)
-            };
+        if let Some(frame) = [active(private), active(distributor)].into_iter().find(|frame| frame.contains(&address)) {
+            let place = address - frame.start;
+            set_members(&mut self.active.borrow_mut(), place, place < gic::BIT_REGISTER_BYTES, bits);
+        }
+        let enable = distributor.wrapping_add(gic::ISENABLER)..distributor.wrapping_add(gic::ISPENDR);
+        if distributor != 0 && enable.contains(&address) {
+            let place = address - enable.start;
+            set_members(&mut self.disabled.borrow_mut(), place, place >= gic::BIT_REGISTER_BYTES, bits);
         }
     }
 
@@ -226,6 +225,18 @@ impl FakeState {
     fn bytes(&self, address: u64, count: u64) -> Vec<u8> {
         let byte = |address: u64| (self.word(address) >> ((address & 7) * 8)) as u8;
         (0..count).map(|offset| byte(address + offset)).collect()
+    }
+}
+
+/// Puts the interrupts of a register into a set or takes them out. `place` is the register's, in a pair of those that set and those that clear.
+fn set_members(set: &mut BTreeSet<u32>, place: u64, are_in: bool, bits: u32) {
+    for bit in (0..32).filter(|bit| bits & 1 << bit != 0) {
+        let intid = (place as u32 & 0x7c) * 8 + bit;
+        if are_in {
+            set.insert(intid)
+        } else {
+            set.remove(&intid)
+        };
     }
 }
 

@@ -120,7 +120,9 @@ impl World for Rc<Board> {
             THIEF => false,
             _ => {
                 let is_signalled = !self.machine.received.borrow().is_empty() && self.route() == MPIDR[index];
-                is_signalled && !self.machine.active.borrow().contains(&INTID)
+                let is_held =
+                    [&self.machine.active, &self.machine.disabled].iter().any(|set| set.borrow().contains(&INTID));
+                is_signalled && !is_held
             }
         }
     }
@@ -160,6 +162,7 @@ fn input_that_is_handed_over_comes_to_who_has_the_focus() {
     let runs = tell(&text, 0, 2, |board| {
         assert_eq!(board.read(), [b"ae".to_vec(), b"bc".to_vec(), b"df".to_vec()]);
         assert!(board.machine.received.borrow().is_empty() && !board.machine.active.borrow().contains(&INTID));
+        assert!(!board.machine.disabled.borrow().contains(&INTID));
     });
     println!("{runs} orders");
     assert!(runs > 100, "{runs} orders");
@@ -171,8 +174,54 @@ fn a_thief_of_the_interrupt_changes_nothing_for_input_that_is_handed_over() {
     let text = [NEXT, b'b', NEXT, b'd'];
     let runs = tell(&text, 1, 2, |board| {
         assert_eq!(board.read(), [b"".to_vec(), b"b".to_vec(), b"d".to_vec()]);
-        assert!(board.machine.received.borrow().is_empty());
+        assert!(board.machine.received.borrow().is_empty() && !board.machine.disabled.borrow().contains(&INTID));
     });
     println!("{runs} orders");
     assert!(runs > 1_000, "{runs} orders");
+}
+
+/// A thief beside a guest that is being restarted, whose core looks at no kick: the giver has one interrupt, and not one for each theft.
+#[test]
+fn thefts_while_nobody_takes_the_input_cost_the_giver_one_interrupt() {
+    let board = Board::new(&[NEXT, b'b'], 0);
+    let mut interrupts = 0;
+    for _ in 0..100 {
+        if board.has_interrupt(0) {
+            interrupts += 1;
+            board.machine.active.borrow_mut().insert(INTID);
+            board.vcpus[0].borrow_mut().interrupt(INTID);
+        }
+        board.machine.active.borrow_mut().remove(&INTID);
+    }
+    // One to give the focus away, and one to hand over.
+    assert_eq!(interrupts, 2);
+    board.vcpus[DIRECT].borrow_mut().interrupt(1023);
+    assert_eq!(board.read()[DIRECT], b"b");
+    assert!(!board.machine.disabled.borrow().contains(&INTID));
+}
+
+/// An interrupt controller may still signal what was disabled, for a while. The other core may end and enable the interrupt at each access of the
+/// giver meanwhile, and it stays enabled.
+#[test]
+fn an_interrupt_that_was_disabled_late_is_not_disabled_for_ever() {
+    fn take(_: &FakeMachine) {
+        let board = BOARD.with_borrow(|board| board.clone().expect("a story is told"));
+        board.vcpus[DIRECT].borrow_mut().interrupt(1023);
+    }
+    for access in 0.. {
+        let board = Board::new(&[NEXT, b'b'], 0);
+        for accesses in [None, None, Some(access)] {
+            board.machine.at_access.set(accesses.map(|accesses| (accesses, take as fn(&FakeMachine))));
+            board.machine.active.borrow_mut().insert(INTID);
+            board.vcpus[0].borrow_mut().interrupt(INTID);
+        }
+        let is_over = board.machine.at_access.take().is_some();
+        board.vcpus[DIRECT].borrow_mut().interrupt(1023);
+        assert_eq!(board.read()[DIRECT], b"b");
+        assert!(!board.machine.disabled.borrow().contains(&INTID), "the other core came before access {access}");
+        if is_over {
+            assert!(access > 5);
+            return;
+        }
+    }
 }

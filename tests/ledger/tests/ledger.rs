@@ -13,11 +13,12 @@ const fn ceiling(part: Part) -> usize {
         Part::Own => 6_200,
         Part::Shared => 11_200,
         Part::Devices => 11_200 + DEVICES,
-        // What `own` has and at most 320 lines.
-        Part::Hybrid => 6_200 + 320,
+        Part::Hybrid => 6_200 + HYBRID,
     }
 }
 
+/// Most lines of `hybrid` beside those of `own`. The issue promised 320; record 0040 says what a thief of interrupts cost more.
+const HYBRID: usize = 340;
 /// Most lines of `devices` beside those of `shared`. The issue promised 420 (`devices.md` section 9), the front of virtio included;
 /// record 0041 says what is larger. Of these some 265 are the front's, which no room of the monitor names yet.
 const DEVICES: usize = 1_110;
@@ -52,12 +53,12 @@ fn code_at_el2_stays_below_the_ceiling() {
     }
 }
 
-/// What a payload above costs at EL2: at most 320 code lines.
+/// What a payload above costs at EL2.
 #[test]
 fn the_part_hybrid_adds_little() {
     let [own, hybrid] = [Part::Own, Part::Hybrid].map(|part| code_lines::total(part).unwrap());
     println!("hybrid: {} lines more than own", hybrid - own);
-    assert!(hybrid - own <= 320, "{hybrid} code lines in `hybrid`, {own} in `own`");
+    assert!(hybrid - own <= HYBRID, "{hybrid} code lines in `hybrid`, {own} in `own`");
 }
 
 #[test]
