@@ -188,6 +188,12 @@ impl fmt::Display for RunError {
                     if stderr.is_empty() { " It printed nothing." } else { " It printed last:" },
                     stderr,
                 )?;
+                if stderr.iter().any(|line| line.to_lowercase().contains("iommu")) {
+                    f.write_str(
+                        "\nThis system has PCI functions, whose DMA an SMMU confines, and this QEMU has none: the board file asks for it in \
+                         `pci_machine`. Set BULKHEAD_QEMU to a QEMU with `iommu=smmuv3`, as Debian's 7.2 is.",
+                    )?;
+                }
                 if stderr.iter().any(|line| line.contains("_gprio_mask")) {
                     f.write_str(
                         "\nA guest did this: it wrote a value above 7 to ICC_BPR1_EL1, over which QEMU aborts at the next interrupt. \

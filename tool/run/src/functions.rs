@@ -5,34 +5,18 @@
 //! they end. Networks are hubs between functions, or QEMU's user network with `restrict=on`: nothing leaves the machine but answers at the
 //! loopback ports that the description names.
 
+use crate::disks::{Held, PREFIX};
 use crate::error::RunError;
 use bulkhead_description::host::{Disk, Forward, HostSide};
 use bulkhead_plan::model::{PciFunction, System};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use std::fs::File;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, RawFd};
 
 /// PCI functions of a machine, and what is behind them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
     arguments: Vec<String>,
-    disks: Vec<Disk>,
+    disks: Vec<(String, Disk)>,
     forwards: Vec<Forward>,
-}
-
-/// What a machine holds of the host: locked disks. QEMU inherits them, so that they are free when it is gone too.
-#[derive(Debug)]
-pub(crate) struct Held {
-    disks: Vec<File>,
-}
-
-impl Held {
-    /// Descriptors that QEMU inherits.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.disks.iter().map(AsRawFd::as_raw_fd)
-    }
 }
 
 impl Functions {
@@ -72,19 +56,19 @@ impl Functions {
     }
 
     fn function(&mut self, system: &System, function: &PciFunction, side: &HostSide, hubs: &[&str]) {
-        // Names of QEMU begin with a letter.
-        let id = format!("pci-{}", function.name);
+        let id = format!("{PREFIX}{}", function.name);
         let behind = match side {
             HostSide::Nothing => String::new(),
             HostSide::Disk(disk) => {
-                // Not `file=`: there a name with a colon would be a protocol.
+                // Not `file=`: there a name with a colon would be a protocol. What the host cannot do is an error of the guest that wants
+                // it: QEMU would stop the machine, and with it all others, when the host is full.
                 let file = quote_option(&disk.file.to_string_lossy());
                 let read_only = if disk.read_only { ",readonly=on" } else { "" };
                 self.add(
                     "-drive",
-                    format!("if=none,id={id},format=raw,file.driver=file,file.filename={file}{read_only}"),
+                    format!("if=none,id={id},format=raw,werror=report,rerror=report,file.driver=file,file.filename={file}{read_only}"),
                 );
-                self.disks.push(disk.clone());
+                self.disks.push((function.name.clone(), disk.clone()));
                 format!(",drive={id}")
             }
             HostSide::Ports(forwards) => {
@@ -110,14 +94,14 @@ impl Functions {
 
     /// Locks disks and looks whether ports are free.
     pub(crate) fn hold(&self) -> Result<Held, RunError> {
-        let disks = self.disks.iter().map(lock).collect::<Result<_, _>>()?;
+        let held = Held::lock(&self.disks)?;
         for forward in &self.forwards {
             TcpListener::bind((forward.address, forward.port)).map_err(|cause| match cause.kind() {
                 std::io::ErrorKind::AddrInUse => RunError::PortInUse(*forward),
                 _ => RunError::Host { doing: format!("cannot listen at {}:{}", forward.address, forward.port), cause },
             })?;
         }
-        Ok(Held { disks })
+        Ok(held)
     }
 }
 
@@ -137,19 +121,6 @@ fn hubs(host: &[HostSide]) -> Vec<&str> {
         }
     }
     hubs
-}
-
-/// Locks a disk against other runs: alone if it is written, with other readers otherwise.
-fn lock(disk: &Disk) -> Result<File, RunError> {
-    let open = File::options().read(true).write(!disk.read_only).open(&disk.file);
-    let file = open.map_err(RunError::host(format!("cannot open the disk {}", disk.file.display())))?;
-    let operation =
-        if disk.read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-    match flock(&file, operation) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(RunError::DiskInUse(disk.file.clone())),
-        Err(error) => Err(RunError::host(format!("cannot lock the disk {}", disk.file.display()))(error.into())),
-    }
 }
 
 /// Doubles commas, as QEMU's option syntax wants.

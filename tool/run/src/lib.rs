@@ -30,6 +30,7 @@ pub mod console;
 mod console_server;
 pub mod control;
 pub mod diagnosis;
+mod disks;
 pub mod el3;
 pub mod error;
 pub mod focus;
@@ -55,6 +56,7 @@ pub mod worlds;
 
 pub use console::{ConsoleReader, Line};
 pub use diagnosis::CrashReport;
+pub use disks::{DiskTrouble, DiskTroubleKind};
 pub use error::{RunError, exit_code};
 pub use image_file::ImagePlan;
 pub use line_log::LineLog;

@@ -6,7 +6,7 @@ use bulkhead_description::{Loaded, Options, load_text_unchecked};
 use bulkhead_plan::samples;
 use bulkhead_run::qemu::{Boot, Endpoints, Streams};
 use bulkhead_run::source::Source;
-use bulkhead_run::{Machine, MachineOptions, RunError, exit_code};
+use bulkhead_run::{Event, Machine, MachineOptions, RunError, exit_code};
 use bulkhead_timing::Assumptions;
 use common::*;
 use std::io::{BufRead, BufReader};
@@ -79,7 +79,7 @@ fn qemu_is_told_of_each_function() {
         "-device".to_owned(),
         "pcie-root-port,id=pci-root-port,bus=pcie.0,chassis=1,addr=0x10".to_owned(),
         "-drive".to_owned(),
-        format!("if=none,id=pci-disk,format=raw,file.driver=file,file.filename={disk}"),
+        format!("if=none,id=pci-disk,format=raw,werror=report,rerror=report,file.driver=file,file.filename={disk}"),
         "-device".to_owned(),
         format!("virtio-blk-pci,num-queues=1,{virtio},drive=pci-disk,bus=pcie.0,addr=0x1"),
         "-netdev".to_owned(),
@@ -166,6 +166,37 @@ fn disks_and_ports_are_of_one_run() {
     readers.iter_mut().for_each(|machine| drop(machine.quit()));
     drop(readers);
     TcpListener::bind(address).expect("the port is free again");
+}
+
+/// A file that becomes smaller while a guest has it is told once.
+#[test]
+fn a_disk_that_shrinks_is_told() {
+    let directory = directory("shrinks");
+    let [port] = free_ports();
+    let mut machine = Machine::start(options(&described(&directory, port, false))).expect("QEMU starts");
+    machine.poll();
+    assert_eq!(machine.disk_troubles(), []);
+    for bytes in [1024, 512] {
+        let file = std::fs::File::options().write(true).open(directory.join("a,b:c.img"));
+        file.and_then(|file| file.set_len(bytes)).expect("the file can be cut");
+        let told = machine.poll().iter().filter(|event| matches!(event, Event::Disk(_))).count();
+        assert_eq!(told, usize::from(bytes == 1024));
+    }
+    let told: Vec<String> = machine.disk_troubles().iter().map(ToString::to_string).collect();
+    assert!(told[0].contains("function disk") && told[0].contains("had 4096 bytes and has 1024"), "{told:?}");
+    machine.quit();
+}
+
+/// A QEMU that has no SMMU says so in its own words; what they mean is said beside them.
+#[test]
+fn a_qemu_without_an_smmu_is_told() {
+    let directory = directory("no-smmu");
+    let [port] = free_ports();
+    let mut options = options(&described(&directory, port, false));
+    options.facts.machine = options.facts.machine.replace("smmuv3", "none-such");
+    let error = Machine::start(options).err().expect("QEMU refuses the machine");
+    assert_eq!(error.exit_code(), exit_code::QEMU);
+    assert!(error.to_string().contains("Set BULKHEAD_QEMU to a QEMU with `iommu=smmuv3`"), "{error}");
 }
 
 /// Not a test by itself: with the variable set, holds a machine with a disk until killed (see the next test).

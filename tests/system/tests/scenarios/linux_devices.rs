@@ -3,12 +3,14 @@
 
 use bulkhead_abi::status::STATE_OFF;
 use bulkhead_description::Options;
+use bulkhead_run::DiskTroubleKind;
 use bulkhead_system_tests::disk::{Disk, Entry};
 use bulkhead_system_tests::{Running, System};
 use bulkhead_verify::{Expected, verify_bytes};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 
 /// What Linux does with its devices. The disk is read again from the device, not from memory.
 const CHECK: &str = r#"
@@ -190,4 +192,37 @@ done
     let mut running = system.start();
     running.line("linux", "linux: synchronized");
     assert_eq!(running.status("linux").dma.events, 0);
+}
+
+/// A host that cannot write what a guest wants fails that guest's request and says so; the machine, and everybody else in it, continues. The
+/// host's failure is injected between QEMU and the file.
+#[test]
+fn a_full_host_fails_one_request_and_stops_nobody() {
+    let (disk, fast) = (Disk::with("16M", &[]), Disk::with("1M", &[]));
+    let words = "bulkhead.run=dd,if=/dev/zero,of=/dev/vda,bs=4k,count=1,oflag=direct||echo,linux:,refused";
+    let system = system(&disk, &fast, free_port(), &[(WORDS, words)]);
+    // QEMU, with a layer between disks and files in which every write fails as on a full host.
+    const QEMU: &str = r#"#!/bin/sh
+full=file.driver=blkdebug,file.inject-error.0.event=none,file.inject-error.0.iotype=write,file.inject-error.0.errno=28,file.image.driver=file
+for argument; do
+    shift
+    set -- "$@" "$(echo "$argument" | sed "s/file.driver=file,file.filename/$full,file.image.filename/")"
+done
+exec "$QEMU" "$@"
+"#;
+    let mut running = system.start_with(|options| {
+        let program = disk.path().with_file_name("qemu");
+        let script = QEMU.replace("$QEMU", &options.qemu.display().to_string());
+        // Another process writes it: a file that this one had open for writing, and that a test beside this one took along when it started
+        // a program, could not be executed.
+        let write = "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&program).arg(script).status();
+        assert!(written.expect("the shell runs").success());
+        options.qemu = program;
+    });
+    running.line("linux", "linux: refused");
+    running.wait_for_state("linux", STATE_OFF);
+    assert_undisturbed(&running);
+    let told: Vec<_> = running.disk_troubles().iter().map(|trouble| (&*trouble.function, &trouble.kind)).collect();
+    assert_eq!(told, [("disk", &DiskTroubleKind::HostIsFull)]);
 }

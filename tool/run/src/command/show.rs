@@ -47,6 +47,9 @@ impl<W: Write> Show<W> {
             (Event::State { partition, state, reason, generation }, Format::Text) => {
                 self.state(*partition, *state, *reason, *generation)
             }
+            (Event::Disk(trouble), Format::Text) => {
+                self.prefixed(None, &styled(&format!("** {trouble}"), FAULT, self.colour))
+            }
             // The error that ends the run says it; here it would come twice.
             (Event::MonitorCrash(_), Format::Text) => Ok(()),
             (event, Format::Json) => {
@@ -126,6 +129,12 @@ impl<W: Write> Show<W> {
                 "core": report.core,
                 "partition": report.partition,
                 "text": report.to_string(),
+            }),
+            Event::Disk(trouble) => json!({
+                "event": "disk trouble",
+                "function": trouble.function,
+                "file": trouble.file.display().to_string(),
+                "text": trouble.to_string(),
             }),
             Event::Serial(bytes) => json!({ "event": "serial", "text": String::from_utf8_lossy(bytes) }),
         }

@@ -9,8 +9,8 @@ mod waiting;
 use crate::child::QemuProcess;
 use crate::console::{ConsoleNames, ConsoleReader, Line};
 use crate::diagnosis::CrashReport;
+use crate::disks::{DiskTrouble, Held};
 use crate::error::RunError;
-use crate::functions::Held;
 use crate::input::InputQueue;
 use crate::line_log::LineLog;
 use crate::medium;
@@ -59,6 +59,8 @@ pub enum Event {
     MonitorCrash(Box<CrashReport>),
     /// Bytes on the machine's own serial line.
     Serial(Vec<u8>),
+    /// A disk of a function failed its guest; told once for each reason.
+    Disk(DiskTrouble),
 }
 
 /// How a run ended.
@@ -106,7 +108,8 @@ pub struct Machine {
     pub(crate) input: InputQueue,
     ram: Arc<Ram>,
     image: File,
-    _held: Held,
+    held: Held,
+    troubles: Vec<DiskTrouble>,
     counts: Option<CountsFile>,
     pub(crate) observer: Option<Observer>,
     consoles: Option<ConsoleReader>,
@@ -164,7 +167,8 @@ impl Machine {
             input: InputQueue::default(),
             ram,
             image,
-            _held: held,
+            held,
+            troubles: Vec::new(),
             counts,
             observer,
             consoles,
@@ -224,6 +228,11 @@ impl Machine {
         index.and_then(|index| self.lines.get(index)).into_iter().flat_map(LineLog::iter)
     }
 
+    /// Returns what disks of functions failed at so far.
+    pub fn disk_troubles(&self) -> &[DiskTrouble] {
+        &self.troubles
+    }
+
     /// Gives out unfinished lines after such a pause in output; for showing prompts to people.
     pub fn flush_lines_after(&mut self, pause: Duration) {
         self.flush_after = Some(pause);
@@ -240,6 +249,7 @@ impl Machine {
         // A machine that takes nothing any more is found by [`Self::end`].
         let _ = self.forward_input();
         self.poll_serial(&mut events);
+        self.poll_disks(&mut events);
         let (starts, other): (Vec<_>, Vec<_>) = self.poll_states().into_iter().partition(is_start);
         events.extend(starts);
         if let Some(consoles) = &mut self.consoles {
@@ -271,6 +281,19 @@ impl Machine {
             self.serial_text.extend_from_slice(&bytes);
             events.push(Event::Serial(bytes));
         }
+    }
+
+    fn poll_disks(&mut self, events: &mut Vec<Event>) {
+        let mut new = self.held.shrunk();
+        while let Some(event) = self.qmp.next_event() {
+            new.extend(
+                Some(&event)
+                    .filter(|event| event.name == "BLOCK_IO_ERROR")
+                    .and_then(|event| self.held.failed(&event.data)),
+            );
+        }
+        self.troubles.extend_from_slice(&new);
+        events.extend(new.into_iter().map(Event::Disk));
     }
 
     fn poll_states(&mut self) -> Vec<Event> {
