@@ -1,30 +1,10 @@
-//! Partitions below a payload: what their part of the monitor adds, and a guest that nobody trusts, with its interrupts to itself.
+//! Partitions below a payload: a guest that nobody trusts, with its interrupts to itself.
 
 use crate::Failure;
 use crate::lab::Lab;
 use crate::outcome::Found;
 use crate::secure::watch_of_cores;
-use bulkhead_abi::Part;
-use bulkhead_image::monitor;
-use bulkhead_ledger::code_lines;
 use bulkhead_system_tests::hybrid::{STOPPED, exits_beside_ticks, foreign_sgis, stopping};
-
-/// Text and constants of the part that `own` has not.
-pub(crate) fn bytes(lab: &Lab) -> Result<Found, Failure> {
-    let exact = |part| monitor::exact_bytes(&lab.monitor(part)?).map_err(|error| Failure::wrong(error.to_string()));
-    let (own, hybrid) = (exact(Part::Own)?, exact(Part::Hybrid)?);
-    Ok(Found::new(hybrid as f64 - own as f64, [format!("{hybrid} in `hybrid`, {own} in `own`")]))
-}
-
-/// Its code lines.
-pub(crate) fn lines(_: &Lab) -> Result<Found, Failure> {
-    let total = |part| code_lines::total(part).map_err(Failure::host);
-    let (own, hybrid) = (total(Part::Own)?, total(Part::Hybrid)?);
-    if own == 0 {
-        return Err(Failure::host("the sources are not where this program was built".to_owned()));
-    }
-    Ok(Found::new(hybrid as f64 - own as f64, [format!("{hybrid} in `hybrid`, {own} in `own`")]))
-}
 
 /// Guests of the systems below.
 fn has_guests(lab: &Lab) -> Result<(), Failure> {

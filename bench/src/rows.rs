@@ -7,6 +7,7 @@ mod calls;
 mod hybrid;
 mod secure;
 mod shared;
+mod sizes;
 
 use crate::lab::Lab;
 use crate::outcome::Found;
@@ -419,7 +420,13 @@ const ROWS: &[Row] = &[
 
 /// All rows: those of the promises, and those that the analysis rests on.
 pub fn all() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(calls::ROWS).chain(shared::ROWS).chain(secure::ROWS).chain(hybrid::ROWS).chain(crate::costs::ROWS)
+    ROWS.iter()
+        .chain(calls::ROWS)
+        .chain(shared::ROWS)
+        .chain(sizes::ROWS)
+        .chain(secure::ROWS)
+        .chain(hybrid::ROWS)
+        .chain(crate::costs::ROWS)
 }
 
 /// Finds the rows that names or groups mean, in the order of the table; all rows without names.

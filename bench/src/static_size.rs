@@ -18,7 +18,8 @@ pub(crate) fn shared_bytes(lab: &Lab) -> Result<Found, Failure> {
     part_bytes(lab, Part::Shared)
 }
 
-fn part_bytes(lab: &Lab, part: Part) -> Result<Found, Failure> {
+/// Text and read-only data of a part.
+pub(crate) fn part_bytes(lab: &Lab, part: Part) -> Result<Found, Failure> {
     let elf = lab.monitor(part)?;
     let wrong = |error: bulkhead_image::Error| Failure::wrong(error.to_string());
     let read = monitor::read(&elf).map_err(wrong)?;
@@ -48,6 +49,26 @@ fn part_lines(part: Part) -> Result<Found, Failure> {
     }
     let parts = crates.iter().map(|(name, lines)| format!("{name} {}", lines.total())).collect::<Vec<_>>().join(", ");
     Ok(Found::new(total as f64, [parts, "third party: zerocopy, listed in docs/dependencies.md".to_owned()]))
+}
+
+/// Text and constants that a part has more than the one that it extends.
+pub(crate) fn more_bytes(lab: &Lab, part: Part, base: Part) -> Result<Found, Failure> {
+    let exact = |part| monitor::exact_bytes(&lab.monitor(part)?).map_err(|error| Failure::wrong(error.to_string()));
+    Ok(difference([part, base], [exact(part)?, exact(base)?]))
+}
+
+/// Code lines that a part has more than the one that it extends.
+pub(crate) fn more_lines(part: Part, base: Part) -> Result<Found, Failure> {
+    let total = |part| code_lines::total(part).map(|lines| lines as u64).map_err(Failure::host);
+    let totals = [total(part)?, total(base)?];
+    if totals.contains(&0) {
+        return Err(Failure::host("the sources are not where this program was built".to_owned()));
+    }
+    Ok(difference([part, base], totals))
+}
+
+fn difference([part, base]: [Part; 2], [more, less]: [u64; 2]) -> Found {
+    Found::new(more as f64 - less as f64, [format!("{more} in `{}`, {less} in `{}`", part.name(), base.name())])
 }
 
 /// Monitor memory of the core of a partition with 1 GiB: one of Linux and a native one, the larger counts.
