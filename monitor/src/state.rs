@@ -5,6 +5,8 @@ use crate::core_state::Core;
 use crate::devices::functions::Functions;
 use crate::sharing::PrivateInterrupts;
 use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, ConsoleHeader};
+#[cfg(feature = "devices")]
+use bulkhead_abi::devices::MAX_FRONTS;
 use bulkhead_abi::plan::{MAX_INTID, MODE_MAPPED, PartitionPlan, VcpuPlan};
 use bulkhead_abi::{MAX_CORES, MAX_PARTITIONS};
 use bulkhead_arch::{CoreHead, GuestFrame, Machine};
@@ -12,6 +14,8 @@ use bulkhead_arm::Intid;
 use bulkhead_emulation::gic::OwnedInterrupts;
 use bulkhead_emulation::pci::PciState;
 use bulkhead_emulation::pl011::Pl011State;
+#[cfg(feature = "devices")]
+use bulkhead_emulation::virtio::FrontState;
 use core::cell::Cell;
 use core::mem::offset_of;
 #[cfg(not(test))]
@@ -101,6 +105,9 @@ pub struct Shared {
     pub fast: [[AtomicU8; FAST_ENTRIES]; MAX_CORES],
     /// Priorities by INTID as guests wrote them, of five bits; the interrupt controller may have fewer levels.
     pub priorities: [AtomicU8; FAST_ENTRIES],
+    /// Registers of its fronts of virtio.
+    #[cfg(feature = "devices")]
+    pub fronts: [FrontState; MAX_FRONTS],
 }
 
 /// Whether the core's guest can go on.

@@ -138,6 +138,8 @@ pub struct DevicePlan {
     pub pool: PhysicalAddress,
     /// Bytes of it, whole pages.
     pub pool_bytes: u64,
+    /// Longest wait of a restart for the back end to leave the pool, before it is cleared all the same, in counter ticks.
+    pub leave_ticks: u64,
     /// Fronts of virtio devices.
     pub fronts: [DeviceFront; MAX_FRONTS],
     /// What is done to the functions before the memory of the partition is: silenced, reset, and given back their places.

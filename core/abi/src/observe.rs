@@ -49,7 +49,7 @@ counters! {
     Console = 12, "PL011 accesses";
     /// PCI configuration accesses.
     PciConfig = 13, "PCI config accesses";
-    /// PCI register (BAR 0) accesses.
+    /// Accesses to registers of PCI functions (BAR 0), and to trapped ones of fronts of virtio.
     PciRegisters = 14, "PCI register accesses";
     /// UNDEFINED exceptions injected into the guest.
     UndefinedInjected = 15, "UNDEF injected";

@@ -55,6 +55,9 @@ pub const REASON_DEVICE_STUCK: u32 = 13;
 /// A PCI function of the partition tried to reach memory that is not the partition's.
 #[cfg(feature = "devices")]
 pub const REASON_DMA: u32 = 14;
+/// The partition was started although the back end of its fronts of virtio had not left the pool.
+#[cfg(feature = "devices")]
+pub const REASON_BACK_END_BUSY: u32 = 15;
 
 /// What a fault was, for the health policy's record and for the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -117,6 +120,12 @@ pub struct StatusPage {
     /// What the SMMU refused to its PCI functions.
     #[cfg(feature = "devices")]
     pub dma: DmaRecord,
+    /// Starts for which the back end of its fronts of virtio had not left the pool in time.
+    #[cfg(feature = "devices")]
+    pub back_end_busy: u32,
+    /// Zero.
+    #[cfg(feature = "devices")]
+    pub reserved: u32,
 }
 
 /// Refused DMA of a partition's PCI functions, as far as it was seen; it counts from boot on.

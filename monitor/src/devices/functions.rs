@@ -11,6 +11,7 @@
 //! **Refused DMA** is found by looking, on the owner's core, as often as the plan says: an interrupt would spend one core's time on
 //! another's function (`devices.md` section 3).
 
+use super::fronts::Fronts;
 use crate::life::health::Fault;
 use crate::observe::at;
 use crate::state::{RunState, Vcpu};
@@ -32,21 +33,23 @@ const COMMAND_OFF: u16 = 1 << 10;
 const EVENTQ_PROD: u64 = 0xa8;
 const EVENTQ_CONS: u64 = 0xac;
 /// No date.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// What a vCPU knows of its partition's functions.
 #[derive(Debug)]
 pub struct Functions {
     /// What the host decided; `None` without functions.
-    plan: Option<&'static DevicePlan>,
+    pub(super) plan: Option<&'static DevicePlan>,
     /// Why the partition is never started again, if it is not: a `REASON_` constant, or 0.
     refused: u32,
     /// The script before a start, while it is under way.
     script: Option<Run>,
-    /// Nothing of the script is to be done before this date.
-    rests_until: u64,
+    /// Nothing of a start is to be done before this date.
+    pub(super) rests_until: u64,
     /// Command of each function when the partition was suspended.
     commands: [u16; MAX_PCI_FUNCTIONS],
+    /// How far its fronts of virtio are.
+    pub(super) fronts: Fronts,
     /// Where this partition is in the event queue.
     cursor: Cursor,
     /// When to look there again.
@@ -65,6 +68,7 @@ impl Functions {
             script: None,
             rests_until: 0,
             commands,
+            fronts: Fronts::new(),
             cursor,
             look_ticks: NEVER,
             other_ticks: NEVER,
@@ -175,7 +179,8 @@ impl<M: Machine> Vcpu<M> {
     pub fn attach_functions(&mut self, plan: Option<&'static DevicePlan>, refused: u64) {
         let is_refused = refused.checked_shr(self.partition.index).unwrap_or(1) & 1 != 0;
         self.functions.plan = plan;
-        self.functions.refused = if plan.is_some() && is_refused { status::REASON_DEVICE_MISSING } else { 0 };
+        let has_function = self.functions.all().next().is_some();
+        self.functions.refused = if has_function && is_refused { status::REASON_DEVICE_MISSING } else { 0 };
     }
 
     /// Reads configuration space of a function, if there is one at this offset.
@@ -238,6 +243,7 @@ impl<M: Machine> Vcpu<M> {
         self.functions.rests_until = 0;
         self.functions.script = self.functions.plan.map(|_| Run::default());
         if self.functions.refused == 0 {
+            self.begin_fronts();
             return true;
         }
         self.end_refused_start();
@@ -250,9 +256,11 @@ impl<M: Machine> Vcpu<M> {
         self.publish_state(status::STATE_STOPPED, self.functions.refused);
     }
 
-    /// Does the next access of the script; false when it has none left.
-    pub(crate) fn functions_step(&mut self) -> bool {
-        let Some((run, plan)) = self.functions.script.as_mut().zip(self.functions.plan) else { return false };
+    /// Does the next access of the script, or the next piece of what is done to fronts after it, which clears at most `most_bytes`; false
+    /// when nothing is left.
+    pub(crate) fn functions_step(&mut self, most_bytes: u64) -> bool {
+        let Some(plan) = self.functions.plan else { return false };
+        let Some(run) = self.functions.script.as_mut() else { return self.fronts_step(plan, most_bytes) };
         match run.advance(plan.quiesce(), &Port(&self.machine)) {
             Ok(Progress::More) => {}
             Ok(Progress::Later(date)) => {
@@ -276,9 +284,10 @@ impl<M: Machine> Vcpu<M> {
         true
     }
 
-    /// The script waits for a date, and its core has nothing to do for this partition.
+    /// The start waits for a date, and its core has nothing to do for this partition.
     pub(crate) fn functions_rest(&self) -> bool {
-        self.functions.script.is_some() && self.machine.counter_ticks() < self.functions.rests_until
+        let waits = self.functions.script.is_some() || self.functions.fronts.is_waiting();
+        waits && self.machine.counter_ticks() < self.functions.rests_until
     }
 
     /// The guest runs from now on: what the queue holds is about what was before it.

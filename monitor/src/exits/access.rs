@@ -4,6 +4,8 @@ use crate::life::health::Fault;
 use crate::observe::at;
 use crate::state::Vcpu;
 use bulkhead_abi::observe::Counter;
+#[cfg(feature = "devices")]
+use bulkhead_abi::plan::WINDOW_VIRTIO;
 use bulkhead_abi::plan::{
     INTERRUPT_CONSOLE, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
@@ -169,6 +171,8 @@ impl<M: Machine> Vcpu<M> {
                 self.count(Counter::PciRegisters);
                 self.pci().register_read(window.index, offset, bytes, self)
             }
+            #[cfg(feature = "devices")]
+            WINDOW_VIRTIO => self.front_read(window.index, offset, bytes),
             _ => self.ignored_read(),
         }
     }
@@ -211,6 +215,8 @@ impl<M: Machine> Vcpu<M> {
                 let effect = self.pci().register_write(window.index, offset, bytes, value, self);
                 self.pci_effect(effect);
             }
+            #[cfg(feature = "devices")]
+            WINDOW_VIRTIO => self.front_write(window.index, offset, bytes, value),
             _ => self.count(Counter::GicIgnored),
         }
     }

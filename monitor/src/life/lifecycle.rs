@@ -314,7 +314,10 @@ impl<M: Machine> Vcpu<M> {
         self.reset_shared_interrupts(Stop(()), Route(()));
         self.reset_private_interrupts(Stop(()));
         #[cfg(feature = "devices")]
-        self.silence_functions();
+        {
+            self.silence_functions();
+            self.stop_fronts();
+        }
         all_stand
     }
 
@@ -348,7 +351,7 @@ impl<M: Machine> Vcpu<M> {
     /// Scrubs or copies at most `most_bytes` (a multiple of 64), or, when all of it is done, enters the guest.
     pub(crate) fn restore_step(&mut self, most_bytes: u64) {
         #[cfg(feature = "devices")]
-        if self.functions_step() {
+        if self.functions_step(most_bytes) {
             return;
         }
         let plan = self.partition;
@@ -448,7 +451,7 @@ impl<M: Machine> Vcpu<M> {
         self.trace(TRACE_STATE, state, u64::from(reason), 0);
     }
 
-    fn add_status(&self, offset: usize) {
+    pub(crate) fn add_status(&self, offset: usize) {
         let word = self.status_place(offset);
         self.machine.store32(word, self.machine.load32(word).wrapping_add(1));
     }

@@ -13,6 +13,8 @@ mod clients;
 mod deferred;
 mod faults;
 #[cfg(feature = "devices")]
+mod fronts;
+#[cfg(feature = "devices")]
 mod functions;
 #[cfg(feature = "hybrid")]
 mod gate;
@@ -117,6 +119,8 @@ fn shared() -> &'static Shared {
         pci: FromZeros::new_zeroed(),
         fast: std::array::from_fn(|_| [const { AtomicU8::new(0) }; FAST_ENTRIES]),
         priorities: [const { AtomicU8::new(0) }; FAST_ENTRIES],
+        #[cfg(feature = "devices")]
+        fronts: FromZeros::new_zeroed(),
     }))
 }
 

@@ -64,6 +64,7 @@ const DEVICE_PATHS: &[&str] = &[
     "core/device/src",
     "core/emulation/src/pci/device.rs",
     "core/emulation/src/virtio.rs",
+    "monitor/src/devices/fronts.rs",
     "monitor/src/devices/functions.rs",
     "monitor/src/entry/devices.rs",
 ];

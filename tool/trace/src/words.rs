@@ -36,6 +36,7 @@ pub fn reason_name(reason: u32) -> &'static str {
         status::REASON_DEVICE_MISSING => "device missing",
         status::REASON_DEVICE_STUCK => "device stuck",
         status::REASON_DMA => "DMA outside its memory",
+        status::REASON_BACK_END_BUSY => "back end busy",
         _ => "unknown",
     }
 }

@@ -103,6 +103,7 @@ impl Devices {
                 && plan.front_count == 0
                 && plan.pool.0 == 0
                 && plan.pool_bytes == 0
+                && plan.leave_ticks == 0
                 && plan.fronts.iter().all(|front| *front == DeviceFront::default())
                 && plan.quiesce.iter().skip(plan.step_count as usize).all(|step| is_zero(step.as_bytes()))
                 && plan.functions.iter().enumerate().all(|(index, function)| {
