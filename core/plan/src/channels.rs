@@ -15,7 +15,7 @@ pub const PCI_MEMORY_STEP: u64 = 16 << 20;
 /// Bytes of BAR 0.
 pub const PCI_REGISTERS_BYTES: u64 = 4096;
 /// Windows of native guests start at multiples of this.
-const WINDOW_ALIGNMENT: u64 = 64 << 10;
+pub(crate) const WINDOW_ALIGNMENT: u64 = 64 << 10;
 /// Most bytes of a source's area.
 pub const MAX_WINDOW_BYTES: u64 = PCI_MEMORY_STEP - CHANNEL_WRITER_OFFSET;
 /// No doorbell.

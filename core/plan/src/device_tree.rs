@@ -7,6 +7,7 @@
 
 use crate::channels::{PCI_MEMORY_STEP, PCI_REGISTERS_STEP};
 use crate::error::PlanError;
+use crate::fronts::{self, FrontEnd};
 use crate::interrupts::FIRST_SPI;
 use crate::loading::Placement;
 use crate::maps::{self, GICD_BYTES, GICR_BYTES};
@@ -19,7 +20,8 @@ use alloc::vec::Vec;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::plan::{MAX_PCI_FUNCTIONS, PCI_DEVICE, PciFunction};
 use bulkhead_guest_abi::guest::{
-    GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_DEVICES, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
+    GUEST_ECAM, GUEST_FRONTS, GUEST_GICD, GUEST_GICR, GUEST_PCI_DEVICES, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS,
+    GUEST_POOL, GUEST_UART,
 };
 use dtoolkit::ToPropertyValue;
 use dtoolkit::fdt::Fdt;
@@ -39,6 +41,11 @@ const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
 
+/// What makes a kernel take its bounce buffers, of which there are 8 MiB, from the pool, and nothing else.
+const FRONT_OPTIONS: &str = "swiotlb=4096 cma=0";
+/// Bytes of a virtio-mmio register frame that drivers use, configuration space included.
+const FRAME_BYTES: u64 = 0x200;
+
 const GIC: u32 = 1;
 const FIRST_CLOCK: u32 = 2;
 /// Clock of a PL011 as QEMU's own device tree gives it; nothing depends on it, the UART is virtual.
@@ -57,6 +64,8 @@ const TIMER_PPIS: [u32; 4] = [13, 14, 11, 10];
 pub struct Facts<'a> {
     /// The system.
     pub system: &'a System,
+    /// Index of the partition.
+    pub index: usize,
     /// The partition.
     pub partition: &'a Partition,
     /// Where its image goes.
@@ -65,6 +74,8 @@ pub struct Facts<'a> {
     pub console: Option<u32>,
     /// Its PCI functions.
     pub functions: &'a [PciFunction],
+    /// The virtio devices that it has.
+    pub fronts: &'a [FrontEnd],
 }
 
 /// Writes the flattened device tree of a partition.
@@ -81,7 +92,11 @@ pub fn build(facts: &Facts<'_>) -> Result<Vec<u8>, PlanError> {
     set(root, "model", format!("Bulkhead partition {}", facts.partition.name));
     set(root, "interrupt-parent", GIC);
     root.add_child(chosen(facts));
-    root.add_child(memory(facts.partition));
+    let pool = fronts::pool_of(facts.system, facts.index);
+    root.add_child(memory(facts.partition.guest_ram.0, facts.partition.memory_bytes));
+    if let Some(bytes) = pool {
+        root.add_child(memory(GUEST_POOL.0, bytes));
+    }
     root.add_child(processors(facts.partition));
     root.add_child(psci());
     root.add_child(timer());
@@ -95,6 +110,9 @@ pub fn build(facts: &Facts<'_>) -> Result<Vec<u8>, PlanError> {
     }
     if !facts.functions.is_empty() {
         root.add_child(pci_bus(facts.functions));
+    }
+    if let Some(bytes) = pool {
+        root.add_child(virtio_bus(facts.fronts, bytes));
     }
     for (index, frequency_hz) in clocks.0.iter().enumerate() {
         root.add_child(fixed_clock(index, *frequency_hz));
@@ -189,8 +207,9 @@ fn spi(intid: u32, edge: bool) -> [u32; 3] {
 fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
     let mut chosen = node("chosen");
     let command_line = match &facts.partition.image {
-        GuestImage::Linux { command_line, .. } => command_line,
-        GuestImage::Elf { .. } | GuestImage::Raw { .. } => &facts.partition.arguments,
+        GuestImage::Linux { command_line, .. } if !facts.fronts.is_empty() => format!("{command_line} {FRONT_OPTIONS}"),
+        GuestImage::Linux { command_line, .. } => command_line.clone(),
+        GuestImage::Elf { .. } | GuestImage::Raw { .. } => facts.partition.arguments.clone(),
     };
     set(&mut chosen, "bootargs", command_line.as_str());
     if facts.console.is_some() {
@@ -207,11 +226,31 @@ fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
     chosen
 }
 
-fn memory(partition: &Partition) -> DeviceTreeNode {
-    let mut memory = node(&unit("memory", partition.guest_ram.0));
+fn memory(address: u64, bytes: u64) -> DeviceTreeNode {
+    let mut memory = node(&unit("memory", address));
     set(&mut memory, "device_type", "memory");
-    set(&mut memory, "reg", cells_64(&[partition.guest_ram.0, partition.memory_bytes]));
+    set(&mut memory, "reg", cells_64(&[address, bytes]));
     memory
+}
+
+/// The bus of virtio devices (Linux `Documentation/devicetree/bindings/virtio/mmio.yaml`). What it says of DMA makes the pool the one memory
+/// that its devices reach, so a kernel keeps rings there and copies everything else through it.
+fn virtio_bus(fronts: &[FrontEnd], pool_bytes: u64) -> DeviceTreeNode {
+    let mut bus = node(&unit("virtio-bus", GUEST_FRONTS.0));
+    set(&mut bus, "compatible", "simple-bus");
+    set(&mut bus, "#address-cells", 2_u32);
+    set(&mut bus, "#size-cells", 2_u32);
+    mark(&mut bus, "ranges");
+    set(&mut bus, "dma-ranges", cells_64(&[GUEST_POOL.0, GUEST_POOL.0, pool_bytes]));
+    for front in fronts {
+        let mut device = node(&unit("virtio_mmio", front.registers.0));
+        set(&mut device, "compatible", "virtio,mmio");
+        set(&mut device, "reg", cells_64(&[front.registers.0, FRAME_BYTES]));
+        set(&mut device, "interrupts", spi(front.interrupt, true));
+        mark(&mut device, "dma-coherent");
+        bus.add_child(device);
+    }
+    bus
 }
 
 fn processors(partition: &Partition) -> DeviceTreeNode {

@@ -3,8 +3,9 @@
 use crate::checksum::crc32c;
 use crate::devices;
 use crate::error::PlanError;
+use crate::fronts;
 use crate::information;
-use crate::interrupts;
+use crate::interrupts::{self, Routes};
 use crate::layout::{AreaKind, CONSOLE_BYTES, Layout, SHARED_BYTES, VCPU_DATA_BYTES, data_bytes, doorbell_area};
 use crate::maps::{self, CoreUse, VcpuUse};
 use crate::model::{HealthPolicy, InterruptMode, Partition, System};
@@ -43,7 +44,7 @@ pub(crate) fn image(
     monitor: &MonitorImage,
     drafts: &[Draft],
     uses: &[CoreUse],
-    settled: Settled,
+    (settled, routes): (Settled, &Routes),
 ) -> Result<Plan, PlanError> {
     let layout = &settled.layout;
     let vcpus: Vec<Vec<VcpuPlan>> =
@@ -57,13 +58,14 @@ pub(crate) fn image(
             false => None,
         };
         partitions.push(PlannedPartition {
-            plan: partition_plan(system, layout, uses, index, partition, draft),
+            plan: partition_plan(system, (layout, routes), uses, index, partition, draft),
             information,
             device_tree: draft.device_tree.clone(),
             ends: draft.ends.clone(),
             pools: draft.pools.clone(),
+            virtio: draft.virtio.clone(),
             stage2: settled.stage2.get(index).map(|(mappings, _)| mappings.clone()).unwrap_or_default(),
-            devices: devices::device_plan(system, &settled, index, &draft.functions),
+            devices: devices::device_plan(system, &settled, index, draft),
         });
     }
     let mut file = File::new(layout);
@@ -247,7 +249,7 @@ fn schedule_plan(system: &System, layout: &Layout, core: usize, core_use: &CoreU
 
 fn partition_plan(
     system: &System,
-    layout: &Layout,
+    (layout, routes): (&Layout, &Routes),
     uses: &[CoreUse],
     index: usize,
     partition: &Partition,
@@ -291,7 +293,13 @@ fn partition_plan(
             *slot = information::pool_port(system, end);
         }
     }
-    let doorbells = doorbells(system, layout, draft);
+    for end in &draft.virtio.backs {
+        if let Some(slot) = end.function.and_then(|function| plan.ports.get_mut(function as usize)) {
+            *slot = fronts::port(system, end);
+        }
+    }
+    let mut doorbells = doorbells(system, layout, draft);
+    doorbells.extend(draft.virtio.doorbells(system, layout, routes));
     plan.doorbell_count = narrow(doorbells.len().min(MAX_DOORBELLS));
     fill(&mut plan.doorbells, doorbells);
     fill_management(&mut plan, system, layout, index);

@@ -115,6 +115,13 @@ pub enum PlanError {
         /// What is wrong with it, and what to do.
         reason: String,
     },
+    /// A virtio device, or its ends, are not as a plan needs them.
+    Virtio {
+        /// What.
+        place: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// A translation table cannot hold a mapping.
     Map {
         /// Whose table.
@@ -145,7 +152,9 @@ impl fmt::Display for PlanError {
                 f,
                 "core {core} is given to several vCPUs and has no schedule; give it one, or each vCPU its own core"
             ),
-            Self::Schedule { place, reason } | Self::Pci { place, reason } => write!(f, "{place}: {reason}"),
+            Self::Schedule { place, reason } | Self::Pci { place, reason } | Self::Virtio { place, reason } => {
+                write!(f, "{place}: {reason}")
+            }
             Self::OutOfMemory { what, bytes, memory_bytes } => write!(
                 f,
                 "{what} needs {bytes:#x} bytes that are not free in the machine's {memory_bytes:#x} bytes of RAM; \

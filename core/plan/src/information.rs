@@ -2,6 +2,7 @@
 
 use crate::channels::{End, NO_DOORBELL, PoolEnd};
 use crate::error::PlanError;
+use crate::fronts;
 use crate::layout::CONSOLE_BYTES;
 use crate::model::{Partition, PortKind, System};
 use crate::narrow;
@@ -40,6 +41,7 @@ pub(crate) fn page(
     let mut ports = [PortInformation::default(); MAX_PORTS];
     let ends = draft.ends.iter().map(|end| port(system, end));
     let ends = ends.chain(draft.pools.iter().map(|end| pool_port(system, end)));
+    let ends = ends.chain(draft.virtio.backs.iter().map(|end| fronts::port(system, end)));
     let port_count = ports.iter_mut().zip(ends).map(|(slot, end)| *slot = end).count();
     let guest_console = if partition.own_console { (GUEST_CONSOLE, CONSOLE_BYTES) } else { (GuestAddress(0), 0) };
     Ok(GuestInformation {

@@ -1,6 +1,6 @@
 //! Interrupt routes: which shared peripheral interrupt belongs to which partition (record 0002).
 //!
-//! Spare interrupts are given out in a fixed order, consoles by partition and then doorbells by receiver, so that a
+//! Spare interrupts are given out in a fixed order, consoles by partition, then doorbells by receiver, then virtio devices, so that a
 //! change of one partition's channels does not move the consoles.
 
 use crate::devices;
@@ -21,6 +21,8 @@ pub struct Routes {
     pub console: Vec<Option<u32>>,
     /// INTID of each channel's doorbell, owned by the receiver.
     pub doorbell: Vec<Option<u32>>,
+    /// INTIDs of each virtio device: its notification, owned by the back end, and its interrupt, owned by the front.
+    pub virtio: Vec<(u32, u32)>,
 }
 
 impl Routes {
@@ -34,8 +36,8 @@ impl Routes {
         let mut spares = system.board.spare_interrupts.iter().copied().filter(|intid| !is_named(intid));
         let consoles = system.partitions.iter().filter(|partition| partition.virtual_uart).count();
         let doorbells = system.channels.iter().filter(|channel| channel.doorbell.is_some()).count();
-        let shortage =
-            PlanError::SpareInterrupts { needed: consoles + doorbells, available: system.board.spare_interrupts.len() };
+        let needed = consoles + doorbells + 2 * system.virtio.len();
+        let shortage = PlanError::SpareInterrupts { needed, available: system.board.spare_interrupts.len() };
         let mut console = Vec::new();
         for partition in &system.partitions {
             console.push(match partition.virtual_uart {
@@ -51,7 +53,12 @@ impl Routes {
                 }
             }
         }
-        Ok(Self { console, doorbell })
+        let mut virtio = Vec::new();
+        for _ in &system.virtio {
+            let mut next = || spares.next().ok_or_else(|| shortage.clone());
+            virtio.push((next()?, next()?));
+        }
+        Ok(Self { console, doorbell, virtio })
     }
 
     /// Returns the INTID of a partition's virtual PL011.
@@ -64,6 +71,18 @@ impl Routes {
     #[must_use]
     pub fn doorbell(&self, channel: usize) -> Option<u32> {
         self.doorbell.get(channel).copied().flatten()
+    }
+
+    /// Returns the INTID of a virtio device's notification, at its back end.
+    #[must_use]
+    pub fn notification(&self, device: usize) -> u32 {
+        self.virtio.get(device).map_or(0, |(notification, _)| *notification)
+    }
+
+    /// Returns the INTID of a virtio device's interrupt, at its front.
+    #[must_use]
+    pub fn interrupt(&self, device: usize) -> u32 {
+        self.virtio.get(device).map_or(0, |(_, interrupt)| *interrupt)
     }
 
     /// Returns the interrupts of a partition, sorted by INTID; `pci_function` is filled in by the caller.
@@ -100,6 +119,12 @@ impl Routes {
                 interrupts.extend(self.doorbell(channel_index).map(doorbell));
             }
         }
+        let of_virtio = |intid, sender| {
+            let client = crate::schedule::client_place(system, index, sender);
+            InterruptPlan { client, ..spare(intid, INTERRUPT_DOORBELL) }
+        };
+        interrupts.extend(system.fronts_of(index).map(|(place, one)| of_virtio(self.interrupt(place), one.back)));
+        interrupts.extend(system.backs_of(index).map(|(place, one)| of_virtio(self.notification(place), one.front)));
         let pools = system.pools().filter(|(_, channel)| channel.partition == Some(index));
         interrupts.extend(pools.filter_map(|(_, channel)| Some(spare(channel.interrupt?, INTERRUPT_DOORBELL))));
         crate::limits::at_most("interrupts", &partition.name, interrupts.len(), MAX_INTERRUPTS)?;
@@ -128,6 +153,8 @@ pub fn limited_count(system: &System, index: usize) -> usize {
         + lines.len()
         + usize::from(partition.virtual_uart)
         + system.channels.iter().filter(rings).count()
+        + system.fronts_of(index).count()
+        + system.backs_of(index).count()
         + pools
 }
 

@@ -10,6 +10,7 @@
 
 use crate::devices::{self, smmu};
 use crate::error::PlanError;
+use crate::fronts;
 use crate::maps::{CoreUse, VcpuUse};
 use crate::model::{Bank, System};
 use crate::tables::{BLOCK_BYTES, LEVEL_1_BYTES};
@@ -52,7 +53,7 @@ pub enum AreaKind {
     PartitionPlan(usize),
     /// Information page of a native guest.
     Information(usize),
-    /// PCI functions of a partition.
+    /// PCI functions and fronts of a partition.
     DevicePlan(usize),
     /// What the boot core does to PCI functions.
     BootDevices,
@@ -96,21 +97,37 @@ pub enum AreaKind {
     ChannelWriter(usize),
     /// Pool of a channel to the payload of the secure world, by its place among those.
     Pool(usize),
+    /// Limiter words of a virtio device's notification, where it has a limiter of its own.
+    Notifications(usize),
+    /// The same of its interrupt.
+    Interrupts(usize),
+    /// The page of a virtio device's registers that front and back end share.
+    DevicePage(usize),
     /// Trace ring of a core.
     Trace(usize),
     /// Ring of a vCPU's virtual PL011: partition, vCPU.
     VcpuConsole(usize, usize),
     /// Ring that a native guest writes itself.
     GuestConsole(usize),
+    /// Pool of a partition with fronts of virtio devices.
+    FrontPool(usize),
     /// RAM of a partition.
     Ram(usize),
 }
 
 impl AreaKind {
-    /// States whether the area is a ring that people read or a pristine image, both left out of the monitor's own size.
+    /// States whether the area is a ring that people read, a pristine image or memory that guests share, all left out of the monitor's own size.
     #[must_use]
     pub fn is_ring_or_pristine(&self) -> bool {
-        matches!(self, Self::Trace(_) | Self::VcpuConsole(..) | Self::GuestConsole(_) | Self::Pristine(_))
+        matches!(
+            self,
+            Self::Trace(_)
+                | Self::VcpuConsole(..)
+                | Self::GuestConsole(_)
+                | Self::Pristine(_)
+                | Self::DevicePage(_)
+                | Self::FrontPool(_)
+        )
     }
 }
 
@@ -187,6 +204,7 @@ impl Layout {
         let file_end = cursor.next;
         take_state(&mut cursor, system, uses);
         take_rings(&mut cursor, system, uses.len());
+        take_pools(&mut cursor, system);
         let monitor_end = cursor.next;
         place_ram(&mut cursor, system, monitor_end)?;
         Ok(Self {
@@ -272,7 +290,7 @@ fn take_devices(cursor: &mut Cursor, system: &System, sizes: &Sizes) {
     if !system.functions.is_empty() {
         cursor.take(AreaKind::BootDevices, size_of::<BootDevices>() as u64);
     }
-    for partition in (0..system.partitions.len()).filter(|partition| devices::has_functions(system, *partition)) {
+    for partition in (0..system.partitions.len()).filter(|partition| fronts::has_device_plan(system, *partition)) {
         cursor.take(AreaKind::DevicePlan(partition), size_of::<DevicePlan>() as u64);
     }
     for (context, pages) in sizes.device_pages.iter().enumerate() {
@@ -330,7 +348,9 @@ pub fn doorbell_area(system: &System, index: usize) -> Option<AreaKind> {
 /// Returns the pages of limiter words, each once.
 fn doorbell_words(system: &System) -> Vec<AreaKind> {
     let mut kinds = Vec::new();
-    for kind in (0..system.channels.len()).filter_map(|index| doorbell_area(system, index)) {
+    let of_virtio = |device| [true, false].map(|is_notification| fronts::words_area(system, device, is_notification));
+    let of_virtio = (0..system.virtio.len()).flat_map(of_virtio).flatten();
+    for kind in (0..system.channels.len()).filter_map(|index| doorbell_area(system, index)).chain(of_virtio) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -387,6 +407,19 @@ fn take_rings(cursor: &mut Cursor, system: &System, core_count: usize) {
         }
         if partition.own_console {
             cursor.take(AreaKind::GuestConsole(index), CONSOLE_BYTES);
+        }
+    }
+}
+
+/// Pools come last: at a block each, so that blocks map them where front and monitor see them.
+fn take_pools(cursor: &mut Cursor, system: &System) {
+    for device in 0..system.virtio.len() {
+        cursor.take(AreaKind::DevicePage(device), PAGE_BYTES);
+    }
+    for partition in 0..system.partitions.len() {
+        if let Some(bytes) = fronts::pool_of(system, partition) {
+            cursor.next = cursor.next.next_multiple_of(BLOCK_BYTES);
+            cursor.take(AreaKind::FrontPool(partition), bytes);
         }
     }
 }

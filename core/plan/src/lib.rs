@@ -24,6 +24,7 @@ pub mod device_tree;
 pub mod devices;
 mod emit;
 pub mod error;
+pub mod fronts;
 mod information;
 pub mod interrupts;
 pub mod layout;

@@ -224,6 +224,8 @@ fn check_ends(system: &System, index: usize) -> Result<(), PlanError> {
         system.channels.iter().filter(|channel| sends(channel) || channel.destination.partition == index).count();
     let ends = ends + system.pools().filter(|(_, channel)| channel.partition == Some(index)).count();
     let doorbells = system.channels.iter().filter(sends).filter(|channel| channel.doorbell.is_some()).count();
+    let ends = ends + system.backs_of(index).count();
+    let doorbells = doorbells + system.fronts_of(index).count() + system.backs_of(index).count();
     at_most("doorbells to ring", &place, doorbells, MAX_DOORBELLS)?;
     let devices = devices::of_partition(system, index).count();
     if partition.pci_channels {

@@ -2,6 +2,7 @@
 
 use crate::channels::{End, PoolEnd};
 use crate::devices::{self, bars::Places};
+use crate::fronts::{self, VirtioEnds};
 use crate::layout::{self, Area, AreaKind, Layout};
 use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
@@ -267,6 +268,13 @@ fn add_partition(wanted: &mut Wanted, system: &System, own: usize) {
             wanted.add(AreaKind::Manage(other), Attributes::EL2_READ);
         }
     }
+    for (device, _) in system.fronts_of(own) {
+        wanted.add(AreaKind::DevicePage(device), Attributes::EL2_SHARED_WRITE);
+    }
+    wanted.add(AreaKind::FrontPool(own), Attributes::EL2_SHARED_WRITE);
+    let notifications = system.fronts_of(own).filter_map(|(device, _)| fronts::words_area(system, device, true));
+    let interrupts = system.backs_of(own).filter_map(|(device, _)| fronts::words_area(system, device, false));
+    notifications.chain(interrupts).for_each(|words| wanted.add(words, Attributes::EL2_WRITE));
     for (index, channel) in system.channels.iter().enumerate() {
         if channel.source.partition == own {
             if let Some(words) = layout::doorbell_area(system, index) {
@@ -287,8 +295,7 @@ pub fn stage2(
     layout: &Layout,
     places: &Places,
     index: usize,
-    ends: &[End],
-    pools: &[PoolEnd],
+    (ends, pools, virtio): (&[End], &[PoolEnd], &VirtioEnds),
 ) -> Vec<Mapping> {
     let Some(partition) = system.partitions.get(index) else { return Vec::new() };
     let mut mappings = Vec::new();
@@ -310,6 +317,7 @@ pub fn stage2(
     for end in pools {
         add(end.window.0, AreaKind::Pool(end.channel), Attributes::STAGE2_SHARED_WRITE);
     }
+    mappings.extend(fronts::guest_pages(system, layout, index, virtio));
     // A `direct` guest owns its core, so it programs its private interrupts without an exit. Only the SGI frame: the
     // other one could make the redistributor write memory (GICR_PENDBASER).
     if let (InterruptMode::Direct, Some(core)) = (partition.mode, partition.cores.first()) {

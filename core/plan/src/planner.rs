@@ -5,6 +5,7 @@ use crate::device_tree::{self, Facts};
 use crate::devices::{self, bars::Places};
 use crate::emit;
 use crate::error::PlanError;
+use crate::fronts::{self, VirtioEnds};
 use crate::interrupts::Routes;
 use crate::layout::{Area, AreaKind, Layout, Sizes};
 use crate::limits;
@@ -20,8 +21,8 @@ use alloc::vec::Vec;
 use bulkhead_abi::devices::{BootDevices, DevicePlan};
 use bulkhead_abi::image::ImageHeader;
 use bulkhead_abi::plan::{
-    InterruptPlan, PCI_DEVICE, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
-    WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+    InterruptPlan, MAX_WINDOWS, PCI_DEVICE, PartitionPlan, PciFunction, VcpuPlan, WINDOW_ECAM, WINDOW_GICD,
+    WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
 };
 use bulkhead_abi::schedule::SchedulePlan;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, Part, PhysicalAddress};
@@ -52,9 +53,11 @@ pub struct PlannedPartition {
     pub ends: Vec<End>,
     /// Its ends of channels to the payload of the secure world.
     pub pools: Vec<PoolEnd>,
+    /// Its ends of virtio devices.
+    pub virtio: VirtioEnds,
     /// Its stage-2 mappings.
     pub stage2: Vec<Mapping>,
-    /// Its PCI functions, if it has some.
+    /// Its PCI functions and fronts, if it has some.
     pub devices: Option<DevicePlan>,
 }
 
@@ -98,6 +101,7 @@ pub(crate) struct Draft {
     pub(crate) placement: Placement,
     pub(crate) ends: Vec<End>,
     pub(crate) pools: Vec<PoolEnd>,
+    pub(crate) virtio: VirtioEnds,
     pub(crate) functions: Vec<PciFunction>,
     pub(crate) interrupts: Vec<InterruptPlan>,
     pub(crate) windows: Vec<Window>,
@@ -130,6 +134,7 @@ impl Settled {
 pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> {
     limits::check(system)?;
     devices::check(system)?;
+    fronts::check(system)?;
     let places = devices::bars::place(system)?;
     devices::check_scripts(system, &places)?;
     check_monitor(system, monitor)?;
@@ -138,7 +143,7 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
         (0..system.partitions.len()).map(|index| draft(system, &routes, index)).collect::<Result<_, _>>()?;
     let uses = maps::core_uses(system);
     let settled = settle(system, monitor, &drafts, &uses, places)?;
-    emit::image(system, monitor, &drafts, &uses, settled)
+    emit::image(system, monitor, &drafts, &uses, (settled, &routes))
 }
 
 /// The smallest part of the monitor that serves a system.
@@ -146,7 +151,7 @@ pub fn plan(system: &System, monitor: &MonitorImage) -> Result<Plan, PlanError> 
 pub fn part_of(system: &System) -> Part {
     match (system.secure.is_some(), system.schedules.is_empty()) {
         (true, _) => Part::Hybrid,
-        _ if !system.functions.is_empty() => Part::Devices,
+        _ if !system.functions.is_empty() || !system.virtio.is_empty() => Part::Devices,
         (false, true) => Part::Own,
         (false, false) => Part::Shared,
     }
@@ -156,7 +161,9 @@ fn check_monitor(system: &System, monitor: &MonitorImage) -> Result<(), PlanErro
     if !part_of(system).is_served_by(monitor.part) {
         let reason = match part_of(system) {
             Part::Hybrid => "it is not the part `hybrid`, but this system has a payload above its partitions",
-            Part::Devices => "it is not the part `devices`, but partitions of this system have PCI functions",
+            Part::Devices => {
+                "it is not the part `devices`, but partitions of this system have PCI functions or virtio devices"
+            }
             Part::Shared => "it is not the part `shared`, but vCPUs of this system share a core",
             Part::Own => "it is the part `hybrid`, but this system has no payload above its partitions",
         };
@@ -175,7 +182,9 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
     let placement = loading::place(partition)?;
     let ends = channels::ends(system, routes, index);
     let pools = channels::pool_ends(system, index, &ends);
+    let virtio = fronts::ends(system, routes, index, &ends, &pools);
     let mut functions = channels::pci_functions(system, index, &ends, &pools);
+    functions.extend(virtio.functions());
     functions.extend(devices::pci_functions(system, index));
     let mut interrupts = routes.of_partition(system, index)?;
     for interrupt in &mut interrupts {
@@ -185,15 +194,25 @@ fn draft(system: &System, routes: &Routes, index: usize) -> Result<Draft, PlanEr
         interrupt.pci_function = function.map_or(0, |function| narrow(function) + 1);
     }
     let console = routes.console(index);
-    let device_tree =
-        device_tree::build(&Facts { system, partition, placement: &placement, console, functions: &functions })?;
+    let device_tree = device_tree::build(&Facts {
+        system,
+        index,
+        partition,
+        placement: &placement,
+        console,
+        functions: &functions,
+        fronts: &virtio.fronts,
+    })?;
     let pieces = loading::pieces(partition, &placement, device_tree.clone())?;
     let (pristine, pristine_offsets) = loading::pristine(&pieces);
-    let windows = windows(system, index, &functions);
+    let mut windows = windows(system, index, &functions);
+    windows.extend(virtio.windows());
+    limits::at_most("emulated windows", &partition.name, windows.len(), MAX_WINDOWS)?;
     Ok(Draft {
         placement,
         ends,
         pools,
+        virtio,
         functions,
         interrupts,
         windows,
@@ -313,7 +332,7 @@ fn stage2_tables(
 ) -> Result<Vec<(Vec<Mapping>, Tables)>, PlanError> {
     let bits = AddressBits { input: GUEST_ADDRESS_BITS, output: system.board.physical_address_bits };
     let build = |(index, draft): (usize, &Draft)| {
-        let mappings = maps::stage2(system, layout, places, index, &draft.ends, &draft.pools);
+        let mappings = maps::stage2(system, layout, places, index, (&draft.ends, &draft.pools, &draft.virtio));
         let name = system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
         check_windows(name, &mappings, &draft.windows)?;
         let base = layout.address(AreaKind::Stage2Tables(index));

@@ -4,6 +4,7 @@
 //! board file does.
 
 mod functions;
+mod virtio;
 
 use crate::model::{
     Bank, Below, Board, BoardDevice, BoardInterrupt, BoardUart, BudgetRule, Channel, CoreType, Criticality,
@@ -19,6 +20,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::{GuestAddress, Part, PhysicalAddress};
 pub use functions::{function, functions, pci_host};
+pub use virtio::{virtio, virtio_device};
 
 const RAM: u64 = 0x4000_0000;
 
@@ -94,6 +96,7 @@ pub fn system(partitions: Vec<Partition>, channels: Vec<Channel>) -> System {
         channels,
         schedules: Vec::new(),
         functions: Vec::new(),
+        virtio: Vec::new(),
         secure: None,
         source_hash: [7; 32],
     }

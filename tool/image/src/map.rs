@@ -23,6 +23,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
 pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
     let partition = |index: usize| system.partitions.get(index).map_or("?", |partition| partition.name.as_str());
     let channel = |index: usize| system.channels.get(index).map_or("?", |channel| channel.name.as_str());
+    let device = |index: usize| system.virtio.get(index).map_or("?", |device| device.name.as_str());
     let pool = |index: usize| system.pools().find(|(one, _)| *one == index).map_or("?", |(_, channel)| &channel.name);
     match kind {
         AreaKind::Text => String::from("monitor text"),
@@ -32,7 +33,7 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::Schedule(core) => format!("schedule of core index {core}"),
         AreaKind::PartitionPlan(index) => format!("plan of partition {}", partition(index)),
         AreaKind::Information(index) => format!("information page of {}", partition(index)),
-        AreaKind::DevicePlan(index) => format!("PCI functions of {}", partition(index)),
+        AreaKind::DevicePlan(index) => format!("devices of {}", partition(index)),
         AreaKind::BootDevices => String::from("what the boot core does to PCI functions"),
         AreaKind::StreamTable => String::from("stream table of the SMMU"),
         AreaKind::Commands => String::from("commands and context descriptors of the SMMU"),
@@ -54,6 +55,10 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::ChannelReader(index) => format!("channel {}, destination", channel(index)),
         AreaKind::ChannelWriter(index) => format!("channel {}, source", channel(index)),
         AreaKind::Pool(index) => format!("channel {}, pool", pool(index)),
+        AreaKind::Notifications(index) => format!("doorbell words of virtio device {}, notifications", device(index)),
+        AreaKind::Interrupts(index) => format!("doorbell words of virtio device {}, interrupts", device(index)),
+        AreaKind::DevicePage(index) => format!("virtio device {}, device page", device(index)),
+        AreaKind::FrontPool(index) => format!("pool of {}'s virtio devices", partition(index)),
         AreaKind::Trace(core) => format!("trace ring of core index {core}"),
         AreaKind::VcpuConsole(index, vcpu) => format!("console of {}, vCPU {vcpu}", partition(index)),
         AreaKind::GuestConsole(index) => format!("guest's console of {}", partition(index)),

@@ -22,6 +22,8 @@ enum Use {
     Rings,
     /// Channels.
     Channel,
+    /// Device pages and pools of virtio devices.
+    Virtio,
     /// RAM of a partition.
     Ram(usize),
 }
@@ -53,8 +55,11 @@ impl Use {
             | AreaKind::Status(_)
             | AreaKind::Manage(_)
             | AreaKind::Doorbell(_)
-            | AreaKind::AllDoorbells(_) => Self::State,
+            | AreaKind::AllDoorbells(_)
+            | AreaKind::Notifications(_)
+            | AreaKind::Interrupts(_) => Self::State,
             AreaKind::ChannelReader(_) | AreaKind::ChannelWriter(_) | AreaKind::Pool(_) => Self::Channel,
+            AreaKind::DevicePage(_) | AreaKind::FrontPool(_) => Self::Virtio,
             AreaKind::Trace(_) | AreaKind::VcpuConsole(..) | AreaKind::GuestConsole(_) => Self::Rings,
             AreaKind::Ram(partition) => Self::Ram(partition),
         }
@@ -67,7 +72,7 @@ impl Use {
             Self::Pristine => "m-pristine".to_owned(),
             Self::State => "m-state".to_owned(),
             Self::Rings => "m-rings".to_owned(),
-            Self::Channel => "m-channel".to_owned(),
+            Self::Channel | Self::Virtio => "m-channel".to_owned(),
             Self::Ram(partition) => format!("p{}", partition % 8),
         }
     }
@@ -80,6 +85,7 @@ impl Use {
             Self::State => "monitor state".to_owned(),
             Self::Rings => "console and trace rings".to_owned(),
             Self::Channel => "channels".to_owned(),
+            Self::Virtio => "virtio devices, shared by front and back end".to_owned(),
             Self::Ram(partition) => format!("RAM of {}", name(system, partition)),
         }
     }

@@ -280,10 +280,11 @@ fn habits(system: &System, number: usize, hz: u64) -> Habits {
     }
     let doorbells =
         system.channels.iter().filter(|channel| channel.destination.partition == number && channel.doorbell.is_some());
+    let of_virtio = system.fronts_of(number).count() + system.backs_of(number).count();
     // Functions of one partition may share a line.
     let lines: BTreeSet<u32> = devices::of_partition(system, number).map(|(_, function)| function.interrupt).collect();
     // Two timers of the guest and one date of the monitor, for its watchdog or a back-off.
-    add(lines.len() + doorbells.count() + usize::from(partition.virtual_uart) + 3, partition.route.rule);
+    add(lines.len() + doorbells.count() + of_virtio + usize::from(partition.virtual_uart) + 3, partition.route.rule);
     if partition.trusted && !partition.tasks.is_empty() {
         let clock = Clock::new(hz);
         habits.tasks = Some(partition.tasks.iter().map(|task| task_model(task, clock)).collect());

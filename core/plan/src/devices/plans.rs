@@ -3,10 +3,11 @@
 use super::bars::Places;
 use super::scripts::{self, SmmuMemory};
 use super::{Context, contexts, header, smmu};
+use crate::fronts;
 use crate::layout::{AreaKind, Layout};
 use crate::maps;
-use crate::model::{Reach, SmmuStage, System};
-use crate::planner::{PlannedPartition, Settled};
+use crate::model::{PciHost, Reach, SmmuStage, System};
+use crate::planner::{Draft, PlannedPartition, Settled};
 use crate::schedule::fill;
 use crate::{narrow, ticks};
 use alloc::vec::Vec;
@@ -17,17 +18,29 @@ use bulkhead_abi::devices::{
 use bulkhead_abi::plan::{PCI_DEVICE, PciFunction};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Returns the device plan of a partition with these functions on its virtual bus.
-pub(crate) fn device_plan(
-    system: &System,
-    settled: &Settled,
-    partition: usize,
-    functions: &[PciFunction],
-) -> Option<DevicePlan> {
-    let (layout, places) = (&settled.layout, &settled.places);
-    let host = system.board.pci.as_ref().filter(|_| super::has_functions(system, partition))?;
+/// Returns the device plan of a partition that has functions or fronts.
+pub(crate) fn device_plan(system: &System, settled: &Settled, partition: usize, draft: &Draft) -> Option<DevicePlan> {
+    if !fronts::has_device_plan(system, partition) {
+        return None;
+    }
     let mut plan = DevicePlan::new_zeroed();
     plan.magic = DEVICE_PLAN_MAGIC;
+    fronts::fill_plan(&mut plan, system, &settled.layout, partition, &draft.virtio.fronts);
+    if let Some(host) = system.board.pci.as_ref().filter(|_| super::has_functions(system, partition)) {
+        fill_functions(&mut plan, system, settled, host, (partition, &draft.functions));
+    }
+    Some(plan)
+}
+
+/// Fills in everything about the functions of a partition.
+fn fill_functions(
+    plan: &mut DevicePlan,
+    system: &System,
+    settled: &Settled,
+    host: &PciHost,
+    (partition, functions): (usize, &[PciFunction]),
+) {
+    let (layout, places) = (&settled.layout, &settled.places);
     if let (Some(period_ns), Some(smmu)) = (super::looks(system, partition), host.smmu) {
         plan.event_registers = PhysicalAddress(smmu.address.0 + smmu::register::PAGE_1);
         plan.events = layout.address(AreaKind::Events);
@@ -52,7 +65,6 @@ pub(crate) fn device_plan(
             bars: shown,
         };
     }
-    Some(plan)
 }
 
 /// Returns the scripts of the boot core.

@@ -6,6 +6,7 @@
 mod board;
 mod pci;
 mod secure;
+mod virtio;
 
 pub use crate::rule::BudgetRule;
 use alloc::{string::String, vec::Vec};
@@ -21,6 +22,7 @@ pub use secure::{
     Below, Heartbeat, Hybrid, KERNEL_TICK_NS, LatencyTask, Payload, PayloadHandler, PayloadKind, PayloadTask, Secure,
     World, WorldBudget, WorldChannel, WorldDirection, WorldHealth, WorldLevel, WorldServer, WorldWindow, WorldWindows,
 };
+pub use virtio::{LEAST_FRONT_BYTES, VirtioDevice, VirtioKind, pool_bytes};
 
 /// How interrupts reach a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,6 +409,8 @@ pub struct System {
     pub schedules: Vec<Schedule>,
     /// PCI functions of partitions, in the order of the description.
     pub functions: Vec<PciFunction>,
+    /// virtio devices between partitions, in the order of the description.
+    pub virtio: Vec<VirtioDevice>,
     /// The secure world, and what is below it: partitions only where it says so. `None` on a board that is entered at EL2.
     pub secure: Option<Secure>,
     /// SHA-256 over the description, the board file and all guest files.

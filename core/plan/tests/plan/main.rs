@@ -11,3 +11,4 @@ mod refusals;
 mod routes;
 mod shared;
 mod tables;
+mod virtio;

@@ -293,6 +293,7 @@ impl Resolver<'_> {
             channels: channels.into_iter().collect::<Option<_>>()?,
             schedules: schedules.into_iter().collect::<Option<_>>()?,
             functions,
+            virtio: Vec::new(),
             secure,
             source_hash: [0; 32],
         };

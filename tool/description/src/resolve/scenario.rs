@@ -183,6 +183,7 @@ impl Resolver<'_> {
             channels: Vec::new(),
             schedules: schedules.into_iter().collect::<Option<_>>()?,
             functions: Vec::new(),
+            virtio: Vec::new(),
             secure: None,
             source_hash: [0; 32],
         })

@@ -98,6 +98,7 @@ fn with_image(resolver: &mut Resolver<'_>, secure: &Secure, facts: &SecureFacts)
         channels: Vec::new(),
         schedules: Vec::new(),
         functions: Vec::new(),
+        virtio: Vec::new(),
         secure: Some(above.with(below?, turns, health?, shared?)?),
         source_hash: [0; 32],
     };
