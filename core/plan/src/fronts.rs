@@ -31,6 +31,8 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
+/// Longest wait of a restart for a back end to leave, which copies at most a page at a time (`devices.md` section 6).
+const LEAVE_NS: u64 = 100_000_000;
 /// A request has two descriptors beside those of its data: header and status (Virtual I/O Device 1.2, 5.2.6).
 const MOST_SEGMENTS: u32 = MAX_QUEUE_SIZE as u32 - 2;
 
@@ -220,6 +222,7 @@ pub(crate) fn fill_plan(plan: &mut DevicePlan, system: &System, layout: &Layout,
         Some(DeviceFront { page: layout.address(AreaKind::DevicePage(end.device)), plan, configuration })
     });
     plan.front_count = crate::schedule::fill(&mut plan.fronts, fronts);
+    plan.leave_ticks = if plan.front_count == 0 { 0 } else { ticks::round_up(LEAVE_NS, system.board.counter_hz) };
 }
 
 /// Returns what the trapped registers of a device answer, and its configuration space.

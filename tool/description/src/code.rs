@@ -3,7 +3,7 @@
 //! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
 //! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
 //! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures),
-//! 09 the secure world, 10 PCI functions. Each has a long text in `codes/`, one file per code, which the book includes too.
+//! 09 the secure world, 10 PCI functions, 11 virtio devices between partitions. Each has a long text in `codes/`, one file per code, which the book includes too.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -246,6 +246,15 @@ codes! {
     NothingConfines BH1017 Error "regions for DMA that nothing confines";
     BadDmaPoll BH1018 Error "time between two looks at DMA events out of range";
     DirectDmaPoll BH1019 Error "direct interrupts and looks at DMA events";
+    UnknownEnd BH1101 Error "virtio device of a partition that does not exist";
+    ServesItself BH1102 Error "virtio device that its own partition would serve";
+    TwoBacks BH1103 Error "virtio devices of one partition that two others would serve";
+    FrontTooSmall BH1104 Error "virtio device of a partition with less than 64 MiB";
+    FrontDirect BH1105 Error "virtio device of a partition with direct interrupts";
+    VirtioSize BH1106 Error "virtio disk without a size in whole sectors";
+    BadMac BH1107 Error "address that a network card cannot have";
+    MacTwice BH1108 Error "address of two network cards";
+    TooManyFronts BH1109 Error "more virtio devices than a partition can have";
 }
 
 impl Code {

@@ -133,8 +133,12 @@ fn partitions_text(system: &System) -> String {
         0 => String::new(),
         number => format!(", {}", count(number, "PCI function")),
     };
+    let virtio = match system.virtio.len() {
+        0 => String::new(),
+        number => format!(", {}", count(number, "virtio device")),
+    };
     format!(
-        "{} on {cores}{shared} of {} of {}, {}{functions}",
+        "{} on {cores}{shared} of {} of {}, {}{functions}{virtio}",
         count(system.partitions.len(), "partition"),
         count(system.board.core_mpidr.len(), "core"),
         system.board.name,

@@ -7,6 +7,7 @@ use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, 
 use crate::pci::{PciFunction, Region};
 use crate::secure::Secure;
 use crate::sharing::{Route, RouteRule, Schedule, Server, Task};
+use crate::virtio::VirtioDevice;
 use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::plan::MAX_RESTARTS;
 use schemars::JsonSchema;
@@ -45,6 +46,9 @@ table! {
         /// PCI functions of partitions.
         #[schemars(default)]
         pci: Vec<Located<PciFunction>>,
+        /// virtio devices of partitions that other partitions serve.
+        #[schemars(default)]
+        virtio: Vec<Located<VirtioDevice>>,
         /// The secure world and the world below it, on a board that is entered at EL3; then there are no partitions.
         secure: Option<Located<Secure>>,
     }

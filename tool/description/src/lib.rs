@@ -28,6 +28,7 @@ pub mod source;
 pub mod spans;
 pub mod suggest;
 pub mod unit;
+pub mod virtio;
 
 pub use code::{Code, Severity};
 pub use decode::{Duration, Located, Size};

@@ -18,6 +18,8 @@ pub struct Spans {
     pub schedules: Vec<ScheduleSpans>,
     /// Channels.
     pub channels: Vec<ChannelSpans>,
+    /// virtio devices.
+    pub virtio: Vec<ChannelSpans>,
     /// The secure world.
     pub secure: Option<SecureSpans>,
 }
@@ -151,7 +153,7 @@ pub struct ScheduleSpans {
     pub windows: Vec<Span>,
 }
 
-/// Places of a channel.
+/// Places of a channel or a virtio device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelSpans {
     /// Its name.

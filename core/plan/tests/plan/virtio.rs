@@ -141,6 +141,7 @@ fn the_plan_says_where_pool_and_pages_are() {
     let pages = [0, 1].map(|device| plan.layout.address(AreaKind::DevicePage(device)));
     assert_eq!([office.fronts[0].page, office.fronts[1].page], pages);
     assert_eq!((office.step_count, office.poll_ticks), (0, 0), "there are no functions");
+    assert_eq!(office.leave_ticks, 6_250_000, "100 ms");
     let end = plan.header.image_start.0 + plan.header.memory_bytes;
     assert!(pool.end() <= end, "all of it is zero at boot");
 }

@@ -61,7 +61,6 @@ impl<'r> Resolver<'r> {
         self.used_once(&ends);
         let channels: Vec<_> =
             description.channel.iter().zip(&ends).map(|(channel, ends)| self.channel(channel, *ends)).collect();
-        self.count_doorbells(&channels);
         channels
     }
 
@@ -391,7 +390,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Checks how many doorbells each partition can ring.
-    fn count_doorbells(&mut self, channels: &[Option<model::Channel>]) {
+    pub(super) fn count_doorbells(&mut self, channels: &[Option<model::Channel>], virtio: &[model::VirtioDevice]) {
         let description = self.description;
         for (index, partition) in description.partition.iter().enumerate() {
             let count = channels
@@ -399,6 +398,7 @@ impl<'r> Resolver<'r> {
                 .flatten()
                 .filter(|channel| channel.source.partition == index && channel.doorbell.is_some())
                 .count();
+            let count = count + virtio.iter().filter(|device| device.front == index || device.back == index).count();
             if count > MAX_DOORBELLS {
                 let message = format!(
                     "partition `{}` has {count} doorbells to ring and can have {MAX_DOORBELLS}",

@@ -305,16 +305,19 @@ impl Resolver<'_> {
         devices: &[Vec<Given>],
         channels: &[Option<model::Channel>],
         functions: &[model::PciFunction],
+        virtio: &[model::VirtioDevice],
     ) {
         let description = self.description;
         let doorbells: Vec<&model::Channel> =
             channels.iter().flatten().filter(|channel| channel.doorbell.is_some()).collect();
         let consoles = description.partition.iter().filter(|partition| has_virtual_uart(partition)).count();
-        let (needed, spare) = (doorbells.len() + consoles, self.board.board.spare_interrupts.len());
+        // One at either end of a virtio device.
+        let rung = doorbells.len() + 2 * virtio.len();
+        let (needed, spare) = (rung + consoles, self.board.board.spare_interrupts.len());
         if needed > spare {
             let message =
                 format!("{needed} spare interrupts are needed and board `{}` has {spare}", self.board.board.name);
-            let note = format!("{} doorbells and {consoles} virtual UARTs take one each", doorbells.len());
+            let note = format!("{rung} doorbells and {consoles} virtual UARTs take one each");
             let last = description.channel.iter().rfind(|channel| {
                 matches!(
                     channel.doorbell.as_ref().map(|one| &one.value),
@@ -332,7 +335,9 @@ impl Resolver<'_> {
         for (index, partition) in description.partition.iter().enumerate() {
             let of_devices: usize =
                 devices.get(index).map_or(0, |devices| devices.iter().map(|device| device.interrupts.len()).sum());
-            let of_doorbells = doorbells.iter().filter(|channel| channel.destination.partition == index).count();
+            let of_channels = doorbells.iter().filter(|channel| channel.destination.partition == index).count();
+            let of_virtio = virtio.iter().filter(|device| device.front == index || device.back == index).count();
+            let of_doorbells = of_channels + of_virtio;
             let own = functions.iter().filter(|function| function.partition == index);
             let of_functions = own.map(|function| function.interrupt).collect::<BTreeSet<_>>().len();
             let count = of_devices + of_doorbells + of_functions + usize::from(has_virtual_uart(partition));

@@ -22,6 +22,7 @@ mod schedule;
 mod secure;
 mod server;
 mod spans;
+mod virtio;
 
 use crate::Options;
 use crate::board::{self, ResolvedBoard};
@@ -223,6 +224,7 @@ fn names(description: &Description, report: &mut Report) {
     unique_names(description.partition.iter().map(|partition| &partition.name), "partition", report);
     unique_names(description.channel.iter().map(|channel| &channel.name), "channel", report);
     unique_names(description.pci.iter().map(|function| &function.name), "PCI function", report);
+    unique_names(description.virtio.iter().map(|device| &device.name), "virtio device", report);
     for partition in &description.partition {
         unique_names(partition.region.iter().map(|region| &region.name), "region", report);
         unique_names(partition.ports.iter().map(|port| &port.name), "port", report);
@@ -266,7 +268,10 @@ impl Resolver<'_> {
         self.memory(memory_bytes, &partitions);
         let channels = self.channels();
         let functions = self.functions(&partitions);
-        self.interrupts(&devices, &channels, functions.as_ref().map_or(&[], |(functions, _)| functions));
+        let virtio = self.virtio(&partitions);
+        self.count_doorbells(&channels, virtio.as_deref().unwrap_or_default());
+        let of_functions = functions.as_ref().map_or(&[][..], |(functions, _)| functions);
+        self.interrupts(&devices, &channels, of_functions, virtio.as_deref().unwrap_or_default());
         if !self.report.leaves_time_alone() {
             return None;
         }
@@ -293,7 +298,7 @@ impl Resolver<'_> {
             channels: channels.into_iter().collect::<Option<_>>()?,
             schedules: schedules.into_iter().collect::<Option<_>>()?,
             functions,
-            virtio: Vec::new(),
+            virtio: virtio?,
             secure,
             source_hash: [0; 32],
         };

@@ -82,6 +82,7 @@ fn describe(scenario: &Scenario, start: Span) -> Description {
         channel: Vec::new(),
         schedule: scenario.schedule.clone(),
         pci: Vec::new(),
+        virtio: Vec::new(),
         secure: None,
     }
 }

@@ -18,6 +18,11 @@ pub(super) fn of(description: &Description) -> Spans {
             .iter()
             .map(|channel| ChannelSpans { name: channel.name.span, doorbell: span(&channel.doorbell) })
             .collect(),
+        virtio: description
+            .virtio
+            .iter()
+            .map(|device| ChannelSpans { name: device.name.span, doorbell: span(&device.doorbell) })
+            .collect(),
         secure: None,
     }
 }

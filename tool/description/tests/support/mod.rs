@@ -40,6 +40,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("tiny.bin", b"sixteen bytes...".to_vec()),
         ("empty.bin", Vec::new()),
         ("disk.img", vec![0; 4096]),
+        ("files.cpio", b"070701 an archive of files, none of which serves a device".to_vec()),
         ("Image", linux_image(0, 0x20_0000, 0b1010)),
         ("Image.big-endian", linux_image(0, 0x20_0000, 0b1011)),
         ("Image.damaged", linux_image(0x40_0000, 0x20_0000, 0b1010)),

@@ -63,6 +63,14 @@ pub(super) fn check_doorbells(scope: &Scope, found: &mut Vec<Diagnostic>) {
             found.extend(too_wide(scope, limit, place));
         }
     }
+    for (number, device) in scope.system.virtio.iter().enumerate() {
+        let own =
+            |receiver: usize| scope.system.partitions.get(receiver).is_some_and(|one| one.doorbell_limit.is_none());
+        if [device.front, device.back].into_iter().any(|receiver| shares(receiver) && own(receiver)) {
+            let place = scope.spans.virtio.get(number).map(|spans| spans.doorbell.unwrap_or(spans.name));
+            found.extend(too_wide(scope, device.limiter, place));
+        }
+    }
     for (receiver, partition) in scope.system.partitions.iter().enumerate() {
         if let Some(limit) = partition.doorbell_limit.filter(|_| shares(receiver)) {
             let place = scope.partition_spans(receiver).map(|spans| spans.doorbell_limit.unwrap_or(spans.name));

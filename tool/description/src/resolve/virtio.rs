@@ -1,0 +1,185 @@
+//! virtio devices between partitions: who has them, who serves them, and what they are.
+
+use super::Resolver;
+use super::partition::{is_direct, span};
+use crate::code::Code;
+use crate::decode::Located;
+use crate::description::Partition;
+use crate::diagnostic::Diagnostic;
+use crate::suggest;
+use crate::unit::format_size;
+use crate::virtio::{VirtioDevice, VirtioKind};
+use bulkhead_abi::devices::MAX_FRONTS;
+use bulkhead_plan::model::{self, Limiter};
+
+/// First bytes of MAC addresses that the tool gives: locally administered, "BH".
+const OWN_ADDRESSES: [u8; 3] = [0x02, 0x42, 0x48];
+impl Resolver<'_> {
+    /// Resolves the virtio devices of all partitions; `None` if one cannot be.
+    pub(super) fn virtio(&mut self, partitions: &[Option<model::Partition>]) -> Option<Vec<model::VirtioDevice>> {
+        let description = self.description;
+        let devices: Vec<_> =
+            description.virtio.iter().zip(0..).map(|(one, index)| self.virtio_device(one, index)).collect();
+        let devices = devices.into_iter().collect::<Option<Vec<_>>>()?;
+        let written = || devices.iter().zip(&description.virtio);
+        for (index, partition) in description.partition.iter().enumerate() {
+            let fronts: Vec<_> = written().filter(|(device, _)| device.front == index).map(|(_, one)| one).collect();
+            let resolved = partitions.get(index).and_then(Option::as_ref);
+            self.front(partition, resolved, &fronts);
+        }
+        self.addresses(&devices);
+        Some(devices)
+    }
+
+    fn virtio_device(&mut self, written: &VirtioDevice, index: u16) -> Option<model::VirtioDevice> {
+        let front = self.virtio_end(&written.front);
+        let back = self.virtio_end(&written.back);
+        let kind = self.virtio_kind(written, index);
+        let limiter = match &written.doorbell {
+            None => Some(Limiter::OF_VIRTIO),
+            Some(limit) => self.limiter(limit, "leave `doorbell` out for a limit that stock drivers do not reach"),
+        };
+        let (front, back) = (front?, back?);
+        if front == back {
+            let message = format!("partition `{}` would serve its own device", written.back.value);
+            let diagnostic = Diagnostic::new(Code::ServesItself, message).at(written.back.span, "");
+            self.push(diagnostic.at(written.front.span, "the same partition").help("name another partition as `back`"));
+            return None;
+        }
+        Some(model::VirtioDevice { name: written.name.value.clone(), kind: kind?, front, back, limiter: limiter? })
+    }
+
+    fn virtio_end(&mut self, name: &Located<String>) -> Option<usize> {
+        let description = self.description;
+        let found = description.partition.iter().position(|partition| partition.name.value == name.value);
+        if found.is_none() {
+            let known: Vec<&str> = description.partition.iter().map(|one| one.name.value.as_str()).collect();
+            let diagnostic = Diagnostic::new(Code::UnknownEnd, format!("there is no partition `{}`", name.value));
+            let diagnostic = diagnostic.at(name.span, "");
+            self.push(match suggest::closest(name, known.iter().copied()) {
+                Some(meant) => {
+                    diagnostic.suggest(name.span, format!("\"{meant}\""), format!("did you mean `{meant}`?"))
+                }
+                None => diagnostic.help(format!("the partitions are {}", suggest::list(&known))),
+            });
+        }
+        found
+    }
+
+    fn virtio_kind(&mut self, written: &VirtioDevice, index: u16) -> Option<model::VirtioKind> {
+        match written.kind.value {
+            VirtioKind::Net => {
+                let beside = "`kind = \"net\"`";
+                self.does_not_apply(span(&written.size), "size", beside);
+                self.does_not_apply(span(&written.read_only), "read_only", beside);
+                self.mac(written, index).map(|address| model::VirtioKind::Net { address })
+            }
+            VirtioKind::Block => {
+                self.does_not_apply(span(&written.mac), "mac", "`kind = \"block\"`");
+                let bytes = self.disk_bytes(written)?;
+                let is_read_only = written.read_only.as_ref().is_some_and(|state| state.value);
+                Some(model::VirtioKind::Block { bytes, is_read_only })
+            }
+        }
+    }
+
+    fn disk_bytes(&mut self, written: &VirtioDevice) -> Option<u64> {
+        const SECTOR_BYTES: u64 = 512;
+        let name = &written.name.value;
+        let Some(size) = &written.size else {
+            let message = format!("disk `{name}` has no size");
+            let diagnostic = Diagnostic::new(Code::VirtioSize, message).at(written.kind.span, "needs `size`");
+            self.push(diagnostic.help("for example `size = \"64 MiB\"`, as much as the file that serves it"));
+            return None;
+        };
+        let bytes = self.size(size)?;
+        if bytes != 0 && bytes.is_multiple_of(SECTOR_BYTES) {
+            return Some(bytes);
+        }
+        let nearest = bytes.max(1).checked_next_multiple_of(SECTOR_BYTES).unwrap_or(SECTOR_BYTES);
+        let message = format!("disk `{name}` does not consist of whole sectors");
+        let diagnostic = Diagnostic::new(Code::VirtioSize, message).at(size.span, "no multiple of 512 bytes");
+        self.push(diagnostic.suggest(size.span, format!("\"{}\"", format_size(nearest)), "the next one that is"));
+        None
+    }
+
+    fn mac(&mut self, written: &VirtioDevice, index: u16) -> Option<[u8; 6]> {
+        let Some(text) = &written.mac else {
+            let [first, second, third] = OWN_ADDRESSES;
+            let [high, low] = index.wrapping_add(1).to_be_bytes();
+            return Some([first, second, third, 0, high, low]);
+        };
+        let is_pair = |text: &&str| text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let byte = |text: &str| Some(text).filter(is_pair).and_then(|text| u8::from_str_radix(text, 16).ok());
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let address = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+        let why = match address {
+            None => "expected six pairs of hexadecimal digits, such as `02:42:48:00:00:01`",
+            Some([first, ..]) if first & 1 != 0 => "that of a group: the lowest bit of the first byte must be 0",
+            Some([0, 0, 0, 0, 0, 0]) => "nobody's",
+            Some(address) => return Some(address),
+        };
+        let message = format!("`{}` cannot be the address of a network card", text.value);
+        self.push(Diagnostic::new(Code::BadMac, message).at(text.span, why));
+        None
+    }
+
+    /// Checks a partition with these devices.
+    fn front(&mut self, partition: &Partition, resolved: Option<&model::Partition>, fronts: &[&Located<VirtioDevice>]) {
+        let Some((first, rest)) = fronts.split_first() else { return };
+        let name = &partition.name.value;
+        if let Some(other) = rest.iter().find(|other| other.back.value != first.back.value) {
+            let message = format!("two partitions serve the virtio devices of `{name}`");
+            let why =
+                "all devices of a partition share one pool of memory with who serves them, and nobody else may see it";
+            let diagnostic = Diagnostic::new(Code::TwoBacks, message)
+                .at(other.back.span, format!("serves `{}`", other.name.value))
+                .at(first.back.span, format!("serves `{}`", first.name.value));
+            self.push(diagnostic.note(why).suggest(
+                other.back.span,
+                format!("\"{}\"", first.back.value),
+                "let one serve them all",
+            ));
+        }
+        if let Some(extra) = fronts.get(MAX_FRONTS) {
+            let message = format!("partition `{name}` has {} virtio devices and can have {MAX_FRONTS}", fronts.len());
+            self.push(Diagnostic::new(Code::TooManyFronts, message).at(extra.name.span, "the first one too many"));
+        }
+        if is_direct(partition) {
+            let message = format!("partition `{name}` has direct interrupts and a virtio device");
+            let why = "what interrupts it is a doorbell, which its monitor must see";
+            let place = partition.interrupts.as_ref().map_or(partition.name.span, |interrupts| interrupts.span);
+            let diagnostic = Diagnostic::new(Code::FrontDirect, message).at(first.front.span, "").note(why);
+            self.push(diagnostic.suggest(place, "\"mapped\"", "let its interrupts go through the monitor"));
+        }
+        let Some(resolved) = resolved.filter(|resolved| resolved.memory_bytes != 0) else { return };
+        let least = model::LEAST_FRONT_BYTES;
+        if resolved.memory_bytes < least {
+            let message = format!(
+                "partition `{name}` has {} and a virtio device, which needs {}",
+                format_size(resolved.memory_bytes),
+                format_size(least)
+            );
+            let why = "a kernel with less would put other things into the pool that the device's back end sees";
+            let diagnostic = Diagnostic::new(Code::FrontTooSmall, message).at(partition.memory.span, "too small");
+            self.push(diagnostic.at(first.front.span, "the device").note(why));
+        }
+    }
+
+    /// No two network cards have one address: frames would go to either.
+    fn addresses(&mut self, devices: &[model::VirtioDevice]) {
+        let description = self.description;
+        let place = |written: &VirtioDevice| written.mac.as_ref().map_or(written.name.span, |mac| mac.span);
+        for (index, (device, written)) in devices.iter().zip(&description.virtio).enumerate() {
+            let is_same = |other: &&model::VirtioDevice| {
+                matches!(device.kind, model::VirtioKind::Net { .. }) && other.kind == device.kind
+            };
+            let before = devices.get(..index).unwrap_or_default();
+            let Some(first) = before.iter().position(|other| is_same(&other)) else { continue };
+            let Some(other) = description.virtio.get(first) else { continue };
+            let message = format!("network cards `{}` and `{}` have one address", other.name.value, written.name.value);
+            let diagnostic = Diagnostic::new(Code::MacTwice, message).at(place(written), "the address is taken");
+            self.push(diagnostic.at(place(other), "by this one").help("leave `mac` out for an address of the tool's"));
+        }
+    }
+}
