@@ -255,6 +255,8 @@ codes! {
     BadMac BH1107 Error "address that a network card cannot have";
     MacTwice BH1108 Error "address of two network cards";
     TooManyFronts BH1109 Error "more virtio devices than a partition can have";
+    BackWithoutServer BH1110 Warning "virtio device whose back partition lacks the program that serves it";
+    RamBelowPool BH1111 Error "RAM below the pool of virtio devices";
 }
 
 impl Code {

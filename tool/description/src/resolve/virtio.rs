@@ -10,10 +10,16 @@ use crate::suggest;
 use crate::unit::format_size;
 use crate::virtio::{VirtioDevice, VirtioKind};
 use bulkhead_abi::devices::MAX_FRONTS;
-use bulkhead_plan::model::{self, Limiter};
+use bulkhead_guest_abi::guest::GUEST_POOL;
+use bulkhead_plan::model::{self, GuestImage, Limiter};
 
 /// First bytes of MAC addresses that the tool gives: locally administered, "BH".
 const OWN_ADDRESSES: [u8; 3] = [0x02, 0x42, 0x48];
+/// First bytes of an archive of files that is not compressed (`cpio -H newc`).
+const ARCHIVE: &[u8] = b"070701";
+/// The program that serves devices, by its name.
+const SERVER: &[u8] = b"bulkheadctl";
+
 impl Resolver<'_> {
     /// Resolves the virtio devices of all partitions; `None` if one cannot be.
     pub(super) fn virtio(&mut self, partitions: &[Option<model::Partition>]) -> Option<Vec<model::VirtioDevice>> {
@@ -26,6 +32,9 @@ impl Resolver<'_> {
             let fronts: Vec<_> = written().filter(|(device, _)| device.front == index).map(|(_, one)| one).collect();
             let resolved = partitions.get(index).and_then(Option::as_ref);
             self.front(partition, resolved, &fronts);
+            if let Some((_, first)) = written().find(|(device, _)| device.back == index) {
+                self.back(partition, resolved, first);
+            }
         }
         self.addresses(&devices);
         Some(devices)
@@ -163,6 +172,31 @@ impl Resolver<'_> {
             let why = "a kernel with less would put other things into the pool that the device's back end sees";
             let diagnostic = Diagnostic::new(Code::FrontTooSmall, message).at(partition.memory.span, "too small");
             self.push(diagnostic.at(first.front.span, "the device").note(why));
+        }
+        let pool_end = GUEST_POOL.0 + model::pool_bytes(resolved.memory_bytes);
+        if resolved.guest_ram.0 < pool_end {
+            let message = format!("RAM of partition `{name}` is not above the pool of its virtio devices");
+            let label = format!("expected an address from {pool_end:#x} on");
+            let why = "a kernel keeps what its devices reach in its lowest memory";
+            self.push(Diagnostic::new(Code::RamBelowPool, message).at(partition.memory.span, label).note(why));
+        }
+    }
+
+    /// Looks whether a Linux that is to serve a device has the program for it, as far as that can be known: an archive of files that
+    /// is compressed, or a root file system elsewhere, says nothing.
+    fn back(&mut self, partition: &Partition, resolved: Option<&model::Partition>, first: &VirtioDevice) {
+        let Some(GuestImage::Linux { initrd, .. }) = resolved.map(|resolved| &resolved.image) else { return };
+        if initrd.starts_with(ARCHIVE) && !initrd.windows(SERVER.len()).any(|bytes| bytes == SERVER) {
+            let message =
+                format!("partition `{}` serves `{}` and has no `bulkheadctl`", partition.name.value, first.name.value);
+            let place = partition.image.initrd.as_ref().map_or(partition.name.span, |initrd| initrd.span);
+            let diagnostic = Diagnostic::new(Code::BackWithoutServer, message).at(place, "no file of that name in it");
+            self.push(
+                diagnostic
+                    .at(first.back.span, "is to serve it")
+                    .note("until `bulkheadctl serve` runs there, requests of the front wait")
+                    .help("use `guest:initramfs.cpio`, or put `bulkheadctl` into yours"),
+            );
         }
     }
 
