@@ -257,6 +257,7 @@ codes! {
     TooManyFronts BH1109 Error "more virtio devices than a partition can have";
     BackWithoutServer BH1110 Warning "virtio device whose back partition lacks the program that serves it";
     RamBelowPool BH1111 Error "RAM below the pool of virtio devices";
+    VirtioBelowPayload BH1112 Error "virtio device below a payload of the secure world";
 }
 
 impl Code {

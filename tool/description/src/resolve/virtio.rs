@@ -24,6 +24,12 @@ impl Resolver<'_> {
     /// Resolves the virtio devices of all partitions; `None` if one cannot be.
     pub(super) fn virtio(&mut self, partitions: &[Option<model::Partition>]) -> Option<Vec<model::VirtioDevice>> {
         let description = self.description;
+        if let (Some(first), Some(secure)) = (description.virtio.first(), &description.secure) {
+            let message = "virtio devices and a payload of the secure world exclude each other";
+            let diagnostic = Diagnostic::new(Code::VirtioBelowPayload, message).at(first.name.span, "");
+            self.push(diagnostic.at(secure.span, "the payload"));
+            return None;
+        }
         let devices: Vec<_> =
             description.virtio.iter().zip(0..).map(|(one, index)| self.virtio_device(one, index)).collect();
         let devices = devices.into_iter().collect::<Option<Vec<_>>>()?;
