@@ -48,6 +48,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// States whether this many steps at the front are done.
+    #[must_use]
+    pub const fn is_past(&self, steps: usize) -> bool {
+        self.next >= steps
+    }
+
     /// Does the next access, or looks whether the delay that is next is over: at most one read and one write, so that a core that must not
     /// be held up can do something else in between.
     ///

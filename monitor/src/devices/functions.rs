@@ -200,6 +200,11 @@ impl<M: Machine> Vcpu<M> {
         self.look_at_events();
         self.functions.look_ticks = NEVER;
         self.set_own_date(NEVER);
+        // Past its silence the script has seen all of them silent, nobody ran since, and some may be in the middle of a reset, where
+        // they answer nothing: it is continued where it is.
+        if self.functions.script.is_some_and(|run| run.is_past(plan.silence_count as usize)) {
+            return;
+        }
         self.functions.script = None;
         let silence = plan.quiesce().get(..plan.silence_count as usize).unwrap_or(plan.quiesce());
         if self.functions.refused == 0 && script::run(silence, &Port(&self.machine)).is_err() {
@@ -238,10 +243,11 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Before a start: the script is to be run, or the start is refused and said to be. Returns whether the start is under way.
+    /// Before a start: the script is to be run, from where it is if an earlier start did not come to its end, or the start is refused and
+    /// said to be. Returns whether the start is under way.
     pub(crate) fn begin_functions(&mut self) -> bool {
         self.functions.rests_until = 0;
-        self.functions.script = self.functions.plan.map(|_| Run::default());
+        self.functions.script = self.functions.plan.map(|_| self.functions.script.unwrap_or_default());
         if self.functions.refused == 0 {
             self.begin_fronts();
             return true;

@@ -488,3 +488,46 @@ fn a_shared_core_runs_the_script_in_slices() {
     assert_eq!(command(&core.vcpus[0]), 0x402);
     assert_eq!(own(&core.machine), 512, "slices of 4 KiB");
 }
+
+/// A function answers nothing within the delay after its reset. Whatever a manager asks for meanwhile, nobody asks the function, and the start
+/// comes to its end when the delay that began first is over.
+#[test]
+fn within_the_delay_of_a_reset_nobody_asks_the_function() {
+    let mut steps = script();
+    steps.insert(5, step(STEP_DELAY, 0, 0, 0, 10_000, 0));
+    let plan: &'static DevicePlan = Box::leak(Box::new(functions(&steps)));
+    for requests in [
+        &[status::MANAGE_RESTART][..],
+        &[status::MANAGE_RESTART, status::MANAGE_RESTART],
+        &[status::MANAGE_SUSPEND, status::MANAGE_RESUME],
+        &[status::MANAGE_SUSPEND, status::MANAGE_RESTART, status::MANAGE_RESUME],
+    ] {
+        let mut core = Core::with(schedule(&[server(0, 1), server(1, 2)], 2), |_, partition| {
+            partition.manage[3] = PhysicalAddress(PEER_MANAGE);
+        });
+        plug(&core.machine);
+        core.vcpus[0].attach_functions(Some(plan), 0);
+        set_command(&core.machine, 0x406);
+        let ask = |core: &mut Core, request: u32| {
+            let place = PhysicalAddress(PEER_MANAGE);
+            core.machine.store64(place, status::next_request(core.machine.load64(place), request));
+            core.interrupt(15);
+        };
+        ask(&mut core, status::MANAGE_RESTART);
+        let over = core.machine.deadline.get().expect("the end of the delay");
+        answer_late(&core.machine, COMMAND, u32::MAX, MASTER);
+        set_command(&core.machine, 0x406);
+        for request in requests {
+            core.pass(1_000);
+            ask(&mut core, *request);
+            assert_eq!(core.vcpus[0].run, RunState::Restoring, "{requests:?}");
+            assert_eq!(command(&core.vcpus[0]), 0x406, "{requests:?}: left alone");
+        }
+        assert_eq!(core.machine.deadline.get(), Some(over), "{requests:?}: one delay");
+        core.machine.late.borrow_mut().clear();
+        core.machine.now.set(over);
+        core.interrupt(HYPERVISOR_TIMER);
+        assert_eq!(state(&core.vcpus[0]).0, status::STATE_RUNNING, "{requests:?}");
+        assert_eq!(command(&core.vcpus[0]), 0x402, "{requests:?}");
+    }
+}
