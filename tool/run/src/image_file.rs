@@ -5,6 +5,7 @@
 //! right version and checksum; the tool's own file is trusted beyond that.
 
 use crate::error::RunError;
+use bulkhead_abi::devices::{BOOT_DEVICES_MAGIC, BootDevices, DEVICE_PLAN_MAGIC, DevicePlan};
 use bulkhead_abi::image::{ARM64_IMAGE_HEADER_BYTES, ARM64_IMAGE_MAGIC};
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader};
 use bulkhead_abi::plan::{PARTITION_PLAN_MAGIC, PCI_DEVICE, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
@@ -34,6 +35,10 @@ pub struct ImagePlan {
     pub cores: Vec<CorePlan>,
     /// Plan of each partition.
     pub partitions: Vec<PartitionPlan>,
+    /// PCI functions of each partition; `None` for one without.
+    pub devices: Vec<Option<Box<DevicePlan>>>,
+    /// Where the SMMU writes what it refuses; `None` where it is left alone.
+    pub event_queue: Option<PhysicalAddress>,
 }
 
 impl ImagePlan {
@@ -64,7 +69,21 @@ impl ImagePlan {
             }
             partitions.push(plan);
         }
-        Ok(Self { header, cores, partitions })
+        let vcpus = || cores.iter().flat_map(|core| core.vcpus.iter());
+        let devices = (0..partition_count).map(|index| {
+            let planned = vcpus().find(|vcpu| vcpu.partition as usize == index && vcpu.devices.0 != 0);
+            let plan =
+                planned.map(|vcpu| read(bytes, &header, vcpu.devices, || format!("functions of partition {index}")));
+            let plan: Option<Box<DevicePlan>> = plan.transpose()?.map(Box::new);
+            let is_good = plan.as_ref().is_none_or(|plan| plan.magic == DEVICE_PLAN_MAGIC);
+            is_good.then_some(plan).ok_or_else(|| bad(format!("the functions of partition {index} are damaged")))
+        });
+        let devices = devices.collect::<Result<_, _>>()?;
+        let boot = vcpus().find(|vcpu| vcpu.boot_devices.0 != 0);
+        let boot = boot.map(|vcpu| read(bytes, &header, vcpu.boot_devices, || "scripts of the boot core".to_owned()));
+        let boot = boot.transpose()?.filter(|boot: &BootDevices| boot.magic == BOOT_DEVICES_MAGIC);
+        let event_queue = boot.as_ref().and_then(crate::refused::event_queue);
+        Ok(Self { header, cores, partitions, devices, event_queue })
     }
 
     /// Reads the plan of an image file, or of the image in the flash file of a system with partitions below a payload.

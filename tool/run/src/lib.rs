@@ -46,6 +46,7 @@ pub mod plugin;
 pub mod qemu;
 pub mod qmp;
 pub mod ram;
+pub mod refused;
 mod serial;
 pub mod source;
 mod start;

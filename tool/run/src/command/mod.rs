@@ -3,6 +3,7 @@
 //! Exit codes are those of [`crate::exit_code`]; 0 to 3 mean the same as for the other commands.
 
 mod attach;
+mod dma;
 mod listen;
 mod log;
 mod run;
