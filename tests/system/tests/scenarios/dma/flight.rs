@@ -1,0 +1,202 @@
+//! DMA in flight when its partition ends (H12 to H14): an NVMe controller and a virtio disk, slowed down so that a MiB is on its way for long, and an
+//! `edu` that writes 100 ms after it was told to. A new instance finds its memory as its image has it until its own driver
+//! uses the function; what stopped stays as it was.
+
+use super::{AWAKE, BESIDE, DiskFile, is_in_time, victims};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::hypercall::{CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_SUSPEND, SUCCESS};
+use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING, STATE_STOPPED, STATE_SUSPENDED};
+use bulkhead_plan::AreaKind;
+use bulkhead_system_tests::{Remote, Running, System, remote};
+use serde_json::json;
+
+/// Starts of the intruder; the last one finishes what it asked for.
+const STARTS: u32 = 4;
+/// So slow that a MiB takes a third of a second of this host's time, which is longer than a restart.
+const BYTES_PER_SECOND: u64 = 3 << 20;
+const INTRUDER: u64 = 0;
+
+/// The system whose intruder ends in this way.
+fn system(ending: &str, disk: &DiskFile) -> System {
+    let (victims, file) = (victims(200), disk.path());
+    let rest = format!(
+        r#"{victims}
+[[partition]]
+name = "manager"
+cores = [3]
+memory = "4 MiB"
+image = {{ kind = "raw", file = "remote.bin", load = 0x4008_0000 }}
+console = "none"
+manages = true
+manage_limit = {{ limit = 1000, per = "100 ms" }}
+"#
+    );
+    let text = format!("{HEAD}{}{rest}", intruder(ending, &file, ""));
+    System::from_text_with_programs("flight", &text, &[("remote", &remote::program())])
+}
+
+const HEAD: &str = "version = 1\nname = \"flight\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n";
+
+fn intruder(ending: &str, file: &str, servers: &str) -> String {
+    let arguments = format!("attack=flight own={INTRUDER} starts={STARTS} ending={ending} ram=0x800000 watch_ms=100");
+    format!(
+        r#"
+[[partition]]
+name = "intruder"
+cores = [0]
+memory = "8 MiB"
+image = {{ kind = "elf", file = "guest:intruder.elf" }}
+arguments = "{arguments}"
+console = "pl011"
+health = {{ on_fault = "restart", max = 20, within = "600 s", dma_poll = "10 ms" }}
+{servers}
+
+[[pci]]
+name = "nvme"
+model = "nvme"
+partition = "intruder"
+disk = {{ file = "{file}", read_only = true }}
+
+[[pci]]
+name = "disk"
+model = "virtio-blk"
+partition = "intruder"
+disk = {{ file = "{file}", read_only = true }}
+"#
+    )
+}
+
+/// Starts it with slow disks.
+fn start(system: &System, shift: u8) -> Running {
+    let mut running = system.start_with(|options| {
+        options.icount_shift = Some(shift);
+        options.paused = true;
+    });
+    for device in ["pci-nvme", "pci-disk"] {
+        let limits = json!({ "device": device, "bps": BYTES_PER_SECOND, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+        running.qmp().execute_with("block_set_io_throttle", limits).unwrap_or_else(|error| panic!("{error}"));
+    }
+    running.resume().unwrap_or_else(|error| panic!("{error}"));
+    running
+}
+
+fn finish(running: &mut Running, system: &System, starts: u32) {
+    running.line("intruder", "targets tried");
+    running.wait_for_state("intruder", STATE_OFF);
+    let texts = running.texts("intruder");
+    let clean = (1..=starts).map(|start| format!("intruder: start {start}, memory clean"));
+    let found: Vec<_> =
+        texts.iter().filter(|text| text.contains("memory") || text.contains("DIRTY")).cloned().collect();
+    assert_eq!(found, clean.collect::<Vec<_>>());
+    let warmed = texts.iter().filter(|text| text.ends_with("asked, warmed=true")).count();
+    assert_eq!(warmed, starts as usize, "{texts:#?}");
+    assert!(texts.contains(&format!("intruder: start {starts}, 2 disks, right=true")), "{texts:#?}");
+    assert_eq!(running.status("intruder").generation, starts);
+    let dma = running.status("intruder").dma;
+    assert!(dma.events + dma.lost > 0, "what lies beside its RAM was refused: {dma:?}");
+    running.assert_image_intact(system);
+    running.assert_no_crash();
+}
+
+fn finish_beside_victims(running: &mut Running, system: &System, starts: u32) {
+    finish(running, system, starts);
+    running.wait_for_state("awake", STATE_OFF);
+    assert_eq!(running.texts("awake").last().map(String::as_str), Some(AWAKE));
+}
+
+/// A fault and SYSTEM_RESET.
+#[test]
+fn nothing_of_an_instance_lands_in_its_successor() {
+    let disk = DiskFile::create("flight");
+    for ending in ["fault", "reset"] {
+        let system = system(ending, &disk);
+        let mut running = start(&system, 6);
+        finish_beside_victims(&mut running, &system, STARTS);
+    }
+}
+
+/// The same on a shared core, where scripts and scrubs are done in slices: the one beside it, which has the better priority, answers each
+/// release in time.
+#[test]
+fn nothing_lands_in_a_successor_on_a_shared_core() {
+    let disk = DiskFile::create("shared");
+    let servers = "servers = [{ priority = 5, budget = \"6 ms\", period = \"10 ms\", minimum = \"140 us\" }]";
+    let schedule = "[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n";
+    let text = format!("{HEAD}{schedule}{}{BESIDE}", intruder("reset", &disk.path(), servers));
+    let system = System::from_text("shared-flight", &text);
+    let mut running = start(&system, 4);
+    finish(&mut running, &system, STARTS);
+    is_in_time(&mut running);
+}
+
+/// A manager's restart, and its suspend: a suspended partition is restarted, or continues.
+#[test]
+fn nothing_lands_after_a_manager_restarts_or_suspends() {
+    let disk = DiskFile::create("managed");
+    let system = system("nobody", &disk);
+    let mut running = start(&system, 6);
+    let mut manager = Remote::new(&mut running, "manager");
+    let mut ask = |running: &mut Running, call: u64| assert_eq!(manager.call(running, call, INTRUDER)[0], SUCCESS);
+    for start in 1..STARTS {
+        running.line("intruder", &format!("start {start}, asked"));
+        if start != 2 {
+            ask(&mut running, CALL_PARTITION_SUSPEND);
+            running.wait_for_state("intruder", STATE_SUSPENDED);
+        }
+        if start == 3 {
+            ask(&mut running, CALL_PARTITION_RESUME);
+            running.wait_for_state("intruder", STATE_RUNNING);
+        }
+        ask(&mut running, CALL_PARTITION_RESTART);
+    }
+    finish_beside_victims(&mut running, &system, STARTS);
+}
+
+/// An `edu` writes to the middle of its partition's RAM 100 ms after it was told to; its partition ends before.
+fn late(ending: &str) -> (System, Running) {
+    let text = format!(
+        r#"
+version = 1
+name = "late"
+board = "qemu-virt"
+memory = "256 MiB"
+
+[[partition]]
+name = "intruder"
+cores = [0]
+memory = "2 MiB"
+image = {{ kind = "elf", file = "guest:intruder.elf" }}
+arguments = "attack=late ending={ending} ram=0x200000"
+console = "pl011"
+health = {{ on_fault = "stop", dma_poll = "10 ms" }}
+{}
+[[pci]]
+name = "weapon"
+model = "edu"
+partition = "intruder"
+"#,
+        victims(200)
+    );
+    let system = System::from_text("late", &text);
+    let running = system.start_exact(8);
+    (system, running)
+}
+
+/// H13 without a reset: the write of an `edu` is lost, because mastering is off when its time has come. One whose partition goes on lands.
+#[test]
+fn a_late_write_does_not_reach_a_partition_that_stopped() {
+    // A guest of the SDK that panics on a virtual bus switches itself off.
+    let ends = [("fault", STATE_STOPPED), ("off", STATE_OFF), ("panic", STATE_OFF), ("reset", STATE_STOPPED)];
+    for (ending, state) in ends.into_iter().chain([("nobody", STATE_RUNNING)]) {
+        let (system, mut running) = late(ending);
+        running.wait_for_state("awake", STATE_OFF);
+        assert_eq!(running.status("intruder").state, state, "{ending}");
+        let ram = system.area(AreaKind::Ram(0));
+        let target = running.copy(PhysicalAddress(ram.address.0 + ram.bytes / 2), 2048);
+        let expected = if state == STATE_RUNNING { 0xa5 } else { 0 };
+        assert!(target.iter().all(|byte| *byte == expected), "{ending}: {:x?}", &target[..8]);
+        assert_eq!(running.texts("awake").last().map(String::as_str), Some(AWAKE));
+        running.assert_image_intact(&system);
+        running.assert_no_crash();
+    }
+}

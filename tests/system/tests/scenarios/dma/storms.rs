@@ -1,0 +1,143 @@
+//! Storms of a hostile guest's functions: refused DMA by the hundred thousand (H15), and a line that never falls, or always (H16).
+
+use super::{BESIDE, is_in_time, victims};
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::status::{REASON_DMA, STATE_OFF, STATE_STOPPED};
+use bulkhead_plan::AreaKind;
+use bulkhead_system_tests::System;
+
+/// A partition with some functions of the kind `edu`.
+fn intruder(name: &str, core: u32, arguments: &str, rest: &str, functions: u32) -> String {
+    let functions = (0..functions)
+        .map(|number| format!("[[pci]]\nname = \"{name}-{number}\"\nmodel = \"edu\"\npartition = \"{name}\"\n"));
+    let functions: String = functions.collect();
+    format!(
+        r#"
+[[partition]]
+name = "{name}"
+cores = [{core}]
+memory = "2 MiB"
+image = {{ kind = "elf", file = "guest:intruder.elf" }}
+arguments = "{arguments} ram=0x200000"
+console = "pl011"
+{rest}
+
+{functions}
+"#
+    )
+}
+
+fn system(name: &str, rest: &str) -> System {
+    let text = format!("version = 1\nname = \"{name}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n{rest}");
+    System::from_text(name, &text)
+}
+
+/// H15: QEMU's SMMU tells each refused word of a transfer. The other owner's refused transfer is counted, or it knows that it may have lost it; nobody loses
+/// time.
+#[test]
+fn a_flood_of_refused_dma_hides_events_and_nothing_else() {
+    let health = "health = { on_fault = \"stop\", dma_poll = \"10 ms\" }";
+    // Three functions, 256 words each.
+    let flood = intruder("flood", 0, "attack=flood transfers=135 targets=0x9000000", health, 3);
+    let victim = intruder("victim", 3, "targets=0x9000000 bytes=4", health, 1);
+    let system = system("flood", &format!("{flood}{victim}{}", victims(1500)));
+    let mut running = system.start_exact(8);
+    running.line("flood", "135 floods over");
+    running.wait_for_state("victim", STATE_OFF);
+    running.wait_for_state("awake", STATE_OFF);
+    let done = "done iterations=1500 releases_due=1500";
+    assert_eq!(running.texts("awake").last().map(String::as_str), Some(done));
+    assert!(running.texts("victim").last().is_some_and(|text| text.ends_with("0 leaked")));
+    let [flood, victim] = ["flood", "victim"].map(|name| running.status(name).dma);
+    println!("flood {flood:?}, victim {victim:?}");
+    assert!(victim.events > 0 || victim.lost > 0 || flood.lost > 0, "{flood:?} {victim:?}");
+    assert!(flood.lost > 0, "a queue of 256 takes no 100,000: {flood:?}");
+    assert_eq!(running.status("asleep").dma.events, 0);
+    running.assert_image_intact(&system);
+    running.assert_no_crash();
+}
+
+/// `dma_faults`: the same refused transfers are counted, or the first one is the partition's fault.
+#[test]
+fn refused_dma_is_counted_or_a_fault() {
+    for (word, state) in [("count", STATE_OFF), ("fault", STATE_STOPPED)] {
+        let health = format!("health = {{ on_fault = \"stop\", dma_poll = \"10 ms\", dma_faults = \"{word}\" }}");
+        let text = intruder("intruder", 0, "targets=0x9000000 bytes=4", &health, 1);
+        let system = system("faults", &format!("{text}{}", victims(10)));
+        let mut running = system.start_exact(6);
+        let status = running.wait_for_state("intruder", state);
+        let texts = running.texts("intruder");
+        if state == STATE_STOPPED {
+            assert_eq!((status.reason, status.faults, status.fault.reason), (REASON_DMA, 1, REASON_DMA));
+            assert_eq!(
+                texts.last().map(String::as_str),
+                Some("intruder: own RAM written and read"),
+                "it got no further"
+            );
+        } else {
+            assert_eq!(status.faults, 0);
+            assert!(status.dma.events >= 2, "{:?}", status.dma);
+        }
+        assert_eq!(
+            (status.dma.latest & 0xff, status.dma.latest >> 32, status.dma.lost),
+            (0x10, 8, 0),
+            "{:?}",
+            status.dma
+        );
+        running.assert_no_crash();
+    }
+}
+
+/// The guest's number of the line of a partition's first function.
+fn line(system: &System) -> u32 {
+    system.model.functions[0].interrupt
+}
+
+/// H16 on a core of its own: each interrupt costs its owner an exit, and nobody else anything. A line that has fallen again before anybody looked is an
+/// interrupt for nothing, to the owner alone.
+#[test]
+fn a_line_that_never_falls_costs_its_owner_alone() {
+    for arguments in ["count=20000", "count=20000 drop=1"] {
+        let build = |line: u32| {
+            let text = intruder("intruder", 0, &format!("attack=line line={line} {arguments}"), "", 1);
+            system("line", &format!("{text}{}", victims(100)))
+        };
+        let system = build(line(&build(0)));
+        let mut running = system.start_exact(6);
+        let over = running.line("intruder", "storm over");
+        running.wait_for_state("awake", STATE_OFF);
+        let done = "done iterations=100 releases_due=100";
+        assert_eq!(running.texts("awake").last().map(String::as_str), Some(done), "{over}");
+        let taken = running.counter("intruder", Counter::Interrupt);
+        if arguments.ends_with("drop=1") {
+            assert!(over.ends_with("raised 20000 times, some taken=true"), "{over}");
+        } else {
+            assert!(over.ends_with("taken 20000 times"), "{over}");
+            assert!((20_000..20_100).contains(&taken), "{taken}");
+        }
+        assert!(system.areas.iter().any(|area| area.kind == AreaKind::Events));
+        running.assert_image_intact(&system);
+        running.assert_no_crash();
+    }
+}
+
+/// H16 on a shared core: the storm is paid from its owner's budget, so the one beside it with a better priority loses none of its periods.
+#[test]
+fn a_line_that_never_falls_takes_no_time_of_others_on_its_core() {
+    for arguments in ["count=20000", "count=20000 drop=1"] {
+        let build = |line: u32| {
+            let servers = "servers = [{ priority = 5, budget = \"6 ms\", period = \"10 ms\", minimum = \"140 us\", \
+                           on_empty = \"background\", background_priority = 40 }]";
+            let text = intruder("intruder", 0, &format!("attack=line line={line} {arguments}"), servers, 1);
+            let text = format!("[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n{text}{BESIDE}");
+            system("shared-line", &text)
+        };
+        let system = build(line(&build(36)));
+        let mut running = system.start_exact(4);
+        let over = running.line("intruder", "storm over");
+        is_in_time(&mut running);
+        assert!(running.counter("intruder", Counter::Interrupt) > 1000, "{over}");
+        running.assert_image_intact(&system);
+        running.assert_no_crash();
+    }
+}
