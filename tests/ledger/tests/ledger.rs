@@ -21,7 +21,7 @@ const fn ceiling(part: Part) -> usize {
 const HYBRID: usize = 340;
 /// Most lines of `devices` beside those of `shared`. The issue promised 420 (`devices.md` section 9), the front of virtio included;
 /// record 0041 says what is larger.
-const DEVICES: usize = 1_330;
+const DEVICES: usize = 1_350;
 
 #[test]
 fn the_unsafe_ledger_is_current() {

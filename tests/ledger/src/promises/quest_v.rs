@@ -31,16 +31,16 @@ pub(super) const FAMILY: Family = Family {
         ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
         (
             "QV-10",
-            "PCI functions behind an SMMU ([0037](design-records/0037-pci-functions-in-the-plan.md)), attacked with one that copies wherever it is told; not yet with NVMe and virtio functions, nor across restarts on QEMU. Other devices need a promise ([0006](design-records/0006-no-dma-without-trust.md))",
+            "PCI functions behind an SMMU ([0037](design-records/0037-pci-functions-in-the-plan.md)), attacked with one that copies wherever it is told, and across ends and restarts with an NVMe controller and a virtio disk; pools of virtio are not there yet. Other devices need a promise ([0006](design-records/0006-no-dma-without-trust.md))",
         ),
         (
             "QV-11",
-            "transfers to the ITS, to the register of interrupts by message and to a redistributor are refused, and no guest sees a capability for messages; not tried with a function that would send one",
+            "transfers to the ITS, to the register of interrupts by message and to a redistributor are refused, no guest sees a capability for messages, and no access of any width to configuration space or to tables of messages switches one on; below a guest that found another way only the SMMU is left",
         ),
         ("QV-12", "one owner per interrupt, others get none ([0004](design-records/0004-one-owner-per-interrupt.md))"),
         (
             "QV-13",
-            "the interrupt controller, our own PCI functions, and those of the board behind the monitor's filter, whose whole space is swept on the host alone ([devices.md](specification/devices.md) 5)",
+            "the interrupt controller, our own PCI functions, and those of the board behind the monitor's filter, whose whole space is swept ([devices.md](specification/devices.md) 5)",
         ),
         ("QV-15", "different kernels run beside each other, unmodified; no service is replicated in any test"),
         (

@@ -57,7 +57,10 @@ pub(super) const FAMILY: Family = Family {
             "SG-34",
             "paths, entry and timers of both worlds, measured from outside, so that nothing is compiled in; the timer of Linux in dozens of samples and that of a small world in hundreds, rather than 100,000, and no flush of caches, which the emulator has not",
         ),
-        ("SG-62", "all but DMA: a device that is trusted with it is not stopped. In slices on a shared core alone"),
+        (
+            "SG-62",
+            "DMA of PCI functions alone: another device that is trusted with it is not stopped. In slices on a shared core alone",
+        ),
         (
             "SG-E5",
             "everything, at EL2 and at EL3, but the mean of the idle approach, which is 22.2 to 22.6 ms after answers and 25.7 to 30.3 ms at fixed distances, where 23 to 29 ms are claimed for an arrival pattern that was not published",
