@@ -37,6 +37,9 @@ pub(crate) enum Use {
     ChannelReader(usize),
     ChannelWriter(usize),
     Pool(usize),
+    /// By its front: shared with the back end.
+    DevicePage(usize),
+    FrontPool(usize),
     /// What the owner does with the functions of its partition.
     DevicePlan(usize),
     /// The scripts of the boot core.
@@ -80,6 +83,8 @@ impl Use {
             | Self::ChannelReader(partition)
             | Self::ChannelWriter(partition)
             | Self::Pool(partition)
+            | Self::DevicePage(partition)
+            | Self::FrontPool(partition)
             | Self::DevicePlan(partition)
             | Self::Ram(partition) => Some(partition),
             _ => None,

@@ -3,6 +3,7 @@
 use crate::area::{Maps, overlap};
 use crate::code::Code;
 use crate::finding::Findings;
+use crate::fronts::{self, Back};
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use crate::walk::Map;
 use crate::world::layout::{MOST_BLOCK_BYTES, MOST_BLOCKS, POOL_RING_WORDS};
@@ -65,6 +66,8 @@ pub(crate) struct Ends {
     pub(crate) channels: Vec<End>,
     /// Of channels to the payload.
     pub(crate) pools: Vec<Pool>,
+    /// Of virtio devices, those that serve them.
+    pub(crate) backs: Vec<Back>,
 }
 
 /// Finds each partition's information page through its stage 2.
@@ -128,7 +131,9 @@ impl Ends {
         map: &Map,
         findings: &mut Findings,
     ) {
-        if port.kind == PORT_POOL {
+        if fronts::is_back(port) {
+            self.backs.extend(fronts::back(view, partition, port, map, findings));
+        } else if port.kind == PORT_POOL {
             self.pools.extend(pool(view, partition, port, map, findings));
         } else {
             self.channels.extend(end(partition, port, map, findings));

@@ -214,6 +214,14 @@ codes! {
     FunctionHeader = "V127", "header of a function";
     /// The line of a function is not a level-sensitive interrupt of its partition.
     FunctionLine = "V128", "line of a function";
+    /// A front of a virtio device has no back end, several, or one of another kind; or two partitions serve those of one.
+    FrontPair = "V129", "front and back end";
+    /// The pool or the device page of a front is not mapped to exactly the front, its back end and the front's monitor, or it can be cached or executed.
+    FrontMemory = "V130", "memory of a front";
+    /// What a front answers and what its restart writes is no device that a back end serves.
+    FrontRegisters = "V131", "registers of a front";
+    /// The doorbells of a front and of its back end do not lead to each other.
+    FrontDoorbells = "V132", "doorbells of a front";
     /// Status, request or signalling entries give a partition a view that it must not have.
     Management = "V090", "management entries";
     /// The first page of a flash file is not the secure monitor that is expected.

@@ -229,11 +229,19 @@ fn write_extent(text: &mut String, extent: &Extent) {
         "  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked",
         extent.cores, extent.partitions, extent.channels, extent.interrupts, extent.table_pages,
     );
+    let but = if extent.virtio_devices > 0 { ", those of virtio devices by two" } else { "" };
     let _ = writeln!(
         text,
-        "  guests can write {} bytes, each by one partition; no guest reaches monitor, tables or another partition",
+        "  guests can write {} bytes, each by one partition{but}; no guest reaches monitor, tables or another partition",
         extent.guest_writable_bytes,
     );
+    if extent.virtio_devices > 0 {
+        let _ = writeln!(
+            text,
+            "  {} virtio device(s), each with one front and one back end, which alone share its page and the front's pool and ring each other",
+            extent.virtio_devices,
+        );
+    }
     if extent.shared_cores > 0 {
         let _ = writeln!(
             text,
@@ -264,6 +272,7 @@ fn extent_json(extent: &Extent) -> Value {
         "cores": extent.cores,
         "partitions": extent.partitions,
         "channels": extent.channels,
+        "virtio_devices": extent.virtio_devices,
         "interrupts": extent.interrupts,
         "table_pages": extent.table_pages,
         "guest_writable_bytes": extent.guest_writable_bytes,

@@ -4,11 +4,13 @@ use crate::area::overlap;
 use crate::code::Code;
 use crate::el2::{GICD_BYTES, GICR_BYTES};
 use crate::finding::Findings;
+use crate::fronts;
 use crate::image::{Contents, PAGE, Partition, View};
 use bulkhead_abi::plan::{
     MODE_DIRECT, PCI_DEVICE, PCI_IVSHMEM, PCI_MANAGEMENT, PartitionPlan, PciFunction, WINDOW_ECAM, WINDOW_GICD,
-    WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, Window,
+    WINDOW_GICR, WINDOW_PCI_REGISTERS, WINDOW_UART, WINDOW_VIRTIO, Window,
 };
+use bulkhead_abi::virtio::PAGE_REGISTER;
 use bulkhead_guest_abi::guest::{
     GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_PCI_MEMORY, GUEST_PCI_REGISTERS, GUEST_UART,
 };
@@ -59,6 +61,10 @@ fn check_windows(partition: &Partition, findings: &mut Findings) {
             }
             WINDOW_PCI_REGISTERS => {
                 window.bytes == PAGE && function.is_some_and(|function| function.registers == window.guest)
+            }
+            // That there are as many as fronts says the device plan.
+            WINDOW_VIRTIO => {
+                window.guest.0 == fronts::registers(window.index.into()) && window.bytes == u64::from(PAGE_REGISTER)
             }
             _ => false,
         };

@@ -173,7 +173,9 @@ fn rights(
         Use::Status(_) if core.vcpus.iter().any(|vcpu| vcpu.plan.handed_status.0 == area.range.start) => {
             Some((Rights::READ, Memory::NonCacheable))
         }
-        Use::ChannelReader(index) | Use::ChannelWriter(index) if is_own(index) => {
+        Use::ChannelReader(index) | Use::ChannelWriter(index) | Use::DevicePage(index) | Use::FrontPool(index)
+            if is_own(index) =>
+        {
             Some((Rights::READ_WRITE, Memory::NonCacheable))
         }
         _ => None,

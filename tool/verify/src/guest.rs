@@ -7,10 +7,11 @@ use crate::cover::{Difference, Expected, differences};
 use crate::dma::Devices;
 use crate::el2::{GICD_BYTES, GICR_BYTES};
 use crate::finding::Findings;
+use crate::fronts::{self, Pair};
 use crate::image::{Contents, Core, PAGE, Partition, View, page_end};
 use crate::walk::{Memory, Rights, Run};
-use bulkhead_abi::MAX_CORES;
 use bulkhead_abi::plan::{MODE_DIRECT, WINDOW_GICR};
+use bulkhead_abi::{MAX_CORES, PhysicalAddress};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_DEVICES, GUEST_INFORMATION};
 use std::ops::Range;
@@ -31,6 +32,18 @@ enum Tag {
     ChannelWriter,
     Pool,
     SgiFrame,
+    /// Device page or pool of a virtio device.
+    Front,
+}
+
+impl Tag {
+    /// What is wrong when such a page is not mapped as it must be; `other` where the page has no code of its own.
+    fn code(self, other: Code) -> Code {
+        match self {
+            Self::Front => Code::FrontMemory,
+            _ => other,
+        }
+    }
 }
 
 /// A device range of a guest.
@@ -47,13 +60,13 @@ pub(crate) fn check(
     contents: &Contents,
     maps: &Maps,
     areas: &Areas,
-    ends: &Ends,
+    (ends, pairs): (&Ends, &[Pair]),
     (functions, places): (&Devices, &[(Range<u64>, String)]),
     findings: &mut Findings,
 ) {
     let mut devices = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
-        let expected = expected(contents, partition, maps, ends);
+        let expected = expected(contents, partition, maps, ends, pairs);
         for difference in differences(map, &expected) {
             let run = match &difference {
                 Difference::Extra(run) => Some(run),
@@ -75,10 +88,16 @@ pub(crate) fn check(
             findings.add(Code::DeviceMapping, format!("partition {} has {name} as a device", device.partition));
         }
     }
-    check_writers(contents, maps, findings);
+    check_writers(contents, maps, pairs, findings);
 }
 
-fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &Ends) -> Vec<Expected<Tag>> {
+fn expected(
+    contents: &Contents,
+    partition: &Partition,
+    maps: &Maps,
+    ends: &Ends,
+    pairs: &[Pair],
+) -> Vec<Expected<Tag>> {
     let mut expected = Vec::new();
     let mut add = |input: u64, output: u64, bytes: u64, rights, memory, tag| {
         expected.push(Expected { input, output, bytes: page_end(bytes), rights, memory, tag })
@@ -122,6 +141,13 @@ fn expected(contents: &Contents, partition: &Partition, maps: &Maps, ends: &Ends
         let (start, end) = (pool.pages.start, pool.pages.end);
         add(pool.window, start, end - start, Rights::READ_WRITE, Memory::NonCacheable, Tag::Pool);
     }
+    // Devices of one front share their pool.
+    let mut shared: Vec<_> = pairs.iter().flat_map(|pair| fronts::expected(pair, partition.index)).collect();
+    shared.sort_unstable();
+    shared.dedup();
+    for (input, output, bytes) in shared {
+        add(input, output, bytes, Rights::READ_WRITE, Memory::NonCacheable, Tag::Front);
+    }
     expected.sort_by_key(|one| one.input);
     expected
 }
@@ -156,13 +182,13 @@ fn report(
     match difference {
         Difference::Extra(run) => report_extra(view, contents, partition, areas, run, devices, findings),
         Difference::Missing(input, one) => {
-            let code = if one.tag == Tag::Ram { Code::RamMapping } else { Code::GuestRights };
+            let code = if one.tag == Tag::Ram { Code::RamMapping } else { one.tag.code(Code::GuestRights) };
             findings.add(code, format!("partition \"{name}\": {:?} is not mapped at {input:#x}", one.tag));
         }
         Difference::Other(run, one) => {
             let output = one.output + (run.input - one.input);
             if run.output != output {
-                let code = if one.tag == Tag::Ram { Code::RamMapping } else { Code::GuestRights };
+                let code = if one.tag == Tag::Ram { Code::RamMapping } else { one.tag.code(Code::GuestRights) };
                 findings.add(
                     code,
                     format!(
@@ -174,12 +200,12 @@ fn report(
             }
             if run.rights.execute && !one.rights.execute {
                 findings.add(
-                    Code::GuestExecute,
+                    one.tag.code(Code::GuestExecute),
                     format!("partition \"{name}\": {:?} at {:#x} is executable", one.tag, run.input),
                 );
             } else if run.rights != one.rights {
                 findings.add(
-                    Code::GuestRights,
+                    one.tag.code(Code::GuestRights),
                     format!(
                         "partition \"{name}\": {:?} at {:#x} is mapped {}, must be {}",
                         one.tag, run.input, run.rights, one.rights
@@ -188,7 +214,7 @@ fn report(
             }
             if run.memory != one.memory {
                 findings.add(
-                    Code::MemoryType,
+                    one.tag.code(Code::MemoryType),
                     format!(
                         "partition \"{name}\": {:?} at {:#x} is {:?}, must be {:?}",
                         one.tag, run.input, run.memory, one.memory
@@ -224,6 +250,9 @@ fn report_extra(
             owner if owner.is_table() => (Code::TableReachable, format!("a translation table ({owner:?})")),
             Use::Ram(other) if other != partition.index => (Code::ForeignRam, format!("RAM of partition {other}")),
             Use::Ram(_) => (Code::RamMapping, String::from("its own RAM at another address")),
+            Use::DevicePage(front) | Use::FrontPool(front) => {
+                (Code::FrontMemory, format!("shared by partition {front} and its back end alone, each at its place"))
+            }
             owner => (Code::MonitorReachable, format!("{owner:?}")),
         });
     }
@@ -320,8 +349,8 @@ fn check_devices(contents: &Contents, devices: &[DeviceRange], findings: &mut Fi
     }
 }
 
-/// The main claim, over raw tables alone: no physical page is writable by two partitions.
-fn check_writers(contents: &Contents, maps: &Maps, findings: &mut Findings) {
+/// The main claim, over raw tables alone: no physical page is writable by two partitions, but those of virtio devices by front and back end.
+fn check_writers(contents: &Contents, maps: &Maps, pairs: &[Pair], findings: &mut Findings) {
     let mut writable: Vec<(Range<u64>, usize)> = Vec::new();
     for (partition, map) in contents.partitions.iter().zip(&maps.guests) {
         let ranges =
@@ -332,6 +361,12 @@ fn check_writers(contents: &Contents, maps: &Maps, findings: &mut Findings) {
     for (index, (range, partition)) in writable.iter().enumerate() {
         let after = writable.iter().skip(index + 1).take_while(|(other, _)| other.start < range.end);
         for (other, second) in after.filter(|(_, second)| second != partition) {
+            // Runs of a pool end with it or are refused as what nobody expects there.
+            let end = range.end.min(other.end);
+            let mut pages = (other.start..end).step_by(PAGE as usize).map(PhysicalAddress);
+            if pages.all(|page| fronts::may_both_write(pairs, page, *partition, *second)) {
+                continue;
+            }
             findings.add(
                 Code::TwoWriters,
                 format!("the page {:#x} is writable by partitions {partition} and {second}", other.start),

@@ -30,6 +30,7 @@ mod devices;
 mod dma;
 mod el2;
 mod finding;
+mod fronts;
 mod guest;
 mod image;
 mod interrupts;
@@ -64,6 +65,8 @@ pub struct Extent {
     pub partitions: usize,
     /// Channels.
     pub channels: usize,
+    /// virtio devices between partitions.
+    pub virtio_devices: usize,
     /// Translation table pages walked.
     pub table_pages: usize,
     /// Bytes that some guest can write.
@@ -153,7 +156,8 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     let areas = Areas::collect(&view, &contents, &maps, &ends, &of_devices, findings);
     el2::check(&view, &contents, &maps, &areas, &devices, findings);
     let places = dma::places(&devices, &translation);
-    guest::check(&view, &contents, &maps, &areas, &ends, (&devices, &places), findings);
+    let pairs = fronts::check(&contents, &devices, &ends, findings);
+    guest::check(&view, &contents, &maps, &areas, (&ends, &pairs), (&devices, &places), findings);
     channel::check(&contents, &ends.channels, findings);
     channel::check_pools(&ends.pools, findings);
     schedule::check(&contents, findings);
@@ -168,6 +172,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
         cores: contents.cores.len(),
         partitions: contents.partitions.len(),
         channels: ends.channels.len() / 2,
+        virtio_devices: pairs.len(),
         table_pages: maps.cores.iter().chain(&maps.guests).map(|map| map.tables.len()).sum(),
         guest_writable_bytes: maps
             .guests

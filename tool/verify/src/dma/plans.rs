@@ -2,13 +2,13 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
+use crate::fronts;
 use crate::image::{Contents, PAGE, Partition, View, in_plan};
 use bulkhead_abi::devices::{
-    ALL_PARTITIONS, BOOT_DEVICES_MAGIC, Bar, BootDevices, BootScript, DEVICE_PLAN_MAGIC, DeviceFront, DeviceFunction,
-    DevicePlan, MAX_BOOT_SCRIPTS, MAX_BOOT_STEPS, MAX_STEPS, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT,
-    STEP_WRITE, Step,
+    ALL_PARTITIONS, BOOT_DEVICES_MAGIC, Bar, BootDevices, BootScript, DEVICE_PLAN_MAGIC, DeviceFunction, DevicePlan,
+    MAX_BOOT_SCRIPTS, MAX_BOOT_STEPS, MAX_STEPS, STEP_DELAY, STEP_EXPECT, STEP_UPDATE, STEP_WAIT, STEP_WRITE, Step,
 };
-use bulkhead_abi::plan::PCI_DEVICE;
+use bulkhead_abi::plan::{PCI_DEVICE, WINDOW_VIRTIO};
 use bulkhead_abi::{Part, PhysicalAddress};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -85,7 +85,8 @@ impl Devices {
     fn read_partition(&mut self, view: &View<'_>, contents: &Contents, partition: &Partition, findings: &mut Findings) {
         let name = partition.name();
         let is_device = |index: usize| partition.plan.pci().get(index).is_some_and(|one| one.kind == PCI_DEVICE);
-        let has_devices = partition.plan.pci().iter().any(|function| function.kind == PCI_DEVICE);
+        let has_devices = partition.plan.pci().iter().any(|function| function.kind == PCI_DEVICE)
+            || partition.plan.windows().iter().any(|window| window.kind == WINDOW_VIRTIO);
         let place = contents.vcpus_of(partition.index).next().map_or(PhysicalAddress(0), |vcpu| vcpu.plan.devices);
         let agree = contents.vcpus_of(partition.index).all(|vcpu| vcpu.plan.devices == place);
         findings.require(agree && (place.0 != 0) == has_devices, Code::DevicePlan, || {
@@ -100,11 +101,7 @@ impl Devices {
                 && plan.step_count as usize <= MAX_STEPS
                 && plan.silence_count <= plan.step_count
                 && plan.events_are_faults <= 1
-                && plan.front_count == 0
-                && plan.pool.0 == 0
-                && plan.pool_bytes == 0
-                && plan.leave_ticks == 0
-                && plan.fronts.iter().all(|front| *front == DeviceFront::default())
+                && fronts::is_sound(&plan, partition, view.header.counter_hz)
                 && plan.quiesce.iter().skip(plan.step_count as usize).all(|step| is_zero(step.as_bytes()))
                 && plan.functions.iter().enumerate().all(|(index, function)| {
                     function.reserved == 0 && (is_device(index) || is_zero(function.as_bytes()))
@@ -134,8 +131,8 @@ impl Devices {
             });
             self.boot = scripts.filter(|_| good).map(|scripts| (place, scripts));
         }
-        findings.require(self.boot.is_none() == self.plans.is_empty(), Code::DevicePlan, || {
-            String::from("there are devices without scripts of the boot core, or scripts without a device")
+        findings.require(self.boot.is_none() == self.functions.is_empty(), Code::DevicePlan, || {
+            String::from("there are functions without scripts of the boot core, or scripts without a function")
         });
         let Some((_, boot)) = &self.boot else { return };
         for (index, step) in boot.steps().iter().enumerate() {

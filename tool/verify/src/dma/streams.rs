@@ -243,6 +243,7 @@ pub(crate) fn areas(devices: &Devices, translation: &Translation, streams: &Stre
     for (partition, (place, _)) in &devices.plans {
         areas.push((place.0, size_of::<DevicePlan>() as u64, Use::DevicePlan(*partition)));
     }
+    areas.extend(crate::fronts::areas(devices));
     let Some((place, _)) = devices.boot else { return areas };
     areas.push((place.0, size_of::<BootDevices>() as u64, Use::BootDevices));
     areas.push((translation.streams, STREAMS * ENTRY_BYTES, Use::StreamTable));

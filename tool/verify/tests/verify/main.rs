@@ -4,6 +4,7 @@ mod bits;
 mod board;
 mod doorbells;
 mod flipped;
+mod fronts;
 mod functions;
 mod functions_changed;
 mod good;

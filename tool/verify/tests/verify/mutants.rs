@@ -4,6 +4,7 @@
 //! control (direct, native), 1 rtos (native), 2 linux (PCI, manages, cores 2 and 3, device rtc), 3 intruder (native).
 
 use crate::board::BOARD_MUTANTS;
+use crate::fronts::FRONT_MUTANTS;
 use crate::functions::FUNCTION_MUTANTS;
 use crate::shared::SHARED_MUTANTS;
 use crate::support::*;
@@ -415,7 +416,8 @@ fn every_damaged_file_is_refused_with_its_code() {
 
 #[test]
 fn every_code_has_a_mutant() {
-    let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).chain(FUNCTION_MUTANTS).map(|(_, code, _)| *code);
+    let of_devices = FUNCTION_MUTANTS.iter().chain(FRONT_MUTANTS);
+    let codes = all().chain(SHARED_MUTANTS).chain(BOARD_MUTANTS).chain(of_devices).map(|(_, code, _)| *code);
     let files = FILE_MUTANTS.iter().map(|(_, code, _)| *code);
     let covered: BTreeSet<Code> =
         codes.chain(files).chain(crate::worlds::shown()).chain(crate::hybrid::shown()).collect();
