@@ -170,13 +170,19 @@ impl VirtioEnds {
                 words: layout.address(words_area(system, device, is_notification)?),
                 period_ticks: ticks::round_up(limiter.period_ns, system.board.counter_hz),
                 events: limiter.events,
-                channel: narrow(system.channels.len() + device),
+                channel: narrow(channel_of(system, device, is_notification)),
             })
         };
         let notifications = self.fronts.iter().map(|end| doorbell(end.device, routes.notification(end.device), true));
         let interrupts = self.backs.iter().map(|end| doorbell(end.device, routes.interrupt(end.device), false));
         notifications.chain(interrupts).flatten().collect()
     }
+}
+
+/// Returns the number that a device's doorbell has in traces: behind the channels, notifications before interrupts.
+#[must_use]
+pub fn channel_of(system: &System, device: usize, is_notification: bool) -> usize {
+    system.channels.len() + 2 * device + usize::from(!is_notification)
 }
 
 /// Returns where the limiter words of a device's doorbell are.

@@ -8,9 +8,11 @@ use crate::report::core_memory;
 use crate::schedule;
 use bulkhead_abi::plan::{
     INTERRUPT_CONSOLE, INTERRUPT_DEVICE, InterruptPlan, PartitionPlan, WINDOW_ECAM, WINDOW_GICD, WINDOW_GICR,
-    WINDOW_UART,
+    WINDOW_UART, WINDOW_VIRTIO,
 };
 use bulkhead_description::Check;
+use bulkhead_plan::fronts;
+use bulkhead_plan::model::{System, VirtioKind};
 use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
 use dtoolkit::fdt::Fdt;
@@ -101,6 +103,7 @@ pub(crate) fn text(planned: &Planned) -> String {
     let start = plan.header.image_start;
     line!(out, "system {} on board {}: image {image_bytes}, loaded at {start}", system.name, system.board.name);
     write_memory(&mut out, planned);
+    write_virtio(&mut out, system);
     for (core_use, schedule) in plan.core_uses.iter().zip(&plan.schedules) {
         if let Some(schedule) = schedule {
             out.push_str(&schedule::text(system, core_use, schedule));
@@ -134,6 +137,26 @@ fn write_memory(out: &mut String, planned: &Planned) {
         rows.push(std::iter::once(memory.board_core.to_string()).chain(bytes.map(size_text)).collect());
     }
     out.push_str(&bulkhead_files::table::table(&rows, 1, 2));
+}
+
+/// Who serves which device to whom, and what the two share for it.
+fn write_virtio(out: &mut String, system: &System) {
+    if system.virtio.is_empty() {
+        return;
+    }
+    line!(out, "\nvirtio devices, each with a device page and the pool of its front that front and back end write");
+    let mut rows = vec![["device", "kind", "front", "back end", "size", "pool"].map(String::from).to_vec()];
+    let name = |index: usize| system.partitions.get(index).map_or("?", |partition| partition.name.as_str()).to_owned();
+    for device in &system.virtio {
+        let bytes = match device.kind {
+            VirtioKind::Block { bytes, .. } => size_text(bytes),
+            VirtioKind::Net { .. } => String::from("-"),
+        };
+        let pool = size_text(fronts::pool_of(system, device.front).unwrap_or(0));
+        let (front, back) = (name(device.front), name(device.back));
+        rows.push(vec![device.name.clone(), device.kind.name().to_owned(), front, back, bytes, pool]);
+    }
+    out.push_str(&bulkhead_files::table::table(&rows, 4, 2));
 }
 
 fn write_emulation(out: &mut String, plan: &PartitionPlan) {
@@ -198,6 +221,7 @@ pub(crate) fn window_text(kind: u32) -> &'static str {
         WINDOW_GICR => "redistributors",
         WINDOW_UART => "PL011",
         WINDOW_ECAM => "PCI configuration space",
+        WINDOW_VIRTIO => "registers of a virtio device",
         _ => "registers of a PCI function",
     }
 }
@@ -223,6 +247,31 @@ mod tests {
         let system = samples::demo();
         let image = assemble(&system, &samples::monitor()).unwrap();
         Planned { system, image, monitor_elf: Vec::new() }
+    }
+
+    #[test]
+    fn text_and_json_draw_virtio_devices() {
+        let system = samples::virtio();
+        let mut monitor = samples::monitor();
+        monitor.part = bulkhead_abi::Part::Devices;
+        monitor.text.splice(64..72, monitor.part.mark());
+        let image = assemble(&system, &monitor).unwrap();
+        let planned = Planned { system, image, monitor_elf: Vec::new() };
+        let text = text(&planned);
+        for part in [
+            "disk    block  office  linux",
+            "virtio device disk, device page",
+            "pool of office's virtio devices",
+            "emulated  registers of a virtio device",
+            "doorbell words of virtio device net, notifications",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        assert!(!text.contains('?'), "everything has a name:\n{text}");
+        let json = json::form(&planned);
+        let lab = &json["virtio"][2];
+        assert_eq!((&lab["name"], &lab["front"], &lab["back"]), (&"store".into(), &"lab".into(), &"server".into()));
+        assert_eq!((&lab["size"], &lab["pool_bytes"]), (&1536.into(), &(9 << 20).into()));
     }
 
     #[test]

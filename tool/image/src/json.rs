@@ -5,15 +5,15 @@ use crate::inspect::{RightsText, interrupt_text, target_text, window_text};
 use crate::map::{area_text, el2_rights_text, stage2_rights_text};
 use crate::report::{CoreMemory, core_memory};
 use crate::schedule;
-use bulkhead_plan::PlannedPartition;
-use bulkhead_plan::model::Partition;
+use bulkhead_plan::model::{Partition, System, VirtioDevice, VirtioKind};
 use bulkhead_plan::tables::Mapping;
+use bulkhead_plan::{PlannedPartition, fronts};
 use serde_json::{Value, json};
 
 /// Version of the JSON form; it changes only when a field is removed or changes its meaning.
 const JSON_VERSION: u32 = 2;
 
-/// Returns the whole object: `version`, `system`, `board`, `image`, `memory[]`, `cores[]`, `schedules[]`, `partitions[]`.
+/// Returns the whole object: `version`, `system`, `board`, `image`, `memory[]`, `cores[]`, `schedules[]`, `partitions[]`, `virtio[]`.
 pub(crate) fn form(planned: &Planned) -> Value {
     let (system, plan) = (&planned.system, &planned.image.plan);
     let areas = plan.areas();
@@ -39,6 +39,24 @@ pub(crate) fn form(planned: &Planned) -> Value {
         "cores": cores.collect::<Vec<Value>>(),
         "schedules": schedules.collect::<Vec<Value>>(),
         "partitions": partitions.collect::<Vec<Value>>(),
+        "virtio": system.virtio.iter().map(|device| virtio(system, device)).collect::<Vec<Value>>(),
+    })
+}
+
+/// A virtio device: who has it, who serves it, and what they share.
+fn virtio(system: &System, device: &VirtioDevice) -> Value {
+    let name = |index: usize| system.partitions.get(index).map(|partition| &partition.name);
+    let size = match device.kind {
+        VirtioKind::Block { bytes, .. } => Some(bytes),
+        VirtioKind::Net { .. } => None,
+    };
+    json!({
+        "name": device.name,
+        "kind": device.kind.name(),
+        "front": name(device.front),
+        "back": name(device.back),
+        "size": size,
+        "pool_bytes": fronts::pool_of(system, device.front),
     })
 }
 

@@ -9,7 +9,7 @@ use bulkhead_files::read;
 use bulkhead_flash::Flash;
 use bulkhead_image::{BuiltFlash, Image, build_flash, build_image, read_monitor, world_maps};
 use bulkhead_plan::model::{Secure, System};
-use bulkhead_plan::part_of;
+use bulkhead_plan::{fronts, part_of};
 use bulkhead_run::command::read_timeline;
 use bulkhead_run::worlds::PAYLOAD;
 use bulkhead_timing::{Assumptions, payload};
@@ -288,12 +288,21 @@ fn layout(system: &System, cores: &[CoreTiming], traced: &Layout) -> Layout {
         destination: channel.destination.partition,
         doorbell_interrupt: doorbell(index),
     });
+    let of_virtio = system.virtio.iter().enumerate().flat_map(|(device, one)| {
+        [("notifications", one.front, one.back), ("interrupts", one.back, one.front)].map(
+            |(what, source, destination)| {
+                let index = fronts::channel_of(system, device, source == one.front);
+                let name = format!("{}, {what}", one.name);
+                ChannelLayout { name, source, destination, doorbell_interrupt: doorbell(index) }
+            },
+        )
+    });
     Layout {
         system: system.name.clone(),
         clock: traced.clock.clone(),
         partitions: system.partitions.iter().map(|partition| partition.name.clone()).collect(),
         cores: cores.iter().map(CoreTiming::layout).collect(),
-        channels: channels.collect(),
+        channels: channels.chain(of_virtio).collect(),
     }
 }
 

@@ -18,8 +18,9 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
         ("of them shared", grouped(shared as u64)),
         ("channels", grouped(system.channels.len() as u64)),
     ];
+    let of_virtio = (!system.virtio.is_empty()).then(|| ("virtio devices", grouped(system.virtio.len() as u64)));
     html.element("dl", &[("class", &"facts")], |html| {
-        for (name, value) in facts {
+        for (name, value) in facts.into_iter().chain(of_virtio) {
             html.element("div", &[], |html| {
                 html.leaf("dt", &[], name);
                 html.leaf("dd", &[], value);

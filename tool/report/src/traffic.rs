@@ -4,8 +4,10 @@ use crate::html::Html;
 use crate::page::Context;
 use crate::table::{Cell, Table};
 use crate::timing::InterruptTiming;
+use crate::words::size;
 use bulkhead_abi::plan::{INTERRUPT_CONSOLE, INTERRUPT_DEVICE, INTERRUPT_DOORBELL, InterruptPlan};
-use bulkhead_plan::model::{Limiter, PortKind, System};
+use bulkhead_plan::fronts;
+use bulkhead_plan::model::{Limiter, PortKind, System, VirtioKind};
 use bulkhead_trace::EventKind;
 use bulkhead_trace::measure::InterruptMeasure;
 use bulkhead_trace::words::duration;
@@ -186,8 +188,66 @@ pub(crate) fn channels(html: &mut Html, context: &Context<'_>) {
         html.leaf(
             "p",
             &[("class", &"lead")],
-            "Channels are the only memory that two partitions see, and one of them writes. A limited doorbell never \
+            "A channel is memory that two partitions see, and one of them writes each page. A limited doorbell never \
              disturbs its receiver more often than the limit. A bound is from the doorbell to the end of the receiver\u{2019}s handler.",
+        );
+        table.write(html);
+    }
+    virtio_devices(html, context);
+}
+
+/// Who serves which device to whom, and what the two share for it.
+fn virtio_devices(html: &mut Html, context: &Context<'_>) {
+    let system = context.input.system;
+    let titles = [
+        "virtio device",
+        "front",
+        "back end",
+        "kind",
+        "shared pool",
+        "doorbells",
+        "notified",
+        "interrupted",
+        "limited",
+    ];
+    let mut table = Table::new(&titles);
+    for (index, device) in system.virtio.iter().enumerate() {
+        let kind = match device.kind {
+            VirtioKind::Net { .. } => "network card".to_owned(),
+            VirtioKind::Block { bytes, is_read_only: true } => format!("disk of {}, read-only", size(bytes)),
+            VirtioKind::Block { bytes, .. } => format!("disk of {}", size(bytes)),
+        };
+        let limits =
+            [device.back, device.front].map(|receiver| limit_text(&system.limiter_of_virtio(device, receiver)));
+        let limits = match limits {
+            [first, second] if first == second => format!("{first}, each way"),
+            [first, second] => format!("{first}; back {second}"),
+        };
+        let rung = |is_notification: bool, wanted: bool| {
+            let number = fronts::channel_of(system, index, is_notification);
+            let events = context.input.timeline?.events.iter();
+            let is_it = |kind: &EventKind| matches!(kind, EventKind::Doorbell { channel, sent, .. } if *channel == number && *sent == wanted);
+            Some(events.filter(|event| is_it(&event.kind)).count() as u64)
+        };
+        let limited = rung(true, false).zip(rung(false, false)).map(|(first, second)| first + second);
+        table.row(vec![
+            Cell::text(&device.name),
+            Cell::Partition(device.front, context.partition_name(device.front).to_owned()),
+            Cell::Partition(device.back, context.partition_name(device.back).to_owned()),
+            Cell::text(kind),
+            Cell::Size(fronts::pool_of(system, device.front).unwrap_or(0)),
+            Cell::text(limits),
+            Cell::Count(rung(true, true)),
+            Cell::Count(rung(false, true)),
+            Cell::Count(limited),
+        ]);
+    }
+    if !table.is_empty() {
+        html.leaf(
+            "p",
+            &[("class", &"lead")],
+            "A virtio device is one partition\u{2019}s, with stock drivers, and another one serves it. Front and back end both write its device page and \
+             the front\u{2019}s pool, the one memory that two partitions write: what is wrong there harms these two. Devices of one front have one pool.",
         );
         table.write(html);
     }

@@ -257,3 +257,18 @@ fn names_are_never_cut_and_a_table_has_one_unit_of_size() {
     let row = page.lines().find(|line| line.contains("high") && line.contains(long)).expect("a row of the system");
     assert!(!row.contains("MiB") && page.contains("memory<small> MiB</small>"), "{row}");
 }
+
+/// Front, back end and what they share are drawn with each device.
+#[test]
+fn virtio_devices_are_drawn_with_both_ends() {
+    let system = samples::virtio();
+    let timing = Timing::of_system(&system, &ServerNames::default(), &Assumptions::default());
+    let page = page_of(&system, &timing, None, &[]);
+    let (_, after) = page.split_once("is one partition\u{2019}s, with stock drivers").expect("the sentence");
+    let row = after.lines().find(|line| line.contains("disk of 64 MiB")).expect("a row");
+    for text in [">disk<", "office", "linux", "1000 in 10 ms, each way"] {
+        assert!(row.contains(text), "{text} in {row}");
+    }
+    assert!(page.contains("virtio devices, shared by front and back end"), "the legend of memory");
+    assert!(page.contains("<dt>virtio devices</dt><dd>3</dd>"), "the overview");
+}

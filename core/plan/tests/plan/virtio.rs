@@ -169,7 +169,8 @@ fn the_doorbells_of_a_pair_lead_to_each_other() {
             assert_eq!((owned.kind, owned.edge), (INTERRUPT_DOORBELL, 1));
         }
         assert_eq!((notification.events, notification.period_ticks), (1_000, 625_000));
-        assert_eq!([notification.channel, interrupt.channel], [1 + index as u32; 2], "behind the channels");
+        let number = 1 + 2 * index as u32;
+        assert_eq!([notification.channel, interrupt.channel], [number, number + 1], "behind the channels");
     }
 }
 

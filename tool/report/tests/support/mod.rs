@@ -212,7 +212,12 @@ pub(crate) fn page_of(
     timeline: Option<&Timeline>,
     experiments: &[Experiment],
 ) -> String {
-    let image = bulkhead_image::assemble(system, &samples::monitor()).expect("the sample fits");
+    let mut monitor = samples::monitor();
+    if !bulkhead_plan::part_of(system).is_served_by(monitor.part) {
+        monitor.part = bulkhead_plan::part_of(system);
+        monitor.text.splice(64..72, monitor.part.mark());
+    }
+    let image = bulkhead_image::assemble(system, &monitor).expect("the sample fits");
     let evidence = evidence(&image.bytes);
     write(Input { system, plan: &image.plan, evidence: &evidence, timing, timeline, experiments })
 }
