@@ -12,6 +12,7 @@ const SITTINGS: &[&[&str]] = &[
     &["demonstration.md", "two-worlds.md", "linux-as-a-task.md", "README.md"],
     &["tutorial.md", "channels.md", "health.md", "watching.md"],
     &["time.md", "report.md"],
+    &["devices.md"],
     &["your-own-guest.md"],
     &["experiments.md"],
     &["porting.md"],
@@ -59,6 +60,11 @@ fn the_tutorial_and_the_chapters_that_go_on_from_it_hold() {
 #[test]
 fn the_chapters_about_time_and_reports_hold() {
     type_pages(&["time.md", "report.md"]);
+}
+
+#[test]
+fn the_chapter_about_devices_holds() {
+    type_pages(&["devices.md"]);
 }
 
 #[test]
