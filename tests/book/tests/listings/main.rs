@@ -14,6 +14,7 @@ const SITTINGS: &[&[&str]] = &[
     &["time.md", "report.md"],
     &["devices.md"],
     &["your-own-guest.md"],
+    &["serving-others.md"],
     &["experiments.md"],
     &["porting.md"],
     &["boot-loaders.md"],
@@ -70,6 +71,11 @@ fn the_chapter_about_devices_holds() {
 #[test]
 fn the_chapter_about_guests_holds() {
     type_pages(&["your-own-guest.md"]);
+}
+
+#[test]
+fn the_chapter_about_serving_holds() {
+    type_pages(&["serving-others.md"]);
 }
 
 #[test]
