@@ -244,3 +244,14 @@ fn changed_bits_of_fronts_are_refused_or_harmless() {
     }
     assert_eq!(accepted, Vec::<String>::new(), "with seed {seed}");
 }
+
+/// The pool of a partition would be in three.
+#[test]
+fn two_back_partitions_of_one_front_are_named() {
+    let mut image = edit(&samples::virtio());
+    let store = image.at(AreaKind::DevicePage(2));
+    devices(&mut image, OFFICE, |plan| plan.fronts[1].page.0 = store);
+    let verdict = verify(image);
+    let mut pairs = verdict.findings.iter().filter(|finding| finding.code == Code::FrontPair);
+    assert!(pairs.any(|one| one.message.contains("two partitions serve")), "{:?}", verdict.findings);
+}
