@@ -132,7 +132,7 @@ impl Facts {
     }
 
     /// Counts `rtos: tick N message M`. The numbers of the messages have one step; a larger one means that some are missing.
-    fn note_messages<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+    pub(crate) fn note_messages<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
         let numbers =
             lines.filter_map(|line| line.strip_prefix("rtos: tick ")?.rsplit(' ').next()?.parse::<u64>().ok());
         let mut step = None;

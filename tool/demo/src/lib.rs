@@ -5,7 +5,8 @@
 //! no byte of output, and no instruction to the monitor if its core is its own. Each number comes from RAM of the machine:
 //! counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all of it was true.
 //!
-//! Two worlds on one core are another story ([`worlds`]), and partitions below a payload a third ([`hybrid`]).
+//! Two worlds on one core are another story ([`worlds`]), partitions below a payload a third ([`hybrid`]), and devices with DMA a fourth
+//! ([`devices`]).
 //!
 //! A description says `demonstration = true`; what of the story its system can show follows from it ([`Cast`]).
 //!
@@ -17,6 +18,7 @@
 
 mod alone;
 mod cast;
+pub mod devices;
 mod facts;
 pub mod hybrid;
 mod shared;
@@ -56,7 +58,7 @@ const INTRUDER: &str = "intruder";
 const RTOS: &str = "rtos";
 const OFFICE: &str = "office";
 /// Time that the run with all partitions gets if nothing else is said.
-const DEFAULT_LIMIT_S: u64 = 150;
+const DEFAULT_LIMIT_S: u64 = 300;
 
 /// Runs the demonstration system and checks what it claims.
 #[derive(Debug, Args)]
@@ -85,6 +87,7 @@ Examples:
   bulkhead demo --interactive      leaves it running with consoles attached
   bulkhead demo dual-world         another one: two worlds on one core
   bulkhead demo hybrid             a third: partitions below a payload, on four cores
+  bulkhead demo devices            a fourth: disks and networks, and who attacks with them
 
 Exit codes:
   0  everything that was shown was true
@@ -143,7 +146,8 @@ fn show_it(arguments: &DemoArguments) -> Result<bool, SourceError> {
     }
     let shown = Shown { events: (arguments.format == Format::Text).then_some(Format::Text), summary: arguments.format };
     shown.say("checking and building the image");
-    let options = machine_of(&loaded.system, None)?;
+    let mut options = machine_of(&loaded.system, None)?;
+    options.give(&loaded.system, &loaded.host)?;
     let limit = Duration::from_secs(arguments.timeout_s);
     Told { path: &path, guests: None, monitor: None, limit, shown, started }.tell(&loaded.system, options)
 }
@@ -166,7 +170,8 @@ impl Told<'_> {
             let story = WorldStory { system, attacks, guests, options, monitor, limit, shown, started };
             return if secure.hybrid().is_some() { hybrid::tell(story) } else { story.tell() };
         }
-        Story { system, options, monitor, limit, shown, started }.tell()
+        let story = Story { system, options, monitor, limit, shown, started };
+        if system.virtio.is_empty() { story.tell() } else { devices::tell(story) }
     }
 }
 

@@ -63,13 +63,13 @@ impl Stage {
         mut self,
         cast: &Cast,
         limit: Duration,
-        mut is_over: impl FnMut(&Machine) -> bool,
+        mut is_over: impl FnMut(&mut Machine) -> bool,
     ) -> Result<Machine, SourceError> {
         let start = Instant::now();
         let mut heard = 0;
         loop {
             let mut events = self.machine.poll();
-            let ended = is_over(&self.machine) || self.machine.end()? == Some(End::PoweredOff);
+            let ended = is_over(&mut self.machine) || self.machine.end()? == Some(End::PoweredOff);
             if ended {
                 events.extend(self.machine.quit());
             }

@@ -56,6 +56,8 @@ table! {
 
 /// Partitions that a demonstration is about.
 pub const ROLES: [&str; 4] = ["control", "linux", "rtos", "intruder"];
+/// Partitions that a demonstration with virtio devices is about.
+pub const DEVICE_ROLES: [&str; 4] = ["linux", "office", "rtos", "intruder"];
 /// One that may be there: it then shares its core with `rtos`.
 pub const OPTIONAL_ROLE: &str = "office";
 

@@ -51,6 +51,18 @@ impl Functions {
         &self.arguments
     }
 
+    /// The disks, with the names of their functions.
+    #[must_use]
+    pub fn disks(&self) -> &[(String, Disk)] {
+        &self.disks
+    }
+
+    /// Ports of the loopback that lead to guests.
+    #[must_use]
+    pub fn forwards(&self) -> &[Forward] {
+        &self.forwards
+    }
+
     fn add(&mut self, option: &str, value: String) {
         self.arguments.extend([option.to_owned(), value]);
     }

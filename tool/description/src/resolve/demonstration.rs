@@ -4,7 +4,7 @@ use super::Resolver;
 use super::partition::{is_direct, is_trusted};
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{OPTIONAL_ROLE, OnFault, Partition, ROLES};
+use crate::description::{DEVICE_ROLES, OPTIONAL_ROLE, OnFault, Partition, ROLES};
 use crate::diagnostic::Diagnostic;
 use crate::secure::{Secure, WorldServer};
 
@@ -20,14 +20,19 @@ impl Resolver<'_> {
             return self.roles_below(key);
         }
         let named = |name: &str| description.partition.iter().find(|partition| partition.name.value == name);
-        for role in ROLES {
+        let has_devices = !description.virtio.is_empty();
+        let roles = if has_devices { DEVICE_ROLES } else { ROLES };
+        for role in roles {
             if named(role).is_none() {
                 let message = format!("the demonstration has no partition `{role}`");
-                let known = ROLES.map(|role| format!("`{role}`")).join(", ");
+                let known = roles.map(|role| format!("`{role}`")).join(", ");
                 self.push(Diagnostic::new(Code::RoleMissing, message).at(key.span, "asked for here").help(format!(
                     "a demonstration is about {known}; without `demonstration` the system runs as any other"
                 )));
             }
+        }
+        if has_devices {
+            return;
         }
         let Some(sharing) = named(SHARING_ROLE) else { return };
         let core = only_core(sharing);

@@ -1,0 +1,116 @@
+//! The demonstration of devices: two stock Linux guests, of which one has disk and network from the other; a guest that aims its functions' DMA
+//! at everybody; a back end that is killed; and a kernel that panics with requests in flight.
+//!
+//! Counts come from RAM of the machine, from consoles, from a register of the SMMU, and of the disk from `e2fsck`, which knows nothing of Bulkhead. No
+//! time is judged: the completions of disks and networks are the host's.
+
+mod facts;
+mod summary;
+
+use crate::cast::Cast;
+use crate::stage::Stage;
+use crate::story::{Story, failure, has_ended, must_pass};
+use crate::{INTRUDER, LINUX, OFFICE};
+use bulkhead_description::host::{Disk, Forward};
+use bulkhead_run::source::SourceError;
+use bulkhead_run::{Machine, exit_code};
+use bulkhead_verify::{Expected, verify_bytes};
+pub use facts::DeviceFacts;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+pub use summary::DeviceSummary;
+
+/// SMMU_CMDQ_PROD (Arm SMMUv3, 6.3.28): the next command to be written.
+const COMMANDS: u64 = 0x98;
+/// What linux says when its web server and its back ends are there.
+const SERVES: &str = "linux: serves office";
+/// Longest wait for a page.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Tells it; returns whether all of it was true.
+///
+/// # Errors
+/// When the run cannot be started, fails, or does not end, or the host has no `e2fsck`.
+pub(crate) fn tell(story: Story<'_>) -> Result<bool, SourceError> {
+    let Story { system, options, monitor, limit, shown, started } = story;
+    let expected = Expected::read(monitor).map_err(|message| SourceError { message, exit_code: exit_code::HOST })?;
+    must_pass("image", &verify_bytes(&options.image, &expected).findings)?;
+    shown.say("the finished image was read again: each function reaches memory of its own partition alone");
+    let check = e2fsck()?;
+    let written: Vec<PathBuf> = options.functions.disks().iter().filter_map(|(_, disk)| writable(disk)).collect();
+    let forward = options.functions.forwards().first().copied();
+    let image = options.image.clone();
+    let smmu = system.board.pci.as_ref().and_then(|pci| pci.smmu);
+    let register =
+        smmu.map(|smmu| smmu.address.0 + COMMANDS).ok_or_else(|| failure("the board has no SMMU".to_owned()))?;
+    let mut facts = DeviceFacts::default();
+    let mut page = None;
+    let machine = Stage::open(options, shown, &system.name)?.watch_until(&Cast::default(), limit, |machine| {
+        if page.is_none() && machine.lines(LINUX).any(|line| line.text == SERVES) {
+            page = Some(forward.is_some_and(|forward| answers(forward)));
+        }
+        let is_over = [LINUX, OFFICE, INTRUDER]
+            .iter()
+            .all(|name| machine.observer().is_some_and(|observer| has_ended(observer, name)));
+        if is_over {
+            facts.commands = commands(machine, register);
+        }
+        is_over
+    })?;
+    facts.collect(&machine, &image)?;
+    facts.linux_answered = page.unwrap_or(false);
+    facts.is_whole = !written.is_empty() && written.iter().all(|disk| is_whole(&check, disk));
+    facts.elapsed_s = started.elapsed().as_secs_f64();
+    let summary = DeviceSummary::new(facts);
+    shown.end(&summary, &summary.json());
+    Ok(summary.all_true())
+}
+
+fn writable(disk: &Disk) -> Option<PathBuf> {
+    (!disk.read_only).then(|| disk.file.clone())
+}
+
+/// A guest answers a request for its first page at a port of the loopback.
+fn answers(forward: Forward) -> bool {
+    let fetch = || {
+        let mut stream = TcpStream::connect((forward.address, forward.port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.take(1 << 16).read_to_end(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    fetch().is_ok_and(|answer| answer.starts_with(b"HTTP/1.") && answer.windows(8).any(|word| word == b"Bulkhead"))
+}
+
+/// Commands that the SMMU was ever given, by its own register; `None` when QEMU does not say.
+fn commands(machine: &mut Machine, register: u64) -> Option<u64> {
+    let arguments = json!({ "command-line": format!("xp /1wx {register:#x}") });
+    let answer = machine.qmp().execute_with("human-monitor-command", arguments).ok()?;
+    let word = answer.as_str()?.split_whitespace().last()?.strip_prefix("0x")?;
+    u64::from_str_radix(word, 16).ok()
+}
+
+/// The program that judges file systems. It may lie outside the path, as all of sbin.
+fn e2fsck() -> Result<PathBuf, SourceError> {
+    let of_debian = Path::new("/usr/sbin/e2fsck");
+    let program = if of_debian.exists() { of_debian.to_owned() } else { PathBuf::from("e2fsck") };
+    match Command::new(&program).arg("-V").output() {
+        Ok(_) => Ok(program),
+        Err(cause) => Err(SourceError {
+            message: format!(
+                "cannot run e2fsck, which judges office's disk at the end: {cause}; install the package e2fsprogs"
+            ),
+            exit_code: exit_code::HOST,
+        }),
+    }
+}
+
+/// Nothing to replay, and nothing to repair.
+fn is_whole(check: &Path, disk: &Path) -> bool {
+    Command::new(check).arg("-fn").arg(disk).output().is_ok_and(|output| output.status.success())
+}
