@@ -51,7 +51,7 @@ pub(crate) fn tell(story: Story<'_>) -> Result<bool, SourceError> {
     let mut page = None;
     let machine = Stage::open(options, shown, &system.name)?.watch_until(&Cast::default(), limit, |machine| {
         if page.is_none() && machine.lines(LINUX).any(|line| line.text == SERVES) {
-            page = Some(forward.is_some_and(|forward| answers(forward)));
+            page = Some(forward.is_some_and(answers));
         }
         let is_over = [LINUX, OFFICE, INTRUDER]
             .iter()
