@@ -13,7 +13,6 @@ const SITTINGS: &[&[&str]] = &[
     &["tutorial.md", "channels.md", "health.md", "watching.md"],
     &["time.md", "report.md"],
     &["devices.md"],
-    &["serving.md"],
     &["your-own-guest.md"],
     &["serving-others.md"],
     &["experiments.md"],
@@ -67,11 +66,6 @@ fn the_chapters_about_time_and_reports_hold() {
 #[test]
 fn the_chapter_about_devices_holds() {
     type_pages(&["devices.md"]);
-}
-
-#[test]
-fn the_chapter_about_serving_holds() {
-    type_pages(&["serving.md"]);
 }
 
 #[test]
