@@ -14,7 +14,7 @@ use crate::maps::{self, GICD_BYTES, GICR_BYTES};
 use crate::model::{BoardDevice, GuestImage, Partition, System};
 use crate::narrow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 use bulkhead_abi::PAGE_BYTES;
@@ -207,7 +207,9 @@ fn spi(intid: u32, edge: bool) -> [u32; 3] {
 fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
     let mut chosen = node("chosen");
     let command_line = match &facts.partition.image {
-        GuestImage::Linux { command_line, .. } if !facts.fronts.is_empty() => format!("{command_line} {FRONT_OPTIONS}"),
+        GuestImage::Linux { command_line, .. } if !facts.fronts.is_empty() => {
+            format!("{command_line} {FRONT_OPTIONS}").trim_start().to_string()
+        }
         GuestImage::Linux { command_line, .. } => command_line.clone(),
         GuestImage::Elf { .. } | GuestImage::Raw { .. } => facts.partition.arguments.clone(),
     };
