@@ -20,10 +20,7 @@ impl Disk {
     /// When `./x disk` makes none.
     #[must_use]
     pub fn with(size: &str, files: &[Entry<'_>]) -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("bulkhead-disk-{}-{number}", std::process::id()));
-        let disk = Self { directory };
+        let disk = Self::place();
         let contents = disk.directory.join("contents");
         create(&contents);
         for (path, bytes, is_program) in files {
@@ -36,6 +33,25 @@ impl Disk {
         }
         let x = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../x");
         run(Command::new(x).arg("disk").arg(&contents).arg(disk.path()).arg(size));
+        disk
+    }
+
+    /// A place of its own.
+    fn place() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { directory: std::env::temp_dir().join(format!("bulkhead-disk-{}-{number}", std::process::id())) }
+    }
+
+    /// A disk with these bytes.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let disk = Self::place();
+        create(&disk.directory);
+        std::fs::write(disk.path(), bytes).unwrap_or_else(|error| panic!("{}: {error}", disk.path().display()));
         disk
     }
 

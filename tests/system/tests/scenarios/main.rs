@@ -57,4 +57,5 @@ mod steady;
 mod support;
 mod vectors;
 mod versal_devices;
+mod virtio_pair;
 mod watchdog;

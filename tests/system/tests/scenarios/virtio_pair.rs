@@ -1,0 +1,200 @@
+//! Stock Debian Linux whose disk and network card are another partition's: Debian's own `virtio_mmio`, `virtio_blk` and `virtio_net` at the front,
+//! `bulkheadctl serve` behind them (QV-1, QV-50, QV-51, QV-53).
+
+use bulkhead_abi::observe::Counter;
+use bulkhead_abi::status::{REASON_REQUESTED, STATE_OFF, STATE_SUSPENDED};
+use bulkhead_description::Options;
+use bulkhead_plan::AreaKind;
+use bulkhead_system_tests::disk::Disk;
+use bulkhead_system_tests::{Running, System};
+use bulkhead_verify::{Expected, verify_bytes};
+
+/// What every back end of these tests knows. A server that is killed was killed by the script itself.
+const BACK: &str = r#"
+say() { echo "linux: $*"; }
+serve_disk() { bulkheadctl serve office-disk /disk/office.img & server=$!; }
+kill_server() { kill -9 $server; wait $server 2>/dev/null; }
+serve_card() {
+    bulkheadctl serve office-card --tap office0 &
+    until [ -e /sys/class/net/office0 ]; do sleep 0.1; done
+    ip address add 10.1.0.1/24 dev office0 && ip link set office0 up
+}
+office_is() { bulkheadctl partition status office | grep -q "^state: *$1"; }
+until_office_is() { until office_is "$1"; do sleep 0.2; done; }
+end() { until_office_is off; mount -o remount,ro /disk; say "served"; }
+"#;
+
+/// What every front knows: data that was written and is read again from the disk, not from memory.
+const FRONT: &str = r#"
+set -e
+say() { echo "linux: $*"; }
+write_and_read() {
+    dd if=/dev/urandom of="/disk/$1" bs=64k count="$2" 2>/dev/null
+    wanted=$(sha256sum <"/disk/$1")
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    [ "$(sha256sum <"/disk/$1")" = "$wanted" ]
+}
+until_told() {
+    mkdir -p /tmp/www/cgi-bin
+    printf '#!/bin/sh\necho; : >/tmp/end\n' >/tmp/www/cgi-bin/end
+    chmod +x /tmp/www/cgi-bin/end
+    httpd -h /tmp/www
+    until [ -e /tmp/end ]; do sleep 0.2; done
+}
+end() { mount -o remount,ro /disk; say "done"; }
+"#;
+
+/// Trapped accesses of the stock drivers while they set up: 17 of a disk, 22 of a card.
+const SET_UP: u64 = 17 + 22;
+
+/// Bytes that the web server of `linux` has.
+fn page() -> Vec<u8> {
+    (0..1u32 << 18).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect()
+}
+
+/// The disk of `linux`: the programs of both, office's disk as a file, and what the web server has.
+fn disk(back: &str, front: &str, more: &[(&str, &[u8], bool)]) -> Disk {
+    let front = format!("{FRONT}{front}\n");
+    let office = Disk::with("32M", &[&[("front.sh", front.as_bytes(), false)], more].concat());
+    let image = std::fs::read(office.path()).expect("the disk was made");
+    let back = format!("{BACK}{back}\n");
+    let files = [("back.sh", back.as_bytes(), false), ("office.img", &image, false), ("www/data", &page()[..], false)];
+    Disk::with("96M", &files)
+}
+
+fn system(disk: &Disk) -> System {
+    System::changed("virtio-pair", &[("DISK", &disk.path().display().to_string())])
+}
+
+fn assert_undisturbed(running: &Running) {
+    running.assert_no_crash();
+    for partition in ["linux", "office"] {
+        let texts = running.texts(partition);
+        assert!(!texts.iter().any(|line| line.contains("FAILED")), "{partition}: {texts:#?}");
+        assert_eq!(running.status(partition).back_end_busy, 0, "{partition}");
+    }
+    assert_eq!(running.status("linux").dma.events, 0);
+    assert_eq!(running.counter("office", Counter::DoorbellLimited), 0, "no notification was lost");
+}
+
+/// Both end, and the file that is office's disk is a whole file system.
+fn finish(mut running: Running, disk: &Disk) -> Disk {
+    running.line("office", "linux: done");
+    running.line("linux", "linux: served");
+    running.wait_for_state("linux", STATE_OFF);
+    assert_undisturbed(&running);
+    for counter in [Counter::PciRegisters, Counter::DoorbellSent, Counter::Exits] {
+        let [office, linux] = ["office", "linux"].map(|partition| running.counter(partition, counter));
+        println!("{counter:?}: office {office}, linux {linux}");
+    }
+    drop(running.quit());
+    disk.assert_whole();
+    let office = Disk::of(&disk.read("/office.img"));
+    office.assert_whole();
+    office
+}
+
+/// ext4 on a disk that another partition keeps in a file: what office wrote is read back from there, and is in the file afterwards. The only
+/// registers that cost office an exit are those of the set-up and the notifications: none for status and acknowledgement of an interrupt.
+#[test]
+fn linux_has_its_disk_from_another_partition() {
+    let disk = disk("serve_disk; end", "write_and_read written 128; say sum ${wanted%% *}; end", &[]);
+    let system = system(&disk);
+    let monitors = Options::from_environment(None).guests.expect("built guests").join("../monitor");
+    let expected = Expected::read(Some(&monitors)).unwrap_or_else(|error| panic!("{error}"));
+    let verdict = verify_bytes(&system.image, &expected);
+    assert!(verdict.is_accepted(), "{:?}", verdict.findings);
+    let mut running = system.start();
+    let sum = running.line("office", "linux: sum ");
+    running.wait_for_state("office", STATE_OFF);
+    let [accesses, notified] =
+        [Counter::PciRegisters, Counter::DoorbellSent].map(|counter| running.counter("office", counter));
+    assert_eq!(accesses, SET_UP + notified);
+    let written = finish(running, &disk).read("/written");
+    let hash = bulkhead_verify::hash(&written).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!((written.len(), sum), (8 << 20, format!("linux: sum {hash}")));
+}
+
+/// A network between two partitions: ping, and a MiB over HTTP in each direction, over a TAP interface of the one and `eth0` of the other.
+#[test]
+fn linux_has_its_network_from_another_partition() {
+    let sum = bulkhead_verify::hash(&page()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let back = format!(
+        "serve_disk; serve_card; until wget -q -O /tmp/back http://10.1.0.2/data 2>/dev/null; do sleep 0.2; done\n\
+         [ \"$(sha256sum </tmp/back)\" = '{sum}  -' ] && say 'back again' && wget -q -O /dev/null http://10.1.0.2/cgi-bin/end; end"
+    );
+    let front = format!(
+        "until ping -c 1 -W 1 10.1.0.1 >/dev/null; do :; done\nping -c 5 10.1.0.1 | grep -q ' 0% packet loss'; say pinged; mkdir /tmp/www\n\
+         wget -q -O /tmp/data http://10.1.0.1/data; [ \"$(sha256sum </tmp/data)\" = '{sum}  -' ]; say fetched\n\
+         mv /tmp/data /tmp/www/data; until_told; end"
+    );
+    let disk = disk(&back, &front, &[]);
+    let mut running = system(&disk).start();
+    running.line("office", "linux: pinged");
+    running.line("office", "linux: fetched");
+    running.line("linux", "linux: back again");
+    let _ = finish(running, &disk);
+}
+
+/// The back end is killed again and again while it serves: requests wait, and are done in order by the next process. Office notices nothing.
+#[test]
+fn a_killed_back_end_continues_where_it_was() {
+    let back = "serve_disk; kills=0; until office_is off; do sleep 0.3; kill_server; kills=$((kills + 1)); serve_disk; done; say kills $kills; end";
+    let front = "for number in 1 2 3 4 5 6; do write_and_read written-$number 16; done; say survived; end";
+    let disk = disk(back, front, &[]);
+    let mut running = system(&disk).start();
+    running.line("office", "linux: survived");
+    let kills = running.line("linux", "linux: kills ");
+    println!("{kills}");
+    assert!(kills.rsplit(' ').next().and_then(|number| number.parse().ok()).is_some_and(|kills: u32| kills >= 5));
+    let _ = finish(running, &disk);
+}
+
+/// The whole back partition panics with requests in flight, and is restarted: office waits and goes on, its file system is whole.
+#[test]
+fn a_restarted_back_partition_continues_where_it_was() {
+    let back = "started=$(bulkheadctl partition list | awk '$1 == \"*\" { print $(NF - 1) }'); serve_disk\n\
+                if [ $started = 1 ]; then until_office_is running; sleep 4; echo 1 >/proc/sys/kernel/sysrq; say crash; echo c >/proc/sysrq-trigger; sleep 60; fi; end";
+    let front =
+        "for number in 1 2 3 4 5 6 7 8; do write_and_read written-$number 16; sleep 0.5; done; say survived; end";
+    let disk = disk(back, front, &[]);
+    let mut running = system(&disk).start();
+    running.line("office", "linux: survived");
+    let back = running.status("linux");
+    assert_eq!((back.generation, back.reason, running.status("office").generation), (2, REASON_REQUESTED, 1));
+    let _ = finish(running, &disk);
+}
+
+/// What the file `secret` has over and over; no other byte of these systems has it.
+const SECRET: &[u8; 16] = b"\xfeSECRET-OF-ONE\xff\xfd";
+
+fn has_secret(bytes: &[u8]) -> bool {
+    bytes.chunks_exact(16).any(|bytes| bytes == SECRET)
+}
+
+/// Office is restarted by its manager in the middle of direct reads of 64 KiB, and suspended before its new kernel clears anything by itself. Its pool
+/// has what it reads while it reads, and nothing of it for the next instance, although the same back end is alive.
+#[test]
+fn a_restarted_front_finds_nothing_of_older_requests() {
+    let back = "serve_disk; serve_card; until wget -q -O /dev/null http://10.1.0.2/cgi-bin/end 2>/dev/null; do sleep 0.2; done; sleep 5\n\
+                bulkheadctl partition restart office; bulkheadctl partition suspend office; until_office_is suspended; say suspended\n\
+                kill $server; mount -o remount,ro /disk; say served";
+    let front = "until_told; while :; do dd if=/disk/secret of=/dev/null bs=64k iflag=direct 2>/dev/null; done";
+    let disk = disk(back, front, &[("secret", &SECRET.repeat(1 << 16), false)]);
+    let system = system(&disk);
+    let mut running = system.start();
+    let area = system.area(AreaKind::FrontPool(1));
+    let found = running.wait_for("what is read is in the pool", bulkhead_system_tests::LIMIT, |view| {
+        let mut copy = vec![0; usize::try_from(area.bytes).expect("it fits this host")];
+        (view.ram.copy_at(area.address, &mut copy) && has_secret(&copy)).then_some(())
+    });
+    found.unwrap_or_else(|error| panic!("{error}"));
+    running.line("linux", "linux: suspended");
+    let office = running.status("office");
+    assert_eq!((office.state, office.generation, office.faults), (STATE_SUSPENDED, 2, 0));
+    assert!(!has_secret(&running.copy(area.address, area.bytes)), "bytes of an older request are in the pool");
+    running.line("linux", "linux: served");
+    running.wait_for_state("linux", STATE_OFF);
+    assert_undisturbed(&running);
+}
