@@ -38,6 +38,9 @@ impl Resolver<'_> {
             let fronts: Vec<_> = written().filter(|(device, _)| device.front == index).map(|(_, one)| one).collect();
             let resolved = partitions.get(index).and_then(Option::as_ref);
             self.front(partition, resolved, &fronts);
+            for (_, one) in written().filter(|(device, _)| device.back == index) {
+                self.port_of_that_name(partition, one);
+            }
             if let Some((_, first)) = written().find(|(device, _)| device.back == index) {
                 self.back(partition, resolved, first);
             }
@@ -203,6 +206,18 @@ impl Resolver<'_> {
                     .note("until `bulkheadctl serve` runs there, requests of the front wait")
                     .help("use `guest:initramfs.cpio`, or put `bulkheadctl` into yours"),
             );
+        }
+    }
+
+    /// A guest finds the devices that it serves among its ports, by their names.
+    fn port_of_that_name(&mut self, partition: &Partition, device: &VirtioDevice) {
+        if let Some(port) = partition.ports.iter().find(|port| port.name.value == device.name.value) {
+            let message = format!(
+                "partition `{}` serves `{}` and has a port of that name",
+                partition.name.value, device.name.value
+            );
+            let diagnostic = Diagnostic::new(Code::DuplicateName, message).at(device.name.span, "the name is taken");
+            self.push(diagnostic.at(port.name.span, "by this port"));
         }
     }
 

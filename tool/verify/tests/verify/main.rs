@@ -14,6 +14,7 @@ mod monitor;
 mod mutants;
 mod pools;
 mod random;
+mod random_fronts;
 mod shared;
 mod support;
 mod worlds;

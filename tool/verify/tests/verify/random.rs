@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 /// Choices for one partition.
 #[derive(Clone, Debug)]
-struct Shape {
+pub(super) struct Shape {
     is_linux: bool,
     cores: usize,
     blocks: u64,
@@ -26,7 +26,7 @@ struct Shape {
     restarts: bool,
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+pub(super) fn shape() -> impl Strategy<Value = Shape> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (1..=3_usize, 1..=20_u64, 0..=511_u64, 0..=600_u64, flags).prop_map(
         |(cores, blocks, extra_pages, guest_blocks, flags)| Shape {
@@ -45,9 +45,9 @@ fn shape() -> impl Strategy<Value = Shape> {
 }
 
 /// Choices for one channel: source, destination (shifted), slots, message bytes, doorbell.
-type Link = (usize, usize, u32, u32, bool);
+pub(super) type Link = (usize, usize, u32, u32, bool);
 
-fn links() -> impl Strategy<Value = Vec<Link>> {
+pub(super) fn links() -> impl Strategy<Value = Vec<Link>> {
     prop::collection::vec((0..4_usize, 1..4_usize, 0..40_u32, 1..=4032_u32, any::<bool>()), 0..=7)
 }
 
@@ -88,7 +88,12 @@ fn server(&(priority, budget_us, periods, kind): &(u8, u64, u64, u8)) -> Server 
 }
 
 /// Partitions on cores 0 to 2, all of them shared, each with two servers at most.
-fn shared(partitions: &[(usize, bool, bool)], servers: &[(u8, u64, u64, u8)], links: &[Link], eager: bool) -> System {
+pub(super) fn shared(
+    partitions: &[(usize, bool, bool)],
+    servers: &[(u8, u64, u64, u8)],
+    links: &[Link],
+    eager: bool,
+) -> System {
     let mut supply = servers.iter().cycle();
     let mut list: Vec<Partition> = Vec::new();
     for (index, (core, manages, uart)) in partitions.iter().enumerate() {
@@ -125,7 +130,7 @@ fn channels(count: usize, links: &[Link]) -> Vec<Channel> {
     links.iter().filter(|_| count > 1).enumerate().map(link).collect()
 }
 
-fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
+pub(super) fn system(shapes: &[Shape], links: &[Link], fixed: bool) -> System {
     let mut next_core = 0;
     let mut partitions: Vec<Partition> = Vec::new();
     for (index, shape) in shapes.iter().enumerate().filter(|(index, _)| *index < 8) {
