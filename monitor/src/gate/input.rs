@@ -26,6 +26,7 @@ impl<M: Machine> Vcpu<M> {
             // theft that was faster the other core may have enabled it already.
             if own >> 32 == other >> 32 {
                 self.store_input_bit(gic::ICENABLER);
+                // Before the count says that the other core may enable it: the later one of both holds.
                 self.machine.barrier();
             }
             // What it is already when the interrupt was stolen.
