@@ -12,7 +12,7 @@ const SITTINGS: &[&[&str]] = &[
     &["demonstration.md", "two-worlds.md", "linux-as-a-task.md", "README.md"],
     &["tutorial.md", "channels.md", "health.md", "watching.md"],
     &["time.md", "report.md"],
-    &["devices.md"],
+    &["devices.md", "giving.md"],
     &["your-own-guest.md"],
     &["serving-others.md"],
     &["experiments.md"],
@@ -64,8 +64,8 @@ fn the_chapters_about_time_and_reports_hold() {
 }
 
 #[test]
-fn the_chapter_about_devices_holds() {
-    type_pages(&["devices.md"]);
+fn the_chapters_about_devices_hold() {
+    type_pages(&["devices.md", "giving.md"]);
 }
 
 #[test]
