@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use bulkhead_abi::Part;
-use bulkhead_description::{Options, load_text_unchecked};
+use bulkhead_description::{Loaded, Options, load_text_unchecked};
 use bulkhead_image::{Image, build_image};
 use bulkhead_plan::model::System;
 use bulkhead_plan::part_of;
@@ -24,6 +24,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("costs-crowd", include_str!("../systems/costs-crowd.toml")),
     ("costs-entries", include_str!("../systems/costs-entries.toml")),
     ("costs-leave", include_str!("../systems/costs-leave.toml")),
+    ("devices", include_str!("../systems/devices.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
     ("linux", include_str!("../systems/linux.toml")),
     ("paths", include_str!("../systems/paths.toml")),
@@ -122,6 +123,11 @@ impl Lab {
 
     /// Checks a description.
     pub(crate) fn system(&self, variant: Variant<'_>) -> Result<System, Failure> {
+        Ok(self.load(variant)?.system)
+    }
+
+    /// Checks a description, and keeps what is behind its functions on this host.
+    pub(crate) fn load(&self, variant: Variant<'_>) -> Result<Loaded, Failure> {
         let file = file_of(variant.name);
         let known = SYSTEMS.iter().find(|(name, _)| *name == variant.name);
         let (_, text) = known.ok_or_else(|| Failure::wrong(format!("there is no {file}")))?;
@@ -132,11 +138,10 @@ impl Lab {
             }
             text = text.replace(from, to);
         }
-        let loaded = load_text_unchecked(Path::new(&file), &text, &self.options).map_err(|report| {
+        load_text_unchecked(Path::new(&file), &text, &self.options).map_err(|report| {
             let message = report.to_text(false);
             if report.has_environment_errors() { Failure::host(message) } else { Failure::wrong(message) }
-        })?;
-        Ok(loaded.system)
+        })
     }
 
     /// Reads a part of the monitor: its ELF file.
@@ -168,12 +173,15 @@ impl Lab {
         variant: Variant<'_>,
         change: impl FnOnce(&mut MachineOptions),
     ) -> Result<Machine, Failure> {
-        let system = self.system(variant)?;
+        let Loaded { system, host, .. } = self.load(variant)?;
         let image = self.image(&system)?;
         let mut options = MachineOptions::for_system(&system, image.bytes)?;
+        options.give(&system, &host)?;
         change(&mut options);
         let mut built = format!("bulkhead build {} -o IMAGE", file_of(variant.name));
-        for (from, to) in variant.changes.iter().filter(|(from, to)| from != to) {
+        // A disk and a port are this host's, for one run.
+        let is_same = |(from, to): &&(&str, &str)| from != to && !matches!(*from, "DISK" | "PORT");
+        for (from, to) in variant.changes.iter().filter(is_same) {
             built.push_str(&format!("\n  with `{to}` instead of `{from}`"));
         }
         self.start_options(&built, options)
@@ -181,9 +189,14 @@ impl Lab {
 
     /// Runs a guest on the bare board to its end.
     pub(crate) fn run_bare(&self, file: &str, change: impl FnOnce(&mut MachineOptions)) -> Result<Machine, Failure> {
+        finish(self.start_bare(file, change)?)
+    }
+
+    /// Starts a guest on the bare board.
+    pub(crate) fn start_bare(&self, file: &str, change: impl FnOnce(&mut MachineOptions)) -> Result<Machine, Failure> {
         let mut options = MachineOptions::bare(self.guest(file)?);
         change(&mut options);
-        finish(self.start_options(&format!("cp target/guests/{file} IMAGE"), options)?)
+        self.start_options(&format!("cp target/guests/{file} IMAGE"), options)
     }
 
     fn start_options(&self, preparation: &str, options: MachineOptions) -> Result<Machine, Failure> {
@@ -192,6 +205,9 @@ impl Lab {
         if let Some(guests) = &self.options.guests {
             // As a reader has it, without the path of this machine.
             command = command.replace(&guests.display().to_string(), "target/guests");
+        }
+        for forward in options.functions.forwards() {
+            command = command.replace(&format!("{}:{}", forward.address, forward.port), "127.0.0.1:PORT");
         }
         self.runs.borrow_mut().push(format!("{preparation}\n{command}{counted}"));
         Ok(Machine::start(options)?)

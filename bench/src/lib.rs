@@ -15,6 +15,7 @@
 pub mod boards;
 mod command;
 pub mod costs;
+mod devices;
 pub mod experiments;
 mod hybrid;
 mod lab;

@@ -4,6 +4,7 @@
 //! ceilings are promises of the project and change by decision, not by measurement.
 
 mod calls;
+mod devices;
 mod hybrid;
 mod secure;
 mod shared;
@@ -20,6 +21,8 @@ pub enum Unit {
     Instructions,
     /// Entries into the monitor.
     Entries,
+    /// Entries into the monitor for each request.
+    EntriesEach,
     /// Percent of all instructions.
     Percent,
     /// Bytes.
@@ -45,6 +48,7 @@ impl Unit {
         match self {
             Self::Instructions => format!("{} instructions", trimmed(value, 1)),
             Self::Entries => format!("{} exits", trimmed(value, 0)),
+            Self::EntriesEach => format!("{} exits each", trimmed(value, 3)),
             Self::Percent => format!("{} %", trimmed(value, 4)),
             Self::Bytes => format!("{} bytes", trimmed(value, 0)),
             Self::Lines => format!("{} lines", trimmed(value, 0)),
@@ -426,6 +430,7 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
         .chain(sizes::ROWS)
         .chain(secure::ROWS)
         .chain(hybrid::ROWS)
+        .chain(devices::ROWS)
         .chain(crate::costs::ROWS)
 }
 
