@@ -176,8 +176,8 @@ fn system() -> System {
     System { board, memory_bytes: 256 << 20, functions, ..sample }
 }
 
-/// A machine after the scripts of its boot core, with what it reads of the image.
-fn booted(system: &System, plan: &Plan) -> Qtest {
+/// A machine with what it reads of the image, before any script.
+fn loaded(system: &System, plan: &Plan) -> Qtest {
     let host = system.board.pci.as_ref().expect("a host bridge");
     let machine = Qtest::start(system, host);
     let tables = (0..plan.reach.len()).map(AreaKind::DeviceTables);
@@ -187,6 +187,12 @@ fn booted(system: &System, plan: &Plan) -> Qtest {
         let bytes = plan.bytes.get(at..).and_then(|bytes| bytes.get(..usize::try_from(area.page_bytes()).ok()?));
         machine.load(area.address.0, bytes.expect("it is in the image"));
     }
+    machine
+}
+
+/// A machine after the scripts of its boot core.
+fn booted(system: &System, plan: &Plan) -> Qtest {
+    let machine = loaded(system, plan);
     let boot = plan.boot_devices.as_ref().expect("there are functions");
     for (index, script) in boot.scripts().iter().enumerate() {
         let steps: &[Step] = boot.steps_of(script);
@@ -312,4 +318,66 @@ fn what_is_under_way_does_not_land_after_a_stop() {
     machine.put(command, 2, 6);
     machine.wait(wide);
     assert_eq!(machine.get(target, 4), marker);
+}
+
+/// Runs the scripts of the boot core in this order. As soon as a script has set an edu up it is used, as by a driver that does not wait for the
+/// others, to write to memory of another partition. Returns whether that lands.
+fn lands_between(order: impl Fn(&mut Vec<usize>)) -> bool {
+    let system = system();
+    let plan = planned(&system);
+    let host = system.board.pci.as_ref().expect("a host bridge");
+    let machine = loaded(&system, &plan);
+    let boot = plan.boot_devices.as_ref().expect("there are functions");
+    let target = plan.layout.address(AreaKind::Ram(CALM)).0 + 0x800;
+    let command = devices::configuration_of(host, &system.functions[1]).0 + COMMAND;
+    let registers = plan.places.of(1)[0].physical.0;
+    machine.put(RAM + 0x1000, 4, 0x1122_3344);
+    let mut scripts: Vec<usize> = (0..boot.scripts().len()).collect();
+    order(&mut scripts);
+    let mut uses = 0;
+    for index in scripts {
+        assert_eq!(run(boot.steps_of(&boot.scripts()[index]), &machine), Ok(()), "script {index}");
+        if machine.get(command, 2) == 0x402 {
+            machine.put(command, 2, 6);
+            machine.attack(registers, RAM + 0x1000, target);
+            machine.put(command, 2, 0x402);
+            uses += 1;
+        }
+    }
+    assert!(uses > 0, "it is set up");
+    machine.get(target, 4) != 0
+}
+
+/// The SMMU enabled last: a function that is used before lands where it likes. In the order of the plan none is set up before.
+#[test]
+fn an_smmu_that_is_switched_on_last_lets_a_transfer_land() {
+    assert!(!lands_between(|_| ()), "in the order of the plan");
+    // The second script is the SMMU's.
+    assert!(lands_between(|scripts| scripts[1..].rotate_left(1)));
+}
+
+/// One stream with the neighbour's descriptor: what its function writes lands in the neighbour's memory, at the addresses of that one's guest.
+#[test]
+fn with_the_neighbours_descriptor_a_transfer_lands_in_its_memory() {
+    for is_broken in [false, true] {
+        let system = system();
+        let mut plan = planned(&system);
+        if is_broken {
+            let table = plan.layout.address(AreaKind::StreamTable).0 - plan.header.image_start.0;
+            let entry = |index: usize| {
+                usize::try_from(table).expect("it fits") + 64 * system.functions[index].stream() as usize
+            };
+            let (neighbour, own) = (entry(0), entry(1));
+            plan.bytes.copy_within(neighbour..neighbour + 64, own);
+        }
+        let host = system.board.pci.as_ref().expect("a host bridge");
+        let machine = booted(&system, &plan);
+        let [calm, hostile] = [CALM, HOSTILE].map(|partition| plan.layout.address(AreaKind::Ram(partition)).0);
+        machine.put(devices::configuration_of(host, &system.functions[1]).0 + COMMAND, 2, 6);
+        machine.put(calm + 0x1000, 4, 0x5ec2);
+        machine.put(hostile + 0x1000, 4, 0x1111);
+        machine.attack(plan.places.of(1)[0].physical.0, RAM + 0x1000, RAM + 0x2000);
+        let [calm, hostile] = [calm, hostile].map(|ram| machine.get(ram + 0x2000, 4));
+        assert_eq!((calm, hostile), if is_broken { (0x5ec2, 0) } else { (0, 0x1111) });
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! What the function reads is judged by the guest that owns it; what it writes by the memory that it was aimed at.
 
+mod breaks;
 mod flight;
 mod space;
 mod storms;

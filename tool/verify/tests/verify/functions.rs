@@ -222,6 +222,16 @@ pub(crate) const FUNCTION_MUTANTS: &[Mutant] = &[
         });
     }),
 
+    ("SMMU switched on behind the functions", Code::DeviceScript, |image| boot(image, |boot| {
+        let (smmu, count) = (boot.scripts[1], boot.script_count as usize);
+        let first = smmu.first as usize;
+        boot.steps[first..boot.step_count as usize].rotate_left(smmu.count as usize);
+        boot.scripts[1..count].rotate_left(1);
+        let mut next = smmu.first;
+        for script in &mut boot.scripts[1..count] {
+            (script.first, next) = (next, next + script.count);
+        }
+    })),
     ("a reset left out", Code::DeviceScript, |image| own_step(image, OFFICE, |step| step.value == 1 << 15, |step| {
         (step.mask, step.value) = (1 << 14, 1 << 14);
     })),

@@ -2,8 +2,10 @@
 //! `edu` that writes 100 ms after it was told to. A new instance finds its memory as its image has it until its own driver
 //! uses the function; what stopped stays as it was.
 
+use super::breaks::change;
 use super::{AWAKE, BESIDE, DiskFile, is_in_time, victims};
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_abi::devices::{DevicePlan, STEP_WAIT, Step};
 use bulkhead_abi::hypercall::{CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_SUSPEND, SUCCESS};
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING, STATE_STOPPED, STATE_SUSPENDED};
 use bulkhead_plan::AreaKind;
@@ -11,13 +13,16 @@ use bulkhead_system_tests::{Remote, Running, System, remote};
 use serde_json::json;
 
 /// Starts of the intruder; the last one finishes what it asked for.
-const STARTS: u32 = 4;
+pub(super) const STARTS: u32 = 4;
 /// So slow that a MiB takes a third of a second of this host's time, which is longer than a restart.
 const BYTES_PER_SECOND: u64 = 3 << 20;
 const INTRUDER: u64 = 0;
 
+/// How long a new instance watches its memory, of the machine's time.
+const WATCH_MS: u32 = 100;
+
 /// The system whose intruder ends in this way.
-fn system(ending: &str, disk: &DiskFile) -> System {
+pub(super) fn system(ending: &str, disk: &DiskFile, watch_ms: u32) -> System {
     let (victims, file) = (victims(200), disk.path());
     let rest = format!(
         r#"{victims}
@@ -31,14 +36,15 @@ manages = true
 manage_limit = {{ limit = 1000, per = "100 ms" }}
 "#
     );
-    let text = format!("{HEAD}{}{rest}", intruder(ending, &file, ""));
+    let text = format!("{HEAD}{}{rest}", intruder(ending, &file, "", watch_ms));
     System::from_text_with_programs("flight", &text, &[("remote", &remote::program())])
 }
 
 const HEAD: &str = "version = 1\nname = \"flight\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n";
 
-fn intruder(ending: &str, file: &str, servers: &str) -> String {
-    let arguments = format!("attack=flight own={INTRUDER} starts={STARTS} ending={ending} ram=0x800000 watch_ms=100");
+fn intruder(ending: &str, file: &str, servers: &str, watch_ms: u32) -> String {
+    let arguments =
+        format!("attack=flight own={INTRUDER} starts={STARTS} ending={ending} ram=0x800000 watch_ms={watch_ms}");
     format!(
         r#"
 [[partition]]
@@ -67,7 +73,7 @@ disk = {{ file = "{file}", read_only = true }}
 }
 
 /// Starts it with slow disks.
-fn start(system: &System, shift: u8) -> Running {
+pub(super) fn start(system: &System, shift: u8) -> Running {
     let mut running = system.start_with(|options| {
         options.icount_shift = Some(shift);
         options.paused = true;
@@ -109,7 +115,7 @@ fn finish_beside_victims(running: &mut Running, system: &System, starts: u32) {
 fn nothing_of_an_instance_lands_in_its_successor() {
     let disk = DiskFile::create("flight");
     for ending in ["fault", "reset"] {
-        let system = system(ending, &disk);
+        let system = system(ending, &disk, WATCH_MS);
         let mut running = start(&system, 6);
         finish_beside_victims(&mut running, &system, STARTS);
     }
@@ -122,7 +128,7 @@ fn nothing_lands_in_a_successor_on_a_shared_core() {
     let disk = DiskFile::create("shared");
     let servers = "servers = [{ priority = 5, budget = \"6 ms\", period = \"10 ms\", minimum = \"140 us\" }]";
     let schedule = "[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n";
-    let text = format!("{HEAD}{schedule}{}{BESIDE}", intruder("reset", &disk.path(), servers));
+    let text = format!("{HEAD}{schedule}{}{BESIDE}", intruder("reset", &disk.path(), servers, WATCH_MS));
     let system = System::from_text("shared-flight", &text);
     let mut running = start(&system, 4);
     finish(&mut running, &system, STARTS);
@@ -133,7 +139,7 @@ fn nothing_lands_in_a_successor_on_a_shared_core() {
 #[test]
 fn nothing_lands_after_a_manager_restarts_or_suspends() {
     let disk = DiskFile::create("managed");
-    let system = system("nobody", &disk);
+    let system = system("nobody", &disk, WATCH_MS);
     let mut running = start(&system, 6);
     let mut manager = Remote::new(&mut running, "manager");
     let mut ask = |running: &mut Running, call: u64| assert_eq!(manager.call(running, call, INTRUDER)[0], SUCCESS);
@@ -199,4 +205,73 @@ fn a_late_write_does_not_reach_a_partition_that_stopped() {
         running.assert_image_intact(&system);
         running.assert_no_crash();
     }
+}
+
+/// The row of the issue: what two functions add to a restart, from the fault to the guest's first instruction, in the same part of the monitor.
+/// Once as it is, and once with the waits taken out of the image: QEMU's functions answer in the first read, and those of a board as late
+/// as they like.
+#[test]
+fn a_restart_with_two_functions_costs_little_more() {
+    let disk = DiskFile::create("row");
+    let restart = |owner: &str, is_waiting: bool| {
+        let file = disk.path();
+        let functions = ["nvme", "virtio-blk"].map(|model| {
+            format!("[[pci]]\nname = \"{model}\"\nmodel = \"{model}\"\npartition = \"{owner}\"\ndisk = {{ file = \"{file}\", read_only = true }}\n")
+        });
+        let text = format!(
+            r#"{HEAD}
+[[partition]]
+name = "intruder"
+cores = [0]
+memory = "8 MiB"
+image = {{ kind = "raw", file = "remote.bin", load = 0x4008_0000 }}
+console = "pl011"
+health = {{ on_fault = "restart", max = 20, within = "600 s" }}
+
+[[partition]]
+name = "beside"
+cores = [1]
+memory = "4 MiB"
+image = {{ kind = "elf", file = "guest:hello.elf" }}
+console = "pl011"
+
+{}"#,
+            functions.concat()
+        );
+        let mut system = System::from_text_with_programs("row", &text, &[("remote", &remote::program())]);
+        if !is_waiting {
+            change(&mut system, take_waits_out);
+        }
+        // One instruction takes 16 ns, which is one tick.
+        let mut running = system.start_exact(4);
+        // The clock is that of both cores: this one is off, and executes nothing.
+        running.wait_for_state("beside", STATE_OFF);
+        let mut guest = Remote::new(&mut running, "intruder");
+        guest.load_and_fault(&running, 0);
+        let again = running.wait_for_status("intruder", "its second start", |status| {
+            status.state == STATE_RUNNING && status.generation == 2
+        });
+        running.assert_no_crash();
+        again.restart_ticks
+    };
+    let (plain, whole, script) = (restart("beside", true), restart("intruder", true), restart("intruder", false));
+    let bytes = 8 << 20;
+    let more = script - plain;
+    println!(
+        "restart of {bytes} bytes: {plain} instructions; two functions: {more} more, with waits {}",
+        whole - plain
+    );
+    assert!(script > plain && whole > script, "the script is executed, and has waits");
+    assert!(more <= 2_000, "{plain} and {script}");
+    assert!(whole * 5 <= bytes, "{whole} instructions for {bytes} bytes");
+}
+
+fn take_waits_out(plan: &mut DevicePlan) {
+    let is_wait = |step: &Step| step.operation == STEP_WAIT;
+    let silence = plan.quiesce().iter().take(plan.silence_count as usize).filter(|step| is_wait(step)).count();
+    let steps: Vec<Step> = plan.quiesce().iter().copied().filter(|step| !is_wait(step)).collect();
+    plan.silence_count -= u32::try_from(silence).expect("few");
+    plan.step_count = u32::try_from(steps.len()).expect("few");
+    plan.quiesce.fill(Step::default());
+    plan.quiesce.iter_mut().zip(steps).for_each(|(place, step)| *place = step);
 }
