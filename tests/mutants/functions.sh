@@ -1,0 +1,80 @@
+#!/bin/sh
+# Breaks what EL2 does for PCI functions in one place after the other, and says which tests went red: on the host, and on QEMU with the broken monitor.
+#   functions.sh [PLACE...]      all places, or those that are named
+# Works in a copy of the checkout (target/mutants), which it leaves there; guests and tests are those of this checkout (./x build). A place that no
+# test finds, on the host or on QEMU where an attack must land, makes it exit 1.
+set -eu
+cd "$(dirname "$0")/../.."
+here=$PWD
+copy=$here/target/mutants
+monitor=$here/target/mutants-monitor
+places="filter silence script keep"
+
+# change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
+change() {
+    perl -0pi -e 'BEGIN { $text = shift; $other = shift } $count = s/\Q$text\E/$other/g; END { exit($count != 1) }' "$2" "$3" "$copy/$1" || {
+        echo "functions.sh: $1 does not have the place to break exactly once: $2" >&2
+        exit 2
+    }
+}
+
+# Sets `attack`, the tests on QEMU in which an attack must land; none where QEMU has nothing that would notice.
+break_place() {
+    case $1 in
+        # What a guest writes to configuration space reaches the function: base addresses, capabilities.
+        filter)
+            change core/emulation/src/pci/device.rs '} else if base_address(register).is_some() {' '} else {
+            let place = function.configuration.0.wrapping_add(register).wrapping_sub(COMMAND_STATUS);
+            port.set_command(PhysicalAddress(place), value as u16);'
+            attack=dma::space::configuration
+            ;;
+        # Mastering stays on when a partition ends.
+        silence)
+            change monitor/src/devices/functions.rs 'if self.functions.refused == 0 && script::run(silence' 'if self.functions.refused == 9 && script::run(silence'
+            attack=dma::flight::a_late
+            ;;
+        # Nothing is done to functions before memory is scrubbed, the reset included.
+        script)
+            change monitor/src/devices/functions.rs 'let Some((run, plan)) = self.functions.script.as_mut().zip(self.functions.plan) else { return false };' \
+                'let Some((run, plan)) = self.functions.script.as_mut().zip(self.functions.plan) else { return false };
+        if plan.silence_count != 99 { return false }'
+            attack=dma::flight::nothing_of
+            ;;
+        # A function is asked within the delay after its reset, which QEMU has not.
+        keep)
+            change monitor/src/devices/functions.rs 'run.is_past(plan.silence_count as usize)' 'run.is_past(usize::MAX)'
+            attack=
+            ;;
+        *) echo "functions.sh: there is no place $1; there are: $places" >&2; exit 2 ;;
+    esac
+}
+
+# red LOG: the tests that failed.
+red() {
+    sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p; s/^error: could not compile.*/the build/p' "$1" | sort -u | paste -sd, | sed 's/,/, /g'
+}
+
+[ -d "$copy" ] || git worktree add -q --detach "$copy" HEAD
+[ $# -gt 0 ] || {
+    # shellcheck disable=SC2086 # a list of words
+    set -- $places
+}
+mkdir -p "$monitor"
+missed=0
+for place; do
+    git -C "$copy" checkout -q --force --detach "$(git rev-parse HEAD)"
+    break_place "$place"
+    log=$here/target/mutants-$place.log
+    # What does not build is found as well.
+    (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-emulation -p bulkhead-device --tests) >"$log" 2>&1 || true
+    (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-monitor --features devices --lib) >>"$log" 2>&1 || true
+    found=$(red "$log")
+    if [ -n "$found" ]; then echo "$place: red on the host: $found"; else echo "$place: NOT FOUND on the host"; missed=1; fi
+    [ -n "$attack" ] || continue
+    (cd "$copy" && cargo build --locked --profile bare --target aarch64-unknown-none-softfloat --package bulkhead-monitor --no-default-features --features devices) >>"$log" 2>&1
+    cp "$copy/target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor" "$monitor/devices.elf"
+    BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$monitor cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack" >"$log.qemu" 2>&1 || true
+    found=$(red "$log.qemu")
+    if [ -n "$found" ]; then echo "$place: red on QEMU: $found"; else echo "$place: NOT FOUND on QEMU"; missed=1; fi
+done
+exit $missed
