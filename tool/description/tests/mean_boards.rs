@@ -90,7 +90,7 @@ fn host_bridges_that_cannot_be_are_refused() {
         ("root_port = 16\n", "", "needs a `root_port` in `[pci]`"),
         ("stage = 1", "stage = 3", "stage 1 or 2"),
         ("0x0905_0000", "0x0905_1000", "multiple of 64 KiB"),
-        ("wait_limit = 10_000", "wait_limit = 0", "a wait has 1 to 4294967295 reads"),
+        ("wait_limit = 10_000", "wait_limit = 0", "a wait has 1 to 1000000 reads"),
         ("reset_delay = \"0 ns\"", "reset_delay = \"11 s\"", "within 10 s"),
         ("name = \"virtio-net\"", "name = \"virtio-blk\"", "two models are called `virtio-blk`"),
         ("vendor = 0x1af4", "vendor = 0x1_0000", "this has 16 bits"),

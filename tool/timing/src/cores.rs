@@ -16,7 +16,7 @@ use bulkhead_analysis::guest::Task;
 use bulkhead_analysis::overhead::{self, Habits, REQUEST_ENTRIES, Returns};
 use bulkhead_analysis::round_robin::Ring;
 use bulkhead_analysis::table::Window;
-use bulkhead_plan::devices;
+use bulkhead_plan::devices::{self, scripts::SILENCE_READS};
 use bulkhead_plan::maps::{CoreUse, core_uses};
 use bulkhead_plan::model::{self, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
@@ -74,7 +74,7 @@ impl TickCosts {
         let clock = Clock::new(system.board.counter_hz);
         let ticks = |instructions: u64| clock.ticks_up(assumptions.instructions_ns(instructions));
         let costs = costs_of(system, assumptions);
-        let passage = costs.longest_passage;
+        let passage = costs.longest_passage.saturating_add(silence(system));
         Self {
             switch: ticks(costs.switch),
             way_in: ticks(costs.timer_latency.saturating_add(costs.after_loading)),
@@ -107,6 +107,21 @@ impl TickCosts {
             least_stint_ticks: self.least_stint,
         }
     }
+}
+
+/// What a step of a device script takes the monitor at most, in instructions; measured in `tests/system/tests/scenarios/dma/flight.rs`.
+pub const SCRIPT_STEP: u64 = 100;
+
+/// Instructions in which a shared core at most silences the functions of one partition and does nothing else: mastering off, and the reads
+/// until each says so.
+fn silence(system: &System) -> u64 {
+    let shares = |partition: &usize| {
+        let vcpus = core_uses(system).into_iter().filter(|core_use| core_use.schedule.is_some());
+        vcpus.flat_map(|core_use| core_use.vcpus).any(|vcpu| vcpu.partition == *partition)
+    };
+    let functions = |partition: usize| system.functions.iter().filter(|one| one.partition == partition).count() as u64;
+    let most = (0..system.partitions.len()).filter(shares).map(functions).max().unwrap_or(0);
+    most.saturating_mul(u64::from(1 + SILENCE_READS)).saturating_mul(SCRIPT_STEP)
 }
 
 /// With trace recording, everything takes longer.

@@ -134,7 +134,7 @@ fn good_fixtures_show_their_bounds() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The line of a PCI function is an interrupt source as that of a device is, and two functions on one line are one source.
+/// The line of a PCI function is an interrupt source as that of a device is, and two functions on one line are one source. Each is silenced for itself.
 #[test]
 fn lines_of_functions_take_time_of_a_shared_core() {
     let path = Path::new("tests/good/turns.toml");
@@ -151,8 +151,8 @@ fn lines_of_functions_take_time_of_a_shared_core() {
         all.cores.iter().flat_map(|core| &core.vcpus).map(|vcpu| vcpu.supplied_ns(10_000_000_000)).collect::<Vec<_>>()
     };
     let (none, one, same, two) = (supplied(&[]), supplied(&[1]), supplied(&[1, 5]), supplied(&[1, 2]));
-    assert_eq!(one, same, "slots 1 and 5 have one line");
-    for (before, after) in [(&none, &one), (&one, &two)] {
+    // Slots 1 and 5 have one line: what is between them is the second function's silence when the partition stops, a passage of the core.
+    for (before, after) in [(&none, &one), (&one, &same), (&same, &two)] {
         assert!(before.iter().zip(after).any(|(before, after)| after < before), "{before:?} {after:?}");
         assert!(before.iter().zip(after).all(|(before, after)| after <= before), "{before:?} {after:?}");
     }

@@ -44,6 +44,9 @@ pub(crate) struct Translation {
     pub(crate) bars: BTreeMap<u32, [u64; MAX_BARS]>,
 }
 
+/// Most reads of a wait in the front part of a script, where functions are silenced.
+const SILENCE_READS: u32 = 16;
+
 /// The pages that a script touches, as addresses of pages.
 pub(crate) fn touched(steps: &[Step]) -> BTreeSet<u64> {
     steps.iter().filter(|step| step.address.0 != 0).map(|step| step.address.0 - step.address.0 % PAGE).collect()
@@ -272,6 +275,11 @@ fn check_partition(
         let may = index >= plan.silence_count as usize && step.value <= counter_hz;
         findings.require(step.operation != STEP_DELAY || may, Code::DeviceScript, || {
             format!("step {index} of the script of partition \"{name}\" lets {} ticks pass", step.value)
+        });
+        // All of it is one passage of a shared core.
+        let is_short = index >= plan.silence_count as usize || step.limit <= SILENCE_READS;
+        findings.require(is_short, Code::DeviceScript, || {
+            format!("step {index} of the script of partition \"{name}\" may read {} times before its core does anything else", step.limit)
         });
         if index == plan.silence_count as usize {
             check_silence(&machine, own(), name, translation, findings);

@@ -205,6 +205,8 @@ pub(crate) const FUNCTION_MUTANTS: &[Mutant] = &[
         boot_step(image, is(STEP_EXPECT, SMMU), |step| (step.mask, step.value) = (2, 2));
     }),
     ("a wait without an end", Code::DeviceScript, |image| boot_step(image, |step| step.operation == STEP_WAIT, |step| step.limit = 0)),
+    ("a wait that holds the boot core up", Code::DeviceScript, |image| boot_step(image, |step| step.operation == STEP_WAIT, |step| step.limit = 1_000_001)),
+    ("a silence that holds a shared core up", Code::DeviceScript, |image| own_step(image, LINUX, |step| step.operation == STEP_WAIT, |step| step.limit = 17)),
     ("a script that writes to the interrupt controller", Code::DeviceScript, |image| {
         boot_step(image, writes(0x402), |step| step.address.0 = GICD + 0x104);
     }),
