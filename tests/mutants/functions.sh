@@ -35,9 +35,8 @@ break_place() {
             ;;
         # Nothing is done to functions before memory is scrubbed, the reset included.
         script)
-            change monitor/src/devices/functions.rs 'let Some((run, plan)) = self.functions.script.as_mut().zip(self.functions.plan) else { return false };' \
-                'let Some((run, plan)) = self.functions.script.as_mut().zip(self.functions.plan) else { return false };
-        if plan.silence_count != 99 { return false }'
+            change monitor/src/devices/functions.rs 'let Some(run) = self.functions.script.as_mut() else' \
+                'let Some(run) = self.functions.script.as_mut().filter(|_| plan.silence_count == 99) else'
             attack=dma::flight::nothing_of
             ;;
         # A function is asked within the delay after its reset, which QEMU has not.

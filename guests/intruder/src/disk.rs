@@ -12,8 +12,9 @@ const SECTOR_BYTES: u64 = 512;
 const PAGE_BYTES: u64 = 4096;
 /// Where the destination is in a disk's memory; queues and lists are before it.
 pub(crate) const BUFFER: u64 = 1 << 20;
-/// Longest wait for an answer.
-const GUARD_SECONDS: u64 = 20;
+/// Longest wait for an answer, of the machine's time. The disk answers by the host's, which may be busy, while the machine's counts instructions: no
+/// working disk comes near it.
+const GUARD_SECONDS: u64 = 1000;
 
 /// Waits for something; false when it does not come.
 fn comes(condition: impl Fn() -> bool) -> bool {
