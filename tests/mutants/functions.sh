@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 here=$PWD
 copy=$here/target/mutants
 monitor=$here/target/mutants-monitor
-places="filter silence script keep"
+places="filter silence keep"
 
 # change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
 change() {
@@ -32,12 +32,6 @@ break_place() {
         silence)
             change monitor/src/devices/functions.rs 'if self.functions.refused == 0 && script::run(silence' 'if self.functions.refused == 9 && script::run(silence'
             attack=dma::flight::a_late
-            ;;
-        # Nothing is done to functions before memory is scrubbed, the reset included.
-        script)
-            change monitor/src/devices/functions.rs 'let Some(run) = self.functions.script.as_mut() else' \
-                'let Some(run) = self.functions.script.as_mut().filter(|_| plan.silence_count == 99) else'
-            attack=dma::flight::nothing_of
             ;;
         # A function is asked within the delay after its reset, which QEMU has not.
         keep)
