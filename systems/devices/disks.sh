@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the disks of this system anew, in `disks` beside it: that of linux (programs and pages), and the one that it lends to office (its root file
-# system). `./x demo devices` runs this first, as every run changes them.
+# Makes the disks of this system anew, in `disks` beside it: that of linux (programs and pages), the one that it lends to office (its root file
+# system), and that of the intruder's controller. `./x demo devices` runs this first, as every run changes them.
 set -eu
 cd "$(dirname "$0")"
 busybox=../../.cache/linux/files/busybox
@@ -14,4 +14,5 @@ awk 'BEGIN { for (line = 0; line < 262144; line++) printf "%015d\n", (line * 791
 (cd disks/root && sha256sum data >data.sum)
 ../../x disk linux disks/linux.img 16M
 ../../x disk disks/root disks/office.img 64M
+../../x disk linux disks/intruder.img 4M
 rm -r disks/root

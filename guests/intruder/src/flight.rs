@@ -19,7 +19,7 @@ use bulkhead_sdk::guest_abi::guest::GUEST_RAM;
 use bulkhead_sdk::{cpu, println};
 
 /// Memory of the disks, behind the image.
-const NVME_MEMORY: u64 = GUEST_RAM.0 + (2 << 20);
+pub(crate) const NVME_MEMORY: u64 = GUEST_RAM.0 + (2 << 20);
 const VIRTIO_MEMORY: u64 = NVME_MEMORY + DISK_BYTES;
 const DISK_BYTES: u64 = 2 << 20;
 /// Blocks of translation.

@@ -7,7 +7,7 @@
 //! - none: first it shows that its weapon works, its own RAM is written and read back by DMA. Then, for each target and for places at the
 //!   edges of its own RAM and of the address space, the function writes there and reads from there. A read that brings back anything
 //!   but what was in the function's buffer before, or zeros, is a leak; what a write did is for others to see, in the memory that it
-//!   was aimed at.
+//!   was aimed at. With `disk=1` and 4 MiB an NVMe controller stores a page at each target, too.
 //! - `space`: it writes all of configuration space by every width, moves its base addresses to the targets, and switches mastering off and on under
 //!   a transfer.
 //! - `tables`: each start touches one of the targets, which are no registers of its own.
@@ -34,8 +34,9 @@ mod line;
 mod raw;
 
 use bulkhead_sdk::guest_abi::guest::GUEST_RAM;
-use bulkhead_sdk::{arguments, hypercall, information, println, psci};
+use bulkhead_sdk::{arguments, cpu, hypercall, information, println, psci};
 use core::ops::Range;
+use disk::Disk;
 use edu::Edu;
 
 bulkhead_sdk::entry!(main);
@@ -95,7 +96,36 @@ fn attack_targets(text: &str, function: Edu) {
         tried += 1;
         leaked += u64::from(function.attack(target, bytes, &ram));
     }
+    if arguments::value(text, "disk").is_some() {
+        tried += attack_with_disk(text);
+    }
     println!("intruder: {tried} targets tried, {leaked} leaked");
+}
+
+/// Lets an NVMe controller store a page of its disk at each target; returns how many it tried. What came of it is for others to see: a
+/// controller may give its queue up after the first one that is refused.
+fn attack_with_disk(text: &str) -> u32 {
+    let Some(mut nvme) = disk::Nvme::find(flight::NVME_MEMORY) else { return 0 };
+    if !nvme.begin() {
+        println!("intruder: the disk does not answer");
+        return 0;
+    }
+    // The owner of the functions looks at 16 refusals at a time: those before are not to hide these.
+    let pause = |seconds: u64| {
+        let until = cpu::counter_ticks() + seconds * cpu::frequency_hz();
+        while cpu::counter_ticks() < until {
+            cpu::yield_now();
+        }
+    };
+    pause(1);
+    let mut tried = 0;
+    for target in targets(text) {
+        // The superblock of ext4 and what follows: not zeros.
+        nvme.ask(2, target & !0xfff, 4096);
+        tried += 1;
+    }
+    pause(1);
+    tried
 }
 
 /// H7, H11, H12, H17. Its functions are the same afterwards, at the same places, and reach what they reached.

@@ -70,7 +70,10 @@ fn attack_claims(facts: &DeviceFacts) -> Vec<Claim> {
         ),
         claim(
             events + lost > 0 && counts.events_of_others == 0,
-            format!("the SMMU refused {events} of its transfers, and {} of others", counts.events_of_others),
+            format!(
+                "the SMMU refused {events} of its transfers, {lost} times more at once than its owner could count, and {} of others",
+                counts.events_of_others
+            ),
         ),
         claim(
             facts.commands_after_boot() == Some(0),
