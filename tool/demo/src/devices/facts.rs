@@ -14,7 +14,7 @@ pub struct DeviceCounts {
     pub leaked: u64,
     /// Bytes of the monitor, its plan and its tables that are not what was built.
     pub landed_outside: u64,
-    /// What the SMMU refused to the intruder, and what of it was lost in a flood.
+    /// What the SMMU refused to the intruder, and how often somebody who looked came too late to see all.
     pub events: (u64, u64),
     /// What the SMMU refused to others.
     pub events_of_others: u64,
@@ -74,7 +74,8 @@ impl DeviceFacts {
         }
         let counts = &mut self.counts;
         counts.landed_outside = changed_bytes(image.get(..now.len()).unwrap_or(image), &now);
-        counts.events = (intruder.dma.events, intruder.dma.lost);
+        // The queue is one: a flood may be noticed by another owner of functions.
+        counts.events = (intruder.dma.events, intruder.dma.lost + linux.dma.lost);
         counts.events_of_others = linux.dma.events + office.dma.events;
         (counts.linux_restarts, counts.office_restarts) = (linux.restarts, office.restarts);
         self.have_ended = [linux.state, office.state] == [STATE_OFF; 2];
