@@ -112,7 +112,7 @@ pub struct Found {
 }
 
 /// The longest section of the payload with interrupts masked, in instructions: the task of health, which looks for silence, finds a fault and obeys the order.
-/// An emulator plugin that counted between the masks of the program found 228; a tick may fall anywhere into it.
+/// A plugin that counted between the masks of the program found 228, once; it is not kept, so what shows a longer one is a tick that falls into it.
 const LONGEST_SECTION: u64 = 230;
 /// The lateness of ticks in the payload: two instructions, and more if the tick falls into a section with interrupts masked.
 const IN_PAYLOAD: (u64, u64) = (2, 2 + LONGEST_SECTION);

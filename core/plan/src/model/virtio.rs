@@ -57,7 +57,7 @@ impl Limiter {
 pub const LEAST_FRONT_BYTES: u64 = 64 << 20;
 /// Memory of a pool from which a kernel takes its bounce buffers.
 const BOUNCE_BYTES: u64 = 8 << 20;
-/// A pool has one byte more for so many bytes of RAM, for rings: with more of it a stock kernel would put other things there.
+/// A pool has one byte more for each of this many bytes of RAM, for rings: with more of it a stock kernel would put other things there.
 const RAM_PER_POOL_BYTE: u64 = 320;
 /// Most bytes of a pool beside the bounce buffers.
 const MOST_RING_BYTES: u64 = 1 << 20;

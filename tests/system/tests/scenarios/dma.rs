@@ -27,7 +27,7 @@ const TRANSLATION: u64 = 0x10;
 /// What the guest that is awake says at its end: it lost none of its periods.
 const AWAKE: &str = "done iterations=200 releases_due=200";
 
-/// Two that must not notice, on cores 1 and 2: one asleep and one awake for so many periods of 10 ms.
+/// Two that must not notice, on cores 1 and 2: one asleep and one awake for a number of periods of 10 ms.
 fn victims(periods: u32) -> String {
     format!(
         r#"

@@ -151,7 +151,7 @@ fn a_killed_back_end_continues_where_it_was() {
     let _ = finish(running, &disk);
 }
 
-/// The whole back partition panics with requests in flight, and is restarted: office waits and goes on, its file system is whole.
+/// The whole back partition panics while office writes, and is restarted: office waits and continues, its file system is whole.
 #[test]
 fn a_restarted_back_partition_continues_where_it_was() {
     let back = "started=$(bulkheadctl partition list | awk '$1 == \"*\" { print $(NF - 1) }'); serve_disk\n\

@@ -12,7 +12,8 @@ pub struct DeviceCounts {
     pub tried: u64,
     /// Of those, what came back from somewhere that was not its own.
     pub leaked: u64,
-    /// Bytes of the monitor, its plan and its tables that are not what was built.
+    /// Bytes of the monitor, its plan and its tables that are not what was built. Memory that guests change while they run is not compared: of that,
+    /// office's files and FreeRTOS's messages tell.
     pub landed_outside: u64,
     /// What the SMMU refused to the intruder, and how often somebody who looked came too late to see all.
     pub events: (u64, u64),
@@ -51,7 +52,8 @@ pub struct DeviceFacts {
     pub elapsed_s: f64,
 }
 
-/// Commands that the boot core gives (`devices.md` section 3).
+/// Commands that the boot core gives (`devices.md` section 3). The register counts modulo 32, so a multiple of that would not be seen; that no script
+/// but the boot core's reaches it is what `verify` shows.
 pub(super) const BOOT_COMMANDS: u64 = 3;
 
 impl DeviceFacts {

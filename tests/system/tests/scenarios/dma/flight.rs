@@ -189,7 +189,7 @@ partition = "intruder"
     (system, running)
 }
 
-/// H13 without a reset: the write of an `edu` is lost, because mastering is off when its time has come. One whose partition goes on lands.
+/// H13 without a reset: the write of an `edu` is lost, because mastering is off when its time has come. One whose partition still runs lands.
 #[test]
 fn a_late_write_does_not_reach_a_partition_that_stopped() {
     // A guest of the SDK that panics on a virtual bus switches itself off.
