@@ -57,5 +57,6 @@ mod steady;
 mod support;
 mod vectors;
 mod versal_devices;
+mod virtio_bare;
 mod virtio_pair;
 mod watchdog;
