@@ -58,5 +58,6 @@ mod support;
 mod vectors;
 mod versal_devices;
 mod virtio_bare;
+mod virtio_lives;
 mod virtio_pair;
 mod watchdog;
