@@ -8,6 +8,7 @@ use bulkhead_plan::AreaKind;
 use bulkhead_system_tests::disk::Disk;
 use bulkhead_system_tests::{Running, System};
 use bulkhead_verify::{Expected, verify_bytes};
+use std::collections::HashSet;
 
 /// What every back end of these tests knows. A server that is killed was killed by the script itself.
 const BACK: &str = r#"
@@ -47,6 +48,9 @@ end() { mount -o remount,ro /disk; say "done"; }
 
 /// Trapped accesses of the stock drivers while they set up: 17 of a disk, 22 of a card.
 const SET_UP: u64 = 17 + 22;
+
+/// Those of a disk that is unbound and bound again: its queue goes off in three, and its driver sets up.
+const CYCLE: u64 = 3 + 17;
 
 /// Bytes that the web server of `linux` has.
 fn page() -> Vec<u8> {
@@ -198,3 +202,67 @@ fn a_restarted_front_finds_nothing_of_older_requests() {
     running.wait_for_state("linux", STATE_OFF);
     assert_undisturbed(&running);
 }
+
+/// Times that a front's driver is taken from its disk and put to it again: with `BULKHEAD_CYCLES=1000` as often as issue and design ask for.
+fn cycles() -> usize {
+    std::env::var("BULKHEAD_CYCLES").map_or(50, |text| text.parse().expect("a number"))
+}
+
+/// Office's disk is unbound while it is read, 64 KiB at a time, and bound again. Each time its driver finds the disk that it had, and of what was under way
+/// nothing is on the disk.
+#[test]
+fn unbinds_under_reads_leave_the_disk_as_it_was() {
+    let cycles = cycles();
+    let front = format!(
+        r#"driver=/sys/bus/platform/drivers/virtio-mmio
+device=$(echo $driver/*/virtio*/block)
+device=$(basename "${{device%/virtio*/block}}")
+read_some() {{ dd if=/dev/vda bs=64k count=4 iflag=direct 2>/dev/null | sha256sum; }}
+is_read() {{ read -r reads writes </sys/block/vda/inflight && [ "$reads" != 0 ]; }}
+wanted=$(read_some)
+cycle=0
+while [ $cycle -lt {cycles} ]; do
+    dd if=/dev/vda of=/dev/null bs=64k iflag=direct 2>/tmp/read & reader=$!
+    until is_read; do :; done
+    echo "$device" >$driver/unbind
+    wait $reader || :
+    ! grep -q '^512+0 records in' /tmp/read || say "FAILED: all was read before"
+    [ ! -e /dev/vda ] || say "FAILED: the disk is still there"
+    echo "$device" >$driver/bind
+    until [ -b /dev/vda ]; do usleep 1000; done
+    [ "$(read_some)" = "$wanted" ] || say "FAILED: cycle $cycle reads other bytes"
+    cycle=$((cycle + 1))
+done
+say "cycles $cycle"; say "done""#
+    );
+    let disk = disk("serve_disk; end", &front, &[("data", &page(), false)]);
+    let before = disk.read("/office.img");
+    let from_memory = [
+        ("DISK", disk.path().display().to_string()),
+        ("bulkhead.mount=/dev/vda:/disk bulkhead.run=sh,/disk/front.sh", FROM_MEMORY.to_owned()),
+    ];
+    let replacements: Vec<_> = from_memory.iter().map(|(old, new)| (*old, new.as_str())).collect();
+    let system = System::changed("virtio-pair", &replacements);
+    let mut running = system.start();
+    running.line("office", &format!("linux: cycles {cycles}"));
+    running.wait_for_state("office", STATE_OFF);
+    let pool = system.area(AreaKind::FrontPool(1));
+    let blocks = |bytes: &[u8]| {
+        bytes
+            .chunks(4096)
+            .filter(|bytes| bytes.iter().any(|byte| *byte != 0))
+            .map(<[u8]>::to_vec)
+            .collect::<HashSet<_>>()
+    };
+    // A stock kernel does not clear a bounce buffer that it gives back: what it read stays in its own pool until another request takes the place.
+    let left = blocks(&running.copy(pool.address, pool.bytes)).intersection(&blocks(&before)).count();
+    println!("{left} pages of the disk are in the pool");
+    let registers = running.counter("office", Counter::PciRegisters) - running.counter("office", Counter::DoorbellSent);
+    assert_eq!(registers, SET_UP + cycles as u64 * CYCLE, "all of them were real");
+    let office = finish(running, &disk);
+    assert!(std::fs::read(office.path()).expect("the disk is there") == before, "a byte of the disk changed");
+}
+
+/// The disk gives its program away before it is taken away.
+const FROM_MEMORY: &str =
+    "bulkhead.mount=/dev/vda:/disk:ro bulkhead.run=cp,/disk/front.sh,/tmp;umount,/disk;sh,/tmp/front.sh";
