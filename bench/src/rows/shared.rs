@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "interrupt of another vCPU's device to the first instruction of that vCPU's handler, on a shared core: decision and full switch, floating point apart",
         how: "the clock's alarm wakes a guest while another one computes; its handler's counter, less that on the bare board; largest of 5",
         peers: "",
-        ceiling: Some(354.0),
+        ceiling: Some(362.0),
         unit: Unit::Instructions,
         requirements: &["SP-10", "SP-14", "SP-18"],
         slow: false,

@@ -5,8 +5,8 @@
 //! behind the numbers are those of `core/sched`, which the monitor, the simulator and the analysis share. The numbers are those
 //! of [`bulkhead_words`]; a field that holds one has a method of its name that reads it.
 
-use crate::PhysicalAddress;
 use crate::readers::{tables, words};
+use crate::{GuestAddress, PhysicalAddress};
 pub use bulkhead_words::{
     FloatingPoint, Gate, OnEmpty, OnInterrupt, Reading, Ring, RouteRule, Rule, ScheduleKind, ServerFlag,
 };
@@ -50,6 +50,10 @@ pub struct SlotPlan {
     pub timer_route: u32,
     /// Zero.
     pub reserved: u32,
+    /// Page with its stolen time (Arm DEN 0057A).
+    pub stolen_time: PhysicalAddress,
+    /// Where its guest reads that page.
+    pub stolen_time_guest: GuestAddress,
 }
 
 /// A client of a PIBS server.
@@ -166,6 +170,8 @@ pub struct SchedulePlan {
     pub scheduler: PhysicalAddress,
     /// The core's [`UsagePage`].
     pub usage: PhysicalAddress,
+    /// Length of a counter tick in nanoseconds, times 2^32, rounded down.
+    pub tick_length: u64,
     /// vCPUs.
     pub slots: [SlotPlan; MAX_CORE_VCPUS],
     /// Servers, the most important first.

@@ -7,7 +7,7 @@
 //! The information page spares bare guests a device-tree parser. Linux ignores it and uses its device tree and PCI.
 
 use bulkhead_abi::plan::PortInformation;
-use bulkhead_abi::{GuestAddress, Name};
+use bulkhead_abi::{GuestAddress, MAX_CORES, Name};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Guest address of RAM, unless the description says otherwise.
@@ -25,6 +25,9 @@ pub const GUEST_DEVICES: core::ops::Range<u64> = 0x0901_0000..0x1000_0000;
 pub const GUEST_MOVED_DEVICES: GuestAddress = GuestAddress(0x0c00_0000);
 /// Guest address of the [`GuestInformation`] page, read-only to the guest.
 pub const GUEST_INFORMATION: GuestAddress = GuestAddress(0x1000_0000);
+/// Guest address of the page with vCPU 0's stolen time, read-only to the guest, if it shares its core; that of vCPU n at + n * 4 KiB. A
+/// guest asks for it by Arm's calls (DEN 0057A) and maps it cacheable.
+pub const GUEST_STOLEN_TIME: GuestAddress = GuestAddress(0x1000_8000);
 /// Guest address of the console ring that a native guest writes itself.
 pub const GUEST_CONSOLE: GuestAddress = GuestAddress(0x1001_0000);
 /// Guest address of the first channel window of a native guest; each window starts at a multiple of 64 KiB.
@@ -92,4 +95,5 @@ pub struct GuestInformation {
     pub ports: [PortInformation; MAX_PORTS],
 }
 
+const _: () = assert!(GUEST_STOLEN_TIME.0 + ((MAX_CORES as u64) << 12) <= GUEST_CONSOLE.0, "a page for each vCPU");
 const _: () = assert!(size_of::<GuestInformation>() <= 4096, "the information page is one page");

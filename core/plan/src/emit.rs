@@ -241,6 +241,8 @@ fn schedule_plan(system: &System, layout: &Layout, core: usize, core_use: &CoreU
     for (slot, (place, vcpu)) in plan.slots.iter_mut().zip(places) {
         slot.plan = layout.address(AreaKind::VcpuPlan(vcpu.partition, vcpu.vcpu));
         slot.data = PhysicalAddress(data + place as u64 * VCPU_DATA_BYTES);
+        slot.stolen_time = layout.address(AreaKind::StolenTime(vcpu.partition, vcpu.vcpu));
+        slot.stolen_time_guest = maps::stolen_time_guest(vcpu.vcpu);
     }
     plan.scheduler = PhysicalAddress(data + core_use.vcpus.len() as u64 * VCPU_DATA_BYTES);
     plan.usage = layout.address(AreaKind::Usage(core));

@@ -81,6 +81,8 @@ pub enum AreaKind {
     Counters(usize, usize),
     /// What a shared core has given to whom.
     Usage(usize),
+    /// What was stolen from a vCPU, where its guest reads it: partition, vCPU.
+    StolenTime(usize, usize),
     /// Monitor state shared by the cores of a partition.
     Shared(usize),
     /// Status page of a partition.
@@ -371,6 +373,8 @@ fn take_state(cursor: &mut Cursor, system: &System, uses: &[CoreUse]) {
     // All pages that one partition writes must lie together.
     cursor.close();
     take_shared(cursor, uses, AreaKind::Usage);
+    let sharing = uses.iter().filter(|core_use| core_use.is_shared()).flat_map(|core_use| &core_use.vcpus);
+    sharing.for_each(|vcpu| cursor.take(AreaKind::StolenTime(vcpu.partition, vcpu.vcpu), PAGE_BYTES));
     for (index, partition) in system.partitions.iter().enumerate() {
         cursor.take(AreaKind::Shared(index), SHARED_BYTES);
         cursor.take(AreaKind::Status(index), PAGE_BYTES);

@@ -7,9 +7,11 @@ use crate::layout::{self, Area, AreaKind, Layout};
 use crate::model::{InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
-use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_STATUS_OFFSET, CHANNEL_WRITER_OFFSET};
-use bulkhead_guest_abi::guest::{GUEST_CONSOLE, GUEST_DEVICES, GUEST_GICR, GUEST_INFORMATION, GUEST_MOVED_DEVICES};
+use bulkhead_guest_abi::guest::{
+    GUEST_CONSOLE, GUEST_DEVICES, GUEST_GICR, GUEST_INFORMATION, GUEST_MOVED_DEVICES, GUEST_STOLEN_TIME,
+};
 
 /// Bytes of the distributor.
 pub const GICD_BYTES: u64 = 64 << 10;
@@ -87,6 +89,12 @@ pub fn is_manageable(system: &System, partition: usize) -> bool {
 #[must_use]
 pub fn is_kicked(system: &System, partition: &Partition) -> bool {
     system.secure.as_ref().is_some_and(|secure| partition.cores.iter().all(|core| *core != secure.core))
+}
+
+/// Returns where the guest of a vCPU reads what was stolen from it.
+#[must_use]
+pub const fn stolen_time_guest(vcpu: usize) -> GuestAddress {
+    GuestAddress(GUEST_STOLEN_TIME.0 + vcpu as u64 * PAGE_BYTES)
 }
 
 /// States whether a partition may manage others.
@@ -219,6 +227,7 @@ pub fn el2(system: &System, layout: &Layout, places: &Places, core: usize, core_
         wanted.add(AreaKind::VcpuPlan(*partition, *vcpu), Attributes::EL2_READ);
         wanted.add(AreaKind::Counters(*partition, *vcpu), Attributes::EL2_WRITE);
         wanted.add(AreaKind::VcpuConsole(*partition, *vcpu), Attributes::EL2_WRITE);
+        wanted.add(AreaKind::StolenTime(*partition, *vcpu), Attributes::EL2_WRITE);
     }
     core_use.partitions().into_iter().for_each(|partition| add_partition(&mut wanted, system, partition));
     if core == 0 {
@@ -304,6 +313,9 @@ pub fn stage2(
     };
     add(partition.guest_ram.0, AreaKind::Ram(index), Attributes::STAGE2_RAM);
     add(GUEST_INFORMATION.0, AreaKind::Information(index), Attributes::STAGE2_SHARED_READ);
+    for vcpu in 0..partition.cores.len() {
+        add(stolen_time_guest(vcpu).0, AreaKind::StolenTime(index, vcpu), Attributes::STAGE2_READ);
+    }
     add(GUEST_CONSOLE.0, AreaKind::GuestConsole(index), Attributes::STAGE2_SHARED_WRITE);
     for end in ends {
         let (reader, writer) = match end.is_source {

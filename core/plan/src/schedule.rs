@@ -114,6 +114,7 @@ pub fn schedule_plan(system: &System, core_use: &CoreUse) -> Option<SchedulePlan
     plan.magic = SCHEDULE_PLAN_MAGIC;
     plan.floating_point =
         if schedule.eager_floating_point { FloatingPoint::Eager } else { FloatingPoint::Lazy }.number();
+    plan.tick_length = ticks::length(hz);
     plan.slot_count = narrow(core_use.vcpus.len());
     for (slot, vcpu) in plan.slots.iter_mut().zip(&core_use.vcpus) {
         let Some(partition) = system.partitions.get(vcpu.partition) else { continue };

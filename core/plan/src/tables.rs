@@ -73,6 +73,8 @@ impl Attributes {
 
     /// RAM of a guest: read, write, execute.
     pub const STAGE2_RAM: Self = Self(STAGE2_COMMON | STAGE2_NORMAL | STAGE2_WRITE);
+    /// Cacheable pages that a guest may only read: stolen time, since stock guests map it so.
+    pub const STAGE2_READ: Self = Self(STAGE2_COMMON | STAGE2_NORMAL | EXECUTE_NEVER);
     /// Pages that a guest may only read (information, peer status, the other side of a channel).
     pub const STAGE2_SHARED_READ: Self = Self(STAGE2_COMMON | STAGE2_NON_CACHEABLE | EXECUTE_NEVER);
     /// Pages that a guest writes for others to read (channel, console ring).

@@ -34,3 +34,9 @@ pub fn exact(time_ns: u64, counter_hz: u64) -> Option<u64> {
 pub fn to_ns(ticks: u64, counter_hz: u64) -> u64 {
     clamp((u128::from(ticks) * SECOND_NS).checked_div(u128::from(counter_hz)).unwrap_or(0))
 }
+
+/// Returns the length of a tick in nanoseconds, times 2^32, rounded down.
+#[must_use]
+pub fn length(counter_hz: u64) -> u64 {
+    clamp((SECOND_NS << 32).checked_div(u128::from(counter_hz)).unwrap_or(0))
+}

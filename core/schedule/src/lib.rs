@@ -3,6 +3,7 @@
 //! - [`plan`]: from the bytes of a schedule plan to servers, a time table or a ring.
 //! - [`posts`]: software-generated interrupts to a vCPU that shares its core.
 //! - [`shared`]: a shared core as its interrupts see it: who is woken, what waits, until when.
+//! - [`stolen_time`]: what a guest is told of the time that others had.
 //!
 //! It is a crate between the two and not part of either. The policies are checked against definitions and models that know
 //! no image, and another kernel than the monitor can use them: they depend on `core/words` alone. The layouts are read by guests
@@ -27,3 +28,4 @@ pub mod plan;
 #[cfg(not(target_os = "none"))]
 pub mod posts;
 pub mod shared;
+pub mod stolen_time;

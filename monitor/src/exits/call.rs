@@ -50,6 +50,8 @@ impl<M: Machine> Vcpu<M> {
             return self.head.frame.set_register(0, VERSION_1_1);
         }
         let call = psci::decode(self.power_of_manager(), function, x1, x2, x3);
+        #[cfg(feature = "shared")]
+        let call = self.stolen_time_call(function, x1).map_or(call, Call::Answer);
         if smccc::is_hypervisor_service(function as u32) {
             self.count(Counter::Hypercall);
         } else {

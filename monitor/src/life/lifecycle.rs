@@ -403,6 +403,8 @@ impl<M: Machine> Vcpu<M> {
         // Release, as for the siblings' words: a core that sees this vCPU on finds the instance that it belongs to.
         self.own_vcpu().state.store(vcpu_state::ON, Release);
         self.add_status(offset_of!(StatusPage, generation));
+        #[cfg(feature = "shared")]
+        self.begin_stolen_time();
         self.start_vcpu(plan.entry.0, plan.device_tree.0);
         let now = self.machine.counter_ticks();
         self.machine.store64(self.status_place(offset_of!(StatusPage, started_ticks)), now);

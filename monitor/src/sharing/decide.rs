@@ -22,6 +22,7 @@ use bulkhead_abi::plan::RouteRule;
 use bulkhead_abi::schedule::UsagePage;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, ListRegister};
+use bulkhead_schedule::stolen_time::{STOLEN_OFFSET, nanoseconds};
 use core::mem::offset_of;
 
 /// Private interrupts that guests own in the redistributor of a shared core: the two timers.
@@ -76,7 +77,9 @@ impl<M: Machine> Vcpu<M> {
             let own = scheduler.loaded;
             // Publishing never delays a handler: neither when somebody starts who was just woken, nor shortly before somebody wakes.
             // A core that becomes idle does it while it waits.
-            let starts = !same && !scheduler.account(stint, now) && stint != Stint::IDLE;
+            let (machine, tick_length) = (&self.machine, scheduler.plan.tick_length);
+            let robbed = |place, ticks| machine.store64(at(place, STOLEN_OFFSET), nanoseconds(ticks, tick_length));
+            let starts = !same && !scheduler.account(stint, now, robbed) && stint != Stint::IDLE;
             let publish = starts && scheduler.is_publication_due(now);
             if publish {
                 self.publish_usage(now);

@@ -7,10 +7,12 @@ pub mod exchange;
 mod private;
 mod recording;
 pub mod scheduler;
+mod stolen;
 
 pub use private::PrivateInterrupts;
 
 use crate::state::Vcpu;
+use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::schedule::USAGE_MAGIC;
 use bulkhead_arch::Machine;
 use scheduler::Scheduler;
@@ -25,6 +27,9 @@ impl<M: Machine> Vcpu<M> {
     pub fn join(&mut self, scheduler: &mut Scheduler) {
         scheduler.add(self.plan, self.partition);
         self.machine.store64(scheduler.plan.usage, USAGE_MAGIC);
+        if let Some(planned) = scheduler.plan.slots.get(self.plan.slot as usize) {
+            self.clear_stolen_time(planned, PAGE_BYTES);
+        }
         self.begin_partition();
     }
 }

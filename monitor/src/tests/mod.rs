@@ -39,6 +39,8 @@ mod requests;
 mod shared;
 mod standing;
 #[cfg(feature = "shared")]
+mod stolen;
+#[cfg(feature = "shared")]
 mod target;
 
 use crate::life::boot::start_distributor;

@@ -11,6 +11,8 @@ use std::cell::Cell;
 const GICR: u64 = 0x080a_0000;
 pub(super) const SGI_FRAME: u64 = GICR + 0x1_0000;
 const USAGE: u64 = 0x5000_f000;
+/// Pages of stolen time, by slot.
+pub(super) const STOLEN_TIME: u64 = 0x5200_0000;
 /// ESR_EL2 of a trapped WFI, and of a trapped use of floating point.
 pub(super) const WFI: u64 = 0x01 << 26 | 1 << 25;
 const FLOATING_POINT: u64 = 0x07 << 26 | 1 << 25;
@@ -48,7 +50,10 @@ pub(super) fn schedule(servers: &[ServerPlan], slots: u32) -> SchedulePlan {
     plan.servers[..servers.len()].copy_from_slice(servers);
     for (number, slot) in (0u32..).zip(&mut plan.slots).take(slots as usize) {
         (slot.partition, slot.preemptible) = (number, 1);
+        slot.stolen_time = PhysicalAddress(STOLEN_TIME + 0x1000 * u64::from(number));
+        slot.stolen_time_guest = bulkhead_abi::GuestAddress(0x1000_8000);
     }
+    plan.tick_length = 16 << 32;
     plan.quantum_ticks = 1000;
     plan.usage = PhysicalAddress(USAGE);
     plan

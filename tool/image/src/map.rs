@@ -47,6 +47,7 @@ pub(crate) fn area_text(system: &System, kind: AreaKind) -> String {
         AreaKind::Events => String::from("event queue of the SMMU"),
         AreaKind::Counters(index, vcpu) => format!("counters of {}, vCPU {vcpu}", partition(index)),
         AreaKind::Usage(core) => format!("usage of core index {core}"),
+        AreaKind::StolenTime(index, vcpu) => format!("stolen time of {}, vCPU {vcpu}", partition(index)),
         AreaKind::Shared(index) => format!("monitor state of {}", partition(index)),
         AreaKind::Status(index) => format!("status of {}", partition(index)),
         AreaKind::Manage(index) => format!("requests of manager {}", partition(index)),
@@ -83,6 +84,7 @@ pub(crate) fn el2_rights_text(attributes: Attributes) -> &'static str {
 pub(crate) fn stage2_rights_text(attributes: Attributes) -> &'static str {
     match attributes {
         Attributes::STAGE2_RAM => "rwx normal",
+        Attributes::STAGE2_READ => "r-- normal",
         Attributes::STAGE2_SHARED_READ => "r-- uncached",
         Attributes::STAGE2_SHARED_WRITE => "rw- uncached",
         Attributes::STAGE2_DEVICE => "rw- device",

@@ -60,7 +60,7 @@ pub fn core_memory(image: &Image) -> Vec<CoreMemory> {
     let one = |(core, core_use): (usize, &CoreUse)| {
         let of_vcpus = core_use.vcpus.iter().flat_map(|vcpu| {
             let (partition, vcpu) = (vcpu.partition, vcpu.vcpu);
-            [AreaKind::Counters(partition, vcpu), AreaKind::VcpuPlan(partition, vcpu)]
+            [AreaKind::Counters, AreaKind::VcpuPlan, AreaKind::StolenTime].map(|kind| kind(partition, vcpu))
         });
         let of_core = [AreaKind::Stack, AreaKind::Data, AreaKind::Schedule, AreaKind::Usage].map(|kind| kind(core));
         let shares = core_use.partitions().into_iter();

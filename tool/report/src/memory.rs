@@ -51,6 +51,7 @@ impl Use {
             | AreaKind::Events
             | AreaKind::Counters(..)
             | AreaKind::Usage(_)
+            | AreaKind::StolenTime(..)
             | AreaKind::Shared(_)
             | AreaKind::Status(_)
             | AreaKind::Manage(_)

@@ -26,6 +26,7 @@ pub(crate) enum Use {
     Data(usize),
     Counters(usize, usize),
     Usage(usize),
+    StolenTime(usize, usize),
     Trace(usize),
     Shared(usize),
     Status(usize),
@@ -63,6 +64,7 @@ impl Use {
             | Self::Data(core)
             | Self::Counters(core, _)
             | Self::Usage(core)
+            | Self::StolenTime(core, _)
             | Self::Trace(core) => Some(core),
             _ => None,
         }
@@ -186,6 +188,7 @@ impl Areas {
             for vcpu in &core.vcpus {
                 self.add(vcpu.address.0, PAGE, Use::VcpuPlan(index, vcpu.slot));
                 self.add(vcpu.plan.counters.0, PAGE, Use::Counters(index, vcpu.slot));
+                self.add(core.slot(vcpu).map_or(0, |slot| slot.stolen_time.0), PAGE, Use::StolenTime(index, vcpu.slot));
                 // All vCPUs of a partition name one range; `dedup` leaves one.
                 self.add(vcpu.plan.shared.0, vcpu.plan.shared_bytes, Use::Shared(vcpu.plan.partition as usize));
             }

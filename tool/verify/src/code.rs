@@ -190,6 +190,8 @@ codes! {
     InterruptRoute = "V107", "interrupt route";
     /// A partition with several vCPUs has one on a shared core.
     SeveralShared = "V108", "several vCPUs, one on a shared core";
+    /// A vCPU of a shared core is not told of stolen time where its guest looks for it, or by another clock than the counter.
+    StolenTime = "V109", "stolen time";
     /// Physical address size, banks of RAM or security states are none that a board can have.
     Board = "V110", "facts of the board";
     /// TCR_EL2 or MAIR_EL2 is not the value that the EL2 tables are made for.

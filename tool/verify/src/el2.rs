@@ -142,7 +142,12 @@ fn rights(
         Use::PartitionPlan(index) | Use::Pristine(index) | Use::DevicePlan(index) if is_own(index) => {
             Some((Rights::READ, Memory::Normal))
         }
-        Use::Stack(index) | Use::Data(index) | Use::Counters(index, _) | Use::Usage(index) | Use::Trace(index)
+        Use::Stack(index)
+        | Use::Data(index)
+        | Use::Counters(index, _)
+        | Use::Usage(index)
+        | Use::StolenTime(index, _)
+        | Use::Trace(index)
             if index == core.index =>
         {
             Some((Rights::READ_WRITE, Memory::Normal))

@@ -26,6 +26,7 @@ const SGI_FRAME_BYTES: u64 = 64 << 10;
 enum Tag {
     Ram,
     Information,
+    StolenTime,
     Console,
     PeerStatus,
     ChannelReader,
@@ -107,6 +108,12 @@ fn expected(
     }
     if let Some(page) = maps.information.get(partition.index).copied().flatten() {
         add(GUEST_INFORMATION.0, page, PAGE, Rights::READ, Memory::NonCacheable, Tag::Information);
+    }
+    for vcpu in contents.vcpus_of(partition.index) {
+        if let Some(slot) = contents.cores.get(vcpu.core).and_then(|core| core.slot(vcpu)) {
+            let (input, page) = (slot.stolen_time_guest.0, slot.stolen_time.0);
+            add(input, page, PAGE, Rights::READ, Memory::Normal, Tag::StolenTime);
+        }
     }
     let console = partition.entry.guest_console.0;
     if console != 0 {

@@ -9,7 +9,7 @@ use bulkhead_abi::image::{
 use bulkhead_abi::image::{CoreBoot, IMAGE_MAGIC, ImageHeader, MAX_BANKS, MAX_RESERVED, PartitionEntry, RamBank};
 use bulkhead_abi::plan::{DoorbellPlan, PARTITION_PLAN_MAGIC, PartitionPlan, VCPU_PLAN_MAGIC, VcpuPlan};
 use bulkhead_abi::schedule::{
-    MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan,
+    MAX_CORE_QUANTA, MAX_CORE_SERVERS, MAX_CORE_VCPUS, MAX_CORE_WINDOWS, SCHEDULE_PLAN_MAGIC, SchedulePlan, SlotPlan,
 };
 use bulkhead_abi::{ABI_VERSION, MAX_CORES, MAX_PARTITIONS, PhysicalAddress};
 use bulkhead_guest_abi::name_text;
@@ -271,6 +271,11 @@ impl Core {
     /// States whether the core runs a vCPU of the partition.
     pub(crate) fn runs(&self, partition: usize) -> bool {
         self.vcpus.iter().any(|vcpu| vcpu.plan.partition as usize == partition)
+    }
+
+    /// A vCPU's slot, if it shares the core.
+    pub(crate) fn slot(&self, vcpu: &Vcpu) -> Option<&SlotPlan> {
+        self.schedule.as_ref()?.slots.get(vcpu.slot)
     }
 
     /// The core's redistributor; that its vCPUs agree on it is a check of its own.

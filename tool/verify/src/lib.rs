@@ -160,7 +160,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     guest::check(&view, &contents, &maps, &areas, (&ends, &pairs), (&devices, &places), findings);
     channel::check(&contents, &ends.channels, findings);
     channel::check_pools(&ends.pools, findings);
-    schedule::check(&contents, findings);
+    schedule::check(&view, &contents, findings);
     interrupts::check(&view, &contents, &ends.pools, findings);
     devices::check(&view, &contents, findings);
     console::check(&contents, findings);

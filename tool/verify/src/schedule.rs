@@ -5,10 +5,11 @@
 
 use crate::code::Code;
 use crate::finding::Findings;
-use crate::image::{Contents, Core, PAGE, Vcpu};
+use crate::image::{Contents, Core, PAGE, Vcpu, View};
 use crate::server;
 use bulkhead_abi::plan::MODE_MAPPED;
 use bulkhead_abi::schedule::{RouteRule, ScheduleKind, SchedulePlan, SlotPlan};
+use bulkhead_guest_abi::guest::GUEST_STOLEN_TIME;
 use std::collections::HashSet;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -18,9 +19,14 @@ pub(crate) const MOST_TICKS: u64 = 1 << 56;
 pub(crate) const PRIORITIES: u32 = 64;
 
 /// Checks the schedule of every shared core.
-pub(crate) fn check(contents: &Contents, findings: &mut Findings) {
+pub(crate) fn check(view: &View<'_>, contents: &Contents, findings: &mut Findings) {
+    // Nanoseconds of a tick, times 2^32; a second has fewer than 2^30.
+    let tick_length = (1_000_000_000_u64 << 32).checked_div(view.header.counter_hz);
     for core in &contents.cores {
         if let Some(plan) = &core.schedule {
+            findings.require(Some(plan.tick_length) == tick_length, Code::StolenTime, || {
+                format!("core {}: a tick of {} 2^-32 ns is not that of the counter", core.index, plan.tick_length)
+            });
             check_slots(core, plan, findings);
             check_words(core, plan, findings);
             check_table(core, plan, findings);
@@ -59,6 +65,14 @@ fn check_slot(core: &Core, plan: &SchedulePlan, vcpu: &Vcpu, slot: &SlotPlan, fi
     });
     findings.require(vcpu.plan.mode == MODE_MAPPED, Code::Slot, || {
         format!("core {}: slot {} owns the physical CPU interface of a core that others use", core.index, vcpu.slot)
+    });
+    let place = GUEST_STOLEN_TIME.0.saturating_add(PAGE.saturating_mul(u64::from(vcpu.plan.vcpu)));
+    let is_told = slot.stolen_time.0 != 0 && slot.stolen_time_guest.0 == place;
+    findings.require(is_told, Code::StolenTime, || {
+        format!(
+            "core {}: slot {} has stolen time at {}, and its guest looks for it at {}, must be at {place:#x}",
+            core.index, vcpu.slot, slot.stolen_time, slot.stolen_time_guest
+        )
     });
     let keeps_turn = slot.preemptible == 0;
     let route = match slot.timer_route() {

@@ -1,6 +1,7 @@
 //! What happens on a shared core and is told to its policy: interrupts arrive, vCPUs wake and sleep, dates pass.
 
 use super::{CLIENT_SHIFT, LIMITED, NEVER, Policy, RULES, Scheduler, Slot};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::schedule::{Gate, PUBLICATION_TICKS, RouteRule};
 use bulkhead_sched::Members;
 use bulkhead_sched::dispatch::{Next, Stint};
@@ -206,9 +207,10 @@ impl<Registers> Scheduler<Registers> {
         now.wrapping_sub(self.published_ticks) > PUBLICATION_PATIENCE * PUBLICATION_TICKS
     }
 
-    /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it.
+    /// Closes the account of who ran and opens that of who starts; returns whether the latter was woken for it. `robbed` gets the place and
+    /// the ticks of what was stolen from it, when that has become more.
     #[inline(always)]
-    pub fn account(&mut self, stint: Stint, now: u64) -> bool {
+    pub fn account(&mut self, stint: Stint, now: u64, robbed: impl FnOnce(PhysicalAddress, u64)) -> bool {
         let before = core::mem::replace(&mut self.stint, stint);
         // Nobody's stint has no slot.
         if let Some(slot) = self.slot_mut(before.vcpu()) {
@@ -223,7 +225,7 @@ impl<Registers> Scheduler<Registers> {
         if let Some(counts) = self.counts.get_mut(usize::from(stint.server())) {
             counts.starts = counts.starts.wrapping_add(1);
         }
-        self.slot_mut(stint.vcpu()).is_some_and(|slot| slot.start(now))
+        self.slot_mut(stint.vcpu()).is_some_and(|slot| slot.start(now, robbed))
     }
 
     #[cold]

@@ -159,7 +159,8 @@ impl<Registers> Scheduler<Registers> {
         if let Some(slot) = self.slots.get_mut(usize::from(self.loaded)) {
             slot.usage.wakes = slot.usage.wakes.wrapping_add(1);
         }
-        self.account(stint, at);
+        // It has not waited.
+        self.account(stint, at, |_, _| ());
         self.switches = self.switches.wrapping_add(1);
     }
 

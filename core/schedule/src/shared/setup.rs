@@ -2,6 +2,7 @@
 
 use super::{INTIDS, NEVER, Policy, Scheduler, Servers, Slot};
 use crate::plan::{self, BadPlan};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::{PartitionPlan, VcpuPlan};
 use bulkhead_abi::schedule::{ScheduleKind, SchedulePlan};
 use bulkhead_sched::dispatch::Stint;
@@ -77,6 +78,11 @@ impl<Registers: Default> Scheduler<Registers> {
     pub fn add(&mut self, vcpu: &VcpuPlan, partition: &'static PartitionPlan) {
         let slot = vcpu.slot as u8;
         self.adopt(slot, partition);
+        let planned = self.plan.slots.get(usize::from(slot));
+        let place = planned.map_or(PhysicalAddress(0), |planned| planned.stolen_time);
+        if let Some(state) = self.slot_mut(slot) {
+            state.stolen_time = place;
+        }
         if vcpu.uart.0 != 0 {
             self.console = slot;
             self.console_intid = vcpu.uart_interrupt;

@@ -16,6 +16,7 @@
 //! than all others.
 
 use super::{INTIDS, NEVER};
+use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::plan::PartitionPlan;
 use bulkhead_abi::schedule::SlotUsage;
 use bulkhead_sched::dispatch::Prospect;
@@ -161,6 +162,10 @@ pub struct Slot<Registers> {
     pub(super) prospect: Prospect,
     /// Sum of the managers' requests to it that it was asked to serve.
     pub requests_seen: u64,
+    /// Time in which its guest could have gone on and had not the core, since its partition started.
+    pub stolen_ticks: u64,
+    /// Where its guest reads that ([`crate::stolen_time`]).
+    pub stolen_time: PhysicalAddress,
 }
 
 impl<Registers: Default> Slot<Registers> {
@@ -283,8 +288,10 @@ impl<Registers> Slot<Registers> {
         }
     }
 
-    /// It has the core from now on. Returns whether it was woken for it.
-    pub(super) fn start(&mut self, now: u64) -> bool {
+    /// It has the core from now on. Returns whether it was woken for it; `robbed` sees what was stolen from it, when that has become more.
+    // With one caller in each decision that changes who runs.
+    #[inline(always)]
+    pub(super) fn start(&mut self, now: u64, robbed: impl FnOnce(PhysicalAddress, u64)) -> bool {
         let Some((turn, _)) = &mut self.told else { return false };
         let (since, woken) = match replace(turn, Turn::Runs) {
             Turn::Woken(since) => (since, true),
@@ -295,6 +302,11 @@ impl<Registers> Slot<Registers> {
         usage.longest_blackout_ticks = usage.longest_blackout_ticks.max(waited);
         if woken {
             usage.longest_wait_ticks = usage.longest_wait_ticks.max(waited);
+        }
+        // Of one that was woken for work at EL2 alone nothing is stolen: its guest sleeps on.
+        if waited != 0 && self.guest == Guest::Runs {
+            self.stolen_ticks = self.stolen_ticks.wrapping_add(waited);
+            robbed(self.stolen_time, self.stolen_ticks);
         }
         woken
     }

@@ -54,6 +54,7 @@ mod shared_storms;
 mod shared_wakeups;
 mod sleep;
 mod steady;
+mod stolen_time;
 mod support;
 mod vectors;
 mod versal_devices;

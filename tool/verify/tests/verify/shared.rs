@@ -9,6 +9,7 @@ use crate::support::{EL2_DATA_PAGE, Editor, READ_ONLY, XN, physical, verify_byte
 use bulkhead_abi::plan::MODE_DIRECT;
 use bulkhead_abi::schedule::{Gate, NO_SERVER, Rule, ScheduleKind, ServerFlag, ServerPlan, WindowPlan};
 use bulkhead_abi::{PART_OFFSET, Part};
+use bulkhead_guest_abi::guest::GUEST_STOLEN_TIME;
 use bulkhead_plan::AreaKind;
 use bulkhead_verify::Code;
 use std::collections::BTreeSet;
@@ -103,6 +104,17 @@ const SLOT_MUTANTS: &[Mutant] = &[
     ("vCPU on its own core named as shared", Code::SharedVcpus, |image| {
         image.partition(7, |plan| plan.shared_vcpus = 1);
     }),
+    ("vCPU on a shared core that is told of no stolen time", Code::StolenTime, |image| {
+        image.schedule(0, |plan| plan.slots[1].stolen_time.0 = 0);
+    }),
+    ("stolen time where its guest does not look", Code::StolenTime, |image| {
+        image.schedule(0, |plan| plan.slots[1].stolen_time_guest.0 += PAGE);
+    }),
+    ("stolen time of the neighbour on the core", Code::AreaOverlap, |image| {
+        let page = image.at(AreaKind::StolenTime(0, 0));
+        image.schedule(0, |plan| plan.slots[1].stolen_time = physical(page));
+    }),
+    ("stolen time by another clock", Code::StolenTime, |image| image.schedule(0, |plan| plan.tick_length += 1)),
     ("a second vCPU beside one on a shared core", Code::SeveralShared, |image| image.partition(3, |plan| {
         plan.vcpu_count = 2;
         (plan.vcpu_core[1], plan.vcpu_mpidr[1]) = (3, 3);
@@ -228,6 +240,18 @@ const MAP_MUTANTS: &[Mutant] = &[
     ("usage page only readable", Code::El2Rights, |image| {
         let (root, usage) = (image.el2_root(0), image.at(AreaKind::Usage(0)));
         image.change(root, usage, |entry| entry | READ_ONLY);
+    }),
+    ("stolen time only readable at EL2", Code::El2Rights, |image| {
+        let (root, page) = (image.el2_root(0), image.at(AreaKind::StolenTime(0, 0)));
+        image.change(root, page, |entry| entry | READ_ONLY);
+    }),
+    ("stolen time that its guest can write", Code::GuestRights, |image| {
+        let root = image.guest_root(0);
+        image.change(root, GUEST_STOLEN_TIME.0, |entry| entry | 1 << 7);
+    }),
+    ("stolen time that its guest sees past the cache", Code::MemoryType, |image| {
+        let root = image.guest_root(0);
+        image.change(root, GUEST_STOLEN_TIME.0, |entry| entry & !(0b1111 << 2) | 0b0101 << 2);
     }),
     ("data of a slot executable", Code::WriteExecute, |image| {
         let (root, data) = (image.el2_root(0), image.at(AreaKind::Data(0)));

@@ -44,7 +44,7 @@ const STEPS: [(&str, Step); 12] = [
     ("give", Does(Slot::give_work)),
     ("take", Asks(Slot::take_work)),
     ("stop", Does(|slot| slot.stop(5))),
-    ("start", Asks(|slot| slot.start(5))),
+    ("start", Asks(|slot| slot.start(5, |_, _| ()))),
 ];
 /// Every step of a role: whether interrupts are pending, a budget that is used up, a client's doorbell.
 const ROLE_STEPS: [(&str, Step); 4] = [
@@ -307,13 +307,22 @@ fn dates_are_kept_for_whom_they_matter() {
 #[test]
 fn a_wait_is_counted_once_and_from_its_beginning() {
     let mut slot = slot((Guest::Runs, false), None, Role::Plain);
+    let mut stolen = vec![];
+    let mut start = |slot: &mut Slot<()>, now| slot.start(now, |_, ticks| stolen.push(ticks));
     assert!(slot.set_ready(10) && !slot.set_ready(11));
-    assert!(slot.start(17));
+    assert!(start(&mut slot, 17));
     slot.stop(20);
-    assert!(!slot.start(40) && !slot.start(90), "not woken");
+    assert!(!start(&mut slot, 40) && !start(&mut slot, 90), "not woken");
+    // Nor is anything stolen from one that waits for the monitor's work alone, or that runs again at once.
+    slot.stop(91);
+    slot.fall_asleep();
+    assert!(!start(&mut slot, 95) && slot.rouse());
+    slot.stop(96);
+    assert!(!start(&mut slot, 96));
     assert!(slot.set_idle());
     slot.book_wake();
-    assert!(!slot.start(99), "it never waited");
+    assert!(!start(&mut slot, 99), "it never waited");
+    assert_eq!((stolen, slot.stolen_ticks), (vec![7, 27], 27));
     let usage = slot.usage;
     assert_eq!((usage.wakes, usage.longest_wait_ticks, usage.longest_blackout_ticks), (1, 7, 20));
 }

@@ -1,0 +1,45 @@
+//! Stolen time (Arm DEN 0057A): guests that share a core are told how much of their time others had.
+//!
+//! Each vCPU has a page of its own, which the monitor of its core writes and its guest reads. The number in it changes when the
+//! vCPU is chosen again, by one store of 64 bits, so its guest never sees half of it.
+
+use crate::observe::at;
+use crate::state::Vcpu;
+use bulkhead_abi::hypercall::{NOT_SUPPORTED, SUCCESS};
+use bulkhead_abi::schedule::SlotPlan;
+use bulkhead_arch::Machine;
+use bulkhead_arm::smccc;
+use bulkhead_schedule::stolen_time::{BYTES, FEATURES, PLACE};
+
+impl<M: Machine> Vcpu<M> {
+    /// Answers the calls about stolen time; `None`: it is another call, or the guest has its core to itself.
+    pub(crate) fn stolen_time_call(&self, function: u64, asked: u64) -> Option<u64> {
+        let slot = self.slot_plan()?;
+        match function as u32 {
+            // Guests look here first (1.0, 3.1).
+            smccc::ARCH_FEATURES => (asked as u32 == FEATURES).then_some(SUCCESS),
+            FEATURES => Some(if matches!(asked as u32, FEATURES | PLACE) { SUCCESS } else { NOT_SUPPORTED }),
+            PLACE => Some(slot.stolen_time_guest.0),
+            _ => None,
+        }
+    }
+
+    fn slot_plan(&self) -> Option<&'static SlotPlan> {
+        let plan = self.core.scheduler.as_deref()?.plan;
+        plan.slots.get(self.plan.slot as usize)
+    }
+
+    /// Nothing was stolen from the partition that starts now.
+    pub(crate) fn begin_stolen_time(&mut self) {
+        let Some(planned) = self.slot_plan() else { return };
+        if let Some(slot) = self.own_slot() {
+            slot.stolen_ticks = 0;
+        }
+        self.clear_stolen_time(planned, BYTES);
+    }
+
+    /// What was in memory before the monitor is nobody's business.
+    pub(crate) fn clear_stolen_time(&self, planned: &SlotPlan, bytes: u64) {
+        (0..bytes).step_by(8).for_each(|offset| self.machine.store64(at(planned.stolen_time, offset), 0));
+    }
+}
