@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64};
 
 // In tests each access to such a word is a point where another core of the partition may come first.
 #[cfg(test)]
-use crate::tests::interleave::AtomicU32;
+pub(crate) use crate::tests::interleave::AtomicU32;
 
 /// INTIDs in a fast table.
 pub const FAST_ENTRIES: usize = MAX_INTID as usize;
@@ -78,6 +78,9 @@ pub mod report {
 pub struct VcpuShared {
     /// Bits of [`vcpu_state`].
     pub state: AtomicU32,
+    /// Software-generated interrupts posted for it, if it shares its core ([`bulkhead_schedule::posts`]).
+    #[cfg(feature = "shared")]
+    pub posted: AtomicU32,
     /// One of [`report`], taken by vCPU 0's core; written before the vCPU is off.
     pub report: AtomicU32,
     /// Entry point of the pending CPU_ON.
@@ -197,6 +200,9 @@ pub struct Vcpu<M: Machine> {
     pub overflow: bool,
     /// What is kept of the private interrupts of a guest on a shared core.
     pub private: PrivateInterrupts,
+    /// Generation of the partition in which this vCPU was started last, on a shared core.
+    #[cfg(feature = "shared")]
+    pub generation: u32,
     /// The partition's PCI functions.
     #[cfg(feature = "devices")]
     pub functions: Functions,
@@ -246,6 +252,8 @@ impl<M: Machine> Vcpu<M> {
             priorities: Default::default(),
             overflow: false,
             private: PrivateInterrupts::new(),
+            #[cfg(feature = "shared")]
+            generation: 0,
             #[cfg(feature = "devices")]
             functions: Functions::new(),
             restore: Restore::default(),

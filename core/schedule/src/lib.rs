@@ -24,8 +24,6 @@
 )]
 
 pub mod plan;
-// No monitor has it yet.
-#[cfg(not(target_os = "none"))]
 pub mod posts;
 pub mod shared;
 pub mod stolen_time;

@@ -118,6 +118,8 @@ impl<M: Machine> Vcpu<M> {
         let claim = |off| words.state.compare_exchange(off, off | vcpu_state::CLAIMED, Acquire, Relaxed);
         match claim(vcpu_state::OFF).or_else(|_| claim(vcpu_state::STAND)) {
             Ok(_) => {
+                #[cfg(feature = "shared")]
+                self.begin_posts(words);
                 // Relaxed: the Release of `POSTED` puts both before it, and the target's core takes that with Acquire.
                 words.entry.store(entry, Relaxed);
                 words.context.store(context, Relaxed);

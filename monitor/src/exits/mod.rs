@@ -160,6 +160,10 @@ impl<M: Machine> Vcpu<M> {
             if vcpu == self.plan.vcpu && self.delivers_to_itself(sgi.intid) {
                 self.make_pending(sgi.intid);
             } else {
+                #[cfg(feature = "shared")]
+                if self.posts_to(vcpu, sgi.intid) {
+                    continue;
+                }
                 self.send_sgi_to_vcpu(vcpu, sgi.intid);
             }
         }
@@ -175,6 +179,8 @@ impl<M: Machine> Vcpu<M> {
 
     /// Sends a physical SGI to the core of one of the partition's own vCPUs.
     pub fn send_sgi_to_vcpu(&self, vcpu: u32, intid: u32) {
+        #[cfg(feature = "shared")]
+        let intid = self.call_of(vcpu, intid);
         if let Some(mpidr) = self.partition.vcpu_mpidr.get(vcpu as usize) {
             self.send_physical_sgi(*mpidr, intid);
         }

@@ -79,6 +79,8 @@ impl<M: Machine> Vcpu<M> {
                 self.refill_list_registers();
                 self.finish_own(intid);
             }
+            #[cfg(feature = "shared")]
+            0..MONITOR_SGI if self.is_shared() => self.sibling_calls(intid),
             0..MONITOR_SGI => {
                 self.machine.priority_drop(intid);
                 self.make_pending(intid);

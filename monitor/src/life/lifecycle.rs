@@ -133,6 +133,11 @@ impl<M: Machine> Vcpu<M> {
     /// nothing, so an earlier run's report that is not taken yet stays.
     pub(crate) fn leave(&mut self, reason: u32) {
         self.run = RunState::Off;
+        #[cfg(feature = "shared")]
+        if self.has_siblings() {
+            // Others use this core's interrupt controller meanwhile, which has this guest's timers.
+            self.reset_private_interrupts(Stop(()));
+        }
         let own = self.own_vcpu();
         if !self.is_lead() && reason != report::NONE {
             // Release: the facts of the fault come before the report, which `serve_reports` takes with Acquire.
@@ -167,6 +172,8 @@ impl<M: Machine> Vcpu<M> {
             }
             TO_STAND => {
                 self.run = RunState::Parked;
+                #[cfg(feature = "shared")]
+                self.note_standing();
                 // Release: what the guest wrote comes before `stand` sees this. The memory may be scrubbed next.
                 own.state.fetch_or(vcpu_state::PARKED, Release);
             }
@@ -193,6 +200,8 @@ impl<M: Machine> Vcpu<M> {
             // Its core was not set up yet when it was told to start, and lost the interrupt.
             // No need for the Acquire is known: nothing is read by the word.
             if words.state.load(Acquire) == vcpu_state::ON_PENDING {
+                #[cfg(feature = "shared")]
+                let vcpu = self.unless_heard(vcpu);
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
             // Acquire, for the Release in `leave`: the facts of the fault are read next.
@@ -271,6 +280,11 @@ impl<M: Machine> Vcpu<M> {
         for (vcpu, words) in self.vcpus() {
             // Release: what was done while they stood comes before they go on; they look with Acquire.
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
+            // Others have the core of one that is off. Relaxed: whoever switches it on now calls it.
+            #[cfg(feature = "shared")]
+            if self.shares_core(vcpu) && words.state.load(Relaxed) & (vcpu_state::ON | vcpu_state::CLAIMED) == 0 {
+                continue;
+            }
             if !self.is_shared() {
                 self.send_sgi_to_vcpu(vcpu, MONITOR_SGI);
             }
@@ -403,8 +417,6 @@ impl<M: Machine> Vcpu<M> {
         // Release, as for the siblings' words: a core that sees this vCPU on finds the instance that it belongs to.
         self.own_vcpu().state.store(vcpu_state::ON, Release);
         self.add_status(offset_of!(StatusPage, generation));
-        #[cfg(feature = "shared")]
-        self.begin_stolen_time();
         self.start_vcpu(plan.entry.0, plan.device_tree.0);
         let now = self.machine.counter_ticks();
         self.machine.store64(self.status_place(offset_of!(StatusPage, started_ticks)), now);
@@ -421,6 +433,8 @@ impl<M: Machine> Vcpu<M> {
     }
 
     fn start_vcpu(&mut self, entry: u64, context: u64) {
+        #[cfg(feature = "shared")]
+        self.begin_run();
         self.reset_private_interrupts(Stop(()));
         if self.is_shared() {
             self.take_floating_point();
@@ -432,6 +446,9 @@ impl<M: Machine> Vcpu<M> {
         self.head.fast_table =
             if fast { self.fast_entries().as_ptr() as usize as u64 } else { EMPTY_FAST_TABLE.as_ptr() as usize as u64 };
         self.run = RunState::Running;
+        // Its core may have been told of posts since its start became visible, and the reset forgot that.
+        #[cfg(feature = "shared")]
+        self.take_posts();
         self.set_phase(2);
         self.trace(TRACE_GUEST_START, self.plan.vcpu, entry, 0);
     }

@@ -151,7 +151,9 @@ impl<M: Machine> Vcpu<M> {
         {
             let expired = slot.monitor_ticks <= now || slot.monitor_ticks == NEVER;
             self.serve_console();
+            self.heed_parking();
             self.serve_requests();
+            self.note_going_on();
             if expired {
                 self.own_date_passed(now);
             }

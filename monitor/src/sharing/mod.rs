@@ -4,6 +4,7 @@
 mod arrivals;
 pub mod decide;
 pub mod exchange;
+mod posting;
 mod private;
 mod recording;
 pub mod scheduler;
@@ -26,9 +27,10 @@ impl<M: Machine> Vcpu<M> {
     /// Takes this vCPU into its core's scheduler and puts its partition's first start under way.
     pub fn join(&mut self, scheduler: &mut Scheduler) {
         scheduler.add(self.plan, self.partition);
+        self.listen_to_siblings(scheduler);
         self.machine.store64(scheduler.plan.usage, USAGE_MAGIC);
         if let Some(planned) = scheduler.plan.slots.get(self.plan.slot as usize) {
-            self.clear_stolen_time(planned, PAGE_BYTES);
+            self.machine.scrub(planned.stolen_time, PAGE_BYTES);
         }
         self.begin_partition();
     }

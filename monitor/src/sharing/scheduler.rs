@@ -1,5 +1,6 @@
 //! The scheduler of a shared core: [`bulkhead_schedule::shared`] with this machine's registers.
 
+use crate::state::VcpuShared;
 use bulkhead_abi::schedule::SCHEDULER_BYTES;
 use bulkhead_arch::{FloatingPoint, GuestContext};
 pub use bulkhead_sched::dispatch::Stint;
@@ -12,6 +13,8 @@ pub struct Registers {
     pub context: GuestContext,
     /// Those that leave when another vCPU uses them (or always, where the plan says so).
     pub floating_point: FloatingPoint,
+    /// What its siblings tell it, if it has any that could.
+    pub words: Option<&'static VcpuShared>,
 }
 
 /// The scheduler.

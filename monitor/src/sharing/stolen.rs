@@ -3,13 +3,15 @@
 //! Each vCPU has a page of its own, which the monitor of its core writes and its guest reads. The number in it changes when the
 //! vCPU is chosen again, by one store of 64 bits, so its guest never sees half of it.
 
-use crate::observe::at;
 use crate::state::Vcpu;
+use bulkhead_abi::PAGE_BYTES;
 use bulkhead_abi::hypercall::{NOT_SUPPORTED, SUCCESS};
 use bulkhead_abi::schedule::SlotPlan;
+use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
 use bulkhead_arm::smccc;
-use bulkhead_schedule::stolen_time::{BYTES, FEATURES, PLACE};
+use bulkhead_schedule::stolen_time::{FEATURES, PLACE};
+use core::mem::offset_of;
 
 impl<M: Machine> Vcpu<M> {
     /// Answers the calls about stolen time; `None`: it is another call, or the guest has its core to itself.
@@ -29,17 +31,18 @@ impl<M: Machine> Vcpu<M> {
         plan.slots.get(self.plan.slot as usize)
     }
 
-    /// Nothing was stolen from the partition that starts now.
-    pub(crate) fn begin_stolen_time(&mut self) {
+    /// A guest of a shared core is started. With a new instance nothing was stolen from it yet. In the same one it was switched off before:
+    /// shared interrupts that came meanwhile were acknowledged, because they would have come again and again, and are to come now.
+    pub(crate) fn begin_run(&mut self) {
         let Some(planned) = self.slot_plan() else { return };
+        let generation = self.machine.load32(self.status_place(offset_of!(StatusPage, generation)));
+        if core::mem::replace(&mut self.generation, generation) == generation {
+            return self.return_shared_interrupts();
+        }
         if let Some(slot) = self.own_slot() {
             slot.stolen_ticks = 0;
         }
-        self.clear_stolen_time(planned, BYTES);
-    }
-
-    /// What was in memory before the monitor is nobody's business.
-    pub(crate) fn clear_stolen_time(&self, planned: &SlotPlan, bytes: u64) {
-        (0..bytes).step_by(8).for_each(|offset| self.machine.store64(at(planned.stolen_time, offset), 0));
+        // Written back: the guest starts with its caches off, and would read past them what memory held before.
+        self.machine.scrub(planned.stolen_time, PAGE_BYTES);
     }
 }

@@ -29,6 +29,8 @@ mod misfit;
 #[cfg(feature = "shared")]
 mod noted;
 #[cfg(feature = "shared")]
+mod posting;
+#[cfg(feature = "shared")]
 mod prepared;
 mod priorities;
 #[cfg(feature = "shared")]

@@ -71,8 +71,14 @@ fn vcpus_of_a_core_have_levels_of_their_own() {
         for level in LEVELS {
             core.write_private(0x400, u32::from(level) << 24);
             core.write_private(0x418, u32::from(level) << 24);
+            // No guest's software-generated interrupt comes from the machine.
+            core.own().head.frame.set_register(0, 3 << 24 | 1);
             for intid in [3, 27] {
-                core.interrupt(intid);
+                if intid == 3 {
+                    core.exit(super::shared::SEND_SGI)
+                } else {
+                    core.interrupt(intid)
+                }
                 assert_eq!(core.machine.list[0].take() >> 48 & 0xff, u64::from(level), "interrupt {intid}");
                 core.machine.deactivate(intid);
             }

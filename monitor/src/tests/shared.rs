@@ -100,7 +100,10 @@ impl Core {
                 vcpu.counters = PhysicalAddress(COUNTERS + 0x10_0000 * u64::from(slot));
                 (vcpu.gicd, vcpu.gicr) = (PhysicalAddress(GICD), PhysicalAddress(GICR));
                 vcpu.schedule = PhysicalAddress(0x5000_e000);
-                Vcpu::new(machine.clone(), 0, Box::leak(Box::new(vcpu)), tenant(slot, &change), super::shared())
+                let partition = tenant(slot, &change);
+                // One of several vCPUs, where a test says so.
+                vcpu.vcpu = partition.shared_vcpus.checked_ilog2().unwrap_or(0);
+                Vcpu::new(machine.clone(), 0, Box::leak(Box::new(vcpu)), partition, super::shared())
             })
             .collect();
         vcpus[0].begin_core();

@@ -32,7 +32,6 @@ const LEFT_OUT: &[&str] = &[
     "core/emulation/src/registers.rs",
     "core/emulation/src/state.rs",
     "core/sched/src/dispatch/decision.rs",
-    "core/schedule/src/posts.rs",
     "core/schedule/src/shared/slot/tests.rs",
     "monitor/src/tests",
 ];

@@ -78,6 +78,38 @@ impl<Registers> Scheduler<Registers> {
         }
     }
 
+    /// Lets the guest of a slot stand without a turn of it: it has nothing to do until [`Self::let_go`], whatever arrives for it. One
+    /// that is loaded says itself that it has nothing to do.
+    pub fn park(&mut self, number: u8, now: u64) {
+        self.catch_up();
+        let is_loaded = number == self.loaded;
+        let Some(slot) = self.slot_mut(number) else { return };
+        slot.stand();
+        if !is_loaded && slot.give_up() {
+            self.policy.set_ready(number, false, now);
+        }
+        self.decide = true;
+    }
+
+    /// Lets the guest of a slot go on that stood. It looks at EL2 first at what it was told meanwhile.
+    pub fn let_go(&mut self, number: u8, now: u64) {
+        let is_loaded = number == self.loaded;
+        let Some(slot) = self.slot_mut(number) else { return };
+        slot.go_on();
+        if !is_loaded {
+            slot.hold_posts();
+        }
+        self.ask(number, now);
+    }
+
+    /// Something is posted for a slot that is not loaded ([`crate::posts`]): it wakes as for a private interrupt.
+    pub fn posted(&mut self, number: u8, now: u64) {
+        let Some(slot) = self.slot_mut(number) else { return };
+        slot.hold_posts();
+        let route = slot.timer_route;
+        self.arrived(number, route, now);
+    }
+
     /// Takes what the loaded slot has to do at EL2, if anything. It is to pay for that: neither somebody who was woken before it is done,
     /// nor who gave the core away for it.
     pub fn take_request(&mut self) -> bool {

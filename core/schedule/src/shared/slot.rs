@@ -45,6 +45,8 @@ enum Guest {
     Runs,
     /// It waits for an interrupt.
     Sleeps,
+    /// It stands at EL2 because its partition does, whatever it did before: no interrupt wakes it.
+    Stands,
 }
 
 /// What a vCPU that has something to do has had of the core.
@@ -187,7 +189,33 @@ impl<Registers> Slot<Registers> {
 
     /// An interrupt wakes its guest. Returns whether it slept.
     pub(super) fn rouse(&mut self) -> bool {
-        replace(&mut self.guest, Guest::Runs) == Guest::Sleeps
+        let slept = self.is_asleep();
+        if slept {
+            self.guest = Guest::Runs;
+        }
+        slept
+    }
+
+    /// States whether its guest stands.
+    pub fn stands(&self) -> bool {
+        self.guest == Guest::Stands
+    }
+
+    /// Its guest stands from now on.
+    pub const fn stand(&mut self) {
+        (self.guest, self.deferred, self.prospect) = (Guest::Stands, false, Prospect::UNKNOWN);
+    }
+
+    /// It has nothing to do, and there is nothing at EL2 for it either. Returns whether the policy is to be told.
+    pub(super) const fn give_up(&mut self) -> bool {
+        self.told.take().is_some()
+    }
+
+    /// Its guest stands no longer. One that slept is awake: a wait for an interrupt may end without one (DDI 0487, D1.7.2).
+    pub fn go_on(&mut self) {
+        if self.stands() {
+            self.guest = Guest::Runs;
+        }
     }
 
     /// An interrupt that may not pre-empt has come, which matters to a sleeper.
@@ -221,6 +249,14 @@ impl<Registers> Slot<Registers> {
             self.note_waiting(first);
         }
         self.note_waiting(intid);
+    }
+
+    /// Something is posted for it while it is not loaded: its loading is to take that.
+    pub fn hold_posts(&mut self) {
+        self.prospect = Prospect::UNKNOWN;
+        if let Held::One(first) = replace(&mut self.held, Held::Several) {
+            self.note_waiting(first);
+        }
     }
 
     fn note_waiting(&mut self, intid: u32) {
