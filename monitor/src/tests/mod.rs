@@ -39,6 +39,8 @@ mod publication;
 mod requests;
 #[cfg(feature = "shared")]
 mod shared;
+#[cfg(feature = "shared")]
+mod siblings;
 mod standing;
 #[cfg(feature = "shared")]
 mod stolen;
