@@ -398,6 +398,16 @@ pub fn unlimited(priority: u8) -> Server {
     Server { vcpu: 0, priority, rule: BudgetRule::Unlimited, gate, payer: None, on_empty, least_charge_ns: 0 }
 }
 
+/// Returns three partitions: `control` on core 0, `wide` with core 1 and half of core 0, `other` with the rest of core 0.
+#[must_use]
+pub fn siblings() -> System {
+    let mut siblings = shared();
+    let mut wide = native("wide", &[1, 0]);
+    wide.servers = vec![Server { vcpu: 1, ..sporadic(5, 5_000_000, 10_000_000) }];
+    siblings.partitions.insert(1, wide);
+    siblings
+}
+
 /// Returns two native partitions on core 0 with fixed priorities: `control` has 2 ms of every 10 ms at priority 1, and
 /// `other` has the rest at priority 9.
 #[must_use]

@@ -122,8 +122,8 @@ fn check_table(system: &System, core_use: &CoreUse, schedule: &Schedule, place: 
 fn check_partition(system: &System, index: usize) -> Result<(), PlanError> {
     let Some(partition) = system.partitions.get(index) else { return Ok(()) };
     let is_shared = |core: &usize| system.schedules.iter().any(|schedule| schedule.board_core == *core);
-    let is_alone = partition.cores.len() < 2 || !partition.cores.iter().any(is_shared);
-    let reason = "its vCPUs wait for each other, and one of them is on a shared core; give it cores of its own, or only that one";
+    let is_alone = partition.cores.len() < 2 || !partition.cores.first().is_some_and(is_shared);
+    let reason = "it has several vCPUs, and the first one is on a shared core; name a core first that it has to itself";
     require(is_alone, &format!("partition \"{}\"", partition.name), reason)?;
     check_routes(system, partition)?;
     for (number, server) in partition.servers.iter().enumerate() {

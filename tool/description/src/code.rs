@@ -178,7 +178,7 @@ codes! {
     BadTask BH0726 Error "task that cannot be";
     OneReceiver BH0727 Warning "virtual UART that gets no input";
     TooManyLimits BH0728 Error "too many interrupts with a limit on a shared core";
-    SeveralShared BH0729 Error "partition with several cores on a shared core";
+    SeveralShared BH0729 Error "partition with several cores of which the first is shared";
     NotSchedulable BH0801 Error "server that does not get its budget in time";
     Starves BH0802 Error "server without a limit that may keep the core from another guest";
     TaskLate BH0803 Error "task that misses its deadline";
@@ -188,6 +188,7 @@ codes! {
     BoundNotFound BH0807 Error "promise whose bound was not found";
     PayloadLate BH0808 Error "task of a payload that misses its deadline";
     WindowLost BH0809 Error "window in which nothing is certain to run";
+    SiblingStarves BH0810 Error "one of several vCPUs that is promised no time";
     DrainedLate BH0820 Warning "interrupt that is late when the budget was just used up";
     MayStarve BH0821 Warning "trusted server without a limit above another guest";
     DoubleHit BH0822 Warning "deferrable server above others";
@@ -200,6 +201,7 @@ codes! {
     PolicyStorm BH0829 Warning "round-robin policy that does not isolate";
     PublishedRule BH0830 Warning "published PIBS rule, whose bounds do not hold";
     SmallRemainder BH0831 Warning "smallest remainder that does not pay for a switch";
+    SlowSibling BH0832 Warning "vCPUs that may wait long for one of them";
     NoSecureWorld BH0901 Error "secure section on a board without EL3";
     SecureNeeded BH0902 Error "system without a secure section on a board that is entered at EL3";
     NotBuiltYet BH0903 Error "part of a secure section that is not built yet";

@@ -85,6 +85,8 @@ pub struct VcpuBound {
     pub drained_wait_ns: Option<u64>,
     /// Longest time that it wants to run and is not chosen, in whatever state its budgets are: what a measured wait is compared with.
     pub blackout_ns: Option<u64>,
+    /// Longest time from an interrupt of a sibling until its guest sees it, where it has siblings: so long may they wait for it.
+    pub answer_ns: Option<u64>,
     /// Least that its guest executes in a long time when it always wants to run, in millionths of the core.
     pub supply_ppm: u64,
     /// The searches for waits and supply ended; otherwise what is missing may exist.
@@ -297,6 +299,11 @@ fn vcpu(
         (SharedModel::Servers(_), None) => return None,
     };
     let up = |ticks: Option<u64>| ticks.map(|ticks| clock.ns_up(ticks));
+    let has_siblings = system.partitions.get(used.partition).is_some_and(|partition| partition.cores.len() > 1);
+    // The core may be inside the monitor when it is called; then it is entered, and the vCPU loaded when its turn comes.
+    let costs = TickCosts::of(system, assumptions);
+    let on_the_way = costs.passage.saturating_add(costs.entry).saturating_add(costs.switch);
+    let answer = blackout.filter(|_| has_siblings).map(|blackout| blackout.saturating_add(on_the_way));
     let (supply_ppm, is_supply_found) = steps.bound(|steps| long_run_ppm(&supply, steps));
     Some(VcpuBound {
         slot,
@@ -304,6 +311,7 @@ fn vcpu(
         conforming_wait_ns: up(conforming),
         drained_wait_ns: up(drained),
         blackout_ns: up(blackout),
+        answer_ns: up(answer),
         supply_ppm,
         is_found: is_found && is_supply_found,
         tasks: tasks_of(system, assumptions, core, ticks, slot, steps),

@@ -7,6 +7,7 @@
 pub(crate) mod interrupts;
 mod not_found;
 pub(crate) mod servers;
+mod siblings;
 mod tables;
 mod tasks;
 
@@ -68,6 +69,7 @@ fn judge(system: &System, spans: &Spans, bounds: &Bounds, steps: &Steps) -> Vec<
         tasks::check(&scope, core, &mut found);
         interrupts::check(&scope, core, &mut found);
         tables::check(&scope, core, &mut found);
+        siblings::check(&scope, core, &mut found);
     }
     found
 }

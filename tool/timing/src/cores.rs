@@ -17,7 +17,7 @@ use bulkhead_analysis::overhead::{self, Habits, REQUEST_ENTRIES, Returns};
 use bulkhead_analysis::round_robin::Ring;
 use bulkhead_analysis::table::Window;
 use bulkhead_plan::devices::{self, scripts::SILENCE_READS};
-use bulkhead_plan::maps::{CoreUse, core_uses};
+use bulkhead_plan::maps::{CoreUse, VcpuUse, core_uses};
 use bulkhead_plan::model::{self, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 use bulkhead_words as words;
@@ -205,15 +205,16 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
         blocking_ticks: costs.passage,
         lateness_ticks: costs.lateness,
         costs: costs.overhead(),
-        habits: core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, system.board.counter_hz)).collect(),
+        habits: core_use.vcpus.iter().map(|vcpu| habits(system, *vcpu, system.board.counter_hz)).collect(),
         requests: requests(system, core_use),
     }
 }
 
-/// What managers, wherever they run, may ask of vCPUs of a core: requests go to the core of a partition's vCPU 0.
+/// What managers, wherever they run, may ask of vCPUs of a core: requests go to the core of a partition's vCPU 0, which tells those of the
+/// others to stand and to go on: no more interrupts than there are for a request itself.
 fn requests(system: &System, core_use: &CoreUse) -> Vec<(usize, Returns)> {
     let clock = Clock::new(system.board.counter_hz);
-    let targets = core_use.vcpus.iter().enumerate().filter(|(_, vcpu)| vcpu.vcpu == 0);
+    let targets = core_use.vcpus.iter().enumerate();
     let pairs = targets.flat_map(|(slot, vcpu)| {
         let others = system.partitions.iter().enumerate().filter(move |(number, _)| *number != vcpu.partition);
         others.filter(|(_, other)| other.manages).map(move |(_, manager)| (slot, manager.manage_limit))
@@ -259,7 +260,7 @@ fn promised(system: &System, core_use: &CoreUse, slot: usize, costs: &TickCosts)
         return None;
     }
     let others = core_use.vcpus.iter().enumerate().filter(|(number, _)| *number != slot);
-    let sources: u64 = others.map(|(_, vcpu)| habits(system, vcpu.partition, system.board.counter_hz).sources).sum();
+    let sources: u64 = others.map(|(_, vcpu)| habits(system, *vcpu, system.board.counter_hz).sources).sum();
     let clock = Clock::new(system.board.counter_hz);
     let asked = requests(system, core_use);
     let with_job = |task: Task| {
@@ -277,8 +278,13 @@ pub(crate) fn task_model(task: &model::Task, clock: Clock) -> Task {
     }
 }
 
-/// Interrupt sources of a partition with one vCPU, and what its guest is trusted to do.
-fn habits(system: &System, number: usize, hz: u64) -> Habits {
+/// Interrupts by which siblings can enter a core of a vCPU once in each of its absences: a post, its start, that it is to stand, and that it
+/// is to go on.
+const SIBLING_SOURCES: usize = 4;
+
+/// Interrupt sources of a vCPU, and what its guest is trusted to do. A device's interrupt may be routed to any vCPU of its partition.
+fn habits(system: &System, vcpu: VcpuUse, hz: u64) -> Habits {
+    let VcpuUse { partition: number, vcpu } = vcpu;
     let Some(partition) = system.partitions.get(number) else {
         return Habits::default();
     };
@@ -299,7 +305,9 @@ fn habits(system: &System, number: usize, hz: u64) -> Habits {
     // Functions of one partition may share a line.
     let lines: BTreeSet<u32> = devices::of_partition(system, number).map(|(_, function)| function.interrupt).collect();
     // Two timers of the guest and one date of the monitor, for its watchdog or a back-off.
-    add(lines.len() + doorbells.count() + of_virtio + usize::from(partition.virtual_uart) + 3, partition.route.rule);
+    let siblings = if vcpu == 0 { 0 } else { SIBLING_SOURCES };
+    let own = lines.len() + doorbells.count() + of_virtio + usize::from(partition.virtual_uart) + 3;
+    add(own + siblings, partition.route.rule);
     if partition.trusted && !partition.tasks.is_empty() {
         let clock = Clock::new(hz);
         habits.tasks = Some(partition.tasks.iter().map(|task| task_model(task, clock)).collect());
@@ -316,7 +324,7 @@ fn request_entries(requests: &[(usize, Returns)], window_ticks: u64) -> u64 {
 /// Every interrupt of a guest in a ring enters once in each turn of another one, requests of managers as often as they may.
 fn ring_entries(system: &System, core_use: &CoreUse, costs: &TickCosts, quantum_ticks: u64) -> u64 {
     let hz = system.board.counter_hz;
-    let sources = core_use.vcpus.iter().map(|vcpu| habits(system, vcpu.partition, hz).sources);
+    let sources = core_use.vcpus.iter().map(|vcpu| habits(system, *vcpu, hz).sources);
     let entries = sources.fold(request_entries(&requests(system, core_use), quantum_ticks), u64::saturating_add);
     entries.saturating_mul(costs.entry)
 }

@@ -142,6 +142,7 @@ fn vcpu_json(system: &System, vcpu: &VcpuBound) -> Value {
         "conforming_wait_ns": vcpu.conforming_wait_ns,
         "drained_wait_ns": vcpu.drained_wait_ns,
         "blackout_ns": vcpu.blackout_ns,
+        "answer_ns": vcpu.answer_ns,
         "supply_ppm": vcpu.supply_ppm,
         "tasks": tasks.collect::<Vec<_>>(),
     })

@@ -160,6 +160,9 @@ fn vcpus(system: &System, core: &CoreTiming) -> String {
         ]);
     }
     let mut text = table(&rows, 1);
+    for (vcpu, answer) in core.vcpus.iter().filter_map(|vcpu| Some((vcpu, vcpu.answer_ns?))) {
+        let _ = writeln!(text, "  {} answers its siblings within {}", vcpu_name(system, vcpu.vcpu), readable(answer));
+    }
     let mut rows = vec![["task", "response", "deadline"].map(String::from).to_vec()];
     for vcpu in &core.vcpus {
         for task in &vcpu.tasks {

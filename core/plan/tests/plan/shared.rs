@@ -266,6 +266,7 @@ const CASES: &[Case] = &[
         "round robin has no servers",
     ),
     ("five servers", |system| system.partitions[2].servers = vec![samples::unlimited(1); 5], "holds at most 4"),
+    ("first of several", |system| system.partitions[3].cores.push(5), "name a core first that it has to itself"),
     ("two vCPUs of one", |system| system.partitions[3].cores.push(1), "wait for each other"),
     ("one of two vCPUs", |system| system.partitions[3].cores.push(4), "one of them is on a shared core"),
     ("a shared core beside an own one", |system| system.partitions[7].cores.push(2), "one of them is on a shared core"),

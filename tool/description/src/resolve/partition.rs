@@ -190,18 +190,21 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses a partition with several vCPUs of which one runs on a core with a schedule.
+    /// Refuses a partition with several vCPUs of which the first one runs on a core with a schedule.
     fn several_shared(&mut self, partition: &Partition) {
-        let shared = partition.cores.iter().find_map(|core| Some((core, self.schedule_of(core.value)?)));
-        let Some((core, schedule)) = shared.filter(|_| partition.cores.len() > 1) else { return };
-        let message =
-            format!("partition `{}` has {} cores, one of them shared", partition.name.value, partition.cores.len());
-        let why = "vCPUs of one partition wait for each other, and on a shared core one of them stands still";
+        let first = partition.cores.first().filter(|_| partition.cores.len() > 1);
+        let Some((core, schedule)) = first.and_then(|core| Some((core, self.schedule_of(core.value)?))) else { return };
+        let message = format!(
+            "partition `{}` has {} cores, and the first is shared",
+            partition.name.value,
+            partition.cores.len()
+        );
+        let why = "the core of vCPU 0 starts and stops the others, and waits for their cores meanwhile";
         let diagnostic = Diagnostic::new(Code::SeveralShared, message)
             .at(core.span, "this core is shared")
             .at(schedule.core.span, "by this schedule")
             .note(why);
-        self.push(diagnostic.help("give the partition cores of its own, or only the shared one"));
+        self.push(diagnostic.help("name a core first that the partition has to itself"));
     }
 
     /// Resolves the console.

@@ -43,6 +43,7 @@ fn demo_is_accepted() {
 fn shared_cores_are_accepted() {
     accepted("two on one core", &samples::shared());
     accepted("one core of each kind", &samples::shared_cores());
+    accepted("one of two vCPUs on a shared core", &samples::siblings());
     let mut alone = samples::system(vec![samples::native("alone", &[0])], vec![]);
     alone.partitions[0].servers = vec![samples::sporadic(3, 1_000_000, 10_000_000)];
     alone.schedules = samples::shared().schedules;
