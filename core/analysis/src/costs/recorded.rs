@@ -4,22 +4,22 @@ use super::Costs;
 
 /// The costs that the analysis uses, in instructions.
 pub const RECORDED: Costs = Costs {
-    // `./x bench costs.switch`: 2099; from its decision to its guest in storms of interrupts and doorbells: 2005; from its guest to the next decision in a device's interrupt: 94
-    switch: 2183,
-    // `./x bench costs.interrupt_entry`: 931; interrupts of guests that wait, farther: 931
-    interrupt_entry: 969,
-    // `./x bench costs.longest_passage`: 6761; a guest that leaves with sixteen doorbells: 6761
-    longest_passage: 7032,
+    // `./x bench costs.switch`: 2088; from its decision to its guest in storms of interrupts and doorbells: 1994; from its guest to the next decision in a device's interrupt: 94
+    switch: 2172,
+    // `./x bench costs.interrupt_entry`: 826; interrupts of guests that wait, farther: 826
+    interrupt_entry: 860,
+    // `./x bench costs.longest_passage`: 6800; a guest that leaves with sixteen doorbells: 6800
+    longest_passage: 7072,
     // `./x bench costs.timer_latency`: 94; a device's interrupt: 94
     timer_latency: 98,
-    // `./x bench costs.after_loading`: 161; storms of interrupts and doorbells: 161
-    after_loading: 168,
-    // `./x bench costs.publication`: 1176; sixteen servers, all dates at once: 1176
-    publication: 1224,
+    // `./x bench costs.after_loading`: 160; storms of interrupts and doorbells: 160
+    after_loading: 167,
+    // `./x bench costs.publication`: 1204; sixteen servers, all dates at once: 1204
+    publication: 1253,
     // `./x bench costs.doorbell`: 159; sender 136.0, receiver 23.0, mean of 1000
     doorbell: 166,
-    // `./x bench costs.trace`: 321; longest switch: 1900 instead of 1579
-    trace: 334,
+    // `./x bench costs.trace`: 326; longest switch: 1922 instead of 1596
+    trace: 340,
     // `./x bench costs.least_stint`: 394; 358 to start and 36 to end
     least_stint: 378,
 };

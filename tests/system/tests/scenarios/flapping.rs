@@ -8,6 +8,7 @@ use bulkhead_abi::hypercall::{
 use bulkhead_abi::status::{REASON_DATA_ABORT, REASON_NONE, STATE_OFF, STATE_RUNNING, STATE_STOPPED, STATE_SUSPENDED};
 use bulkhead_system_tests::assemble::Program;
 use bulkhead_system_tests::remote::{self, GUEST_LOAD, GUEST_RAM};
+use bulkhead_system_tests::sharing::field;
 use bulkhead_system_tests::{LIMIT, Remote, Running, System};
 
 const SIX: u64 = 1;
@@ -129,9 +130,25 @@ fn end(running: &Running, vcpu: u64, call: u64) {
 /// code of the instance before executes, and every vCPU that is switched on while its monitor starts comes.
 #[test]
 fn six_vcpus_stand_and_start_anew() {
-    let mut running =
-        System::with_programs("flapping", &[], &[("remote", &remote::program()), ("six", &program(QUIET_TURNS))])
-            .start();
+    stand_and_start_anew("flapping", 20).assert_no_crash();
+}
+
+/// The same with three of them on shared cores, above, below and in turns with others (H24, H25): they are parked while others have their
+/// cores, asleep, out of budget or being started. A neighbour gets each of its interrupts, and all others live.
+#[test]
+fn six_vcpus_of_which_three_share_their_cores() {
+    let mut running = stand_and_start_anew("flapping-shared", 10);
+    running.assert_no_crash();
+    let line = running.line("victim", "wakeups done");
+    assert_eq!((field(&line, "sent"), field(&line, "received"), field(&line, "lost")), (2000, 2000, 0), "{line}");
+    for name in ["below", "beside"] {
+        assert_eq!(running.status(name).state, STATE_RUNNING, "{name}");
+    }
+}
+
+fn stand_and_start_anew(system: &str, rounds: u32) -> Running {
+    let programs = [("remote", &remote::program()), ("six", &program(QUIET_TURNS))];
+    let mut running = System::with_programs(system, &[], &programs).start();
     let mut manager = Remote::new(&mut running, "manager");
     let started = |running: &mut Running, generation: u32| {
         running.wait_for_status("six", "its start", |status| {
@@ -141,7 +158,7 @@ fn six_vcpus_stand_and_start_anew() {
         assert_eq!(word(running, u64::from(FOUND)), 0, "start {generation}: code of the instance before ran");
     };
     started(&mut running, 1);
-    for round in 1..=20 {
+    for round in 1..=rounds {
         assert_eq!(manager.call(&mut running, CALL_PARTITION_SUSPEND, SIX)[0], SUCCESS);
         running.wait_for_state("six", STATE_SUSPENDED);
         assert_stands(&mut running, &mut manager, &format!("round {round}: a vCPU of a suspended partition executes"));
@@ -159,7 +176,7 @@ fn six_vcpus_stand_and_start_anew() {
         (0, SYSTEM_OFF, (STATE_OFF, REASON_NONE)),
         (0, CALL_VERSION, (STATE_STOPPED, REASON_DATA_ABORT)),
     ];
-    for (generation, (vcpu, call, expected)) in (22..).zip(ends) {
+    for (generation, (vcpu, call, expected)) in (rounds + 2..).zip(ends) {
         end(&running, vcpu, call);
         running.wait_for_state("six", expected.0);
         assert_stands(
@@ -172,7 +189,7 @@ fn six_vcpus_stand_and_start_anew() {
         assert_eq!(manager.call(&mut running, CALL_PARTITION_RESTART, SIX)[0], SUCCESS);
         started(&mut running, generation);
     }
-    running.assert_no_crash();
+    running
 }
 
 /// A CPU_ON of vCPU 0's first instructions is not lost, although the monitors of the others' cores may not be there yet. On QEMU
