@@ -280,7 +280,7 @@ impl<M: Machine> Vcpu<M> {
         for (vcpu, words) in self.vcpus() {
             // Release: what was done while they stood comes before they go on; they look with Acquire.
             words.state.fetch_and(!(vcpu_state::STAND | vcpu_state::PARKED), Release);
-            // Others have the core of one that is off. Relaxed: whoever switches it on now calls it.
+            // Others have the core of one that is off. Relaxed: who switches it on now calls it.
             #[cfg(feature = "shared")]
             if self.shares_core(vcpu) && words.state.load(Relaxed) & (vcpu_state::ON | vcpu_state::CLAIMED) == 0 {
                 continue;
