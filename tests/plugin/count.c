@@ -15,11 +15,15 @@
  * switch; starts and ends of guests are none. `apart` ranges belong to passages and not to switches: work that the monitor
  * does now and then, on the way. Counted from a core's first guest instruction on.
  *
+ * Reactions: what a guest's handler waits for on its core. From the last instruction of any guest (or the look for interrupts before the
+ * last one: an interrupt that arrived between the two waited from there) to the first instruction of a `handler`, the instructions of
+ * the monitor. The guests on the core have to be in the arming ranges. A handler that its own guest masks is not waited for by this.
+ *
  * Results live in a file that the host maps too: one line of words per core, written by that core's thread alone. So they
  * can be read at any time, and survive any end of QEMU. Layout: see `struct head` and `struct block`.
  *
  * Arguments: counts=FILE  bank=START-END (may repeat)  range=START-END (may repeat)  after=START-END (may repeat)
- *            apart=START-END (may repeat)  exact=on
+ *            apart=START-END (may repeat)  handler=ADDRESS (may repeat)  exact=on
  * The `after` ranges arm a core: from the first block fetched there on, the words "since" count as well.
  */
 #include "qemu_plugin_api.h"
@@ -31,7 +35,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COUNTS_MAGIC 0x3230544e43494842ull /* "BHICNT02" */
+#define COUNTS_MAGIC 0x3330544e43494842ull /* "BHICNT03" */
 #define MAX_RANGES 8
 #define NO_RANGE MAX_RANGES
 
@@ -59,6 +63,8 @@ struct passages {
     uint64_t longest_interrupt; /* of those that took an interrupt and went on with the same guest */
     uint64_t shortest_chained; /* of those that took one and were followed by another before a guest's instruction */
     uint64_t longest_after; /* of switches that read the counter more than once, from the last time on */
+    uint64_t reactions; /* how often the handler was entered */
+    uint64_t longest_reaction; /* instructions of the monitor in front of it */
 };
 
 /* The passage under way. */
@@ -73,6 +79,8 @@ struct passage {
     uint64_t guest; /* place of the last guest in the arming ranges, plus one; 0 = nobody since the last WFI */
     uint64_t acknowledged; /* it took an interrupt */
     uint64_t slept; /* the last block of a guest ended with WFI */
+    uint64_t since_look; /* instructions since a guest's last one or the last look for interrupts */
+    uint64_t before_look; /* and of what that look ended */
 };
 
 /* One per core; whole cache lines, so that cores do not disturb each other. */
@@ -99,6 +107,8 @@ static size_t counted_count, arming_count, apart_count;
 static struct range banks[MAX_RANGES]; /* of RAM, one behind the other in the RAM file */
 static size_t bank_count;
 static uintptr_t ram_base; /* 0 until found; several threads may look for it at once and find the same */
+static uint64_t handlers[MAX_RANGES]; /* the addresses of their first instructions */
+static size_t handler_count;
 static bool exact;
 
 /* Finds where QEMU mapped the RAM file, by its name: it is unlinked, and no other mapping is called so. */
@@ -148,6 +158,13 @@ static size_t range_of(const struct range *ranges, size_t count, uint64_t addres
     return NO_RANGE;
 }
 
+static bool is_handler(uint64_t address) {
+    for (size_t index = 0; index < handler_count; index++)
+        if (handlers[index] == address)
+            return true;
+    return false;
+}
+
 static inline void count(struct block *block, uint64_t instructions) {
     block->all += instructions;
     if (block->armed)
@@ -194,6 +211,7 @@ static void end_passage(struct block *block, uint64_t guest) {
 
 #define GUEST_MASK 0xffu
 #define ENDS_WITH_WFI 0x100u
+#define IS_HANDLER 0x200u
 
 /* A guest executes. */
 static inline void guest_runs(struct block *block, uint64_t guest) {
@@ -201,6 +219,11 @@ static inline void guest_runs(struct block *block, uint64_t guest) {
         end_passage(block, guest & GUEST_MASK);
     block->now.guest = guest & GUEST_MASK;
     block->now.slept = guest & ENDS_WITH_WFI;
+    if (guest & IS_HANDLER) {
+        block->passages.reactions++;
+        keep_most(&block->passages.longest_reaction, block->now.before_look + block->now.since_look);
+    }
+    block->now.before_look = block->now.since_look = 0;
 }
 
 /* Entering a block: `data` holds how many of its instructions are not counted one by one, and above bit 32 the arming range
@@ -243,6 +266,7 @@ static void on_instruction(unsigned int core, void *data) {
         end_passage(block, 0);
         now->guest = 0;
     }
+    now->since_look++;
     if (now->instructions++ == 0)
         now->start = banks[0].start + (word >> PLACE_SHIFT);
     if (word & APART) {
@@ -258,6 +282,8 @@ static void on_instruction(unsigned int core, void *data) {
     if (word & LEAVES)
         now->left = 1;
     if (word & LOOKS) {
+        now->before_look = now->since_look;
+        now->since_look = 0;
         end_passage(block, 0);
         now->guest = 0;
     }
@@ -295,7 +321,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
         size_t range = range_of(counted, counted_count, address);
         size_t guest = range_of(arming, arming_count, address);
         if (guest != NO_RANGE)
-            arms = (guest + 1) | (code_of(instruction) == CODE_WFI ? ENDS_WITH_WFI : 0);
+            arms = (arms & IS_HANDLER) | (is_handler(address) ? IS_HANDLER : 0) | (guest + 1) |
+                   (code_of(instruction) == CODE_WFI ? ENDS_WITH_WFI : 0);
         uint64_t word = range;
         if (range != NO_RANGE)
             word |= meaning(instruction) | (address - banks[0].start) << PLACE_SHIFT;
@@ -364,6 +391,11 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
         else if ((value = value_of(argv[index], "bank")) != NULL) {
             if (!add_range(banks, &bank_count, value))
                 return refuse("not a range, or too many", argv[index]);
+        }
+        else if ((value = value_of(argv[index], "handler")) != NULL) {
+            if (handler_count == MAX_RANGES)
+                return refuse("too many", argv[index]);
+            handlers[handler_count++] = strtoull(value, NULL, 0);
         }
         else if ((value = value_of(argv[index], "exact")) != NULL)
             exact = strcmp(value, "on") == 0;

@@ -46,6 +46,7 @@ pub mod plugin;
 pub mod qemu;
 pub mod qmp;
 pub mod ram;
+mod reaction;
 pub mod refused;
 mod serial;
 pub mod source;

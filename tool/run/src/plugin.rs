@@ -22,7 +22,7 @@ const COUNT: &str = include_str!("../../../tests/plugin/count.c");
 const SLEEP: &str = include_str!("../../../tests/plugin/sleep.c");
 const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
 /// First word of the counts file; see `struct head` in the plugin.
-const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT02");
+const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT03");
 const HEAD_WORDS: usize = 8;
 /// Words per core; see `struct block` in the plugin.
 const BLOCK_WORDS: usize = 48;
@@ -44,6 +44,8 @@ pub struct CountingOptions {
     pub after: Vec<Range<PhysicalAddress>>,
     /// Instructions fetched from these ranges belong to passages ([`Passages`]) and not to switches. At most 8.
     pub apart: Vec<Range<PhysicalAddress>>,
+    /// First instructions of a guest's handlers: what they wait for on their core is counted ([`Passages::longest_reaction`]). At most 8.
+    pub handlers: Vec<PhysicalAddress>,
     /// Count everything else exactly too, at several times the cost. Otherwise a block of instructions that a fault
     /// leaves early counts in full.
     pub exact: bool,
@@ -73,7 +75,10 @@ pub(crate) struct CountsFile {
 impl CountsFile {
     /// Makes an empty file for a machine with this many cores.
     pub(crate) fn create(options: &CountingOptions, cores: usize) -> Result<Self, RunError> {
-        if [options.ranges.len(), options.after.len(), options.apart.len()].iter().any(|count| *count > MAX_RANGES) {
+        if [options.ranges.len(), options.after.len(), options.apart.len(), options.handlers.len()]
+            .iter()
+            .any(|count| *count > MAX_RANGES)
+        {
             return Err(RunError::Plugin(format!("the counting plugin takes at most {MAX_RANGES} ranges of a kind")));
         }
         let bytes = (HEAD_WORDS + cores * BLOCK_WORDS) * 8;
@@ -108,6 +113,9 @@ impl CountsFile {
         }
         for range in &options.apart {
             argument.push_str(&format!(",apart={:#x}-{:#x}", range.start.0, range.end.0));
+        }
+        for handler in &options.handlers {
+            argument.push_str(&format!(",handler={handler}"));
         }
         if options.exact {
             argument.push_str(",exact=on");
@@ -145,7 +153,9 @@ impl CountsFile {
             longest_interrupt: passage(10),
             shortest_chained: passage(11),
             longest_after: passage(12),
-            under_way: passage(13),
+            reactions: passage(13),
+            longest_reaction: passage(14),
+            under_way: passage(15),
         };
         CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
     }
@@ -205,6 +215,11 @@ pub struct Passages {
     pub shortest_chained: u64,
     /// Most instructions of a switch that reads the counter more than once, from the last time on.
     pub longest_after: u64,
+    /// How often one of [`CountingOptions::handlers`] was entered.
+    pub reactions: u64,
+    /// Most instructions of the monitor in front of it, since the last instruction of any guest. An interrupt that arrived before the
+    /// monitor last looked for some waited longer: then from the look before.
+    pub longest_reaction: u64,
     /// Instructions so far of the one that is under way and is not among the others; 0 = none is.
     pub under_way: u64,
 }

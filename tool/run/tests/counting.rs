@@ -14,6 +14,8 @@ const DONE: u64 = RAM_START.0 + (48 << 20);
 const GUEST: u64 = IMAGE_START + 0x1000;
 /// Another one.
 const OTHER: u64 = IMAGE_START + 0x2800;
+/// Where a guest's handler would begin.
+const HANDLER: u64 = OTHER + 0x100;
 /// A loop that belongs to passages and not to switches.
 const APART: u64 = IMAGE_START + 0x800;
 
@@ -32,6 +34,7 @@ fn run(program: &[u32], exact: bool, icount: bool) -> Counts {
         ],
         after: vec![addresses(GUEST..GUEST + 0x1000), addresses(OTHER..OTHER + 0x400)],
         apart: vec![addresses(APART..APART + 12)],
+        handlers: vec![PhysicalAddress(HANDLER)],
         exact,
     });
     let mut machine = Machine::start(options).expect("QEMU starts with the plugin");
@@ -143,6 +146,8 @@ fn passages_are_as_long_as_their_instructions() {
     // The last one is that of the store and the WFI.
     assert_eq!((passages.count, passages.shortest_chained), (5, 48));
     assert_eq!(passages.longest_after, 40);
+    // What came before the look is its wait, too: an interrupt that arrived since then was not seen before.
+    assert_eq!((passages.reactions, passages.longest_reaction), (1, 202 + 129));
     assert_eq!(counts.cores[1].passages, Passages::default());
 }
 
