@@ -171,7 +171,7 @@ impl Told<'_> {
             return if secure.hybrid().is_some() { hybrid::tell(story) } else { story.tell() };
         }
         let story = Story { system, options, monitor, limit, shown, started };
-        if system.virtio.is_empty() { story.tell() } else { devices::tell(story) }
+        if system.virtio.is_empty() { story.tell() } else { devices::tell(story, guests) }
     }
 }
 

@@ -33,6 +33,8 @@ pub struct DeviceCounts {
     pub killed: u64,
     /// Messages that FreeRTOS printed, and those that are missing between two.
     pub rtos_messages: (u64, u64),
+    /// How often one of its interrupt handlers was entered, and the most instructions of the monitor that one waited for.
+    pub reactions: (u64, u64),
 }
 
 /// What was found.
@@ -46,6 +48,8 @@ pub struct DeviceFacts {
     pub linux_answered: bool,
     /// office's file system is whole, by `e2fsck`.
     pub is_whole: bool,
+    /// The core of FreeRTOS, and how many instructions of it a handler waits for at most by the analysis.
+    pub reaction_bound: (usize, u64),
     /// Commands that the SMMU was ever given; `None` when nobody knows.
     pub commands: Option<u64>,
     /// Seconds in all.
@@ -85,7 +89,16 @@ impl DeviceFacts {
         let mut rtos = crate::Facts::default();
         rtos.note_messages(texts(machine, RTOS));
         counts.rtos_messages = (rtos.rtos_messages, rtos.rtos_missing);
+        let counted = machine.counts()?;
+        let passages = counted.cores.get(self.reaction_bound.0).map(|core| core.passages).unwrap_or_default();
+        counts.reactions = (passages.reactions, passages.longest_reaction);
         Ok(())
+    }
+
+    /// By how many instructions the worst wait of FreeRTOS's handlers exceeds its bound.
+    #[must_use]
+    pub fn worst_over_bound(&self) -> u64 {
+        self.counts.reactions.1.saturating_sub(self.reaction_bound.1)
     }
 
     /// Commands that the SMMU was given after boot.

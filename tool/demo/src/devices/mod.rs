@@ -2,7 +2,8 @@
 //! at everybody; a back end that is killed; and a kernel that panics with requests in flight.
 //!
 //! Counts come from RAM of the machine, from consoles, from a register of the SMMU, and of the disk from `e2fsck`, which knows nothing of Bulkhead. No
-//! time is judged: the completions of disks and networks are the host's.
+//! time is judged: the completions of disks and networks are the host's. What FreeRTOS waits for beside a CPU of linux is counted in instructions of
+//! its own core, which is what its bound is made of.
 
 mod facts;
 mod summary;
@@ -10,10 +11,14 @@ mod summary;
 use crate::cast::Cast;
 use crate::stage::Stage;
 use crate::story::{Story, failure, has_ended, must_pass};
-use crate::{INTRUDER, LINUX, OFFICE};
+use crate::{INTRUDER, LINUX, OFFICE, RTOS};
+use bulkhead_description::Options;
 use bulkhead_description::host::{Disk, Forward};
+use bulkhead_plan::model::System;
 use bulkhead_run::source::SourceError;
-use bulkhead_run::{Machine, exit_code};
+use bulkhead_run::{CountingOptions, Machine, MachineOptions, exit_code};
+use bulkhead_timing::Assumptions;
+use bulkhead_timing::bounds::bounds;
 use bulkhead_verify::{Expected, verify_bytes};
 pub use facts::DeviceFacts;
 use serde_json::json;
@@ -28,6 +33,8 @@ pub use summary::DeviceSummary;
 const COMMANDS: u64 = 0x98;
 /// What linux says when its web server and its back ends are there.
 const SERVES: &str = "linux: serves office";
+/// The program of rtos, among the built guests.
+const FREERTOS: &str = "freertos.elf";
 /// Longest wait for a page.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -35,8 +42,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// When the run cannot be started, fails, or does not end, or the host has no `e2fsck`.
-pub(crate) fn tell(story: Story<'_>) -> Result<bool, SourceError> {
-    let Story { system, options, monitor, limit, shown, started } = story;
+pub(crate) fn tell(story: Story<'_>, guests: Option<PathBuf>) -> Result<bool, SourceError> {
+    let Story { system, mut options, monitor, limit, shown, started } = story;
+    let mut facts = DeviceFacts { reaction_bound: reaction_bound(system)?, ..DeviceFacts::default() };
+    count_reactions(&mut options, guests)?;
     let expected = Expected::read(monitor).map_err(|message| SourceError { message, exit_code: exit_code::HOST })?;
     must_pass("image", &verify_bytes(&options.image, &expected).findings)?;
     shown.say("the finished image was read again: each function reaches memory of its own partition alone");
@@ -47,7 +56,6 @@ pub(crate) fn tell(story: Story<'_>) -> Result<bool, SourceError> {
     let smmu = system.board.pci.as_ref().and_then(|pci| pci.smmu);
     let register =
         smmu.map(|smmu| smmu.address.0 + COMMANDS).ok_or_else(|| failure("the board has no SMMU".to_owned()))?;
-    let mut facts = DeviceFacts::default();
     let mut page = None;
     let machine = Stage::open(options, shown, &system.name)?.watch_until(&Cast::default(), limit, |machine| {
         if page.is_none() && machine.lines(LINUX).any(|line| line.text == SERVES) {
@@ -68,6 +76,33 @@ pub(crate) fn tell(story: Story<'_>) -> Result<bool, SourceError> {
     let summary = DeviceSummary::new(facts);
     shown.end(&summary, &summary.json());
     Ok(summary.all_true())
+}
+
+/// What FreeRTOS waits for is counted from its start.
+fn count_reactions(options: &mut MachineOptions, guests: Option<PathBuf>) -> Result<(), SourceError> {
+    let missing = |what: String| SourceError { message: what, exit_code: exit_code::HOST };
+    let plan = options.plan.as_ref().ok_or_else(|| failure("the image has no plan".to_owned()))?;
+    let partition = plan.partition_named(RTOS).ok_or_else(|| failure(format!("there is no partition `{RTOS}`")))?;
+    let guests = Options::from_environment(guests).guests;
+    let program =
+        guests.ok_or_else(|| missing("there are no built guests; run `./x build`".to_owned()))?.join(FREERTOS);
+    let bytes = std::fs::read(&program).map_err(|cause| missing(format!("{}: {cause}", program.display())))?;
+    options.counting = Some(CountingOptions::for_freertos(plan, partition, &bytes)?);
+    Ok(())
+}
+
+/// How many instructions of its core FreeRTOS waits for at most, by the analysis: its core, and that number.
+fn reaction_bound(system: &System) -> Result<(usize, u64), SourceError> {
+    let assumptions = Assumptions::default();
+    let is_of_rtos = |partition: usize| system.partitions.get(partition).is_some_and(|found| found.name == RTOS);
+    let bounds = bounds(system, &assumptions);
+    let found = bounds.cores.iter().find_map(|core| {
+        let interrupts = core.interrupts.iter().find(|one| is_of_rtos(one.vcpu.partition))?;
+        Some((core.core.board_core, interrupts.conforming_ns?))
+    });
+    let (core, bound_ns) =
+        found.ok_or_else(|| failure(format!("interrupts of `{RTOS}` have no bound on a shared core")))?;
+    Ok((core, bound_ns.saturating_mul(1000).checked_div(assumptions.instruction_ps).unwrap_or(0)))
 }
 
 fn writable(disk: &Disk) -> Option<PathBuf> {

@@ -8,6 +8,9 @@ use std::fmt;
 /// Comparisons that office makes of its files: at first, after its back end was killed, after linux panicked.
 const COMPARISONS: u64 = 3;
 
+/// Fewer ticks of FreeRTOS would tell little: it has a thousand in each second.
+const LEAST_REACTIONS: u64 = 1000;
+
 /// Claims with the numbers behind them.
 #[derive(Clone, Debug)]
 pub struct DeviceSummary {
@@ -50,6 +53,10 @@ impl DeviceSummary {
             "restarts": counts.linux_restarts,
             "rtos.messages": counts.rtos_messages.0,
             "rtos.missing_messages": counts.rtos_messages.1,
+            "rtos.reactions": counts.reactions.0,
+            "rtos.worst_reaction_instructions": counts.reactions.1,
+            "rtos.reaction_bound_instructions": facts.reaction_bound.1,
+            "rtos.worst_over_bound_instructions": facts.worst_over_bound(),
             "elapsed_s": facts.elapsed_s,
             "all_true": self.all_true(),
         })
@@ -87,6 +94,13 @@ fn attack_claims(facts: &DeviceFacts) -> Vec<Claim> {
             format!(
                 "rtos printed {} messages; {} are missing between them",
                 counts.rtos_messages.0, counts.rtos_messages.1
+            ),
+        ),
+        claim(
+            counts.reactions.0 > LEAST_REACTIONS && facts.worst_over_bound() == 0,
+            format!(
+                "its {} interrupts beside a CPU of linux waited for {} instructions (not cycles) at most, of {} that check allows",
+                counts.reactions.0, counts.reactions.1, facts.reaction_bound.1
             ),
         ),
     ]
@@ -143,6 +157,7 @@ mod tests {
             linux_restarts: 1,
             killed: 1,
             rtos_messages: (50, 0),
+            reactions: (LEAST_REACTIONS + 1, 4000),
             ..DeviceCounts::default()
         };
         DeviceFacts {
@@ -151,6 +166,7 @@ mod tests {
             linux_answered: true,
             is_whole: true,
             commands: Some(BOOT_COMMANDS),
+            reaction_bound: (1, 4000),
             ..DeviceFacts::default()
         }
     }
@@ -158,7 +174,7 @@ mod tests {
     #[test]
     fn each_claim_can_fail() {
         assert!(DeviceSummary::new(good()).all_true());
-        let spoil: [fn(&mut DeviceFacts); 20] = [
+        let spoil: [fn(&mut DeviceFacts); 22] = [
             |facts| facts.counts.tried = 0,
             |facts| facts.counts.leaked = 1,
             |facts| facts.counts.landed_outside = 1,
@@ -169,6 +185,8 @@ mod tests {
             |facts| facts.commands = None,
             |facts| facts.counts.rtos_messages = (0, 0),
             |facts| facts.counts.rtos_messages = (50, 1),
+            |facts| facts.counts.reactions.0 = LEAST_REACTIONS,
+            |facts| facts.counts.reactions.1 = facts.reaction_bound.1 + 1,
             |facts| facts.linux_answered = false,
             |facts| facts.counts.killed = 0,
             |facts| facts.counts.linux_restarts = 0,
@@ -196,6 +214,7 @@ mod tests {
             "dma.events",
             "office.bytes_changed",
             "restarts",
+            "rtos.worst_over_bound_instructions",
             "smmu.commands_after_boot",
             "elapsed_s",
         ] {
