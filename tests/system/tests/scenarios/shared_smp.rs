@@ -1,4 +1,4 @@
-//! Stock Linux with two CPUs, one of which is half of the core of a stock FreeRTOS (QV-1, QV-8, QV-34).
+//! Stock Linux with two CPUs, one of which is half of the core of a stock FreeRTOS (QV-1, SP-14).
 
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING};
@@ -58,7 +58,7 @@ fn linux_with_two_cpus_shares_the_core_of_freertos() {
 const BUSY: &str = "mkfifo,/tmp/a,/tmp/b;(taskset,-c,1,sh,-c,'while,read,x;do,(echo,$x);done',</tmp/a,>/tmp/b)&taskset,-c,0,sh,-c,'exec,4>/tmp/a,5</tmp/b;i=0;while,[,$i,-lt,200,];do,echo,$i,>&4;read,y,<&5;[,$y,=,$i,]||exit,1;cat,/proc/stat,>/tmp/c;i=$((i+1));done;echo,linux:,busy,for,$i,turns'";
 const RTOS: usize = 0;
 
-/// QV-34, MZ-17: what FreeRTOS waits for on its core, from the date's arrival there to its handler, in instructions that this core itself
+/// SP-14: what FreeRTOS waits for on its core, from the date's arrival there to its handler, in instructions that this core itself
 /// executed at EL2, is within the bound of `check`.
 #[test]
 fn freertos_beside_two_cpus_of_linux_reacts_within_its_bound() {
