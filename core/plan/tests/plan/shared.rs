@@ -268,8 +268,7 @@ const CASES: &[Case] = &[
     ("five servers", |system| system.partitions[2].servers = vec![samples::unlimited(1); 5], "holds at most 4"),
     ("first of several", |system| system.partitions[3].cores.push(5), "name a core first that it has to itself"),
     ("two vCPUs of one", |system| system.partitions[3].cores.push(1), "wait for each other"),
-    ("one of two vCPUs", |system| system.partitions[3].cores.push(4), "one of them is on a shared core"),
-    ("a shared core beside an own one", |system| system.partitions[7].cores.push(2), "one of them is on a shared core"),
+    ("one of two vCPUs", |system| system.partitions[3].cores.push(4), "name a core first that it has to itself"),
     ("priority", |system| system.partitions[0].servers[0].priority = 64, "below 64"),
     ("background", |system| system.partitions[0].servers[0].on_empty = OnEmpty::Background(1), "larger number"),
     (
@@ -323,6 +322,19 @@ fn set_window(system: &mut System, offset: u64) {
     if let ScheduleKind::Cyclic { windows, .. } = &mut system.schedules[1].kind {
         windows[1].offset_ns = offset;
     }
+}
+
+/// All but the first of a partition's vCPUs may share their cores.
+#[test]
+fn a_shared_core_beside_an_own_one_is_planned() {
+    let mut system = samples::shared_cores();
+    system.partitions[7].cores.push(2);
+    let plan = planned(&system);
+    let schedule = schedule_of(&plan, 2);
+    let last = schedule.slots[schedule.slot_count as usize - 1];
+    assert_eq!((schedule.slot_count, last.partition), (3, 7));
+    let partition = &plan.partitions[7].plan;
+    assert_eq!((partition.shared_vcpus, &partition.vcpu_core[..2]), (0b10, &[3, 2][..]));
 }
 
 #[test]
