@@ -91,6 +91,12 @@ impl<M: Machine> Vcpu<M> {
             self.forget_waiting(first_intid, bits);
             return bits;
         }
+        // What waits at EL2 for a sibling that shares its core is active there, and so enters that core once: a guest that cleared
+        // that could call the core as often as it likes. So it clears what is noted for this vCPU, above, and nothing else.
+        #[cfg(feature = "shared")]
+        if self.partition.shared_vcpus > 1 && first_intid >= Intid::FIRST_SHARED {
+            return 0;
+        }
         bits & !still_pending
     }
 

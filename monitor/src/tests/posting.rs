@@ -324,3 +324,21 @@ fn an_interrupt_of_one_that_is_off_comes_at_its_start() {
     assert_eq!(pair.core.machine.load32(pending), 1 << (DEVICE - 32), "back in the distributor");
     assert!(pair.core.machine.take_events().contains(&Event::Deactivate(DEVICE)));
 }
+
+/// clearing reaches the controller, which would let it come again at once.
+#[test]
+fn a_sibling_cannot_let_an_interrupt_come_again() {
+    let mut pair = Pair::on();
+    pair.take_core();
+    pair.core.interrupt(DEVICE);
+    assert_eq!(pair.lead.forget_cleared(bulkhead_arm::gic::ICACTIVER + 4, u32::MAX), 0);
+    assert_eq!(pair.lead.forget_cleared(bulkhead_arm::gic::ICPENDR + 4, u32::MAX), u32::MAX, "pending is the guest's");
+    assert!(pair.core.machine.active.borrow().contains(&DEVICE));
+    pair.core.exit(WFI);
+    assert_eq!((pair.core.loaded, pair.core.listed()), (1, vec![DEVICE]));
+    // Its own core ends it, whether the guest handles it or takes it back.
+    let bit = 1 << (DEVICE - 32);
+    pair.core.machine.list[0].set(pair.core.machine.list[0].get() ^ 3 << 62);
+    assert_eq!(pair.core.own().forget_cleared(bulkhead_arm::gic::ICACTIVER + 4, bit), 0);
+    assert!(!pair.core.machine.active.borrow().contains(&DEVICE));
+}
