@@ -10,6 +10,7 @@ use super::scheduler::Scheduler;
 #[cfg(test)]
 use crate::state::AtomicU32;
 use crate::state::{RunState, Vcpu, VcpuShared, vcpu_state};
+use bulkhead_abi::observe::Counter;
 use bulkhead_abi::schedule::RouteRule;
 use bulkhead_arch::Machine;
 use bulkhead_arm::{Intid, gic};
@@ -106,18 +107,29 @@ impl<M: Machine> Vcpu<M> {
 
     /// A sibling of one of the core's vCPUs has something to tell it.
     pub(crate) fn sibling_calls(&mut self, intid: u32) {
-        self.finish_own(intid);
+        self.count(Counter::MonitorInterrupt);
+        self.machine.priority_drop(intid);
+        if self.heed_siblings(intid) {
+            // Who is loaded can be called as fast as it answers, and nothing of a guest is more urgent. Until this call is deactivated it
+            // does not come again, so whoever else has an interrupt here comes first.
+            self.take_interrupt();
+        }
+        self.machine.deactivate(intid);
+    }
+
+    /// Does what siblings want of a vCPU of the core; returns whether it is the loaded one.
+    fn heed_siblings(&mut self, intid: u32) -> bool {
         let now = self.machine.counter_ticks();
-        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return };
-        let Some(number) = scheduler.owner(intid) else { return };
+        let Some(scheduler) = self.core.scheduler.as_deref_mut() else { return false };
+        let Some(number) = scheduler.owner(intid) else { return false };
         let is_loaded = number == scheduler.loaded;
-        let Some(slot) = scheduler.slot(number) else { return };
-        let Some(words) = slot.registers.words else { return };
+        let Some(slot) = scheduler.slot(number) else { return false };
+        let Some(words) = slot.registers.words else { return false };
         // Acquire, for the Release of who wrote it: what comes with a start, or with the end of a suspension, is there.
         match words.state.load(Acquire) {
             vcpu_state::ON if slot.stands() => scheduler.let_go(number, now),
             vcpu_state::ON if is_loaded => {}
-            vcpu_state::ON if posts::is_posted(&words.posted) => return scheduler.posted(number, now),
+            vcpu_state::ON if posts::is_posted(&words.posted) => scheduler.posted(number, now),
             TO_STAND => {
                 scheduler.park(number, now);
                 if is_loaded {
@@ -136,6 +148,7 @@ impl<M: Machine> Vcpu<M> {
         if is_loaded {
             self.take_posts();
         }
+        is_loaded
     }
 
     /// Before the loaded vCPU does what its word says: it may have been parked while it was not loaded.

@@ -342,3 +342,19 @@ fn a_sibling_cannot_let_an_interrupt_come_again() {
     assert_eq!(pair.core.own().forget_cleared(bulkhead_arm::gic::ICACTIVER + 4, bit), 0);
     assert!(!pair.core.machine.active.borrow().contains(&DEVICE));
 }
+
+/// calls another one's interrupt is taken, too.
+#[test]
+fn others_come_before_the_next_call() {
+    let mut pair = Pair::on();
+    pair.send();
+    assert_eq!(pair.calls(), 1);
+    pair.core.machine.take_events();
+    pair.core.machine.pending.borrow_mut().push_back(40);
+    pair.core.interrupt(CALL);
+    assert_eq!((pair.core.loaded, pair.core.listed()), (0, vec![40]), "the neighbour has waited for one call");
+    let events = pair.core.machine.take_events();
+    let order = [Event::PriorityDrop(CALL), Event::PriorityDrop(40), Event::Deactivate(CALL)];
+    let found: Vec<_> = events.into_iter().filter(|event| order.contains(event)).collect();
+    assert_eq!(found, order, "before that it cannot come again");
+}
