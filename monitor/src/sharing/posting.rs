@@ -176,11 +176,12 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// Makes pending what is posted for this vCPU, which is loaded. One that is off keeps it for its start.
+    /// Makes pending what is posted for this vCPU, which is loaded. One that is off keeps it for its start, and one that stands until it
+    /// goes on: as soon as all stand a new instance may begin, and what is posted then is for that one.
     pub(crate) fn take_posts(&mut self) {
         let own = self.own_vcpu();
-        // Relaxed: only this core switches it on or off.
-        if !self.has_siblings() || own.state.load(Relaxed) & vcpu_state::ON == 0 {
+        // Relaxed: only this core switches it on or off, and nobody goes on before it stands.
+        if !self.has_siblings() || own.state.load(Relaxed) != vcpu_state::ON {
             return;
         }
         for intid in Members(u64::from(posts::take(&own.posted) & !START_POSTED)).map(u32::from) {

@@ -358,3 +358,26 @@ fn others_come_before_the_next_call() {
     let found: Vec<_> = events.into_iter().filter(|event| order.contains(event)).collect();
     assert_eq!(found, order, "before that it cannot come again");
 }
+
+/// then it is for that one.
+#[test]
+fn who_stands_takes_nothing() {
+    let mut pair = Pair::on();
+    // The core has nobody else to load.
+    pair.core.machine.pending.borrow_mut().extend([CALL, 40]);
+    pair.core.vcpus[1].own_vcpu().state.fetch_or(vcpu_state::STAND, Relaxed);
+    pair.core.vcpus[1].own_vcpu().posted.fetch_or(1 << SGI, Relaxed);
+    let listed = |core: &Core| core.vcpus[1].core.scheduler.is_some() && core.listed().contains(&SGI);
+    pair.core.own().interrupt(CALL);
+    assert_eq!((pair.state(), listed(&pair.core)), (vcpu_state::ON | vcpu_state::STAND | vcpu_state::PARKED, false));
+    assert_eq!(pair.core.vcpus[1].own_vcpu().posted.load(Relaxed), 1 << SGI);
+    pair.lead.let_go();
+    pair.lead.machine.take_events();
+    pair.core.machine.pending.borrow_mut().clear();
+    pair.core.interrupt(CALL);
+    pair.core.machine.list.iter().filter(|list| list.get() as u32 == 40).for_each(|list| list.set(0));
+    if pair.core.loaded == 0 {
+        pair.core.exit(WFI);
+    }
+    assert_eq!((pair.core.loaded, pair.core.listed()), (1, vec![SGI]));
+}
