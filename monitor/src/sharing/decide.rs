@@ -154,6 +154,7 @@ impl<M: Machine> Vcpu<M> {
             self.heed_parking();
             self.serve_requests();
             self.note_going_on();
+            self.take_posts();
             if expired {
                 self.own_date_passed(now);
             }

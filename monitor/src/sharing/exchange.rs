@@ -195,7 +195,7 @@ impl<M: Machine> Vcpu<M> {
                 self.deliver((index << 6) | u32::from(bit));
             }
         }
-        self.take_posts();
+        self.ask_for_posts();
     }
 
     /// Loads this vCPU's list registers, or clears what another one left in them.

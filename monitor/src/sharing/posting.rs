@@ -176,6 +176,18 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
+    /// What is posted for this vCPU, which is just loaded, is taken before its guest continues, in its own time: who made room for it does not
+    /// pay for what its siblings sent.
+    pub(super) fn ask_for_posts(&mut self) {
+        if self.has_siblings()
+            && posts::is_posted(&self.own_vcpu().posted)
+            && let Some(scheduler) = self.core.scheduler.as_deref_mut()
+        {
+            let own = scheduler.loaded;
+            scheduler.ask(own, self.machine.counter_ticks());
+        }
+    }
+
     /// Makes pending what is posted for this vCPU, which is loaded. One that is off keeps it for its start, and one that stands until it
     /// goes on: as soon as all stand a new instance may begin, and what is posted then is for that one.
     pub(crate) fn take_posts(&mut self) {

@@ -22,7 +22,7 @@ fn victim_above_attacker(backoff_ticks: u64) -> Core {
 
 impl Core {
     /// What the budget of the first server was charged.
-    fn charged(&mut self) -> u64 {
+    pub(super) fn charged(&mut self) -> u64 {
         match &self.scheduler().policy {
             Policy::Servers(servers) => servers.usage(0).budgeted_ticks,
             Policy::Ring(_) => unreachable!("a core with servers"),

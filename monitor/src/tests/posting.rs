@@ -381,3 +381,28 @@ fn who_stands_takes_nothing() {
     }
     assert_eq!((pair.core.loaded, pair.core.listed()), (1, vec![SGI]));
 }
+
+/// H24: who gives the core away to a vCPU does not pay for what its siblings have sent it.
+#[test]
+fn posts_are_paid_by_whom_they_are_for() {
+    let paid = |posts: u32| {
+        let mut pair = Pair::on();
+        pair.core.write_private(0x2_0000 + bulkhead_arm::gic::ISENABLER, 0x7fff);
+        pair.take_core();
+        for intid in 0..posts {
+            pair.lead.head.frame.set_register(0, u64::from(intid) << 24 | 2);
+            pair.lead.other_exception(SEND_SGI);
+        }
+        pair.hear();
+        let before = pair.core.charged();
+        pair.core.machine.ticks_per_reading.set(7);
+        pair.core.exit(WFI);
+        assert_eq!(pair.core.loaded, 1);
+        pair.core.machine.ticks_per_reading.set(0);
+        let all = pair.core.own().waiting_of(0, 0x7fff).count_ones() as usize + pair.core.listed().len();
+        assert_eq!(all, posts as usize);
+        pair.core.interrupt(40);
+        pair.core.charged() - before
+    };
+    assert_eq!([1, 15].map(paid)[0], paid(15));
+}
