@@ -12,6 +12,9 @@ impl Memory for FakeMachine {
         if let Some(value) = self.uart_read(address.0) {
             return value;
         }
+        if let Some(active) = self.active_word(address.0) {
+            return active;
+        }
         self.seen32(address.0, (self.word(address.0) >> ((address.0 & 4) * 8)) as u32)
     }
     fn load64(&self, address: PhysicalAddress) -> u64 {

@@ -215,6 +215,15 @@ impl FakeState {
         }
     }
 
+    /// What is read of the distributor's ISACTIVER.
+    fn active_word(&self, address: u64) -> Option<u32> {
+        let [distributor, _] = self.frames.get();
+        let place = address.wrapping_sub(distributor.wrapping_add(gic::ISACTIVER));
+        let first = (place < gic::BIT_REGISTER_BYTES && distributor != 0).then(|| place as u32 * 8)?;
+        let active = self.active.borrow();
+        Some((0..32).filter(|bit| active.contains(&(first + bit))).fold(0, |word, bit| word | 1 << bit))
+    }
+
     fn merge(&self, address: u64, bytes: u32, value: u64) {
         let shift = (address & 7) * 8;
         let mask = if bytes == 8 { u64::MAX } else { ((1u64 << (bytes * 8)) - 1) << shift };

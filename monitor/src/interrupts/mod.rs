@@ -257,6 +257,13 @@ impl<M: Machine> Vcpu<M> {
         self.machine.load64(at(self.plan.gicd, gic::route(Intid(intid))))
     }
 
+    /// States whether a shared interrupt is active in the distributor.
+    #[cfg(feature = "shared")]
+    pub(crate) fn is_active(&self, intid: u32) -> bool {
+        let word = gic::bit_word(gic::ISACTIVER, Intid(intid));
+        self.machine.load32(at(self.plan.gicd, word)) & Intid(intid).bit() != 0
+    }
+
     /// Makes a spare interrupt pending in the distributor: how the virtual UART and doorbells raise their line.
     pub fn pend_spare(&self, intid: u32, pending: bool) {
         let register = if pending { gic::ISPENDR } else { gic::ICPENDR };

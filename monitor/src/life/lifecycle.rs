@@ -119,6 +119,11 @@ impl<M: Machine> Vcpu<M> {
         let waiting = core::mem::take(&mut self.waiting);
         for intid in 32..FAST_ENTRIES as u32 {
             if waiting.get(intid as usize >> 6).is_some_and(|word| word.get() >> (intid & 63) & 1 != 0) {
+                // Noted by an instance before on a shared core, it was taken back with that.
+                #[cfg(feature = "shared")]
+                if !self.is_active(intid) {
+                    continue;
+                }
                 self.pend_spare(intid, true);
                 self.machine.deactivate(intid);
                 #[cfg(feature = "hybrid")]

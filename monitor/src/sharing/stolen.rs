@@ -31,13 +31,14 @@ impl<M: Machine> Vcpu<M> {
         plan.slots.get(self.plan.slot as usize)
     }
 
-    /// A guest of a shared core is started. With a new instance nothing was stolen from it yet. In the same one it was switched off before:
-    /// shared interrupts that came meanwhile were acknowledged, because they would have come again and again, and are to come now.
+    /// A guest of a shared core is started. Shared interrupts that came while it was off were acknowledged, because they would have come again
+    /// and again, and are to come now. With a new instance nothing was stolen from it yet.
     pub(crate) fn begin_run(&mut self) {
         let Some(planned) = self.slot_plan() else { return };
+        self.return_shared_interrupts();
         let generation = self.machine.load32(self.status_place(offset_of!(StatusPage, generation)));
         if core::mem::replace(&mut self.generation, generation) == generation {
-            return self.return_shared_interrupts();
+            return;
         }
         if let Some(slot) = self.own_slot() {
             slot.stolen_ticks = 0;

@@ -359,6 +359,26 @@ fn others_come_before_the_next_call() {
     assert_eq!(found, order, "before that it cannot come again");
 }
 
+/// The same before the first start of an instance; what an instance before was to have is not for this one.
+#[test]
+fn an_interrupt_comes_at_the_first_start_of_an_instance() {
+    for is_stale in [false, true] {
+        let mut pair = Pair::off();
+        pair.core.interrupt(DEVICE);
+        if is_stale {
+            // What the lead's core does for all interrupts of the partition when it stops.
+            pair.core.machine.store32(PhysicalAddress(GICD + bulkhead_arm::gic::ICACTIVER + 4), 1 << (DEVICE - 32));
+        }
+        assert_eq!((call(&mut pair.lead, CPU_ON, [1, ENTRY, 0]), pair.hear()), (0, 1));
+        pair.core.machine.take_events();
+        pair.core.exit(WFI);
+        assert_eq!((pair.core.loaded, pair.core.listed()), (1, vec![]));
+        let pending = pair.core.machine.load32(PhysicalAddress(GICD + 0x200 + 4));
+        assert_eq!(pending, if is_stale { 0 } else { 1 << (DEVICE - 32) }, "{is_stale}");
+        assert_eq!(pair.core.machine.take_events().contains(&Event::Deactivate(DEVICE)), !is_stale);
+    }
+}
+
 /// then it is for that one.
 #[test]
 fn who_stands_takes_nothing() {
