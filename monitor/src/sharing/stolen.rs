@@ -10,20 +10,32 @@ use bulkhead_abi::schedule::SlotPlan;
 use bulkhead_abi::status::StatusPage;
 use bulkhead_arch::Machine;
 use bulkhead_arm::smccc;
-use bulkhead_schedule::stolen_time::{FEATURES, PLACE};
+use bulkhead_guest_abi::guest::GUEST_STOLEN_TIME;
+use bulkhead_schedule::stolen_time::{BYTES, FEATURES, PLACE};
 use core::mem::offset_of;
 
 impl<M: Machine> Vcpu<M> {
-    /// Answers the calls about stolen time; `None`: it is another call, or the guest has its core to itself.
+    /// Answers the calls about stolen time; `None`: it is another call, or no vCPU of the partition shares its core.
     pub(crate) fn stolen_time_call(&self, function: u64, asked: u64) -> Option<u64> {
-        let slot = self.slot_plan()?;
+        let place = self.stolen_time_place()?;
         match function as u32 {
             // Guests look here first (1.0, 3.1).
             smccc::ARCH_FEATURES => (asked as u32 == FEATURES).then_some(SUCCESS),
             FEATURES => Some(if matches!(asked as u32, FEATURES | PLACE) { SUCCESS } else { NOT_SUPPORTED }),
-            PLACE => Some(slot.stolen_time_guest.0),
+            PLACE => Some(place),
             _ => None,
         }
+    }
+
+    /// Where the guest reads what was stolen from this vCPU. Nothing is from one that has a core of its own; but guests ask their first vCPU
+    /// whether there is stolen time, and want a structure for each. Behind the one of a sibling its page has zeroes.
+    fn stolen_time_place(&self) -> Option<u64> {
+        if let Some(slot) = self.slot_plan() {
+            return Some(slot.stolen_time_guest.0);
+        }
+        let first = u64::from(self.partition.shared_vcpus.trailing_zeros());
+        let page = first.wrapping_mul(PAGE_BYTES).wrapping_add(GUEST_STOLEN_TIME.0);
+        (self.partition.shared_vcpus != 0).then(|| page.wrapping_add(BYTES))
     }
 
     fn slot_plan(&self) -> Option<&'static SlotPlan> {

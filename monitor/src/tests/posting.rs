@@ -325,6 +325,7 @@ fn an_interrupt_of_one_that_is_off_comes_at_its_start() {
     assert!(pair.core.machine.take_events().contains(&Event::Deactivate(DEVICE)));
 }
 
+/// H24: an interrupt that waits at EL2 for a vCPU that is away is active, and so comes once. A sibling cannot change that: not one bit of its
 /// clearing reaches the controller, which would let it come again at once.
 #[test]
 fn a_sibling_cannot_let_an_interrupt_come_again() {
@@ -343,6 +344,7 @@ fn a_sibling_cannot_let_an_interrupt_come_again() {
     assert!(!pair.core.machine.active.borrow().contains(&DEVICE));
 }
 
+/// H24: siblings call a vCPU that is loaded as fast as it answers, by an interrupt that is as urgent as any. With each of these
 /// calls another one's interrupt is taken, too.
 #[test]
 fn others_come_before_the_next_call() {
@@ -379,6 +381,7 @@ fn an_interrupt_comes_at_the_first_start_of_an_instance() {
     }
 }
 
+/// What is posted for one that stands is not taken before it goes on, also where it is loaded: a new instance may begin at any moment, and
 /// then it is for that one.
 #[test]
 fn who_stands_takes_nothing() {
@@ -400,6 +403,21 @@ fn who_stands_takes_nothing() {
         pair.core.exit(WFI);
     }
     assert_eq!((pair.core.loaded, pair.core.listed()), (1, vec![SGI]));
+}
+
+/// Stock Linux asks its first vCPU whether there is stolen time, and wants a structure for each vCPU (DEN 0057A, 3.2.2): one with a core of its
+/// own has zeroes.
+#[test]
+fn every_sibling_is_told_of_stolen_time() {
+    let mut pair = Pair::off();
+    let mut ask = |function: u64, argument: u64| {
+        pair.lead.head.frame.set_register(0, function);
+        pair.lead.head.frame.set_register(1, argument);
+        pair.lead.call();
+        pair.lead.head.frame.x[0]
+    };
+    assert_eq!([ask(0x8000_0001, 0xc500_0020), ask(0xc500_0020, 0xc500_0021)], [0, 0]);
+    assert_eq!(ask(0xc500_0021, 0), 0x1000_9040, "behind that of vCPU 1, which begins at 0x1000_9000");
 }
 
 /// H24: who gives the core away to a vCPU does not pay for what its siblings have sent it.
