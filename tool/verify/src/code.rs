@@ -188,8 +188,8 @@ codes! {
     SharedVcpus = "V106", "vCPUs on shared cores";
     /// The route of an interrupt is unknown, does not fit the core, has half a limit, or is for a client that does not ring.
     InterruptRoute = "V107", "interrupt route";
-    /// A partition with several vCPUs has the first one, whose core waits for those of the others, on a shared core.
-    SeveralShared = "V108", "several vCPUs, the first on a shared core";
+    /// A partition with several vCPUs has the first one, whose core waits for those of the others, on a shared core, or two on one.
+    SeveralShared = "V108", "several vCPUs, the first on a shared core, or two on one";
     /// A vCPU of a shared core is not told of stolen time where its guest looks for it, or by another clock than the counter.
     StolenTime = "V109", "stolen time";
     /// Physical address size, banks of RAM or security states are none that a board can have.

@@ -20,6 +20,7 @@ use zerocopy::{Immutable, IntoBytes};
 pub(crate) fn check(view: &View<'_>, contents: &Contents, bits: AddressBits, findings: &mut Findings) {
     let mut seen = HashSet::new();
     let mut vcpus = HashSet::new();
+    let mut siblings = HashSet::new();
     for core in &contents.cores {
         check_core(core, &mut seen, findings);
         for vcpu in &core.vcpus {
@@ -27,6 +28,10 @@ pub(crate) fn check(view: &View<'_>, contents: &Contents, bits: AddressBits, fin
             check_registers(core, vcpu, contents, bits, findings);
             findings.require(vcpus.insert((vcpu.plan.partition, vcpu.plan.vcpu)), Code::VcpuCore, || {
                 format!("vCPU {} of partition {} runs in two places", vcpu.plan.vcpu, vcpu.plan.partition)
+            });
+            // Its number is by what siblings call a core, for one vCPU there, and its VMID for one view of its own translations.
+            findings.require(siblings.insert((vcpu.plan.partition, core.index)), Code::SeveralShared, || {
+                format!("core {}: two vCPUs are those of partition {}", core.index, vcpu.plan.partition)
             });
         }
     }

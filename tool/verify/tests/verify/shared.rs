@@ -119,6 +119,9 @@ const SLOT_MUTANTS: &[Mutant] = &[
         plan.vcpu_count = 2;
         (plan.vcpu_core[1], plan.vcpu_mpidr[1]) = (3, 3);
     })),
+    ("two vCPUs of a partition on one core", Code::SeveralShared, |image| image.vcpu(1, 0, |plan| {
+        (plan.partition, plan.vcpu) = (0, 1);
+    })),
     ("second receiver of the console on a core", Code::ConsoleInput, |image| {
         image.vcpu(6, 0, |plan| plan.uart = physical(0x0900_0000));
     }),
