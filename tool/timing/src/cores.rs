@@ -18,7 +18,9 @@ use bulkhead_analysis::round_robin::Ring;
 use bulkhead_analysis::table::Window;
 use bulkhead_plan::devices::{self, scripts::SILENCE_READS};
 use bulkhead_plan::maps::{CoreUse, VcpuUse, core_uses};
-use bulkhead_plan::model::{self, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System};
+use bulkhead_plan::model::{
+    self, HealthPolicy, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System,
+};
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 use bulkhead_words as words;
 use std::collections::BTreeSet;
@@ -55,6 +57,8 @@ pub enum SharedModel {
 /// The monitor's costs in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickCosts {
+    /// What an instruction takes, in picoseconds.
+    pub(crate) instruction_ps: u64,
     pub(crate) switch: u64,
     pub(crate) way_in: u64,
     pub(crate) entry: u64,
@@ -76,6 +80,7 @@ impl TickCosts {
         let costs = costs_of(system, assumptions);
         let passage = costs.longest_passage.saturating_add(silence(system));
         Self {
+            instruction_ps: assumptions.instruction_ps,
             switch: ticks(costs.switch),
             way_in: ticks(costs.timer_latency.saturating_add(costs.after_loading)),
             entry: ticks(costs.interrupt_entry),
@@ -206,22 +211,49 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
         lateness_ticks: costs.lateness,
         costs: costs.overhead(),
         habits: core_use.vcpus.iter().map(|vcpu| habits(system, *vcpu, system.board.counter_hz)).collect(),
-        requests: requests(system, core_use),
+        requests: requests(system, core_use, costs),
     }
 }
 
-/// What managers, wherever they run, may ask of vCPUs of a core: requests go to the core of a partition's vCPU 0, which tells those of the
-/// others to stand and to go on: no more interrupts than there are for a request itself.
-fn requests(system: &System, core_use: &CoreUse) -> Vec<(usize, Returns)> {
+/// What managers, wherever they run, may ask of vCPUs of a core, and what restarts ask of it.
+///
+/// Requests go to the core of a partition's vCPU 0, which tells those of the others to stand and to go on: no more interrupts than there are for
+/// a request itself. But a restart forgets what had entered already: each source of a vCPU that is away may come again.
+fn requests(system: &System, core_use: &CoreUse, costs: &TickCosts) -> Vec<(usize, Returns)> {
     let clock = Clock::new(system.board.counter_hz);
-    let targets = core_use.vcpus.iter().enumerate();
-    let pairs = targets.flat_map(|(slot, vcpu)| {
-        let others = system.partitions.iter().enumerate().filter(move |(number, _)| *number != vcpu.partition);
-        others.filter(|(_, other)| other.manages).map(move |(_, manager)| (slot, manager.manage_limit))
-    });
-    let returns =
-        |limit: Limiter| Returns { period_ticks: clock.ticks_down(limit.period_ns), pieces: limit.events.into() };
-    pairs.map(|(slot, limit)| (slot, returns(limit))).collect()
+    let mut all = Vec::new();
+    for (slot, vcpu) in core_use.vcpus.iter().enumerate() {
+        let again = match vcpu.vcpu {
+            0 => 1,
+            _ => habits(system, *vcpu, system.board.counter_hz).sources.div_ceil(REQUEST_ENTRIES),
+        };
+        let others = system.partitions.iter().enumerate().filter(|(number, _)| *number != vcpu.partition);
+        let limits = others.filter(|(_, other)| other.manages).map(|(_, manager)| manager.manage_limit);
+        all.extend(limits.map(|limit| {
+            let pieces = u64::from(limit.events).saturating_mul(again);
+            (slot, Returns { period_ticks: clock.ticks_down(limit.period_ns), pieces })
+        }));
+        all.extend(own_restarts(system, *vcpu, again, costs).map(|restarts| (slot, restarts(clock))));
+    }
+    all
+}
+
+/// Bytes that one instruction clears at most (DC ZVA, on the boards that there are).
+const CLEARED_BYTES: u64 = 64;
+
+/// Restarts that a partition with siblings on the core can bring about itself. Between two of them is what it waits before each, and its RAM
+/// is cleared. So there are at most w / p + 1 in a window w: (w / (p / 2) + 2) halves, and more.
+fn own_restarts(
+    system: &System,
+    vcpu: VcpuUse,
+    again: u64,
+    costs: &TickCosts,
+) -> Option<impl FnOnce(Clock) -> Returns> {
+    let partition = system.partitions.get(vcpu.partition).filter(|_| vcpu.vcpu != 0)?;
+    let HealthPolicy::Restart { backoff_ns, .. } = partition.health else { return None };
+    let clearing_ns = (partition.memory_bytes / CLEARED_BYTES).saturating_mul(costs.instruction_ps) / 1000;
+    let apart_ns = backoff_ns.saturating_add(clearing_ns);
+    Some(move |clock: Clock| Returns { period_ticks: clock.ticks_down(apart_ns / 2).max(1), pieces: again.div_ceil(2) })
 }
 
 fn index(value: u32) -> usize {
@@ -262,7 +294,7 @@ fn promised(system: &System, core_use: &CoreUse, slot: usize, costs: &TickCosts)
     let others = core_use.vcpus.iter().enumerate().filter(|(number, _)| *number != slot);
     let sources: u64 = others.map(|(_, vcpu)| habits(system, *vcpu, system.board.counter_hz).sources).sum();
     let clock = Clock::new(system.board.counter_hz);
-    let asked = requests(system, core_use);
+    let asked = requests(system, core_use, costs);
     let with_job = |task: Task| {
         let job = costs.overhead().job_ticks(sources.saturating_add(request_entries(&asked, task.period_ticks)));
         Task { cost_ticks: task.cost_ticks.saturating_add(job), ..task }
@@ -325,6 +357,6 @@ fn request_entries(requests: &[(usize, Returns)], window_ticks: u64) -> u64 {
 fn ring_entries(system: &System, core_use: &CoreUse, costs: &TickCosts, quantum_ticks: u64) -> u64 {
     let hz = system.board.counter_hz;
     let sources = core_use.vcpus.iter().map(|vcpu| habits(system, *vcpu, hz).sources);
-    let entries = sources.fold(request_entries(&requests(system, core_use), quantum_ticks), u64::saturating_add);
+    let entries = sources.fold(request_entries(&requests(system, core_use, costs), quantum_ticks), u64::saturating_add);
     entries.saturating_mul(costs.entry)
 }
