@@ -50,6 +50,7 @@ mod shared_rates;
 mod shared_registers;
 mod shared_rings;
 mod shared_schedules;
+mod shared_siblings;
 mod shared_smp;
 mod shared_storms;
 mod shared_wakeups;
