@@ -1,14 +1,15 @@
 #!/bin/sh
-# Breaks what EL2 does for PCI functions in one place after the other, and says which tests went red: on the host, and on QEMU with the broken monitor.
+# Breaks what EL2 does for PCI functions, or what the plan lets a guest reach of them, in one place after the other, and says which tests went red: on the
+# host, and on QEMU with the broken monitor or plan.
 #   functions.sh [PLACE...]      all places, or those that are named
-# Works in a copy of the checkout (target/mutants), which it leaves there; guests and tests are those of this checkout (./x build). A place that no
+# Works in a copy of the last commit (target/mutants), which it leaves there; guests, and the monitor where the plan is broken, are those of this checkout (./x build). A place that no
 # test finds, on the host or on QEMU where an attack must land, makes it exit 1.
 set -eu
 cd "$(dirname "$0")/../.."
 here=$PWD
 copy=$here/target/mutants
 monitor=$here/target/mutants-monitor
-places="filter silence keep"
+places="filter silence keep tables lost whose looks counted faults line route"
 
 # change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
 change() {
@@ -18,8 +19,10 @@ change() {
     }
 }
 
-# Sets `attack`, the tests on QEMU in which an attack must land; none where QEMU has nothing that would notice.
+# Sets `attack`, the tests on QEMU in which an attack must land; none where QEMU has nothing that would notice. `planner` is set where the plan is broken and not
+# the monitor.
 break_place() {
+    planner=
     case $1 in
         # What a guest writes to configuration space reaches the function: base addresses, capabilities.
         filter)
@@ -37,6 +40,50 @@ break_place() {
         keep)
             change monitor/src/devices/functions.rs 'run.is_past(plan.silence_count as usize)' 'run.is_past(usize::MAX)'
             attack=
+            ;;
+        # H8: what a guest reaches of a register has the tables of messages in it.
+        tables)
+            change core/plan/src/devices/bars.rs '.filter(|page| !in_tables(*page))' '.filter(|page| *page == 0 || !in_tables(u64::MAX - 4095))'
+            attack=dma::space::tables
+            planner=yes
+            ;;
+        # H15: nobody learns that the SMMU dropped events.
+        lost)
+            change core/device/src/events.rs 'lost: before.lost.wrapping_add(1)' 'lost: before.lost'
+            change core/device/src/events.rs 'before.lost.wrapping_add(u64::from(overflowed))' 'before.lost.wrapping_add(u64::from(overflowed && taken > 99))'
+            attack=dma::storms::a_flood
+            ;;
+        # H15: what others were refused counts as one's own.
+        whose)
+            change core/device/src/events.rs 'if is_own(entry.stream())' 'if is_own(entry.stream()) || entry.kind() != 0'
+            attack=dma::storms::a_flood
+            ;;
+        # Nobody looks a second time.
+        looks)
+            change monitor/src/devices/functions.rs '        self.look_again(plan);
+        self.functions.other_ticks >' '        self.functions.other_ticks >'
+            attack=dma::storms::refused
+            ;;
+        # `dma_faults = "fault"` counts.
+        counted)
+            change monitor/src/devices/functions.rs 'if found != 0 && plan.events_are_faults != 0' 'if found != 0 && plan.events_are_faults == 9'
+            attack=dma::storms::refused
+            ;;
+        # `dma_faults = "count"` is a fault.
+        faults)
+            change monitor/src/devices/functions.rs 'if found != 0 && plan.events_are_faults != 0' 'if found != 0 && plan.events_are_faults != 9'
+            attack=dma::storms::refused
+            ;;
+        # H16: the line of one who is not loaded does not wait for him, active and silent, but comes again at once.
+        line)
+            change monitor/src/sharing/arrivals.rs '            state.hold(intid);' '            state.hold(intid);
+            self.machine.deactivate(intid);'
+            attack=dma::storms::a_line_that_never_falls_takes
+            ;;
+        # H16: a line comes to the core of another one.
+        route)
+            change monitor/src/interrupts/mod.rs 'self.route(interrupt.intid, self.plan.mpidr, route);' 'self.route(interrupt.intid, self.plan.mpidr ^ 2, route);'
+            attack=dma::storms::a_line_that_never_falls_costs
             ;;
         *) echo "functions.sh: there is no place $1; there are: $places" >&2; exit 2 ;;
     esac
@@ -59,14 +106,23 @@ for place; do
     break_place "$place"
     log=$here/target/mutants-$place.log
     # What does not build is found as well.
-    (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-emulation -p bulkhead-device --tests) >"$log" 2>&1 || true
-    (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-monitor --features devices --lib) >>"$log" 2>&1 || true
+    if [ -n "$planner" ]; then
+        (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-plan -p bulkhead-verify --tests) >"$log" 2>&1 || true
+    else
+        (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-emulation -p bulkhead-device --tests) >"$log" 2>&1 || true
+        (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-monitor --features devices --lib) >>"$log" 2>&1 || true
+    fi
     found=$(red "$log")
     if [ -n "$found" ]; then echo "$place: red on the host: $found"; else echo "$place: NOT FOUND on the host"; missed=1; fi
     [ -n "$attack" ] || continue
-    (cd "$copy" && cargo build --locked --profile bare --target aarch64-unknown-none-softfloat --package bulkhead-monitor --no-default-features --features devices) >>"$log" 2>&1
-    cp "$copy/target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor" "$monitor/devices.elf"
-    BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$monitor cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack" >"$log.qemu" 2>&1 || true
+    # The plan is made by the test itself.
+    used=$here/target/monitor
+    if [ -z "$planner" ]; then
+        (cd "$copy" && cargo build --locked --profile bare --target aarch64-unknown-none-softfloat --package bulkhead-monitor --no-default-features --features devices) >>"$log" 2>&1
+        cp "$copy/target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor" "$monitor/devices.elf"
+        used=$monitor
+    fi
+    (cd "$copy" && BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$used cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack") >"$log.qemu" 2>&1 || true
     found=$(red "$log.qemu")
     if [ -n "$found" ]; then echo "$place: red on QEMU: $found"; else echo "$place: NOT FOUND on QEMU"; missed=1; fi
 done

@@ -2,8 +2,9 @@
 //! `edu` that writes 100 ms after it was told to. A new instance finds its memory as its image has it until its own driver
 //! uses the function; what stopped stays as it was.
 
+use super::DiskFile;
 use super::breaks::change;
-use super::{AWAKE, BESIDE, DiskFile, is_in_time, victims};
+use super::others::{BESIDE, disks, is_in_time, is_undisturbed, nothing_landed, victims};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::devices::{DevicePlan, STEP_WAIT, Step};
 use bulkhead_abi::hypercall::{CALL_PARTITION_RESTART, CALL_PARTITION_RESUME, CALL_PARTITION_SUSPEND, SUCCESS};
@@ -57,19 +58,8 @@ arguments = "{arguments}"
 console = "pl011"
 health = {{ on_fault = "restart", max = 20, within = "600 s", dma_poll = "10 ms" }}
 {servers}
-
-[[pci]]
-name = "nvme"
-model = "nvme"
-partition = "intruder"
-disk = {{ file = "{file}", read_only = true }}
-
-[[pci]]
-name = "disk"
-model = "virtio-blk"
-partition = "intruder"
-disk = {{ file = "{file}", read_only = true }}
-"#
+{}"#,
+        disks(file)
     )
 }
 
@@ -101,14 +91,12 @@ fn finish(running: &mut Running, system: &System, starts: u32) {
     assert_eq!(running.status("intruder").generation, starts);
     let dma = running.status("intruder").dma;
     assert!(dma.events + dma.lost > 0, "what lies beside its RAM was refused: {dma:?}");
-    running.assert_image_intact(system);
-    running.assert_no_crash();
+    nothing_landed(running, system, INTRUDER as usize);
 }
 
 fn finish_beside_victims(running: &mut Running, system: &System, starts: u32) {
     finish(running, system, starts);
-    running.wait_for_state("awake", STATE_OFF);
-    assert_eq!(running.texts("awake").last().map(String::as_str), Some(AWAKE));
+    is_undisturbed(running, 200);
 }
 
 /// A fault and SYSTEM_RESET.
@@ -196,15 +184,13 @@ fn a_late_write_does_not_reach_a_partition_that_stopped() {
     let ends = [("fault", STATE_STOPPED), ("off", STATE_OFF), ("panic", STATE_OFF), ("reset", STATE_STOPPED)];
     for (ending, state) in ends.into_iter().chain([("nobody", STATE_RUNNING)]) {
         let (system, mut running) = late(ending);
-        running.wait_for_state("awake", STATE_OFF);
+        is_undisturbed(&mut running, 200);
         assert_eq!(running.status("intruder").state, state, "{ending}");
         let ram = system.area(AreaKind::Ram(0));
         let target = running.copy(PhysicalAddress(ram.address.0 + ram.bytes / 2), 2048);
         let expected = if state == STATE_RUNNING { 0xa5 } else { 0 };
         assert!(target.iter().all(|byte| *byte == expected), "{ending}: {:x?}", &target[..8]);
-        assert_eq!(running.texts("awake").last().map(String::as_str), Some(AWAKE));
-        running.assert_image_intact(&system);
-        running.assert_no_crash();
+        nothing_landed(&running, &system, INTRUDER as usize);
     }
 }
 
