@@ -1,6 +1,6 @@
 //! Fronts of virtio over the life of their partition (QV-50, QV-53): trapped registers, notifications, and restarts beside a back end.
 
-use super::calls::{SYSTEM_OFF, call};
+use super::instances::{self, Before, Cause, begin, give_manager, histories, manage, manage_shared};
 use super::shared::{Core, schedule, server};
 use super::*;
 use crate::interrupts::HYPERVISOR_TIMER;
@@ -10,7 +10,6 @@ use bulkhead_abi::status;
 use bulkhead_abi::virtio::*;
 use bulkhead_arch::fake::Event;
 
-const SYSTEM_RESET: u64 = 0x8400_0009;
 const FRAME: u64 = 0x1900_0000 + FRAME_OFFSET;
 const PAGE: u64 = 0x5300_0000;
 const POOL: u64 = 0x5310_0000;
@@ -44,9 +43,7 @@ const fn page(index: usize) -> u64 {
 
 /// A partition that a manager asks, and that its policy restarts.
 fn front_partition(partition: &mut PartitionPlan) {
-    partition.manage[3] = PhysicalAddress(PEER_MANAGE);
-    partition.health.policy = POLICY_RESTART;
-    (partition.health.max_restarts, partition.health.backoff_ticks) = (8, 100);
+    give_manager(partition);
     for index in 0..3 {
         partition.windows[index as usize] = Window {
             guest: bulkhead_abi::GuestAddress(FRAME + 0x2000 * u64::from(index)),
@@ -65,20 +62,12 @@ fn with_fronts(plan: DevicePlan, refused: u64, memory: impl Fn(&FakeMachine)) ->
     let mut core = cores(partition).remove(0);
     core.machine.now.set(5_000);
     memory(&core.machine);
-    core.attach_functions(Some(Box::leak(Box::new(plan))), refused);
-    core.begin_core();
-    core.begin_partition();
+    begin(&mut core, plan, refused);
     core
 }
 
 fn front() -> Vcpu<FakeMachine> {
     with_fronts(plan(), 0, |_| ())
-}
-
-fn manage(core: &mut Vcpu<FakeMachine>, request: u32) {
-    let place = PhysicalAddress(PEER_MANAGE);
-    core.machine.store64(place, status::next_request(core.machine.load64(place), request));
-    core.interrupt(15);
 }
 
 fn word(machine: &FakeMachine, index: usize, offset: u32) -> u32 {
@@ -100,12 +89,7 @@ fn busy(core: &Vcpu<FakeMachine>) -> u32 {
 
 /// An access of the guest to the frame of a front, by x0; returns what x0 has then.
 fn access(core: &mut Vcpu<FakeMachine>, index: u64, register: u64, bytes: u64, write: Option<u64>) -> u64 {
-    let guest = (FRAME + 0x2000 * index).wrapping_add(register);
-    core.machine.exit.set((guest & 0xfff, guest >> 8 & !0xf));
-    core.head.frame.set_register(0, write.unwrap_or(0x5555_5555_5555_5555));
-    let size = u64::from(bytes.trailing_zeros());
-    core.synchronous(0x24 << 26 | 1 << 25 | 1 << 24 | size << 22 | u64::from(write.is_some()) << 6 | 7);
-    core.head.frame.register(0)
+    instances::access(core, (FRAME + 0x2000 * index).wrapping_add(register), bytes, write)
 }
 
 /// What both partitions write to what they share.
@@ -201,68 +185,22 @@ fn a_notification_is_a_doorbell_with_its_limiter() {
     assert_eq!(core.counter(Counter::DoorbellSent), 3);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    Running,
-    Suspended,
-    SwitchedOff,
-    BackOff,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Off,
-    Reset,
-    Fault,
-    Suspend,
-    Restart,
-}
-
-impl Before {
-    const ALL: [Self; 4] = [Self::Running, Self::Suspended, Self::SwitchedOff, Self::BackOff];
-
-    fn bring(self) -> Vcpu<FakeMachine> {
-        let mut core = front();
-        match self {
-            Self::Running => {}
-            Self::Suspended => manage(&mut core, status::MANAGE_SUSPEND),
-            Self::SwitchedOff => _ = call(&mut core, SYSTEM_OFF, [0; 3]),
-            Self::BackOff => core.fault(crate::life::health::Fault::new(status::REASON_DATA_ABORT, 0)),
-        }
-        let lives = matches!(self, Self::Running | Self::Suspended);
-        assert!(generations(&core.machine).iter().all(|generation| (*generation != 0) == lives), "{self:?}");
-        core
-    }
-}
-
-impl Cause {
-    const ALL: [Self; 5] = [Self::Off, Self::Reset, Self::Fault, Self::Suspend, Self::Restart];
-
-    fn happens_in(self, before: Before) -> bool {
-        before == Before::Running || matches!(self, Self::Suspend | Self::Restart)
-    }
-
-    fn happen(self, core: &mut Vcpu<FakeMachine>) {
-        match self {
-            Self::Off => _ = call(core, SYSTEM_OFF, [0; 3]),
-            Self::Reset => _ = call(core, SYSTEM_RESET, [0; 3]),
-            Self::Fault => core.fault(crate::life::health::Fault::new(status::REASON_DATA_ABORT, 0)),
-            Self::Suspend => manage(core, status::MANAGE_SUSPEND),
-            Self::Restart => manage(core, status::MANAGE_RESTART),
-        }
-    }
+/// A partition with fronts that was brought there.
+fn bring(before: Before) -> Vcpu<FakeMachine> {
+    let mut core = front();
+    before.bring(&mut core);
+    let lives = matches!(before, Before::Running | Before::Suspended);
+    assert!(generations(&core.machine).iter().all(|generation| (*generation != 0) == lives), "{before:?}");
+    core
 }
 
 /// The table of run states and of what happens in them: what is shared is withdrawn at once and clean at the next start.
 #[test]
 fn in_every_state_a_restart_leaves_nothing_of_the_instance_before() {
     let mut rows = 0;
-    for (before, cause) in Before::ALL.into_iter().flat_map(|before| Cause::ALL.map(|cause| (before, cause))) {
-        if !cause.happens_in(before) {
-            continue;
-        }
+    for (before, cause) in histories() {
         let what = format!("{before:?}, {cause:?}");
-        let mut core = before.bring();
+        let mut core = bring(before);
         let kept = generations(&core.machine);
         access(&mut core, 0, 0x38, 4, Some(16));
         access(&mut core, 0, 0x44, 4, Some(1));
@@ -467,19 +405,14 @@ fn a_shared_core_waits_by_a_date_and_clears_in_slices() {
         partition.manage[3] = PhysicalAddress(PEER_MANAGE);
     });
     core.vcpus[0].attach_functions(Some(Box::leak(Box::new(plan()))), 0);
-    let restart = |core: &mut Core| {
-        let place = PhysicalAddress(PEER_MANAGE);
-        core.machine.store64(place, status::next_request(core.machine.load64(place), status::MANAGE_RESTART));
-        core.interrupt(15);
-    };
-    restart(&mut core);
+    manage_shared(&mut core, status::MANAGE_RESTART);
     let generation = generations(&core.machine)[0];
     assert_ne!(generation, 0);
     let is_pool = |event: &&Event| matches!(event, Event::Scrub(place, _) if (POOL..POOL + POOL_BYTES).contains(place));
     assert_eq!(core.machine.take_events().iter().filter(is_pool).count(), 16, "slices of 4 KiB");
     set_word(&core.machine, 0, COPYING, generation);
     assert_eq!(core.loaded, 0);
-    restart(&mut core);
+    manage_shared(&mut core, status::MANAGE_RESTART);
     for _ in 0..3 {
         assert_eq!((core.vcpus[0].run, core.loaded), (RunState::Restoring, 1), "meanwhile the other one runs");
         assert_eq!(generations(&core.machine), [0; 3]);

@@ -1,6 +1,7 @@
 //! PCI functions over the life of their partition (QV-74, SG-62): boot, stop, suspend, restart, and DMA that was refused.
 
 use super::calls::{SYSTEM_OFF, call};
+use super::instances::{self, Before, Cause, begin, give_manager, histories, manage, manage_shared};
 use super::shared::{Core, schedule, server};
 use super::*;
 use crate::devices::functions::{Booted, boot};
@@ -10,7 +11,6 @@ use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{self, DmaRecord};
 use bulkhead_arch::fake::Event;
 
-const SYSTEM_RESET: u64 = 0x8400_0009;
 const FUNCTION: u64 = 0x40_1000_8000;
 const COMMAND: u64 = FUNCTION + 4;
 /// Status of virtio, behind a base address register.
@@ -71,9 +71,7 @@ fn set_command(machine: &FakeMachine, command: u16) {
 /// A partition that a manager asks, and that its policy restarts, with a function.
 fn with_function(plan: DevicePlan, refused: u64) -> Vcpu<FakeMachine> {
     let mut partition = partition(1);
-    partition.manage[3] = PhysicalAddress(PEER_MANAGE);
-    partition.health.policy = POLICY_RESTART;
-    (partition.health.max_restarts, partition.health.backoff_ticks) = (8, 100);
+    give_manager(&mut partition);
     partition.pci_count = 2;
     partition.pci[1].kind = PCI_DEVICE;
     partition.windows[0] =
@@ -82,16 +80,8 @@ fn with_function(plan: DevicePlan, refused: u64) -> Vcpu<FakeMachine> {
     let mut core = cores(partition).remove(0);
     plug(&core.machine);
     core.machine.ticks_per_reading.set(1);
-    core.attach_functions(Some(Box::leak(Box::new(plan))), refused);
-    core.begin_core();
-    core.begin_partition();
+    begin(&mut core, plan, refused);
     core
-}
-
-fn manage(core: &mut Vcpu<FakeMachine>, request: u32) {
-    let place = PhysicalAddress(PEER_MANAGE);
-    core.machine.store64(place, status::next_request(core.machine.load64(place), request));
-    core.interrupt(15);
 }
 
 /// From now on the register shows these bits for this number of reads after they were cleared.
@@ -101,25 +91,6 @@ fn answer_late(machine: &FakeMachine, register: u64, reads: u32, bits: u16) {
 
 fn scrubs(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event, Event::Scrub(..))).count()
-}
-
-/// What the partition is in when something happens to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    Running,
-    Suspended,
-    SwitchedOff,
-    BackOff,
-}
-
-/// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Off,
-    Reset,
-    Fault,
-    Suspend,
-    Restart,
 }
 
 /// What the function does.
@@ -136,43 +107,15 @@ enum Answer {
     Gone,
 }
 
-impl Before {
-    const ALL: [Self; 4] = [Self::Running, Self::Suspended, Self::SwitchedOff, Self::BackOff];
-
-    fn bring(self) -> Vcpu<FakeMachine> {
-        let mut core = with_function(functions(&script()), 0);
-        assert_eq!((core.run, state(&core).0), (RunState::Running, status::STATE_RUNNING));
-        // Its driver uses the function.
-        set_command(&core.machine, 0x406);
-        match self {
-            Self::Running => {}
-            Self::Suspended => manage(&mut core, status::MANAGE_SUSPEND),
-            Self::SwitchedOff => _ = call(&mut core, SYSTEM_OFF, [0; 3]),
-            Self::BackOff => core.fault(crate::life::health::Fault::new(status::REASON_DATA_ABORT, 0)),
-        }
-        assert_eq!(command(&core) & MASTER != 0, self == Self::Running, "{self:?}: silenced at once");
-        core.machine.take_events();
-        core
-    }
-}
-
-impl Cause {
-    const ALL: [Self; 5] = [Self::Off, Self::Reset, Self::Fault, Self::Suspend, Self::Restart];
-
-    /// A guest that does not run causes nothing.
-    fn happens_in(self, before: Before) -> bool {
-        before == Before::Running || matches!(self, Self::Suspend | Self::Restart)
-    }
-
-    fn happen(self, core: &mut Vcpu<FakeMachine>) {
-        match self {
-            Self::Off => _ = call(core, SYSTEM_OFF, [0; 3]),
-            Self::Reset => _ = call(core, SYSTEM_RESET, [0; 3]),
-            Self::Fault => core.fault(crate::life::health::Fault::new(status::REASON_DATA_ABORT, 0)),
-            Self::Suspend => manage(core, status::MANAGE_SUSPEND),
-            Self::Restart => manage(core, status::MANAGE_RESTART),
-        }
-    }
+/// A partition with a function that its driver uses, brought there.
+fn bring(before: Before) -> Vcpu<FakeMachine> {
+    let mut core = with_function(functions(&script()), 0);
+    assert_eq!((core.run, state(&core).0), (RunState::Running, status::STATE_RUNNING));
+    set_command(&core.machine, 0x406);
+    before.bring(&mut core);
+    assert_eq!(command(&core) & MASTER != 0, before == Before::Running, "{before:?}: silenced at once");
+    core.machine.take_events();
+    core
 }
 
 impl Answer {
@@ -206,10 +149,10 @@ impl Answer {
 #[test]
 fn in_every_state_functions_are_silent_before_memory_is_touched() {
     let mut rows = 0;
-    for (before, cause) in Before::ALL.into_iter().flat_map(|before| Cause::ALL.map(|cause| (before, cause))) {
-        for answer in Answer::ALL.into_iter().filter(|_| cause.happens_in(before)) {
+    for (before, cause) in histories() {
+        for answer in Answer::ALL {
             let what = format!("{before:?}, {cause:?}, {answer:?}");
-            let mut core = before.bring();
+            let mut core = bring(before);
             answer.give(&core.machine);
             cause.happen(&mut core);
             assert_eq!(command(&core) & MASTER, 0, "{what}: mastering is off when the handler ends");
@@ -249,7 +192,7 @@ fn in_every_state_functions_are_silent_before_memory_is_touched() {
 #[test]
 fn a_start_scrubs_only_behind_the_last_step() {
     // The reset is over in the fifth read; before the scrub nothing is left of it.
-    let mut core = Before::Running.bring();
+    let mut core = bring(Before::Running);
     answer_late(&core.machine, RESET, 5, 1);
     core.machine.late.borrow_mut().insert(COMMAND, (3, MASTER));
     let left = |core: &Vcpu<FakeMachine>| core.machine.late.borrow().values().map(|(reads, _)| reads).sum::<u32>();
@@ -318,25 +261,21 @@ fn scripts_of_the_boot_core_end_with_what_may_be_used() {
     assert_eq!(run(false, there.0, there.1), (Booted { refused: u64::MAX, failed }, [0, 0]), "all functions are off");
 }
 
-/// A load or store of a guest, in x0, to its virtual bus.
-fn access(core: &mut Vcpu<FakeMachine>, register: u64, size: u64, write: Option<u64>) -> u64 {
-    let guest = ECAM + (2 << 15) + register;
-    core.machine.exit.set((guest & 0xfff, guest >> 8 & !0xf));
-    core.head.frame.set_register(0, write.unwrap_or(0));
-    core.synchronous(0x24 << 26 | 1 << 25 | 1 << 24 | size << 22 | u64::from(write.is_some()) << 6 | 7);
-    core.head.frame.register(0)
+/// An access of the guest to its virtual bus.
+fn access(core: &mut Vcpu<FakeMachine>, register: u64, bytes: u64, write: Option<u64>) -> u64 {
+    instances::access(core, ECAM + (2 << 15) + register, bytes, write)
 }
 
 #[test]
 fn a_guest_reads_the_header_and_sets_its_master_bit() {
     let mut core = with_function(functions(&script()), 0);
-    assert_eq!(access(&mut core, 0, 2, None), 0x1042_1af4);
-    assert_eq!(access(&mut core, 4, 1, None), 0x402);
-    access(&mut core, 4, 1, Some(0xffff));
+    assert_eq!(access(&mut core, 0, 4, None), 0x1042_1af4);
+    assert_eq!(access(&mut core, 4, 2, None), 0x402);
+    access(&mut core, 4, 2, Some(0xffff));
     assert_eq!(command(&core), 0x406);
-    access(&mut core, 0x10, 2, Some(0x4000_0000));
+    access(&mut core, 0x10, 4, Some(0x4000_0000));
     assert_eq!(core.machine.load32(PhysicalAddress(FUNCTION + 0x10)), 0x1000_0000, "base addresses stay");
-    assert_eq!(access(&mut core, 0x8000, 2, None), u64::from(u32::MAX), "nobody there");
+    assert_eq!(access(&mut core, 0x8000, 4, None), u64::from(u32::MAX), "nobody there");
     assert_eq!(core.counter(Counter::PciConfig), 5);
 }
 
@@ -454,23 +393,26 @@ fn the_watchdog_keeps_its_date_beside_the_looks() {
     assert_eq!(core.counter(Counter::Watchdog), 1);
 }
 
-/// On a shared core the script of one continues while the other runs, and its delay costs nobody anything.
-#[test]
-fn a_shared_core_runs_the_script_in_slices() {
+/// A shared core whose first partition has a function that its driver uses, and a delay in its script.
+fn shared_with_delay() -> Core {
     let mut steps = script();
     steps.insert(5, step(STEP_DELAY, 0, 0, 0, 10_000, 0));
-    let plan: &'static DevicePlan = Box::leak(Box::new(functions(&steps)));
     let mut core = Core::with(schedule(&[server(0, 1), server(1, 2)], 2), |_, partition| {
         partition.manage[3] = PhysicalAddress(PEER_MANAGE);
     });
     plug(&core.machine);
-    core.vcpus[0].attach_functions(Some(plan), 0);
+    core.vcpus[0].attach_functions(Some(Box::leak(Box::new(functions(&steps)))), 0);
     set_command(&core.machine, 0x406);
+    core
+}
+
+/// On a shared core the script of one continues while the other runs, and its delay costs nobody anything.
+#[test]
+fn a_shared_core_runs_the_script_in_slices() {
+    let mut core = shared_with_delay();
     core.machine.take_events();
     assert_eq!(core.loaded, 0);
-    let place = PhysicalAddress(PEER_MANAGE);
-    core.machine.store64(place, status::next_request(core.machine.load64(place), status::MANAGE_RESTART));
-    core.interrupt(15);
+    manage_shared(&mut core, status::MANAGE_RESTART);
     assert_eq!(core.vcpus[0].run, RunState::Restoring, "the delay is not over");
     assert_eq!(core.vcpus[1].run, RunState::Running);
     assert_eq!(core.loaded, 1, "meanwhile the other one runs");
@@ -493,33 +435,20 @@ fn a_shared_core_runs_the_script_in_slices() {
 /// comes to its end when the delay that began first is over.
 #[test]
 fn within_the_delay_of_a_reset_nobody_asks_the_function() {
-    let mut steps = script();
-    steps.insert(5, step(STEP_DELAY, 0, 0, 0, 10_000, 0));
-    let plan: &'static DevicePlan = Box::leak(Box::new(functions(&steps)));
     for requests in [
         &[status::MANAGE_RESTART][..],
         &[status::MANAGE_RESTART, status::MANAGE_RESTART],
         &[status::MANAGE_SUSPEND, status::MANAGE_RESUME],
         &[status::MANAGE_SUSPEND, status::MANAGE_RESTART, status::MANAGE_RESUME],
     ] {
-        let mut core = Core::with(schedule(&[server(0, 1), server(1, 2)], 2), |_, partition| {
-            partition.manage[3] = PhysicalAddress(PEER_MANAGE);
-        });
-        plug(&core.machine);
-        core.vcpus[0].attach_functions(Some(plan), 0);
-        set_command(&core.machine, 0x406);
-        let ask = |core: &mut Core, request: u32| {
-            let place = PhysicalAddress(PEER_MANAGE);
-            core.machine.store64(place, status::next_request(core.machine.load64(place), request));
-            core.interrupt(15);
-        };
-        ask(&mut core, status::MANAGE_RESTART);
+        let mut core = shared_with_delay();
+        manage_shared(&mut core, status::MANAGE_RESTART);
         let over = core.machine.deadline.get().expect("the end of the delay");
         answer_late(&core.machine, COMMAND, u32::MAX, MASTER);
         set_command(&core.machine, 0x406);
         for request in requests {
             core.pass(1_000);
-            ask(&mut core, *request);
+            manage_shared(&mut core, *request);
             assert_eq!(core.vcpus[0].run, RunState::Restoring, "{requests:?}");
             assert_eq!(command(&core.vcpus[0]), 0x406, "{requests:?}: left alone");
         }

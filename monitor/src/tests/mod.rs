@@ -20,6 +20,8 @@ mod functions;
 mod gate;
 #[cfg(feature = "hybrid")]
 mod input;
+#[cfg(feature = "devices")]
+mod instances;
 #[cfg(feature = "shared")]
 mod instructions;
 pub(crate) mod interleave;
