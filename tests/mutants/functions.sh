@@ -2,14 +2,14 @@
 # Breaks what EL2 does for PCI functions, or what the plan lets a guest reach of them, in one place after the other, and says which tests went red: on the
 # host, and on QEMU with the broken monitor or plan.
 #   functions.sh [PLACE...]      all places, or those that are named
-# Works in a copy of the last commit (target/mutants), which it leaves there; guests, and the monitor where the plan is broken, are those of this checkout (./x build). A place that no
-# test finds, on the host or on QEMU where an attack must land, makes it exit 1.
+# Works in a copy of the last commit (target/mutants), which it leaves there; guests, tests on QEMU of a broken monitor, and the monitor of a broken plan are
+# those of this checkout (./x build). A place that no test finds, on the host or on QEMU where an attack must land, makes it exit 1.
 set -eu
 cd "$(dirname "$0")/../.."
 here=$PWD
 copy=$here/target/mutants
 monitor=$here/target/mutants-monitor
-places="filter silence keep tables lost whose looks counted faults line route"
+places="filter silence keep reach tables lost whose looks counted faults line route"
 
 # change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
 change() {
@@ -41,9 +41,15 @@ break_place() {
             change monitor/src/devices/functions.rs 'run.is_past(plan.silence_count as usize)' 'run.is_past(usize::MAX)'
             attack=
             ;;
+        # H1 to H3: a function reaches more than its partition's RAM, right behind it.
+        reach)
+            change core/plan/src/devices/smmu.rs 'output: PhysicalAddress(physical), bytes, attributes: DEVICE_RAM' 'output: PhysicalAddress(physical), bytes: bytes * 4, attributes: DEVICE_RAM'
+            attack=dma::a_function
+            planner=yes
+            ;;
         # H8: what a guest reaches of a register has the tables of messages in it.
         tables)
-            change core/plan/src/devices/bars.rs '.filter(|page| !in_tables(*page))' '.filter(|page| *page == 0 || !in_tables(u64::MAX - 4095))'
+            change core/plan/src/devices/bars.rs '.filter(|page| !in_tables(*page))' '.filter(|page| !in_tables(*page) || *page != u64::MAX)'
             attack=dma::space::tables
             planner=yes
             ;;
@@ -55,7 +61,7 @@ break_place() {
             ;;
         # H15: what others were refused counts as one's own.
         whose)
-            change core/device/src/events.rs 'if is_own(entry.stream())' 'if is_own(entry.stream()) || entry.kind() != 0'
+            change core/device/src/events.rs 'if is_own(entry.stream())' 'if is_own(entry.stream()) || entry.0[0] != 0'
             attack=dma::storms::a_flood
             ;;
         # Nobody looks a second time.
@@ -115,14 +121,14 @@ for place; do
     found=$(red "$log")
     if [ -n "$found" ]; then echo "$place: red on the host: $found"; else echo "$place: NOT FOUND on the host"; missed=1; fi
     [ -n "$attack" ] || continue
-    # The plan is made by the test itself.
-    used=$here/target/monitor
+    # The plan is made by the test itself, so a broken one needs the copy's tests.
+    used=$here/target/monitor tests=$copy
     if [ -z "$planner" ]; then
         (cd "$copy" && cargo build --locked --profile bare --target aarch64-unknown-none-softfloat --package bulkhead-monitor --no-default-features --features devices) >>"$log" 2>&1
         cp "$copy/target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor" "$monitor/devices.elf"
-        used=$monitor
+        used=$monitor tests=$here
     fi
-    (cd "$copy" && BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$used cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack") >"$log.qemu" 2>&1 || true
+    (cd "$tests" && BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$used cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack") >"$log.qemu" 2>&1 || true
     found=$(red "$log.qemu")
     if [ -n "$found" ]; then echo "$place: red on QEMU: $found"; else echo "$place: NOT FOUND on QEMU"; missed=1; fi
 done
