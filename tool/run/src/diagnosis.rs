@@ -53,6 +53,12 @@ impl CrashReport {
         (0..observer.core_count()).find_map(|core| Self::of_core(observer, core))
     }
 
+    /// States whether the core is dead. If functions could not be set up, its record says so, and it continues.
+    #[must_use]
+    pub const fn is_crash(&self) -> bool {
+        self.record.kind != CRASH_DEVICES
+    }
+
     /// Returns the report of one core, if it crashed.
     #[must_use]
     pub fn of_core(observer: &Observer, core: usize) -> Option<Self> {
@@ -76,7 +82,7 @@ impl fmt::Display for CrashReport {
             let (core, partition) = (self.core, &self.partition);
             return write!(f, "the monitor of core {core} (partition {partition}) does not enter a guest: {misfit}");
         }
-        if record.kind == CRASH_DEVICES {
+        if !self.is_crash() {
             let (script, step) = (record.detail & u64::from(u32::MAX), record.detail >> 32);
             return write!(
                 f,

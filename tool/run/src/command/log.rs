@@ -49,7 +49,7 @@ impl Logs {
                     self.line(self.files.len().saturating_sub(1), &readable(&line));
                 }
             }
-            Event::State { .. } | Event::MonitorCrash(_) | Event::Disk(_) => {}
+            Event::State { .. } | Event::MonitorCrash(_) | Event::DevicesFailed(_) | Event::Disk(_) => {}
         }
     }
 

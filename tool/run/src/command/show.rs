@@ -50,6 +50,9 @@ impl<W: Write> Show<W> {
             (Event::Disk(trouble), Format::Text) => {
                 self.prefixed(None, &styled(&format!("** {trouble}"), FAULT, self.colour))
             }
+            (Event::DevicesFailed(report), Format::Text) => {
+                self.prefixed(None, &styled(&format!("** {report}"), FAULT, self.colour))
+            }
             // The error that ends the run says it; here it would come twice.
             (Event::MonitorCrash(_), Format::Text) => Ok(()),
             (event, Format::Json) => {
@@ -130,6 +133,7 @@ impl<W: Write> Show<W> {
                 "partition": report.partition,
                 "text": report.to_string(),
             }),
+            Event::DevicesFailed(report) => json!({ "event": "devices failed", "text": report.to_string() }),
             Event::Disk(trouble) => json!({
                 "event": "disk trouble",
                 "function": trouble.function,

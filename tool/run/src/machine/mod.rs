@@ -57,6 +57,8 @@ pub enum Event {
     },
     /// A core's monitor failed.
     MonitorCrash(Box<CrashReport>),
+    /// The boot core could not set up the SMMU and the functions. Its monitor continues, and so does everybody without functions.
+    DevicesFailed(Box<CrashReport>),
     /// Bytes on the machine's own serial line.
     Serial(Vec<u8>),
     /// A disk of a function failed its guest; told once for each reason.
@@ -311,13 +313,14 @@ impl Machine {
             }
         }
         for core in 0..observer.core_count() {
-            if self.crashes.iter().any(|known| known.core == core) {
+            let Some(report) = CrashReport::of_core(observer, core) else { continue };
+            // The boot core may say that its functions failed, and later crash.
+            if self.crashes.iter().any(|known| (known.core, known.is_crash()) == (core, report.is_crash())) {
                 continue;
             }
-            if let Some(report) = CrashReport::of_core(observer, core) {
-                self.crashes.push(report.clone());
-                events.push(Event::MonitorCrash(Box::new(report)));
-            }
+            self.crashes.push(report.clone());
+            let event = if report.is_crash() { Event::MonitorCrash } else { Event::DevicesFailed };
+            events.push(event(Box::new(report)));
         }
         events
     }

@@ -52,7 +52,7 @@ impl Machine {
 
     /// Fails if any monitor has crashed, in this poll or an earlier one, and that is not tolerated.
     fn refuse_crash(&self) -> Result<(), RunError> {
-        match self.crashes.first().filter(|_| !self.tolerates_crashes) {
+        match self.crashes.iter().find(|report| report.is_crash() && !self.tolerates_crashes) {
             Some(report) => Err(RunError::MonitorCrashed(Box::new(report.clone()))),
             None => Ok(()),
         }

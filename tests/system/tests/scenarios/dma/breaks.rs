@@ -2,23 +2,31 @@
 
 use super::DiskFile;
 use super::flight::{self, STARTS};
-use bulkhead_abi::devices::{DevicePlan, STEP_UPDATE, STEP_WAIT};
+use super::others::is_undisturbed;
+use bulkhead_abi::devices::{BootDevices, DevicePlan, STEP_EXPECT, STEP_UPDATE, STEP_WAIT};
+use bulkhead_abi::status::{REASON_DEVICE_MISSING, STATE_STOPPED};
 use bulkhead_plan::AreaKind;
+use bulkhead_run::CrashReport;
 use bulkhead_run::image_file::header_crc;
 use bulkhead_system_tests::System;
 use bulkhead_verify::{Code, Expected, Verdict};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Changes the device plan of the first partition, and makes the checksums right again.
 pub(super) fn change(system: &mut System, change: impl FnOnce(&mut DevicePlan)) {
+    change_area(system, AreaKind::DevicePlan(0), change);
+}
+
+/// Changes a structure of the plan.
+fn change_area<T: FromBytes + IntoBytes + Immutable>(system: &mut System, kind: AreaKind, change: impl FnOnce(&mut T)) {
     let mut header = system.plan().header;
     let offset = |address: u64| usize::try_from(address - header.image_start.0).expect("it fits this host");
-    let (place, plan) = (offset(system.area(AreaKind::DevicePlan(0)).address.0), offset(header.plan.0));
+    let (place, plan) = (offset(system.area(kind).address.0), offset(header.plan.0));
     let header_at = offset(system.area(AreaKind::Header).address.0);
-    let bytes = &mut system.image[place..place + size_of::<DevicePlan>()];
-    let mut devices = DevicePlan::read_from_bytes(bytes).expect("it has its size");
-    change(&mut devices);
-    bytes.copy_from_slice(devices.as_bytes());
+    let bytes = &mut system.image[place..place + size_of::<T>()];
+    let mut changed = T::read_from_bytes(bytes).expect("it has its size");
+    change(&mut changed);
+    bytes.copy_from_slice(changed.as_bytes());
     header.plan_crc = crc32c::crc32c(&system.image[plan..plan + usize::try_from(header.plan_bytes).expect("it fits")]);
     header.header_crc = header_crc(&header);
     let bytes = header.as_bytes();
@@ -47,6 +55,29 @@ fn without_the_reset_what_is_in_flight_lands() {
     let mut running = flight::start(&system, 6);
     let line = running.line("intruder", "DIRTY");
     assert!((2..=STARTS).any(|start| line.starts_with(&format!("intruder: start {start}, DIRTY"))), "{line}");
+}
+
+/// An SMMU that is not what the scripts expect: functions stay off and their partition is not started. The boot core says so and continues: its record is
+/// no crash, and whoever waits for the others is not told that the machine is dead.
+#[test]
+fn without_its_smmu_who_has_no_function_runs() {
+    let disk = DiskFile::create("another");
+    let mut system = flight::system("off", &disk, 0);
+    change_area::<BootDevices>(&mut system, AreaKind::BootDevices, |boot| {
+        let expected = boot.steps.iter_mut().find(|step| step.operation == STEP_EXPECT && step.mask != 0);
+        let step = expected.expect("the first one asks what the SMMU can");
+        step.value ^= step.mask;
+    });
+    let mut running = flight::start(&system, 6);
+    let status = running.wait_for_state("intruder", STATE_STOPPED);
+    assert_eq!((status.reason, status.generation), (REASON_DEVICE_MISSING, 0));
+    is_undisturbed(&mut running, 200);
+    let report = CrashReport::find(running.watch()).expect("the boot core said something");
+    assert!(!report.is_crash(), "{report}");
+    assert!(
+        report.to_string().starts_with("the boot core could not set up the SMMU and the PCI functions"),
+        "{report}"
+    );
 }
 
 /// What `verify` says of the image.
