@@ -90,8 +90,8 @@ pub struct DeviceFunction {
     pub configuration: PhysicalAddress,
     /// StreamID of its DMA: bus, device and function.
     pub stream: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Where Device Control is in its configuration space, by which scripts reset it; 0 for a function with another reset, or none. For `verify` alone.
+    pub device_control: u32,
     /// What its guest reads where no register is live: identity, class, base addresses, capabilities. Little-endian words.
     pub header: [u32; HEADER_WORDS],
     /// What is behind its base address registers, by register; the upper half of a wide one has none of its own.

@@ -60,7 +60,7 @@ fn fill_functions(
         *slot = DeviceFunction {
             configuration: super::configuration_of(host, function),
             stream: function.stream(),
-            reserved: 0,
+            device_control: scripts::device_control(model),
             header: header::build(model, &bars),
             bars: shown,
         };

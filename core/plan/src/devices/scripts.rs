@@ -207,6 +207,14 @@ fn identity(model: &PciModel) -> u64 {
     u64::from(model.configuration.first().copied().unwrap_or(0))
 }
 
+/// Returns where Device Control is if the function is reset by it, and 0 otherwise.
+pub(super) fn device_control(model: &PciModel) -> u32 {
+    match model.reset {
+        PciReset::FunctionLevel { capability } => capability + pci::DEVICE_CONTROL as u32,
+        PciReset::Virtio { .. } | PciReset::None => 0,
+    }
+}
+
 /// Puts a function back into its first state.
 fn reset(host: &PciHost, function: &PciFunction, model: &PciModel, places: &[Bar; MAX_BARS]) -> Vec<Step> {
     let at = |register: u64| configuration_of(host, function).0 + register;

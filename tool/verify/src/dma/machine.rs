@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) is_quiet: bool,
     /// It was told to reset itself while it was quiet.
     is_resetting: bool,
+    /// The register that it was told by, by offset; 0 for one outside configuration space.
+    pub(crate) reset_by: u64,
     /// And it was looked at until it had.
     pub(crate) is_reset: bool,
     /// Identity and class were looked at.
@@ -381,11 +383,15 @@ impl<'a> Machine<'a> {
                     *bar = value;
                 }
             }
-            (pci::CAPABILITIES..pci::EXTENDED, Some(_))
-                if width == 2 && value & pci::RESET != 0 && state.idle == Some(offset + 2) =>
+            (pci::CAPABILITIES..pci::EXTENDED, Some(function))
+                if width == 2
+                    && value & pci::RESET != 0
+                    && state.idle == Some(offset + 2)
+                    && offset == u64::from(function.plan.device_control) =>
             {
-                let identity = state.identity;
-                *state = State { command: Some(0), is_resetting: true, is_quiet: true, identity, ..State::default() };
+                let (command, identity, reset_by) = (Some(0), state.identity, offset);
+                let (is_resetting, is_quiet) = (true, true);
+                *state = State { command, is_resetting, is_quiet, identity, reset_by, ..State::default() };
             }
             (pci::BUS_NUMBERS..pci::CAPABILITIES, None) if is_translating && state.is_bridge => {
                 state.is_port |= offset == pci::BUS_NUMBERS && width == 4 && value == pci::BUS_1;

@@ -298,6 +298,15 @@ fn check_partition(
         findings.require(state.bars == at_boot(function), Code::DeviceScript, || {
             format!("{}: {after} leaves it elsewhere than the boot core's scripts do", function.name())
         });
+        // That both are the capability of the hardware is a fact of the board.
+        findings.require(state.reset_by == u64::from(function.plan.device_control), Code::DeviceScript, || {
+            format!(
+                "{}: {after} resets it by register {:#x}, its plan says {:#x}",
+                function.name(),
+                state.reset_by,
+                function.plan.device_control
+            )
+        });
         findings.require(state.is_reset || !starts_again(contents, partition), Code::DeviceScript, || {
             format!("{}: {after} does not reset it, and the partition can be started again", function.name())
         });

@@ -103,9 +103,11 @@ impl Devices {
                 && plan.events_are_faults <= 1
                 && fronts::is_sound(&plan, partition, view.header.counter_hz)
                 && plan.quiesce.iter().skip(plan.step_count as usize).all(|step| is_zero(step.as_bytes()))
-                && plan.functions.iter().enumerate().all(|(index, function)| {
-                    function.reserved == 0 && (is_device(index) || is_zero(function.as_bytes()))
-                })
+                && plan
+                    .functions
+                    .iter()
+                    .enumerate()
+                    .all(|(index, function)| is_device(index) || is_zero(function.as_bytes()))
         });
         findings.require(good, Code::DevicePlan, || {
             format!("partition \"{name}\": at {place} is no device plan, or it has more than its counts say")

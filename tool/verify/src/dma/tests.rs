@@ -23,7 +23,11 @@ fn function(stream: u32, physical: u64) -> Function {
     (header[13], header[16], header[17]) = (0x40, 0x0110_0009, 4);
     bars[4] = Bar { guest: GuestAddress(0x2800_0000), physical: PhysicalAddress(physical), bytes: 0x4000 };
     let configuration = PhysicalAddress(ECAM + u64::from(stream) * 4096);
-    Function { partition: 0, index: 0, plan: DeviceFunction { configuration, stream, reserved: 0, header, bars } }
+    Function {
+        partition: 0,
+        index: 0,
+        plan: DeviceFunction { configuration, stream, device_control: 0x48, header, bars },
+    }
 }
 
 fn devices() -> Devices {

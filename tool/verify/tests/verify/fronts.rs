@@ -2,6 +2,7 @@
 //! the sample: partition 0 linux serves a disk and a network card of 1 office, 2 server (native) serves a disk of 3 lab.
 
 use crate::functions::{PAGE, devices, edit, verify};
+use crate::functions_changed::seeded;
 use crate::mutants::Mutant;
 use crate::support::{EL2_DATA_PAGE, Editor, GUEST_WRITE, READ_ONLY, XN};
 use bulkhead_abi::devices::{DeviceFront, DevicePlan};
@@ -12,7 +13,6 @@ use bulkhead_guest_abi::guest::DIRECTION_DESTINATION;
 use bulkhead_plan::{AreaKind, samples};
 use bulkhead_verify::Code;
 use proptest::prelude::Rng;
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::mem::offset_of;
 
 const LINUX: usize = 0;
@@ -211,11 +211,9 @@ fn an_image_with_functions_and_fronts_is_accepted() {
 #[test]
 fn changed_bits_of_fronts_are_refused_or_harmless() {
     let base = edit(&samples::virtio());
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("BULKHEAD_SEED").unwrap_or(50);
-    let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed as u8; 32]);
+    let (seed, mut random, cases) = seeded(50, 300);
     let mut accepted = Vec::new();
-    for _ in 0..number("BULKHEAD_CASES").unwrap_or(300) {
+    for _ in 0..cases {
         let partition = if random.next_u64() & 1 == 0 { OFFICE } else { LAB };
         // All of the head, with the fronts; steps and functions are zero, of which a few are tried.
         let offset = (random.next_u64() % offset_of!(DevicePlan, quiesce) as u64) as usize;

@@ -299,6 +299,13 @@ pub(crate) const FUNCTION_MUTANTS: &[Mutant] = &[
     ("a function-level reset whose end nobody waits for", Code::DeviceScript, |image| {
         own_step(image, OFFICE, |step| step.operation == STEP_WAIT && step.width == 4, |step| (step.operation, step.limit, step.mask, step.value) = (STEP_EXPECT, 0, 0, 0));
     }),
+    ("a function-level reset by another register", Code::DeviceScript, |image| devices(image, OFFICE, |plan| {
+        let is_part = |step: &&mut Step| step.width == 2 && (step.operation, step.mask) == (STEP_WAIT, 1 << 5) || step.mask == 1 << 15;
+        let parts = plan.quiesce.iter_mut().filter(is_part).map(|step| step.address.0 += 0x10).count();
+        assert_eq!(parts, 2, "pending transactions, and the reset");
+    })),
+    ("a function-level reset by another register than the plan says", Code::DeviceScript, |image| function(image, OFFICE, |one| one.device_control += 4)),
+    ("a function-level reset of one that has another", Code::DeviceScript, |image| function(image, LINUX, |one| one.device_control = 0x48)),
     ("a line of another slot", Code::FunctionLine, |image| image.partition(LINUX, |plan| {
         let line = plan.pci.iter().find(|one| one.kind == PCI_DEVICE).expect("it has a device").interrupt;
         plan.pci.iter_mut().filter(|one| one.interrupt == line).for_each(|one| one.interrupt += 2);

@@ -11,8 +11,15 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::mem::offset_of;
 use std::ops::Range;
 
-/// Bits tried in each run, each with a look at the whole image; `BULKHEAD_CASES` and `BULKHEAD_SEED` (a byte) replace number and seed.
+/// Bits tried in each run, each with a look at the whole image.
 const FLIPS: u64 = 1_500;
+
+/// A seed, what is random by it, and a number of cases; `BULKHEAD_SEED` (a byte) and `BULKHEAD_CASES` replace seed and number.
+pub(super) fn seeded(seed: u8, cases: u64) -> (u64, TestRng, u64) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("BULKHEAD_SEED").unwrap_or(seed.into());
+    (seed, TestRng::from_seed(RngAlgorithm::ChaCha, &[seed as u8; 32]), number("BULKHEAD_CASES").unwrap_or(cases))
+}
 
 /// States whether a step is about a slot that no function of the sample has.
 fn is_unnamed(step: &Step) -> bool {
@@ -87,11 +94,9 @@ fn changed_bits_of_devices_are_refused_or_harmless() {
     ];
     places.extend((0..4).map(|context| (AreaKind::DeviceTables(context), 0, 3 * PAGE)));
     places.extend((0..3).map(|partition| (AreaKind::DevicePlan(partition), 0, size_of::<DevicePlan>() as u64)));
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("BULKHEAD_SEED").unwrap_or(37);
-    let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed as u8; 32]);
+    let (seed, mut random, cases) = seeded(37, FLIPS);
     let mut accepted = Vec::new();
-    for _ in 0..number("BULKHEAD_CASES").unwrap_or(FLIPS) {
+    for _ in 0..cases {
         let (kind, start, bytes) = places[(random.next_u64() % places.len() as u64) as usize];
         let bytes = bytes.min(base.layout.area(kind).expect("the sample has it").bytes);
         let offset = start + random.next_u64() % bytes;
