@@ -5,7 +5,7 @@
 
 use crate::diagnostic::Report;
 use crate::unit::format_size;
-use crate::{Check, Loaded, Options, load, schema};
+use crate::{Check, Loaded, Options, load, pairs, schema};
 use bulkhead_plan::model::{Below, PayloadKind, Secure, System};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,7 +91,9 @@ Exit codes:
 JSON (one value; fields are only ever added within a version):
   version 1, accepted, errors, warnings, omitted (how many of them are not shown), diagnostics[]: code, severity (error, warning), title, message,
   labels[] (file, line, column, end_line, end_column from 1, start and end in bytes, text; the first is the mistake),
-  notes[], helps[], suggestions[] (place as in a label, replacement, text)";
+  notes[], helps[], suggestions[] (place as in a label, replacement, text)
+  accepted systems with virtio devices between partitions have virtio[]: name, kind, front, back, notified and interrupted (events, per_ns), answer_ns
+  (null: no answer has a bound)";
 
 /// Arguments of `bulkhead check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -111,14 +113,14 @@ pub struct CheckArguments {
     pub explain: Option<String>,
 }
 
-/// One line about an accepted system.
+/// One line about an accepted system, and its virtio devices.
 #[must_use]
 pub fn summary(loaded: &Loaded) -> String {
     let system = &loaded.system;
     if let Some(secure) = &system.secure {
         return summary_of_worlds(system, secure);
     }
-    format!("{}: accepted: {}\n", system.name, partitions_text(system))
+    format!("{}: accepted: {}\n{}", system.name, partitions_text(system), pairs::text(system))
 }
 
 /// The partitions of a system, their cores, channels and PCI functions.

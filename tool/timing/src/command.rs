@@ -10,6 +10,7 @@ use bulkhead_description::command::{
     CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, EXIT_USAGE, Format, exit_code, print, print_report,
     summary,
 };
+use bulkhead_description::pairs;
 use bulkhead_description::source::Sources;
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Loaded, Options, Report, Severity, load, load_unchecked};
@@ -86,6 +87,9 @@ fn finish(
         Format::Json => {
             let mut whole = report.to_json();
             if let Ok(loaded) = result {
+                if !loaded.system.virtio.is_empty() {
+                    whole["virtio"] = pairs::json(&loaded.system);
+                }
                 whole["timing"] = json::json(&loaded.system, &loaded.spans, check.bounds(&loaded.system));
             }
             if arguments.suggest {
