@@ -18,6 +18,7 @@
 
 mod alone;
 mod cast;
+mod claims;
 pub mod devices;
 mod facts;
 pub mod hybrid;
@@ -29,6 +30,7 @@ mod uart;
 pub mod worlds;
 
 pub use cast::Cast;
+pub use claims::judge;
 pub use facts::Facts;
 pub use shared::{Compared, LoopTime, SharedTime, VcpuTime};
 pub use summary::Summary;

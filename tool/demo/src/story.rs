@@ -4,15 +4,13 @@ use crate::alone::{on_core_0, only_core};
 use crate::cast::Cast;
 use crate::facts::{Facts, output_of};
 use crate::stage::Stage;
-use crate::{CONTROL, Summary, shared};
+use crate::{CONTROL, Summary, judge, shared};
 use bulkhead_abi::status::{STATE_OFF, STATE_STOPPED};
 use bulkhead_plan::model::System;
 use bulkhead_run::command::Format;
 use bulkhead_run::source::{SourceError, machine_of};
-use bulkhead_run::{Machine, MachineOptions, Observer, exit_code};
+use bulkhead_run::{Machine, MachineOptions, Observer, RunError, exit_code};
 use bulkhead_verify::{Expected, Finding, verify_bytes};
-use serde_json::Value;
-use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -53,10 +51,10 @@ impl Shown {
     }
 
     /// Shows what was found: as text for people, or as JSON.
-    pub(crate) fn end(self, summary: &impl Display, json: &Value) {
+    pub(crate) fn end(self, summary: &Summary) {
         match self.summary {
             Format::Text => bulkhead_files::output::print(&summary.to_string()),
-            Format::Json => bulkhead_files::say!("{json}"),
+            Format::Json => bulkhead_files::say!("{}", summary.json()),
         }
     }
 }
@@ -91,8 +89,8 @@ impl Story<'_> {
         shown.say("the shared core once more, alone and on a clock that counts instructions");
         facts.shared = shared::measure(system, monitor)?;
         facts.elapsed_s = started.elapsed().as_secs_f64();
-        let summary = Summary::new(facts);
-        shown.end(&summary, &summary.json());
+        let summary = judge(&facts);
+        shown.end(&summary);
         Ok(summary.all_true())
     }
 }
@@ -119,4 +117,10 @@ fn reference_output(system: &System, monitor: Option<&Path>) -> Result<Vec<u8>, 
 pub(crate) fn has_ended(observer: &Observer, name: &str) -> bool {
     let index = observer.plan().partition_named(name);
     index.is_some_and(|index| matches!(observer.status(index).state, STATE_OFF | STATE_STOPPED))
+}
+
+/// The index of a partition.
+pub(crate) fn index(machine: &Machine, name: &str) -> Result<usize, RunError> {
+    let found = machine.observer().and_then(|observer| observer.plan().partition_named(name));
+    found.ok_or_else(|| RunError::Other(format!("the machine has no partition `{name}`")))
 }

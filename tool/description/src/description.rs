@@ -55,9 +55,9 @@ table! {
 }
 
 /// Partitions that a demonstration is about.
-pub const ROLES: [&str; 4] = ["control", "linux", "rtos", "intruder"];
+pub const ROLES: &[&str] = &["control", "linux", "rtos", "intruder"];
 /// Partitions that a demonstration with virtio devices is about.
-pub const DEVICE_ROLES: [&str; 4] = ["linux", "office", "rtos", "intruder"];
+pub const DEVICE_ROLES: &[&str] = &["linux", "office", "rtos", "asleep", "intruder"];
 /// One that may be there: it then shares its core with `rtos`.
 pub const OPTIONAL_ROLE: &str = "office";
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// What a front is promised.
 const PROMISE: &str = "  No answer has a bound: it takes what the back end's own software takes. While a back end is\n  \
-                       dead its fronts wait, and nothing else does; they continue when it serves again.\n";
+                       dead its fronts wait, and nobody else does; they continue when it serves again.\n";
 
 fn name(system: &System, partition: usize) -> &str {
     system.partitions.get(partition).map_or("", |partition| &partition.name)
@@ -39,7 +39,7 @@ pub(crate) fn text(system: &System) -> String {
         let ends = [device.front, device.back].map(|end| name(system, end).to_owned());
         rows.push([vec![device.name.clone()], ends.to_vec(), vec![kind(device), notified, interrupted]].concat());
     }
-    format!("\n{}{PROMISE}", bulkhead_files::table::table(&rows, 3, 2))
+    format!("\n{}{PROMISE}", bulkhead_files::table::table(&rows, 4, 2))
 }
 
 /// The devices for programs.

@@ -1,6 +1,7 @@
 //! Numbers of a finished run.
 
-use crate::facts::{changed_bytes, texts, value_of};
+use crate::facts::{texts, value_of};
+use crate::story::index;
 use crate::{INTRUDER, LINUX, OFFICE, RTOS};
 use bulkhead_abi::status::STATE_OFF;
 use bulkhead_run::{Machine, RunError};
@@ -12,9 +13,10 @@ pub struct DeviceCounts {
     pub tried: u64,
     /// Of those, what came back from somewhere that was not its own.
     pub leaked: u64,
-    /// Bytes of the monitor, its plan and its tables that are not what was built. Memory that guests change while they run is not compared: of that,
-    /// office's files and FreeRTOS's messages tell.
+    /// Bytes outside its own memory that they changed: of what was built, of a guest that is off, and what they wrote to anything else.
     pub landed_outside: u64,
+    /// One of their targets was in the memory of the guest that is off.
+    pub is_aimed_at_asleep: bool,
     /// What the SMMU refused to the intruder, and how often somebody who looked came too late to see all.
     pub events: (u64, u64),
     /// What the SMMU refused to others.
@@ -65,21 +67,11 @@ impl DeviceFacts {
     ///
     /// # Errors
     /// When the machine has no monitor.
-    pub(super) fn collect(&mut self, machine: &Machine, image: &[u8]) -> Result<(), RunError> {
+    pub(super) fn collect(&mut self, machine: &Machine) -> Result<(), RunError> {
         let observer = machine.observer().ok_or_else(|| RunError::Other("the machine has no monitor".to_owned()))?;
-        let status = |name: &str| {
-            let index = observer.plan().partition_named(name);
-            let index = index.ok_or_else(|| RunError::Other(format!("the machine has no partition `{name}`")))?;
-            Ok::<_, RunError>(observer.status(index))
-        };
+        let status = |name: &str| index(machine, name).map(|index| observer.status(index));
         let (intruder, linux, office) = (status(INTRUDER)?, status(LINUX)?, status(OFFICE)?);
-        let header = &observer.plan().header;
-        let mut now = vec![0; usize::try_from(header.image_bytes).unwrap_or(0).min(image.len())];
-        if !machine.ram().copy_at(header.image_start, &mut now) {
-            return Err(RunError::Other("the image is not in RAM".to_owned()));
-        }
         let counts = &mut self.counts;
-        counts.landed_outside = changed_bytes(image.get(..now.len()).unwrap_or(image), &now);
         // The queue is one: a flood may be noticed by another owner of functions.
         counts.events = (intruder.dma.events, intruder.dma.lost + linux.dma.lost);
         counts.events_of_others = linux.dma.events + office.dma.events;

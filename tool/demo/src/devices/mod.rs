@@ -5,29 +5,32 @@
 //! time is judged: the completions of disks and networks are the host's. What FreeRTOS waits for beside a CPU of linux is counted in instructions of
 //! its own core, which is what its bound is made of.
 
+mod claims;
 mod facts;
-mod summary;
+mod landed;
 
 use crate::cast::Cast;
+use crate::facts::texts;
 use crate::stage::Stage;
-use crate::story::{Story, failure, has_ended, must_pass};
+use crate::story::{Story, failure, has_ended, index, must_pass};
 use crate::{INTRUDER, LINUX, OFFICE, RTOS};
 use bulkhead_description::Options;
 use bulkhead_description::host::{Disk, Forward};
 use bulkhead_plan::model::System;
 use bulkhead_run::source::SourceError;
-use bulkhead_run::{CountingOptions, Machine, MachineOptions, exit_code};
+use bulkhead_run::{CountingOptions, Machine, MachineOptions, RunError, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_timing::bounds::bounds;
 use bulkhead_verify::{Expected, verify_bytes};
+pub use claims::judge;
 pub use facts::DeviceFacts;
+use landed::Marks;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-pub use summary::DeviceSummary;
 
 /// SMMU_CMDQ_PROD (Arm SMMUv3, 6.3.28): the next command to be written.
 const COMMANDS: u64 = 0x98;
@@ -35,6 +38,8 @@ const COMMANDS: u64 = 0x98;
 const SERVES: &str = "linux: serves office";
 /// The program of rtos, among the built guests.
 const FREERTOS: &str = "freertos.elf";
+/// A guest that ends at once, and whose memory does not change from then on.
+const ASLEEP: &str = "asleep";
 /// Longest wait for a page.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -53,13 +58,17 @@ pub(crate) fn tell(story: Story<'_>, guests: Option<PathBuf>) -> Result<bool, So
     let written: Vec<PathBuf> = options.functions.disks().iter().filter_map(|(_, disk)| writable(disk)).collect();
     let forward = options.functions.forwards().first().copied();
     let image = options.image.clone();
+    let marks = marks(system, &options)?;
     let smmu = system.board.pci.as_ref().and_then(|pci| pci.smmu);
     let register =
         smmu.map(|smmu| smmu.address.0 + COMMANDS).ok_or_else(|| failure("the board has no SMMU".to_owned()))?;
-    let mut page = None;
+    let (mut page, mut asleep) = (None, None);
     let machine = Stage::open(options, shown, &system.name)?.watch_until(&Cast::default(), limit, |machine| {
         if page.is_none() && machine.lines(LINUX).any(|line| line.text == SERVES) {
             page = Some(forward.is_some_and(answers));
+        }
+        if asleep.is_none() && machine.observer().is_some_and(|observer| has_ended(observer, ASLEEP)) {
+            asleep = Some(index(machine, ASLEEP).and_then(|asleep| landed::memory_of(machine, asleep)));
         }
         let is_over = [LINUX, OFFICE, INTRUDER]
             .iter()
@@ -69,12 +78,16 @@ pub(crate) fn tell(story: Story<'_>, guests: Option<PathBuf>) -> Result<bool, So
         }
         is_over
     })?;
-    facts.collect(&machine, &image)?;
+    facts.collect(&machine)?;
+    let memory = asleep.unwrap_or_else(|| Err(RunError::Other(format!("`{ASLEEP}` did not end by itself"))))?;
+    let (intruder, asleep) = (index(&machine, INTRUDER)?, index(&machine, ASLEEP)?);
+    facts.counts.landed_outside = landed::outside(&machine, &image, intruder, (asleep, &memory), &marks)?;
+    facts.counts.is_aimed_at_asleep = landed::is_aimed_at(&machine, asleep, texts(&machine, INTRUDER));
     facts.linux_answered = page.unwrap_or(false);
     facts.is_whole = !written.is_empty() && written.iter().all(|disk| is_whole(&check, disk));
     facts.elapsed_s = started.elapsed().as_secs_f64();
-    let summary = DeviceSummary::new(facts);
-    shown.end(&summary, &summary.json());
+    let summary = judge(&facts);
+    shown.end(&summary);
     Ok(summary.all_true())
 }
 
@@ -103,6 +116,21 @@ fn reaction_bound(system: &System) -> Result<(usize, u64), SourceError> {
     let (core, bound_ns) =
         found.ok_or_else(|| failure(format!("interrupts of `{RTOS}` have no bound on a shared core")))?;
     Ok((core, bound_ns.saturating_mul(1000).checked_div(assumptions.instruction_ps).unwrap_or(0)))
+}
+
+/// What the intruder's functions will write.
+fn marks(system: &System, options: &MachineOptions) -> Result<Marks, SourceError> {
+    let of_intruder = |name: &str| {
+        let function = system.functions.iter().find(|function| function.name == name);
+        let owner = function.and_then(|function| system.partitions.get(function.partition));
+        owner.is_some_and(|owner| owner.name == INTRUDER)
+    };
+    let disk = options.functions.disks().iter().find(|(name, _)| of_intruder(name));
+    let (_, disk) = disk.ok_or_else(|| failure(format!("`{INTRUDER}` has no disk")))?;
+    Marks::of(&disk.file).map_err(|cause| SourceError {
+        message: format!("cannot read {}: {cause}", disk.file.display()),
+        exit_code: exit_code::HOST,
+    })
 }
 
 fn writable(disk: &Disk) -> Option<PathBuf> {

@@ -1,7 +1,8 @@
 //! What the consoles said, what the monitors counted and what was executed at EL3, as numbers.
 
-use super::{MANAGER, index};
+use super::MANAGER;
 use crate::facts::{ends_of_control, texts};
+use crate::story::index;
 use crate::worlds::{TICK_NS, WorldFacts, numbers};
 use crate::{CONTROL, INTRUDER, LINUX};
 use bulkhead_abi::observe::Counter;

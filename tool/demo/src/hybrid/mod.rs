@@ -8,8 +8,8 @@
 //! What is said comes from the consoles, from the counters and the state that the monitors keep in RAM, and, of EL3, from a plugin of
 //! the emulator that counts its instructions.
 
+mod claims;
 mod facts;
-mod summary;
 
 use crate::alone::on_core_0;
 use crate::cast::Cast;
@@ -22,14 +22,14 @@ use bulkhead_plan::model::System;
 use bulkhead_run::el3::Watch;
 use bulkhead_run::qemu::SECURE_CONSOLE;
 use bulkhead_run::source::{SourceError, load_or_say, machine_of};
-use bulkhead_run::{Machine, MachineOptions, RunError, exit_code};
+use bulkhead_run::{Machine, MachineOptions, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_verify::Expected;
 use bulkhead_verify::world::{SecureMonitor, verify_hybrid};
+pub use claims::judge;
 pub use facts::{HybridFacts, Managed, Payload, Quiet, Trials};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-pub use summary::HybridSummary;
 
 /// Wall time of each run that is not shown.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -58,8 +58,8 @@ pub(crate) fn tell(story: WorldStory<'_>) -> Result<bool, SourceError> {
     facts.alone = alone(system, monitor)?;
     facts.bound(system);
     facts.elapsed_s = started.elapsed().as_secs_f64();
-    let summary = HybridSummary::new(facts);
-    shown.end(&summary, &summary.json());
+    let summary = judge(&facts);
+    shown.end(&summary);
     Ok(summary.all_true())
 }
 
@@ -150,10 +150,4 @@ fn alone(system: &System, monitor: Option<&Path>) -> Result<Payload, SourceError
     let alone = on_core_0(system, 0, |partition| partition.name == CONTROL);
     let machine = run(machine_of(&alone, monitor)?, &[CONTROL], |_| {})?;
     Ok(Payload::of(&machine))
-}
-
-/// The index of a partition.
-fn index(machine: &Machine, name: &str) -> Result<usize, RunError> {
-    let found = machine.observer().and_then(|observer| observer.plan().partition_named(name));
-    found.ok_or_else(|| RunError::Other(format!("the machine has no partition `{name}`")))
 }

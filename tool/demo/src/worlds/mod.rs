@@ -5,8 +5,8 @@
 //! consoles say: secure RAM is out of the host's reach, and that is part of what is shown.
 
 pub mod attacks;
+mod claims;
 mod facts;
-mod summary;
 
 use crate::cast::Cast;
 use crate::stage::Stage;
@@ -18,11 +18,11 @@ use bulkhead_run::source::{SourceError, load_or_say, machine_of};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
 use bulkhead_timing::Assumptions;
 use bulkhead_verify::world::{SecureMonitor, verify_flash};
+pub use claims::judge;
 pub use facts::{Delay, WorldFacts};
 pub(crate) use facts::{TICK_NS, numbers};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-pub use summary::WorldSummary;
 
 /// One instruction takes 2^4 ns: a tick of the counter.
 pub(crate) const ICOUNT_SHIFT: u8 = 4;
@@ -71,8 +71,8 @@ impl WorldStory<'_> {
         shown.say("the same machine with a hostile world");
         facts.attacks = attack(&attacks, guests, monitor)?;
         facts.elapsed_s = started.elapsed().as_secs_f64();
-        let summary = WorldSummary::new(facts);
-        shown.end(&summary, &summary.json());
+        let summary = judge(&facts);
+        shown.end(&summary);
         Ok(summary.all_true())
     }
 }

@@ -25,7 +25,7 @@ impl Resolver<'_> {
         for role in roles {
             if named(role).is_none() {
                 let message = format!("the demonstration has no partition `{role}`");
-                let known = roles.map(|role| format!("`{role}`")).join(", ");
+                let known = roles.iter().map(|role| format!("`{role}`")).collect::<Vec<_>>().join(", ");
                 self.push(Diagnostic::new(Code::RoleMissing, message).at(key.span, "asked for here").help(format!(
                     "a demonstration is about {known}; without `demonstration` the system runs as any other"
                 )));

@@ -1,70 +1,24 @@
-//! What the demonstration of two worlds says at its end.
+//! What the demonstration of two worlds claims at its end. Latencies are instructions, not cycles; delays are nanoseconds of the machine's clock.
 
 use super::facts::{Delay, WorldFacts};
-use crate::summary::{Claim, claim, time, write_claims, write_end};
-use serde_json::{Value, json};
-use std::fmt;
+use crate::summary::{Claim, Summary, claim, time};
+use serde_json::json;
 
-/// Claims with the numbers behind them.
-#[derive(Clone, Debug)]
-pub struct WorldSummary {
-    facts: WorldFacts,
-    claims: Vec<Claim>,
-}
-
-impl WorldSummary {
-    /// Judges the facts.
-    #[must_use]
-    pub fn new(facts: WorldFacts) -> Self {
-        let claims = [rtos_claims(&facts), linux_claims(&facts), attack_claims(&facts)].concat();
-        Self { facts, claims }
-    }
-
-    /// States whether everything that was shown was true.
-    #[must_use]
-    pub fn all_true(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds)
-    }
-
-    /// The summary for programs. Latencies are instructions, not cycles; delays are nanoseconds of the machine's clock.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let facts = &self.facts;
-        let (delay, idle) = (&facts.delay, &facts.idle_delay);
-        json!({
-            "event": "summary",
-            "rtos.ticks": facts.ticks,
-            "rtos.lost_ticks": facts.lost_ticks(),
-            "rtos.worst_latency_instructions": facts.latest.1,
-            "rtos.latency_bound_instructions": facts.latency_bound,
-            "rtos.worst_own_latency_instructions": facts.latest.0,
-            "rtos.jobs": facts.jobs,
-            "rtos.missed_deadlines": facts.missed,
-            "linux.delay_mean_ns": delay.mean_ns,
-            "linux.delay_max_ns": delay.most_ns,
-            "linux.delay_bound_ns": delay.bound_ns,
-            "linux.idle_delay_mean_ns": idle.mean_ns,
-            "linux.idle_delay_max_ns": idle.most_ns,
-            "linux.idle_delay_bound_ns": idle.bound_ns,
-            "linux.hangs": facts.hangs,
-            "linux.restarts": facts.restarts,
-            "linux.restart_max_ns": facts.restart_ns,
-            "linux.restart_bound_ns": facts.restart_bound_ns,
-            "linux.texts_answered": facts.answered,
-            "linux.texts_wrong": facts.wrong_answers,
-            "attacks.tried": facts.attacks.tried,
-            "attacks.succeeded": facts.attacks.succeeded.len(),
-            "attacks.worst_latency_instructions": facts.attacks.latest,
-            "elapsed_s": facts.elapsed_s,
-            "all_true": self.all_true(),
-        })
-    }
+/// Judges the facts.
+#[must_use]
+pub fn judge(facts: &WorldFacts) -> Summary {
+    let claims = [rtos_claims, linux_claims, delay_claims, attack_claims];
+    Summary::new(facts.elapsed_s).with(
+        "What was shown (exact: 1 instruction = 16 ns; allowed is what was computed before the run)",
+        claims.into_iter().flat_map(|claims| claims(facts)).collect(),
+    )
 }
 
 fn rtos_claims(facts: &WorldFacts) -> Vec<Claim> {
     let bound = facts.latency_bound.unwrap_or(0);
     vec![
         claim(
+            [],
             facts.failures.is_empty(),
             match facts.failures.first() {
                 Some(line) => format!("the payload said: {line}"),
@@ -72,10 +26,16 @@ fn rtos_claims(facts: &WorldFacts) -> Vec<Claim> {
             },
         ),
         claim(
+            [("rtos.ticks", json!(facts.ticks)), ("rtos.lost_ticks", json!(facts.lost_ticks()))],
             facts.ticks > 0 && facts.lost_ticks() == 0,
             format!("FreeRTOS lost {} of {} ticks", facts.lost_ticks(), facts.ticks_due),
         ),
         claim(
+            [
+                ("rtos.worst_latency_instructions", json!(facts.latest.1)),
+                ("rtos.latency_bound_instructions", json!(facts.latency_bound)),
+                ("rtos.worst_own_latency_instructions", json!(facts.latest.0)),
+            ],
             facts.latest.1 > 0 && facts.latest.1 <= bound,
             format!(
                 "a tick found its vector at most {} instructions late when Linux had the core, of {bound} allowed",
@@ -83,6 +43,7 @@ fn rtos_claims(facts: &WorldFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [("rtos.jobs", json!(facts.jobs)), ("rtos.missed_deadlines", json!(facts.missed))],
             facts.jobs > 0 && facts.missed == 0,
             format!("its tasks missed {} deadlines in {} jobs", facts.missed, facts.jobs),
         ),
@@ -90,9 +51,9 @@ fn rtos_claims(facts: &WorldFacts) -> Vec<Claim> {
 }
 
 fn linux_claims(facts: &WorldFacts) -> Vec<Claim> {
-    let (delay, idle) = (&facts.delay, &facts.idle_delay);
     vec![
         claim(
+            [("linux.hangs", json!(facts.hangs)), ("linux.restarts", json!(facts.restarts))],
             facts.hangs > 0 && facts.restarts == facts.hangs,
             format!(
                 "Linux hung {} times with everything masked, and was started again {} times",
@@ -100,6 +61,10 @@ fn linux_claims(facts: &WorldFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("linux.restart_max_ns", json!(facts.restart_ns)),
+                ("linux.restart_bound_ns", json!(facts.restart_bound_ns)),
+            ],
             facts.restart_ns > 0 && facts.restart_bound_ns.is_some_and(|bound_ns| facts.restart_ns <= bound_ns),
             format!(
                 "a restart took {} at most, of {} allowed",
@@ -108,18 +73,43 @@ fn linux_claims(facts: &WorldFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [],
             facts.hellos == facts.hangs + 1 && facts.is_off,
             format!("it came to its first program {} times, and switched itself off at last", facts.hellos),
         ),
         claim(
+            [("linux.texts_answered", json!(facts.answered)), ("linux.texts_wrong", json!(facts.wrong_answers))],
             facts.answered > 0 && facts.wrong_answers == 0,
             format!("it answered {} texts of FreeRTOS, {} of them wrongly", facts.answered, facts.wrong_answers),
         ),
-        claim(delay.holds(), format!("Linux woke a program {}, with a task for its timer", late(delay))),
-        claim(idle.holds(), format!("and {}, in what all others leave", late(idle))),
+    ]
+}
+
+fn delay_claims(facts: &WorldFacts) -> Vec<Claim> {
+    let (delay, idle) = (&facts.delay, &facts.idle_delay);
+    vec![
         claim(
+            [
+                ("linux.delay_mean_ns", json!(delay.mean_ns)),
+                ("linux.delay_max_ns", json!(delay.most_ns)),
+                ("linux.delay_bound_ns", json!(delay.bound_ns)),
+            ],
+            delay.holds(),
+            format!("Linux woke a program {}, with a task for its timer", late(delay)),
+        ),
+        claim(
+            [
+                ("linux.idle_delay_mean_ns", json!(idle.mean_ns)),
+                ("linux.idle_delay_max_ns", json!(idle.most_ns)),
+                ("linux.idle_delay_bound_ns", json!(idle.bound_ns)),
+            ],
+            idle.holds(),
+            format!("and {}, in what all others leave", late(idle)),
+        ),
+        claim(
+            [],
             delay.mean_ns < idle.mean_ns && delay.most_ns < idle.most_ns,
-            "the task made both less, the mean and the worst".to_owned(),
+            "the task made both less, the mean and the worst",
         ),
     ]
 }
@@ -136,10 +126,15 @@ fn late(delay: &Delay) -> String {
 fn attack_claims(facts: &WorldFacts) -> Vec<Claim> {
     let attacks = &facts.attacks;
     let mut claims = vec![claim(
+        [
+            ("attacks.tried", json!(attacks.tried)),
+            ("attacks.succeeded", json!(attacks.succeeded.len())),
+            ("attacks.worst_latency_instructions", json!(attacks.latest)),
+        ],
         attacks.tried > 0 && attacks.succeeded.is_empty(),
         format!("a hostile world tried {} attacks, {} succeeded", attacks.tried, attacks.succeeded.len()),
     )];
-    claims.extend(attacks.succeeded.iter().map(|what| claim(false, what.clone())));
+    claims.extend(attacks.succeeded.iter().map(|what| claim([], false, what)));
     claims
 }
 
@@ -151,18 +146,11 @@ impl WorldFacts {
     }
 }
 
-impl fmt::Display for WorldSummary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nWhat was shown (exact: 1 instruction = 16 ns; allowed is what was computed before the run):")?;
-        write_claims(f, &self.claims)?;
-        write_end(f, self.facts.elapsed_s, self.all_true())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::worlds::attacks::Attacks;
+    use serde_json::Value;
 
     fn good() -> WorldFacts {
         let delay = Delay { samples: 5, least_ns: 1, mean_ns: 3, most_ns: 6, bound_ns: Some(5) };
@@ -188,7 +176,7 @@ mod tests {
 
     #[test]
     fn each_claim_can_fail() {
-        assert!(WorldSummary::new(good()).all_true());
+        assert!(judge(&good()).all_true());
         let spoil: [fn(&mut WorldFacts); 21] = [
             |facts| facts.failures.push("rtos: FAILED".to_owned()),
             |facts| facts.ticks = 9,
@@ -215,13 +203,13 @@ mod tests {
         for (number, spoil) in spoil.iter().enumerate() {
             let mut facts = good();
             spoil(&mut facts);
-            assert!(!WorldSummary::new(facts).all_true(), "claim {number}");
+            assert!(!judge(&facts).all_true(), "claim {number}");
         }
     }
 
     #[test]
     fn the_json_has_the_documented_keys() {
-        let value = WorldSummary::new(good()).json();
+        let value = judge(&good()).json();
         for key in [
             "rtos.lost_ticks",
             "rtos.worst_latency_instructions",

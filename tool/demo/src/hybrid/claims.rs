@@ -1,9 +1,8 @@
-//! What the demonstration of partitions below a payload says at its end.
+//! What the demonstration of partitions below a payload claims at its end. All are counts: of work, and of instructions, which are no cycles.
 
 use super::facts::{HybridFacts, Payload};
-use crate::summary::{Claim, claim, write_claims, write_end};
-use serde_json::{Value, json};
-use std::fmt;
+use crate::summary::{Claim, Summary, claim};
+use serde_json::json;
 
 /// Looks at a quiet time of which nothing could be said with fewer.
 const LEAST_LOOKS: u64 = 2;
@@ -11,76 +10,21 @@ const LEAST_LOOKS: u64 = 2;
 /// not for a guest.
 const REFUSED_SGIS: u64 = 16 + 2;
 
-/// Claims with the numbers behind them.
-#[derive(Clone, Debug)]
-pub struct HybridSummary {
-    facts: HybridFacts,
-    claims: Vec<Claim>,
-}
-
-impl HybridSummary {
-    /// Judges the facts.
-    #[must_use]
-    pub fn new(facts: HybridFacts) -> Self {
-        let claims = [payload_claims, partition_claims, intruder_claims, managed_claims, trial_claims];
-        let claims = claims.into_iter().flat_map(|claims| claims(&facts)).collect();
-        Self { facts, claims }
-    }
-
-    /// States whether everything that was shown was true.
-    #[must_use]
-    pub fn all_true(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds)
-    }
-
-    /// The summary for programs. All are counts: of work, and of instructions, which are no cycles.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let facts = &self.facts;
-        json!({
-            "event": "summary",
-            "rtos.ticks": facts.payload.ticks.1,
-            "rtos.lost_ticks": facts.payload.lost(),
-            "rtos.rounds": facts.payload.rounds.0,
-            "rtos.worst_latency_instructions": facts.alone.latest.1,
-            "rtos.latency_bound_instructions": facts.latency_bound,
-            "rtos.worst_own_latency_instructions": facts.alone.latest.0,
-            "rtos.switches_from_below": facts.path_2.0,
-            "rtos.worst_switch_instructions": facts.path_2.1,
-            "rtos.switch_bound_instructions": facts.path_2_bound,
-            "control.releases": facts.control.0,
-            "control.lost_periods": facts.control.0.saturating_sub(facts.control.1),
-            "linux.cpus": facts.linux_cpus.1,
-            "linux.interrupts_between_cpus": facts.linux_sgis,
-            "intruder.quiet_exits": facts.quiet.exits,
-            "intruder.quiet_looks": facts.quiet.looks,
-            "intruder.sgis_refused": facts.sgis_refused,
-            "intruder.masked": facts.masked,
-            "intruder.stops": facts.faults,
-            "intruder.restarts": facts.restarts,
-            "intruder.kicks": facts.stops.0,
-            "intruder.worst_kick_instructions": facts.stops.1,
-            "intruder.kick_bound_instructions": facts.stop_bound,
-            "manager.suspended": facts.managed.suspended.1,
-            "manager.resumed": facts.managed.resumed,
-            "attacks.tried": facts.trials.tried,
-            "attacks.succeeded": facts.trials.escaped,
-            "attacks.unexpected": facts.trials.unexpected,
-            "attacks.restarts": facts.trials.restarts,
-            "attacks.restarted": facts.trials.restarted,
-            "attacks.watchdog_restarts": facts.trials.watchdog,
-            "attacks.rtos_lost_ticks": facts.trials.payload.lost(),
-            "attacks.control_lost_periods": facts.trials.control.0.saturating_sub(facts.trials.control.1),
-            "elapsed_s": facts.elapsed_s,
-            "all_true": self.all_true(),
-        })
-    }
+/// Judges the facts.
+#[must_use]
+pub fn judge(facts: &HybridFacts) -> Summary {
+    let claims = [payload_claims, partition_claims, intruder_claims, managed_claims, trial_claims];
+    Summary::new(facts.elapsed_s).with(
+        "What was shown (counts of work and instructions; allowed is what was computed before the run)",
+        claims.into_iter().flat_map(|claims| claims(facts)).collect(),
+    )
 }
 
 /// The first line in which a payload says that something failed.
 fn failure_claim(payloads: [&Payload; 4]) -> Claim {
     let first = payloads.iter().find_map(|payload| payload.failures.first());
     claim(
+        [],
         first.is_none(),
         first.map_or_else(|| "no assertion of FreeRTOS failed".to_owned(), |line| format!("the payload said: {line}")),
     )
@@ -92,6 +36,11 @@ fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
     vec![
         failure_claim([payload, alone, &facts.trials.payload, &facts.managed.payload]),
         claim(
+            [
+                ("rtos.ticks", json!(payload.ticks.1)),
+                ("rtos.lost_ticks", json!(payload.lost())),
+                ("rtos.rounds", json!(payload.rounds.0)),
+            ],
             payload.is_whole(),
             format!(
                 "FreeRTOS lost {} of {} ticks, and its fast task did {} rounds for {} of them",
@@ -102,6 +51,11 @@ fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("rtos.switches_from_below", json!(facts.path_2.0)),
+                ("rtos.worst_switch_instructions", json!(facts.path_2.1)),
+                ("rtos.switch_bound_instructions", json!(facts.path_2_bound)),
+            ],
             facts.path_2.0 > 0 && facts.path_2.1 > 0 && facts.path_2.1 <= facts.path_2_bound,
             format!(
                 "{} times it took core 0 from its partition, with {} instructions at EL3 at most, of {} allowed",
@@ -109,6 +63,11 @@ fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("rtos.worst_latency_instructions", json!(alone.latest.1)),
+                ("rtos.latency_bound_instructions", json!(facts.latency_bound)),
+                ("rtos.worst_own_latency_instructions", json!(alone.latest.0)),
+            ],
             alone.is_whole() && alone.latest.1 > 0 && alone.latest.1 <= bound,
             format!(
                 "a tick found its vector at most {} instructions late when the partition had the core, of {bound} allowed (in the run on one core)",
@@ -120,13 +79,16 @@ fn payload_claims(facts: &HybridFacts) -> Vec<Claim> {
 
 fn partition_claims(facts: &HybridFacts) -> Vec<Claim> {
     let (due, done) = facts.control;
+    let lost = due.saturating_sub(done);
     let (cpus, works) = facts.linux_cpus;
     vec![
         claim(
+            [("control.releases", json!(due)), ("control.lost_periods", json!(lost))],
             done > 0 && done == due,
-            format!("control, below it on its core, lost {} of {due} periods", due.saturating_sub(done)),
+            format!("control, below it on its core, lost {lost} of {due} periods"),
         ),
         claim(
+            [("linux.cpus", json!(works)), ("linux.interrupts_between_cpus", json!(facts.linux_sgis))],
             works > 1 && works == cpus && facts.linux_sgis > 0 && facts.linux_ended,
             format!(
                 "Linux worked on {works} cores, interrupted one from the other {} times, and ended by itself",
@@ -140,6 +102,7 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
     let quiet = &facts.quiet;
     vec![
         claim(
+            [("intruder.quiet_exits", json!(quiet.exits)), ("intruder.quiet_looks", json!(quiet.looks))],
             quiet.looks >= LEAST_LOOKS && quiet.exits == 0,
             format!(
                 "the intruder took its own ticks with {} exits, in {} looks at {} of its starts",
@@ -147,6 +110,7 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [("intruder.sgis_refused", json!(facts.sgis_refused))],
             facts.masked > 0 && facts.sgis_refused == REFUSED_SGIS * facts.masked,
             format!(
                 "each time it sent {REFUSED_SGIS} interrupts to other cores or with numbers that are not for a guest, and the monitor refused {} in all",
@@ -154,6 +118,11 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("intruder.masked", json!(facts.masked)),
+                ("intruder.stops", json!(facts.faults)),
+                ("intruder.restarts", json!(facts.restarts)),
+            ],
             facts.masked > 0
                 && facts.restarts > 0
                 && facts.faults == facts.restarts + 1
@@ -165,6 +134,11 @@ fn intruder_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("intruder.kicks", json!(facts.stops.0)),
+                ("intruder.worst_kick_instructions", json!(facts.stops.1)),
+                ("intruder.kick_bound_instructions", json!(facts.stop_bound)),
+            ],
             facts.stops.0 >= facts.faults && facts.stops.1 > 0 && facts.stops.1 <= facts.stop_bound,
             format!(
                 "EL3 took its core away {} times, with {} instructions at most, of {} allowed",
@@ -179,6 +153,7 @@ fn managed_claims(facts: &HybridFacts) -> Vec<Claim> {
     let (asked, done) = managed.suspended;
     vec![
         claim(
+            [("manager.suspended", json!(done)), ("manager.resumed", json!(managed.resumed))],
             managed.holds(),
             format!(
                 "a manager suspended it {done} of {asked} times while it masked everything, resumed it {} times, and {}",
@@ -187,6 +162,7 @@ fn managed_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [],
             managed.payload.is_whole(),
             format!("meanwhile FreeRTOS lost {} of {} ticks", managed.payload.lost(), managed.payload.ticks.0),
         ),
@@ -195,8 +171,14 @@ fn managed_claims(facts: &HybridFacts) -> Vec<Claim> {
 
 fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
     let trials = &facts.trials;
+    let lost = trials.control.0.saturating_sub(trials.control.1);
     vec![
         claim(
+            [
+                ("attacks.tried", json!(trials.tried)),
+                ("attacks.succeeded", json!(trials.escaped)),
+                ("attacks.unexpected", json!(trials.unexpected)),
+            ],
             trials.is_done && trials.tried > 0 && trials.escaped == 0 && trials.unexpected == 0,
             format!(
                 "a hostile guest in its place tried {} attacks, {} succeeded, {} ended otherwise than expected",
@@ -204,6 +186,11 @@ fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [
+                ("attacks.restarts", json!(trials.restarts)),
+                ("attacks.restarted", json!(trials.restarted)),
+                ("attacks.watchdog_restarts", json!(trials.watchdog)),
+            ],
             trials.watchdog > 0 && trials.restarts == trials.restarted,
             format!(
                 "it was stopped and started again {} times, by {} of these attacks, of which its watchdog ended {}",
@@ -211,16 +198,17 @@ fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
             ),
         ),
         claim(
+            [("attacks.rtos_lost_ticks", json!(trials.payload.lost())), ("attacks.control_lost_periods", json!(lost))],
             trials.payload.is_whole() && trials.control.1 > 0 && trials.control.0 == trials.control.1,
             format!(
-                "meanwhile FreeRTOS lost {} of {} ticks, and control {} of {} periods",
+                "meanwhile FreeRTOS lost {} of {} ticks, and control {lost} of {} periods",
                 trials.payload.lost(),
                 trials.payload.ticks.0,
-                trials.control.0.saturating_sub(trials.control.1),
                 trials.control.0
             ),
         ),
         claim(
+            [],
             trials.is_beside_control,
             format!(
                 "control {} when the last attack was over",
@@ -230,21 +218,11 @@ fn trial_claims(facts: &HybridFacts) -> Vec<Claim> {
     ]
 }
 
-impl fmt::Display for HybridSummary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\nWhat was shown (counts of work and instructions; allowed is what was computed before the run):"
-        )?;
-        write_claims(f, &self.claims)?;
-        write_end(f, self.facts.elapsed_s, self.all_true())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hybrid::{Managed, Quiet, Trials};
+    use serde_json::Value;
 
     fn payload() -> Payload {
         Payload { rounds: (12, 10), ticks: (12, 12), latest: (9, 111), ..Payload::default() }
@@ -287,7 +265,7 @@ mod tests {
 
     #[test]
     fn each_claim_can_fail() {
-        assert!(HybridSummary::new(good()).all_true());
+        assert!(judge(&good()).all_true());
         let spoil: [fn(&mut HybridFacts); 48] = [
             |facts| facts.payload.failures.push("rtos: FAILED".to_owned()),
             |facts| facts.alone.failures.push("rtos: FAILED".to_owned()),
@@ -341,13 +319,13 @@ mod tests {
         for (number, spoil) in spoil.iter().enumerate() {
             let mut facts = good();
             spoil(&mut facts);
-            assert!(!HybridSummary::new(facts).all_true(), "claim {number}");
+            assert!(!judge(&facts).all_true(), "claim {number}");
         }
     }
 
     #[test]
     fn the_json_has_the_documented_keys() {
-        let value = HybridSummary::new(good()).json();
+        let value = judge(&good()).json();
         for key in [
             "rtos.lost_ticks",
             "rtos.worst_latency_instructions",
