@@ -66,7 +66,7 @@ break_place() {
         # H15: what others were refused counts as one's own.
         whose)
             change core/device/src/events.rs 'if is_own(entry.stream())' 'if is_own(entry.stream()) || entry.0[0] != 0'
-            attack=dma::storms::a_flood
+            attack=dma::storms::refused
             crates=bulkhead-device
             ;;
         # Nobody looks a second time.

@@ -58,7 +58,7 @@ fn without_the_reset_what_is_in_flight_lands() {
 }
 
 /// An SMMU that is not what the scripts expect: functions stay off and their partition is not started. The boot core says so and continues: its record is
-/// no crash, and whoever waits for the others is not told that the machine is dead.
+/// no crash, and a wait for the others is not told that the machine is dead.
 #[test]
 fn without_its_smmu_who_has_no_function_runs() {
     let disk = DiskFile::create("another");
