@@ -89,7 +89,7 @@ fn cost(count: u64) -> [u64; 2] {
 /// writes (H24).
 #[test]
 fn interrupts_to_a_sibling_that_is_away() {
-    let [none, one, many] = [0, 1, 1001].map(|count| cost(count));
+    let [none, one, many] = [0, 1, 1001].map(cost);
     let (entry, first) = (one[0] - none[0], one[1] - none[1]);
     let (entries, sent) = (many[0] - one[0], many[1] - one[1]);
     println!(
