@@ -19,7 +19,7 @@ use bulkhead_analysis::table::Window;
 use bulkhead_plan::devices::{self, scripts::SILENCE_READS};
 use bulkhead_plan::maps::{CoreUse, VcpuUse, core_uses};
 use bulkhead_plan::model::{
-    self, HealthPolicy, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System,
+    self, HealthPolicy, Limiter, OnInterrupt, Reading, RouteRule, ScheduleKind, ServerReference, System,
 };
 use bulkhead_plan::schedule::{numbered_servers, schedule_plan};
 use bulkhead_words as words;
@@ -216,44 +216,69 @@ fn servers_model(system: &System, core_use: &CoreUse, plan: &SchedulePlan, costs
 }
 
 /// What managers, wherever they run, may ask of vCPUs of a core, and what restarts ask of it.
-///
+fn requests(system: &System, core_use: &CoreUse, costs: &TickCosts) -> Vec<(usize, Returns)> {
+    let restarts = own_restarts(system, core_use, costs).into_iter().map(|(slot, restart)| (slot, restart.returns()));
+    requests_of_managers(system, core_use).into_iter().chain(restarts).collect()
+}
+
 /// Requests go to the core of a partition's vCPU 0, which tells those of the others to stand and to go on: no more interrupts than there are for
 /// a request itself. But a restart forgets what had entered already: each source of a vCPU that is away may come again.
-fn requests(system: &System, core_use: &CoreUse, costs: &TickCosts) -> Vec<(usize, Returns)> {
+fn requests_of_managers(system: &System, core_use: &CoreUse) -> Vec<(usize, Returns)> {
     let clock = Clock::new(system.board.counter_hz);
-    let mut all = Vec::new();
-    for (slot, vcpu) in core_use.vcpus.iter().enumerate() {
-        let again = match vcpu.vcpu {
-            0 => 1,
-            _ => habits(system, *vcpu, system.board.counter_hz).sources.div_ceil(REQUEST_ENTRIES),
-        };
-        let others = system.partitions.iter().enumerate().filter(|(number, _)| *number != vcpu.partition);
-        let limits = others.filter(|(_, other)| other.manages).map(|(_, manager)| manager.manage_limit);
-        all.extend(limits.map(|limit| {
-            let pieces = u64::from(limit.events).saturating_mul(again);
-            (slot, Returns { period_ticks: clock.ticks_down(limit.period_ns), pieces })
-        }));
-        all.extend(own_restarts(system, *vcpu, again, costs).map(|restarts| (slot, restarts(clock))));
-    }
-    all
+    let targets = core_use.vcpus.iter().enumerate();
+    let pairs = targets.flat_map(|(slot, vcpu)| {
+        let others = system.partitions.iter().enumerate().filter(move |(number, _)| *number != vcpu.partition);
+        others.filter(|(_, other)| other.manages).map(move |(_, manager)| (slot, *vcpu, manager.manage_limit))
+    });
+    let returns = |vcpu, limit: Limiter| Returns {
+        period_ticks: clock.ticks_down(limit.period_ns),
+        pieces: u64::from(limit.events).saturating_mul(entries_again(system, vcpu).div_ceil(REQUEST_ENTRIES)),
+    };
+    pairs.map(|(slot, vcpu, limit)| (slot, returns(vcpu, limit))).collect()
+}
+
+/// Entries on the core of a vCPU with each restart of its partition.
+fn entries_again(system: &System, vcpu: VcpuUse) -> u64 {
+    if vcpu.vcpu == 0 { REQUEST_ENTRIES } else { habits(system, vcpu, system.board.counter_hz).sources }
 }
 
 /// Bytes that one instruction clears at most (DC ZVA, on the boards that there are).
 const CLEARED_BYTES: u64 = 64;
 
-/// Restarts that a partition with siblings on the core can bring about itself. Between two of them is what it waits before each, and its RAM
-/// is cleared. So there are at most w / p + 1 in a window w: (w / (p / 2) + 2) halves, and more.
-fn own_restarts(
-    system: &System,
-    vcpu: VcpuUse,
-    again: u64,
-    costs: &TickCosts,
-) -> Option<impl FnOnce(Clock) -> Returns> {
-    let partition = system.partitions.get(vcpu.partition).filter(|_| vcpu.vcpu != 0)?;
-    let HealthPolicy::Restart { backoff_ns, .. } = partition.health else { return None };
-    let clearing_ns = (partition.memory_bytes / CLEARED_BYTES).saturating_mul(costs.instruction_ps) / 1000;
-    let apart_ns = backoff_ns.saturating_add(clearing_ns);
-    Some(move |clock: Clock| Returns { period_ticks: clock.ticks_down(apart_ns / 2).max(1), pieces: again.div_ceil(2) })
+/// Restarts that a partition with siblings on a core brings about itself.
+#[derive(Clone, Copy)]
+struct OwnRestarts {
+    /// From one to the next at least.
+    apart_ticks: u64,
+    /// Entries of each.
+    entries: u64,
+}
+
+impl OwnRestarts {
+    /// There are at most w / p + 1 in a window w: (w / (p / 2) + 2) halves, and more.
+    fn returns(self) -> Returns {
+        let pieces = self.entries.div_ceil(REQUEST_ENTRIES).div_ceil(2);
+        Returns { period_ticks: (self.apart_ticks / 2).max(1), pieces }
+    }
+
+    /// The same as work of the most important one: w / (p / 2), rounded up, and more.
+    fn task(self, costs: &TickCosts) -> Task {
+        let period_ticks = (self.apart_ticks / 2).max(1);
+        Task { cost_ticks: costs.entry.saturating_mul(self.entries), period_ticks, deadline_ticks: period_ticks }
+    }
+}
+
+/// Between two of them is what a partition waits before each, and its RAM is cleared.
+fn own_restarts(system: &System, core_use: &CoreUse, costs: &TickCosts) -> Vec<(usize, OwnRestarts)> {
+    let clock = Clock::new(system.board.counter_hz);
+    let of = |vcpu: VcpuUse| {
+        let partition = system.partitions.get(vcpu.partition).filter(|_| vcpu.vcpu != 0)?;
+        let HealthPolicy::Restart { backoff_ns, .. } = partition.health else { return None };
+        let clearing_ns = (partition.memory_bytes / CLEARED_BYTES).saturating_mul(costs.instruction_ps) / 1000;
+        let apart_ticks = clock.ticks_down(backoff_ns.saturating_add(clearing_ns));
+        Some(OwnRestarts { apart_ticks, entries: entries_again(system, vcpu) })
+    };
+    core_use.vcpus.iter().enumerate().filter_map(|(slot, vcpu)| Some((slot, of(*vcpu)?))).collect()
 }
 
 fn index(value: u32) -> usize {
@@ -285,7 +310,7 @@ fn server_model(system: &System, core_use: &CoreUse, plan: &ServerPlan, costs: &
 }
 
 /// What an unlimited guest takes if its author is trusted and has named its tasks. Each release costs both exchanges, its own
-/// interrupt, and those of others that enter meanwhile. What others above pre-empt is not in it: such a guest belongs at the top.
+/// interrupt, and those of others that enter meanwhile; what restarts of others let enter again comes as often as they do. What others above pre-empt is not in it: such a guest belongs at the top.
 fn promised(system: &System, core_use: &CoreUse, slot: usize, costs: &TickCosts) -> Option<Vec<Task>> {
     let partition = system.partitions.get(core_use.vcpus.get(slot)?.partition)?;
     if !partition.trusted || partition.tasks.is_empty() || partition.cores.len() != 1 {
@@ -294,12 +319,13 @@ fn promised(system: &System, core_use: &CoreUse, slot: usize, costs: &TickCosts)
     let others = core_use.vcpus.iter().enumerate().filter(|(number, _)| *number != slot);
     let sources: u64 = others.map(|(_, vcpu)| habits(system, *vcpu, system.board.counter_hz).sources).sum();
     let clock = Clock::new(system.board.counter_hz);
-    let asked = requests(system, core_use, costs);
+    let asked = requests_of_managers(system, core_use);
     let with_job = |task: Task| {
         let job = costs.overhead().job_ticks(sources.saturating_add(request_entries(&asked, task.period_ticks)));
         Task { cost_ticks: task.cost_ticks.saturating_add(job), ..task }
     };
-    Some(partition.tasks.iter().map(|task| with_job(task_model(task, clock))).collect())
+    let restarts = own_restarts(system, core_use, costs).into_iter().map(|(_, restarts)| restarts.task(costs));
+    Some(partition.tasks.iter().map(|task| with_job(task_model(task, clock))).chain(restarts).collect())
 }
 
 pub(crate) fn task_model(task: &model::Task, clock: Clock) -> Task {
