@@ -31,7 +31,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-6", "`mapped` also exits for interrupts, for accesses to the controller's frames and for SGIs"),
         (
             "QV-10",
-            "PCI functions behind an SMMU ([0037](design-records/0037-pci-functions-in-the-plan.md)), attacked with one that copies wherever it is told, and across ends and restarts with an NVMe controller and a virtio disk; pools of virtio are not there yet. Other devices need a promise ([0006](design-records/0006-no-dma-without-trust.md))",
+            "PCI functions behind an SMMU ([0037](design-records/0037-pci-functions-in-the-plan.md)), attacked with one that copies wherever it is told, and across ends and restarts with an NVMe controller and a virtio disk. Other devices need a promise ([0006](design-records/0006-no-dma-without-trust.md))",
         ),
         (
             "QV-11",
