@@ -2,7 +2,7 @@
 
 use super::others::{BESIDE, is_in_time, is_undisturbed, nothing_landed, victims};
 use bulkhead_abi::observe::Counter;
-use bulkhead_abi::status::{REASON_DMA, STATE_OFF, STATE_RUNNING, STATE_STOPPED};
+use bulkhead_abi::status::{REASON_DMA, STATE_OFF, STATE_RUNNING, STATE_STOPPED, StatusPage};
 use bulkhead_plan::AreaKind;
 use bulkhead_system_tests::System;
 
@@ -69,7 +69,9 @@ fn refused_dma_is_counted_or_a_fault() {
         let beside = intruder("bystander", 3, "attack=late ending=nobody", &health, 1);
         let system = system("faults", &format!("{text}{beside}{}", victims(100)));
         let mut running = system.start_exact(6);
-        let status = running.wait_for_state("intruder", state);
+        let has_ended = |status: &StatusPage| matches!(status.state, STATE_OFF | STATE_STOPPED);
+        let status = running.wait_for_status("intruder", "its end", has_ended);
+        assert_eq!(status.state, state, "{word}");
         is_undisturbed(&mut running, 100);
         let bystander = running.status("bystander");
         assert_eq!((bystander.state, bystander.faults), (STATE_RUNNING, 0));
