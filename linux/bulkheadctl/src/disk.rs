@@ -3,8 +3,9 @@
 use crate::failure::{Failure, MACHINE};
 use bulkhead_virtqueue::{Disk, DiskError, SECTOR_BYTES};
 use rustix::fs::{FlockOperation, OFlags, flock};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,8 @@ pub(crate) struct FileDisk {
     file: File,
     path: PathBuf,
     sectors: u64,
-    /// The error that was reported last, so that a disk that is full says so once and not for each request.
-    reported: Option<io::ErrorKind>,
+    /// The errors that were reported: a disk that is full says so once and not for each request, whatever a front asks in between.
+    reported: BTreeSet<io::ErrorKind>,
 }
 
 impl FileDisk {
@@ -41,16 +42,17 @@ impl FileDisk {
         if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(wrong(&format!("has {bytes} bytes; a disk has whole sectors of {SECTOR_BYTES}")));
         }
-        Ok(Self { file, path: path.into(), sectors: bytes / SECTOR_BYTES, reported: None })
+        Ok(Self { file, path: path.into(), sectors: bytes / SECTOR_BYTES, reported: BTreeSet::new() })
     }
 
-    /// Reports an error that is another one than the last.
+    /// Reports an error of a kind that was not reported. Where the report goes may be full as well, which ends nothing.
     fn judge(&mut self, what: &str, done: io::Result<()>) -> Result<(), DiskError> {
         let Err(error) = done else { return Ok(()) };
-        if self.reported.replace(error.kind()) != Some(error.kind()) {
-            eprintln!(
-                "bulkheadctl: cannot {what} {}: {error}; the other partition gets an I/O error",
-                self.path.display()
+        if self.reported.insert(error.kind()) {
+            let path = self.path.display();
+            let _ = writeln!(
+                io::stderr(),
+                "bulkheadctl: cannot {what} {path}: {error}; the other partition gets an I/O error"
             );
         }
         Err(DiskError)

@@ -25,6 +25,11 @@ const STEPS: u32 = 64;
 /// Longest wait between two looks: a notification beyond the front's limit is lost.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: LOOK_NS.cast_signed() };
 
+/// Most lines about a front at once, and how long it takes until there may be one more: what a front does wrong is its own choice, and so is
+/// how often.
+const LINES: u32 = 32;
+const LINE_EACH: Duration = Duration::from_secs(1);
+
 /// A device with what is behind it.
 trait Service {
     fn step(&mut self, window: &Window<MappedBytes<'_>>) -> Step;
@@ -88,7 +93,8 @@ pub(crate) fn serve(machine: &Machine, options: &ServeOptions, output: &mut dyn 
             format!("{} has no pool: it is of another version of Bulkhead", options.name),
         )
     })?;
-    let mut loop_of = Loop { bell: Bell::new(machine, &back), back: &back, window, timeout: options.timeout, output };
+    let reports = Reports::new(output, Instant::now());
+    let mut loop_of = Loop { bell: Bell::new(machine, &back), back: &back, window, timeout: options.timeout, reports };
     match &options.backing {
         Backing::File { path, is_read_only } if !back.is_net() => {
             let mut identity = [0; IDENTITY_BYTES];
@@ -112,14 +118,14 @@ struct Loop<'a> {
     bell: Bell<'a>,
     window: Window<MappedBytes<'a>>,
     timeout: Option<Duration>,
-    output: &'a mut dyn Write,
+    reports: Reports<'a>,
 }
 
 impl Loop<'_> {
     fn run(&mut self, service: &mut impl Service) -> Result<(), Failure> {
         let mut last = Instant::now();
         loop {
-            let worked = self.work(service)?;
+            let worked = self.work(service);
             if service.take_interrupt() {
                 self.back.doorbells().ring();
             }
@@ -134,22 +140,53 @@ impl Loop<'_> {
     }
 
     /// Does some steps; returns whether there may be more to do.
-    fn work(&mut self, service: &mut impl Service) -> Result<bool, Failure> {
+    fn work(&mut self, service: &mut impl Service) -> bool {
         for steps in 0..STEPS {
             match service.step(&self.window) {
-                Step::Idle => return Ok(steps != 0),
+                Step::Idle => return steps != 0,
                 Step::Worked => {}
                 Step::Stopped { queue, fault } => {
                     let name = self.back.name();
-                    writeln!(
-                        self.output,
-                        "queue {queue} of {name} has stopped until its driver starts again: {fault}"
-                    )?;
-                    self.output.flush()?;
+                    let text =
+                        format_args!("queue {queue} of {name} has stopped until its driver starts again: {fault}");
+                    self.reports.say(text, Instant::now());
                 }
             }
         }
-        Ok(true)
+        true
+    }
+}
+
+/// What is said of a front. It neither fills the place where that goes, nor ends this program when that is full or gone.
+struct Reports<'a> {
+    output: &'a mut dyn Write,
+    /// Lines that may be said at this moment, and since when there was one more.
+    left: u32,
+    since: Instant,
+    unsaid: u64,
+}
+
+impl<'a> Reports<'a> {
+    fn new(output: &'a mut dyn Write, now: Instant) -> Self {
+        Self { output, left: LINES, since: now, unsaid: 0 }
+    }
+
+    fn say(&mut self, text: std::fmt::Arguments<'_>, now: Instant) {
+        while self.left < LINES && now.saturating_duration_since(self.since) >= LINE_EACH {
+            (self.left, self.since) = (self.left + 1, self.since + LINE_EACH);
+        }
+        if self.left == LINES {
+            self.since = now;
+        }
+        let Some(left) = self.left.checked_sub(1) else {
+            self.unsaid += 1;
+            return;
+        };
+        self.left = left;
+        let unsaid = std::mem::take(&mut self.unsaid);
+        let more =
+            if unsaid == 0 { String::new() } else { format!(" ({unsaid} lines before this one were not printed)") };
+        let _ = writeln!(self.output, "{text}{more}").and_then(|()| self.output.flush());
     }
 }
 
@@ -188,5 +225,33 @@ impl<'a> Bell<'a> {
             self.back.doorbells().take();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A front that is wrong as often as it can gets so many lines at once, and one each second afterwards.
+    #[test]
+    fn a_flood_of_reports_is_cut_short() {
+        let start = Instant::now();
+        let mut output = Vec::new();
+        let mut reports = Reports::new(&mut output, start);
+        let mut say = |seconds, times| {
+            (0..times).for_each(|number| reports.say(format_args!("{seconds}: {number}"), start + seconds * LINE_EACH));
+        };
+        // Silence before it gives no more at once.
+        say(100, 1000);
+        say(103, 1000);
+        say(104, 1);
+        say(1000, 33);
+        let text = String::from_utf8(output).expect("it is text");
+        let lines: Vec<&str> = text.lines().collect();
+        let of = |seconds: &str| lines.iter().filter(|line| line.starts_with(seconds)).count() as u32;
+        assert_eq!([of("100: "), of("103: "), of("104: "), of("1000: ")], [LINES, 3, 1, LINES]);
+        assert_eq!(lines.iter().filter(|line| line.contains("not printed")).count(), 2);
+        assert!(lines.contains(&"103: 0 (968 lines before this one were not printed)"), "{text}");
+        assert!(lines.contains(&"104: 0 (997 lines before this one were not printed)"), "{text}");
     }
 }

@@ -207,6 +207,32 @@ fn a_queue_that_has_stopped_is_reported() {
     assert_eq!((front.used(), front.status(0)), (1, 0));
 }
 
+/// Where everything that is written ends in an error, as on a full disk.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::StorageFull.into())
+    }
+}
+
+/// A front decides when there is something to report; it does not end its back end, wherever that reports to.
+#[test]
+fn a_report_that_cannot_be_written_ends_nothing() {
+    let machine = Machine::new();
+    let function = back_end(&machine, 2, "disk", PORT_BLOCK);
+    let path = disk(&machine);
+    let mut front = Front::new(&function);
+    let _ = front.request(0, 0, 512);
+    front.put(DESCRIPTORS + 16, &0x4000_0000u64.to_le_bytes());
+    let arguments = machine.arguments(&["serve", "disk", path.to_str().unwrap(), "--timeout", "50ms"]);
+    bulkheadctl::run(arguments, &mut Full).unwrap();
+    assert_eq!((front.used(), front.status(0)), (0, 0xee), "the queue has stopped");
+}
+
 /// A file that shrinks while it is served: the front gets an I/O error, and the process stays.
 #[test]
 fn a_file_that_shrinks_is_an_error_of_the_disk() {

@@ -10,6 +10,7 @@ use bulkhead_guest_abi::guest::{DIRECTION_DESTINATION, DIRECTION_SOURCE};
 use bulkhead_guest_abi::name_from;
 use bulkheadctl::failure::Failure;
 use bulkheadctl::hardware::Mapping;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -177,14 +178,19 @@ impl Machine {
         path
     }
 
-    /// Runs the program and returns what it printed.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Result<String, Failure> {
+    /// The command line of an invocation on this machine.
+    pub(crate) fn arguments(&self, arguments: &[&str]) -> Vec<OsString> {
         let sysfs = self.root.join("sys");
         let devices = self.root.join("dev");
         let mut all = vec!["--sysfs".into(), sysfs.into_os_string(), "--devices".into(), devices.into_os_string()];
         all.extend(arguments.iter().map(Into::into));
+        all
+    }
+
+    /// Runs the program and returns what it printed.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<String, Failure> {
         let mut output = Vec::new();
-        bulkheadctl::run(all, &mut output).map(|()| String::from_utf8(output).unwrap())
+        bulkheadctl::run(self.arguments(arguments), &mut output).map(|()| String::from_utf8(output).unwrap())
     }
 }
 
