@@ -10,6 +10,7 @@ pub mod attacked;
 pub mod boards;
 pub mod disk;
 pub mod el3;
+pub mod execute;
 pub mod failing;
 pub mod hybrid;
 pub mod messages;

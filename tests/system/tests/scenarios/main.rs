@@ -61,6 +61,7 @@ mod support;
 mod vectors;
 mod versal_devices;
 mod virtio_bare;
+mod virtio_frame;
 mod virtio_lives;
 mod virtio_pair;
 mod watchdog;
