@@ -1,4 +1,5 @@
-//! Uses the DMA of its own functions, QEMU's `edu`, an NVMe controller and a virtio disk, against everything that it is told the address of.
+//! Uses the DMA of its own functions, QEMU's `edu`, an NVMe controller and a virtio disk, against everything that it is told the address of, and
+//! what it shares with another partition for virtio against that one.
 //!
 //! Arguments: `targets=ADDRESS,ADDRESS...` (device addresses, hexadecimal), `pages=NUMBER,NUMBER...` (more of them, hexadecimal, from 0x4000_0000
 //! on), `bytes=N` (of each transfer, at most 2048, default 64), `ram=N`
@@ -14,6 +15,8 @@
 //! - `flight`: see [`flight`].
 //! - `late`: it ends (`ending=fault`, `off` or `reset`) while its function is about to write.
 //! - `flood`: `transfers=N` refused ones by all its functions at the same time.
+//! - `front`, `honest`: see [`front`], for which it has fronts of virtio and no function.
+//! - `back`, `ring`: see [`back`], for which it serves other partitions' devices, or has some.
 //! - `line`: `count=N` interrupts that it never acknowledges, or with `drop=1` raises and takes back, on line `line=N`.
 //!
 //! ```text
@@ -26,12 +29,15 @@
 #![no_std]
 #![no_main]
 
+mod back;
 mod bus;
 mod disk;
 mod edu;
 mod flight;
+mod front;
 mod line;
 mod raw;
+mod virtio;
 
 use bulkhead_sdk::guest_abi::guest::GUEST_RAM;
 use bulkhead_sdk::{arguments, cpu, hypercall, information, println, psci};
@@ -47,11 +53,14 @@ const NOWHERE: u64 = 0x2f00_0000;
 fn main() {
     let text = information::arguments();
     let attack = arguments::value(text, "attack");
-    if attack == Some("flight") {
-        return flight::run(text);
-    }
-    if attack == Some("tables") {
-        return touch_tables(text);
+    match attack {
+        Some("flight") => return flight::run(text),
+        Some("tables") => return touch_tables(text),
+        Some("front") => return front::run(text),
+        Some("honest") => return front::be_honest(),
+        Some("back") => return back::run(text),
+        Some("ring") => return back::ring(text),
+        _ => {}
     }
     let Some(function) = Edu::find() else {
         println!("intruder: no edu on the bus");

@@ -5,7 +5,7 @@
 
 mod breaks;
 mod flight;
-mod others;
+pub(super) mod others;
 mod space;
 mod storms;
 

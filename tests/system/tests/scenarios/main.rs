@@ -62,6 +62,7 @@ mod vectors;
 mod versal_devices;
 mod virtio_bare;
 mod virtio_frame;
+mod virtio_hostile;
 mod virtio_lives;
 mod virtio_pair;
 mod watchdog;

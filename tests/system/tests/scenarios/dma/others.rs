@@ -14,7 +14,7 @@ const DISK: u64 = 0x5aa5_5aa5_5aa5_5aa5;
 const DEADLINE_NS: u64 = 1_000_000;
 
 /// Two that must not notice, on cores 1 and 2: one asleep and one awake for a number of periods of 10 ms.
-pub(super) fn victims(periods: u32) -> String {
+pub(crate) fn victims(periods: u32) -> String {
     format!(
         r#"
 [[partition]]
@@ -34,7 +34,7 @@ arguments = "periods={periods} report=10"
 }
 
 /// Who has core 0 with the intruder, by a better priority.
-pub(super) const BESIDE: &str = r#"
+pub(crate) const BESIDE: &str = r#"
 [[partition]]
 name = "beside"
 criticality = "high"
@@ -48,7 +48,7 @@ servers = [{ priority = 1, budget = "2 ms", period = "10 ms", minimum = "140 us"
 "#;
 
 /// Waits for the end of the one beside the intruder: it answered each release within its deadline.
-pub(super) fn is_in_time(running: &mut Running) {
+pub(crate) fn is_in_time(running: &mut Running) {
     running.wait_for_state("beside", STATE_OFF);
     let texts = running.texts("beside");
     let response = texts.iter().find_map(|text| text.strip_prefix("response most_ns=")).expect("it says so");
@@ -60,7 +60,7 @@ pub(super) fn is_in_time(running: &mut Running) {
 /// clock of a machine with several cores counts what all of them execute, and where disks are slow what the host does. What is exact
 /// is what its own core executed: EL2 brought it its own timer and answered its own accesses, and did not enter for anybody else. So
 /// counted in instructions of its core it was never late.
-pub(super) fn is_undisturbed(running: &mut Running, periods: u64) {
+pub(crate) fn is_undisturbed(running: &mut Running, periods: u64) {
     running.wait_for_state("awake", STATE_OFF);
     let done = format!("done iterations={periods} releases_due={periods}");
     assert_eq!(running.texts("awake").last(), Some(&done));
