@@ -112,7 +112,7 @@ pub(crate) fn run(text: &str) {
     println!("intruder: served={is_done} {:#x}", read(disk.area + DATA, 8));
 }
 
-/// One attack. Whoever serves it says so in a word for the host, which otherwise would wait for a message in vain.
+/// One attack. One that is served is told in a word for the host, which otherwise would wait for a message in vain.
 fn attack(queue: Queue, change: fn(Queue, &mut Setup, u64), end: u64) {
     queue.off();
     queue.clear();

@@ -1,4 +1,4 @@
-//! A hostile front against `bulkheadctl serve` in stock Debian Linux, and a hostile back end against Debian's drivers (H18 to H22): whoever is
+//! A hostile front against `bulkheadctl serve` in stock Debian Linux, and a hostile back end against Debian's drivers (H18 to H22): the one that is
 //! attacked stays, or fails alone, and others are served meanwhile.
 
 use super::dma::others::{BESIDE, is_in_time, is_undisturbed, victims};
