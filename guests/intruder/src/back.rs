@@ -155,7 +155,7 @@ impl Served {
     }
 }
 
-/// Rings whatever it can.
+/// Rings all that it can.
 pub(crate) fn ring(text: &str) {
     let rings = number(text, "rings", u64::MAX);
     let is_front = number(text, "fronts", 0) != 0;

@@ -232,7 +232,7 @@ impl<'a> Bell<'a> {
 mod tests {
     use super::*;
 
-    /// A front that is wrong as often as it can gets so many lines at once, and one each second afterwards.
+    /// A front that is wrong as often as it can gets 32 lines at once, and one each second afterwards.
     #[test]
     fn a_flood_of_reports_is_cut_short() {
         let start = Instant::now();
