@@ -111,7 +111,7 @@ impl<M: Machine> Vcpu<M> {
         self.machine.priority_drop(intid);
         if self.heed_siblings(intid) {
             // Who is loaded can be called as fast as it answers, and nothing of a guest is more urgent. Until this call is deactivated it
-            // does not come again, so whoever else has an interrupt here comes first.
+            // does not come again, so all others that have an interrupt here come first.
             self.take_interrupt();
         }
         self.machine.deactivate(intid);
