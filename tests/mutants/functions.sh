@@ -89,7 +89,8 @@ break_place() {
         line)
             change monitor/src/sharing/arrivals.rs '            state.hold(intid);' '            state.hold(intid);
             self.machine.deactivate(intid);'
-            attack=dma::storms::a_line_that_never_falls_takes
+            # Who is switched out in its handler has the line active in a list register, so the storm of H16 hardly comes this way: QEMU stays green.
+            attack=
             ;;
         # H16: a line comes to the core of another one.
         route)
