@@ -24,6 +24,8 @@ const ANOTHER_TURN_NS: u64 = QUANTUM_NS / 2;
 /// apart come to the same place of a 30 ms quantum after three of them, so such requests come in runs: 1.6 to 2.1 by simulation of 200
 /// rows for 2, 4 and 6 guests.
 const DEVIATION_OF_RUNS: f64 = 2.1;
+/// Deviations that the number of requests at edges may be above its expectation.
+const STANDARD_ERRORS: f64 = 3.0;
 /// Deviations that a count may be off its expectation: none of those 200 rows was further off than 4.6, whether of 2,000 requests or 40,000.
 const DEVIATIONS: f64 = 5.0;
 
@@ -92,9 +94,11 @@ pub(super) fn judge(findings: &mut Findings, row: &Row<'_>, ours: &[Served], mod
 }
 
 /// How many of some requests may have got another turn than in the model: those that come or end while the monitor passes the edge of a
-/// quantum, and three.
+/// quantum. Of that number only its expectation is known, and it is off that as other counts near a quantum's end are: 47 of 40,000 requests
+/// are expected, and 44 to 58 were seen.
 fn at_edges(requests: usize) -> f64 {
-    requests as f64 * EDGE_NS as f64 / QUANTUM_NS as f64 + 3.0
+    let expected = requests as f64 * EDGE_NS as f64 / QUANTUM_NS as f64;
+    expected + (STANDARD_ERRORS * DEVIATION_OF_RUNS * expected.sqrt()).max(3.0)
 }
 
 /// Without policy a request of the owner's own turn is served at once, and all others wait evenly long, up to (N - 1) quanta.
