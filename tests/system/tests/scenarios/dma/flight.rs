@@ -65,12 +65,17 @@ health = {{ on_fault = "restart", max = 20, within = "600 s", dma_poll = "10 ms"
 
 /// Starts it with slow disks.
 pub(super) fn start(system: &System, shift: u8) -> Running {
+    start_slowed(system, shift, BYTES_PER_SECOND)
+}
+
+/// Starts it with disks that give at most this many bytes in a second of this host's time.
+pub(super) fn start_slowed(system: &System, shift: u8, bytes_per_second: u64) -> Running {
     let mut running = system.start_with(|options| {
         options.icount_shift = Some(shift);
         options.paused = true;
     });
     for device in ["pci-nvme", "pci-disk"] {
-        let limits = json!({ "device": device, "bps": BYTES_PER_SECOND, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+        let limits = json!({ "device": device, "bps": bytes_per_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
         running.qmp().execute_with("block_set_io_throttle", limits).unwrap_or_else(|error| panic!("{error}"));
     }
     running.resume().unwrap_or_else(|error| panic!("{error}"));
