@@ -38,7 +38,7 @@ fn change_area<T: FromBytes + IntoBytes + Immutable>(system: &mut System, kind: 
 #[test]
 fn without_the_reset_what_is_in_flight_lands() {
     let disk = DiskFile::create("broken");
-    let mut system = flight::system("reset", &disk, 12_000);
+    let mut system = flight::system("reset", &disk, 60_000);
     assert!(!verdict(&system).has(Code::DeviceScript));
     change(&mut system, |plan| {
         let silence = plan.silence_count as usize;
@@ -52,8 +52,8 @@ fn without_the_reset_what_is_in_flight_lands() {
         plan.step_count = u32::try_from(steps.len()).expect("few");
     });
     assert!(verdict(&system).has(Code::DeviceScript));
-    // Slower than elsewhere: also on a busy host, where a restart takes a second, what is in flight is to land behind it.
-    let mut running = flight::start_slowed(&system, 6, 768 << 10);
+    // What is in flight takes a second of this host: longer than a restart on a busy one, and much shorter than a new instance watches.
+    let mut running = flight::start_slowed(&system, 6, 1 << 20);
     let line = running.line("intruder", "DIRTY");
     assert!((2..=STARTS).any(|start| line.starts_with(&format!("intruder: start {start}, DIRTY"))), "{line}");
 }
