@@ -77,7 +77,7 @@ fn a_storm_to_a_sibling_that_is_away_enters_its_core_once() {
     let waited = running.wait_for("vCPU 0", LIMIT, |view| (view.ram.load_u64(done)? == 1).then_some(()));
     waited.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(running.counter("two", Counter::SendSgi), SENT);
-    // Whoever is loaded counts: the start of vCPU 1, the first post while it was loaded or when it was away, and nothing of the rest.
+    // It counts on the vCPU that is loaded: the start of vCPU 1, the first post while it was loaded or when it was away, and nothing of the rest.
     let entries = running.counter("keeper", Counter::MonitorInterrupt);
     println!("{entries} interrupts of the monitor on the keeper's core");
     assert!((1..=3).contains(&entries), "{entries} interrupts of the monitor on the keeper's core");
