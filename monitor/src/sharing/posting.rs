@@ -167,7 +167,7 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// And that it goes on, if it stood.
+    /// And that it continues, if it stood.
     pub(super) fn note_going_on(&mut self) {
         if self.run == RunState::Running
             && let Some(slot) = self.own_slot()
@@ -189,10 +189,10 @@ impl<M: Machine> Vcpu<M> {
     }
 
     /// Makes pending what is posted for this vCPU, which is loaded. One that is off keeps it for its start, and one that stands until it
-    /// goes on: as soon as all stand a new instance may begin, and what is posted then is for that one.
+    /// continues: as soon as all stand a new instance may begin, and what is posted then is for that one.
     pub(crate) fn take_posts(&mut self) {
         let own = self.own_vcpu();
-        // Relaxed: only this core switches it on or off, and nobody goes on before it stands.
+        // Relaxed: only this core switches it on or off, and nobody continues before it stands.
         if !self.has_siblings() || own.state.load(Relaxed) != vcpu_state::ON {
             return;
         }

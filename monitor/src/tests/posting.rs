@@ -292,7 +292,7 @@ fn a_restart_ends_the_run_of_one_that_is_away() {
         pair.lead.interrupt(15);
         assert_eq!(pair.lead.state(), status::STATE_RUNNING);
         pair.lead.machine.take_events();
-        // Whatever it was to do, its turn comes and it has none.
+        // Its turn comes, and there is nothing for it to do.
         pair.core.machine.pending.borrow_mut().push_back(40);
         pair.core.exit(WFI);
         assert_eq!((pair.core.loaded, pair.state()), (0, vcpu_state::OFF), "{case}");
@@ -381,7 +381,7 @@ fn an_interrupt_comes_at_the_first_start_of_an_instance() {
     }
 }
 
-/// What is posted for one that stands is not taken before it goes on, also where it is loaded: a new instance may begin at any moment, and
+/// What is posted for one that stands is not taken before it continues, also where it is loaded: a new instance may begin at any moment, and
 /// then it is for that one.
 #[test]
 fn who_stands_takes_nothing() {

@@ -45,7 +45,7 @@ enum Guest {
     Runs,
     /// It waits for an interrupt.
     Sleeps,
-    /// It stands at EL2 because its partition does, whatever it did before: no interrupt wakes it.
+    /// It stands at EL2 because its partition does: no interrupt wakes it.
     Stands,
 }
 

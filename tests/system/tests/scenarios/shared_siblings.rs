@@ -63,7 +63,7 @@ fn program() -> Program {
         program.constant(19, GUEST_RAM + WORDS).constant(20, 1).store(20, 19, 0).spin();
         (program, further)
     };
-    // A constant takes four instructions whatever it is, so the second pass has the same offsets.
+    // A constant always takes four instructions, so the second pass has the same offsets.
     let (_, further) = build(0);
     build(further).0
 }

@@ -56,7 +56,7 @@ pub(crate) fn is_in_time(running: &mut Running) {
     assert!(response.parse::<u64>().expect("a number") <= DEADLINE_NS, "{response} ns");
 }
 
-/// Waits for the end of the one that is awake, which was to serve so many periods. It catches up after a delay, so its last line shows no lateness; and the
+/// Waits for the end of the one that is awake, which was to serve the periods that its arguments name. It catches up after a delay, so its last line shows no lateness; and the
 /// clock of a machine with several cores counts what all of them execute, and where disks are slow what the host does. What is exact
 /// is what its own core executed: EL2 brought it its own timer and answered its own accesses, and did not enter for anybody else. So
 /// counted in instructions of its core it was never late.
