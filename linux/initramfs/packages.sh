@@ -42,6 +42,7 @@ esac
 complete=no
 if [ -d "$wanted/$product" ]; then
     complete=yes
+    [ $product = trees ] || [ -e "$wanted/files/sums" ] || complete=no
     [ $product = trees ] || for module; do
         [ -e "$wanted/files/$module.ko" ] || complete=no
     done
@@ -106,6 +107,7 @@ for package in "$work"/packages/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -x -C "$work/root" --wildcards './usr/lib/linux-image-*'
     else
         dpkg-deb -x "$package" "$work/root"
+        dpkg-deb --ctrl-tarfile "$package" | tar -x -O ./md5sums >>"$work/sums"
     fi
 done
 if [ $product = trees ]; then
@@ -113,15 +115,26 @@ if [ $product = trees ]; then
     mv "$work/files" "$directory/trees"
     exit 0
 fi
+# keep FILE NAME copies a file that is what the sums of its package say, and notes the sum of the copy, for who asks later whether a
+# guest is made of anything else.
+keep() {
+    (cd "$work/root" && grep -F "  ${1#"$work/root/"}" "$work/sums" | md5sum --status -c -) ||
+        fail "${1#"$work/root/"} is not what the sums of its package say: remove .cache and run the same command again."
+    case $1 in
+        *.xz) xz -dc "$1" >"$work/files/$2" ;;
+        *) cp "$1" "$work/files/$2" ;;
+    esac
+    (cd "$work/files" && md5sum "$2" >>sums)
+}
+
 release=${kernel#linux-image-}
-cp "$work/root/boot/vmlinuz-$release" "$work/files/vmlinuz"
-cp "$work/root/bin/busybox" "$work/files/busybox"
+keep "$work/root/boot/vmlinuz-$release" vmlinuz
+keep "$work/root/bin/busybox" busybox
 for module; do
     # Merged /usr moves the modules in later releases of Debian.
     found=$(find "$work/root" -path "*/lib/modules/$release/*/$module.ko*" | head -n 1)
     case $found in
-        *.ko) cp "$found" "$work/files/$module.ko" ;;
-        *.ko.xz) xz -dc "$found" >"$work/files/$module.ko" ;;
+        *.ko | *.ko.xz) keep "$found" "$module.ko" ;;
         *) fail "$kernel has no module $module in a form that is known." ;;
     esac
 done
