@@ -5,13 +5,16 @@
 //! Then the disk is wrong hundreds of times more, as fast as that is seen; all of what both ends share changes at random while the back end
 //! works (`rounds=N`); and at the end the disk is used as it is meant.
 //!
+//! `attack=aim`: a sector (front 0) is asked for and stored at places outside the pool (`targets=`), which without a bound would be memory of the back
+//! end's own.
+//!
 //! `attack=honest`: requests of a disk (front 0), each of which is checked, until the host tells it to end.
 
-use crate::number;
 use crate::raw::{read, write};
 use crate::virtio::{
     DATA, NEXT, Queue, READ_SECTORS, SECTOR_BYTES, Setup, WRITE, WRITE_SECTORS, pause, prepare_pauses,
 };
+use crate::{number, targets};
 use bulkhead_sdk::guest_abi::guest::{GUEST_POOL, GUEST_RAM};
 use bulkhead_sdk::{cpu, println};
 use core::sync::atomic::{Ordering::SeqCst, fence};
@@ -28,6 +31,12 @@ const POOL_BYTES: u64 = 8 << 20;
 const MOST: u64 = 0xffff_ffff;
 /// Queues that are wrong, as fast as the back end looks at them.
 const FLOOD: u64 = 300;
+
+/// What it writes to the disk of a back end that it aims at.
+const WEAPON: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+/// The sector with that, and one that must not get anything.
+const SECTOR: u64 = 0;
+const EMPTY: u64 = 1;
 
 /// An attack: its name, and what it changes in memory or in what the device is told.
 type Attack = (&'static str, fn(Queue, &mut Setup, u64));
@@ -209,6 +218,43 @@ fn change_something(queue: Queue, random: &mut Random, end: u64) {
         14 => write(queue.page() + COPYING, 4, random.one_of(&[0, 1, 77, MOST])),
         _ => queue.notify(),
     }
+}
+
+/// Lets its disk store a sector at each target, and fill another one from there. The back end looks each 10 ms; one that is no longer there is not
+/// waited for.
+pub(crate) fn aim(text: &str) {
+    prepare_pauses();
+    let disk = Queue::new(0, 0);
+    let own = disk.area + DATA;
+    let ask = |kind, sector, place| {
+        disk.off();
+        disk.clear();
+        disk.request(kind, sector, SECTOR_BYTES);
+        disk.describe(1, place, SECTOR_BYTES, if kind == READ_SECTORS { NEXT | WRITE } else { NEXT }, 2);
+        disk.on(disk.honest());
+        disk.offer(0, 0);
+        disk.notify();
+        // It may have to start first.
+        let until =
+            cpu::counter_ticks() + if place == own { 2 * cpu::frequency_hz() } else { cpu::frequency_hz() / 25 };
+        while disk.used() == 0 && cpu::counter_ticks() < until {
+            pause();
+        }
+        disk.used() != 0
+    };
+    let words = || (own..own + SECTOR_BYTES).step_by(8);
+    words().for_each(|place| write(place, 8, WEAPON));
+    let is_written = ask(WRITE_SECTORS, SECTOR, own);
+    let (mut aimed, mut served) = (0, 0);
+    for target in targets(text) {
+        for (kind, sector) in [(READ_SECTORS, SECTOR), (WRITE_SECTORS, EMPTY)] {
+            aimed += 1;
+            served += u64::from(ask(kind, sector, target));
+        }
+    }
+    let is_read = ask(READ_SECTORS, EMPTY, own);
+    let leaked = words().filter(|place| read(*place, 8) != 0).count();
+    println!("intruder: {aimed} aimed, {served} served, {leaked} words leaked, used={}", is_written && is_read);
 }
 
 /// Writes sectors and reads them back, one request at a time, until it is told to end.

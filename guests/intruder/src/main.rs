@@ -15,7 +15,7 @@
 //! - `flight`: see [`flight`].
 //! - `late`: it ends (`ending=fault`, `off` or `reset`) while its function is about to write.
 //! - `flood`: `transfers=N` refused ones by all its functions at the same time.
-//! - `front`, `honest`: see [`front`], for which it has fronts of virtio and no function.
+//! - `front`, `aim`, `honest`: see [`front`], for which it has fronts of virtio and no function.
 //! - `back`, `ring`: see [`back`], for which it serves other partitions' devices, or has some.
 //! - `line`: `count=N` interrupts that it never acknowledges, or with `drop=1` raises and takes back, on line `line=N`.
 //!
@@ -57,6 +57,7 @@ fn main() {
         Some("flight") => return flight::run(text),
         Some("tables") => return touch_tables(text),
         Some("front") => return front::run(text),
+        Some("aim") => return front::aim(text),
         Some("honest") => return front::be_honest(),
         Some("back") => return back::run(text),
         Some("ring") => return back::ring(text),

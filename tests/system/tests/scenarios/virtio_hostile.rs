@@ -1,10 +1,11 @@
-//! A hostile front against `bulkheadctl serve` in stock Debian Linux, and a hostile back end against Debian's drivers (H18 to H22): the one that is
+//! A hostile front against `bulkheadctl serve` in stock Debian Linux and against a bare back end, and a hostile back end against Debian's drivers (H18 to H22): the one that is
 //! attacked stays, or fails alone, and others are served meanwhile.
 
 use super::dma::others::{BESIDE, is_in_time, is_undisturbed, victims};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{STATE_OFF, STATE_RUNNING};
-use bulkhead_abi::{PhysicalAddress, virtio::MAX_QUEUE_SIZE};
+use bulkhead_abi::{PAGE_BYTES, PhysicalAddress, virtio::MAX_QUEUE_SIZE};
+use bulkhead_guest_abi::guest::GUEST_CHANNELS;
 use bulkhead_plan::AreaKind;
 use bulkhead_system_tests::{LIMIT, Running, System};
 
@@ -196,6 +197,50 @@ fn a_hostile_front_stops_its_own_queues_alone() {
     assert_eq!((honest.state, honest.faults, honest.generation), (STATE_RUNNING, 0, 1));
     let linux = running.status("linux");
     assert_eq!((linux.faults, linux.generation), (0, 1));
+    running.assert_image_intact(&system);
+    running.assert_no_crash();
+}
+
+/// What `attack=aim` writes to its disk.
+const WEAPON: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+const SECTOR_BYTES: usize = 512;
+
+/// H18: a front aims at its bare back end, whose window is below its RAM: each address is so far behind the pool that, were it only added to the
+/// window, what is there would be RAM of the back end, or nobody's. None is served, the sector is in memory once, which is the disk, nothing of
+/// the back end's memory is in a sector, and the disk can still be used.
+#[test]
+fn a_hostile_front_does_not_reach_its_back_ends_memory() {
+    let build = |targets: &str| {
+        let text = [
+            "version = 1\nname = \"aim\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n",
+            &front("front", 0, &format!("attack=aim targets={targets}")),
+            "\n[[partition]]\nname = \"store\"\ncores = [1]\nmemory = \"20 MiB\"\nimage = { kind = \"elf\", file = \"guest:ramdisk.elf\" }\n",
+            &device("disk", "\"block\"\nsize = \"16 MiB\"", "front", "store"),
+        ];
+        System::from_text("aim", &text.concat())
+    };
+    // Its only window, which is a device page and the pool.
+    let window = GUEST_CHANNELS.0;
+    let end = window + PAGE_BYTES + build("0").area(AreaKind::FrontPool(0)).bytes;
+    assert!(end <= RAM, "the window is below RAM");
+    let behind_window = |place: u64| POOL + place - window - PAGE_BYTES;
+    // Behind what is loaded and served, its stack and what is loaded, and the first byte that is nobody's.
+    let places = [RAM + (19 << 20), RAM + (20 << 20) - PAGE_BYTES, RAM, end];
+    let targets = places.map(|place| format!("{:#x}", behind_window(place)));
+    let system = build(&targets.join(","));
+    let mut running = system.start_exact(4);
+    running.wait_for_state("front", STATE_OFF);
+    let count = |kind| {
+        let area = system.area(kind);
+        let bytes = running.copy(area.address, area.bytes);
+        bytes.as_chunks().0.iter().filter(|word| u64::from_le_bytes(**word) == WEAPON).count()
+    };
+    assert_eq!(count(AreaKind::Ram(1)), SECTOR_BYTES / 8, "words of the sector in RAM of the back end");
+    let texts = running.texts("front");
+    let expected = format!("intruder: {} aimed, 0 served, 0 words leaked, used=true", 2 * places.len());
+    assert_eq!(texts.last(), Some(&expected));
+    let store = running.status("store");
+    assert_eq!((store.state, store.faults, store.generation), (STATE_RUNNING, 0, 1));
     running.assert_image_intact(&system);
     running.assert_no_crash();
 }

@@ -107,7 +107,7 @@ fn line(system: &System) -> u32 {
 /// interrupt for nothing, to the owner alone.
 #[test]
 fn a_line_that_never_falls_costs_its_owner_alone() {
-    for arguments in ["count=20000", "count=20000 drop=1"] {
+    for arguments in ["count=20000 drop=1", "count=20000"] {
         let build = |line: u32| {
             let text = intruder("intruder", 0, &format!("attack=line line={line} {arguments}"), "", 1);
             system("line", &format!("{text}{}", victims(100)))
