@@ -173,6 +173,7 @@ impl Virtio {
     const QUEUE_SIZE: u64 = 0x18;
     const QUEUE_ENABLE: u64 = 0x1c;
     const QUEUE: [u64; 3] = [0x20, 0x28, 0x30];
+    pub(crate) const INTERRUPT_STATUS: u64 = 0x1000;
     const NOTIFY: u64 = 0x3000;
     /// VIRTIO_F_VERSION_1 and VIRTIO_F_ACCESS_PLATFORM, in the upper word.
     const OWN_FEATURES: u64 = 3;
@@ -186,6 +187,10 @@ impl Virtio {
         let space = Space::all(Self::IDENTITY).next()?;
         space.master();
         Some(Self { registers: space.base(Self::BASE), memory, given: 0 })
+    }
+
+    pub(crate) const fn registers(&self) -> u64 {
+        self.registers
     }
 
     /// Descriptors, offered ones, used ones, headers.

@@ -17,6 +17,7 @@
 //! - `flood`: `transfers=N` refused ones by all its functions at the same time.
 //! - `front`, `aim`, `honest`: see [`front`], for which it has fronts of virtio and no function.
 //! - `back`, `ring`: see [`back`], for which it serves other partitions' devices, or has some.
+//! - `held`: ends while the line of its disk is high, in four ways (`line=N`, `own=N`).
 //! - `line`: `count=N` interrupts that it never acknowledges, or with `drop=1` raises and takes back, on line `line=N`.
 //!
 //! ```text
@@ -55,6 +56,7 @@ fn main() {
     let attack = arguments::value(text, "attack");
     match attack {
         Some("flight") => return flight::run(text),
+        Some("held") => return line::held(text),
         Some("tables") => return touch_tables(text),
         Some("front") => return front::run(text),
         Some("aim") => return front::aim(text),

@@ -1,5 +1,6 @@
-//! Storms of a hostile guest's functions: refused DMA by the hundred thousand (H15), and a line that never falls, or always (H16).
+//! Storms of a hostile guest's functions: refused DMA by the hundred thousand (H15), and a line that never falls, or always, or is high when its partition ends (H16).
 
+use super::DiskFile;
 use super::others::{BESIDE, is_in_time, is_undisturbed, nothing_landed, victims};
 use bulkhead_abi::observe::Counter;
 use bulkhead_abi::status::{REASON_DMA, STATE_OFF, STATE_RUNNING, STATE_STOPPED, StatusPage};
@@ -145,6 +146,45 @@ fn a_line_that_never_falls_takes_no_time_of_others_on_its_core() {
         let over = running.line("intruder", "storm over");
         is_in_time(&mut running);
         assert!(running.counter("intruder", Counter::Interrupt) > 1000, "{over}");
+        running.assert_image_intact(&system);
+        running.assert_no_crash();
+    }
+}
+
+/// H16, H25: a disk's line is high when its partition ends: while it is handled, after its end was said for the tenth time, switched off, and
+/// masked. No interrupt of an instance comes to its successor, and the last one's comes once; the one beside it, or elsewhere, does not notice.
+#[test]
+fn a_line_that_is_high_at_a_restart_is_not_its_successors() {
+    let disk = DiskFile::create("held");
+    for is_shared in [false, true] {
+        let build = |line: u32| {
+            let servers = "servers = [{ priority = 5, budget = \"6 ms\", period = \"10 ms\", minimum = \"140 us\" }]";
+            let rest = "health = { on_fault = \"restart\", max = 20, within = \"600 s\" }\n";
+            let rest = if is_shared { format!("{rest}{servers}") } else { rest.to_owned() };
+            let text =
+                intruder("intruder", 0, &format!("attack=held own=0 line={line}"), &rest, 0).replace("2 MiB", "8 MiB");
+            let function = format!(
+                "[[pci]]\nname = \"disk\"\nmodel = \"virtio-blk\"\npartition = \"intruder\"\ndisk = {{ file = \"{}\", read_only = true }}\n",
+                disk.path()
+            );
+            let (schedule, beside) = if is_shared {
+                ("[[schedule]]\ncore = 0\nkind = \"fixed-priority\"\n", BESIDE.to_owned())
+            } else {
+                ("", victims(100))
+            };
+            system("held-line", &format!("{schedule}{text}{function}{beside}"))
+        };
+        let system = build(line(&build(36)));
+        let mut running = system.start_exact(if is_shared { 4 } else { 6 });
+        running.wait_for_state("intruder", STATE_OFF);
+        let early = (1..=5).map(|start| format!("intruder: start {start}, early=0"));
+        let expected: Vec<_> = early.chain(["intruder: start 5, taken=1, right=true".to_owned()]).collect();
+        assert_eq!(running.texts("intruder"), expected, "shared: {is_shared}");
+        if is_shared {
+            is_in_time(&mut running);
+        } else {
+            is_undisturbed(&mut running, 100);
+        }
         running.assert_image_intact(&system);
         running.assert_no_crash();
     }
