@@ -2,27 +2,14 @@
 # Breaks what EL2 does for PCI functions, or what the plan lets a guest reach of them, in one place after the other, and says which tests went red: on the
 # host, and on QEMU with the broken monitor or plan.
 #   functions.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
-# Works in a copy of the last commit (target/mutants), which it leaves there; guests, tests on QEMU of a broken monitor, and the monitor of a broken plan are
-# those of this checkout (./x build). A place that no test finds, on the host or on QEMU where an attack must land, makes it exit 1.
-set -eu
-cd "$(dirname "$0")/../.."
-here=$PWD
-copy=$here/target/mutants
-monitor=$here/target/mutants-monitor
-places="filter silence keep reach tables lost whose looks counted faults line route"
-
-# change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
-change() {
-    perl -0pi -e 'BEGIN { $text = shift; $other = shift } $count = s/\Q$text\E/$other/g; END { exit($count != 1) }' "$2" "$3" "$copy/$1" || {
-        echo "functions.sh: $1 does not have the place to break exactly once: $2" >&2
-        exit 2
-    }
-}
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$(dirname "$0")/common.sh"
+places="filter window silence keep reach registers tables limit lost whose looks counted faults line route held"
 
 # Sets `attack`, the tests on QEMU in which an attack must land; none where QEMU has nothing that would notice. `planner` is set where the plan is broken and not
-# the monitor, `crates` where tests of more than the monitor are about it.
+# the monitor, `crates` where tests of more than the monitor are about it, `hosts` names those of the monitor.
 break_place() {
-    planner='' crates=''
+    planner='' crates='' hosts="functions fronts faults calls"
     case $1 in
         # What a guest writes to configuration space reaches the function: base addresses, capabilities.
         filter)
@@ -49,12 +36,32 @@ break_place() {
             planner=yes
             crates="bulkhead-plan bulkhead-verify"
             ;;
+        # H4 to H6: a function reaches interrupt controller, UART and SMMU.
+        registers)
+            change core/plan/src/devices/mod.rs 'None => [smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),' 'None => [smmu::device_ram(0x800_0000, 0x800_0000, 0x200_0000), smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),'
+            attack=dma::a_function
+            planner=yes
+            crates="bulkhead-plan bulkhead-verify"
+            ;;
         # H8: what a guest reaches of a register has the tables of messages in it.
         tables)
             change core/plan/src/devices/bars.rs '.filter(|page| !in_tables(*page))' '.filter(|page| !in_tables(*page) || *page != u64::MAX)'
             attack=dma::space::tables
             planner=yes
             crates="bulkhead-plan bulkhead-verify"
+            ;;
+        # H8: a guest is shown the window of virtio's configuration space into registers. The filter lets nothing through it all the same.
+        window)
+            change core/plan/src/devices/header.rs 'const VIRTIO_ACCESS: u8 = 5;' 'const VIRTIO_ACCESS: u8 = 6;'
+            attack=
+            planner=yes
+            crates="bulkhead-plan bulkhead-verify"
+            ;;
+        # H22: every doorbell passes.
+        limit)
+            change core/sched/src/limiter.rs 'if used >= limit' 'if used >= limit && limit == 0'
+            attack=virtio_hostile::storms
+            crates=bulkhead-sched
             ;;
         # H15: nobody learns that the SMMU dropped events.
         lost)
@@ -89,56 +96,38 @@ break_place() {
         line)
             change monitor/src/sharing/arrivals.rs '            state.hold(intid);' '            state.hold(intid);
             self.machine.deactivate(intid);'
+            hosts="--skip siblings::"
             # Who is switched out in its handler has the line active in a list register, so the storm of H16 hardly comes this way: QEMU stays green.
             attack=
             ;;
         # H16: a line comes to the core of another one.
         route)
             change monitor/src/interrupts/mod.rs 'self.route(interrupt.intid, self.plan.mpidr, route);' 'self.route(interrupt.intid, self.plan.mpidr ^ 2, route);'
+            # Its guest routes it once more.
+            change monitor/src/life/powers.rs 'self.route(intid, route, Route(()));' 'self.route(intid, route ^ 2, Route(()));'
             attack=dma::storms::a_line_that_never_falls_costs
             ;;
-        *) echo "functions.sh: there is no place $1; there are: $places" >&2; exit 2 ;;
+        # H16: what was active in an instance stays so in its successor.
+        held)
+            change monitor/src/interrupts/mod.rs '[gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER]' '[gic::ICENABLER, gic::ICPENDR]'
+            attack=dma::storms::a_line_that_is
+            ;;
+        *) no_place "$1" ;;
     esac
 }
 
-# red LOG: the tests that failed.
-red() {
-    sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p; s/^error: could not compile.*/the build/p' "$1" | sort -u | paste -sd, | sed 's/,/, /g'
+try_place() {
+    if is_asked host; then
+        for crate in $crates; do on_host -p "$crate" --tests; done
+        # shellcheck disable=SC2086 # a list of words
+        if [ -z "$planner" ]; then on_host -p bulkhead-monitor --features devices --lib -- $hosts; fi
+        tell "$1" "the host" "$log"
+    fi
+    if [ -z "$attack" ] || ! is_asked qemu; then return; fi
+    # The plan is made by the test itself, so a broken one needs the copy's tests.
+    if [ -n "$planner" ]; then tests=$copy; else use_monitor devices; fi
+    on_qemu "$attack"
+    tell "$1" QEMU "$log.qemu"
 }
 
-[ -d "$copy" ] || git worktree add -q --detach "$copy" HEAD
-[ $# -gt 0 ] || {
-    # shellcheck disable=SC2086 # a list of words
-    set -- $places
-}
-mkdir -p "$monitor"
-missed=0
-for place; do
-    git -C "$copy" checkout -q --force --detach "$(git rev-parse HEAD)"
-    break_place "$place"
-    log=$here/target/mutants-$place.log
-    # What does not build is found as well.
-    : >"$log"
-    if [ "${ON:-host}" = host ]; then
-        for crate in $crates; do
-            (cd "$copy" && cargo test --locked --no-fail-fast -p "$crate" --tests) >>"$log" 2>&1 || true
-        done
-        if [ -z "$planner" ]; then
-            (cd "$copy" && cargo test --locked --no-fail-fast -p bulkhead-monitor --features devices --lib) >>"$log" 2>&1 || true
-        fi
-        found=$(red "$log")
-        if [ -n "$found" ]; then echo "$place: red on the host: $found"; else echo "$place: NOT FOUND on the host"; missed=1; fi
-    fi
-    if [ -z "$attack" ] || [ "${ON:-qemu}" != qemu ]; then continue; fi
-    # The plan is made by the test itself, so a broken one needs the copy's tests.
-    used=$here/target/monitor tests=$copy
-    if [ -z "$planner" ]; then
-        (cd "$copy" && cargo build --locked --profile bare --target aarch64-unknown-none-softfloat --package bulkhead-monitor --no-default-features --features devices) >>"$log" 2>&1
-        cp "$copy/target/aarch64-unknown-none-softfloat/bare/bulkhead-monitor" "$monitor/devices.elf"
-        used=$monitor tests=$here
-    fi
-    (cd "$tests" && BULKHEAD_GUESTS=$here/target/guests BULKHEAD_MONITOR=$used cargo test --locked -p bulkhead-system-tests --test scenarios -- "$attack") >"$log.qemu" 2>&1 || true
-    found=$(red "$log.qemu")
-    if [ -n "$found" ]; then echo "$place: red on QEMU: $found"; else echo "$place: NOT FOUND on QEMU"; missed=1; fi
-done
-exit $missed
+try_places "$@"
