@@ -82,7 +82,7 @@ impl<M: Machine> Vcpu<M> {
         self.skip_instruction(syndrome);
     }
 
-    /// Finds the window of a guest address. The planner puts the distributor first, which is by far the most frequent;
+    /// Finds the window of a guest address. The planner puts the most frequent first, fronts of virtio or else the distributor;
     /// an unused entry has no bytes and matches nothing.
     // On that path: the first comparison ends it for nearly all accesses.
     #[inline(always)]

@@ -2,7 +2,8 @@
 
 use bulkhead_abi::devices::DevicePlan;
 use bulkhead_abi::plan::{
-    INTERRUPT_DOORBELL, PCI_IVSHMEM, PartitionPlan, PortInformation, WINDOW_ECAM, WINDOW_PCI_REGISTERS, WINDOW_VIRTIO,
+    INTERRUPT_DOORBELL, PCI_IVSHMEM, PartitionPlan, PortInformation, WINDOW_ECAM, WINDOW_GICD, WINDOW_PCI_REGISTERS,
+    WINDOW_VIRTIO,
 };
 use bulkhead_abi::virtio::{
     BLOCK_FLUSH, BLOCK_READ_ONLY, BLOCK_SEGMENTS, BlockConfiguration, DEVICE_BLOCK, DEVICE_NET, FrontPlan, NET_MAC,
@@ -193,6 +194,8 @@ fn trapped_registers_are_the_end_of_a_page() {
     let windows = of(&plan, OFFICE).windows().iter().filter(|window| window.kind == WINDOW_VIRTIO);
     let windows: Vec<_> = windows.map(|window| (window.guest.0, window.bytes, window.index)).collect();
     assert_eq!(windows, [(0x1900_0fa0, 0x60, 0), (0x1900_2fa0, 0x60, 1)]);
+    let kinds: Vec<u32> = of(&plan, OFFICE).windows().iter().map(|window| window.kind).collect();
+    assert_eq!(kinds[..3], [WINDOW_VIRTIO, WINDOW_VIRTIO, WINDOW_GICD], "the most frequent first");
     let kinds: Vec<u32> = of(&plan, LINUX).windows().iter().map(|window| window.kind).collect();
     assert_eq!(
         kinds[3..],
