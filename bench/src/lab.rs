@@ -27,6 +27,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("devices", include_str!("../systems/devices.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
     ("linux", include_str!("../systems/linux.toml")),
+    ("notify", include_str!("../systems/notify.toml")),
     ("paths", include_str!("../systems/paths.toml")),
     ("process", include_str!("../systems/process.toml")),
     ("rtos", include_str!("../systems/rtos.toml")),

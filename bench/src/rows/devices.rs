@@ -1,7 +1,7 @@
-//! Rows of a stock Linux with PCI functions of its own.
+//! Rows of PCI functions of a stock Linux, and of devices that are another partition's.
 
 use super::{Row, Unit};
-use crate::devices;
+use crate::{devices, paths};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -47,5 +47,16 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["QV-6", "MZ-3"],
         slow: true,
         measure: devices::above_bare,
+    },
+    Row {
+        name: "devices.front_notify",
+        what: "notification of a virtio device whose back end is another partition, to the handler of that sleeping guest: monitor instructions on both sides, limiter included",
+        how: "two runs that differ in 1,000 notifications, uncontended; a notification beyond the limit would not arrive",
+        peers: "",
+        ceiling: Some(260.0),
+        unit: Unit::Instructions,
+        requirements: &["QV-51"],
+        slow: false,
+        measure: paths::notification,
     },
 ];

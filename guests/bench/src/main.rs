@@ -3,7 +3,7 @@
 //! Run it with `-icount shift=4,sleep=off` on one core, where a tick is an instruction. It runs in a partition and on the
 //! bare board at EL1; what needs the monitor is left out there, so that the difference of two runs is the monitor's share.
 //! Arguments: `samples=N` (default 1000), and `role=` for one thing alone, which the host counts from outside by comparing
-//! two runs with different numbers of samples: `sgi`, `sender`, `receiver`, `leaver`, `sleeper` (see `roles.rs`).
+//! two runs with different numbers of samples: `sgi`, `sender`, `notifier`, `receiver`, `leaver`, `sleeper` (see `roles.rs`).
 #![no_std]
 #![no_main]
 
@@ -38,6 +38,7 @@ fn main() {
         Some("sleeper") => roles::sleep(samples),
         Some("sgi") => roles::send_to_itself(samples),
         Some("sender") => roles::send_doorbells(samples),
+        Some("notifier") => roles::notify(samples),
         Some("receiver") => roles::receive_doorbells(samples),
         Some("leaver") => roles::leave(),
         Some(other) => println!("bench FAILED: no role is called {other}"),
