@@ -35,7 +35,7 @@ pub struct BenchArguments {
     commands: bool,
 
     /// Write the rows to docs/measurements.json and docs/measurements.md of the repository, and experiments, in their full and in their
-    /// short forms, to docs/experiments.json; without names everything, else the experiments that are named.
+    /// short forms, to docs/experiments.json; without names everything, else what is named, and the rest stays as it was recorded.
     #[arg(long, conflicts_with = "short")]
     record: bool,
 
@@ -74,6 +74,7 @@ Examples:
   ./x bench --format json       prints one JSON object
   ./x bench --record            measures everything and writes it down in docs/
   ./x bench --record mips-rtt   runs one experiment, in full and short, and writes it down
+  ./x bench --record size       measures one group of rows and writes it down
   ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   ./x bench soak --minutes 60   lets the random attacker run for an hour
   ./x bench boards              says on how many real boards Bulkhead could run, by their device trees
@@ -134,7 +135,7 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     };
     // Before the experiments, which take longer: what is measured is not lost when somebody ends them.
     if arguments.record && !outcomes.is_empty() {
-        record::write(&outcomes)?;
+        if arguments.names.is_empty() { record::write(&outcomes)? } else { record::renew(&outcomes)? }
     }
     let done = run_experiments(&chosen, arguments)?;
     match arguments.format {
@@ -184,12 +185,6 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
     let chosen = EXPERIMENTS.iter().filter(wanted).collect();
     if !experiments.is_empty() && rows.is_empty() {
         return Ok((chosen, None));
-    }
-    if arguments.record && !rows.is_empty() {
-        let message =
-            "rows are recorded together: `./x bench --record` records everything, and with names of experiments those"
-                .to_owned();
-        return Err(Failure { message, exit_code: exit_code::USAGE });
     }
     let names: Vec<String> = rows.into_iter().cloned().collect();
     let names = if arguments.short { without_slow(&names)? } else { names };

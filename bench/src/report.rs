@@ -139,9 +139,12 @@ pub(crate) fn page(outcomes: &[Outcome], head: &[String]) -> String {
     out
 }
 
+/// Where [`boards`] begins in the page.
+pub(crate) const BOARDS: &str = "\n## Every board\n\n";
+
 /// The rows of every board side by side, as a part of the page.
 pub(crate) fn boards(all: &[OnBoard]) -> String {
-    let mut out = String::from("\n## Every board\n\n");
+    let mut out = String::from(BOARDS);
     line!(
         out,
         "Paths of the monitor on each built-in board; no more than {MOST_ABOVE} above the first. `./x bench boards --rows`\n"
