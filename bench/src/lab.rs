@@ -26,6 +26,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("costs-leave", include_str!("../systems/costs-leave.toml")),
     ("devices", include_str!("../systems/devices.toml")),
     ("doorbell", include_str!("../systems/doorbell.toml")),
+    ("fronts", include_str!("../systems/fronts.toml")),
     ("linux", include_str!("../systems/linux.toml")),
     ("notify", include_str!("../systems/notify.toml")),
     ("paths", include_str!("../systems/paths.toml")),

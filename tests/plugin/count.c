@@ -88,7 +88,7 @@ struct block {
     uint64_t all;
     uint64_t armed;
     uint64_t all_since;
-    uint64_t reserved;
+    uint64_t waits; /* WFI executed outside the counted ranges */
     uint64_t in_range[MAX_RANGES];
     uint64_t in_range_since[MAX_RANGES];
     struct passages passages;
@@ -291,6 +291,11 @@ static void on_instruction(unsigned int core, void *data) {
 
 #define CODE_WFI 0xd503207fu
 
+static void on_wait(unsigned int core, void *data) {
+    (void)data;
+    blocks[core].waits++;
+}
+
 static uint32_t code_of(const struct qemu_plugin_insn *instruction) {
     uint32_t code;
     memcpy(&code, qemu_plugin_insn_data(instruction), sizeof code);
@@ -336,6 +341,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
                                                    (void *)(uintptr_t)word);
         else
             together++;
+        if (range == NO_RANGE && code_of(instruction) == CODE_WFI)
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_wait, QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
     if (together != 0 || arms != 0)
         qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,

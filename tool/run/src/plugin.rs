@@ -157,7 +157,14 @@ impl CountsFile {
             longest_reaction: passage(14),
             under_way: passage(15),
         };
-        CoreCounts { all: word(0), entered: word(1) != 0, all_since: word(2), ranges: ranges.collect(), passages }
+        CoreCounts {
+            all: word(0),
+            entered: word(1) != 0,
+            all_since: word(2),
+            waits: word(3),
+            ranges: ranges.collect(),
+            passages,
+        }
     }
 }
 
@@ -179,6 +186,8 @@ pub struct CoreCounts {
     pub entered: bool,
     /// All instructions since then.
     pub all_since: u64,
+    /// How often WFI was executed outside the named ranges.
+    pub waits: u64,
     /// Instructions in each named range.
     pub ranges: Vec<RangeCount>,
     /// How long it was in the counted ranges at a time.
