@@ -72,7 +72,7 @@ impl<'p> Waiter<'p> {
         };
         // A doorbell that came while the line was masked keeps its level, so unmasking delivers it: none is missed.
         self.port.doorbells().unmask();
-        self.port.function().unmask_interrupt()?;
+        self.port.function().interrupt_switch()?.unmask()?;
         let left = deadline.remaining(POLL_WITH_INTERRUPT);
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         let describe = |error: &std::io::Error| Failure::machine("cannot wait for the doorbell", error);

@@ -9,7 +9,7 @@ use crate::arguments::{Backing, ServeOptions};
 use crate::disk::FileDisk;
 use crate::failure::{Failure, USAGE};
 use crate::port::BackEnd;
-use crate::sysfs::Machine;
+use crate::sysfs::{InterruptSwitch, Machine};
 use crate::tap::Tap;
 use bulkhead_channel::MappedBytes;
 use bulkhead_guest_abi::guest::GUEST_POOL;
@@ -193,26 +193,32 @@ impl<'a> Reports<'a> {
 /// Notifications of the front.
 struct Bell<'a> {
     back: &'a BackEnd,
-    uio: Option<File>,
+    uio: Option<(File, InterruptSwitch)>,
+    /// The driver has masked the interrupt since it was let through.
+    is_masked: bool,
 }
 
 impl<'a> Bell<'a> {
     /// Prepares waiting; without the driver the rings are looked into each [`LOOK`], as they are in any case.
     fn new(machine: &Machine, back: &'a BackEnd) -> Self {
-        let uio = machine.open_uio(back.function());
-        let uio = uio.map_err(|failure| eprintln!("bulkheadctl: polling, because {failure}")).ok();
-        Self { back, uio }
+        let open = || Ok::<_, Failure>((machine.open_uio(back.function())?, back.function().interrupt_switch()?));
+        let uio = open().map_err(|failure| eprintln!("bulkheadctl: polling, because {failure}")).ok();
+        back.doorbells().unmask();
+        Self { back, uio, is_masked: true }
     }
 
     /// Waits for a notification, for the other descriptor, or until it is time to look.
     fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
         let describe = |error: &std::io::Error| Failure::machine("cannot wait for the front", error);
-        if self.uio.is_some() {
+        if let Some((_, switch)) = self.uio.as_ref()
+            && self.is_masked
+        {
             // One that came while the line was masked keeps its level, so unmasking delivers it.
-            self.back.doorbells().unmask();
-            self.back.function().unmask_interrupt()?;
+            switch.unmask()?;
+            self.is_masked = false;
         }
-        let mut descriptors: Vec<PollFd<'_>> = self.uio.iter().map(|uio| PollFd::new(uio, PollFlags::IN)).collect();
+        let mut descriptors: Vec<PollFd<'_>> =
+            self.uio.iter().map(|(uio, _)| PollFd::new(uio, PollFlags::IN)).collect();
         descriptors.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
         match poll(&mut descriptors, Some(&LOOK)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -220,8 +226,9 @@ impl<'a> Bell<'a> {
         }
         let is_rung = self.uio.is_some() && descriptors.first().is_some_and(|first| !first.revents().is_empty());
         drop(descriptors);
-        if is_rung && let Some(uio) = self.uio.as_mut() {
+        if is_rung && let Some((uio, _)) = self.uio.as_mut() {
             uio.read_exact(&mut [0; 4]).map_err(|error| describe(&error))?;
+            self.is_masked = true;
             self.back.doorbells().take();
         }
         Ok(())

@@ -93,6 +93,25 @@ impl Machine {
     }
 }
 
+/// Lets a function's INTx through. The driver masks it at each interrupt and leaves unmasking to its user; the rest of the Command register is
+/// set when the driver is bound and stays, so it is read once: each access to configuration space is an entry into the monitor.
+#[derive(Debug)]
+pub(crate) struct InterruptSwitch {
+    config: File,
+    /// The Command register with INTx unmasked.
+    unmasked: u16,
+    path: PathBuf,
+}
+
+impl InterruptSwitch {
+    /// Unmasks INTx.
+    pub(crate) fn unmask(&self) -> Result<(), Failure> {
+        self.config.write_all_at(&self.unmasked.to_le_bytes(), COMMAND).map_err(|error| {
+            Failure::machine(format_args!("cannot unmask the interrupt in {}", self.path.display()), &error)
+        })
+    }
+}
+
 /// A PCI function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
@@ -136,19 +155,18 @@ impl Function {
         address.ok_or_else(|| Failure::new(MACHINE, format!("{} has no line of BAR {number}", path.display())))
     }
 
-    /// Unmasks INTx. The driver masks it after every interrupt and leaves unmasking to its user.
-    pub(crate) fn unmask_interrupt(&self) -> Result<(), Failure> {
+    /// Opens what lets INTx through.
+    pub(crate) fn interrupt_switch(&self) -> Result<InterruptSwitch, Failure> {
         let path = self.path.join("config");
-        let change = || -> io::Result<()> {
+        let open = || -> io::Result<_> {
             let config = OpenOptions::new().read(true).write(true).open(&path)?;
             let mut command = [0; 2];
             config.read_exact_at(&mut command, COMMAND)?;
-            let unmasked = u16::from_le_bytes(command) & !COMMAND_INTX_DISABLE;
-            config.write_all_at(&unmasked.to_le_bytes(), COMMAND)
+            Ok((config, u16::from_le_bytes(command) & !COMMAND_INTX_DISABLE))
         };
-        change().map_err(|error| {
-            Failure::machine(format_args!("cannot unmask the interrupt in {}", path.display()), &error)
-        })
+        let (config, unmasked) = open()
+            .map_err(|error| Failure::machine(format_args!("cannot read the Command in {}", path.display()), &error))?;
+        Ok(InterruptSwitch { config, unmasked, path })
     }
 
     /// Returns the driver's name.
