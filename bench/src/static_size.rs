@@ -6,6 +6,7 @@ use crate::outcome::Found;
 use bulkhead_abi::Part;
 use bulkhead_image::{core_memory, monitor};
 use bulkhead_ledger::code_lines;
+use bulkhead_plan::layout::AreaKind;
 use bulkhead_run::CountingOptions;
 
 /// Text and read-only data of `own`.
@@ -95,6 +96,44 @@ pub(crate) fn core_bytes(lab: &Lab) -> Result<Found, Failure> {
         ));
     }
     Ok(Found::new(worst as f64, details))
+}
+
+/// Monitor memory for PCI functions: of the whole system, and of the partition that has them.
+fn function_bytes(lab: &Lab) -> Result<[(u64, String); 2], Failure> {
+    // What is behind a function is on the host and changes nothing here.
+    let changes = [("virtio-blk", "virtio-rng"), ("disk = { file = \"DISK\" }", ""), ("PORT", "8080")];
+    let plan = lab.image(&lab.system(Variant { name: "devices", changes: &changes })?)?.plan;
+    let sum = |is_of: fn(AreaKind) -> bool| {
+        let areas: Vec<_> = plan.areas().into_iter().filter(|area| is_of(area.kind)).collect();
+        let parts: Vec<String> = areas.iter().map(|area| format!("{:?} {}", area.kind, area.page_bytes())).collect();
+        (areas.iter().map(|area| area.page_bytes()).sum(), parts.join(", "))
+    };
+    Ok([
+        sum(|kind| {
+            use AreaKind::{BootDevices, Commands, Events, StreamTable};
+            matches!(kind, BootDevices | Commands | Events | StreamTable)
+        }),
+        sum(|kind| matches!(kind, AreaKind::DevicePlan(_) | AreaKind::DeviceTables(_))),
+    ])
+}
+
+fn found((bytes, parts): (u64, String)) -> Result<Found, Failure> {
+    if bytes == 0 {
+        return Err(Failure::wrong("the system has no functions".to_owned()));
+    }
+    Ok(Found::new(bytes as f64, [parts]))
+}
+
+/// Monitor memory that a system with functions has once.
+pub(crate) fn functions_once(lab: &Lab) -> Result<Found, Failure> {
+    let [once, _] = function_bytes(lab)?;
+    found(once)
+}
+
+/// Monitor memory for each partition with functions.
+pub(crate) fn functions_each(lab: &Lab) -> Result<Found, Failure> {
+    let [_, each] = function_bytes(lab)?;
+    found(each)
 }
 
 /// Instructions of the monitor from reset to the first one of the smallest guest.

@@ -140,6 +140,8 @@ struct Pair {
     work: Work,
     front: End,
     back: End,
+    /// Registers of the front until its devices were ready: all that were no notifications in the shorter run.
+    front_set_up: u64,
 }
 
 impl Pair {
@@ -186,7 +188,13 @@ fn pair(lab: &Lab, work: Work) -> Result<Rc<Pair>, Failure> {
         let [few, many] = work.counts();
         let [front_of_few, back_of_few] = run(lab, work, few)?;
         let [front, back] = run(lab, work, many)?;
-        Ok(Pair { work, front: front.more_than(&front_of_few), back: back.more_than(&back_of_few) })
+        let End { registers, rung, limited, .. } = front_of_few;
+        Ok(Pair {
+            work,
+            front: front.more_than(&front_of_few),
+            back: back.more_than(&back_of_few),
+            front_set_up: registers.saturating_sub(rung + limited),
+        })
     })
 }
 
@@ -198,6 +206,16 @@ pub(crate) fn beyond(lab: &Lab) -> Result<Found, Failure> {
         return Err(Failure::wrong(format!("only {rung} notifications of {} reads", pair.more())));
     }
     Ok(pair.found(run.entries.saturating_sub(run.interrupts).saturating_sub(*rung) as f64))
+}
+
+/// Entries of a front until its device is ready, for the kind that has more.
+pub(crate) fn set_up(lab: &Lab) -> Result<Found, Failure> {
+    // A front that reads has a network card as well, and one that pings has no disk.
+    let [both, card] = [pair(lab, Work::Read(4))?, pair(lab, Work::Ping)?].map(|pair| pair.front_set_up);
+    let disk = both.checked_sub(card).filter(|disk| *disk > 0 && card > 0);
+    let disk = disk.ok_or_else(|| Failure::wrong(format!("{both} registers with a disk, and {card} without")))?;
+    let details = vec![format!("{disk} of a disk and {card} of a network card, each with its queues")];
+    Ok(Found::new(disk.max(card) as f64, details))
 }
 
 /// Entries of the front for each request.

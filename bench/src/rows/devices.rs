@@ -105,6 +105,17 @@ pub(super) const ROWS: &[Row] = &[
         measure: paths::notification,
     },
     Row {
+        name: "devices.front_set_up",
+        what: "entries into a front's monitor until stock Linux has its device ready, notifications and interrupts apart: the more of a disk and a network card",
+        how: "counters of the runs of devices.front_read_exits and of devices.front_packet",
+        peers: "",
+        ceiling: Some(24.0),
+        unit: Unit::Entries,
+        requirements: &["QV-50", "QV-51"],
+        slow: true,
+        measure: fronts::set_up,
+    },
+    Row {
         name: "devices.front_exits",
         what: "entries into a front's monitor beyond one for each interrupt and one for each notification, in 8,000 direct reads of 4 KiB by stock Linux from another partition's disk: status, acknowledgement, ends of interrupts",
         how: "counters of a run of 9,000 reads less those of a run of 1,000; the disk is a file in the back partition's memory, and nothing of the host is behind it",

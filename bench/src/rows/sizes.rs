@@ -1,7 +1,7 @@
 //! Sizes of the part that drives PCI functions and virtio fronts.
 
 use super::{Row, Unit};
-use crate::static_size::{more_bytes, more_lines, part_bytes};
+use crate::static_size::{functions_each, functions_once, more_bytes, more_lines, part_bytes};
 use bulkhead_abi::Part;
 
 /// What a system with functions has at EL2 beside what every system with shared cores has (`devices.md` section 9).
@@ -27,6 +27,28 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["QV-3", "QV-10"],
         slow: false,
         measure: |lab| part_bytes(lab, Part::Devices),
+    },
+    Row {
+        name: "size.functions_once",
+        what: "monitor memory for PCI functions, once in a system that has them: stream table, commands, events, boot script",
+        how: "the plan of a Linux with two functions",
+        peers: "",
+        ceiling: Some(49_152.0),
+        unit: Unit::Bytes,
+        requirements: &["QV-3", "QV-10"],
+        slow: false,
+        measure: functions_once,
+    },
+    Row {
+        name: "size.functions_each",
+        what: "monitor memory for each partition with functions: scripts, filter and translation of their DMA",
+        how: "the plan of a Linux of 256 MiB with two functions",
+        peers: "",
+        ceiling: Some(24_576.0),
+        unit: Unit::Bytes,
+        requirements: &["QV-3", "QV-10"],
+        slow: false,
+        measure: functions_each,
     },
     Row {
         name: "size.devices_lines",
