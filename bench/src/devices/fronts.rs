@@ -151,6 +151,15 @@ impl Pair {
         (many - few) as f64
     }
 
+    /// Requests or packets that the front announced. Linux may make one or two of its own in the longer run.
+    fn announced(&self) -> Result<f64, Failure> {
+        let rung = self.front.rung as f64;
+        if rung < self.more() {
+            return Err(Failure::wrong(format!("only {rung} notifications of {} {}", self.more(), self.work.text())));
+        }
+        Ok(rung)
+    }
+
     fn more_segments(&self) -> f64 {
         self.more() * PIECE_BYTES as f64 / SEGMENT_BYTES as f64
     }
@@ -201,11 +210,8 @@ fn pair(lab: &Lab, work: Work) -> Result<Rc<Pair>, Failure> {
 /// Entries of the front beyond its interrupts and notifications.
 pub(crate) fn beyond(lab: &Lab) -> Result<Found, Failure> {
     let pair = pair(lab, Work::Read(4))?;
-    let End { run, rung, .. } = &pair.front;
-    if (*rung as f64) < pair.more() {
-        return Err(Failure::wrong(format!("only {rung} notifications of {} reads", pair.more())));
-    }
-    Ok(pair.found(run.entries.saturating_sub(run.interrupts).saturating_sub(*rung) as f64))
+    let (run, announced) = (&pair.front.run, pair.announced()?);
+    Ok(pair.found(run.entries.saturating_sub(run.interrupts) as f64 - announced))
 }
 
 /// Entries of a front until its device is ready, for the kind that has more.
@@ -221,14 +227,14 @@ pub(crate) fn set_up(lab: &Lab) -> Result<Found, Failure> {
 /// Entries of the front for each request.
 pub(crate) fn read_exits(lab: &Lab) -> Result<Found, Failure> {
     let pair = pair(lab, Work::Read(4))?;
-    Ok(pair.found(pair.front.run.without_ticks() as f64 / pair.more()))
+    Ok(pair.found(pair.front.run.without_ticks() as f64 / pair.announced()?))
 }
 
 /// Entries of both for a packet to the back end and its answer.
 pub(crate) fn packet(lab: &Lab) -> Result<Found, Failure> {
     let pair = pair(lab, Work::Ping)?;
     let both = pair.front.run.without_ticks() + pair.back.run.without_ticks();
-    Ok(pair.found(both as f64 / pair.more()))
+    Ok(pair.found(both as f64 / pair.announced()?))
 }
 
 fn of_segment(lab: &Lab, work: Work, end: fn(&Pair) -> &End) -> Result<Found, Failure> {

@@ -197,13 +197,23 @@ impl Idle {
                 of_waits += wait * instructions;
             }
         }
+        let alone = |of: f64, all: f64| if all == 0.0 { 0.0 } else { (of / all).max(0.0) };
         let determinant = ticks * waits - both * both;
         if determinant > 1e-6 * ticks * waits {
             let tick = (of_ticks * waits - of_waits * both) / determinant;
-            return Self { tick, wait: (of_waits * ticks - of_ticks * both) / determinant };
+            let wait = (of_waits * ticks - of_ticks * both) / determinant;
+            if tick >= 0.0 && wait >= 0.0 {
+                return Self { tick, wait };
+            }
+            // Neither gives instructions back. That one of them seems to says that they came together, and one explains all of it:
+            // the one that explains more, by the squares that it leaves.
+            let (tick, wait) = (alone(of_ticks, ticks), alone(of_waits, waits));
+            if wait * of_waits > tick * of_ticks {
+                return Self { tick: 0.0, wait };
+            }
         }
         // Where each tick is a wait the two cannot be told apart.
-        Self { tick: if ticks == 0.0 { 0.0 } else { of_ticks / ticks }, wait: 0.0 }
+        Self { tick: alone(of_ticks, ticks), wait: 0.0 }
     }
 }
 
@@ -394,5 +404,18 @@ mod tests {
         let together = added([vec![of(10, 1, 1), of(10, 2, 2)], vec![of(30, 1, 1), of(30, 5, 5)]]);
         let idle = Idle::of(&[&together]);
         assert!((idle.tick - 10.0).abs() < 1e-6 && idle.wait == 0.0, "{idle:?}");
+    }
+
+    /// Where ticks and waits came nearly together, noise would give one of them instructions back.
+    #[test]
+    fn nothing_idle_gives_instructions_back() {
+        let run = |all: u64, ticks: u64, waits: u64| Run { all, ticks, waits, ..Run::default() };
+        let added_of = added([
+            vec![run(1_000, 100, 100), run(2_000, 200, 201), run(3_010, 300, 299)],
+            vec![run(5_000, 100, 100), run(5_000, 100, 100)],
+        ]);
+        let idle = Idle::of(&[&added_of]);
+        assert!((9.0..11.0).contains(&(idle.tick + idle.wait)), "{idle:?}");
+        assert!(idle.tick >= 0.0 && idle.wait >= 0.0, "{idle:?}");
     }
 }
