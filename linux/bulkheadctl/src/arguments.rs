@@ -32,6 +32,7 @@ Commands:
   world priority [N]              show the payload's latency tasks, or want the one for threads of priority N from now on
   serve NAME FILE                 be the disk of another partition: its sectors are FILE's, or those of a block device
   serve NAME --tap INTERFACE      be the network card of another partition: its frames go through a TAP interface
+  pool                            say whether this kernel keeps other things out of its virtio devices' memory
   heartbeat --every TIME          reset this partition's watchdog until stopped
   latency --every TIME --count N  sleep to N instants and print how late the kernel woke this program
 
@@ -50,6 +51,7 @@ Options:
   --each                  latency: print each instant too, with the system counter behind it
   --sysfs DIR             instead of /sys
   --devices DIR           instead of /dev
+  --processes DIR         instead of /proc
   -h, --help              print this
   -V, --version           print the version
 
@@ -149,6 +151,8 @@ pub enum Command {
     },
     /// `serve`
     Serve(ServeOptions),
+    /// `pool`
+    Pool,
     /// `heartbeat`
     Heartbeat {
         /// Period.
@@ -248,6 +252,7 @@ struct Collected {
     each: bool,
     sysfs: Option<PathBuf>,
     devices: Option<PathBuf>,
+    processes: Option<PathBuf>,
     print: Option<String>,
 }
 
@@ -261,7 +266,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
     if let Some(text) = collected.print.take() {
         return Ok(Request::Print(text));
     }
-    let machine = Machine::new(collected.sysfs.take(), collected.devices.take());
+    let machine = Machine::new(collected.sysfs.take(), collected.devices.take(), collected.processes.take());
     let format = collected.format.unwrap_or(Format::Text);
     let words = std::mem::take(&mut collected.words);
     let command = match words.first().map(String::as_str) {
@@ -269,6 +274,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Request, Failure> {
         Some("partition") => partition(words)?,
         Some("world") => world(words, &collected)?,
         Some("serve") => serve(words, &collected)?,
+        Some("pool") if words.len() == 1 => Command::Pool,
         Some("heartbeat") if words.len() == 1 => Command::Heartbeat {
             every: collected.every.ok_or_else(|| usage("heartbeat needs --every TIME, e.g. --every 50ms"))?,
             count: collected.count,
@@ -311,6 +317,7 @@ fn collect(arguments: Vec<OsString>) -> Result<Collected, lexopt::Error> {
             Arg::Long("each") => collected.each = true,
             Arg::Long("sysfs") => collected.sysfs = Some(parser.value()?.into()),
             Arg::Long("devices") => collected.devices = Some(parser.value()?.into()),
+            Arg::Long("processes") => collected.processes = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),
         }
     }

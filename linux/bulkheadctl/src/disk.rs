@@ -48,14 +48,26 @@ impl FileDisk {
     /// Reports an error of a kind that was not reported. Where the report goes may be full as well, which ends nothing.
     fn judge(&mut self, what: &str, done: io::Result<()>) -> Result<(), DiskError> {
         let Err(error) = done else { return Ok(()) };
-        if self.reported.insert(error.kind()) {
-            let path = self.path.display();
-            let _ = writeln!(
-                io::stderr(),
-                "bulkheadctl: cannot {what} {path}: {error}; the other partition gets an I/O error"
-            );
+        if let Some(message) = self.report(what, &error) {
+            let _ = writeln!(io::stderr(), "bulkheadctl: {message}");
         }
         Err(DiskError)
+    }
+
+    /// What there is to say about an error of a kind that was not reported.
+    fn report(&mut self, what: &str, error: &io::Error) -> Option<String> {
+        if !self.reported.insert(error.kind()) {
+            return None;
+        }
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "make room there, or copy the file to itself without holes"
+            }
+            io::ErrorKind::UnexpectedEof => "the file became shorter than it was: give it its length again",
+            _ => "see what the kernel says of the disk (dmesg)",
+        };
+        let path = self.path.display();
+        Some(format!("cannot {what} {path}: {error}; the other partition gets an I/O error; {advice}"))
     }
 }
 
@@ -77,5 +89,45 @@ impl Disk for FileDisk {
     fn flush(&mut self) -> Result<(), DiskError> {
         let done = self.file.sync_data();
         self.judge("flush", done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(path: &str) -> FileDisk {
+        let file = OpenOptions::new().read(true).write(true).open(path).expect("a device of every Linux");
+        FileDisk { file, path: path.into(), sectors: 64, reported: BTreeSet::new() }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_of_the_front_and_one_message() {
+        let mut full = disk("/dev/full");
+        assert_eq!(full.write(0, &[0; 512]), Err(DiskError));
+        assert!(full.reported.contains(&io::ErrorKind::StorageFull), "it was said");
+        assert_eq!(full.write(512, &[0; 512]), Err(DiskError));
+        let again = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(full.report("write", &again), None, "and is not said again");
+        full.reported.clear();
+        let message = full.report("write", &again).expect("the first one");
+        assert!(message.starts_with("cannot write /dev/full: "), "{message}");
+        assert!(message.ends_with(
+            "; the other partition gets an I/O error; make room there, or copy the file to itself without holes"
+        ));
+    }
+
+    #[test]
+    fn other_errors_say_where_to_look() {
+        let mut disk = disk("/dev/full");
+        let failed = io::Error::from(rustix::io::Errno::IO);
+        let message = disk.report("read", &failed).expect("the first one");
+        assert!(
+            message.contains("Input/output error") && message.ends_with("see what the kernel says of the disk (dmesg)"),
+            "{message}"
+        );
+        assert_eq!(disk.report("write", &failed), None);
+        let shorter = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert!(disk.report("read", &shorter).is_some_and(|message| message.ends_with("give it its length again")));
     }
 }

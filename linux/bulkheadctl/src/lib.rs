@@ -24,6 +24,7 @@ mod json;
 mod latency;
 mod partition;
 mod payload;
+mod pool;
 mod port;
 mod serve;
 mod sysfs;
@@ -70,6 +71,7 @@ pub fn run(arguments: Vec<OsString>, output: &mut dyn Write) -> Result<(), Failu
             wish::want(&machine, priority, timeout, format, output)
         }
         Command::Serve(options) => serve::serve(&machine, &options, output),
+        Command::Pool => pool::check(&machine, format, output),
         Command::Heartbeat { every, count } => partition::heartbeat(&machine, every, count),
         Command::Latency { every, count, each } => latency::measure(every, count, each, format, output),
     }

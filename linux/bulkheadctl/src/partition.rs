@@ -45,6 +45,7 @@ pub(crate) fn reason_text(reason: u64) -> &'static str {
         Ok(status::REASON_DEVICE_MISSING) => "device missing",
         Ok(status::REASON_DEVICE_STUCK) => "device stuck",
         Ok(status::REASON_DMA) => "DMA outside",
+        Ok(status::REASON_BACK_END_BUSY) => "back end busy",
         _ => "unknown reason",
     }
 }

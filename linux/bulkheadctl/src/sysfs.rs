@@ -25,18 +25,28 @@ const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 pub struct Machine {
     sysfs: PathBuf,
     devices: PathBuf,
+    processes: PathBuf,
 }
 
 impl Machine {
-    /// Names the directories; `None` is `/sys` and `/dev`.
+    /// Names the directories; `None` is `/sys`, `/dev` and `/proc`.
     #[must_use]
-    pub fn new(sysfs: Option<PathBuf>, devices: Option<PathBuf>) -> Self {
-        Self { sysfs: sysfs.unwrap_or_else(|| "/sys".into()), devices: devices.unwrap_or_else(|| "/dev".into()) }
+    pub fn new(sysfs: Option<PathBuf>, devices: Option<PathBuf>, processes: Option<PathBuf>) -> Self {
+        Self {
+            sysfs: sysfs.unwrap_or_else(|| "/sys".into()),
+            devices: devices.unwrap_or_else(|| "/dev".into()),
+            processes: processes.unwrap_or_else(|| "/proc".into()),
+        }
     }
 
     /// A path in sysfs.
     pub(crate) fn sysfs(&self, path: &str) -> PathBuf {
         self.sysfs.join(path)
+    }
+
+    /// A path in the directory of processes.
+    pub(crate) fn processes(&self, path: &str) -> PathBuf {
+        self.processes.join(path)
     }
 
     /// Opens a device for reading and writing.

@@ -21,7 +21,11 @@ pub(crate) struct Tap {
 impl Tap {
     /// Makes the interface, or takes one that is there.
     pub(crate) fn open(machine: &Machine, interface: &str) -> Result<Self, Failure> {
-        let file = machine.open_device(DEVICE)?;
+        let file = machine.open_device(DEVICE).map_err(|failure| {
+            let message =
+                format!("{}; TAP interfaces need the kernel module tun: load it with modprobe tun", failure.message);
+            Failure::new(failure.code, message)
+        })?;
         let attached = attach_tap(&file, interface);
         attached
             .map_err(|error| Failure::machine(format_args!("cannot make the TAP interface {interface}"), &error))?;

@@ -2,6 +2,8 @@
 
 mod support;
 
+use bulkhead_abi::hypercall::management;
+use bulkhead_abi::status::REASON_BACK_END_BUSY;
 use bulkhead_channel::{Geometry, QueuingReader, QueuingWriter, SamplingReader, SamplingWriter, SharedMemory};
 use bulkhead_world::pool::{self, Filter, Receiver, Sender};
 use bulkheadctl::failure::{CORRUPT, FULL, MACHINE, NOT_FOUND, NOTHING, REFUSED, USAGE};
@@ -233,6 +235,9 @@ fn partitions_are_listed_and_managed() {
     assert_eq!(machine.run(&["partition", "list", "--format", "json"]).unwrap(), format!("[{expected}]\n"));
     assert_eq!(machine.run(&["partition", "status", "linux", "--format", "json"]).unwrap(), format!("{expected}\n"));
     assert!(machine.run(&["partition", "list"]).unwrap().contains("* linux"));
+    poke(&registers, management::REASON, &REASON_BACK_END_BUSY.to_le_bytes());
+    let status = machine.run(&["partition", "status", "linux"]).unwrap();
+    assert!(status.contains("reason:    back end busy\n"), "a restart that waited for it in vain: {status}");
     assert_eq!(machine.run(&["partition", "status", "rtos"]).unwrap_err().code, NOT_FOUND);
     for (verb, command) in [("suspend", 1), ("resume", 2), ("restart", 3)] {
         machine.run(&["partition", verb, "linux"]).unwrap();

@@ -310,10 +310,39 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
 
     let (code, message) = failure(&["serve", "card", "--tap", "tap0"]);
     assert!(code == MACHINE && message.contains("net/tun"), "{message}");
+    assert!(message.ends_with("; TAP interfaces need the kernel module tun: load it with modprobe tun"), "{message}");
     fs::create_dir_all(machine.root.join("dev/net")).unwrap();
     fs::write(machine.root.join("dev/net/tun"), "").unwrap();
     let (code, message) = failure(&["serve", "card", "--tap", "tap0"]);
     assert!(code == MACHINE && message.starts_with("cannot make the TAP interface tap0: "), "{message}");
     let (code, message) = failure(&["serve", "card", "--tap", "sixteen-letters-"]);
     assert!(code == MACHINE && message.ends_with("an interface's name has at most 15 bytes"), "{message}");
+}
+
+/// A front that keeps other things out of the pool, one that does not, and a partition that is no front.
+#[test]
+fn a_front_says_whether_its_pool_is_its_devices_alone() {
+    let machine = Machine::new();
+    let processes = machine.root.join("proc");
+    let pool = |more: &[&str]| machine.run(&[&["pool", "--processes", processes.to_str().unwrap()], more].concat());
+    let zone = |free: u32| {
+        let text = format!("Node 0, zone      DMA\n  pages free     {free}\n        protection: (0, 0, 117, 117)\n");
+        fs::write(processes.join("zoneinfo"), text).unwrap();
+    };
+    assert_eq!(pool(&[]).unwrap_err().code, NOT_FOUND);
+    fs::create_dir_all(machine.root.join("sys/firmware/devicetree/base/virtio-bus@19000000")).unwrap();
+    let failure = pool(&[]).unwrap_err();
+    assert!(failure.code == MACHINE && failure.message.starts_with("cannot read "), "{failure}");
+    fs::create_dir_all(&processes).unwrap();
+    zone(94);
+    assert_eq!(pool(&[]).unwrap(), "pool: 94 pages of its zone are free, 117 are kept for devices\n");
+    assert_eq!(pool(&["--format", "json"]).unwrap(), "{\"free\":94,\"protection\":117,\"kept\":true}\n");
+    zone(118);
+    let failure = pool(&[]).unwrap_err();
+    assert!(
+        failure.code == MACHINE && failure.message.contains("118 pages are free and only 117 are kept"),
+        "{failure}"
+    );
+    fs::write(processes.join("zoneinfo"), "Node 0, zone   Normal\n").unwrap();
+    assert!(pool(&[]).unwrap_err().message.ends_with("has no zone DMA: the kernel was built without one"));
 }
