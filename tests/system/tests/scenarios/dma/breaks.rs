@@ -1,10 +1,10 @@
 //! What happens where `verify` is not asked: images that are broken on purpose, and how an attack lands in them.
 
 use super::DiskFile;
-use super::flight::{self, STARTS};
+use super::flight;
 use super::others::is_undisturbed;
 use bulkhead_abi::devices::{BootDevices, DevicePlan, STEP_EXPECT, STEP_UPDATE, STEP_WAIT};
-use bulkhead_abi::status::{REASON_DEVICE_MISSING, STATE_STOPPED};
+use bulkhead_abi::status::{REASON_DEVICE_MISSING, STATE_RUNNING, STATE_STOPPED};
 use bulkhead_plan::AreaKind;
 use bulkhead_run::CrashReport;
 use bulkhead_run::image_file::header_crc;
@@ -52,10 +52,14 @@ fn without_the_reset_what_is_in_flight_lands() {
         plan.step_count = u32::try_from(steps.len()).expect("few");
     });
     assert!(verdict(&system).has(Code::DeviceScript));
-    // What is in flight takes a second of this host: longer than a restart on a busy one, and much shorter than a new instance watches.
-    let mut running = flight::start_slowed(&system, 6, 1 << 20);
-    let line = running.line("intruder", "DIRTY");
-    assert!((2..=STARTS).any(|start| line.starts_with(&format!("intruder: start {start}, DIRTY"))), "{line}");
+    // What is in flight stays there until the second instance runs, whose memory is clear by then and which watches it for a minute of its time.
+    let mut running = flight::start_held(&system, 6);
+    running.wait_for_status("intruder", "its second start", |status| {
+        status.state == STATE_RUNNING && status.generation == 2
+    });
+    flight::release(&mut running);
+    let line = running.line("intruder", "start 2, ");
+    assert!(line.starts_with("intruder: start 2, DIRTY"), "{line}");
 }
 
 /// An SMMU that is not what the scripts expect: functions stay off and their partition is not started. The boot core says so and continues: its record is

@@ -20,6 +20,9 @@ pub(super) const STARTS: u32 = 4;
 const BYTES_PER_SECOND: u64 = 3 << 20;
 const INTRUDER: u64 = 0;
 
+/// What a start reads from each disk before it asks for a MiB.
+const WARM_BYTES: u64 = 4 * 4096;
+
 /// How long a new instance watches its memory, of the machine's time.
 const WATCH_MS: u32 = 100;
 
@@ -65,21 +68,37 @@ health = {{ on_fault = "restart", max = 20, within = "600 s", dma_poll = "10 ms"
 
 /// Starts it with slow disks.
 pub(super) fn start(system: &System, shift: u8) -> Running {
-    start_slowed(system, shift, BYTES_PER_SECOND)
+    start_limited(system, shift, [BYTES_PER_SECOND, 0])
 }
 
-/// Starts it with disks that give at most this many bytes in a second of this host's time.
-pub(super) fn start_slowed(system: &System, shift: u8, bytes_per_second: u64) -> Running {
+/// Starts it with disks that answer a start's first requests, one page in each block of its RAM, and nothing behind them until they are
+/// [`release`]d.
+pub(super) fn start_held(system: &System, shift: u8) -> Running {
+    // A request is let through while those before it were not more than this; what is taken off in each second is one byte.
+    start_limited(system, shift, [1, WARM_BYTES - 1])
+}
+
+/// Lets the disks answer what was asked of them, and everything from here on.
+pub(super) fn release(running: &mut Running) {
+    limit(running, [0, 0]);
+}
+
+/// Starts it with disks that give at most so many bytes in a second of this host's time, and so many at once.
+fn start_limited(system: &System, shift: u8, limits: [u64; 2]) -> Running {
     let mut running = system.start_with(|options| {
         options.icount_shift = Some(shift);
         options.paused = true;
     });
-    for device in ["pci-nvme", "pci-disk"] {
-        let limits = json!({ "device": device, "bps": bytes_per_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
-        running.qmp().execute_with("block_set_io_throttle", limits).unwrap_or_else(|error| panic!("{error}"));
-    }
+    limit(&mut running, limits);
     running.resume().unwrap_or_else(|error| panic!("{error}"));
     running
+}
+
+fn limit(running: &mut Running, [bps, bps_max]: [u64; 2]) {
+    for device in ["pci-nvme", "pci-disk"] {
+        let limits = json!({ "device": device, "bps": bps, "bps_max": bps_max, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+        running.qmp().execute_with("block_set_io_throttle", limits).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 fn finish(running: &mut Running, system: &System, starts: u32) {
