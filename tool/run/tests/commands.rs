@@ -2,8 +2,10 @@
 
 mod common;
 
-use bulkhead_abi::observe::{COUNTERS_MAGIC, CRASH_BAD_PLAN, CRASH_MAGIC, Counter, CounterPage};
-use bulkhead_abi::status::{REASON_DATA_ABORT, STATE_OFF, STATE_RUNNING, STATE_STOPPED};
+use bulkhead_abi::observe::{
+    COUNTERS_MAGIC, CRASH_BAD_PLAN, CRASH_DEVICES, CRASH_MAGIC, Counter, CounterPage, CrashRecord,
+};
+use bulkhead_abi::status::{REASON_DATA_ABORT, REASON_DEVICE_MISSING, STATE_OFF, STATE_RUNNING, STATE_STOPPED};
 use bulkhead_run::command::{RunArguments, run, stats_json, stats_text};
 use bulkhead_run::control::{ControlServer, Visit, find_runs};
 use bulkhead_run::{Machine, MachineOptions, exit_code};
@@ -150,6 +152,29 @@ fn failures_have_their_exit_codes_and_messages() {
     assert!(error.contains("/dev/null"), "{error}");
     let error = stderr(&command(&[quiet.path(), "--", "-nonsense"], exit_code::QEMU));
     assert!(error.contains("nonsense"), "{error}");
+}
+
+/// The boot core says that it could not set up the functions, and continues: so does the run, which says it once.
+#[test]
+fn functions_that_failed_are_told_and_end_nothing() {
+    let crash = counters(0).0 + offset_of!(CounterPage, crash) as u64;
+    let at = |field: usize| crash + field as u64;
+    let words = [
+        (at(offset_of!(CrashRecord, kind)), CRASH_DEVICES),
+        (at(offset_of!(CrashRecord, detail)), 3 << 32 | 1),
+        (at(offset_of!(CrashRecord, magic)), CRASH_MAGIC),
+        state(0, STATE_STOPPED, REASON_DEVICE_MISSING),
+        state(1, STATE_OFF, 0),
+    ];
+    let image = ImageFile::create("devices-failed", &words, &WAIT_FOR_EVER);
+    let run = |more: &[&str]| stdout(&command(&[&[image.path()], more].concat(), exit_code::STOPPED));
+    let told = "the boot core could not set up the SMMU and the PCI functions: step 3 of its script 1 failed.";
+    let text = run(&[]);
+    assert_eq!(text.matches(&format!("machine | ** {told}")).count(), 1, "{text}");
+    let text = run(&["--format", "json"]);
+    let values = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let events: Vec<Value> = values.filter(|value| value["event"] == "devices failed").collect();
+    assert!(events.len() == 1 && events[0]["text"].as_str().is_some_and(|text| text.starts_with(told)), "{text}");
 }
 
 #[test]
