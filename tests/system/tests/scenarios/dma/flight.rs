@@ -74,8 +74,8 @@ pub(super) fn start(system: &System, shift: u8) -> Running {
 /// Starts it with disks that answer a start's first requests, one page in each block of its RAM, and nothing behind them until they are
 /// [`release`]d.
 pub(super) fn start_held(system: &System, shift: u8) -> Running {
-    // A request is let through while those before it were not more than this; what is taken off in each second is one byte.
-    start_limited(system, shift, [1, WARM_BYTES - 1])
+    // A request is let through while those before it were not more than this; each second takes one byte off, so the next one waits for half an hour.
+    start_limited(system, shift, [1, WARM_BYTES - 2048])
 }
 
 /// Lets the disks answer what was asked of them, and everything from here on.
