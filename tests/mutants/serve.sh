@@ -32,7 +32,7 @@ break_place() {
         # A process does not continue where the one before it was.
         again)
             change core/virtqueue/src/queue.rs 'self.done = window.memory().load_half(ring.used.wrapping_add(RING_INDEX));' ''
-            attack=virtio_pair::a_killed_back_end
+            attack='virtio_pair::a_killed_back_end virtio_pair::a_restarted_back_partition'
             ;;
         # The front's frames are as long as a ping's at most.
         frames)
@@ -102,7 +102,8 @@ try_place() {
     fi
     if [ -z "$attack" ] || ! is_asked qemu; then return; fi
     if [ $broken = monitor ]; then use_monitor devices; else use_bulkheadctl; fi
-    on_qemu "$attack"
+    # shellcheck disable=SC2086 # a list of words
+    on_qemu $attack
     tell "$1" QEMU "$log.qemu"
 }
 
