@@ -194,10 +194,15 @@ impl<M: Machine> Vcpu<M> {
         self.pci().device_write(plan, &Port(&self.machine), offset, bytes, value)
     }
 
-    /// The partition stands: its functions are to be silent before anything else is done.
+    /// The instance ends: its functions are to be silent before anything else is done.
     pub(crate) fn silence_functions(&mut self) {
-        let Some(plan) = self.functions.plan else { return };
         self.look_at_events();
+        self.silence();
+    }
+
+    /// The partition stands: its functions are silent from here on.
+    fn silence(&mut self) {
+        let Some(plan) = self.functions.plan else { return };
         self.functions.look_ticks = NEVER;
         self.set_own_date(NEVER);
         // Past its silence the script has seen all of them silent, nobody ran since, and some may be in the middle of a reset, where
@@ -212,13 +217,14 @@ impl<M: Machine> Vcpu<M> {
         }
     }
 
-    /// The partition is suspended: its functions keep what they are, but are silent.
+    /// The partition is suspended: its functions keep what they are, but are silent. What was refused until now is looked for when it continues:
+    /// seen here, it could be no fault.
     pub(crate) fn suspend_functions(&mut self) {
         let commands = self.functions.all().map(|function| self.machine.load16(at(function.configuration, COMMAND)));
         let mut kept = [0; MAX_PCI_FUNCTIONS];
         kept.iter_mut().zip(commands).for_each(|(place, command)| *place = command);
         self.functions.commands = kept;
-        self.silence_functions();
+        self.silence();
     }
 
     /// The suspended partition continues.
@@ -277,6 +283,10 @@ impl<M: Machine> Vcpu<M> {
             }
             Ok(Progress::Done) => {
                 self.functions.script = None;
+                // What the queue holds is about the instance before.
+                if plan.poll_ticks != 0 {
+                    self.functions.cursor.skip(&Events { machine: &self.machine, plan });
+                }
                 self.set_own_date(NEVER);
             }
             Err(failure) => {
@@ -296,11 +306,11 @@ impl<M: Machine> Vcpu<M> {
         waits && self.machine.counter_ticks() < self.functions.rests_until
     }
 
-    /// The guest runs from now on: what the queue holds is about what was before it.
+    /// The guest runs from now on.
     pub(crate) fn start_looking(&mut self) {
-        let Some(plan) = self.functions.plan.filter(|plan| plan.poll_ticks != 0) else { return };
-        self.functions.cursor.skip(&Events { machine: &self.machine, plan });
-        self.look_again(plan);
+        if let Some(plan) = self.functions.plan.filter(|plan| plan.poll_ticks != 0) {
+            self.look_again(plan);
+        }
     }
 
     fn look_again(&mut self, plan: &DevicePlan) {

@@ -372,6 +372,24 @@ fn refused_dma_is_a_fault_where_the_plan_says_so() {
     assert_eq!(state(&core).0, status::STATE_RUNNING, "one fault, not two");
 }
 
+/// A manager that suspends and resumes before the next look hides no fault.
+#[test]
+fn refused_dma_before_a_suspend_is_a_fault_behind_it() {
+    for are_faults in [0, 1] {
+        let mut core = watcher(are_faults);
+        refuse(&core.machine, 0, STREAM, 0x4000_0000);
+        manage(&mut core, status::MANAGE_SUSPEND);
+        assert_eq!(state(&core).0, status::STATE_SUSPENDED);
+        assert_eq!(core.machine.deadline.get(), None, "nobody looks while nobody runs");
+        manage(&mut core, status::MANAGE_RESUME);
+        ring(&mut core);
+        assert_eq!(dma(&core)[..2], [1, 0]);
+        let fault = (status::STATE_RESTARTING, status::REASON_DMA);
+        let state = state(&core);
+        assert_eq!(state == fault, are_faults == 1, "{state:?}");
+    }
+}
+
 #[test]
 fn the_watchdog_keeps_its_date_beside_the_looks() {
     let mut plan = partition(1);
