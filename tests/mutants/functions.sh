@@ -36,9 +36,9 @@ break_place() {
             planner=yes
             crates="bulkhead-plan bulkhead-verify"
             ;;
-        # H4 to H6: a function reaches interrupt controller, UART and SMMU.
+        # H4 to H6: a function reads interrupt controller and UART. If it wrote there, or to the SMMU, nothing would come to an end.
         registers)
-            change core/plan/src/devices/mod.rs 'None => [smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),' 'None => [smmu::device_ram(0x800_0000, 0x800_0000, 0x200_0000), smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),'
+            change core/plan/src/devices/mod.rs 'None => [smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),' 'None => [Mapping { attributes: crate::tables::Attributes(smmu::DEVICE_RAM.0 | 1 << 7), ..smmu::device_ram(0x800_0000, 0x800_0000, 0x101_0000) }, smmu::device_ram(guest, physical, partition.memory_bytes)].to_vec(),'
             attack=dma::a_function
             planner=yes
             crates="bulkhead-plan bulkhead-verify"
