@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
 linux_target=aarch64-unknown-linux-musl
-places="pool next jump flood report written again frames kept clear record limit others"
+places="pool next jump flood report written again frames kept clear record once limit others"
 
 # Sets `attack`, the tests on QEMU that must notice, and `is_host`, whether tests on the host must. `broken` is what is built of it: bulkheadctl or the monitor.
 break_place() {
@@ -51,12 +51,17 @@ break_place() {
             attack=virtio_pair::a_restarted_front
             broken=monitor
             ;;
-        # A queue that goes off keeps its record.
+        # A queue that goes off keeps its record. What the back end still does there is in the pool of a front that has no driver, where nobody looks.
         record)
             change core/emulation/src/virtio.rs 'queue.number.load(Relaxed) & kept' 'queue.number.load(Relaxed)'
             change core/emulation/src/virtio.rs 'self.page.load(register.wrapping_add(half)) & kept' 'self.page.load(register.wrapping_add(half))'
-            attack=virtio_pair::unbinds
+            attack=
             broken=monitor
+            ;;
+        # A queue that goes on again is taken for the one that was there.
+        once)
+            change core/virtqueue/src/queue.rs 'if now == self.incarnation && now != Incarnation::NONE' 'if now.generation == self.incarnation.generation && now != Incarnation::NONE'
+            attack=virtio_pair::unbinds
             ;;
         # No notification is refused.
         limit)
