@@ -330,6 +330,8 @@ fn a_front_says_whether_its_pool_is_its_devices_alone() {
         fs::write(processes.join("zoneinfo"), text).unwrap();
     };
     assert_eq!(pool(&[]).unwrap_err().code, NOT_FOUND);
+    fs::create_dir_all(machine.root.join("sys/firmware/devicetree/base/chosen")).unwrap();
+    assert_eq!(pool(&[]).unwrap_err().code, NOT_FOUND, "no node of these devices");
     fs::create_dir_all(machine.root.join("sys/firmware/devicetree/base/virtio-bus@19000000")).unwrap();
     let failure = pool(&[]).unwrap_err();
     assert!(failure.code == MACHINE && failure.message.starts_with("cannot read "), "{failure}");
