@@ -260,6 +260,7 @@ codes! {
     BackWithoutServer BH1110 Warning "virtio device whose back partition lacks the program that serves it";
     RamBelowPool BH1111 Error "RAM below the pool of virtio devices";
     VirtioBelowPayload BH1112 Error "virtio device below a payload of the secure world";
+    FrontRungDry BH1113 Warning "virtio device whose interrupts a third partition can use up";
 }
 
 impl Code {

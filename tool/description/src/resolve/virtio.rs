@@ -4,7 +4,7 @@ use super::Resolver;
 use super::partition::{is_direct, span};
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::Partition;
+use crate::description::{Channel, Doorbell, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::suggest;
 use crate::unit::format_size;
@@ -38,6 +38,7 @@ impl Resolver<'_> {
             let fronts: Vec<_> = written().filter(|(device, _)| device.front == index).map(|(_, one)| one).collect();
             let resolved = partitions.get(index).and_then(Option::as_ref);
             self.front(partition, resolved, &fronts);
+            self.rung_by_others(partition, &fronts);
             for (_, one) in written().filter(|(device, _)| device.back == index) {
                 self.port_of_that_name(partition, one);
             }
@@ -189,6 +190,38 @@ impl Resolver<'_> {
             let why = "a kernel keeps what its devices reach in its lowest memory";
             self.push(Diagnostic::new(Code::RamBelowPool, message).at(partition.memory.span, label).note(why));
         }
+    }
+
+    /// Where all doorbells to a front count together, a third partition can ring until none of its devices' interrupts arrives (CH-36).
+    fn rung_by_others(&mut self, partition: &Partition, fronts: &[&Located<VirtioDevice>]) {
+        let (Some(first), Some(together)) = (fronts.first(), &partition.doorbell_limit) else { return };
+        let name = &partition.name.value;
+        let is_by_other = |channel: &&Located<Channel>| {
+            let rings =
+                matches!(channel.doorbell.as_ref().map(|doorbell| &doorbell.value), Some(Doorbell::Plain(true)));
+            let end = |end: &Option<Located<String>>| {
+                end.as_ref().and_then(|end| Some(end.value.split_once('.')?.0.to_owned()))
+            };
+            let source = end(&channel.source);
+            rings
+                && end(&channel.destination).is_some_and(|destination| destination == *name)
+                && source.is_some_and(|source| source != *name && source != first.back.value)
+        };
+        let Some(channel) = self.description.channel.iter().find(is_by_other) else { return };
+        let Some(source) = &channel.source else { return };
+        let message = format!(
+            "doorbells of channel `{}` can keep the interrupts of `{}` from `{name}`",
+            channel.name.value, first.name.value
+        );
+        let diagnostic = Diagnostic::new(Code::FrontRungDry, message)
+            .at(together.span, format!("all doorbells to `{name}` count here together"))
+            .at(source.span, "who can use that up")
+            .at(first.name.span, "its interrupts are doorbells, too")
+            .note("an interrupt that the limit drops does not come again by itself: a stock driver with nothing else to ask waits for good");
+        let help = format!(
+            "leave `doorbell_limit` out: the devices have limits of their own; then give each channel to `{name}` one"
+        );
+        self.push(diagnostic.help(help));
     }
 
     /// Looks whether a Linux that is to serve a device has the program for it, as far as that can be known: an archive of files that
