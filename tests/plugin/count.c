@@ -19,11 +19,15 @@
  * last one: an interrupt that arrived between the two waited from there) to the first instruction of a `handler`, the instructions of
  * the monitor. The guests on the core have to be in the arming ranges. A handler that its own guest masks is not waited for by this.
  *
+ * Milestones: instructions of the monitor from a passage's first one up to the last one in a `milestone` range, as a function that decides or an
+ * instruction that sends; summed over the passages that executed one, so that two readings say what lies between them.
+ *
  * Results live in a file that the host maps too: one line of words per core, written by that core's thread alone. So they
  * can be read at any time, and survive any end of QEMU. Layout: see `struct head` and `struct block`.
  *
  * Arguments: counts=FILE  bank=START-END (may repeat)  range=START-END (may repeat)  after=START-END (may repeat)
- *            apart=START-END (may repeat)  handler=ADDRESS (may repeat)  exact=on
+ *            apart=START-END (may repeat)  handler=ADDRESS (may repeat)  milestone=START-END (may repeat)
+ *            exact=on
  * The `after` ranges arm a core: from the first block fetched there on, the words "since" count as well.
  */
 #include "qemu_plugin_api.h"
@@ -35,7 +39,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COUNTS_MAGIC 0x3330544e43494842ull /* "BHICNT03" */
+#define COUNTS_MAGIC 0x3430544e43494842ull /* "BHICNT04" */
 #define MAX_RANGES 8
 #define NO_RANGE MAX_RANGES
 
@@ -65,6 +69,8 @@ struct passages {
     uint64_t longest_after; /* of switches that read the counter more than once, from the last time on */
     uint64_t reactions; /* how often the handler was entered */
     uint64_t longest_reaction; /* instructions of the monitor in front of it */
+    uint64_t milestones; /* passages that executed something in a `milestone` range */
+    uint64_t milestone_sum; /* instructions up to the last one in it, of all of them */
 };
 
 /* The passage under way. */
@@ -81,6 +87,7 @@ struct passage {
     uint64_t slept; /* the last block of a guest ended with WFI */
     uint64_t since_look; /* instructions since a guest's last one or the last look for interrupts */
     uint64_t before_look; /* and of what that look ended */
+    uint64_t milestone; /* instructions up to the last one in a `milestone` range; 0 = not yet */
 };
 
 /* One per core; whole cache lines, so that cores do not disturb each other. */
@@ -102,8 +109,8 @@ struct range {
 
 static struct head *head;
 static struct block *blocks;
-static struct range counted[MAX_RANGES], arming[MAX_RANGES], apart[MAX_RANGES];
-static size_t counted_count, arming_count, apart_count;
+static struct range counted[MAX_RANGES], arming[MAX_RANGES], apart[MAX_RANGES], milestones[MAX_RANGES];
+static size_t counted_count, arming_count, apart_count, milestone_count;
 static struct range banks[MAX_RANGES]; /* of RAM, one behind the other in the RAM file */
 static size_t bank_count;
 static uintptr_t ram_base; /* 0 until found; several threads may look for it at once and find the same */
@@ -191,6 +198,10 @@ static void end_passage(struct block *block, uint64_t guest) {
             all->longest = now->instructions;
             all->longest_start = now->start;
         }
+        if (now->milestone != 0) {
+            all->milestones++;
+            all->milestone_sum += now->milestone;
+        }
         uint64_t ours = now->instructions - now->apart;
         if (guest != 0 && guest == now->guest && now->acknowledged)
             keep_most(&all->longest_interrupt, ours);
@@ -206,7 +217,7 @@ static void end_passage(struct block *block, uint64_t guest) {
                 keep_most(&all->longest_after, ours - now->clock_again);
         }
     }
-    now->instructions = now->apart = now->clock = now->clock_again = now->left = now->acknowledged = 0;
+    now->instructions = now->apart = now->clock = now->clock_again = now->left = now->acknowledged = now->milestone = 0;
 }
 
 #define GUEST_MASK 0xffu
@@ -245,6 +256,7 @@ static void on_block(unsigned int core, void *data) {
 #define IN_GUEST 0x1000u
 #define ACKNOWLEDGES 0x2000u
 #define APART_BEGINS 0x4000u
+#define MILESTONE 0x8000u
 #define PLACE_SHIFT 16 /* above all of these */
 
 static void on_instruction(unsigned int core, void *data) {
@@ -275,6 +287,8 @@ static void on_instruction(unsigned int core, void *data) {
         if (block->armed)
             keep_most(&block->passages.longest_apart, now->apart_call);
     }
+    if (word & MILESTONE)
+        now->milestone = now->instructions;
     if (word & READS_CLOCK)
         *(now->clock == 0 ? &now->clock : &now->clock_again) = now->instructions - now->apart;
     if (word & ACKNOWLEDGES)
@@ -336,6 +350,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
         size_t aside = range != NO_RANGE ? range_of(apart, apart_count, address) : NO_RANGE;
         if (aside != NO_RANGE)
             word |= APART | (address == apart[aside].start ? APART_BEGINS : 0);
+        if (range != NO_RANGE && range_of(milestones, milestone_count, address) != NO_RANGE)
+            word |= MILESTONE;
         if (exact || range != NO_RANGE)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS,
                                                    (void *)(uintptr_t)word);
@@ -414,6 +430,9 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
                 return refuse("not a range, or too many", argv[index]);
         } else if ((value = value_of(argv[index], "apart")) != NULL) {
             if (!add_range(apart, &apart_count, value))
+                return refuse("not a range, or too many", argv[index]);
+        } else if ((value = value_of(argv[index], "milestone")) != NULL) {
+            if (!add_range(milestones, &milestone_count, value))
                 return refuse("not a range, or too many", argv[index]);
         } else
             return refuse("unknown argument", argv[index]);

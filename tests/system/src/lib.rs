@@ -19,6 +19,7 @@ pub mod secure;
 pub mod servers;
 pub mod share;
 pub mod sharing;
+pub mod siblings;
 pub mod slot;
 pub mod system;
 pub mod timers;

@@ -22,10 +22,10 @@ const COUNT: &str = include_str!("../../../tests/plugin/count.c");
 const SLEEP: &str = include_str!("../../../tests/plugin/sleep.c");
 const API: &str = include_str!("../../../tests/plugin/qemu_plugin_api.h");
 /// First word of the counts file; see `struct head` in the plugin.
-const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT03");
+const MAGIC: u64 = u64::from_le_bytes(*b"BHICNT04");
 const HEAD_WORDS: usize = 8;
 /// Words per core; see `struct block` in the plugin.
-const BLOCK_WORDS: usize = 48;
+const BLOCK_WORDS: usize = 56;
 const RANGE_WORD: usize = 4;
 /// First word of what passages a core made.
 const PASSAGE_WORD: usize = RANGE_WORD + 2 * MAX_RANGES;
@@ -46,6 +46,8 @@ pub struct CountingOptions {
     pub apart: Vec<Range<PhysicalAddress>>,
     /// First instructions of a guest's handlers: what they wait for on their core is counted ([`Passages::longest_reaction`]). At most 8.
     pub handlers: Vec<PhysicalAddress>,
+    /// What a passage is counted up to: the last instruction in one of these ranges ([`Passages::milestones`]). At most 8.
+    pub milestones: Vec<Range<PhysicalAddress>>,
     /// Count everything else exactly too, at several times the cost. Otherwise a block of instructions that a fault
     /// leaves early counts in full.
     pub exact: bool,
@@ -75,10 +77,9 @@ pub(crate) struct CountsFile {
 impl CountsFile {
     /// Makes an empty file for a machine with this many cores.
     pub(crate) fn create(options: &CountingOptions, cores: usize) -> Result<Self, RunError> {
-        if [options.ranges.len(), options.after.len(), options.apart.len(), options.handlers.len()]
-            .iter()
-            .any(|count| *count > MAX_RANGES)
-        {
+        let CountingOptions { ranges, after, apart, handlers, milestones, .. } = options;
+        let counts = [ranges.len(), after.len(), apart.len(), handlers.len(), milestones.len()];
+        if counts.iter().any(|count| *count > MAX_RANGES) {
             return Err(RunError::Plugin(format!("the counting plugin takes at most {MAX_RANGES} ranges of a kind")));
         }
         let bytes = (HEAD_WORDS + cores * BLOCK_WORDS) * 8;
@@ -116,6 +117,9 @@ impl CountsFile {
         }
         for handler in &options.handlers {
             argument.push_str(&format!(",handler={handler}"));
+        }
+        for range in &options.milestones {
+            argument.push_str(&format!(",milestone={}-{}", range.start, range.end));
         }
         if options.exact {
             argument.push_str(",exact=on");
@@ -155,7 +159,9 @@ impl CountsFile {
             longest_after: passage(12),
             reactions: passage(13),
             longest_reaction: passage(14),
-            under_way: passage(15),
+            milestones: passage(15),
+            milestone_sum: passage(16),
+            under_way: passage(17),
         };
         CoreCounts {
             all: word(0),
@@ -229,6 +235,10 @@ pub struct Passages {
     /// Most instructions of the monitor in front of it, since the last instruction of any guest. An interrupt that arrived before the
     /// monitor last looked for some waited longer: then from the look before.
     pub longest_reaction: u64,
+    /// Passages that executed something in one of [`CountingOptions::milestones`].
+    pub milestones: u64,
+    /// Instructions up to the last one there, from their first on, of all of them together.
+    pub milestone_sum: u64,
     /// Instructions so far of the one that is under way and is not among the others; 0 = none is.
     pub under_way: u64,
 }

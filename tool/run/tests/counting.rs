@@ -18,6 +18,9 @@ const OTHER: u64 = IMAGE_START + 0x2800;
 const HANDLER: u64 = OTHER + 0x100;
 /// A loop that belongs to passages and not to switches.
 const APART: u64 = IMAGE_START + 0x800;
+/// Two instructions up to which a passage is counted, and one of another passage.
+const MILESTONE: u64 = APART + 12;
+const SECOND: u64 = IMAGE_START + 0xa00;
 
 fn addresses(range: Range<u64>) -> Range<PhysicalAddress> {
     PhysicalAddress(range.start)..PhysicalAddress(range.end)
@@ -35,6 +38,7 @@ fn run(program: &[u32], exact: bool, icount: bool) -> Counts {
         after: vec![addresses(GUEST..GUEST + 0x1000), addresses(OTHER..OTHER + 0x400)],
         apart: vec![addresses(APART..APART + 12)],
         handlers: vec![PhysicalAddress(HANDLER)],
+        milestones: vec![addresses(MILESTONE..MILESTONE + 8), addresses(SECOND..SECOND + 4)],
         exact,
     });
     let mut machine = Machine::start(options).expect("QEMU starts with the plugin");
@@ -148,6 +152,8 @@ fn passages_are_as_long_as_their_instructions() {
     assert_eq!(passages.longest_after, 40);
     // What came before the look is its wait, too: an interrupt that arrived since then was not seen before.
     assert_eq!((passages.reactions, passages.longest_reaction), (1, 202 + 129));
+    // Up to the second one of two, and up to the first one of another passage, which begins with it.
+    assert_eq!((passages.milestones, passages.milestone_sum), (2, 63 + 1));
     assert_eq!(counts.cores[1].passages, Passages::default());
 }
 
