@@ -32,6 +32,7 @@ mod scheduler;
 mod secure;
 mod secure_sizes;
 mod shared;
+mod siblings;
 mod soak;
 mod static_size;
 mod steady;

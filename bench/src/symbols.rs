@@ -4,6 +4,7 @@ use crate::Failure;
 use std::ops::Range;
 
 const SECTION_SYMBOLS: u32 = 2;
+const KIND_NONE: u8 = 0;
 const KIND_FUNCTION: u8 = 2;
 const SECTION_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
@@ -68,6 +69,19 @@ pub(crate) fn section_sizes(elf: &[u8]) -> Option<[u64; 3]> {
 
 /// Every function.
 pub(crate) fn functions(elf: &[u8]) -> Option<Vec<Code>> {
+    symbols(elf, KIND_FUNCTION)
+}
+
+/// The first instruction of a function in assembly, whose symbol says neither that it is one nor how long, counted from the first byte of the program.
+pub(crate) fn assembly(elf: &[u8], name: &str) -> Result<Range<u64>, Failure> {
+    let first = word(elf, 0x18, 8).unwrap_or(0);
+    let labels = symbols(elf, KIND_NONE).unwrap_or_default();
+    let found = labels.iter().find(|code| code.name == name).map(|code| code.start.saturating_sub(first));
+    let start = found.ok_or_else(|| Failure::wrong(format!("the monitor has no `{name}`")))?;
+    Ok(start..start.saturating_add(4))
+}
+
+fn symbols(elf: &[u8], kind: u8) -> Option<Vec<Code>> {
     let sections = place(elf, 0x28)?;
     let count = usize::try_from(word(elf, 0x3c, 2)?).ok()?;
     let header = |number: usize| sections.checked_add(number.checked_mul(SECTION_BYTES)?);
@@ -84,8 +98,8 @@ pub(crate) fn functions(elf: &[u8]) -> Option<Vec<Code>> {
         let section = header(usize::try_from(word(elf, at + 6, 2)?).ok()?)?;
         let offset = start.checked_sub(word(elf, section + 0x10, 8)?)?;
         let at_file = place(elf, section + 0x18)?.checked_add(usize::try_from(offset).ok()?)?;
-        let is_function = elf.get(at + 4)? & 0xf == KIND_FUNCTION;
-        Some(Code { name: name(at)?.to_owned(), start, bytes, at: at_file }).filter(|_| is_function)
+        let is_meant = elf.get(at + 4)? & 0xf == kind;
+        Some(Code { name: name(at)?.to_owned(), start, bytes, at: at_file }).filter(|_| is_meant)
     };
     Some((start..start.checked_add(bytes)?).step_by(SYMBOL_BYTES).filter_map(code).collect())
 }
@@ -98,6 +112,17 @@ fn found(elf: &[u8], part: &str) -> Option<Vec<Range<u64>>> {
         code.name.contains(part).then(|| start..start.saturating_add(code.bytes))
     };
     Some(functions(elf)?.iter().filter_map(range).collect())
+}
+
+/// Where the instructions are that are meant, counted from the first byte of the program.
+pub(crate) fn instructions(elf: &[u8], is_meant: impl Fn(u32) -> bool) -> Vec<Range<u64>> {
+    let first = word(elf, 0x18, 8).unwrap_or(0);
+    let all = functions(elf).unwrap_or_default();
+    let starts = all.iter().flat_map(|code| {
+        let words = (code.start..).step_by(4).zip(code.words(elf));
+        words.filter(|(_, word)| is_meant(*word)).map(|(start, _)| start.saturating_sub(first)).collect::<Vec<_>>()
+    });
+    starts.map(|start| start..start.saturating_add(4)).collect()
 }
 
 /// The one function whose name contains `part`.

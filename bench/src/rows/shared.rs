@@ -1,7 +1,7 @@
 //! Rows of shared cores.
 
 use super::{Row, Unit};
-use crate::{paths, shared};
+use crate::{paths, shared, siblings};
 
 /// Interrupts on a core that several vCPUs share.
 pub(super) const ROWS: &[Row] = &[
@@ -59,5 +59,38 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["QV-51", "SP-10", "SP-14"],
         slow: false,
         measure: paths::doorbell_shared,
+    },
+    Row {
+        name: "shared.sibling",
+        what: "software-generated interrupt to a vCPU that is away from its shared core, its budget used: monitor instructions on both sides up to the decision who runs there",
+        how: "the first one in an absence, counted by an emulator plugin on both cores: from the sender's entry to the call of the other core, and from the entry there to the end of the handler",
+        peers: "",
+        ceiling: Some(320.0),
+        unit: Unit::Instructions,
+        requirements: &["MZ-17", "SP-14"],
+        slow: false,
+        measure: siblings::up_to_the_decision,
+    },
+    Row {
+        name: "shared.sibling_wakes",
+        what: "the same to one that sleeps and comes first: up to the decision for it, the exchange apart",
+        how: "as shared.sibling, on the shared core to the first instruction of the exchange",
+        peers: "",
+        ceiling: Some(740.0),
+        unit: Unit::Instructions,
+        requirements: &["MZ-17", "SP-14"],
+        slow: false,
+        measure: siblings::wakes,
+    },
+    Row {
+        name: "shared.sibling_and_back",
+        what: "shared.sibling with the ways back to both guests",
+        how: "as shared.sibling, all instructions of the monitor on both cores",
+        peers: "",
+        ceiling: Some(440.0),
+        unit: Unit::Instructions,
+        requirements: &["MZ-17", "SP-14"],
+        slow: false,
+        measure: siblings::there_and_back,
     },
 ];
