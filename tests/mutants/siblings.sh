@@ -4,7 +4,7 @@
 #   siblings.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="post on report slow clear"
+places="post on report slow clear park"
 
 # Sets `hosts`, the tests of the monitor on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing
 # that would notice.
@@ -27,6 +27,11 @@ break_place() {
         clear)
             change monitor/src/interrupts/noted.rs 'if self.partition.shared_vcpus > 1' 'if self.partition.shared_vcpus > 255'
             attack=
+            ;;
+        # One that is to stand is said to, and can still be given its core. Another test of posts would wait for ever.
+        park)
+            change monitor/src/sharing/posting.rs 'scheduler.park(number, now);' ''
+            hosts=a_vcpu_is_parked attack=flapping::six_vcpus_of_which
             ;;
         *) no_place "$1" ;;
     esac
