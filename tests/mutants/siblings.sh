@@ -4,7 +4,7 @@
 #   siblings.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="post on report slow clear park"
+places="post on report slow deep clear park"
 
 # Sets `hosts`, the tests of the monitor on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing
 # that would notice.
@@ -22,6 +22,11 @@ break_place() {
         slow)
             change monitor/src/sharing/posting.rs 'self.count(Counter::MonitorInterrupt);' 'self.count(Counter::MonitorInterrupt); for _ in 0..10_000 { self.machine.barrier(); }'
             hosts='' attack=freertos_beside_two_cpus
+            ;;
+        # A call of siblings takes more of the stack than calls inside of calls may.
+        deep)
+            change monitor/src/sharing/posting.rs 'self.count(Counter::MonitorInterrupt);' 'self.count(Counter::MonitorInterrupt); core::hint::black_box(&mut [intid; 512]);'
+            hosts='' attack=calls_inside_of_calls
             ;;
         # A sibling clears what waits active for a vCPU that is away.
         clear)

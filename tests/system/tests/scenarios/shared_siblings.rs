@@ -64,6 +64,9 @@ fn a_sibling_is_switched_on_and_off() {
     assert_eq!(stage.word("attacker", AWAKE), 0);
 }
 
+/// Bytes of the stack that nested calls may take: half of what even a core that is not shared has.
+const MOST_STACK: u64 = 2 << 10;
+
 /// A call to one that is loaded takes another interrupt before it is ended, which may be a call as well: the deepest that the monitor's stack is used
 /// by siblings is far from its end.
 #[test]
@@ -73,5 +76,5 @@ fn calls_inside_of_calls_leave_the_stack_room() {
     let nested = stage.stack_used_by(STORM, OWN_PAIRS);
     println!("of {} bytes calls use {calls}, starts {starts}, and both together {nested}", stage.stack_bytes());
     assert!(calls > 0 && starts > 0 && nested >= calls.max(starts), "{calls}, {starts} and both {nested}");
-    assert!(nested <= stage.stack_bytes() / 16, "{nested} bytes of {}", stage.stack_bytes());
+    assert!(nested <= MOST_STACK && MOST_STACK <= stage.stack_bytes() / 2, "{nested} bytes");
 }
