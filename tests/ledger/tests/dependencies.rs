@@ -195,6 +195,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["core/guest-abi", "core/plan", "core/channel", "core/virtqueue"],
     ),
     ("Two worlds", &["core/world", "secure-monitor"]),
+    ("The kernel", &["core/kernel-abi", "core/objects"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
     ("Build and test programs on the host", &["linux/initramfs", "tests", "bench"]),

@@ -1,0 +1,136 @@
+//! What an instance records for those that watch it (`kernel.md` 10; QV-41, CH-42, CH-60). All are words with one writer, the
+//! kernel; components with the right map the page, and the host reads it in the RAM file.
+
+use crate::numbers::numbers;
+use crate::{MAX_SERVERS, MAX_THREADS, MAX_WIRES};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First eight bytes of the accounts.
+pub const ACCOUNTS_MAGIC: u64 = u64::from_le_bytes(*b"BHKACC01");
+/// Room for calls in the accounts; those after [`crate::call::Call::ALL`] are zero.
+pub const CALL_SLOTS: usize = 16;
+
+/// What a server has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ServerAccount {
+    /// Ticks charged to its budget.
+    pub charged_ticks: u64,
+    /// Ticks in the background.
+    pub background_ticks: u64,
+    /// Times that the core was given to it.
+    pub dispatches: u64,
+    /// Times that its budget was used up.
+    pub exhaustions: u64,
+    /// Times that it was vetoed.
+    pub vetoes: u64,
+    /// Ticks of top halves charged to it.
+    pub top_half_ticks: u64,
+}
+
+/// What a thread has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ThreadAccount {
+    /// Ticks that it ran.
+    pub ran_ticks: u64,
+    /// Times that it was loaded.
+    pub switches: u64,
+}
+
+/// How often a call was made, and the longest one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CallAccount {
+    /// Calls.
+    pub count: u64,
+    /// Instructions or ticks of the longest one (CH-60).
+    pub longest: u64,
+}
+
+/// What went over a wire (CH-42).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct WireAccount {
+    /// Entries written.
+    pub sent: u64,
+    /// Entries taken.
+    pub received: u64,
+    /// Sends that found the ring full.
+    pub busy: u64,
+    /// Entries that named no export or bits that are not its.
+    pub refused: u64,
+}
+
+/// The accounts of an instance.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Accounts {
+    /// [`ACCOUNTS_MAGIC`].
+    pub magic: u64,
+    /// [`crate::KERNEL_ABI_VERSION`].
+    pub abi_version: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Ticks in which nothing ran.
+    pub idle_ticks: u64,
+    /// Ticks of the kernel itself that no server paid for.
+    pub kernel_ticks: u64,
+    /// `print` calls that found the ring full.
+    pub print_busy: u64,
+    /// Faults of components.
+    pub faults: u64,
+    /// By number of the call.
+    pub calls: [CallAccount; CALL_SLOTS],
+    /// By wire.
+    pub wires: [WireAccount; MAX_WIRES],
+    /// By server.
+    pub servers: [ServerAccount; MAX_SERVERS],
+    /// By thread.
+    pub threads: [ThreadAccount; MAX_THREADS],
+}
+
+const _: () = assert!(size_of::<Accounts>() == 48 + 16 * 16 + 8 * 32 + 64 * 48 + 64 * 16);
+const _: () = assert!(size_of::<Accounts>() <= 2 * 4096);
+
+numbers! {
+    /// Why a thread was stopped where it was.
+    pub enum FaultKind: u32 {
+        /// None was recorded.
+        None = 0, "none";
+        /// Memory that is not the component's, or not in this way.
+        Memory = 1, "memory";
+        /// An instruction that is not there or not allowed.
+        Instruction = 2, "instruction";
+        /// Floating point in a component that does not declare it.
+        FloatingPoint = 3, "floating point";
+        /// A stack pointer or program counter that is not aligned.
+        Alignment = 4, "alignment";
+        /// A breakpoint, a watchpoint or a step.
+        Debug = 5, "debug";
+        /// A longer stay inside than the component declares in `needs`.
+        Overstay = 6, "overstay";
+        /// Its innermost call was aborted.
+        Aborted = 7, "aborted";
+    }
+}
+
+/// What a component's fault was, for its supervisor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct FaultRecord {
+    /// Number of a [`FaultKind`].
+    pub kind: u32,
+    /// The thread that was inside.
+    pub thread: u16,
+    /// Faults of this component so far, modulo 2^16: whether a record is a new one.
+    pub number: u16,
+    /// ESR_EL1.
+    pub syndrome: u64,
+    /// FAR_EL1.
+    pub address: u64,
+    /// ELR_EL1.
+    pub program_counter: u64,
+}
+
+const _: () = assert!(size_of::<FaultRecord>() == 32);

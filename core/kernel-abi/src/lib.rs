@@ -1,0 +1,75 @@
+//! Bytes and numbers that the kernel, its components and the host agree on (`kernel.md` 1, 2, 8 and 10).
+//!
+//! - [`call`]: the calls, their operations, registers, answers and bounds, in one table from which the reference is made.
+//! - [`code`]: what a call answers.
+//! - [`capability`]: a capability's 16 bytes, its kinds and rights.
+//! - [`accounts`]: what an instance records for those that watch it: the page of accounts, and records of faults.
+//!
+//! The host writes, the kernel reads, and `bulkhead verify` reads again: these types are all that they share. So every number
+//! is here once, every layout is `repr(C)` without padding (`zerocopy` refuses to derive `IntoBytes` otherwise), and sizes are
+//! asserted where a type is defined, because assembly takes offsets from them.
+//!
+//! Linked at EL1 and on the host, never at EL2. It depends on no other crate of ours: words of time are numbers here, and
+//! who reads them asks `core/words`.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod accounts;
+pub mod call;
+pub mod capability;
+pub mod code;
+mod numbers;
+
+pub use capability::{Capability, Kind};
+pub use code::Code;
+
+/// Counts up with any change of calls, codes, layouts or boot tables. A component carries the version it was built for.
+pub const KERNEL_ABI_VERSION: u32 = 1;
+
+/// Most components of an instance, processes among them.
+pub const MAX_COMPONENTS: usize = 64;
+/// Most threads: a set of them is one word.
+pub const MAX_THREADS: usize = 64;
+/// Most servers: a set of them is one word.
+pub const MAX_SERVERS: usize = 64;
+/// Most bands.
+pub const MAX_BANDS: usize = 8;
+/// Most schedulers.
+pub const MAX_SCHEDULERS: usize = 15;
+/// Most levels of schedulers, each the parent of the next.
+pub const MAX_SCHEDULER_DEPTH: usize = 8;
+/// Most temporal capabilities.
+pub const MAX_TCAPS: usize = 64;
+/// Most end points.
+pub const MAX_END_POINTS: usize = 128;
+/// Most interrupts that are bound to end points.
+pub const MAX_BINDINGS: usize = 32;
+/// Most interrupts that are held at once, their drivers being at work ([P] in `kernel.md` 6: each makes others dearer).
+pub const MAX_HELD: usize = 4;
+/// Most wires to and from other instances.
+pub const MAX_WIRES: usize = 8;
+/// Entries of a wire's ring (CH-40).
+pub const WIRE_ENTRIES: usize = 16;
+/// Most calls that a thread is inside at once.
+pub const MAX_FRAMES: usize = 8;
+/// Most stacks for callers of a component: the free ones are one word.
+pub const MAX_STACKS: usize = 64;
+/// Most words of a temporal capability's vector (CH-50).
+pub const MAX_VECTOR: usize = 16;
+/// Bytes that one `print` takes at most: those of seven registers.
+pub const PRINT_BYTES: usize = 56;
+/// No object: where the number of one may be missing.
+pub const NONE: u16 = u16::MAX;
+/// An amount of time without end: of a temporal capability, and as `ticks` of a call (`kernel.md` 4).
+pub const ALL_TICKS: u64 = u64::MAX;
