@@ -3,11 +3,16 @@
 //! - [`call`]: the calls, their operations, registers, answers and bounds, in one table from which the reference is made.
 //! - [`code`]: what a call answers.
 //! - [`capability`]: a capability's 16 bytes, its kinds and rights.
+//! - [`boot`]: the tables that the host writes and the kernel casts.
 //! - [`accounts`]: what an instance records for those that watch it: the page of accounts, and records of faults.
 //!
 //! The host writes, the kernel reads, and `bulkhead verify` reads again: these types are all that they share. So every number
 //! is here once, every layout is `repr(C)` without padding (`zerocopy` refuses to derive `IntoBytes` otherwise), and sizes are
 //! asserted where a type is defined, because assembly takes offsets from them.
+//!
+//! Boot tables are spans of rows, each an offset and a count in the header, and not arrays of the largest size as the
+//! monitor's plan has them: with 64 capability tables of 256 slots these would be 256 KiB in an instance of two components.
+//! The price is one check per span at boot ([`boot::Tables::read`]); behind it there are slices and no offsets.
 //!
 //! Linked at EL1 and on the host, never at EL2. It depends on no other crate of ours: words of time are numbers here, and
 //! who reads them asks `core/words`.
@@ -26,6 +31,7 @@
 )]
 
 pub mod accounts;
+pub mod boot;
 pub mod call;
 pub mod capability;
 pub mod code;

@@ -1,0 +1,268 @@
+//! Rows of the boot tables. A number that may be missing is [`crate::NONE`]; times are ticks of the counter.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Defines rows of a stated size.
+macro_rules! rows {
+    ($($(#[$about:meta])* $row:ident: $bytes:literal { $($(#[$meaning:meta])* $field:ident: $word:ty,)+ })+) => {
+        $($(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[repr(C)]
+        pub struct $row { $($(#[$meaning])* pub $field: $word,)+ }
+        const _: () = assert!(size_of::<$row>() == $bytes);)+
+    };
+}
+
+rows! {
+    /// A component.
+    ComponentRow: 88 {
+        /// Its name, zero-filled.
+        name: [u8; 16],
+        /// Root of its translation table.
+        root: u64,
+        /// Entry of its first thread, for a reset.
+        start: u64,
+        /// Ticks that a caller must have in hand to enter; 0 for none.
+        needs_ticks: u64,
+        /// First of its capability slots.
+        first_slot: u32,
+        /// Its slots.
+        slots: u32,
+        /// First of its entries.
+        first_entry: u32,
+        /// Its entries.
+        entries: u32,
+        /// First of its stacks for callers.
+        first_stack: u32,
+        /// Its stacks, at most [`crate::MAX_STACKS`].
+        stacks: u32,
+        /// Order of trust; a call goes to one that is not less trusted, or that can be aborted (CH-8).
+        trust: u8,
+        /// A call out of it may be aborted (CH-10).
+        abortable: u8,
+        /// Its threads use floating point.
+        floating_point: u8,
+        /// What a fault of a caller inside comes to: 0 `return`, 1 `reset`, 2 `stop`.
+        on_fault: u8,
+        /// Quota that it was made from, [`crate::NONE`] for the host's.
+        quota: u16,
+        /// End point of its supervisor, or [`crate::NONE`].
+        supervisor: u16,
+        /// What the supervisor is sent.
+        supervisor_bits: u64,
+        /// Zero.
+        reserved: u64,
+    }
+
+    /// A function that a component exports: where callers enter.
+    EntryRow: 16 {
+        /// Address.
+        address: u64,
+        /// Hash of name and signature, by which the host binds it; the kernel does not read it.
+        signature: u64,
+    }
+
+    /// A stack for callers.
+    StackRow: 8 {
+        /// One past its highest byte; the page below it is not mapped.
+        top: u64,
+    }
+
+    /// A thread.
+    ThreadRow: 48 {
+        /// First instruction.
+        entry: u64,
+        /// Stack pointer.
+        stack: u64,
+        /// First argument.
+        argument: u64,
+        /// What its scheduler knows it by.
+        label: u64,
+        /// Component whose it is.
+        component: u16,
+        /// Server that pays for it; unless it is a scheduler's.
+        server: u16,
+        /// Scheduler whose it is, or [`crate::NONE`].
+        scheduler: u16,
+        /// What it runs on; its server's own where it has no other.
+        tcap: u16,
+        /// End point that it takes from, or [`crate::NONE`].
+        end_point: u16,
+        /// It runs at boot.
+        started: u16,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// A server: words of `core/words`, by number.
+    ServerRow: 64 {
+        /// How its time is spent and comes back.
+        rule: u32,
+        /// Flags of a server.
+        flags: u32,
+        /// Budget; of PIBS the numerator of its share.
+        budget_ticks: u64,
+        /// Period; of PIBS the denominator.
+        period_ticks: u64,
+        /// Smallest remainder that is worth a switch.
+        smallest_chunk_ticks: u64,
+        /// Own time after which the head of its threads goes to the back; 0 without.
+        quantum_ticks: u64,
+        /// Clients of an io server, by number of the server.
+        clients: u64,
+        /// Chunks.
+        chunks: u16,
+        /// Level with budget.
+        level: u8,
+        /// Level without, or 255.
+        background: u8,
+        /// Scheduler that holds it, or [`crate::NONE`]: its threads.
+        holder: u16,
+        /// Band whose slot it is, or [`crate::NONE`].
+        band: u16,
+        /// Its own temporal capability.
+        tcap: u16,
+        /// Zero.
+        reserved: [u16; 3],
+    }
+
+    /// A band: servers made at run time.
+    BandRow: 40 {
+        /// Shortest period.
+        shortest_period_ticks: u64,
+        /// Longest period.
+        longest_period_ticks: u64,
+        /// Most budget of all its servers.
+        budget_ticks: u64,
+        /// Smallest budget of one.
+        smallest_budget_ticks: u64,
+        /// First of its server numbers.
+        first_server: u16,
+        /// Server numbers.
+        servers: u16,
+        /// 0 the band's rule alone, 1 with `equation-1`.
+        admission: u16,
+        /// Zero.
+        reserved: u16,
+    }
+
+    /// A scheduler.
+    SchedulerRow: 8 {
+        /// Thread that takes its events.
+        thread: u16,
+        /// Its parent, or [`crate::NONE`].
+        parent: u16,
+        /// Its number in vectors; not 0, which is the kernel's.
+        id: u16,
+        /// Zero.
+        reserved: u16,
+    }
+
+    /// A temporal capability.
+    TcapRow: 168 {
+        /// Ticks, or [`crate::ALL_TICKS`].
+        left_ticks: u64,
+        /// Root server.
+        server: u16,
+        /// Its own scheduler's id.
+        scheduler: u16,
+        /// Words of the vector in use.
+        words: u16,
+        /// End point of its scheduler's thread, or [`crate::NONE`].
+        end_point: u16,
+        /// Permanent priority.
+        priority: u64,
+        /// Ids in bits 63:48 and priorities in 47:0, sorted by id.
+        vector: [u64; crate::MAX_VECTOR],
+        /// When it expires; all ones for never.
+        expires_ticks: u64,
+        /// Zero.
+        reserved: u64,
+    }
+
+    /// An end point.
+    EndPointRow: 8 {
+        /// Thread that takes from it, or [`crate::NONE`].
+        thread: u16,
+        /// On what it wakes that thread.
+        tcap: u16,
+        /// Component that may be told its number.
+        component: u16,
+        /// Zero.
+        reserved: u16,
+    }
+
+    /// An interrupt that is bound to an end point.
+    BindingRow: 48 {
+        /// What the end point is sent.
+        bits: u64,
+        /// Period of the periodic timer, which the kernel re-arms; 0 for a device.
+        period_ticks: u64,
+        /// Clients by number of the server, the default one among them.
+        clients: u64,
+        /// INTID.
+        intid: u32,
+        /// End point.
+        end_point: u16,
+        /// Server that pays for the top half.
+        server: u16,
+        /// Server that is charged when no client expects it, or [`crate::NONE`].
+        default_client: u16,
+        /// Zero.
+        reserved: [u16; 3],
+        /// Zero.
+        more: u64,
+    }
+
+    /// A wire to and from another instance.
+    WireRow: 40 {
+        /// Page that this instance writes, by its address in the kernel.
+        outgoing: u64,
+        /// Page that the other one writes.
+        incoming: u64,
+        /// INTID of the channel's doorbell.
+        intid: u32,
+        /// What the partition's doorbell is called by.
+        doorbell: u32,
+        /// First of its exports.
+        first_export: u32,
+        /// Its exports.
+        exports: u32,
+        /// Server that pays for taking entries.
+        server: u16,
+        /// Zero.
+        reserved: [u16; 3],
+    }
+
+    /// An end point that another instance may send to.
+    ExportRow: 16 {
+        /// Bits that may be set.
+        bits: u64,
+        /// End point.
+        end_point: u16,
+        /// Zero.
+        reserved: [u16; 3],
+    }
+
+    /// A quota.
+    QuotaRow: 24 {
+        /// Pages of the pool.
+        pages: u32,
+        /// First of them, in pages from the pool's beginning.
+        first_page: u32,
+        /// Components.
+        components: u16,
+        /// Threads.
+        threads: u16,
+        /// End points.
+        end_points: u16,
+        /// Temporal capabilities.
+        tcaps: u16,
+        /// Component whose it is.
+        component: u16,
+        /// Quota that it was split from, or [`crate::NONE`].
+        parent: u16,
+        /// Zero.
+        reserved: u32,
+    }
+}
