@@ -15,13 +15,11 @@ macro_rules! rows {
 
 rows! {
     /// A component.
-    ComponentRow: 88 {
+    ComponentRow: 80 {
         /// Its name, zero-filled.
         name: [u8; 16],
         /// Root of its translation table.
         root: u64,
-        /// Entry of its first thread, for a reset.
-        start: u64,
         /// Ticks that a caller must have in hand to enter; 0 for none.
         needs_ticks: u64,
         /// First of its capability slots.

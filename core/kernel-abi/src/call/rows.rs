@@ -59,7 +59,7 @@ rows! {
     Interrupt: InterruptOperation::Finish (1 "slot of an Interrupt", 2 "client") -> () [Denied Busy] Constant;
     Thread: ThreadOperation::Create (1 "slot of a Quota", 2 "slot of a Server or Scheduler", 3 "entry", 4 "stack pointer",
         5 "slot that gets it") -> () [Denied Full] Constant;
-    Thread: ThreadOperation::Start (1 "slot", 2 "its x0") -> () [Denied Busy] Constant;
+    Thread: ThreadOperation::Start (1 "slot", 2 "its x0") -> () [Denied Busy Gone] Constant;
     Thread: ThreadOperation::Suspend (1 "slot") -> () [Denied Busy] Constant;
     Thread: ThreadOperation::Resume (1 "slot") -> () [Denied Busy] Constant;
     Thread: ThreadOperation::Stop (1 "slot") -> () [Denied] Steps(8);
@@ -84,7 +84,7 @@ rows! {
     Capability: CapabilityOperation::Move (1 "slot of the Table to move from; 0 for the own", 2 "slot in it",
         3 "slot of the Table to move to; 0 for the own", 4 "slot in it, which must be empty") -> () [Denied Full] Constant;
     Capability: CapabilityOperation::Delete (1 "slot of a Table; 0 for the own", 2 "slot in it") -> () [Denied] Constant;
-    Capability: CapabilityOperation::Revoke (1 "slot") -> () [Denied Gone] Constant;
+    Capability: CapabilityOperation::Revoke (1 "slot") -> () [Denied] Constant;
     Capability: CapabilityOperation::Read (1 "slot of a Table; 0 for the own", 2 "slot in it") ->
         (1 "kind", 2 "rights", 3 "1 if it is void") [Denied] Constant;
     Component: ComponentOperation::Spawn (1 "program", 2 "slot of a Quota", 3 "slot of a Server or Scheduler", 4 "first slot that is given",

@@ -1,0 +1,132 @@
+//! Components: an address space, a table, stacks for callers (`kernel.md` 1).
+
+use crate::Counters;
+use bulkhead_kernel_abi::accounts::FaultRecord;
+use bulkhead_kernel_abi::boot::ComponentRow;
+use bulkhead_kernel_abi::{MAX_STACKS, NONE};
+
+/// Whether a component can be entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ComponentState {
+    /// There is none.
+    #[default]
+    Free,
+    /// It can.
+    Living,
+    /// Threads are brought out of it; then it is what [`Component::then`] says.
+    Unwinding,
+    /// It ended and stays so until it is reset.
+    Stopped,
+}
+
+/// What a fault of a thread inside comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OnFault {
+    /// The thread leaves; its caller gets `Faulted`.
+    #[default]
+    Return,
+    /// All leave, and the component begins again.
+    Reset,
+    /// All leave, and the component stops.
+    Stop,
+}
+
+/// A component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(128))]
+pub struct Component {
+    /// Stacks that no caller has, a bit each. In the first word that a fast path loads.
+    pub free_stacks: u64,
+    /// Root of its translation table.
+    pub root: u64,
+    /// Ticks that a caller must have in hand; 0 for none.
+    pub needs_ticks: u64,
+    /// Life and grant.
+    pub counters: Counters,
+    /// First of its slots among all.
+    pub first_slot: u32,
+    /// Its slots.
+    pub slots: u32,
+    /// First of its entries among all.
+    pub first_entry: u32,
+    /// First of its stacks among all.
+    pub first_stack: u32,
+    /// Its entries.
+    pub entries: u16,
+    /// Its stacks.
+    pub stacks: u16,
+    /// Whether it can be entered.
+    pub state: ComponentState,
+    /// What follows its unwinding.
+    pub then: ComponentState,
+    /// What a fault comes to.
+    pub on_fault: OnFault,
+    /// Calls out of it can be aborted.
+    pub is_abortable: bool,
+    /// End point of its supervisor, or [`NONE`].
+    pub supervisor: u16,
+    /// First of its threads, which a reset starts.
+    pub first_thread: u16,
+    /// How far its unwinding and restoring is.
+    pub progress: u32,
+    /// What the supervisor is sent.
+    pub supervisor_bits: u64,
+    /// Its latest fault.
+    pub fault: FaultRecord,
+}
+
+const _: () = assert!(size_of::<Component>() == 128);
+
+impl Component {
+    /// A component as the host described it. Its life begins at 1, so that no frame of zeros is one of it.
+    #[must_use]
+    pub fn new(row: &ComponentRow) -> Self {
+        let mut this = Self {
+            root: row.root,
+            needs_ticks: row.needs_ticks,
+            counters: Counters { life: 1, grant: 1 },
+            first_slot: row.first_slot,
+            slots: row.slots,
+            first_entry: row.first_entry,
+            first_stack: row.first_stack,
+            entries: row.entries.min(u32::from(u16::MAX)) as u16,
+            stacks: row.stacks.min(MAX_STACKS as u32) as u16,
+            state: ComponentState::Living,
+            then: ComponentState::Living,
+            on_fault: match row.on_fault {
+                0 => OnFault::Return,
+                1 => OnFault::Reset,
+                _ => OnFault::Stop,
+            },
+            is_abortable: row.abortable != 0,
+            supervisor: row.supervisor,
+            first_thread: NONE,
+            supervisor_bits: row.supervisor_bits,
+            ..Self::default()
+        };
+        this.free_all_stacks();
+        this
+    }
+
+    /// No caller is inside any more.
+    pub(crate) fn free_all_stacks(&mut self) {
+        self.free_stacks = match self.stacks {
+            0 => 0,
+            count => u64::MAX.wrapping_shr(64u32.wrapping_sub(u32::from(count))),
+        };
+    }
+
+    /// Takes a stack for a caller.
+    pub(crate) fn take_stack(&mut self) -> Option<u16> {
+        let stack = self.free_stacks.trailing_zeros();
+        self.free_stacks &= self.free_stacks.wrapping_sub(1);
+        (stack < 64).then_some(stack as u16)
+    }
+
+    /// Gives it back.
+    pub(crate) fn give_stack(&mut self, stack: u16) {
+        self.free_stacks |= 1u64.wrapping_shl(u32::from(stack));
+    }
+}

@@ -1,0 +1,234 @@
+//! Threads: registers, where they are inside which calls, what they wait for (`kernel.md` 1 and 5).
+//!
+//! A thread is inside a list of *levels*: its home component, and one level per call. The innermost level is in the thread itself, and each
+//! frame holds one below it: the component, its life when it was entered, the stack that the thread has there, and where to go on.
+//! A level whose component has another life now is dead: nothing goes on in it.
+//!
+//! Rejected: a frame with the caller's place and the callee's stack, as the prototype had it. It is the same number of words, and a
+//! level's facts are then in two frames, so that unwinding reads both.
+
+use crate::Counters;
+use bulkhead_kernel_abi::boot::ThreadRow;
+use bulkhead_kernel_abi::{MAX_FRAMES, NONE};
+
+/// Registers of a thread at EL0, as vectors store them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Registers {
+    /// x0 to x30.
+    pub x: [u64; 31],
+    /// SP_EL0.
+    pub sp: u64,
+    /// ELR_EL1: after an SVC the instruction behind it.
+    pub pc: u64,
+    /// SPSR_EL1; 0 is EL0 with clear flags.
+    pub pstate: u64,
+    /// TPIDR_EL0.
+    pub tpidr: u64,
+}
+
+/// A level below the innermost one. 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Frame {
+    /// Where it goes on.
+    pub pc: u64,
+    /// With this stack pointer.
+    pub sp: u64,
+    /// And this TPIDR_EL0.
+    pub tpidr: u64,
+    /// Component.
+    pub component: u16,
+    /// The thread's stack in it; [`NONE`] in the home component, where it has one of its own.
+    pub stack: u16,
+    /// The component's life when it was entered.
+    pub life: u32,
+}
+
+const _: () = assert!(size_of::<Frame>() == 32);
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ThreadState {
+    /// There is none.
+    #[default]
+    Free,
+    /// It does not run: not started yet, or ended.
+    Stopped,
+    /// It can run, unless it is suspended.
+    Ready,
+    /// It waits for its end point.
+    Receiving,
+    /// It waits for its deadline.
+    Sleeping,
+    /// It is a scheduler's and waits for events.
+    WaitingForEvents,
+}
+
+/// What happened to a thread, as its scheduler is told: bits.
+pub mod event {
+    /// It can run.
+    pub const ACTIVATED: u8 = 1;
+    /// It waits, or is suspended.
+    pub const BLOCKED: u8 = 2;
+    /// What it ran on is used up.
+    pub const EXHAUSTED: u8 = 4;
+    /// The time-out of a `switch` to it has passed.
+    pub const TIMEOUT: u8 = 8;
+    /// It faulted.
+    pub const FAULTED: u8 = 16;
+    /// It ended.
+    pub const ENDED: u8 = 32;
+}
+
+/// What a scheduler has not been told yet of a thread (CH-57). One per thread, so events need no memory of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Event {
+    /// Ticks that the thread used since the last one was taken.
+    pub used_ticks: u64,
+    /// Scheduler in whose list it is, or [`NONE`].
+    pub list: u16,
+    /// Bits of [`event`].
+    pub what: u8,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Thread {
+    /// Registers.
+    pub registers: Registers,
+    /// The component that it is in.
+    pub component: u16,
+    /// Its stack there.
+    pub stack: u16,
+    /// That component's life when it entered.
+    pub life: u32,
+    /// Calls that it is inside.
+    pub depth: u8,
+    /// What it does.
+    pub state: ThreadState,
+    /// It does not run until it is resumed.
+    pub is_suspended: bool,
+    /// Home component.
+    pub home: u16,
+    /// Levels below the innermost one.
+    pub frames: [Frame; MAX_FRAMES],
+    /// Life and grant.
+    pub counters: Counters,
+    /// Scheduler whose it is, or [`NONE`].
+    pub scheduler: u16,
+    /// Temporal capability that it is bound to.
+    pub tcap: u16,
+    /// The one that it runs on, or is to run on.
+    pub runs_on: u16,
+    /// Root server of that one while the thread is awake, or [`NONE`].
+    pub server: u16,
+    /// End point that it takes from, or [`NONE`].
+    pub end_point: u16,
+    /// End point that is told when its limit is used up, or [`NONE`].
+    pub limit_end_point: u16,
+    /// What that one is sent.
+    pub limit_bits: u64,
+    /// Ticks left of its limit.
+    pub limit_ticks: u64,
+    /// What its scheduler knows it by.
+    pub label: u64,
+    /// Deadline of what it waits for; all ones for none.
+    pub deadline_ticks: u64,
+    /// Component that its interrupted call is ending, and that one's life; [`NONE`] when it has no such call.
+    pub sliced: (u16, u32),
+    /// `receive` takes all bits.
+    pub takes_all: bool,
+    /// What its scheduler has not been told.
+    pub event: Event,
+    /// First instruction, stack pointer and argument, for a reset.
+    pub start: [u64; 3],
+}
+
+// The other 528 bytes of 1,280 are floating point's (`arch/el1`).
+const _: () = assert!(size_of::<Thread>() <= 1280 - 528);
+
+/// No deadline.
+pub const NEVER: u64 = u64::MAX;
+
+impl Default for Thread {
+    fn default() -> Self {
+        Self {
+            registers: Registers::default(),
+            component: NONE,
+            stack: NONE,
+            life: 0,
+            depth: 0,
+            state: ThreadState::Free,
+            is_suspended: false,
+            home: NONE,
+            frames: [Frame::default(); MAX_FRAMES],
+            counters: Counters { life: 1, grant: 1 },
+            scheduler: NONE,
+            tcap: NONE,
+            runs_on: NONE,
+            server: NONE,
+            end_point: NONE,
+            limit_end_point: NONE,
+            limit_bits: 0,
+            limit_ticks: 0,
+            label: 0,
+            deadline_ticks: NEVER,
+            sliced: (NONE, 0),
+            takes_all: false,
+            event: Event { used_ticks: 0, list: NONE, what: 0 },
+            start: [0; 3],
+        }
+    }
+}
+
+impl Thread {
+    /// A thread as the host described it, not started.
+    #[must_use]
+    pub fn new(row: &ThreadRow) -> Self {
+        Self {
+            state: ThreadState::Stopped,
+            home: row.component,
+            scheduler: row.scheduler,
+            tcap: row.tcap,
+            runs_on: row.tcap,
+            end_point: row.end_point,
+            label: row.label,
+            start: [row.entry, row.stack, row.argument],
+            ..Self::default()
+        }
+    }
+
+    /// It could run at once.
+    #[must_use]
+    pub fn is_awake(&self) -> bool {
+        self.state == ThreadState::Ready && !self.is_suspended
+    }
+
+    /// Levels from the home component to the innermost one: component, life, stack.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = (u16, u32, u16)> {
+        let below = self.frames.iter().take(usize::from(self.depth));
+        let below = below.map(|frame| (frame.component, frame.life, frame.stack));
+        below.chain(core::iter::once((self.component, self.life, self.stack)))
+    }
+
+    /// Puts it to the beginning of its home component, with this argument.
+    pub(crate) fn begin(&mut self, life: u32, argument: u64) {
+        let [pc, sp, _] = self.start;
+        self.registers = Registers { pc, sp, ..Registers::default() };
+        self.registers.x[0] = argument;
+        (self.component, self.stack, self.life, self.depth) = (self.home, NONE, life, 0);
+        (self.state, self.sliced) = (ThreadState::Ready, (NONE, 0));
+    }
+
+    /// Writes the answer of a call that is not `invoke`.
+    pub(crate) fn answer(&mut self, code: u64, values: &[u64]) {
+        self.registers.x[0] = code;
+        for (register, value) in self.registers.x.iter_mut().skip(1).zip(values) {
+            *register = *value;
+        }
+    }
+}
