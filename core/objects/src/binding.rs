@@ -1,0 +1,175 @@
+//! Interrupts as end points (`kernel.md` 6; QV-35, CH-64).
+//!
+//! The top half sends and leaves the interrupt active, so that the controller masks it until the driver has done with it. That is free while
+//! the driver can run; when its server is empty, or four are held already, the interrupt is masked in the controller and deactivated
+//! instead, because one that is held makes every other one dearer. So a storm costs what its server's budget allows, and one top half
+//! per replenishment.
+//!
+//! Whose request it is: the client that expects it with the shortest period (the lowest server number: they are in that order),
+//! or the default one. The driver corrects it with `serve` and `finish`.
+
+use crate::{Objects, World};
+use bulkhead_kernel_abi::boot::BindingRow;
+use bulkhead_kernel_abi::{Code, MAX_HELD, NONE};
+
+/// Where an interrupt is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// It may come.
+    #[default]
+    Idle,
+    /// It came and is active.
+    Held,
+    /// It came and is masked.
+    Masked,
+}
+
+/// An interrupt that is bound to an end point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// Life and grant.
+    pub counters: crate::Counters,
+    /// What the end point is sent.
+    pub bits: u64,
+    /// Clients, by number of the server.
+    pub clients: u64,
+    /// Those of them that expect it.
+    pub expecting: u64,
+    /// INTID.
+    pub intid: u32,
+    /// End point.
+    pub end_point: u16,
+    /// Server that pays.
+    pub server: u16,
+    /// Client where none expects it, or [`NONE`].
+    pub default_client: u16,
+    /// Where it is.
+    pub hold: Hold,
+}
+
+impl Binding {
+    /// A binding as the host described it.
+    #[must_use]
+    pub fn new(row: &BindingRow) -> Self {
+        Self {
+            counters: crate::Counters { life: 1, grant: 1 },
+            bits: row.bits,
+            clients: row.clients,
+            intid: row.intid,
+            end_point: row.end_point,
+            server: row.server,
+            default_client: row.default_client,
+            ..Self::default()
+        }
+    }
+
+    /// The bit of a client, if it is one.
+    fn client(&self, server: u16) -> Result<u64, Code> {
+        let bit = if server < 64 { 1u64.wrapping_shl(u32::from(server)) } else { 0 };
+        if self.clients & bit == 0 { Err(Code::BadArgument) } else { Ok(bit) }
+    }
+}
+
+impl Objects<'_> {
+    fn binding(&mut self, number: u16) -> Result<&mut Binding, Code> {
+        self.room.bindings.get_mut(usize::from(number)).ok_or(Code::BadCapability)
+    }
+
+    fn held(&self) -> usize {
+        self.room.bindings.iter().filter(|binding| binding.hold == Hold::Held).count()
+    }
+
+    /// The binding of an interrupt.
+    #[must_use]
+    pub fn binding_of(&self, intid: u32) -> Option<u16> {
+        (0..).zip(self.room.bindings.iter()).find(|(_, binding)| binding.intid == intid).map(|(number, _)| number)
+    }
+
+    /// The top half: the interrupt was acknowledged and its priority dropped. The caller charges the binding's server for it.
+    pub fn top_half<W: World>(&mut self, world: &mut W, number: u16) {
+        let now = world.now_ticks();
+        let may_hold = self.held() < MAX_HELD;
+        let Ok(binding) = self.binding(number) else { return };
+        let one = *binding;
+        if may_hold && world.has_budget(one.server, now) {
+            binding.hold = Hold::Held;
+        } else {
+            binding.hold = Hold::Masked;
+            world.set_masked(one.intid, true);
+            world.deactivate(one.intid);
+        }
+        let client = if one.expecting == 0 { one.default_client } else { one.expecting.trailing_zeros() as u16 };
+        if one.expecting != 0 {
+            binding.expecting &= one.expecting.wrapping_sub(1);
+        }
+        if client != NONE {
+            world.request(one.server, client, now);
+        }
+        self.send(world, one.end_point, one.bits);
+    }
+
+    /// A server's budget is used up: what its driver holds is masked.
+    pub fn out_of_budget<W: World>(&mut self, world: &mut W, server: u16) {
+        let held = |binding: &&mut Binding| binding.server == server && binding.hold == Hold::Held;
+        for binding in self.room.bindings.iter_mut().filter(held) {
+            binding.hold = Hold::Masked;
+            world.set_masked(binding.intid, true);
+            world.deactivate(binding.intid);
+        }
+    }
+
+    /// A server's budget is back: what was masked may come.
+    pub fn has_budget_again<W: World>(&mut self, world: &mut W, server: u16) {
+        let masked = |binding: &&mut Binding| binding.server == server && binding.hold == Hold::Masked;
+        for binding in self.room.bindings.iter_mut().filter(masked) {
+            binding.hold = Hold::Idle;
+            world.set_masked(binding.intid, false);
+        }
+    }
+
+    /// The driver has done with it.
+    pub(crate) fn interrupt_done<W: World>(&mut self, world: &mut W, number: u16) -> Result<(), Code> {
+        let binding = self.binding(number)?;
+        match core::mem::take(&mut binding.hold) {
+            Hold::Idle => Err(Code::Busy),
+            Hold::Held => {
+                world.deactivate(binding.intid);
+                Ok(())
+            }
+            Hold::Masked => {
+                world.set_masked(binding.intid, false);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next interrupt is the client's, or is not, after all.
+    pub(crate) fn expect(&mut self, number: u16, client: u16, expects: bool) -> Result<(), Code> {
+        let binding = self.binding(number)?;
+        let bit = binding.client(client)?;
+        match (binding.expecting & bit != 0, expects) {
+            (true, true) => Err(Code::Full),
+            (false, false) => Err(Code::Busy),
+            _ => {
+                binding.expecting ^= bit;
+                Ok(())
+            }
+        }
+    }
+
+    /// The driver works for a client, or has done with its request.
+    pub(crate) fn serve<W: World>(
+        &mut self,
+        world: &mut W,
+        number: u16,
+        client: u64,
+        is_done: bool,
+    ) -> Result<(), Code> {
+        let client = u16::try_from(client).map_err(|_| Code::BadArgument)?;
+        let binding = self.binding(number)?;
+        binding.client(client)?;
+        let (server, now) = (binding.server, world.now_ticks());
+        let is_so = if is_done { world.complete(server, client, now) } else { world.request(server, client, now) };
+        if is_so { Ok(()) } else { Err(Code::Busy) }
+    }
+}

@@ -1,0 +1,439 @@
+//! Positions: what runs on each server, and who says so (`kernel.md` 3; QV-20, CH-63, CH-64).
+//!
+//! `core/sched` picks a server; what runs on it is one position, `next = (thread, temporal capability)`. A server that its threads hold has
+//! a FIFO of those that are awake, and the head is `next`. One that a scheduler holds has no queue here: `next` changes by the rules
+//! N1 to N6 alone, and everything else that is awake is known to a scheduler by an event or because it said `switch`.
+//!
+//! What the rules leave open is decided so:
+//! - *Whom an activation is told to*: the thread's own scheduler if that one's time has the same root, else the holder of the server that
+//!   pays, since that one dispatches it. Everything else is told to its own scheduler.
+//! - *N6 tells the parent* that the scheduler's thread is blocked, before it looks whether the parent has events. Without it a parent
+//!   would believe that its child runs, and others that are awake would wait for a time-out.
+//! - *A scheduler that waits and has no event is never `next`*: where N3 or N6 would make it so, its parent is asked instead, at most
+//!   [`MAX_SCHEDULER_DEPTH`] times; if none has work the position is empty.
+//!
+//! Rejected: a queue of awake threads for schedulers too, from which they choose. The kernel would have a policy (in which order is it
+//! looked through?), and a scheduler's own data would be true only until the next call.
+
+use crate::thread::event;
+use crate::{Objects, Queue, ThreadState, World};
+use bulkhead_kernel_abi::boot::{SchedulerRow, ServerRow};
+use bulkhead_kernel_abi::{Code, MAX_SCHEDULER_DEPTH, NONE};
+
+/// A thread, and what it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Thread.
+    pub thread: u16,
+    /// Temporal capability.
+    pub tcap: u16,
+}
+
+/// The position of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Grant and life of the server.
+    pub counters: crate::Counters,
+    /// The server's own temporal capability.
+    pub tcap: u16,
+    /// What runs when the server is picked.
+    pub next: Option<Pair>,
+    /// Scheduler that holds it, or [`NONE`]: its threads.
+    pub holder: u16,
+    /// Threads that are awake, where they hold it.
+    pub ready: Queue,
+    /// Own time of a turn; 0 without turns.
+    pub quantum_ticks: u64,
+    /// What is left of the turn.
+    pub turn_ticks: u64,
+    /// When the time-out of the latest `switch` passes.
+    pub timeout_ticks: u64,
+    /// The scheduler that set it, and the thread that it was set for.
+    pub timeout: (u16, u16),
+}
+
+impl Position {
+    /// No server.
+    pub const EMPTY: Self = Self {
+        counters: crate::Counters { life: 1, grant: 1 },
+        tcap: NONE,
+        next: None,
+        holder: NONE,
+        ready: Queue::EMPTY,
+        quantum_ticks: 0,
+        turn_ticks: 0,
+        timeout_ticks: crate::NEVER,
+        timeout: (NONE, NONE),
+    };
+
+    /// The position of a server as the host described it.
+    #[must_use]
+    pub const fn new(row: &ServerRow) -> Self {
+        Self {
+            tcap: row.tcap,
+            holder: row.holder,
+            quantum_ticks: row.quantum_ticks,
+            turn_ticks: row.quantum_ticks,
+            ..Self::EMPTY
+        }
+    }
+}
+
+/// A scheduler: a thread that takes events, and a parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduler {
+    /// Grant and life.
+    pub counters: crate::Counters,
+    /// Its thread.
+    pub thread: u16,
+    /// Its parent, or [`NONE`]; its thread's scheduler is the same one.
+    pub parent: u16,
+    /// Its number in vectors.
+    pub id: u16,
+    /// It has several threads besides its own: `events` must have a deadline, so that nobody who was let in keeps it out (N5).
+    pub has_several: bool,
+    /// Threads with an event that it has not taken.
+    pub events: Queue,
+    /// Counts events put in.
+    pub token: u64,
+}
+
+impl Scheduler {
+    /// No scheduler.
+    pub const EMPTY: Self = Self {
+        counters: crate::Counters { life: 1, grant: 1 },
+        thread: NONE,
+        parent: NONE,
+        id: NONE,
+        has_several: false,
+        events: Queue::EMPTY,
+        token: 0,
+    };
+
+    /// A scheduler as the host described it.
+    #[must_use]
+    pub const fn new(row: &SchedulerRow) -> Self {
+        Self { thread: row.thread, parent: row.parent, id: row.id, ..Self::EMPTY }
+    }
+}
+
+/// What is to be done for a server that was picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This thread runs.
+    Run(u16),
+    /// Something was put right; look for interrupts and ask again.
+    Again,
+    /// Nobody runs there: the server is blocked.
+    Nobody,
+}
+
+impl Objects<'_> {
+    /// Sets a position, and tells time.
+    fn set_next<W: World>(&mut self, world: &mut W, server: u16, next: Option<Pair>) {
+        let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
+        if position.next == next {
+            return;
+        }
+        position.next = next;
+        let now = world.now_ticks();
+        match next {
+            Some(pair) => world.filled(server, pair.tcap, now),
+            None => world.emptied(server, now),
+        }
+    }
+
+    /// What runs on a server.
+    pub(crate) fn next_of(&self, server: u16) -> Option<Pair> {
+        self.room.servers.get(usize::from(server))?.next
+    }
+
+    pub(crate) fn holder(&self, server: u16) -> u16 {
+        self.room.servers.get(usize::from(server)).map_or(NONE, |position| position.holder)
+    }
+
+    /// A thread has become awake and is to run on this (N2).
+    pub(crate) fn activate<W: World>(&mut self, world: &mut W, thread: u16, tcap: u16) {
+        let Some(server) = world.root(tcap) else { return };
+        let Some(one) = self.thread_mut(thread).filter(|one| one.is_awake()) else { return };
+        (one.server, one.runs_on, one.deadline_ticks) = (server, tcap, crate::NEVER);
+        if self.holder(server) == NONE {
+            self.enqueue(world, server, thread);
+            return;
+        }
+        let now = world.now_ticks();
+        let preempts = match self.next_of(server) {
+            None => true,
+            Some(pair) => world.outranks(tcap, pair.tcap, now),
+        };
+        if preempts {
+            self.set_next(world, server, Some(Pair { thread, tcap }));
+        }
+        let told = self.dispatcher(world, thread, server);
+        self.note(world, thread, event::ACTIVATED, told);
+    }
+
+    /// Who dispatches a thread on a server: its own scheduler if that one's time has the same root, else the server's holder.
+    pub(crate) fn dispatcher<W: World>(&self, world: &W, thread: u16, server: u16) -> u16 {
+        let own = self.thread(thread).map_or(NONE, |one| one.scheduler);
+        if self.server_of_scheduler(world, own) == Some(server) { own } else { self.holder(server) }
+    }
+
+    /// The server that pays for a scheduler's thread.
+    fn server_of_scheduler<W: World>(&self, world: &W, scheduler: u16) -> Option<u16> {
+        let one = self.room.schedulers.get(usize::from(scheduler))?;
+        world.root(self.thread(one.thread)?.tcap)
+    }
+
+    /// Puts a thread to the back of a server that its threads hold.
+    fn enqueue<W: World>(&mut self, world: &mut W, server: u16, thread: u16) {
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            self.ready.push(&mut position.ready, thread);
+        }
+        self.follow_head(world, server);
+    }
+
+    /// The head of the FIFO is `next`.
+    fn follow_head<W: World>(&mut self, world: &mut W, server: u16) {
+        let head = self.room.servers.get(usize::from(server)).and_then(|position| position.ready.first());
+        let pair = head.map(|thread| Pair { thread, tcap: self.thread(thread).map_or(NONE, |one| one.runs_on) });
+        if self.next_of(server).map(|pair| pair.thread) != head
+            && let Some(position) = self.room.servers.get_mut(usize::from(server))
+        {
+            position.turn_ticks = position.quantum_ticks;
+        }
+        self.set_next(world, server, pair);
+    }
+
+    /// A thread that was awake does not run any more: it blocked, ended, faulted or was suspended (N3, N6). Its state says so already.
+    pub(crate) fn leave<W: World>(&mut self, world: &mut W, thread: u16, what: u8) {
+        let Some(one) = self.thread_mut(thread) else { return };
+        let server = core::mem::replace(&mut one.server, NONE);
+        let own = one.scheduler;
+        if self.running == thread {
+            self.running = NONE;
+        }
+        if server == NONE {
+            // It was not awake: there is only something to tell.
+            self.note(world, thread, what, own);
+            return;
+        }
+        if self.holder(server) == NONE {
+            if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+                self.ready.remove(&mut position.ready, thread);
+            }
+            self.follow_head(world, server);
+            self.note(world, thread, what, own);
+            return;
+        }
+        let was_next = self.next_of(server).is_some_and(|pair| pair.thread == thread);
+        let heir = self.dispatcher(world, thread, server);
+        self.note(world, thread, what, if own == NONE { heir } else { own });
+        if was_next {
+            self.hand_to(world, server, heir);
+        }
+    }
+
+    /// Gives a position to a scheduler that has work, or to the first of its parents that does (N3, N6).
+    fn hand_to<W: World>(&mut self, world: &mut W, server: u16, scheduler: u16) {
+        let mut one = scheduler;
+        for _ in 0..MAX_SCHEDULER_DEPTH {
+            if self.server_of_scheduler(world, one) == Some(server) && self.takes_over(world, server, one) {
+                return;
+            }
+            let Some(next) = self.room.schedulers.get(usize::from(one)) else { break };
+            one = next.parent;
+        }
+        self.set_next(world, server, None);
+    }
+
+    /// Makes a scheduler `next` if it has work.
+    pub(crate) fn takes_over<W: World>(&mut self, world: &mut W, server: u16, scheduler: u16) -> bool {
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)).copied() else { return false };
+        let Some(thread) = self.thread(one.thread).copied() else { return false };
+        let waits = thread.state == ThreadState::WaitingForEvents;
+        if thread.is_suspended || !waits && !thread.is_awake() || waits && one.events.first().is_none() {
+            return false;
+        }
+        if waits {
+            self.end_waiting(one.thread);
+            self.deliver(scheduler);
+        }
+        let tcap = thread.tcap;
+        if let Some(thread) = self.thread_mut(one.thread) {
+            (thread.server, thread.runs_on) = (server, tcap);
+        }
+        self.set_next(world, server, Some(Pair { thread: one.thread, tcap }));
+        true
+    }
+
+    /// Writes the oldest event into the registers of the scheduler's thread, as the answer of its `events`.
+    pub(crate) fn deliver(&mut self, scheduler: u16) -> bool {
+        let Some(one) = self.room.schedulers.get_mut(usize::from(scheduler)) else { return false };
+        let Some(about) = one.events.first() else { return false };
+        self.listed.remove(&mut one.events, about);
+        let (token, more, taker) = (one.token, u64::from(one.events.first().is_some()), one.thread);
+        let Some(thread) = self.thread_mut(about) else { return false };
+        let told = thread.event;
+        let deadline_ticks = if thread.is_awake() { crate::NEVER } else { thread.deadline_ticks };
+        let label = thread.label;
+        thread.event = crate::Event { used_ticks: 0, list: NONE, what: 0 };
+        if let Some(taker) = self.thread_mut(taker) {
+            let values = [label, u64::from(told.what), told.used_ticks, deadline_ticks, token, more];
+            taker.answer(Code::Ok.number(), &values);
+        }
+        true
+    }
+
+    /// Records an event about a thread for a scheduler; if that one waits, its parent is told, and so on (CH-57). A scheduler without
+    /// work whose server has nobody becomes `next` there (N5).
+    pub(crate) fn note<W: World>(&mut self, world: &mut W, thread: u16, what: u8, scheduler: u16) {
+        let (mut about, mut what, mut to) = (thread, what, scheduler);
+        for _ in 0..MAX_SCHEDULER_DEPTH {
+            if !self.record(about, what, to) {
+                return;
+            }
+            let Some(one) = self.room.schedulers.get(usize::from(to)).copied() else { return };
+            if self.thread(one.thread).is_none_or(|one| one.state != ThreadState::WaitingForEvents) {
+                return;
+            }
+            if let Some(server) = self.server_of_scheduler(world, to)
+                && self.next_of(server).is_none()
+            {
+                self.takes_over(world, server, to);
+            }
+            (about, what, to) = (one.thread, event::ACTIVATED, one.parent);
+        }
+    }
+
+    /// Puts a thread's record into a scheduler's list; false when there is no such scheduler.
+    fn record(&mut self, thread: u16, what: u8, scheduler: u16) -> bool {
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)) else { return false };
+        // Nobody schedules itself: it would have work for ever.
+        if one.thread == thread {
+            return false;
+        }
+        let Some(before) = self.thread(thread).map(|thread| thread.event) else { return false };
+        if before.list != scheduler
+            && let Some(other) = self.room.schedulers.get_mut(usize::from(before.list))
+        {
+            self.listed.remove(&mut other.events, thread);
+        }
+        let Some(one) = self.room.schedulers.get_mut(usize::from(scheduler)) else { return false };
+        one.token = one.token.wrapping_add(1);
+        self.listed.push(&mut one.events, thread);
+        if let Some(thread) = self.thread_mut(thread) {
+            thread.event.list = scheduler;
+            // Of the two that contradict each other the newer one is true.
+            let over = if what & event::ACTIVATED != 0 { event::BLOCKED } else { 0 };
+            let over = over | if what & (event::BLOCKED | event::ENDED) != 0 { event::ACTIVATED } else { 0 };
+            thread.event.what = thread.event.what & !over | what;
+        }
+        true
+    }
+
+    /// Who runs when this server is picked.
+    pub fn choose<W: World>(&mut self, world: &mut W, server: u16) -> Choice {
+        let Some(pair) = self.next_of(server) else { return Choice::Nobody };
+        // Nobody runs in a component that was ended or reset since.
+        if self.unwind(world, pair.thread) {
+            return Choice::Again;
+        }
+        self.running = pair.thread;
+        Choice::Run(pair.thread)
+    }
+
+    /// The thread that runs has used time; ends its turn, and tells whose limit is used up.
+    pub fn used<W: World>(&mut self, world: &mut W, ticks: u64) {
+        let running = self.running;
+        let Some(thread) = self.thread_mut(running) else { return };
+        thread.event.used_ticks = thread.event.used_ticks.saturating_add(ticks);
+        let (server, end_point, bits) = (thread.server, thread.limit_end_point, thread.limit_bits);
+        thread.limit_ticks = thread.limit_ticks.saturating_sub(ticks);
+        if end_point != NONE && thread.limit_ticks == 0 {
+            thread.limit_end_point = NONE;
+            self.send(world, end_point, bits);
+        }
+        let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
+        position.turn_ticks = position.turn_ticks.saturating_sub(ticks);
+        if position.turn_ticks == 0 && position.quantum_ticks != 0 && !self.is_in_service(running) {
+            self.end_turn(world, server);
+        }
+    }
+
+    /// The thread is inside a component that declares what it needs: its turn is not ended there.
+    fn is_in_service(&self, thread: u16) -> bool {
+        let component = self.thread(thread).and_then(|thread| self.component(thread.component));
+        component.is_some_and(|component| component.needs_ticks != 0)
+    }
+
+    /// The head of a server that its threads hold goes to the back.
+    pub(crate) fn end_turn<W: World>(&mut self, world: &mut W, server: u16) {
+        if let Some(position) = self.room.servers.get_mut(usize::from(server))
+            && let Some(head) = position.ready.first()
+        {
+            position.turn_ticks = position.quantum_ticks;
+            self.ready.remove(&mut position.ready, head);
+            self.ready.push(&mut position.ready, head);
+        }
+        self.follow_head(world, server);
+    }
+
+    /// What a thread runs on is used up: its scheduler is told. It goes on with its own if that can be used, else its scheduler is `next`.
+    pub fn exhausted<W: World>(&mut self, world: &mut W, thread: u16) {
+        let Some(one) = self.thread(thread).copied() else { return };
+        let (server, now) = (one.server, world.now_ticks());
+        let heir = self.dispatcher(world, thread, server);
+        self.note(world, thread, event::EXHAUSTED, heir);
+        if self.holder(server) == NONE || self.next_of(server).is_none_or(|pair| pair.thread != thread) {
+            return;
+        }
+        let has_own = one.runs_on != one.tcap && world.root(one.tcap) == Some(server);
+        if has_own && world.usable_ticks(one.tcap, now) != 0 {
+            if let Some(one) = self.thread_mut(thread) {
+                one.runs_on = one.tcap;
+            }
+            self.set_next(world, server, Some(Pair { thread, tcap: one.tcap }));
+            return;
+        }
+        if self.room.schedulers.get(usize::from(heir)).is_some_and(|heir| heir.thread != thread) {
+            self.hand_to(world, server, heir);
+        }
+    }
+
+    /// Sets a server's next pair because its scheduler says so (N1). Everything was checked.
+    pub(crate) fn place<W: World>(&mut self, world: &mut W, server: u16, pair: Pair, timeout: (u16, u64)) {
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            position.timeout_ticks = timeout.1;
+            position.timeout = (timeout.0, pair.thread);
+        }
+        if let Some(thread) = self.thread_mut(pair.thread) {
+            (thread.server, thread.runs_on) = (server, pair.tcap);
+        }
+        self.set_next(world, server, Some(pair));
+    }
+
+    /// The time-out of a `switch` has passed (N4).
+    pub(crate) fn time_out<W: World>(&mut self, world: &mut W, server: u16) {
+        let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
+        position.timeout_ticks = crate::NEVER;
+        let (scheduler, thread) = core::mem::replace(&mut position.timeout, (NONE, NONE));
+        self.record(thread, event::TIMEOUT, scheduler);
+        self.takes_over(world, server, scheduler);
+    }
+
+    /// The deadline of a waiting `events` has passed: its scheduler is `next`, even if somebody was let in meanwhile.
+    pub(crate) fn events_time_out<W: World>(&mut self, world: &mut W, scheduler: u16) {
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)).copied() else { return };
+        self.end_waiting(one.thread);
+        // Events that came while somebody else was in the position are the answer; without one it is that the time has passed.
+        if !self.deliver(scheduler)
+            && let Some(thread) = self.thread_mut(one.thread)
+        {
+            thread.answer(Code::TimedOut.number(), &[]);
+        }
+        if let Some(server) = self.server_of_scheduler(world, scheduler) {
+            self.takes_over(world, server, scheduler);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Bringing threads out of calls: faults, ends and resets of components, aborts (`kernel.md` 5 and 7; CH-10).
+//!
+//! Ending a component raises its life, and with that every level in it is dead at once: nobody goes on there, since [`Objects::choose`]
+//! looks for dead levels before it lets a thread run. A thread with a dead level is brought to the nearest level below the lowest dead
+//! one, with `Gone`; without one it ends. This is done for one thread at a time, and between two the kernel looks for interrupts; how far it
+//! is stands in the component, so the call that is made again continues.
+//!
+//! Everything above the lowest dead level goes, living callees included: a thread whose caller is gone has nothing to return to, and
+//! its thread may be needed for the next life. A service must therefore expect that a client's thread does not come back.
+//!
+//! All registers that the callee could have left are cleared: the caller's stub has its own on its stack, which it finds by sp.
+//!
+//! Rejected: to let a thread finish in a living callee and to skip the dead level when it returns. It keeps a service whole, but a
+//! callee that never returns would keep a destroyed component's thread, and what pays for it, for ever.
+
+use crate::thread::event;
+use crate::{ComponentState, NEVER, Objects, OnFault, ThreadState, World};
+use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
+use bulkhead_kernel_abi::{Code, MAX_FRAMES, MAX_THREADS, NONE};
+
+impl Objects<'_> {
+    /// The lowest dead level of a thread.
+    fn dead_level(&self, thread: u16) -> Option<usize> {
+        let one = self.thread(thread)?;
+        if matches!(one.state, ThreadState::Free | ThreadState::Stopped) {
+            return None;
+        }
+        one.levels().position(|(component, life, _)| {
+            self.component(component).is_none_or(|component| component.counters.life != life)
+        })
+    }
+
+    /// Brings a thread out of dead levels; false when it has none.
+    pub(crate) fn unwind<W: World>(&mut self, world: &mut W, thread: u16) -> bool {
+        let Some(lowest) = self.dead_level(thread) else { return false };
+        let Some(below) = lowest.checked_sub(1) else {
+            self.end_thread(world, thread, event::ENDED);
+            return true;
+        };
+        for _ in 0..MAX_FRAMES {
+            if self.thread(thread).is_none_or(|one| usize::from(one.depth) <= below) {
+                break;
+            }
+            self.pop(thread);
+        }
+        self.land(world, thread, Code::Gone);
+        true
+    }
+
+    /// Lets a thread find a code instead of an answer, and wakes it if it waited inside.
+    fn land<W: World>(&mut self, world: &mut W, thread: u16, code: Code) {
+        let Some(one) = self.thread_mut(thread) else { return };
+        one.registers.clear(code);
+        one.sliced = (NONE, 0);
+        let (waited, tcap) = (one.state != ThreadState::Ready, one.tcap);
+        if waited {
+            self.end_waiting(thread);
+            self.activate(world, thread, tcap);
+        }
+    }
+
+    /// Ends a thread, wherever it is.
+    pub(crate) fn end_thread<W: World>(&mut self, world: &mut W, thread: u16, what: u8) {
+        for _ in 0..MAX_FRAMES {
+            if !self.pop(thread) {
+                break;
+            }
+        }
+        self.end_waiting(thread);
+        let Some(one) = self.thread_mut(thread) else { return };
+        (one.state, one.is_suspended, one.deadline_ticks) = (ThreadState::Stopped, false, NEVER);
+        (one.component, one.stack, one.life) = (NONE, NONE, 0);
+        (one.limit_end_point, one.limit_ticks) = (NONE, 0);
+        one.registers = crate::Registers::default();
+        self.leave(world, thread, what);
+    }
+
+    /// Ends the innermost call of a thread.
+    pub(crate) fn abort<W: World>(&mut self, world: &mut W, thread: u16) -> Result<(), Code> {
+        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        if one.depth == 0 {
+            return Err(Code::Busy);
+        }
+        if !self.component(one.component).is_some_and(|callee| callee.is_abortable) {
+            return Err(Code::Denied);
+        }
+        let record =
+            FaultRecord { kind: FaultKind::Aborted.number(), program_counter: one.registers.pc, ..Default::default() };
+        self.record_fault(world, one.component, thread, record);
+        self.pop(thread);
+        self.land(world, thread, Code::TimedOut);
+        Ok(())
+    }
+
+    /// Keeps a fault for the supervisor, and tells it.
+    fn record_fault<W: World>(&mut self, world: &mut W, component: u16, thread: u16, record: FaultRecord) {
+        let Some(one) = self.component_mut(component) else { return };
+        one.fault = FaultRecord { thread, number: one.fault.number.wrapping_add(1), ..record };
+        let (supervisor, bits) = (one.supervisor, one.supervisor_bits);
+        self.send(world, supervisor, bits);
+    }
+
+    /// The thread that runs took an exception that is no call. `record` says which; thread and number are set here.
+    pub fn fault<W: World>(&mut self, world: &mut W, record: FaultRecord) {
+        let running = self.running;
+        let Some(one) = self.thread(running).copied() else { return };
+        self.record_fault(world, one.component, running, record);
+        if self.pop(running) {
+            self.land(world, running, Code::Faulted);
+        } else {
+            self.end_thread(world, running, event::FAULTED | event::ENDED);
+        }
+        let then = match self.component(one.component).map(|component| component.on_fault) {
+            Some(OnFault::Reset) => ComponentState::Living,
+            Some(OnFault::Stop) => ComponentState::Stopped,
+            _ => return,
+        };
+        if self.end_component(one.component, then).is_ok() {
+            self.ending |= 1u64.wrapping_shl(u32::from(one.component));
+        }
+    }
+
+    /// Begins the end of a component: its life is over, its threads are brought out by [`Self::work`] or by the call that asked.
+    pub(crate) fn end_component(&mut self, component: u16, then: ComponentState) -> Result<(), Code> {
+        let one = self.component_mut(component).ok_or(Code::BadCapability)?;
+        match one.state {
+            ComponentState::Free => return Err(Code::Gone),
+            ComponentState::Unwinding => {
+                // The stronger of two ends stays: free, stopped, again.
+                if then != ComponentState::Living && one.then != ComponentState::Free {
+                    one.then = then;
+                }
+            }
+            ComponentState::Living | ComponentState::Stopped => {
+                let is_worn = !one.counters.end_life();
+                (one.state, one.progress) = (ComponentState::Unwinding, 0);
+                one.then = if is_worn && then == ComponentState::Living { ComponentState::Stopped } else { then };
+            }
+        }
+        Ok(())
+    }
+
+    /// One slice of a component's end: one thread, or one page. Returns whether there is more.
+    fn slice<W: World>(&mut self, world: &mut W, component: u16) -> bool {
+        let Some(one) = self.component(component).filter(|one| one.state == ComponentState::Unwinding) else {
+            return false;
+        };
+        let (progress, then) = (one.progress, one.then);
+        let is_restored = match progress.checked_sub(MAX_THREADS as u32) {
+            None => {
+                self.unwind(world, progress as u16);
+                false
+            }
+            Some(page) => then != ComponentState::Living || !world.restore(component, page),
+        };
+        if let Some(one) = self.component_mut(component) {
+            one.progress = progress.saturating_add(1);
+        }
+        if is_restored {
+            self.finish(world, component, then);
+        }
+        !is_restored
+    }
+
+    /// Nobody is inside, and its data are as they were.
+    fn finish<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) {
+        self.ending &= !1u64.wrapping_shl(u32::from(component));
+        let Some(one) = self.component_mut(component) else { return };
+        one.free_all_stacks();
+        (one.state, one.progress) = (then, 0);
+        if then == ComponentState::Free {
+            // Not before: the call that is made again needs its capability.
+            one.counters.revoke();
+        }
+        let first = one.first_thread;
+        if then == ComponentState::Living
+            && let Some([.., argument]) = self.thread(first).map(|thread| thread.start)
+        {
+            // A component without threads has only callers.
+            let _ = self.start(world, first, argument);
+        }
+    }
+
+    /// Does one slice of work that no call waits for: components that ended by a fault. Returns whether there is more.
+    pub fn work<W: World>(&mut self, world: &mut W) -> bool {
+        let component = self.ending.trailing_zeros() as u16;
+        if component < 64 {
+            self.slice(world, component);
+        }
+        self.ending != 0
+    }
+
+    /// Slices of a component's end until it is done or an interrupt waits. Returns whether it is done. At least one slice is done, so
+    /// that a storm of interrupts does not stop it.
+    pub(crate) fn end_in_slices<W: World>(&mut self, world: &mut W, component: u16) -> bool {
+        while self.slice(world, component) {
+            if world.is_interrupted() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Starts a thread that does not run.
+    pub(crate) fn start<W: World>(&mut self, world: &mut W, thread: u16, argument: u64) -> Result<(), Code> {
+        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        if one.state != ThreadState::Stopped {
+            return Err(Code::Busy);
+        }
+        let home = self.component(one.home).filter(|home| home.state == ComponentState::Living).ok_or(Code::Gone)?;
+        let life = home.counters.life;
+        if let Some(one) = self.thread_mut(thread) {
+            one.begin(life, argument);
+        }
+        self.activate(world, thread, one.tcap);
+        Ok(())
+    }
+}
