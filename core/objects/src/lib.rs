@@ -1,7 +1,33 @@
 //! The kernel's objects and its calls, as pure code (`kernel.md` 1 to 6; CH-8, CH-10, CH-60, CH-61, CH-63, CH-64).
 //!
-//! This is their data, in layouts for a fast path in assembly: a component of 128 bytes whose free stacks are its first word, frames of 32
-//! bytes in the thread; and what they need of the outside, as two narrow traits.
+//! [`Objects`] holds every object of an instance in arrays that the host sized ([`Room`]), and obeys the calls of the thread that runs. What
+//! it needs of the outside are two narrow traits, [`Machine`] and [`Time`]; so every rule runs as a host test, and the kernel's own code is
+//! vectors, a fast path in assembly for the two most usual calls, and glue.
+//!
+//! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
+//! - `endpoint`: notifications, waiting, dates. `binding`: interrupts as end points.
+//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it.
+//! - `calls`: which call is which of these.
+//!
+//! ## How the kernel uses it
+//!
+//! Vectors store the registers of the thread that runs into its [`Thread`]. The glue reports what happened ([`Objects::call`],
+//! [`Objects::fault`], [`Objects::top_half`], [`Objects::used`], [`Objects::pass_dates`]), asks `core/sched` which server runs, and asks
+//! [`Objects::choose`] who runs there, until the answer is [`Choice::Run`]. Then it loads that thread and its component. It must ask after
+//! every report: a report may have ended the thread that ran, or a component that it is in.
+//!
+//! ## Layouts
+//!
+//! The fast path works on the same bytes: capabilities of 16 bytes in one array, frames of 32 bytes in the thread, a component of 128
+//! bytes whose free stacks are its first word. Nothing else has pointers: objects name each other by number, so a number out of range is an
+//! object that is not there, and a table that is damaged or hostile cannot lead outside.
+//!
+//! ## Rules of this crate
+//!
+//! No allocation, no panic, no recursion; no loop that is longer than a table of the instance (threads: 64; frames: 8; depth of
+//! schedulers: 8). A call that answers another code than `Ok` has changed nothing; a random driver compares all state.
+//!
+//! Calls of later milestones (`delegate`, `tcap`, `server`, `memory`, what makes threads and processes) answer `BadCall`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -16,12 +42,125 @@
     )
 )]
 
+mod binding;
+mod boot;
+mod calls;
 mod component;
 mod counters;
+mod endpoint;
+mod invoke;
+mod position;
+mod table;
 mod thread;
+mod unwind;
 mod world;
 
+pub use binding::{Binding, Hold};
+pub use calls::Outcome;
 pub use component::{Component, ComponentState, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
+pub use endpoint::{DATES_AT_ONCE, EndPoint};
+pub use position::{Choice, Pair, Position, Scheduler};
 pub use thread::{Event, Frame, NEVER, Registers, Thread, ThreadState, event};
 pub use world::{Machine, Time, World};
+
+use bulkhead_kernel_abi::boot::{EntryRow, StackRow};
+use bulkhead_kernel_abi::{Capability, NONE};
+
+/// Arrays for every kind of object, sized by the host. At most as many of each as `bulkhead_kernel_abi` says.
+#[derive(Debug)]
+pub struct Room<'a> {
+    /// Components.
+    pub components: &'a mut [Component],
+    /// Slots of all their tables.
+    pub slots: &'a mut [Capability],
+    /// Threads.
+    pub threads: &'a mut [Thread],
+    /// End points.
+    pub end_points: &'a mut [EndPoint],
+    /// Bindings.
+    pub bindings: &'a mut [Binding],
+    /// Positions, by number of the server.
+    pub servers: &'a mut [Position],
+    /// Schedulers.
+    pub schedulers: &'a mut [Scheduler],
+    /// Life and grant of wires, whose rest is elsewhere; so are those of the next ones.
+    pub wires: &'a mut [Counters],
+    /// Of temporal capabilities.
+    pub tcaps: &'a mut [Counters],
+    /// Of bands.
+    pub bands: &'a mut [Counters],
+    /// Of regions of memory.
+    pub regions: &'a mut [Counters],
+    /// Of quotas.
+    pub quotas: &'a mut [Counters],
+    /// Entries of all components, in the boot tables.
+    pub entries: &'a [EntryRow],
+    /// Stacks of all components.
+    pub stacks: &'a [StackRow],
+}
+
+/// Every object of an instance.
+#[derive(Debug)]
+pub struct Objects<'a> {
+    room: Room<'a>,
+    /// Threads in FIFOs of servers.
+    ready: Links,
+    /// Threads in lists of events.
+    listed: Links,
+    /// Threads that wait with a deadline, a bit each.
+    dated: u64,
+    /// Components that are being ended, a bit each.
+    ending: u64,
+    /// The thread that runs, or [`NONE`].
+    running: u16,
+}
+
+impl<'a> Objects<'a> {
+    /// Everything, to look at.
+    #[must_use]
+    pub fn room(&self) -> &Room<'a> {
+        &self.room
+    }
+
+    /// The thread that runs.
+    #[must_use]
+    pub fn running(&self) -> Option<u16> {
+        (self.running != NONE).then_some(self.running)
+    }
+
+    /// Where vectors store the registers of the thread that runs, and load them from.
+    pub fn registers(&mut self) -> Option<&mut Registers> {
+        let running = self.running;
+        self.thread_mut(running).map(|thread| &mut thread.registers)
+    }
+
+    /// What is loaded for the thread that runs: its component and the root of that one's tables. The ASID is the number + 1.
+    #[must_use]
+    pub fn loaded(&self) -> Option<(u16, u64)> {
+        let component = self.thread(self.running)?.component;
+        Some((component, self.component(component)?.root))
+    }
+
+    /// The queues of threads: FIFOs of servers, and lists of events.
+    #[must_use]
+    pub fn queues(&self) -> (&Links, &Links) {
+        (&self.ready, &self.listed)
+    }
+
+    fn thread(&self, number: u16) -> Option<&Thread> {
+        self.room.threads.get(usize::from(number))
+    }
+
+    fn thread_mut(&mut self, number: u16) -> Option<&mut Thread> {
+        self.room.threads.get_mut(usize::from(number))
+    }
+
+    fn component(&self, number: u16) -> Option<&Component> {
+        self.room.components.get(usize::from(number))
+    }
+
+    fn component_mut(&mut self, number: u16) -> Option<&mut Component> {
+        self.room.components.get_mut(usize::from(number))
+    }
+}

@@ -1,0 +1,412 @@
+//! Which call is what (`kernel.md` 2; CH-60). Each arm is one row of the table in `bulkhead_kernel_abi::call`.
+
+use crate::thread::event;
+use crate::{ComponentState, NEVER, Objects, Pair, ThreadState, World};
+use bulkhead_kernel_abi::call::{
+    Call, CapabilityOperation, ComponentOperation, Flag, InterruptOperation, ThreadOperation,
+};
+use bulkhead_kernel_abi::capability::{TOKEN_MASK, right};
+use bulkhead_kernel_abi::{Code, KERNEL_ABI_VERSION, Kind, NONE, PRINT_BYTES};
+
+/// What a call came to.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is over, or its thread waits.
+    Done,
+    /// An interrupt came between two slices: the call is made again when its thread runs again (its pc was set back).
+    Again,
+}
+
+/// What an operation answers.
+enum Reply {
+    /// `Ok` with these values in x1 and the following.
+    Values([u64; 6], usize),
+    /// The thread waits; whoever wakes it answers.
+    Waits,
+    /// It was interrupted between two slices of the end of this component in this life.
+    Again(u16, u32),
+}
+
+/// Bytes of an SVC instruction.
+const INSTRUCTION_BYTES: u64 = 4;
+
+type Answer = Result<Reply, Code>;
+
+fn values<const COUNT: usize>(some: [u64; COUNT]) -> Answer {
+    let mut all = [0; 6];
+    for (to, from) in all.iter_mut().zip(some) {
+        *to = from;
+    }
+    Ok(Reply::Values(all, COUNT))
+}
+
+fn nothing(done: Result<(), Code>) -> Answer {
+    done.and_then(|()| values([]))
+}
+
+impl Objects<'_> {
+    /// Obeys `svc #number` of the thread that runs, whose registers are in its [`crate::Thread`].
+    pub fn call<W: World>(&mut self, world: &mut W, number: u16) -> Outcome {
+        let running = self.running;
+        let Some(thread) = self.thread(running) else { return Outcome::Done };
+        let place = (thread.component, thread.life, thread.depth);
+        let [x0, x1, x2, x3, x4, x5, x6, x7, ..] = thread.registers.x;
+        let x = [x0, x1, x2, x3, x4, x5, x6, x7];
+        let answer = match Call::from_number(u64::from(number)) {
+            Some(Call::Invoke) => {
+                self.invoke(world);
+                return Outcome::Done;
+            }
+            Some(Call::Return) => {
+                self.return_(world);
+                return Outcome::Done;
+            }
+            Some(call) => self.obey(world, call, place.0, x),
+            None => Err(Code::BadCall),
+        };
+        // It may have ended itself, or the call that it made this from.
+        let Some(thread) = self.thread_mut(running) else { return Outcome::Done };
+        let stayed = (thread.component, thread.life, thread.depth) == place;
+        match answer {
+            _ if !stayed => Outcome::Done,
+            Err(code) => {
+                thread.answer(code.number(), &[]);
+                Outcome::Done
+            }
+            Ok(Reply::Values(all, count)) => {
+                thread.answer(Code::Ok.number(), all.get(..count).unwrap_or(&[]));
+                Outcome::Done
+            }
+            Ok(Reply::Waits) => Outcome::Done,
+            Ok(Reply::Again(component, life)) => {
+                thread.sliced = (component, life);
+                thread.registers.pc = thread.registers.pc.wrapping_sub(INSTRUCTION_BYTES);
+                Outcome::Again
+            }
+        }
+    }
+
+    fn obey<W: World>(&mut self, world: &mut W, call: Call, component: u16, x: [u64; 8]) -> Answer {
+        match call {
+            Call::Receive => self.receive(world, component, x),
+            Call::Events => self.events(world, component, x),
+            Call::Switch => nothing(self.switch(world, component, x)),
+            Call::Yield => nothing(self.yield_(world)),
+            Call::Interrupt => self.interrupt(world, component, x),
+            Call::Thread => self.thread_operation(world, component, x),
+            Call::Capability => self.capability(component, x),
+            Call::Component => self.component_operation(world, component, x),
+            Call::Print => nothing(print(world, x)),
+            Call::Version => {
+                let (build, frequency) = world.build_and_frequency();
+                values([u64::from(KERNEL_ABI_VERSION), build, frequency])
+            }
+            Call::Invoke | Call::Return | Call::Delegate | Call::Tcap | Call::Server | Call::Memory => {
+                Err(Code::BadCall)
+            }
+        }
+    }
+
+    fn receive<W: World>(&mut self, world: &mut W, component: u16, [slot, flags, deadline, ..]: [u64; 8]) -> Answer {
+        let (no_wait, all) = (Flag::NoWait.number(), Flag::All.number());
+        let deadline_ticks = if deadline == 0 { NEVER } else { deadline };
+        if flags & !(no_wait | all) != 0 || slot == 0 && deadline_ticks == NEVER {
+            return Err(Code::BadArgument);
+        }
+        let running = self.running;
+        let mut state = ThreadState::Sleeping;
+        if slot != 0 {
+            let end_point = self.find_as(component, slot, Kind::Receive, right::USE)?.object;
+            if self.room.end_points.get(usize::from(end_point)).is_none_or(|one| one.thread != running) {
+                return Err(Code::Denied);
+            }
+            if let Some(taken) = self.take(end_point, flags & all != 0) {
+                return values(taken);
+            }
+            state = ThreadState::Receiving;
+            if let Some(thread) = self.thread_mut(running) {
+                (thread.end_point, thread.takes_all) = (end_point, flags & all != 0);
+            }
+        }
+        self.wait_until(world, state, flags, deadline_ticks)
+    }
+
+    fn wait_until<W: World>(&mut self, world: &mut W, state: ThreadState, flags: u64, deadline_ticks: u64) -> Answer {
+        if flags & Flag::NoWait.number() != 0 {
+            return Err(Code::WouldBlock);
+        }
+        if deadline_ticks <= world.now_ticks() {
+            return Err(Code::TimedOut);
+        }
+        self.wait(world, state, deadline_ticks);
+        Ok(Reply::Waits)
+    }
+
+    fn events<W: World>(&mut self, world: &mut W, component: u16, [slot, flags, deadline, ..]: [u64; 8]) -> Answer {
+        if flags & !Flag::NoWait.number() != 0 {
+            return Err(Code::BadArgument);
+        }
+        let scheduler = self.find_as(component, slot, Kind::Scheduler, right::USE)?.object;
+        let one = self.room.schedulers.get(usize::from(scheduler)).copied().ok_or(Code::BadCapability)?;
+        if one.thread != self.running {
+            return Err(Code::Denied);
+        }
+        if self.deliver(scheduler) {
+            return Ok(Reply::Waits);
+        }
+        let no_wait = flags & Flag::NoWait.number() != 0;
+        if deadline == 0 && one.has_several && !no_wait {
+            return Err(Code::BadArgument);
+        }
+        let deadline_ticks = if deadline == 0 { NEVER } else { deadline };
+        self.wait_until(world, ThreadState::WaitingForEvents, flags, deadline_ticks)
+    }
+
+    /// N1.
+    fn switch<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Result<(), Code> {
+        let [scheduler, thread, tcap, priority, timeout, token, ..] = x;
+        let scheduler = self.find_as(component, scheduler, Kind::Scheduler, right::USE)?.object;
+        let one = self.room.schedulers.get(usize::from(scheduler)).copied().ok_or(Code::BadCapability)?;
+        let caller = self.thread(self.running).copied().ok_or(Code::BadCapability)?;
+        if one.thread != self.running && caller.scheduler != scheduler {
+            return Err(Code::Denied);
+        }
+        let thread = self.find_as(component, thread, Kind::Thread, right::USE)?.object;
+        let tcap = if tcap == 0 { None } else { Some(self.find_as(component, tcap, Kind::TCap, right::USE)?.object) };
+        if priority > TOKEN_MASK {
+            return Err(Code::BadArgument);
+        }
+        if token != one.token {
+            return Err(Code::Stale);
+        }
+        let server = caller.server;
+        let target = self.thread(thread).copied().ok_or(Code::BadCapability)?;
+        let is_here = target.server == server;
+        let is_own = target.scheduler == scheduler || one.thread == thread;
+        let uses_its_time = is_here && self.dispatcher(world, thread, server) == scheduler;
+        let tcap = tcap.unwrap_or(if is_here { target.runs_on } else { target.tcap });
+        if self.holder(server) == NONE || !is_own && !uses_its_time || world.root(tcap) != Some(server) {
+            return Err(Code::Denied);
+        }
+        let timeout = (scheduler, if timeout == 0 { NEVER } else { timeout });
+        self.may_go_on(&target, thread, server)?;
+        if world.usable_ticks(tcap, world.now_ticks()) == 0 {
+            return Err(Code::NoTime);
+        }
+        if target.state == ThreadState::WaitingForEvents {
+            self.wake_with_event(thread);
+        }
+        world.set_priority(tcap, one.id, priority);
+        self.place(world, server, Pair { thread, tcap }, timeout);
+        Ok(())
+    }
+
+    /// States whether a thread can be made the next one of a server: it is awake, or a scheduler that has events, and nowhere else.
+    fn may_go_on(&self, target: &crate::Thread, thread: u16, server: u16) -> Result<(), Code> {
+        let mut schedulers = self.room.schedulers.iter();
+        let has_events = schedulers.any(|one| one.thread == thread && one.events.first().is_some());
+        let waits_with_events = target.state == ThreadState::WaitingForEvents && !target.is_suspended && has_events;
+        if !target.is_awake() && !waits_with_events {
+            return Err(Code::Busy);
+        }
+        if target.server != server && target.server != NONE {
+            if self.holder(target.server) == NONE {
+                return Err(Code::Denied);
+            }
+            if self.next_of(target.server).is_some_and(|pair| pair.thread == thread) {
+                return Err(Code::Busy);
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_with_event(&mut self, thread: u16) {
+        let scheduler = (0..).zip(self.room.schedulers.iter()).find(|(_, one)| one.thread == thread);
+        if let Some((scheduler, _)) = scheduler {
+            self.end_waiting(thread);
+            self.deliver(scheduler);
+        }
+    }
+
+    fn yield_<W: World>(&mut self, world: &mut W) -> Result<(), Code> {
+        let server = self.thread(self.running).map_or(NONE, |thread| thread.server);
+        if self.holder(server) != NONE || self.next_of(server).is_none() {
+            return Err(Code::Denied);
+        }
+        self.end_turn(world, server);
+        Ok(())
+    }
+
+    fn interrupt<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        let [operation, slot, client, ..] = x;
+        let operation = InterruptOperation::from_number(operation).ok_or(Code::BadCall)?;
+        let is_clients = matches!(operation, InterruptOperation::Expect | InterruptOperation::Cancel);
+        let rights = if is_clients { right::EXPECT } else { right::USE };
+        let binding = self.find_as(component, slot, Kind::Interrupt, rights)?.object;
+        let own = self.thread(self.running).map_or(NONE, |thread| thread.server);
+        nothing(match operation {
+            InterruptOperation::Done => self.interrupt_done(world, binding),
+            InterruptOperation::Expect => self.expect(binding, own, true),
+            InterruptOperation::Cancel => self.expect(binding, own, false),
+            InterruptOperation::Serve => self.serve(world, binding, client, false),
+            InterruptOperation::Finish => self.serve(world, binding, client, true),
+        })
+    }
+
+    fn thread_operation<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        let operation = ThreadOperation::from_number(x[0]).ok_or(Code::BadCall)?;
+        let rights = match operation {
+            ThreadOperation::Create => return Err(Code::BadCall),
+            ThreadOperation::Start | ThreadOperation::Suspend | ThreadOperation::Resume => right::USE,
+            ThreadOperation::Stop | ThreadOperation::Abort => right::STOP,
+            ThreadOperation::Bind => right::BIND,
+            ThreadOperation::Limit | ThreadOperation::Unlimit => right::LIMIT,
+            ThreadOperation::Read => right::READ,
+        };
+        let thread = self.find_as(component, x[1], Kind::Thread, rights)?.object;
+        let one = self.thread(thread).copied().ok_or(Code::BadCapability)?;
+        match operation {
+            ThreadOperation::Create => Err(Code::BadCall),
+            ThreadOperation::Start => nothing(self.start(world, thread, x[2])),
+            ThreadOperation::Suspend => nothing(self.suspend(world, thread)),
+            ThreadOperation::Resume => nothing(self.resume(world, thread)),
+            ThreadOperation::Stop => {
+                if one.state != ThreadState::Stopped {
+                    self.end_thread(world, thread, event::ENDED);
+                }
+                values([])
+            }
+            ThreadOperation::Abort => nothing(self.abort(world, thread)),
+            ThreadOperation::Bind => nothing(self.bind(world, component, thread, x[2])),
+            ThreadOperation::Limit => {
+                let told = self.find_as(component, x[3], Kind::Send, right::USE)?;
+                if x[2] == 0 {
+                    return Err(Code::BadArgument);
+                }
+                if let Some(one) = self.thread_mut(thread) {
+                    (one.limit_ticks, one.limit_end_point, one.limit_bits) = (x[2], told.object, told.word);
+                }
+                values([])
+            }
+            ThreadOperation::Unlimit => {
+                if let Some(one) = self.thread_mut(thread) {
+                    (one.limit_ticks, one.limit_end_point) = (0, NONE);
+                }
+                values([])
+            }
+            ThreadOperation::Read => values([one.state as u64, u64::from(one.depth), one.limit_ticks]),
+        }
+    }
+
+    fn suspend<W: World>(&mut self, world: &mut W, thread: u16) -> Result<(), Code> {
+        let Some(one) = self.thread_mut(thread) else { return Err(Code::BadCapability) };
+        if one.is_suspended || matches!(one.state, ThreadState::Free | ThreadState::Stopped) {
+            return Err(Code::Busy);
+        }
+        one.is_suspended = true;
+        self.leave(world, thread, event::BLOCKED);
+        Ok(())
+    }
+
+    fn resume<W: World>(&mut self, world: &mut W, thread: u16) -> Result<(), Code> {
+        let Some(one) = self.thread_mut(thread).filter(|one| one.is_suspended) else { return Err(Code::Busy) };
+        one.is_suspended = false;
+        let tcap = one.tcap;
+        self.look_again(thread);
+        self.activate(world, thread, tcap);
+        Ok(())
+    }
+
+    /// Binds a thread to a server that its threads hold, or to a scheduler. A scheduler's own thread keeps its place in the tree.
+    fn bind<W: World>(&mut self, world: &mut W, component: u16, thread: u16, slot: u64) -> Result<(), Code> {
+        let to = self.find(component, slot)?;
+        let (scheduler, tcap) = match to.kind() {
+            Some(Kind::Server) if to.has(right::BIND) => {
+                let server = self.room.servers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
+                (server.holder, server.tcap)
+            }
+            Some(Kind::Scheduler) if to.has(right::USE) => {
+                let one = self.room.schedulers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
+                (to.object, self.thread(one.thread).map_or(NONE, |one| one.tcap))
+            }
+            Some(Kind::Server | Kind::Scheduler) => return Err(Code::Denied),
+            _ => return Err(Code::BadCapability),
+        };
+        if self.room.schedulers.iter().any(|one| one.thread == thread) {
+            return Err(Code::Busy);
+        }
+        self.leave(world, thread, event::BLOCKED);
+        if let Some(one) = self.thread_mut(thread) {
+            (one.scheduler, one.tcap, one.runs_on) = (scheduler, tcap, tcap);
+        }
+        self.activate(world, thread, tcap);
+        Ok(())
+    }
+
+    fn capability(&mut self, component: u16, x: [u64; 8]) -> Answer {
+        let [operation, x1, x2, x3, x4, x5, ..] = x;
+        match CapabilityOperation::from_number(operation).ok_or(Code::BadCall)? {
+            CapabilityOperation::Copy => nothing(self.copy(component, [x1, x2, x3, x4, x5], false)),
+            CapabilityOperation::Move => nothing(self.copy(component, [x1, x2, x3, x4, x5], true)),
+            CapabilityOperation::Delete => nothing(self.delete(component, x1, x2)),
+            CapabilityOperation::Revoke => nothing(self.revoke(component, x1)),
+            CapabilityOperation::Read => values(self.read_slot(component, x1, x2)?),
+        }
+    }
+
+    fn component_operation<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        let operation = ComponentOperation::from_number(x[0]).ok_or(Code::BadCall)?;
+        let (rights, then) = match operation {
+            ComponentOperation::Destroy => (right::STOP, Some(ComponentState::Free)),
+            ComponentOperation::Reset => (right::USE, Some(ComponentState::Living)),
+            ComponentOperation::Fault | ComponentOperation::Read => (right::READ, None),
+            _ => return Err(Code::BadCall),
+        };
+        let number = self.find_as(component, x[1], Kind::Component, rights)?.object;
+        let one = self.component(number).copied().ok_or(Code::BadCapability)?;
+        if let Some(then) = then {
+            return self.end_by_call(world, number, then);
+        }
+        if operation == ComponentOperation::Read {
+            let life = u64::from(one.counters.life);
+            return values([one.state as u64, life, u64::from(one.free_stacks.count_ones())]);
+        }
+        if one.state == ComponentState::Free {
+            return Err(Code::Gone);
+        }
+        let fault = one.fault;
+        let first = [u64::from(fault.kind), u64::from(fault.thread), u64::from(fault.number)];
+        let [kind, thread, faults] = first;
+        values([kind, thread, faults, fault.syndrome, fault.address, fault.program_counter])
+    }
+}
+
+impl Objects<'_> {
+    /// Ends a component in slices. A call that was interrupted and finds its work done by somebody else does not begin again.
+    fn end_by_call<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) -> Answer {
+        let running = self.running;
+        let one = self.component(component).copied().ok_or(Code::BadCapability)?;
+        let is_under_way = self.thread(running).is_some_and(|caller| caller.sliced == (component, one.counters.life));
+        if let Some(thread) = self.thread_mut(running) {
+            thread.sliced = (NONE, 0);
+        }
+        if !is_under_way {
+            self.end_component(component, then)?;
+        } else if one.state != ComponentState::Unwinding {
+            return values([]);
+        }
+        let life = self.component(component).map_or(0, |one| one.counters.life);
+        if self.end_in_slices(world, component) { values([]) } else { Ok(Reply::Again(component, life)) }
+    }
+}
+
+fn print<W: World>(world: &mut W, [length, registers @ ..]: [u64; 8]) -> Result<(), Code> {
+    let mut bytes = [0; PRINT_BYTES];
+    for (to, register) in bytes.chunks_exact_mut(8).zip(registers) {
+        to.copy_from_slice(&register.to_le_bytes());
+    }
+    let length = usize::try_from(length).map_err(|_| Code::BadArgument)?;
+    let text = bytes.get(..length).ok_or(Code::BadArgument)?;
+    if world.print(text) { Ok(()) } else { Err(Code::Busy) }
+}

@@ -1,0 +1,141 @@
+//! Calls by thread migration: `invoke` and `return` (`kernel.md` 5; CH-6, CH-8).
+//!
+//! The same thread, on the same server and temporal capability, goes on in the callee: there is no scheduling decision, no timer and no
+//! memory of EL0. The kernel checks that the callee lives, takes one of its free stacks, pushes a frame, and sets pc, sp and the token.
+//! What can be refused is checked before anything is changed.
+//!
+//! A send by `invoke` answers as a callee that returned zeros, so a caller cannot tell which it was.
+
+use crate::{ComponentState, Frame, Objects, Registers, World};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_FRAMES};
+
+/// Registers that arrive as zero on either side: x9 to x18.
+const SCRATCH: core::ops::Range<usize> = 9..19;
+
+impl Objects<'_> {
+    /// `invoke` of the thread that runs.
+    pub(crate) fn invoke<W: World>(&mut self, world: &mut W) {
+        let running = self.running;
+        let Some((component, slot)) = self.thread(running).map(|one| (one.component, one.registers.x[8])) else {
+            return;
+        };
+        let done = self.find(component, slot).and_then(|found| self.use_capability(world, running, found));
+        // A call has x8 for its token; a refusal has changed nothing else.
+        match (done, self.thread_mut(running)) {
+            (Err(code), Some(thread)) => thread.registers.x[8] = code.number(),
+            (Ok(Some(code)), Some(thread)) => {
+                thread.registers.x[..8].fill(0);
+                thread.registers.clear_scratch(code);
+            }
+            _ => {}
+        }
+    }
+
+    /// Uses it; returns a code when the thread stays where it is.
+    fn use_capability<W: World>(
+        &mut self,
+        world: &mut W,
+        thread: u16,
+        found: Capability,
+    ) -> Result<Option<Code>, Code> {
+        let kind = found.kind().ok_or(Code::BadCapability)?;
+        if !matches!(kind, Kind::Call | Kind::Send | Kind::RemoteSend) {
+            return Err(Code::BadCapability);
+        }
+        if !found.has(right::USE) {
+            return Err(Code::Denied);
+        }
+        match kind {
+            Kind::Call => self.enter(world, thread, found).map(|()| None),
+            Kind::Send => {
+                self.send(world, found.object, found.word);
+                Ok(Some(Code::Ok))
+            }
+            _ => world.remote_send(found.object, found.entry(), found.token()).map(|()| Some(Code::Ok)),
+        }
+    }
+
+    /// Goes into the callee.
+    fn enter<W: World>(&mut self, world: &mut W, thread: u16, call: Capability) -> Result<(), Code> {
+        let now = world.now_ticks();
+        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        let callee = *self.component(call.object).ok_or(Code::BadCapability)?;
+        if callee.state != ComponentState::Living {
+            return Err(Code::Gone);
+        }
+        if usize::from(one.depth) >= MAX_FRAMES {
+            return Err(Code::TooDeep);
+        }
+        if callee.needs_ticks != 0 && world.usable_ticks(one.runs_on, now) < callee.needs_ticks {
+            return Err(Code::NoTime);
+        }
+        if call.entry() >= callee.entries {
+            return Err(Code::BadCapability);
+        }
+        let entry = (callee.first_entry as usize).wrapping_add(usize::from(call.entry()));
+        let pc = self.room.entries.get(entry).ok_or(Code::BadCapability)?.address;
+        let stack = self.component_mut(call.object).and_then(crate::Component::take_stack).ok_or(Code::NoStack)?;
+        let place = (callee.first_stack as usize).wrapping_add(usize::from(stack));
+        let sp = self.room.stacks.get(place).map_or(0, |stack| stack.top);
+        let Some(one) = self.thread_mut(thread) else { return Ok(()) };
+        let (component, life) = (one.component, one.life);
+        let Registers { pc: back, sp: own, tpidr, .. } = one.registers;
+        if let Some(frame) = one.frames.get_mut(usize::from(one.depth)) {
+            *frame = Frame { pc: back, sp: own, tpidr, component, stack: one.stack, life };
+        }
+        one.depth = one.depth.wrapping_add(1);
+        (one.component, one.stack, one.life) = (call.object, stack, callee.counters.life);
+        (one.registers.pc, one.registers.sp, one.registers.tpidr) = (pc, sp, 0);
+        one.registers.clear_scratch(Code::Ok);
+        one.registers.x[8] = call.token();
+        Ok(())
+    }
+
+    /// `return` of the thread that runs: to the level below; from the home component it ends the thread.
+    pub(crate) fn return_<W: World>(&mut self, world: &mut W) {
+        let running = self.running;
+        // The thread that runs was chosen, so no level is dead; a caller that ends itself by its callee is unwound before it runs again.
+        if self.pop(running) {
+            if let Some(thread) = self.thread_mut(running) {
+                thread.registers.clear_scratch(Code::Ok);
+            }
+        } else {
+            self.end_thread(world, running, crate::thread::event::ENDED);
+        }
+    }
+
+    /// Leaves the innermost level; false in the home component. The stack is free again, unless the component has another life.
+    pub(crate) fn pop(&mut self, thread: u16) -> bool {
+        let Some(one) = self.thread(thread).copied() else { return false };
+        let Some(depth) = one.depth.checked_sub(1) else { return false };
+        if let Some(component) =
+            self.component_mut(one.component).filter(|component| component.counters.life == one.life)
+        {
+            component.give_stack(one.stack);
+        }
+        let Some(one) = self.thread_mut(thread) else { return false };
+        let Some(frame) = one.frames.get_mut(usize::from(depth)) else { return false };
+        let Frame { pc, sp, tpidr, component, stack, life } = core::mem::take(frame);
+        one.depth = depth;
+        (one.component, one.stack, one.life) = (component, stack, life);
+        (one.registers.pc, one.registers.sp, one.registers.tpidr) = (pc, sp, tpidr);
+        true
+    }
+}
+
+impl Registers {
+    /// The code in x8; x9 to x18 and the flags as zero.
+    pub(crate) fn clear_scratch(&mut self, code: Code) {
+        self.x[8] = code.number();
+        self.x[SCRATCH].fill(0);
+        self.pstate = 0;
+    }
+
+    /// What a thread finds that was brought out of a call: a code, and nothing of what the callee left.
+    pub(crate) fn clear(&mut self, code: Code) {
+        self.x = [0; 31];
+        self.x[8] = code.number();
+        self.pstate = 0;
+    }
+}

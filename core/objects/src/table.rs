@@ -1,0 +1,136 @@
+//! Capability tables: looking up and moving (`kernel.md` 1; CH-61).
+//!
+//! A look-up is constant: compare with the table's size, load 16 bytes, compare kind and grant. Rights can only be dropped, and
+//! the word of a copy is that of its source, so no capability ever grants more than the one that it came from. Revocation raises the
+//! object's grant and rewrites the caller's own slot; every other capability to the object is void by that.
+//!
+//! A table is a component's, and who has a capability to it acts in it: to read or copy out with `READ`, to put in, move out and
+//! delete with `WRITE`.
+
+use crate::{Counters, Objects, WORN};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind};
+
+impl Objects<'_> {
+    /// Life and grant of an object.
+    pub(crate) fn counters(&mut self, kind: Kind, object: u16) -> Option<&mut Counters> {
+        let (at, room) = (usize::from(object), &mut self.room);
+        match kind {
+            Kind::Null => None,
+            Kind::Call | Kind::Table | Kind::Component => room.components.get_mut(at).map(|one| &mut one.counters),
+            Kind::Send | Kind::Receive => room.end_points.get_mut(at).map(|one| &mut one.counters),
+            Kind::Thread => room.threads.get_mut(at).map(|one| &mut one.counters),
+            Kind::Scheduler => room.schedulers.get_mut(at).map(|one| &mut one.counters),
+            Kind::Server => room.servers.get_mut(at).map(|one| &mut one.counters),
+            Kind::Interrupt => room.bindings.get_mut(at).map(|one| &mut one.counters),
+            Kind::RemoteSend => room.wires.get_mut(at),
+            Kind::TCap => room.tcaps.get_mut(at),
+            Kind::Band => room.bands.get_mut(at),
+            Kind::Memory => room.regions.get_mut(at),
+            Kind::Quota => room.quotas.get_mut(at),
+        }
+    }
+
+    fn index(&self, component: u16, slot: u64) -> Option<usize> {
+        let one = self.component(component)?;
+        let slot = u32::try_from(slot).ok().filter(|slot| *slot < one.slots)?;
+        Some(one.first_slot.checked_add(slot)? as usize)
+    }
+
+    /// What is in a slot, void or not.
+    pub(crate) fn slot(&self, component: u16, slot: u64) -> Option<Capability> {
+        self.room.slots.get(self.index(component, slot)?).copied()
+    }
+
+    fn slot_mut(&mut self, component: u16, slot: u64) -> Option<&mut Capability> {
+        let place = self.index(component, slot)?;
+        self.room.slots.get_mut(place)
+    }
+
+    /// States whether a capability still is one.
+    pub(crate) fn is_valid(&mut self, capability: &Capability) -> bool {
+        let grant = capability.kind().and_then(|kind| self.counters(kind, capability.object)).map(|one| one.grant);
+        grant == Some(capability.grant) && grant != Some(WORN)
+    }
+
+    /// Looks a capability of a component up.
+    pub(crate) fn find(&mut self, component: u16, slot: u64) -> Result<Capability, Code> {
+        let found = self.slot(component, slot).ok_or(Code::BadCapability)?;
+        if self.is_valid(&found) { Ok(found) } else { Err(Code::BadCapability) }
+    }
+
+    /// Looks a capability of a kind up, with rights.
+    pub(crate) fn find_as(&mut self, component: u16, slot: u64, kind: Kind, rights: u8) -> Result<Capability, Code> {
+        let found = self.find(component, slot)?;
+        if found.kind() != Some(kind) {
+            return Err(Code::BadCapability);
+        }
+        if found.has(rights) { Ok(found) } else { Err(Code::Denied) }
+    }
+
+    /// The component whose table is meant: 0 is the own one.
+    fn table(&mut self, component: u16, slot: u64, rights: u8) -> Result<u16, Code> {
+        if slot == 0 { Ok(component) } else { Ok(self.find_as(component, slot, Kind::Table, rights)?.object) }
+    }
+
+    /// A slot that something can be put into. Slot 0 is null for ever.
+    fn empty(&self, table: u16, slot: u64) -> Result<(), Code> {
+        match self.slot(table, slot).filter(|_| slot != 0) {
+            None => Err(Code::BadArgument),
+            Some(there) if there.kind != Kind::Null.number() => Err(Code::Full),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Copies or moves a capability; x1 to x5 of the call.
+    pub(crate) fn copy(&mut self, component: u16, x: [u64; 5], moves: bool) -> Result<(), Code> {
+        let [from, from_slot, to, to_slot, rights] = x;
+        let from = self.table(component, from, if moves { right::READ | right::WRITE } else { right::READ })?;
+        let to = self.table(component, to, right::WRITE)?;
+        let source = self.find(from, from_slot)?;
+        self.empty(to, to_slot)?;
+        let kept = if moves { source.rights } else { source.rights & rights as u8 };
+        if let Some(slot) = self.slot_mut(to, to_slot) {
+            *slot = Capability { rights: kept, ..source };
+        }
+        if moves && let Some(slot) = self.slot_mut(from, from_slot) {
+            *slot = Capability::NULL;
+        }
+        Ok(())
+    }
+
+    /// Clears a slot.
+    pub(crate) fn delete(&mut self, component: u16, table: u64, slot: u64) -> Result<(), Code> {
+        let table = self.table(component, table, right::WRITE)?;
+        match self.slot_mut(table, slot) {
+            None => Err(Code::BadArgument),
+            Some(there) if there.kind == Kind::Null.number() => Err(Code::BadCapability),
+            Some(there) => {
+                *there = Capability::NULL;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes all other capabilities to an object void. At the end of its counter this one is void as well.
+    pub(crate) fn revoke(&mut self, component: u16, slot: u64) -> Result<(), Code> {
+        let found = self.find(component, slot)?;
+        if !found.has(right::REVOKE) {
+            return Err(Code::Denied);
+        }
+        let kind = found.kind().ok_or(Code::BadCapability)?;
+        let grant = self.counters(kind, found.object).ok_or(Code::BadCapability)?.revoke();
+        if let Some(slot) = self.slot_mut(component, slot) {
+            slot.grant = grant;
+        }
+        Ok(())
+    }
+
+    /// What is in a slot: kind, rights, and whether it is void.
+    pub(crate) fn read_slot(&mut self, component: u16, table: u64, slot: u64) -> Result<[u64; 3], Code> {
+        let table = self.table(component, table, right::READ)?;
+        let there = self.slot(table, slot).ok_or(Code::BadArgument)?;
+        let is_void = there.kind != Kind::Null.number() && !self.is_valid(&there);
+        Ok([u64::from(there.kind), u64::from(there.rights), u64::from(is_void)])
+    }
+}
