@@ -124,21 +124,13 @@ impl Objects<'_> {
             if let Some(taken) = self.take(end_point, flags & all != 0) {
                 return values(taken);
             }
+            may_wait(world, flags, deadline_ticks)?;
             state = ThreadState::Receiving;
             if let Some(thread) = self.thread_mut(running) {
                 (thread.end_point, thread.takes_all) = (end_point, flags & all != 0);
             }
         }
-        self.wait_until(world, state, flags, deadline_ticks)
-    }
-
-    fn wait_until<W: World>(&mut self, world: &mut W, state: ThreadState, flags: u64, deadline_ticks: u64) -> Answer {
-        if flags & Flag::NoWait.number() != 0 {
-            return Err(Code::WouldBlock);
-        }
-        if deadline_ticks <= world.now_ticks() {
-            return Err(Code::TimedOut);
-        }
+        may_wait(world, flags, deadline_ticks)?;
         self.wait(world, state, deadline_ticks);
         Ok(Reply::Waits)
     }
@@ -160,7 +152,9 @@ impl Objects<'_> {
             return Err(Code::BadArgument);
         }
         let deadline_ticks = if deadline == 0 { NEVER } else { deadline };
-        self.wait_until(world, ThreadState::WaitingForEvents, flags, deadline_ticks)
+        may_wait(world, flags, deadline_ticks)?;
+        self.wait(world, ThreadState::WaitingForEvents, deadline_ticks);
+        Ok(Reply::Waits)
     }
 
     /// N1.
@@ -399,6 +393,14 @@ impl Objects<'_> {
         let life = self.component(component).map_or(0, |one| one.counters.life);
         if self.end_in_slices(world, component) { values([]) } else { Ok(Reply::Again(component, life)) }
     }
+}
+
+/// States whether there is something to wait for: the caller wants to, and its deadline has not passed.
+fn may_wait<W: World>(world: &W, flags: u64, deadline_ticks: u64) -> Result<(), Code> {
+    if flags & Flag::NoWait.number() != 0 {
+        return Err(Code::WouldBlock);
+    }
+    if deadline_ticks <= world.now_ticks() { Err(Code::TimedOut) } else { Ok(()) }
 }
 
 fn print<W: World>(world: &mut W, [length, registers @ ..]: [u64; 8]) -> Result<(), Code> {

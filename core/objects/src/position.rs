@@ -157,8 +157,10 @@ impl Objects<'_> {
         let Some(server) = world.root(tcap) else { return };
         let Some(one) = self.thread_mut(thread).filter(|one| one.is_awake()) else { return };
         (one.server, one.runs_on, one.deadline_ticks) = (server, tcap, crate::NEVER);
+        let own = one.scheduler;
         if self.holder(server) == NONE {
             self.enqueue(world, server, thread);
+            self.note(world, thread, event::ACTIVATED, own);
             return;
         }
         let now = world.now_ticks();
@@ -418,7 +420,7 @@ impl Objects<'_> {
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
         position.timeout_ticks = crate::NEVER;
         let (scheduler, thread) = core::mem::replace(&mut position.timeout, (NONE, NONE));
-        self.record(thread, event::TIMEOUT, scheduler);
+        self.note(world, thread, event::TIMEOUT, scheduler);
         self.takes_over(world, server, scheduler);
     }
 
@@ -435,5 +437,7 @@ impl Objects<'_> {
         if let Some(server) = self.server_of_scheduler(world, scheduler) {
             self.takes_over(world, server, scheduler);
         }
+        // Its parent knows it as blocked.
+        self.note(world, one.thread, event::ACTIVATED, one.parent);
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Ticks of a day that never comes in these tests.
 pub(crate) const SOON: u64 = 1_000;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fake {
     pub(crate) now: u64,
     /// Looks for interrupts until one waits; 0 for none.
