@@ -24,7 +24,7 @@ impl<'a> Objects<'a> {
         this
     }
 
-    /// Says what rows say of each other: a component's first thread, whose thread a scheduler's is, how many it has.
+    /// Says what rows say of each other: a component's first thread, and whose a scheduler's own thread is.
     fn relate(&mut self) {
         for (number, thread) in (0..).zip(self.room.threads.iter()) {
             let home = self.room.components.get_mut(usize::from(thread.home));
@@ -36,10 +36,6 @@ impl<'a> Objects<'a> {
             if let Some(thread) = self.room.threads.get_mut(usize::from(one.thread)) {
                 thread.scheduler = one.parent;
             }
-        }
-        for (number, one) in (0..).zip(self.room.schedulers.iter_mut()) {
-            let own = self.room.threads.iter().filter(|thread| thread.scheduler == number);
-            one.has_several = own.count() > 1;
         }
     }
 

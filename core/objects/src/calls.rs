@@ -148,7 +148,9 @@ impl Objects<'_> {
             return Ok(Reply::Waits);
         }
         let no_wait = flags & Flag::NoWait.number() != 0;
-        if deadline == 0 && one.has_several && !no_wait {
+        // Nobody who was let in (N2) may keep a scheduler out that has several threads.
+        let own = self.room.threads.iter().filter(|thread| thread.scheduler == scheduler);
+        if deadline == 0 && !no_wait && own.count() > 1 {
             return Err(Code::BadArgument);
         }
         let deadline_ticks = if deadline == 0 { NEVER } else { deadline };

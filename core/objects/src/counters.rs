@@ -85,7 +85,7 @@ impl Links {
 
     /// Puts a thread to the back, unless it is in a queue.
     pub(crate) fn push(&mut self, queue: &mut Queue, thread: u16) {
-        let thread = thread as u8;
+        let Ok(thread) = u8::try_from(thread) else { return };
         let last = queue.tail;
         let Some(link) = self.link(thread).filter(|link| !link.is_in) else { return };
         *link = Link { previous: last, next: NOBODY, is_in: true };
@@ -98,7 +98,8 @@ impl Links {
 
     /// Takes a thread out of the queue that it is in.
     pub(crate) fn remove(&mut self, queue: &mut Queue, thread: u16) {
-        let Some(link) = self.link(thread as u8).filter(|link| link.is_in) else { return };
+        let Ok(thread) = u8::try_from(thread) else { return };
+        let Some(link) = self.link(thread).filter(|link| link.is_in) else { return };
         let Link { previous, next, .. } = *link;
         *link = Link { previous: NOBODY, next: NOBODY, is_in: false };
         match self.link(previous) {
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn a_thread_is_in_one_queue_and_leaves_it_from_anywhere() {
         let (mut links, mut queue, mut other) = (Links::EMPTY, Queue::EMPTY, Queue::EMPTY);
-        for thread in [3, 7, 63, 3, 64, 255] {
+        for thread in [3, 7, 63, 3, 64, 255, 256 + 5] {
             links.push(&mut queue, thread);
         }
         links.push(&mut other, 7);

@@ -108,10 +108,9 @@ impl Objects<'_> {
 
     /// A thread waits no more; it is ready.
     pub(crate) fn end_waiting(&mut self, thread: u16) {
+        let Some(one) = self.thread_mut(thread) else { return };
+        (one.state, one.deadline_ticks) = (ThreadState::Ready, NEVER);
         self.dated &= !1u64.wrapping_shl(u32::from(thread));
-        if let Some(thread) = self.thread_mut(thread) {
-            (thread.state, thread.deadline_ticks) = (ThreadState::Ready, NEVER);
-        }
     }
 
     /// The earliest date: of a thread that waits, or of a `switch`. What of it the timer is set to is for its owner to decide.
@@ -144,8 +143,8 @@ impl Objects<'_> {
     }
 
     fn pass_date<W: World>(&mut self, world: &mut W, thread: u16) {
-        let Some(one) = self.thread(thread).copied() else { return };
-        if one.state == ThreadState::WaitingForEvents {
+        let Some((state, tcap)) = self.thread(thread).map(|one| (one.state, one.tcap)) else { return };
+        if state == ThreadState::WaitingForEvents {
             let scheduler = (0..).zip(self.room.schedulers.iter()).find(|(_, scheduler)| scheduler.thread == thread);
             if let Some((scheduler, _)) = scheduler {
                 self.events_time_out(world, scheduler);
@@ -156,6 +155,6 @@ impl Objects<'_> {
         if let Some(one) = self.thread_mut(thread) {
             one.answer(Code::TimedOut.number(), &[]);
         }
-        self.activate(world, thread, one.tcap);
+        self.activate(world, thread, tcap);
     }
 }

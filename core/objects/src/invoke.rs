@@ -59,15 +59,16 @@ impl Objects<'_> {
     /// Goes into the callee.
     fn enter<W: World>(&mut self, world: &mut W, thread: u16, call: Capability) -> Result<(), Code> {
         let now = world.now_ticks();
-        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        let one = self.thread(thread).ok_or(Code::BadCapability)?;
+        let (depth, runs_on) = (one.depth, one.runs_on);
         let callee = *self.component(call.object).ok_or(Code::BadCapability)?;
         if callee.state != ComponentState::Living {
             return Err(Code::Gone);
         }
-        if usize::from(one.depth) >= MAX_FRAMES {
+        if usize::from(depth) >= MAX_FRAMES {
             return Err(Code::TooDeep);
         }
-        if callee.needs_ticks != 0 && world.usable_ticks(one.runs_on, now) < callee.needs_ticks {
+        if callee.needs_ticks != 0 && world.usable_ticks(runs_on, now) < callee.needs_ticks {
             return Err(Code::NoTime);
         }
         if call.entry() >= callee.entries {
@@ -107,12 +108,11 @@ impl Objects<'_> {
 
     /// Leaves the innermost level; false in the home component. The stack is free again, unless the component has another life.
     pub(crate) fn pop(&mut self, thread: u16) -> bool {
-        let Some(one) = self.thread(thread).copied() else { return false };
+        let Some(one) = self.thread(thread) else { return false };
         let Some(depth) = one.depth.checked_sub(1) else { return false };
-        if let Some(component) =
-            self.component_mut(one.component).filter(|component| component.counters.life == one.life)
-        {
-            component.give_stack(one.stack);
+        let (component, stack, life) = (one.component, one.stack, one.life);
+        if let Some(component) = self.component_mut(component).filter(|component| component.counters.life == life) {
+            component.give_stack(stack);
         }
         let Some(one) = self.thread_mut(thread) else { return false };
         let Some(frame) = one.frames.get_mut(usize::from(depth)) else { return false };

@@ -90,8 +90,6 @@ pub struct Scheduler {
     pub parent: u16,
     /// Its number in vectors.
     pub id: u16,
-    /// It has several threads besides its own: `events` must have a deadline, so that nobody who was let in keeps it out (N5).
-    pub has_several: bool,
     /// Threads with an event that it has not taken.
     pub events: Queue,
     /// Counts events put in.
@@ -105,7 +103,6 @@ impl Scheduler {
         thread: NONE,
         parent: NONE,
         id: NONE,
-        has_several: false,
         events: Queue::EMPTY,
         token: 0,
     };

@@ -134,3 +134,43 @@ impl Objects<'_> {
         Ok([u64::from(there.kind), u64::from(there.rights), u64::from(is_void)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Counters, EndPoint, Links, Objects, Room, WORN};
+    use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
+
+    #[test]
+    fn an_object_whose_grants_are_used_up_is_not_used_again() {
+        let send =
+            |grant| Capability { kind: Kind::Send.number(), rights: Kind::Send.rights(), object: 0, grant, word: 1 };
+        let mut slots = [Capability::NULL, send(WORN - 1), send(WORN)];
+        let mut components = [crate::Component { slots: 3, ..Default::default() }];
+        let counters = Counters { life: 1, grant: WORN - 1 };
+        let mut end_points = [EndPoint { counters, ..EndPoint::EMPTY }];
+        let room = Room {
+            components: &mut components,
+            slots: &mut slots,
+            threads: &mut [],
+            end_points: &mut end_points,
+            bindings: &mut [],
+            servers: &mut [],
+            schedulers: &mut [],
+            wires: &mut [],
+            tcaps: &mut [],
+            bands: &mut [],
+            regions: &mut [],
+            quotas: &mut [],
+            entries: &[],
+            stacks: &[],
+        };
+        let mut objects =
+            Objects { room, ready: Links::EMPTY, listed: Links::EMPTY, dated: 0, ending: 0, running: NONE };
+        assert_eq!(objects.find(0, 1).map(|found| found.word), Ok(1));
+        assert_eq!(objects.find(0, 2), Err(Code::BadCapability));
+        // The last revocation makes the caller's own void, too, and a counter that has ended matches nobody.
+        assert_eq!(objects.revoke(0, 1), Ok(()));
+        assert_eq!(objects.slot(0, 1).map(|there| there.grant), Some(WORN));
+        assert_eq!([1, 2].map(|slot| objects.find(0, slot)), [Err(Code::BadCapability); 2]);
+    }
+}

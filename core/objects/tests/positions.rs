@@ -1,4 +1,4 @@
-//! What runs on a server: FIFO with turns, the rules N1 to N6, events, task API (QV-20, CH-57, CH-63; SG-8, SG-43).
+//! What runs on a server: FIFO with turns, the rules N1 to N6, events, task API; each requirement is cited where its rule is tested.
 
 mod support;
 
@@ -313,6 +313,7 @@ fn what_is_used_up_goes_on_with_its_own_or_asks_its_scheduler() {
     });
 }
 
+/// SG-8, as far as threads are suspended and resumed.
 #[test]
 fn suspend_and_resume_say_whether_a_thread_runs() {
     bench(|b| {
