@@ -4,11 +4,13 @@
 //! are in x1 to x7; x8 to x30 are preserved. `invoke` and `return` leave x0 to x7 to caller and callee and have their code in x8.
 //! No argument is an address that the kernel follows.
 
+// The kernel has a `match`, and no use for names.
+#[cfg(not(target_os = "none"))]
 mod rows;
 
-pub use rows::ROWS;
+#[cfg(not(target_os = "none"))]
+pub use rows::{Bound, ROWS, Register, Row};
 
-use crate::Code;
 use crate::numbers::numbers;
 
 numbers! {
@@ -182,44 +184,5 @@ numbers! {
         All = 2, "all";
         /// `delegate`: also sends, if the target is a Send.
         Notify = 4, "notify";
-    }
-}
-
-/// How long a call can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// One path, whatever the tables hold.
-    Constant,
-    /// At most so many steps of the same kind.
-    Steps(u8),
-    /// Pieces of one page or one object; between them the kernel looks for interrupts.
-    Slices,
-}
-
-/// A register and what it holds.
-pub type Register = (u8, &'static str);
-
-/// A call, or one operation of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// The call.
-    pub call: Call,
-    /// Number and name of the operation, where the call has several.
-    pub operation: Option<(u64, &'static str)>,
-    /// Registers that it takes; x0 is the operation where there are several.
-    pub arguments: &'static [Register],
-    /// Registers that it answers, beside the code's.
-    pub answers: &'static [Register],
-    /// What it may answer besides [`Code::COMMON`].
-    pub codes: &'static [Code],
-    /// How long it can be.
-    pub bound: Bound,
-}
-
-impl Row {
-    /// The register of the code: x0, or x8 where x0 to x7 belong to caller and callee.
-    #[must_use]
-    pub const fn code_register(&self) -> u8 {
-        if matches!(self.call, Call::Invoke | Call::Return) { 8 } else { 0 }
     }
 }

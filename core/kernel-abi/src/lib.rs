@@ -61,7 +61,7 @@ pub const MAX_TCAPS: usize = 64;
 pub const MAX_END_POINTS: usize = 128;
 /// Most interrupts that are bound to end points.
 pub const MAX_BINDINGS: usize = 32;
-/// Most interrupts that are held at once, their drivers being at work ([P] in `kernel.md` 6: each makes others dearer).
+/// Most interrupts that are held at once, their drivers being at work (measured, `kernel.md` 6: each makes others dearer).
 pub const MAX_HELD: usize = 4;
 /// Most wires to and from other instances.
 pub const MAX_WIRES: usize = 8;

@@ -22,7 +22,7 @@ pub enum Outcome {
 enum Reply {
     /// `Ok` with these values in x1 and the following.
     Values([u64; 6], usize),
-    /// The thread waits; whoever wakes it answers.
+    /// The thread waits; who wakes it answers.
     Waits,
     /// It was interrupted between two slices of the end of this component in this life.
     Again(u16, u32),

@@ -1,6 +1,6 @@
 //! Calls by thread migration: `invoke` and `return` (`kernel.md` 5; CH-6, CH-8).
 //!
-//! The same thread, on the same server and temporal capability, goes on in the callee: there is no scheduling decision, no timer and no
+//! The same thread, on the same server and temporal capability, continues in the callee: there is no scheduling decision, no timer and no
 //! memory of EL0. The kernel checks that the callee lives, takes one of its free stacks, pushes a frame, and sets pc, sp and the token.
 //! What can be refused is checked before anything is changed.
 //!

@@ -378,7 +378,7 @@ impl Objects<'_> {
         self.follow_head(world, server);
     }
 
-    /// What a thread runs on is used up: its scheduler is told. It goes on with its own if that can be used, else its scheduler is `next`.
+    /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`.
     pub fn exhausted<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some(one) = self.thread(thread).copied() else { return };
         let (server, now) = (one.server, world.now_ticks());

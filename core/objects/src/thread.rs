@@ -1,8 +1,8 @@
 //! Threads: registers, where they are inside which calls, what they wait for (`kernel.md` 1 and 5).
 //!
 //! A thread is inside a list of *levels*: its home component, and one level per call. The innermost level is in the thread itself, and each
-//! frame holds one below it: the component, its life when it was entered, the stack that the thread has there, and where to go on.
-//! A level whose component has another life now is dead: nothing goes on in it.
+//! frame holds one below it: the component, its life when it was entered, the stack that the thread has there, and where to continue.
+//! A level whose component has another life now is dead: nothing continues in it.
 //!
 //! Rejected: a frame with the caller's place and the callee's stack, as the prototype had it. It is the same number of words, and a
 //! level's facts are then in two frames, so that unwinding reads both.
@@ -31,7 +31,7 @@ pub struct Registers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Frame {
-    /// Where it goes on.
+    /// Where it continues.
     pub pc: u64,
     /// With this stack pointer.
     pub sp: u64,

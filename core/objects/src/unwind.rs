@@ -1,6 +1,6 @@
 //! Bringing threads out of calls: faults, ends and resets of components, aborts (`kernel.md` 5 and 7; CH-10).
 //!
-//! Ending a component raises its life, and with that every level in it is dead at once: nobody goes on there, since [`Objects::choose`]
+//! Ending a component raises its life, and with that every level in it is dead at once: nobody continues there, since [`Objects::choose`]
 //! looks for dead levels before it lets a thread run. A thread with a dead level is brought to the nearest level below the lowest dead
 //! one, with `Gone`; without one it ends. This is done for one thread at a time, and between two the kernel looks for interrupts; how far it
 //! is stands in the component, so the call that is made again continues.

@@ -263,7 +263,7 @@ fn revocation_makes_all_others_void_at_once() {
         assert_eq!(moves(b, Revoke, &[WEAK_CALL]), Code::Denied);
         assert_eq!(moves(b, Revoke, &[CALL_SERVICE]), Code::Ok);
         assert_eq!(slot(b, APP, CALL_SERVICE).grant, 2);
-        // Its own goes on, those of the same table and of others do not.
+        // Its own stays valid, those of the same table and of others do not.
         assert_eq!(b.invoke(CALL_SERVICE), 0x1234);
         for slot in [CALL_SERVICE, WEAK_CALL] {
             assert_eq!(b.invoke(slot), code(Code::BadCapability));

@@ -212,7 +212,7 @@ fn a_time_out_brings_the_scheduler_back() {
 }
 
 #[test]
-fn the_deadline_of_events_passes_whoever_was_let_in() {
+fn the_deadline_of_events_passes_whatever_ran_meanwhile() {
     bench(|b| {
         let b = started(b, &[TASK]);
         events(b);
@@ -280,7 +280,7 @@ fn parents_are_told_until_one_does_not_wait() {
 }
 
 #[test]
-fn what_is_used_up_goes_on_with_its_own_or_asks_its_scheduler() {
+fn what_is_used_up_continues_with_its_own_or_asks_its_scheduler() {
     // CH-55.
     bench(|b| {
         let b = started(b, &[TASK]);
@@ -338,7 +338,7 @@ fn suspend_and_resume_say_whether_a_thread_runs() {
         assert_eq!((b.thread(0).state, b.objects.room().end_points[0].count), (ThreadState::Receiving, 1));
         assert_eq!(thread(b, 3, 0), Code::Ok);
         assert_eq!((b.thread(0).state, b.answers(0)), (ThreadState::Ready, [0x30, 1]));
-        // A thread that suspends itself goes on behind the call.
+        // A thread that suspends itself continues behind the call.
         let own = u64::from(b.objects.running().expect("runs"));
         let pc = b.thread(own as u16).registers.pc;
         assert_eq!(thread(b, 2, own), Code::Ok);

@@ -39,7 +39,7 @@ fn a_fault_in_a_callee_comes_back_as_a_code() {
         assert_landed(b, 0, Code::Faulted);
         assert_eq!((b.component(SERVICE).free_stacks, b.component(SERVICE).state), (0b11, ComponentState::Living));
         assert_eq!(b.objects.room().end_points[1].bits, 0x100, "the supervisor is told");
-        assert_eq!(b.pick(0), Some(0), "it goes on");
+        assert_eq!(b.pick(0), Some(0), "it continues");
         assert_eq!(b.call(Call::Component, &[6, COMPONENT_SERVICE]), Code::Ok);
         assert_eq!(b.answers(0), [1, 0, 1, FAULT.syndrome, 0xbad, 0x40_0300]);
         assert_eq!(b.call(Call::Component, &[7, COMPONENT_SERVICE]), Code::Ok);
