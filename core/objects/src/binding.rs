@@ -76,13 +76,18 @@ impl Objects<'_> {
     }
 
     fn held(&self) -> usize {
-        self.room.bindings.iter().filter(|binding| binding.hold == Hold::Held).count()
+        // `count` would end in a panic for more than there can be.
+        let held = self.room.bindings.iter().filter(|binding| binding.hold == Hold::Held);
+        held.fold(0, |count: usize, _| count.wrapping_add(1))
     }
 
     /// The binding of an interrupt.
     #[must_use]
     pub fn binding_of(&self, intid: u32) -> Option<u16> {
-        (0..).zip(self.room.bindings.iter()).find(|(_, binding)| binding.intid == intid).map(|(number, _)| number)
+        (0..u16::MAX)
+            .zip(self.room.bindings.iter())
+            .find(|(_, binding)| binding.intid == intid)
+            .map(|(number, _)| number)
     }
 
     /// The top half: the interrupt was acknowledged and its priority dropped. The caller charges the binding's server for it.

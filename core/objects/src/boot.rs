@@ -26,7 +26,7 @@ impl<'a> Objects<'a> {
 
     /// Says what rows say of each other: a component's first thread, and whose a scheduler's own thread is.
     fn relate(&mut self) {
-        for (number, thread) in (0..).zip(self.room.threads.iter()) {
+        for (number, thread) in (0..u16::MAX).zip(self.room.threads.iter()) {
             let home = self.room.components.get_mut(usize::from(thread.home));
             if let Some(home) = home.filter(|home| home.first_thread == NONE) {
                 home.first_thread = number;
@@ -41,7 +41,7 @@ impl<'a> Objects<'a> {
 
     /// Starts the threads that run at boot.
     pub fn start_at_boot<W: World>(&mut self, world: &mut W, tables: &Tables<'_>) {
-        for (number, row) in (0..).zip(tables.threads).filter(|(_, row)| row.started != 0) {
+        for (number, row) in (0..u16::MAX).zip(tables.threads).filter(|(_, row)| row.started != 0) {
             // A thread without a home has nowhere to run.
             let _ = self.start(world, number, row.argument);
         }

@@ -149,8 +149,8 @@ impl Objects<'_> {
         }
         let no_wait = flags & Flag::NoWait.number() != 0;
         // Nobody who was let in (N2) may keep a scheduler out that has several threads.
-        let own = self.room.threads.iter().filter(|thread| thread.scheduler == scheduler);
-        if deadline == 0 && !no_wait && own.count() > 1 {
+        let mut own = self.room.threads.iter().filter(|thread| thread.scheduler == scheduler);
+        if deadline == 0 && !no_wait && own.nth(1).is_some() {
             return Err(Code::BadArgument);
         }
         let deadline_ticks = if deadline == 0 { NEVER } else { deadline };
@@ -218,7 +218,7 @@ impl Objects<'_> {
     }
 
     fn wake_with_event(&mut self, thread: u16) {
-        let scheduler = (0..).zip(self.room.schedulers.iter()).find(|(_, one)| one.thread == thread);
+        let scheduler = (0..u16::MAX).zip(self.room.schedulers.iter()).find(|(_, one)| one.thread == thread);
         if let Some((scheduler, _)) = scheduler {
             self.end_waiting(thread);
             self.deliver(scheduler);

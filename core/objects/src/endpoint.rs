@@ -131,7 +131,7 @@ impl Objects<'_> {
     pub fn pass_dates<W: World>(&mut self, world: &mut W) -> bool {
         let now = world.now_ticks();
         for _ in 0..DATES_AT_ONCE {
-            let due = (0..).zip(self.room.servers.iter()).find(|(_, position)| position.timeout_ticks <= now);
+            let due = (0..u16::MAX).zip(self.room.servers.iter()).find(|(_, position)| position.timeout_ticks <= now);
             if let Some((server, _)) = due {
                 self.time_out(world, server);
                 continue;
@@ -145,7 +145,8 @@ impl Objects<'_> {
     fn pass_date<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some((state, tcap)) = self.thread(thread).map(|one| (one.state, one.tcap)) else { return };
         if state == ThreadState::WaitingForEvents {
-            let scheduler = (0..).zip(self.room.schedulers.iter()).find(|(_, scheduler)| scheduler.thread == thread);
+            let scheduler =
+                (0..u16::MAX).zip(self.room.schedulers.iter()).find(|(_, scheduler)| scheduler.thread == thread);
             if let Some((scheduler, _)) = scheduler {
                 self.events_time_out(world, scheduler);
                 return;

@@ -11,9 +11,9 @@ use crate::Counters;
 use bulkhead_kernel_abi::boot::ThreadRow;
 use bulkhead_kernel_abi::{MAX_FRAMES, NONE};
 
-/// Registers of a thread at EL0, as vectors store them.
+/// Registers of a thread at EL0, as vectors store them. SP_EL1 points here while it runs, which must be a multiple of 16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub struct Registers {
     /// x0 to x30.
     pub x: [u64; 31],

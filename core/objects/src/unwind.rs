@@ -25,9 +25,12 @@ impl Objects<'_> {
         if matches!(one.state, ThreadState::Free | ThreadState::Stopped) {
             return None;
         }
-        one.levels().position(|(component, life, _)| {
+        let is_dead = |component: u16, life: u32| {
             self.component(component).is_none_or(|component| component.counters.life != life)
-        })
+        };
+        // Numbered by a range: `position` would end in a panic for more levels than there can be.
+        let mut levels = (0..usize::MAX).zip(one.levels());
+        levels.find(|(_, (component, life, _))| is_dead(*component, *life)).map(|(level, _)| level)
     }
 
     /// Brings a thread out of dead levels; false when it has none.
