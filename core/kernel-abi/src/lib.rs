@@ -4,6 +4,7 @@
 //! - [`code`]: what a call answers.
 //! - [`capability`]: a capability's 16 bytes, its kinds and rights.
 //! - [`boot`]: the tables that the host writes and the kernel casts.
+//! - [`image`]: where these tables, components and translation tables lie in an instance.
 //! - [`accounts`]: what an instance records for those that watch it: the page of accounts, and records of faults.
 //!
 //! The host writes, the kernel reads, and `bulkhead verify` reads again: these types are all that they share. So every number
@@ -35,6 +36,7 @@ pub mod boot;
 pub mod call;
 pub mod capability;
 pub mod code;
+pub mod image;
 mod numbers;
 
 pub use capability::{Capability, Kind};
