@@ -27,6 +27,8 @@ pub mod el1;
 pub mod el2;
 #[cfg(not(target_os = "none"))]
 pub mod fake;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 
 /// General registers of the guest, saved at each exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,5 +8,7 @@
 pub mod call;
 pub mod cpu;
 pub mod interface;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 pub mod mmio;
 pub mod timer;

@@ -10,6 +10,8 @@ mod firmware;
 #[cfg(feature = "hybrid")]
 mod gate;
 mod guest;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 mod memory;
 mod physical;
 mod virtual_interface;

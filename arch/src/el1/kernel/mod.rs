@@ -1,0 +1,213 @@
+//! AArch64 at EL1 as the real-time kernel has it: entry by both halves of translation (`boot.s`), vectors and contexts (`vectors.s`), the controller with
+//! priority drop apart from deactivation ([`controller`]), the console ([`console`]), and all of it as one [`Core`].
+//!
+//! Memory by halves (Arm ARM D8.2): TTBR1 is the kernel's, its addresses are physical ones with the upper bits set ([`HALF`]); TTBR0 is that of the
+//! component that runs, with its ASID. Both have 39 bits and pages of 4 KiB. The host writes all tables; nothing here makes an entry.
+
+pub mod console;
+pub mod controller;
+
+use crate::kernel::{KernelMachine, registers};
+use bulkhead_arm::{Intid, timer};
+use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
+use bulkhead_kernel_abi::image::{self, Epitaph, Head};
+use console::Console;
+use controller::Controller;
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+
+pub use image::KERNEL_HALF as HALF;
+
+/// MAIR_EL1, by the numbers that the tables have: 0 Device-nGnRnE, 1 Normal write-back, 2 Normal non-cacheable.
+const MAIR: u64 = 0x0044_ff00;
+/// TCR_EL1: both halves of 39 bits (T0SZ, T1SZ 25), pages of 4 KiB (TG1 0b10), walks write-back inner-shareable, ASID of 8 bits from TTBR0_EL1,
+/// output addresses of 40 bits.
+const TCR: u64 = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 25 << 16 | 1 << 24 | 1 << 26 | 3 << 28 | 2 << 30 | 2 << 32;
+/// SCTLR_EL1: RES1 bits, M, C, SA and SA0 (stack alignment), I, WXN (what is writable is never executable). Clear, so faults at EL0: UMA, DZE, UCT, nTWI,
+/// nTWE, UCI.
+const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 12 | 1 << 19;
+/// CNTKCTL_EL1.EL0VCTEN: EL0 reads the virtual counter, and nothing else of the timers.
+const COUNTER_ACCESS: u64 = 1 << 1;
+
+global_asm!(
+    include_str!("vectors.s"),
+    stack_pointer = const registers::STACK_POINTER - 8,
+    program_counter = const registers::PROGRAM_COUNTER,
+    thread_pointer = const registers::THREAD_POINTER,
+);
+global_asm!(
+    ".arch_extension crc",
+    include_str!("boot.s"),
+    magic = const image::MAGIC,
+    magic_offset = const offset_of!(Head, magic),
+    version = const bulkhead_kernel_abi::KERNEL_ABI_VERSION,
+    version_offset = const offset_of!(Head, abi_version),
+    checksum_offset = const offset_of!(Head, checksum),
+    bytes_offset = const offset_of!(Head, image_bytes),
+    kernel_root_offset = const offset_of!(Head, kernel_root),
+    boot_root_offset = const offset_of!(Head, boot_root),
+    load = const image::LOAD,
+    refused_place = const image::REFUSED_PLACE,
+    refused_magic = const image::REFUSED_MAGIC,
+    refused_version = const image::REFUSED_VERSION,
+    refused_bytes = const image::REFUSED_BYTES,
+    refused_checksum = const image::REFUSED_CHECKSUM,
+    epitaph = const image::EPITAPH_MAGIC,
+    mair = const MAIR,
+    tcr = const TCR,
+    sctlr = const SCTLR,
+    counter_access = const COUNTER_ACCESS,
+);
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+unsafe extern "C" {
+    /// First byte behind the kernel's own memory (`kernel.ld`).
+    static __bulkhead_kernel_end: Head;
+    /// Of `vectors.s`.
+    fn bulkhead_kernel_probe(address: u64) -> Probed;
+}
+
+/// What `vectors.s` says of a load that may fault.
+#[repr(C)]
+struct Probed {
+    word: u64,
+    is_there: u64,
+}
+
+/// Boot tables of the instance that this kernel is part of.
+#[must_use]
+pub fn tables() -> &'static [u8] {
+    // SAFETY: (1) the linker script aligns the symbol to a page, which the writer of the instance maps read-only; (2) entry has compared magic, version
+    // and the checksum over all, so it is a head, and every bit pattern is a value of the type; (3) nobody writes it.
+    let head = unsafe { &__bulkhead_kernel_end };
+    // Entry has compared the length of all, below 1 GiB, and nothing of it is outside.
+    let bytes = head.tables_bytes.min(head.image_bytes) as usize;
+    let start = core::ptr::from_ref(head).cast::<u8>();
+    // SAFETY: (1) the writer maps the tables read-only from a page behind the head on, and the checksum says that this is what it wrote; (2) bytes have no
+    // alignment and every value is one; (3) nobody writes them.
+    unsafe { core::slice::from_raw_parts(start.add(PAGE), bytes) }
+}
+
+/// CRC-32C by the core's own instructions.
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        // SAFETY: computes with registers alone.
+        unsafe {
+            asm!(".arch_extension crc", "crc32cb {crc:w}, {crc:w}, {byte:w}", crc = inout(reg) crc, byte = in(reg) u32::from(*byte), options(nomem, nostack, pure, preserves_flags));
+        }
+    }
+    !crc
+}
+
+/// Reads a word of a page that may not be there.
+fn probe(address: u64) -> Option<u64> {
+    // SAFETY: one aligned load of a page that the kernel's tables map read-only; if nothing answers, the vectors return zero in the second register.
+    let probed = unsafe { bulkhead_kernel_probe(HALF | address) };
+    (probed.is_there != 0).then_some(probed.word)
+}
+
+/// The partition's information page; `None` on the bare board. Probes it once.
+#[must_use]
+pub fn information() -> Option<&'static GuestInformation> {
+    let version = GUEST_INFORMATION.0.checked_add(offset_of!(GuestInformation, abi_version) as u64)?;
+    // The version follows the magic and is read only when the page is there.
+    let is_there = probe(GUEST_INFORMATION.0) == Some(GUEST_MAGIC)
+        && probe(version).is_some_and(|word| word & 0xffff_ffff == u64::from(bulkhead_abi::ABI_VERSION));
+    // SAFETY: (1) the page is there, with its magic and version, and larger than the type (asserted in its crate); (2) it is page-aligned; (3) every bit
+    // pattern is a value; (4) it is read-only at stage 2, and no monitor writes it while the guest runs.
+    is_there.then(|| unsafe { &*((HALF | GUEST_INFORMATION.0) as *const GuestInformation) })
+}
+
+/// The core with its controller and its console.
+pub struct Core {
+    controller: Controller,
+    console: Console,
+}
+
+impl Core {
+    /// Looks once for the partition's information page and starts controller and console as it says; without one, as the board has them.
+    #[must_use]
+    pub fn start() -> Self {
+        let information = information();
+        Self { controller: Controller::start(information), console: Console::start(information) }
+    }
+}
+
+impl KernelMachine for Core {
+    fn load_space(&mut self, root: u64) {
+        // No barrier: the return to EL0 synchronises, and the kernel does not use this half.
+        // SAFETY: a root of the boot tables, whose tables the host wrote and nobody writes; the kernel's own accesses are to the other half.
+        unsafe { asm!("msr TTBR0_EL1, {}", in(reg) root, options(nostack, preserves_flags)) };
+    }
+
+    fn counter_ticks(&self) -> u64 {
+        crate::el1::cpu::counter_ticks()
+    }
+
+    fn set_timer(&mut self, deadline_ticks: u64) {
+        match deadline_ticks {
+            u64::MAX => crate::el1::timer::stop(),
+            ticks => crate::el1::timer::set_compare_ticks(ticks),
+        }
+    }
+
+    fn set_periodic(&mut self, deadline_ticks: u64) {
+        let control = if deadline_ticks == u64::MAX { 0 } else { timer::ENABLE };
+        // The value first: enabled with the former one it could ring at once. ISB: the condition is gone before the interrupt is deactivated.
+        // SAFETY: the second timer of this core, which is the kernel's.
+        unsafe {
+            asm!("msr CNTP_CVAL_EL0, {}", "msr CNTP_CTL_EL0, {}", "isb", in(reg) deadline_ticks, in(reg) control, options(nostack, preserves_flags));
+        }
+    }
+
+    fn enable_interrupt(&mut self, intid: Intid) {
+        self.controller.enable(intid);
+    }
+
+    fn disable_interrupt(&mut self, intid: Intid) {
+        self.controller.disable(intid);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let waiting: u64;
+        // SAFETY: reads which interrupts are pending; no memory is touched.
+        unsafe { asm!("mrs {}, ISR_EL1", out(reg) waiting, options(nomem, nostack, preserves_flags)) };
+        waiting != 0
+    }
+
+    fn acknowledge(&mut self) -> Intid {
+        crate::el1::interface::acknowledge()
+    }
+
+    fn drop_priority(&mut self, intid: Intid) {
+        // With ICC_CTLR_EL1.EOImode = 1 the end of an interrupt only drops the priority.
+        crate::el1::interface::end(intid);
+    }
+
+    fn deactivate(&mut self, intid: Intid) {
+        self.controller.deactivate(intid);
+    }
+
+    fn write_console(&mut self, byte: u8) {
+        self.console.write(byte);
+    }
+
+    fn wait_for_interrupt(&mut self) {
+        crate::el1::cpu::wait_for_interrupt();
+    }
+}
+
+/// What is left of a kernel that could not go on; `boot.s` writes it, too. Whoever reads RAM finds it by its symbol.
+#[unsafe(no_mangle)]
+static mut bulkhead_kernel_epitaph: Epitaph =
+    Epitaph { magic: 0, reason: 0, syndrome: 0, address: 0, program_counter: 0, stack_pointer: 0 };
+
+/// Writes the epitaph.
+pub fn bury(epitaph: Epitaph) {
+    // SAFETY: one core, interrupts masked, and nobody comes back from here.
+    unsafe { (&raw mut bulkhead_kernel_epitaph).write_volatile(epitaph) };
+}

@@ -1,0 +1,127 @@
+// Vectors of the kernel, and the way back to EL0. While a thread runs, SP_EL1 points at its registers (`arch/src/kernel.rs` has the offsets). A handler runs on
+// the core's one stack, from its top, and returns the registers of the thread that runs next; nothing of it stays on the stack.
+
+.macro FATAL index
+    .balign 128
+    mov     x0, #\index                                 // which one it was, for the epitaph
+    b       bulkhead_kernel_broken
+.endm
+
+.section .text.kernel_vectors, "ax"
+.balign 2048
+.globl bulkhead_kernel_vectors
+bulkhead_kernel_vectors:
+    // From EL1 with the stack pointer of EL0: never used.
+    FATAL 0
+    FATAL 1
+    FATAL 2
+    FATAL 3
+    // From EL1: the kernel is broken, unless its one load that may fault did.
+    .balign 128
+    mrs     x16, ELR_EL1                                // of a leaf function, so its caller keeps nothing in x16 and x17
+    adr     x17, bulkhead_kernel_probe
+    cmp     x16, x17
+    mov     x0, #4
+    b.ne    bulkhead_kernel_broken
+    adr     x17, bulkhead_kernel_probe_failed
+    msr     ELR_EL1, x17
+    eret
+    FATAL 5
+    FATAL 6
+    FATAL 7
+    // From EL0, AArch64.
+    .balign 128
+    stp     x0, x1, [sp]
+    mov     x0, #0                                      // `Kind::Synchronous`
+    b       bulkhead_kernel_entry
+    .balign 128
+    stp     x0, x1, [sp]
+    mov     x0, #1                                      // `Kind::Interrupt`
+    b       bulkhead_kernel_entry
+    FATAL 10
+    FATAL 11
+    // From EL0, AArch32: no component is AArch32, and none can change to it.
+    FATAL 12
+    FATAL 13
+    FATAL 14
+    FATAL 15
+
+bulkhead_kernel_entry:
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    stp     x28, x29, [sp, #224]
+    mrs     x3, SP_EL0
+    stp     x30, x3, [sp, #{stack_pointer}]             // x30 is the word below SP_EL0's
+    mrs     x3, ELR_EL1
+    mrs     x4, SPSR_EL1
+    stp     x3, x4, [sp, #{program_counter}]
+    mrs     x3, TPIDR_EL0
+    str     x3, [sp, #{thread_pointer}]
+    mrs     x1, ESR_EL1
+    mrs     x2, FAR_EL1
+    adrp    x3, __bulkhead_kernel_stack_top
+    add     sp, x3, :lo12:__bulkhead_kernel_stack_top
+    mov     x29, xzr
+    bl      bulkhead_kernel_enter
+
+// x0 = the registers of the thread that runs next.
+.globl bulkhead_kernel_resume
+bulkhead_kernel_resume:
+    mov     sp, x0
+    ldr     x3, [sp, #{thread_pointer}]
+    msr     TPIDR_EL0, x3
+    ldp     x3, x4, [sp, #{program_counter}]
+    msr     ELR_EL1, x3
+    msr     SPSR_EL1, x4
+    ldp     x30, x3, [sp, #{stack_pointer}]
+    msr     SP_EL0, x3
+    ldp     x28, x29, [sp, #224]
+    ldp     x26, x27, [sp, #208]
+    ldp     x24, x25, [sp, #192]
+    ldp     x22, x23, [sp, #176]
+    ldp     x20, x21, [sp, #160]
+    ldp     x18, x19, [sp, #144]
+    ldp     x16, x17, [sp, #128]
+    ldp     x14, x15, [sp, #112]
+    ldp     x12, x13, [sp, #96]
+    ldp     x10, x11, [sp, #80]
+    ldp     x8, x9, [sp, #64]
+    ldp     x6, x7, [sp, #48]
+    ldp     x4, x5, [sp, #32]
+    ldp     x2, x3, [sp, #16]
+    ldp     x0, x1, [sp]
+    eret                                                // also synchronises a TTBR0_EL1 that was written
+
+// The stack may be what is broken: the epitaph is written from its top.
+bulkhead_kernel_broken:
+    mrs     x1, ESR_EL1
+    mrs     x2, FAR_EL1
+    mrs     x3, ELR_EL1
+    mov     x4, sp
+    adrp    x5, __bulkhead_kernel_stack_top
+    add     sp, x5, :lo12:__bulkhead_kernel_stack_top
+    mov     x29, xzr
+    mov     x30, xzr
+    b       bulkhead_kernel_fatal
+
+// x0 = an address of the kernel's half. Returns its word in x0 and 1 in x1; 0 in x1 when nothing is there.
+.section .text.kernel_probe, "ax"
+.globl bulkhead_kernel_probe
+bulkhead_kernel_probe:
+    ldr     x0, [x0]
+    mov     x1, #1
+    ret
+bulkhead_kernel_probe_failed:
+    mov     x1, #0
+    ret

@@ -1,0 +1,115 @@
+//! A core at EL1 made of ordinary memory, for host tests of the kernel's logic: a counter that moves while the core waits, two timers with levels, and a
+//! controller in which what is active is not signalled again.
+
+use crate::kernel::KernelMachine;
+use bulkhead_arm::Intid;
+use std::collections::BTreeSet;
+
+/// The core; tests change and read its fields.
+#[derive(Clone, Debug)]
+pub struct FakeCore {
+    /// The virtual counter.
+    pub now_ticks: u64,
+    /// When the kernel's timer rings; `u64::MAX`: off.
+    pub timer_ticks: u64,
+    /// When the second one does.
+    pub periodic_ticks: u64,
+    /// Interrupts of devices that are pending.
+    pub pending: BTreeSet<u32>,
+    /// Acknowledged and not deactivated.
+    pub active: BTreeSet<u32>,
+    /// Enabled.
+    pub enabled: BTreeSet<u32>,
+    /// Acknowledged, and the priority not dropped: the core takes none meanwhile.
+    pub running: Option<u32>,
+    /// The address space that is loaded.
+    pub space: u64,
+    /// What was printed.
+    pub console: String,
+}
+
+impl Default for FakeCore {
+    fn default() -> Self {
+        Self {
+            now_ticks: 0,
+            timer_ticks: u64::MAX,
+            periodic_ticks: u64::MAX,
+            pending: BTreeSet::new(),
+            active: BTreeSet::new(),
+            enabled: BTreeSet::new(),
+            running: None,
+            space: 0,
+            console: String::new(),
+        }
+    }
+}
+
+impl FakeCore {
+    /// The interrupt that is signalled, by number: pending or a level that is up, enabled, not active.
+    #[must_use]
+    pub fn signalled(&self) -> Option<u32> {
+        let levels = [(Intid::VIRTUAL_TIMER, self.timer_ticks), (Intid::PHYSICAL_TIMER, self.periodic_ticks)];
+        let up = levels.into_iter().filter(|(_, ticks)| *ticks <= self.now_ticks).map(|(intid, _)| intid.0);
+        let can = |intid: &u32| self.enabled.contains(intid) && !self.active.contains(intid);
+        up.chain(self.pending.iter().copied()).filter(can).min()
+    }
+}
+
+impl KernelMachine for FakeCore {
+    fn load_space(&mut self, root: u64) {
+        self.space = root;
+    }
+
+    fn counter_ticks(&self) -> u64 {
+        self.now_ticks
+    }
+
+    fn set_timer(&mut self, deadline_ticks: u64) {
+        self.timer_ticks = deadline_ticks;
+    }
+
+    fn set_periodic(&mut self, deadline_ticks: u64) {
+        self.periodic_ticks = deadline_ticks;
+    }
+
+    fn enable_interrupt(&mut self, intid: Intid) {
+        self.enabled.insert(intid.0);
+    }
+
+    fn disable_interrupt(&mut self, intid: Intid) {
+        self.enabled.remove(&intid.0);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.signalled().is_some()
+    }
+
+    fn acknowledge(&mut self) -> Intid {
+        assert_eq!(self.running, None, "the priority of the one before was not dropped");
+        let Some(intid) = self.signalled() else { return Intid::NONE };
+        self.pending.remove(&intid);
+        self.active.insert(intid);
+        self.running = Some(intid);
+        Intid(intid)
+    }
+
+    fn drop_priority(&mut self, intid: Intid) {
+        assert_eq!(self.running.take(), Some(intid.0), "only the running priority is dropped");
+    }
+
+    fn deactivate(&mut self, intid: Intid) {
+        assert!(self.active.remove(&intid.0), "{intid:?} is not active");
+    }
+
+    fn write_console(&mut self, byte: u8) {
+        self.console.push(char::from(byte));
+    }
+
+    /// Moves the counter to the next date.
+    fn wait_for_interrupt(&mut self) {
+        if self.signalled().is_none() {
+            let dates = [self.timer_ticks, self.periodic_ticks].into_iter().filter(|ticks| *ticks > self.now_ticks);
+            self.now_ticks = dates.min().filter(|ticks| *ticks != u64::MAX).expect("nothing would end this wait");
+        }
+    }
+}
