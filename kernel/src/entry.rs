@@ -1,0 +1,148 @@
+//! Boot, the vectors' Rust ends, and the end.
+
+use bulkhead_arch::el1::{call, cpu, kernel as machine};
+use bulkhead_arch::kernel::Entry;
+use bulkhead_arm::psci::Function;
+use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_kernel_abi::image::{EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
+use bulkhead_kernel_abi::{Capability, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS};
+use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS};
+use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::panic::PanicInfo;
+
+/// What one core alone uses.
+struct Cell<T>(UnsafeCell<T>);
+
+// SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: whoever is here is alone.
+unsafe impl<T> Sync for Cell<T> {}
+
+/// Memory of the objects, without values: the image has no bytes for it.
+struct Storage {
+    components: [MaybeUninit<Component>; MAX_COMPONENTS],
+    slots: [MaybeUninit<Capability>; SLOTS],
+    threads: [MaybeUninit<Thread>; MAX_THREADS],
+    end_points: [MaybeUninit<EndPoint>; MAX_END_POINTS],
+    bindings: [MaybeUninit<Binding>; MAX_BINDINGS],
+    servers: [MaybeUninit<Position>; MAX_SERVERS],
+    schedulers: [MaybeUninit<Scheduler>; MAX_SCHEDULERS],
+    tcaps: [MaybeUninit<Counters>; MAX_TCAPS],
+}
+
+static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
+    components: [const { MaybeUninit::uninit() }; MAX_COMPONENTS],
+    slots: [const { MaybeUninit::uninit() }; SLOTS],
+    threads: [const { MaybeUninit::uninit() }; MAX_THREADS],
+    end_points: [const { MaybeUninit::uninit() }; MAX_END_POINTS],
+    bindings: [const { MaybeUninit::uninit() }; MAX_BINDINGS],
+    servers: [const { MaybeUninit::uninit() }; MAX_SERVERS],
+    schedulers: [const { MaybeUninit::uninit() }; MAX_SCHEDULERS],
+    tcaps: [const { MaybeUninit::uninit() }; MAX_TCAPS],
+}));
+
+/// The one kernel of this core.
+static KERNEL: Cell<MaybeUninit<Kernel<'static, machine::Core>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// `Kind` of an entry, as `vectors.s` numbers them.
+const INTERRUPT: u64 = 1;
+/// What an epitaph adds to the number of a vector.
+const VECTOR: u64 = 256;
+
+/// Gives each object of an array its first value.
+fn made<T>(room: &'static mut [MaybeUninit<T>], make: impl Fn() -> T) -> &'static mut [T] {
+    for one in room.iter_mut() {
+        one.write(make());
+    }
+    // SAFETY: each has a value now.
+    unsafe { room.assume_init_mut() }
+}
+
+fn room() -> Room<'static> {
+    // SAFETY: see `Cell`; called once, at boot.
+    let storage = unsafe { &mut *STORAGE.0.get() };
+    Room {
+        components: made(&mut storage.components, Component::default),
+        slots: made(&mut storage.slots, || Capability::NULL),
+        threads: made(&mut storage.threads, Thread::default),
+        end_points: made(&mut storage.end_points, || EndPoint::EMPTY),
+        bindings: made(&mut storage.bindings, Binding::default),
+        servers: made(&mut storage.servers, || Position::EMPTY),
+        schedulers: made(&mut storage.schedulers, || Scheduler::EMPTY),
+        tcaps: made(&mut storage.tcaps, Counters::default),
+        wires: &mut [],
+        bands: &mut [],
+        regions: &mut [],
+        quotas: &mut [],
+        entries: &[],
+        stacks: &[],
+    }
+}
+
+/// Rust end of `boot.s`: both halves of translation are on, and what the kernel writes is zero. Returns the first thread's registers.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_start(_device_tree: u64) -> *mut Registers {
+    let tables = match Tables::read(machine::tables(), machine::crc32c) {
+        Ok(tables) => tables,
+        Err(_) => {
+            machine::bury(Epitaph { magic: EPITAPH_MAGIC, reason: REFUSED_TABLES, ..Epitaph::default() });
+            power_off()
+        }
+    };
+    // SAFETY: see `Cell`; no thread has run yet.
+    let kernel = unsafe { &mut *KERNEL.0.get() };
+    let kernel = kernel.write(Kernel::new(machine::Core::start(), room(), &tables, cpu::frequency_hz()));
+    let next = kernel.choose();
+    registers(kernel, next)
+}
+
+/// Rust end of the vectors from EL0: returns the registers of the thread that runs next.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *mut Registers {
+    // SAFETY: see `Cell`; a thread has run, so the kernel was written. The vectors have stored its registers and do not until it runs again.
+    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let entry = if kind == INTERRUPT { Entry::Interrupt } else { Entry::Synchronous { syndrome, address } };
+    let next = kernel.enter(entry);
+    registers(kernel, next)
+}
+
+fn registers(kernel: &mut Kernel<'static, machine::Core>, next: Next) -> *mut Registers {
+    match (next, kernel.registers()) {
+        (Next::Thread(_), Some(registers)) => core::ptr::from_mut(registers),
+        _ => power_off(),
+    }
+}
+
+/// Rust end of the vectors that a working kernel never takes. The partition's health policy acts upon the reset; the board starts again.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_fatal(
+    vector: u64,
+    syndrome: u64,
+    address: u64,
+    program_counter: u64,
+    stack_pointer: u64,
+) -> ! {
+    let reason = VECTOR.wrapping_add(vector);
+    machine::bury(Epitaph { magic: EPITAPH_MAGIC, reason, syndrome, address, program_counter, stack_pointer });
+    end(Function::SystemReset)
+}
+
+/// Nothing can happen here any more: no thread is left.
+fn power_off() -> ! {
+    end(Function::SystemOff)
+}
+
+fn end(function: Function) -> ! {
+    call::call(function.id(), [0; 3]);
+    // The level below has refused: nothing is left to do.
+    loop {
+        cpu::wait_for_interrupt();
+    }
+}
+
+/// The language asks for one; no path leads here, which `tests/system` shows by the symbols.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    end(Function::SystemReset)
+}

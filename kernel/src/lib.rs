@@ -1,0 +1,206 @@
+//! The real-time kernel's own logic: what an entry from EL0 comes to, which thread runs next, and when the timer rings.
+//!
+//! Objects and calls are `core/objects`; this crate joins them to the machine. One instance, one core, one stack, no lock, interrupts masked: an entry
+//! runs to its end and keeps nothing on the stack (`kernel.md` 0). The kernel never touches memory through an address of EL0.
+//!
+//! So far there is one server, which every thread runs on in turn and which never lacks time: `core/sched` takes its place.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod faults;
+pub mod outside;
+mod text;
+
+use bulkhead_arch::kernel::{Entry, KernelMachine, registers};
+use bulkhead_arm::Intid;
+use bulkhead_arm::exception::ExceptionClass;
+use bulkhead_kernel_abi::accounts::FaultRecord;
+use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_objects::{Choice, NEVER, Objects, Outcome, Registers, Room, ThreadState};
+use core::mem::offset_of;
+use outside::Outside;
+
+/// The one server that there is.
+const SERVER: u16 = 0;
+/// Most interrupts that one entry takes: then the core looks at EL0 first. What is bound stays masked, so there are at most as many as bindings.
+const MOST_AT_ONCE: usize = 4;
+/// Where the ASID is in TTBR0_EL1.
+const ASID_SHIFT: u32 = 48;
+
+// The vectors store what the objects read.
+const _: () = assert!(offset_of!(Registers, sp) == registers::STACK_POINTER);
+const _: () = assert!(offset_of!(Registers, pc) == registers::PROGRAM_COUNTER);
+const _: () = assert!(offset_of!(Registers, pstate) == registers::PROCESSOR_STATE);
+const _: () = assert!(offset_of!(Registers, tpidr) == registers::THREAD_POINTER);
+const _: () = assert!(align_of::<Registers>() == 16);
+
+/// What is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Run this thread.
+    Thread(u16),
+    /// All have ended: nothing can ever happen here.
+    Nobody,
+}
+
+/// The kernel of one instance.
+pub struct Kernel<'a, M> {
+    objects: Objects<'a>,
+    outside: Outside<'a, M>,
+    /// The component whose address space is loaded.
+    loaded: Option<u16>,
+    /// What the timer is armed for.
+    armed_ticks: u64,
+}
+
+impl<'a, M: KernelMachine> Kernel<'a, M> {
+    /// Makes the objects of the boot tables, enables the interrupts that are bound, and starts the threads that run at boot.
+    #[must_use]
+    pub fn new(machine: M, room: Room<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
+        let objects = Objects::new(room, tables);
+        let outside = Outside::new(machine, tables, counter_hz);
+        let mut this = Self { objects, outside, loaded: None, armed_ticks: NEVER };
+        this.outside.enable(tables);
+        this.objects.start_at_boot(&mut this.outside, tables);
+        this
+    }
+
+    /// Handles what came from EL0 and chooses who runs next.
+    pub fn enter(&mut self, entry: Entry) -> Next {
+        match entry {
+            Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
+                // Made again when the thread runs again, after the interrupt for which it stopped.
+                if self.objects.call(&mut self.outside, syndrome as u16) == Outcome::Again {
+                    self.take_interrupts();
+                }
+            }
+            Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
+            Entry::Interrupt => self.take_interrupts(),
+        }
+        self.choose()
+    }
+
+    /// The registers of the thread that runs, which the vectors load and save.
+    pub fn registers(&mut self) -> Option<&mut Registers> {
+        self.objects.registers()
+    }
+
+    /// The objects, to look at.
+    #[must_use]
+    pub fn objects(&self) -> &Objects<'a> {
+        &self.objects
+    }
+
+    /// The machine, for tests on the host.
+    pub fn machine(&mut self) -> &mut M {
+        &mut self.outside.machine
+    }
+
+    /// Chooses who runs. With all waiting, the core waits for an interrupt.
+    pub fn choose(&mut self) -> Next {
+        // By its nature without a bound: what ends it is an interrupt. Without one each turn puts a thread right or does a slice of work.
+        loop {
+            match self.objects.choose(&mut self.outside, SERVER) {
+                Choice::Run(thread) => {
+                    self.load();
+                    self.set_timer();
+                    return Next::Thread(thread);
+                }
+                Choice::Again => {}
+                Choice::Nobody => {
+                    if self.objects.work(&mut self.outside) {
+                        continue;
+                    }
+                    let is_over = |state| matches!(state, ThreadState::Free | ThreadState::Stopped);
+                    if self.objects.room().threads.iter().all(|thread| is_over(thread.state)) {
+                        return Next::Nobody;
+                    }
+                    self.set_timer();
+                    self.outside.machine.wait_for_interrupt();
+                    self.take_interrupts();
+                }
+            }
+        }
+    }
+
+    fn load(&mut self) {
+        let Some((component, root)) = self.objects.loaded() else { return };
+        if self.loaded != Some(component) {
+            let asid = u64::from(component).wrapping_add(1);
+            self.outside.machine.load_space(root | asid.wrapping_shl(ASID_SHIFT));
+            self.loaded = Some(component);
+        }
+    }
+
+    /// One shot, for the earliest date; none, and the timer is off.
+    fn set_timer(&mut self) {
+        let earliest = self.objects.earliest_ticks();
+        if earliest != self.armed_ticks {
+            self.armed_ticks = earliest;
+            self.outside.machine.set_timer(earliest);
+        }
+    }
+
+    /// Takes the interrupts that wait, at most [`MOST_AT_ONCE`].
+    fn take_interrupts(&mut self) {
+        for _ in 0..MOST_AT_ONCE {
+            let intid = self.outside.machine.acknowledge();
+            if intid.is_special() {
+                return;
+            }
+            self.outside.machine.drop_priority(intid);
+            match self.objects.binding_of(intid.0) {
+                Some(binding) => {
+                    self.outside.arm_next(intid);
+                    self.objects.top_half(&mut self.outside, binding);
+                }
+                None if intid == Intid::VIRTUAL_TIMER => self.pass_dates(),
+                // Nobody's: it was never enabled.
+                None => self.outside.machine.deactivate(intid),
+            }
+        }
+    }
+
+    /// The kernel's own timer is not held. What is still due rings again, with the date that has passed.
+    fn pass_dates(&mut self) {
+        self.outside.machine.set_timer(NEVER);
+        self.armed_ticks = NEVER;
+        self.outside.machine.deactivate(Intid::VIRTUAL_TIMER);
+        self.objects.pass_dates(&mut self.outside);
+    }
+
+    /// A component has done what it may not: recorded, and said on the console.
+    fn fault(&mut self, syndrome: u64, address: u64) {
+        let address = if faults::has_address(syndrome) { address } else { 0 };
+        let kind = faults::kind(syndrome).number();
+        let component = self.objects.loaded().map_or(0, |(component, _)| component);
+        let thread = self.objects.running().unwrap_or(0);
+        let program_counter = self.objects.registers().map_or(0, |registers| registers.pc);
+        let numbers = [
+            ("kernel: component ", u64::from(component)),
+            (", thread ", u64::from(thread)),
+            (", fault ", u64::from(kind)),
+            (", syndrome ", syndrome),
+            (", address ", address),
+            (", at ", program_counter),
+        ];
+        for (text, number) in numbers {
+            text::print(&mut self.outside.machine, text);
+            text::print_hexadecimal(&mut self.outside.machine, number);
+        }
+        text::print(&mut self.outside.machine, "\n");
+        let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
+        self.objects.fault(&mut self.outside, record);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the objects need of the outside, by the machine: and time, of which there is one server that never lacks any.
+
+use bulkhead_arch::kernel::KernelMachine;
+use bulkhead_arm::Intid;
+use bulkhead_kernel_abi::boot::{BindingRow, Tables};
+use bulkhead_kernel_abi::{ALL_TICKS, Code};
+use bulkhead_objects::{Machine, Time};
+
+/// The machine, and what the boot tables say that the objects do not keep.
+pub struct Outside<'a, M> {
+    pub(crate) machine: M,
+    bindings: &'a [BindingRow],
+    /// When the periodic timer rings next.
+    date_ticks: u64,
+    build: u64,
+    counter_hz: u64,
+}
+
+impl<'a, M: KernelMachine> Outside<'a, M> {
+    pub(crate) fn new(machine: M, tables: &Tables<'a>, counter_hz: u64) -> Self {
+        let build = tables.header.kernel_build;
+        Self { machine, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
+    }
+
+    /// Enables what is bound, and the kernel's own timer; the periodic one begins its grid here.
+    pub(crate) fn enable(&mut self, tables: &Tables<'_>) {
+        self.machine.enable_interrupt(Intid::VIRTUAL_TIMER);
+        self.date_ticks = self.machine.counter_ticks();
+        for row in tables.bindings {
+            self.machine.enable_interrupt(Intid(row.intid));
+            self.arm_next(Intid(row.intid));
+        }
+    }
+
+    /// Arms the periodic timer for its next date, if the interrupt is its: on an absolute grid, so a late top half makes no later date, and dates
+    /// that passed while it was held are one.
+    pub(crate) fn arm_next(&mut self, intid: Intid) {
+        let row = self.bindings.iter().find(|row| row.intid == intid.0);
+        let Some(period_ticks) = row.map(|row| row.period_ticks).filter(|period| *period != 0) else { return };
+        let late = self.machine.counter_ticks().saturating_sub(self.date_ticks);
+        let periods = late.checked_div(period_ticks).unwrap_or(0).saturating_add(1);
+        self.date_ticks = self.date_ticks.saturating_add(period_ticks.saturating_mul(periods));
+        self.machine.set_periodic(self.date_ticks);
+    }
+}
+
+impl<M: KernelMachine> Machine for Outside<'_, M> {
+    fn now_ticks(&self) -> u64 {
+        self.machine.counter_ticks()
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.machine.is_interrupted()
+    }
+
+    fn print(&mut self, bytes: &[u8]) -> bool {
+        bytes.iter().for_each(|byte| self.machine.write_console(*byte));
+        true
+    }
+
+    fn build_and_frequency(&self) -> (u64, u64) {
+        (self.build, self.counter_hz)
+    }
+
+    fn remote_send(&mut self, _wire: u16, _index: u16, _bits: u64) -> Result<(), Code> {
+        // No instance has wires yet.
+        Err(Code::BadCapability)
+    }
+
+    fn set_masked(&mut self, intid: u32, is_masked: bool) {
+        match is_masked {
+            true => self.machine.disable_interrupt(Intid(intid)),
+            false => self.machine.enable_interrupt(Intid(intid)),
+        }
+    }
+
+    fn deactivate(&mut self, intid: u32) {
+        self.machine.deactivate(Intid(intid));
+    }
+
+    fn restore(&mut self, _component: u16, _page: u32) -> bool {
+        // The image's pages are not kept yet, so nothing is restored.
+        false
+    }
+}
+
+impl<M: KernelMachine> Time for Outside<'_, M> {
+    fn root(&self, tcap: u16) -> Option<u16> {
+        (tcap == 0).then_some(crate::SERVER)
+    }
+
+    fn usable_ticks(&mut self, _tcap: u16, _now: u64) -> u64 {
+        ALL_TICKS
+    }
+
+    fn outranks(&mut self, _tcap: u16, _other: u16, _now: u64) -> bool {
+        true
+    }
+
+    fn filled(&mut self, _server: u16, _tcap: u16, _now: u64) {}
+
+    fn emptied(&mut self, _server: u16, _now: u64) {}
+
+    fn set_priority(&mut self, _tcap: u16, _scheduler: u16, _priority: u64) {}
+
+    fn has_budget(&mut self, _server: u16, _now: u64) -> bool {
+        true
+    }
+
+    fn request(&mut self, _server: u16, _client: u16, _now: u64) -> bool {
+        false
+    }
+
+    fn complete(&mut self, _server: u16, _client: u16, _now: u64) -> bool {
+        false
+    }
+}

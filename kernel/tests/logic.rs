@@ -1,0 +1,283 @@
+//! The kernel's logic on a fake core: calls, faults, waiting, and interrupts that are held (CH-61, CH-64, QV-35).
+
+use bulkhead_arch::fake::kernel::FakeCore;
+use bulkhead_arch::kernel::{Entry, KernelMachine};
+use bulkhead_arm::Intid;
+use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, ThreadRow};
+use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_COMPONENTS, MAX_THREADS, NONE};
+use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Thread};
+
+const DEVICE: u32 = 40;
+const PERIOD: u64 = 1000;
+
+/// Two components with a thread each. The first one has the end point 0 in slot 1, the device's interrupt in slot 2 and the periodic one in slot 3, and in
+/// slot 4 an end point that is the other's.
+fn tables() -> Tables<'static> {
+    let capability = |kind: Kind, object: u16| Capability {
+        kind: kind.number(),
+        rights: right::USE,
+        object,
+        grant: 1,
+        ..Capability::NULL
+    };
+    let capabilities = vec![
+        Capability::NULL,
+        capability(Kind::Receive, 0),
+        capability(Kind::Interrupt, 0),
+        capability(Kind::Interrupt, 1),
+        capability(Kind::Receive, 1),
+        Capability { rights: 0, ..capability(Kind::Interrupt, 0) },
+    ];
+    let component = |root: u64, first_slot: u32, slots: u32| ComponentRow {
+        root,
+        first_slot,
+        slots,
+        supervisor: NONE,
+        ..ComponentRow::default()
+    };
+    let thread = |component: u16| ThreadRow {
+        component,
+        entry: 0x40_0010,
+        started: 1,
+        scheduler: NONE,
+        end_point: component,
+        ..ThreadRow::default()
+    };
+    let bindings = vec![
+        BindingRow { intid: DEVICE, bits: 0b01, default_client: NONE, ..BindingRow::default() },
+        BindingRow {
+            intid: Intid::PHYSICAL_TIMER.0,
+            bits: 0b10,
+            period_ticks: PERIOD,
+            default_client: NONE,
+            ..BindingRow::default()
+        },
+    ];
+    let end_points = vec![EndPointRow::default(), EndPointRow { thread: 1, ..EndPointRow::default() }];
+    Tables {
+        header: Box::leak(Box::new(BootHeader { kernel_build: 77, ..BootHeader::default() })),
+        components: Vec::leak(vec![component(0x1000, 0, 6), component(0x2000, 6, 0)]),
+        entries: &[],
+        stacks: &[],
+        capabilities: Vec::leak(capabilities),
+        threads: Vec::leak(vec![thread(0), thread(1)]),
+        servers: Vec::leak(vec![ServerRow { holder: NONE, ..ServerRow::default() }]),
+        bands: &[],
+        schedulers: &[],
+        tcaps: &[],
+        end_points: Vec::leak(end_points),
+        bindings: Vec::leak(bindings),
+        wires: &[],
+        exports: &[],
+        quotas: &[],
+    }
+}
+
+/// Memory for objects, as large as the kernel's.
+fn room() -> Room<'static> {
+    fn many<T>(count: usize, make: impl Fn() -> T) -> &'static mut [T] {
+        Vec::leak((0..count).map(|_| make()).collect())
+    }
+    Room {
+        components: many(MAX_COMPONENTS, Component::default),
+        slots: many(16, || Capability::NULL),
+        threads: many(MAX_THREADS, Thread::default),
+        end_points: many(4, || EndPoint::EMPTY),
+        bindings: many(4, Binding::default),
+        servers: many(1, || Position::EMPTY),
+        schedulers: &mut [],
+        tcaps: many(1, Counters::default),
+        wires: &mut [],
+        bands: &mut [],
+        regions: &mut [],
+        quotas: &mut [],
+        entries: &[],
+        stacks: &[],
+    }
+}
+
+struct Test {
+    kernel: Kernel<'static, FakeCore>,
+    running: u16,
+}
+
+impl Test {
+    fn new() -> Self {
+        let mut kernel = Kernel::new(FakeCore::default(), room(), &tables(), 62_500_000);
+        assert_eq!(kernel.choose(), Next::Thread(0));
+        Self { kernel, running: 0 }
+    }
+
+    fn enter(&mut self, entry: Entry) {
+        match self.kernel.enter(entry) {
+            Next::Thread(thread) => self.running = thread,
+            Next::Nobody => panic!("a thread is left"),
+        }
+    }
+
+    fn call(&mut self, call: Call, arguments: &[u64]) {
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..8].fill(0);
+        registers.x[..arguments.len()].copy_from_slice(arguments);
+        let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
+        self.enter(Entry::Synchronous { syndrome, address: 0 });
+    }
+
+    /// The code and the first two values that a thread was answered.
+    fn answer(&mut self, thread: usize) -> (Code, u64, u64) {
+        let x = self.kernel.objects().room().threads[thread].registers.x;
+        (Code::from_number(x[0]).expect("a code"), x[1], x[2])
+    }
+
+    fn core(&mut self) -> &mut FakeCore {
+        self.kernel.machine()
+    }
+
+    fn raise(&mut self, intid: u32) {
+        self.core().pending.insert(intid);
+        self.enter(Entry::Interrupt);
+    }
+}
+
+#[test]
+fn version_says_which_kernel_this_is() {
+    let mut test = Test::new();
+    test.call(Call::Version, &[]);
+    let x = test.kernel.registers().expect("it runs").x;
+    assert_eq!(x[..4], [0, 1, 77, 62_500_000]);
+}
+
+#[test]
+fn print_writes_what_the_registers_hold_and_no_more() {
+    let mut test = Test::new();
+    test.call(Call::Print, &[9, u64::from_le_bytes(*b"12345678"), u64::from_le_bytes(*b"9abcdefg")]);
+    assert_eq!((test.answer(0).0, test.core().console.as_str()), (Code::Ok, "123456789"));
+    test.call(Call::Print, &[57]);
+    assert_eq!((test.answer(0).0, test.core().console.as_str()), (Code::BadArgument, "123456789"));
+}
+
+/// CH-61: nothing but a capability gives access.
+#[test]
+fn a_slot_that_is_empty_foreign_or_without_the_right_is_refused() {
+    let mut test = Test::new();
+    for (slot, code) in
+        [(1, Code::BadCapability), (6, Code::BadCapability), (u64::MAX, Code::BadCapability), (5, Code::Denied)]
+    {
+        test.call(Call::Interrupt, &[0, slot]);
+        assert_eq!(test.answer(0).0, code, "slot {slot}");
+    }
+    test.call(Call::Receive, &[2, Flag::NoWait.number()]);
+    assert_eq!(test.answer(0).0, Code::BadCapability);
+    test.call(Call::Receive, &[4, Flag::NoWait.number()]);
+    assert_eq!(test.answer(0).0, Code::Denied, "another thread's end point");
+    // Calls that are not there yet.
+    test.call(Call::Memory, &[]);
+    assert_eq!(test.answer(0).0, Code::BadCall);
+}
+
+#[test]
+fn a_thread_that_waits_gives_the_core_to_the_other_and_its_space() {
+    let mut test = Test::new();
+    assert_eq!(test.core().space, 0x1000 | 1 << 48);
+    test.call(Call::Receive, &[0, 0, 500]);
+    assert_eq!((test.running, test.core().space, test.core().timer_ticks), (1, 0x2000 | 2 << 48, 500));
+    test.call(Call::Receive, &[0, 0, 300]);
+    // Both wait: the core does, until the earlier date.
+    assert_eq!((test.running, test.core().now_ticks), (1, 300));
+    assert_eq!((test.answer(1).0, test.core().timer_ticks), (Code::TimedOut, 500));
+    assert!(test.core().active.is_empty(), "the kernel's own timer is not held");
+    // A date that has passed.
+    test.call(Call::Receive, &[0, 0, 299]);
+    assert_eq!((test.running, test.answer(1).0), (1, Code::TimedOut));
+}
+
+/// QV-35, CH-64: the interrupt stays active until its driver says done; others pass.
+#[test]
+fn a_held_interrupt_is_masked_until_it_is_done() {
+    let mut test = Test::new();
+    test.raise(DEVICE);
+    assert_eq!(test.core().active.iter().copied().collect::<Vec<_>>(), [DEVICE]);
+    // The device rings again: nothing comes.
+    test.core().pending.insert(DEVICE);
+    assert_eq!(test.core().signalled(), None);
+    test.call(Call::Receive, &[1, Flag::All.number() | Flag::NoWait.number()]);
+    assert_eq!(test.answer(0), (Code::Ok, 0b01, 1));
+    // The kernel's timer passes, and wakes.
+    test.call(Call::Receive, &[1, 0, 200]);
+    test.core().now_ticks = 200;
+    test.enter(Entry::Interrupt);
+    assert_eq!((test.running, test.answer(0).0), (1, Code::TimedOut));
+    test.call(Call::Receive, &[0, 0, 50_000]);
+    assert_eq!(test.running, 0);
+    test.call(Call::Interrupt, &[0, 2]);
+    assert_eq!((test.answer(0).0, test.core().signalled()), (Code::Ok, Some(DEVICE)));
+    test.call(Call::Interrupt, &[0, 2]);
+    assert_eq!(test.answer(0).0, Code::Busy, "it is not held");
+    test.enter(Entry::Interrupt);
+    test.call(Call::Receive, &[1, Flag::All.number() | Flag::NoWait.number()]);
+    assert_eq!(test.answer(0), (Code::Ok, 0b01, 1));
+}
+
+#[test]
+fn the_periodic_timer_keeps_its_grid() {
+    let mut test = Test::new();
+    assert_eq!(test.core().periodic_ticks, PERIOD);
+    test.core().now_ticks = PERIOD + 30;
+    test.enter(Entry::Interrupt);
+    assert_eq!((test.core().periodic_ticks, test.core().signalled()), (2 * PERIOD, None));
+    // Three periods later it has rung once, not thrice: it was held.
+    test.core().now_ticks = 5 * PERIOD;
+    assert_eq!(test.core().signalled(), None);
+    test.call(Call::Interrupt, &[0, 3]);
+    test.enter(Entry::Interrupt);
+    assert_eq!(test.core().periodic_ticks, 6 * PERIOD, "the next date, and none that has passed");
+    test.call(Call::Receive, &[1, Flag::NoWait.number()]);
+    assert_eq!(test.answer(0), (Code::Ok, 0b10, 2));
+}
+
+#[test]
+fn bits_are_taken_one_by_one_or_all_at_once() {
+    let mut test = Test::new();
+    test.core().now_ticks = PERIOD;
+    test.raise(DEVICE);
+    test.call(Call::Receive, &[1, 0]);
+    assert_eq!(test.answer(0), (Code::Ok, 0b01, 0));
+    test.call(Call::Receive, &[1, 0]);
+    assert_eq!(test.answer(0), (Code::Ok, 0b10, 2));
+    test.call(Call::Receive, &[1, Flag::NoWait.number()]);
+    assert_eq!(test.answer(0).0, Code::WouldBlock);
+    // Who waits gets it at once.
+    test.call(Call::Interrupt, &[0, 2]);
+    test.call(Call::Receive, &[1, Flag::All.number()]);
+    assert_eq!(test.running, 1);
+    test.raise(DEVICE);
+    assert_eq!((test.running, test.answer(0)), (1, (Code::Ok, 0b01, 1)));
+}
+
+#[test]
+fn a_fault_ends_the_thread_and_is_recorded_and_the_last_end_is_the_end() {
+    let mut test = Test::new();
+    test.enter(Entry::Synchronous { syndrome: 0x9200_0006, address: 0x1234 });
+    assert_eq!(test.running, 1);
+    let fault = test.kernel.objects().room().components[0].fault;
+    assert_eq!(
+        (fault.kind, fault.thread, fault.number, fault.address, fault.program_counter),
+        (1, 0, 1, 0x1234, 0x40_0010)
+    );
+    let said = "kernel: component 0x0, thread 0x0, fault 0x1, syndrome 0x92000006, address 0x1234, at 0x400010\n";
+    assert_eq!(test.core().console, said);
+    // The address register of another exception is nobody's business.
+    let next = test.kernel.enter(Entry::Synchronous { syndrome: 0x0200_0000, address: 0x1234 });
+    assert_eq!((next, test.kernel.objects().room().components[1].fault.address), (Next::Nobody, 0));
+}
+
+#[test]
+fn an_interrupt_of_nobody_is_not_kept() {
+    let mut test = Test::new();
+    test.core().enable_interrupt(Intid(99));
+    test.raise(99);
+    assert!(test.core().active.is_empty());
+}
