@@ -1,0 +1,78 @@
+//! Segments of an ELF file: of the kernel, or of a component.
+
+use crate::translation::PAGE;
+use elf::ElfBytes;
+use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
+use elf::endian::LittleEndian;
+
+/// What a segment's pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Text,
+    Constants,
+    Data,
+}
+
+/// Whole pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    /// First address, of a page.
+    pub(crate) address: u64,
+    /// Its bytes, the rest of the last page as zeros.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) kind: Use,
+}
+
+impl Segment {
+    /// One past its last page.
+    pub(crate) fn end(&self) -> u64 {
+        self.address + self.bytes.len() as u64
+    }
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) entry: u64,
+    /// By address.
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// Most bytes of a segment.
+const LIMIT_BYTES: u64 = 64 << 20;
+
+/// Reads a program whose segments each have pages of their own within `addresses`.
+pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Program, String> {
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|error| error.to_string())?;
+    if elf.ehdr.e_machine != EM_AARCH64 {
+        return Err("it is not for AArch64".to_owned());
+    }
+    let headers = elf.segments().ok_or("it has no program headers")?;
+    let mut segments = Vec::new();
+    for header in headers.iter().filter(|header| header.p_type == PT_LOAD && header.p_memsz > 0) {
+        let kind = match (header.p_flags & PF_X != 0, header.p_flags & PF_W != 0) {
+            (true, true) => return Err("it has a segment that is writable and executable".to_owned()),
+            (true, false) => Use::Text,
+            (false, true) => Use::Data,
+            (false, false) => Use::Constants,
+        };
+        let end = header.p_vaddr.checked_add(header.p_memsz).filter(|_| header.p_memsz <= LIMIT_BYTES);
+        let is_inside = end.is_some_and(|end| addresses.contains(&header.p_vaddr) && end <= addresses.end);
+        if !is_inside || !header.p_vaddr.is_multiple_of(PAGE) {
+            return Err(format!("its segment at {:#x} is not where one can be", header.p_vaddr));
+        }
+        let mut bytes = elf.segment_data(&header).map_err(|error| error.to_string())?.to_vec();
+        bytes.resize(usize::try_from(header.p_memsz.next_multiple_of(PAGE)).map_err(|error| error.to_string())?, 0);
+        segments.push(Segment { address: header.p_vaddr, bytes, kind });
+    }
+    segments.sort_by_key(|segment| segment.address);
+    if segments.windows(2).any(|pair| pair[0].end() > pair[1].address) {
+        return Err("two of its segments share a page; link them with pages of their own".to_owned());
+    }
+    let entry = elf.ehdr.e_entry;
+    let text = segments.iter().find(|segment| segment.kind == Use::Text);
+    if !text.is_some_and(|text| (text.address..text.end()).contains(&entry)) {
+        return Err("its entry is not in its text".to_owned());
+    }
+    Ok(Program { entry, segments })
+}

@@ -1,0 +1,62 @@
+//! The boot tables as bytes: header, then spans of rows.
+
+use bulkhead_kernel_abi::boot::{
+    ALIGNMENT, BOOT_MAGIC, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, ServerRow, Span, TcapRow,
+    ThreadRow,
+};
+use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
+use crc::{CRC_32_ISCSI, Crc, Table};
+use zerocopy::{Immutable, IntoBytes};
+
+static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+
+/// CRC-32C of some bytes and others behind them.
+pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
+    let mut digest = CASTAGNOLI.digest();
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize()
+}
+
+/// What the boot tables say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) kernel_build: u64,
+    pub(crate) components: Vec<ComponentRow>,
+    pub(crate) capabilities: Vec<Capability>,
+    pub(crate) threads: Vec<ThreadRow>,
+    pub(crate) servers: Vec<ServerRow>,
+    pub(crate) tcaps: Vec<TcapRow>,
+    pub(crate) end_points: Vec<EndPointRow>,
+    pub(crate) bindings: Vec<BindingRow>,
+}
+
+impl Rows {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<BootHeader>()];
+        let mut header = BootHeader {
+            magic: BOOT_MAGIC,
+            abi_version: KERNEL_ABI_VERSION,
+            kernel_build: self.kernel_build,
+            components: append(&mut bytes, &self.components),
+            capabilities: append(&mut bytes, &self.capabilities),
+            threads: append(&mut bytes, &self.threads),
+            servers: append(&mut bytes, &self.servers),
+            tcaps: append(&mut bytes, &self.tcaps),
+            end_points: append(&mut bytes, &self.end_points),
+            bindings: append(&mut bytes, &self.bindings),
+            ..BootHeader::default()
+        };
+        header.bytes = bytes.len() as u64;
+        bytes[..size_of::<BootHeader>()].copy_from_slice(header.as_bytes());
+        header.crc = crc32c(&[&bytes[CHECKSUM_FROM..]]);
+        bytes[..size_of::<BootHeader>()].copy_from_slice(header.as_bytes());
+        bytes
+    }
+}
+
+fn append<T: IntoBytes + Immutable>(bytes: &mut Vec<u8>, rows: &[T]) -> Span {
+    bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+    let span = Span { offset: bytes.len() as u32, count: rows.len() as u32 };
+    bytes.extend_from_slice(rows.as_bytes());
+    span
+}

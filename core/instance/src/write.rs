@@ -1,0 +1,244 @@
+//! From a description to bytes.
+
+use crate::program::{self, Program, Use};
+use crate::tables::{Rows, crc32c};
+use crate::translation::{Access, PAGE, Space};
+use crate::{Component, Error, Instance};
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
+use bulkhead_kernel_abi::boot::{ComponentRow, ServerRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::image::{
+    COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
+};
+use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, NONE};
+use sha2::{Digest, Sha256};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Where an arm64 Image says how long it is.
+const IMAGE_BYTES: usize = 16;
+/// What the kernel may be: its first bytes at the start of an image, all of it in the first 2 MiB of RAM, which the boot tables map.
+const KERNEL: core::ops::Range<u64> = KERNEL_HALF + LOAD..KERNEL_HALF + RAM + (2 << 20);
+/// Bytes of a distributor's frame, and of a redistributor's two.
+const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
+const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
+
+/// Writes an instance.
+///
+/// # Errors
+/// When a file is not what it should be, or the description asks for what an instance cannot have.
+pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
+    let kernel = program::read(instance.kernel, KERNEL).map_err(Error::Kernel)?;
+    let programs = instance.components.iter().map(read_component).collect::<Result<Vec<_>, _>>()?;
+    count(instance)?;
+    let mut image = Image::with_kernel(&kernel)?;
+    let head = image.reserve(PAGE);
+    let mut rows = rows(instance, &programs, &kernel);
+    let tables_bytes = rows.bytes().len() as u64;
+    let tables = image.reserve(tables_bytes);
+    let mut kernel_space = kernel_space(&kernel);
+    kernel_space.map(tables - PAGE, tables - PAGE, PAGE + tables_bytes.next_multiple_of(PAGE), Access::KernelConstants);
+    let spaces: Vec<Space> = instance
+        .components
+        .iter()
+        .zip(&programs)
+        .map(|(component, program)| image.component(component, program))
+        .collect();
+    for (space, row) in spaces.iter().zip(&mut rows.components) {
+        row.root = image.translation(space);
+    }
+    let kernel_root = image.translation(&kernel_space);
+    let mut boot = Space::default();
+    boot.map_block(RAM, Access::Boot);
+    let boot_root = image.translation(&boot);
+    image.put(tables, &rows.bytes());
+    let image_bytes = image.bytes.len() as u64;
+    let mut written = Head {
+        magic: MAGIC,
+        image_bytes,
+        abi_version: KERNEL_ABI_VERSION,
+        kernel_root,
+        boot_root,
+        tables_bytes,
+        ..Head::default()
+    };
+    image.bytes[IMAGE_BYTES..IMAGE_BYTES + 8].copy_from_slice(&image_bytes.to_le_bytes());
+    image.put(head, written.as_bytes());
+    let left_out = (head - LOAD) as usize + core::mem::offset_of!(Head, checksum);
+    written.checksum = crc32c(&[&image.bytes[..left_out], &image.bytes[left_out + 8..]]).into();
+    image.put(head, written.as_bytes());
+    Ok(image.bytes)
+}
+
+/// Reads a component's program.
+fn read_component(component: &Component<'_>) -> Result<Program, Error> {
+    let wrong = |reason: String| Error::Program { component: component.name.clone(), reason };
+    let stacks: u64 = component.threads.iter().map(|thread| thread.stack_bytes + PAGE).sum();
+    let end = COMPONENT_STACKS.checked_sub(stacks).ok_or_else(|| wrong("its stacks leave no room".to_owned()))?;
+    let program = program::read(component.program, COMPONENT_TEXT..end).map_err(wrong)?;
+    let first = program.segments.first().and_then(|segment| ComponentHead::ref_from_prefix(&segment.bytes).ok());
+    match first {
+        Some((head, _)) if head.magic == COMPONENT_MAGIC && head.abi_version == KERNEL_ABI_VERSION => Ok(program),
+        Some((head, _)) if head.magic == COMPONENT_MAGIC => Err(wrong(format!(
+            "it was built for version {} of the kernel's ABI, and this is version {KERNEL_ABI_VERSION}; build it again",
+            head.abi_version
+        ))),
+        _ => Err(wrong("it does not begin as a component does; link it with `component.ld` of the SDK".to_owned())),
+    }
+}
+
+/// What the kernel has room for.
+fn count(instance: &Instance<'_>) -> Result<(), Error> {
+    let threads = instance.components.iter().flat_map(|component| &component.threads);
+    if let Some(thread) = threads.clone().find(|thread| thread.stack_bytes == 0 || thread.stack_bytes % PAGE != 0) {
+        return Err(Error::Description(format!("a stack of {} bytes is not whole pages", thread.stack_bytes)));
+    }
+    let counts = [
+        ("components", instance.components.len(), MAX_COMPONENTS),
+        ("threads", threads.count(), MAX_THREADS),
+        ("capability slots", instance.components.iter().map(|component| component.capabilities.len()).sum(), SLOTS),
+        ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
+        ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
+    ];
+    match counts.iter().find(|(_, count, most)| count > most) {
+        Some((what, count, most)) => {
+            Err(Error::Description(format!("an instance has at most {most} {what}, and this one {count}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The boot tables, without the roots.
+fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows {
+    let text = kernel.segments.iter().find(|segment| segment.kind == Use::Text);
+    let hash = Sha256::digest(text.map_or(&[][..], |text| &text.bytes));
+    let build = hash.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first));
+    let mut rows = Rows {
+        kernel_build: build,
+        end_points: instance.end_points.clone(),
+        bindings: instance.bindings.clone(),
+        // The one server, which its threads hold; nothing limits it.
+        servers: vec![ServerRow { holder: NONE, band: NONE, ..ServerRow::default() }],
+        tcaps: vec![TcapRow { left_ticks: ALL_TICKS, expires_ticks: ALL_TICKS, end_point: NONE, ..TcapRow::default() }],
+        ..Rows::default()
+    };
+    for (number, (component, program)) in instance.components.iter().zip(programs).enumerate() {
+        let mut name = [0; 16];
+        name.iter_mut().take(15).zip(component.name.bytes()).for_each(|(slot, byte)| *slot = byte);
+        rows.components.push(ComponentRow {
+            name,
+            first_slot: rows.capabilities.len() as u32,
+            slots: component.capabilities.len() as u32,
+            quota: NONE,
+            supervisor: NONE,
+            ..ComponentRow::default()
+        });
+        rows.capabilities.extend_from_slice(&component.capabilities);
+        let mut top = COMPONENT_STACKS;
+        for thread in &component.threads {
+            rows.threads.push(ThreadRow {
+                entry: program.entry,
+                stack: top,
+                argument: thread.argument,
+                component: number as u16,
+                scheduler: NONE,
+                end_point: end_point_of(instance, rows.threads.len()),
+                started: 1,
+                ..ThreadRow::default()
+            });
+            top -= thread.stack_bytes + PAGE;
+        }
+    }
+    rows
+}
+
+/// The end point that a thread takes from.
+fn end_point_of(instance: &Instance<'_>, thread: usize) -> u16 {
+    let found = instance.end_points.iter().position(|row| usize::from(row.thread) == thread);
+    found.map_or(NONE, |number| number as u16)
+}
+
+/// What the kernel maps of its own memory and of the machine.
+fn kernel_space(kernel: &Program) -> Space {
+    let mut space = Space::default();
+    for segment in &kernel.segments {
+        let access = match segment.kind {
+            Use::Text => Access::KernelText,
+            Use::Constants => Access::KernelConstants,
+            Use::Data => Access::KernelData,
+        };
+        let physical = segment.address - KERNEL_HALF;
+        space.map(physical, physical, segment.bytes.len() as u64, access);
+    }
+    let machine = [
+        (GUEST_GICD.0, DISTRIBUTOR_BYTES, Access::Device),
+        (GUEST_GICR.0, REDISTRIBUTOR_BYTES, Access::Device),
+        (GUEST_UART.0, PAGE, Access::Device),
+        (GUEST_INFORMATION.0, PAGE, Access::SharedConstants),
+        (GUEST_CONSOLE.0, GUEST_CHANNELS.0 - GUEST_CONSOLE.0, Access::SharedData),
+    ];
+    for (address, bytes, access) in machine {
+        space.map(address, address, bytes, access);
+    }
+    space
+}
+
+/// The image as far as it is written.
+struct Image {
+    bytes: Vec<u8>,
+}
+
+impl Image {
+    fn with_kernel(kernel: &Program) -> Result<Self, Error> {
+        let mut image = Self { bytes: Vec::new() };
+        if kernel.segments.first().is_none_or(|first| first.address != KERNEL.start) {
+            return Err(Error::Kernel(format!("it does not begin at {:#x}", KERNEL.start)));
+        }
+        for segment in &kernel.segments {
+            image.bytes.resize((segment.address - KERNEL.start) as usize, 0);
+            image.bytes.extend_from_slice(&segment.bytes);
+        }
+        Ok(image)
+    }
+
+    /// Appends whole pages of zeros, and returns their address.
+    fn reserve(&mut self, bytes: u64) -> u64 {
+        let address = LOAD + self.bytes.len() as u64;
+        self.bytes.resize(self.bytes.len() + bytes.next_multiple_of(PAGE) as usize, 0);
+        address
+    }
+
+    fn put(&mut self, address: u64, bytes: &[u8]) {
+        let start = (address - LOAD) as usize;
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Writes a component's pages, each for itself alone, and says what it maps.
+    fn component(&mut self, component: &Component<'_>, program: &Program) -> Space {
+        let mut space = Space::default();
+        for segment in &program.segments {
+            let access = match segment.kind {
+                Use::Text => Access::ComponentText,
+                Use::Constants => Access::ComponentConstants,
+                Use::Data => Access::ComponentData,
+            };
+            let physical = self.reserve(segment.bytes.len() as u64);
+            self.put(physical, &segment.bytes);
+            space.map(segment.address, physical, segment.bytes.len() as u64, access);
+        }
+        let mut top = COMPONENT_STACKS;
+        for thread in &component.threads {
+            let physical = self.reserve(thread.stack_bytes);
+            space.map(top - thread.stack_bytes, physical, thread.stack_bytes, Access::ComponentData);
+            top -= thread.stack_bytes + PAGE;
+        }
+        space
+    }
+
+    /// Writes the tables of an address space, and returns the root.
+    fn translation(&mut self, space: &Space) -> u64 {
+        let root = LOAD + self.bytes.len() as u64;
+        for table in space.tables(root) {
+            self.bytes.extend_from_slice(table.as_bytes());
+        }
+        root
+    }
+}
