@@ -1,0 +1,78 @@
+//! What the verifier found.
+
+use core::fmt;
+
+/// What kind of mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// It is no arm64 Image of its length.
+    Image,
+    /// The head is not as this version writes it.
+    Head,
+    /// A byte is not what was written.
+    Checksum,
+    /// The kernel is another one.
+    Kernel,
+    /// Boot tables cannot be read.
+    Tables,
+    /// A bit of a translation table that nobody expects, or a table that is shared.
+    Descriptor,
+    /// What the kernel's half maps is not what it must.
+    KernelHalf,
+    /// What the boot root maps is not what it must.
+    BootHalf,
+    /// A page is writable and executable.
+    WritableExecutable,
+    /// A component reaches what is not a component's.
+    Reach,
+    /// A page is in two components.
+    Shared,
+    /// A page of the image is nobody's.
+    Unused,
+    /// A component's text does not begin as one.
+    Component,
+    /// A thread's entry is not in an executable page of its component.
+    Entry,
+    /// A stack is not writable, or has no empty page below it.
+    Stack,
+    /// A row names what is not there, or has bits that mean nothing.
+    Row,
+    /// A capability names no object, or has rights that its kind has not.
+    Capability,
+    /// An interrupt has two owners, or is the kernel's.
+    Interrupt,
+}
+
+/// One thing that is wrong with an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of mistake.
+    pub kind: Kind,
+    /// Where and what, in one sentence.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// Findings in the order in which they were made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings(pub(crate) Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding.
+    pub(crate) fn add(&mut self, kind: Kind, message: impl Into<String>) {
+        self.0.push(Finding { kind, message: message.into() });
+    }
+
+    /// Adds a finding unless a fact holds; returns the fact.
+    pub(crate) fn require(&mut self, fact: bool, kind: Kind, message: impl FnOnce() -> String) -> bool {
+        if !fact {
+            self.add(kind, message());
+        }
+        fact
+    }
+}

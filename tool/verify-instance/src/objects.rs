@@ -1,0 +1,181 @@
+//! Rows of the boot tables: threads, end points, bindings and capabilities.
+
+use crate::finding::{Findings, Kind};
+use crate::walk::Map;
+use crate::{PAGE, View};
+use bulkhead_kernel_abi::boot::{ComponentRow, ServerRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
+use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_THREADS, NONE};
+use std::collections::{BTreeMap, BTreeSet};
+use zerocopy::FromBytes;
+
+/// The kernel's own timer, and the one that a binding may have as its periodic one.
+const KERNEL_TIMER: u32 = 27;
+const PERIODIC_TIMER: u32 = 30;
+/// Interrupts of a core's lines and of devices; below are those of software, above are special numbers.
+const INTIDS: core::ops::Range<u32> = 16..1020;
+
+pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
+    let tables = &view.tables;
+    let fits = tables.components.len() <= MAX_COMPONENTS && tables.threads.len() <= MAX_THREADS;
+    findings
+        .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
+    let unknown = [
+        ("entries", tables.entries.len()),
+        ("stacks for callers", tables.stacks.len()),
+        ("bands", tables.bands.len()),
+        ("schedulers", tables.schedulers.len()),
+        ("wires", tables.wires.len()),
+        ("exports", tables.exports.len()),
+        ("quotas", tables.quotas.len()),
+    ];
+    for (what, count) in unknown {
+        findings
+            .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
+    }
+    // The one server that every thread runs on, and its time.
+    let server = ServerRow { holder: NONE, band: NONE, ..ServerRow::default() };
+    let tcap = TcapRow { left_ticks: u64::MAX, expires_ticks: u64::MAX, end_point: NONE, ..TcapRow::default() };
+    findings.require(tables.servers == [server] && tables.tcaps == [tcap], Kind::Row, || {
+        "there is not exactly one server, held by its threads, with time without end".to_owned()
+    });
+    for (number, (row, space)) in tables.components.iter().zip(spaces).enumerate() {
+        component(view, number, row, space, findings);
+    }
+    let mut tops = BTreeSet::new();
+    for (number, row) in tables.threads.iter().enumerate() {
+        match spaces.get(usize::from(row.component)) {
+            Some(space) => thread(number, row, space, &mut tops, findings),
+            None => findings
+                .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
+        }
+    }
+    end_points(view, findings);
+    bindings(view, findings);
+    capabilities(view, findings);
+}
+
+/// A component's text begins as one, and its slots are its own.
+fn component(view: &View<'_>, number: usize, row: &ComponentRow, space: &Map, findings: &mut Findings) {
+    let page = space.at(COMPONENT_TEXT).and_then(|mapping| view.page(mapping.output));
+    let head = page.and_then(|page| ComponentHead::read_from_prefix(page).ok()).map(|(head, _)| head);
+    let is_one = head.is_some_and(|head| (head.magic, head.abi_version) == (COMPONENT_MAGIC, KERNEL_ABI_VERSION));
+    findings.require(is_one, Kind::Component, || {
+        format!("component {number} does not begin as one of version {KERNEL_ABI_VERSION} of the kernel's ABI does")
+    });
+    let earlier: u64 = view.tables.components.iter().take(number).map(|row| u64::from(row.slots)).sum();
+    let is_own = u64::from(row.first_slot) == earlier && row.root.is_multiple_of(PAGE);
+    findings
+        .require(is_own, Kind::Row, || format!("the capability slots of component {number} are another one's, too"));
+}
+
+/// Its entry is text; its stack is data, with an empty page at each end, and nobody else's.
+fn thread(number: usize, row: &ThreadRow, space: &Map, tops: &mut BTreeSet<(u16, u64)>, findings: &mut Findings) {
+    let is_text = space.at(row.entry).is_some_and(|mapping| mapping.execute_el0) && row.entry.is_multiple_of(4);
+    findings.require(is_text, Kind::Entry, || {
+        format!("thread {number} starts at {:#x}, where its component has no text", row.entry)
+    });
+    let is_data = |address: u64| space.at(address).is_some_and(|mapping| mapping.write);
+    let top = row.stack;
+    let is_stack = top.is_multiple_of(16) && top >= PAGE && is_data(top - PAGE) && space.at(top).is_none();
+    findings.require(is_stack, Kind::Stack, || {
+        format!("thread {number} has no memory for a stack below {top:#x}, or some above it")
+    });
+    // Down to the first page that is not data: it must be empty.
+    let mut bottom = top;
+    while bottom >= PAGE && is_data(bottom - PAGE) {
+        bottom -= PAGE;
+    }
+    let has_guard = bottom >= PAGE && space.at(bottom - PAGE).is_none();
+    findings.require(has_guard, Kind::Stack, || {
+        format!("thread {number} has no empty page below its stack, at {bottom:#x}")
+    });
+    findings.require(tops.insert((row.component, bottom)), Kind::Stack, || {
+        format!("thread {number} shares its stack with another one")
+    });
+    let is_plain = row.started <= 1 && row.reserved == 0 && (row.server, row.tcap, row.scheduler) == (0, 0, NONE);
+    findings.require(is_plain, Kind::Row, || {
+        format!("thread {number} is of another server, or has bits that mean nothing")
+    });
+}
+
+/// An end point's thread is there, and has no other one.
+fn end_points(view: &View<'_>, findings: &mut Findings) {
+    let (mut owners, tables) = (BTreeSet::new(), &view.tables);
+    for (number, row) in tables.end_points.iter().enumerate().filter(|(_, row)| row.thread != NONE) {
+        let is_its =
+            tables.threads.get(usize::from(row.thread)).is_some_and(|thread| usize::from(thread.end_point) == number);
+        findings.require(is_its && owners.insert(row.thread), Kind::Row, || {
+            format!("end point {number} is of thread {}, which is not there or has another one", row.thread)
+        });
+    }
+}
+
+/// Each interrupt once, none of them the kernel's, one periodic at most.
+fn bindings(view: &View<'_>, findings: &mut Findings) {
+    let mut intids = BTreeSet::new();
+    for (number, row) in view.tables.bindings.iter().enumerate() {
+        let is_free = INTIDS.contains(&row.intid) && row.intid != KERNEL_TIMER && intids.insert(row.intid);
+        findings.require(is_free, Kind::Interrupt, || {
+            format!("binding {number} has interrupt {}, which is the kernel's, another binding's or none", row.intid)
+        });
+        let is_periodic = row.period_ticks != 0;
+        findings.require(is_periodic == (row.intid == PERIODIC_TIMER), Kind::Interrupt, || {
+            format!("binding {number} has interrupt {} and a period of {} ticks", row.intid, row.period_ticks)
+        });
+        let is_bound = usize::from(row.end_point) < view.tables.end_points.len() && row.bits != 0;
+        findings.require((row.server, row.default_client, row.clients) == (0, NONE, 0), Kind::Row, || {
+            format!("binding {number} is of another server, or has clients")
+        });
+        findings.require(is_bound, Kind::Row, || {
+            format!("binding {number} sends {:#x} to end point {}, which is nothing to nobody", row.bits, row.end_point)
+        });
+    }
+}
+
+/// Each capability is empty, or names an object with rights that its kind has; who has an interrupt has it alone.
+fn capabilities(view: &View<'_>, findings: &mut Findings) {
+    let tables = &view.tables;
+    let mut drivers: BTreeMap<u16, usize> = BTreeMap::new();
+    for (number, row) in tables.components.iter().enumerate() {
+        let slots = tables.slots(row);
+        findings.require(slots.len() == row.slots as usize, Kind::Row, || {
+            format!("the {} capability slots of component {number} do not lie in the table", row.slots)
+        });
+        findings.require(slots.first().is_none_or(|slot| *slot == Capability::NULL), Kind::Capability, || {
+            format!("slot 0 of component {number} is not empty")
+        });
+        for (slot, capability) in slots.iter().enumerate().filter(|(_, slot)| **slot != Capability::NULL) {
+            let place = format!("slot {slot} of component {number}");
+            let Some(kind) = capability.kind() else {
+                findings.add(
+                    Kind::Capability,
+                    format!("{place} has a capability of kind {}, which is none", capability.kind),
+                );
+                continue;
+            };
+            let objects = match kind {
+                Object::Receive | Object::Send => tables.end_points.len(),
+                Object::Interrupt => tables.bindings.len(),
+                _ => 0,
+            };
+            findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
+                format!("{place} names {kind:?} {}, and there are {objects}", capability.object)
+            });
+            findings.require(kind.rights() | capability.rights == kind.rights(), Kind::Capability, || {
+                format!(
+                    "{place} has rights {:#x} of {kind:?}, which has {:#x} at most",
+                    capability.rights,
+                    kind.rights()
+                )
+            });
+            findings.require(capability.grant == 1, Kind::Capability, || format!("{place} was not granted at boot"));
+            if kind == Object::Interrupt {
+                let other = *drivers.entry(capability.object).or_insert(number);
+                findings.require(other == number, Kind::Interrupt, || {
+                    format!("components {other} and {number} both have the interrupt of binding {}", capability.object)
+                });
+            }
+        }
+    }
+}

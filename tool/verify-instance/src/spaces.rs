@@ -1,0 +1,151 @@
+//! Address spaces: the kernel's half, the one of the switch-on, and one for each component.
+
+use crate::finding::{Findings, Kind};
+use crate::walk::{Map, Mapping, walk};
+use crate::{Expected, PAGE, View, hash};
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
+use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, LOAD, RAM};
+use std::collections::BTreeMap;
+
+/// Bytes of a distributor's registers, and of a redistributor's.
+const DISTRIBUTOR: u64 = 0x1_0000;
+const REDISTRIBUTOR: u64 = 0x2_0000;
+
+/// Text, constants and data of the kernel, as (write, execute).
+const TEXT: (bool, bool) = (false, true);
+const CONSTANTS: (bool, bool) = (false, false);
+const DATA: (bool, bool) = (true, false);
+
+/// Walks all roots and compares. Returns what each component maps.
+pub(crate) fn check(view: &View<'_>, expected: &Expected, findings: &mut Findings) -> Vec<Map> {
+    let kernel = walk(view, view.head.kernel_root, "the kernel's half", findings);
+    kernel_half(view, &kernel, expected, findings);
+    let boot = walk(view, view.head.boot_root, "the tables of the switch-on", findings);
+    let only = Mapping {
+        output: RAM,
+        bytes: 2 << 20,
+        el0: false,
+        write: false,
+        execute_el1: true,
+        execute_el0: false,
+        is_global: false,
+        memory: 1,
+    };
+    findings.require(boot.mappings == BTreeMap::from([(RAM, only)]), Kind::BootHalf, || {
+        format!("the tables of the switch-on map other than 2 MiB from {RAM:#x} on, read-only for EL1")
+    });
+    let components = view.tables.components.iter().enumerate();
+    let spaces: Vec<Map> = components
+        .map(|(number, row)| {
+            let place = format!("component {number}");
+            walk(view, row.root, &place, findings)
+        })
+        .collect();
+    pages(view, &kernel, &boot, &spaces, findings);
+    spaces
+}
+
+/// The kernel's half maps its own memory, the head and the boot tables, and the machine; all at their physical addresses, nothing for EL0.
+fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mut Findings) {
+    let wrong = |address: &u64, mapping: &Mapping| {
+        *address != mapping.output || mapping.el0 || mapping.execute_el0 || !mapping.is_global || mapping.bytes != PAGE
+    };
+    if let Some((address, _)) = kernel.mappings.iter().find(|(address, mapping)| wrong(address, mapping)) {
+        findings.add(
+            Kind::KernelHalf,
+            format!("the kernel's half maps {address:#x} for EL0, for one component alone, or at another address"),
+        );
+    }
+    let both = kernel.mappings.iter().find(|(_, mapping)| mapping.write && mapping.execute_el1);
+    if let Some((address, _)) = both {
+        findings.add(Kind::WritableExecutable, format!("the kernel's page at {address:#x} is writable and executable"));
+    }
+    let rights = |address: u64| kernel.at(address).map(|mapping| (mapping.write, mapping.execute_el1));
+    let memory = |address: u64| kernel.at(address).map(|mapping| mapping.memory);
+    let mut own: Vec<Option<(bool, bool)>> = (LOAD..view.head_address).step_by(PAGE as usize).map(rights).collect();
+    own.dedup();
+    findings.require(own == [Some(TEXT), Some(CONSTANTS), None, Some(DATA)], Kind::KernelHalf, || {
+        "the kernel's memory is not text, constants, an empty page below its stack, and data".to_owned()
+    });
+    let text =
+        (LOAD..view.head_address).step_by(PAGE as usize).take_while(|address| rights(*address) == Some(TEXT)).count();
+    let bytes = view.bytes.get(..text * PAGE as usize).unwrap_or_default();
+    findings.require(hash(bytes) == expected.text, Kind::Kernel, || {
+        "the kernel's text is not that of the kernel that this tool has".to_owned()
+    });
+    let build = expected.text.first_chunk().copied().map(u64::from_le_bytes);
+    findings.require(build == Some(view.tables.header.kernel_build), Kind::Kernel, || {
+        format!("the boot tables are for a kernel of build {:#x}", view.tables.header.kernel_build)
+    });
+    let first_data = (LOAD..view.head_address).step_by(PAGE as usize).find(|address| rights(*address) == Some(DATA));
+    let data = first_data.and_then(|first| view.bytes.get((first - LOAD) as usize..expected.bytes as usize));
+    findings.require(data.is_some_and(|data| data.iter().all(|byte| *byte == 0)), Kind::Kernel, || {
+        "the kernel's data does not begin as zeros".to_owned()
+    });
+    // (addresses, write, memory type) of all the rest.
+    let others = [
+        (view.head_address..view.tables_end(), false, 1),
+        (GUEST_GICD.0..GUEST_GICD.0 + DISTRIBUTOR, true, 0),
+        (GUEST_GICR.0..GUEST_GICR.0 + REDISTRIBUTOR, true, 0),
+        (GUEST_UART.0..GUEST_UART.0 + PAGE, true, 0),
+        (GUEST_INFORMATION.0..GUEST_INFORMATION.0 + PAGE, false, 2),
+        (GUEST_CONSOLE.0..GUEST_CHANNELS.0, true, 2),
+    ];
+    for (range, write, kind) in &others {
+        let is_so = |address: u64| rights(address) == Some((*write, false)) && memory(address) == Some(*kind);
+        if let Some(address) = range.clone().step_by(PAGE as usize).find(|address| !is_so(*address)) {
+            let message = format!("the kernel's half does not map {address:#x} as it must for the kernel to work");
+            findings.add(Kind::KernelHalf, message);
+        }
+    }
+    let is_known = |address: &u64| {
+        (LOAD..view.head_address).contains(address) && memory(*address) == Some(1)
+            || others.iter().any(|(range, ..)| range.contains(address))
+    };
+    if let Some(address) = kernel.mappings.keys().find(|address| !is_known(address)) {
+        findings
+            .add(Kind::KernelHalf, format!("the kernel's half maps {address:#x}, which is nothing of the kernel's"));
+    }
+}
+
+/// Each page of the image is the kernel's, a boot table's, one component's or a translation table, and of one of them alone.
+fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &mut Findings) {
+    let mut owners: BTreeMap<u64, String> = BTreeMap::new();
+    let mut own = |page: u64, owner: String, kind: Kind, findings: &mut Findings| {
+        if let Some(other) = owners.insert(page, owner.clone()) {
+            findings.add(kind, format!("the page at {page:#x} is in {other} and in {owner}"));
+        }
+    };
+    for page in (LOAD..view.tables_end()).step_by(PAGE as usize) {
+        own(page, "the kernel".to_owned(), Kind::Reach, findings);
+    }
+    let numbered = spaces.iter().enumerate().map(|(number, map)| (map, format!("the tables of component {number}")));
+    let fixed = [(kernel, "the tables of the kernel".to_owned()), (boot, "the tables of the switch-on".to_owned())];
+    for (map, owner) in fixed.into_iter().chain(numbered) {
+        map.tables.iter().for_each(|table| own(*table, owner.clone(), Kind::Descriptor, findings));
+    }
+    for (number, map) in spaces.iter().enumerate() {
+        for (address, mapping) in &map.mappings {
+            let place = || format!("component {number} at {address:#x}");
+            let is_of_el0 = mapping.el0 && !mapping.execute_el1 && !mapping.is_global && mapping.bytes == PAGE;
+            findings.require(is_of_el0 && mapping.memory == 1, Kind::Reach, || {
+                format!("{} has a page that is not memory of EL0 and of this component alone", place())
+            });
+            let is_inside =
+                (COMPONENT_TEXT..COMPONENT_STACKS).contains(address) && (LOAD..view.end()).contains(&mapping.output);
+            findings.require(is_inside, Kind::Reach, || {
+                format!("{} maps {:#x}, and one or the other is no component's", place(), mapping.output)
+            });
+            findings.require(!(mapping.write && mapping.execute_el0), Kind::WritableExecutable, || {
+                format!("{} is writable and executable", place())
+            });
+            let is_kernels = mapping.output < view.tables_end();
+            let kind = if is_kernels { Kind::Reach } else { Kind::Shared };
+            own(mapping.output, format!("component {number}"), kind, findings);
+        }
+    }
+    let unused = (LOAD..view.end()).step_by(PAGE as usize).find(|page| !owners.contains_key(page));
+    if let Some(page) = unused {
+        findings.add(Kind::Unused, format!("the page at {page:#x} is nobody's"));
+    }
+}
