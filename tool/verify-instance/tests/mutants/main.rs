@@ -1,0 +1,223 @@
+//! Single corruptions of an instance's bytes, with checksums that are right: each is refused, by its own message.
+
+mod sample;
+
+use bulkhead_kernel_abi::Capability;
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, ThreadRow};
+use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
+use bulkhead_verify_instance::{Finding, Kind, verify};
+use core::mem::offset_of;
+use sample::{HEAD, Mutant, PAGE, TABLES, expected, sample};
+use std::collections::BTreeSet;
+
+const READ_ONLY: u64 = 1 << 7;
+const EL0: u64 = 1 << 6;
+const EL1_NEVER: u64 = 1 << 53;
+const EL0_NEVER: u64 = 1 << 54;
+const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+/// The last page of the first component's first stack, and the empty page below it.
+const STACK: u64 = COMPONENT_STACKS - 0x1000;
+const GUARD: u64 = COMPONENT_STACKS - 0x3000;
+
+/// Its name, the kind that it is refused for, and the change.
+type Corruption = (&'static str, Kind, fn(&mut Mutant));
+
+const CORRUPTIONS: &[Corruption] = &[
+    ("truncated", Kind::Image, |mutant| mutant.0.truncate(mutant.0.len() - PAGE)),
+    ("other version", Kind::Head, |mutant| mutant.flip(HEAD + offset_of!(Head, abi_version), 2)),
+    ("bits in the head", Kind::Head, |mutant| mutant.set(HEAD + offset_of!(Head, more), 1)),
+    ("changed kernel text", Kind::Kernel, |mutant| mutant.flip(0x800, 1)),
+    ("tables for another kernel", Kind::Kernel, |mutant| mutant.flip(TABLES + offset_of!(BootHeader, kernel_build), 1)),
+    ("rows that nobody judges", Kind::Row, |mutant| {
+        let place = TABLES + offset_of!(BootHeader, quotas);
+        mutant.set(place, 1 << 32 | u64::from(mutant.tables().threads.offset));
+    }),
+    ("kernel's data that is not zero", Kind::Kernel, |mutant| mutant.flip(3 * PAGE, 1)),
+    ("other boot tables", Kind::Tables, |mutant| mutant.flip(TABLES, 1)),
+    ("a span outside the tables", Kind::Tables, |mutant| {
+        mutant.flip(TABLES + offset_of!(BootHeader, threads), 1 << 30)
+    }),
+    ("component's data executable", Kind::WritableExecutable, |mutant| page(mutant, 0, STACK, EL0_NEVER)),
+    ("component's text writable", Kind::WritableExecutable, |mutant| page(mutant, 0, COMPONENT_TEXT, READ_ONLY)),
+    ("component's page executable for the kernel", Kind::Reach, |mutant| page(mutant, 0, COMPONENT_TEXT, EL1_NEVER)),
+    ("component's page for the kernel alone", Kind::Reach, |mutant| page(mutant, 0, STACK, EL0)),
+    ("kernel text writable", Kind::WritableExecutable, |mutant| kernel(mutant, LOAD, READ_ONLY)),
+    ("kernel page for EL0", Kind::KernelHalf, |mutant| kernel(mutant, LOAD + 0x3000, EL0)),
+    ("constants of the kernel executable", Kind::KernelHalf, |mutant| kernel(mutant, LOAD + 0x1000, EL1_NEVER)),
+    ("no empty page below the kernel's stack", Kind::KernelHalf, |mutant| {
+        let place = mutant.entry(mutant.head().kernel_root, LOAD + 0x2000, 3);
+        mutant.set(place, mutant.word(place + 8) - 0x1000);
+    }),
+    ("kernel maps a component's page", Kind::KernelHalf, |mutant| {
+        let (from, to) = (LOAD + 0x7000, mutant.head().kernel_root);
+        let place = mutant.entry(to, from, 3);
+        mutant.set(place, mutant.word(place - 8) + 0x1000);
+    }),
+    ("registers as memory", Kind::KernelHalf, |mutant| kernel(mutant, 0x0800_0000, 1 << 2 | 3 << 8)),
+    ("switch-on writable", Kind::BootHalf, |mutant| {
+        let place = mutant.entry(mutant.head().boot_root, 0x4000_0000, 2);
+        mutant.flip(place, READ_ONLY);
+    }),
+    ("kernel page in a component", Kind::Reach, |mutant| point(mutant, 0, STACK, LOAD + 0x3000)),
+    ("boot tables in a component", Kind::Reach, |mutant| point(mutant, 0, STACK, LOAD + TABLES as u64)),
+    ("translation table in a component", Kind::Shared, |mutant| {
+        let root = mutant.root(0);
+        point(mutant, 0, STACK, root);
+    }),
+    ("outside the image", Kind::Reach, |mutant| point(mutant, 0, STACK, 0x0900_0000)),
+    ("writable page in two components", Kind::Shared, |mutant| {
+        let other = mutant.word(mutant.entry(mutant.root(1), STACK, 3)) & OUTPUT;
+        point(mutant, 0, STACK, other);
+    }),
+    ("page 0 of a component", Kind::Reach, |mutant| {
+        let place = mutant.entry(mutant.root(0), COMPONENT_TEXT, 2);
+        let table = mutant.word(place);
+        mutant.set(place, 0);
+        mutant.set(place - 16, table);
+    }),
+    ("missing guard page", Kind::Stack, |mutant| {
+        let page = mutant.grow();
+        let place = mutant.entry(mutant.root(0), GUARD, 3);
+        mutant.set(place, mutant.word(place + 8) & !OUTPUT | page);
+    }),
+    ("stack without memory", Kind::Stack, |mutant| threads(mutant, |row| row.stack = 0x50_0000)),
+    ("page of nobody", Kind::Unused, |mutant| {
+        mutant.grow();
+    }),
+    ("unknown bit", Kind::Descriptor, |mutant| page(mutant, 0, STACK, 1 << 52)),
+    ("bit of a table", Kind::Descriptor, |mutant| {
+        let place = mutant.entry(mutant.root(0), STACK, 2);
+        mutant.flip(place, 1 << 61);
+    }),
+    ("table in two places", Kind::Descriptor, |mutant| {
+        let place = mutant.entry(mutant.root(0), COMPONENT_TEXT, 2);
+        mutant.set(place + 8, mutant.word(place));
+    }),
+    ("not accessed yet", Kind::Descriptor, |mutant| page(mutant, 1, STACK, 1 << 10)),
+    ("component of another version", Kind::Component, |mutant| {
+        let text = mutant.word(mutant.entry(mutant.root(1), COMPONENT_TEXT, 3)) & OUTPUT;
+        mutant.flip((text - LOAD) as usize + 8, 2);
+    }),
+    ("entry outside text", Kind::Entry, |mutant| threads(mutant, |row| row.entry = STACK)),
+    ("thread of no component", Kind::Row, |mutant| threads(mutant, |row| row.component = 2)),
+    ("slots of another component", Kind::Row, |mutant| {
+        let (place, mut row) = mutant.row::<ComponentRow>(mutant.tables().components.offset, 1);
+        row.first_slot = 0;
+        mutant.put(place, &row);
+    }),
+    ("end point of no thread", Kind::Row, |mutant| {
+        let (place, mut row) = mutant.row::<EndPointRow>(mutant.tables().end_points.offset, 0);
+        row.thread = 3;
+        mutant.put(place, &row);
+    }),
+    ("capability to no object", Kind::Capability, |mutant| slot(mutant, |slot| slot.object = 2)),
+    ("more rights", Kind::Capability, |mutant| slot(mutant, |slot| slot.rights |= 1 << 6)),
+    ("capability of no kind", Kind::Capability, |mutant| slot(mutant, |slot| slot.kind = 15)),
+    ("capability of another grant", Kind::Capability, |mutant| slot(mutant, |slot| slot.grant = 2)),
+    ("slot 0", Kind::Capability, |mutant| {
+        let offset = mutant.tables().capabilities.offset;
+        let ((_, given), (place, _)) = (mutant.row::<Capability>(offset, 1), mutant.row::<Capability>(offset, 0));
+        mutant.put(place, &given);
+    }),
+    ("interrupt of two components", Kind::Interrupt, |mutant| {
+        let offset = mutant.tables().capabilities.offset;
+        let ((_, given), (place, _)) = (mutant.row::<Capability>(offset, 2), mutant.row::<Capability>(offset, 4));
+        mutant.put(place, &given);
+    }),
+    ("interrupt twice", Kind::Interrupt, |mutant| binding(mutant, 0, |row| (row.intid, row.period_ticks) = (30, 1000))),
+    ("the kernel's own timer", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.intid = 27)),
+    ("period of a device", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.period_ticks = 5)),
+    ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 1)),
+    ("thread of another server", Kind::Row, |mutant| threads(mutant, |row| row.server = 1)),
+    ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
+];
+
+fn page(mutant: &mut Mutant, component: usize, address: u64, bits: u64) {
+    let place = mutant.entry(mutant.root(component), address, 3);
+    mutant.flip(place, bits);
+}
+
+fn kernel(mutant: &mut Mutant, address: u64, bits: u64) {
+    let place = mutant.entry(mutant.head().kernel_root, address, 3);
+    mutant.flip(place, bits);
+}
+
+/// Lets an entry name another page.
+fn point(mutant: &mut Mutant, component: usize, address: u64, output: u64) {
+    let place = mutant.entry(mutant.root(component), address, 3);
+    mutant.set(place, mutant.word(place) & !OUTPUT | output);
+}
+
+fn threads(mutant: &mut Mutant, change: impl FnOnce(&mut ThreadRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().threads.offset, 1);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn slot(mutant: &mut Mutant, change: impl FnOnce(&mut Capability)) {
+    let (place, mut row) = mutant.row(mutant.tables().capabilities.offset, 2);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn binding(mutant: &mut Mutant, number: usize, change: impl FnOnce(&mut BindingRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().bindings.offset, number);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn judge(bytes: &[u8]) -> Vec<Finding> {
+    verify(bytes, &expected())
+}
+
+#[test]
+fn what_the_writer_writes_is_accepted() {
+    assert_eq!(judge(&sample()), []);
+}
+
+/// CH-61, CH-62: what isolates components is in these bytes, and none of it can be missing unseen.
+#[test]
+fn each_corruption_is_refused_by_its_own_message() {
+    let mut messages = BTreeSet::new();
+    for (name, kind, change) in CORRUPTIONS {
+        let mut mutant = Mutant(sample());
+        change(&mut mutant);
+        let whole = mutant.0.len() == sample().len() || *kind != Kind::Image;
+        let findings = judge(&if whole { mutant.sealed() } else { mutant }.0);
+        let found = findings.iter().find(|finding| finding.kind == *kind);
+        let message = found.unwrap_or_else(|| panic!("{name}: {findings:?}")).message.clone();
+        println!("{name}: {message}");
+        assert!(findings.iter().all(|finding| finding.kind != Kind::Checksum), "{name}");
+        messages.insert(message);
+    }
+    assert!(messages.len() >= 30, "{} messages for {} corruptions", messages.len(), CORRUPTIONS.len());
+}
+
+/// What was changed on the way, wherever: each page of the image once.
+#[test]
+fn a_changed_byte_of_any_page_is_refused() {
+    let good = sample();
+    for page in 0..good.len() / PAGE {
+        let mut bytes = good.clone();
+        bytes[page * PAGE + 77 * page % PAGE] ^= 1 << (page % 8);
+        assert!(!judge(&bytes).is_empty(), "page {page}");
+    }
+}
+
+/// Every bit of every entry of a translation table that is in use means something to the reader.
+#[test]
+fn no_bit_of_a_table_can_be_flipped() {
+    let good = sample();
+    let first = (Mutant(good.clone()).root(0) - LOAD) as usize;
+    let places: Vec<usize> =
+        (first..good.len()).step_by(8).filter(|place| Mutant(good.clone()).word(*place) != 0).collect();
+    // A few hundred of them, by a sequence that repeats.
+    let mut seed = 12_345_u64;
+    for _ in 0..400 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (place, bit) = (places[(seed >> 33) as usize % places.len()], seed >> 20 & 63);
+        let mut mutant = Mutant(good.clone());
+        mutant.flip(place, 1 << bit);
+        assert!(!judge(&mutant.sealed().0).is_empty(), "bit {bit} of the entry at {place:#x}");
+    }
+}

@@ -1,0 +1,157 @@
+//! A small instance: a kernel that is none, and two components with two threads and one.
+
+use bulkhead_instance::{Component, Instance, Thread, write};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD};
+use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind, NONE};
+use bulkhead_verify_instance::Expected;
+use core::mem::offset_of;
+use zerocopy::{FromBytes, IntoBytes};
+
+pub(crate) const PAGE: usize = 4096;
+/// Text, constants, an empty page, two pages of data.
+const KERNEL_PAGES: usize = 5;
+/// Where the head and the boot tables are.
+pub(crate) const HEAD: usize = KERNEL_PAGES * PAGE;
+pub(crate) const TABLES: usize = HEAD + PAGE;
+
+/// An ELF file with these segments: address, flags, bytes, bytes in memory.
+fn program(entry: u64, segments: &[(u64, u32, &[u8], u64)]) -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([2_u16, 183].into_iter().flat_map(u16::to_le_bytes));
+    file.extend(1_u32.to_le_bytes());
+    file.extend([entry, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    file.extend(0_u32.to_le_bytes());
+    file.extend([64, 56, segments.len() as u16, 64, 0, 0].into_iter().flat_map(u16::to_le_bytes));
+    let mut offset = 64 + 56 * segments.len() as u64;
+    for (address, flags, bytes, memory) in segments {
+        file.extend([1, *flags].into_iter().flat_map(u32::to_le_bytes));
+        let words = [offset, *address, *address, bytes.len() as u64, *memory, 1];
+        file.extend(words.into_iter().flat_map(u64::to_le_bytes));
+        offset += bytes.len() as u64;
+    }
+    segments.iter().for_each(|(_, _, bytes, _)| file.extend(*bytes));
+    file
+}
+
+/// The kernel's text: the header of an arm64 Image, without its length.
+fn text() -> Vec<u8> {
+    let mut text = vec![0; PAGE];
+    for (place, value) in [(8, LOAD & 0x1f_ffff), (24, 2), (56, u64::from(u32::from_le_bytes(*b"ARM\x64")))] {
+        text[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    text
+}
+
+/// The kernel that the sample has.
+pub(crate) fn expected() -> Expected {
+    Expected::of(&text(), HEAD as u64)
+}
+
+/// The sample's bytes.
+pub(crate) fn sample() -> Vec<u8> {
+    let base = KERNEL_HALF + LOAD;
+    let kernel =
+        program(base, &[(base, 5, &text(), 4096), (base + 0x1000, 4, &[7], 1), (base + 0x3000, 6, &[], 0x2000)]);
+    let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
+    let first = program(
+        COMPONENT_TEXT + 16,
+        &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 6, &[1], 8)],
+    );
+    let capability = |kind: Kind| Capability { kind: kind.number(), rights: right::USE, grant: 1, ..Capability::NULL };
+    let component = |name: &str, threads: usize, capabilities: Vec<Capability>| Component {
+        name: name.to_owned(),
+        program: &first,
+        threads: vec![Thread { argument: 0, stack_bytes: 8192 }; threads],
+        capabilities,
+    };
+    let instance = Instance {
+        kernel: &kernel,
+        components: vec![
+            component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)]),
+            component("second", 1, vec![Capability::NULL, Capability::NULL]),
+        ],
+        end_points: vec![EndPointRow::default()],
+        bindings: vec![
+            BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },
+            BindingRow { intid: 30, bits: 2, default_client: NONE, period_ticks: 1000, ..BindingRow::default() },
+        ],
+    };
+    write(&instance).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An instance under change.
+#[derive(Clone)]
+pub(crate) struct Mutant(pub(crate) Vec<u8>);
+
+impl Mutant {
+    pub(crate) fn head(&self) -> Head {
+        Head::read_from_bytes(&self.0[HEAD..HEAD + size_of::<Head>()]).expect("a head")
+    }
+
+    pub(crate) fn tables(&self) -> BootHeader {
+        BootHeader::read_from_bytes(&self.0[TABLES..TABLES + size_of::<BootHeader>()]).expect("a header")
+    }
+
+    /// A row of a span, by its number.
+    pub(crate) fn row<T: FromBytes + IntoBytes>(&self, offset: u32, number: usize) -> (usize, T) {
+        let place = TABLES + offset as usize + number * size_of::<T>();
+        (place, T::read_from_bytes(&self.0[place..place + size_of::<T>()]).expect("a row"))
+    }
+
+    pub(crate) fn put<T: IntoBytes + zerocopy::Immutable>(&mut self, place: usize, value: &T) {
+        self.0[place..place + size_of::<T>()].copy_from_slice(value.as_bytes());
+    }
+
+    pub(crate) fn root(&self, component: usize) -> u64 {
+        self.row::<bulkhead_kernel_abi::boot::ComponentRow>(self.tables().components.offset, component).1.root
+    }
+
+    /// Offset in the image of the entry for an address, in the tables of a root; `level` 3 for the page, 2 for the table that has it.
+    pub(crate) fn entry(&self, root: u64, address: u64, level: u32) -> usize {
+        let mut table = (root - LOAD) as usize;
+        for step in 1.. {
+            let place = table + (address >> (12 + 9 * (3 - step)) & 511) as usize * 8;
+            if step == level {
+                return place;
+            }
+            table = (self.word(place) & 0x0000_ffff_ffff_f000) as usize - LOAD as usize;
+        }
+        unreachable!("a level is found")
+    }
+
+    pub(crate) fn word(&self, place: usize) -> u64 {
+        u64::from_le_bytes(*self.0[place..].first_chunk().expect("eight bytes"))
+    }
+
+    pub(crate) fn set(&mut self, place: usize, word: u64) {
+        self.0[place..place + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    pub(crate) fn flip(&mut self, place: usize, bits: u64) {
+        self.set(place, self.word(place) ^ bits);
+    }
+
+    /// Appends a page, and returns its address.
+    pub(crate) fn grow(&mut self) -> u64 {
+        let address = LOAD + self.0.len() as u64;
+        self.0.resize(self.0.len() + PAGE, 0);
+        let bytes = self.0.len() as u64;
+        self.set(16, bytes);
+        self.set(HEAD + offset_of!(Head, image_bytes), bytes);
+        address
+    }
+
+    /// Writes the checksums that such bytes have: a mistake of the writer, and not of who carried them.
+    pub(crate) fn sealed(mut self) -> Self {
+        let bytes = self.tables().bytes as usize;
+        let crc = crc32c::crc32c(&self.0[TABLES + CHECKSUM_FROM..TABLES + bytes]);
+        self.put(TABLES + offset_of!(BootHeader, crc), &crc);
+        let place = HEAD + offset_of!(Head, checksum);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&self.0[..place]), &self.0[place + 8..]);
+        self.set(place, crc.into());
+        self
+    }
+}
