@@ -1,0 +1,8 @@
+//! The real-time kernel: the same bytes on the bare board and as a partition in `mapped`, in `direct` and on a shared core.
+
+mod broken;
+mod faults;
+mod held;
+mod places;
+mod refused;
+mod verified;

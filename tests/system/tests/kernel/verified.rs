@@ -1,0 +1,42 @@
+//! The instances of these tests are what the independent reader takes, with the kernel that was built.
+
+use crate::places::{Probes, with_timer};
+use bulkhead_system_tests::system::guest;
+use bulkhead_verify_instance::{Expected, Kind, verify};
+use elf::ElfBytes;
+use elf::abi::{PF_X, PT_LOAD};
+use elf::endian::LittleEndian;
+
+/// The built kernel: text in whole pages, and the bytes of its memory.
+fn kernel() -> Expected {
+    let file = guest("kernel/kernel.elf");
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
+    let segments = elf.segments().expect("program headers").iter();
+    let segments: Vec<_> = segments.filter(|segment| segment.p_type == PT_LOAD).collect();
+    let text = segments.iter().find(|segment| segment.p_flags & PF_X != 0).expect("text");
+    let mut bytes = elf.segment_data(text).expect("its bytes").to_vec();
+    bytes.resize(bytes.len().next_multiple_of(4096), 0);
+    let end = segments.iter().map(|segment| segment.p_vaddr + segment.p_memsz).max().expect("segments");
+    Expected::of(&bytes, end - text.p_vaddr)
+}
+
+#[test]
+fn the_reader_takes_what_runs_and_no_other_kernel() {
+    let expected = kernel();
+    for image in [Probes::of(0..30).bytes(), with_timer(&[100, 101], 0).bytes()] {
+        assert_eq!(verify(&image, &expected), []);
+        let other = Expected { text: [0; 32], ..expected };
+        assert!(verify(&image, &other).iter().any(|finding| finding.kind == Kind::Kernel));
+    }
+}
+
+/// No path of the kernel ends in a panic: nothing of it is linked.
+#[test]
+fn the_kernel_cannot_panic() {
+    let file = guest("kernel/kernel.elf");
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
+    let (symbols, names) = elf.symbol_table().expect("readable").expect("symbols");
+    let names: Vec<&str> = symbols.iter().filter_map(|symbol| names.get(symbol.st_name as usize).ok()).collect();
+    assert!(names.contains(&"bulkhead_kernel_enter"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("panic")), "{names:?}");
+}
