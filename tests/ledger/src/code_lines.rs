@@ -28,6 +28,7 @@ pub const EL2_CRATES: &[(&str, &str)] = &[
 const LEFT_OUT: &[&str] = &[
     "arch/src/el1",
     "arch/src/fake",
+    "arch/src/kernel.rs",
     "core/emulation/src/own_registers.rs",
     "core/emulation/src/registers.rs",
     "core/emulation/src/state.rs",
@@ -67,9 +68,13 @@ const DEVICE_PATHS: &[&str] = &[
     "monitor/src/devices/functions.rs",
     "monitor/src/entry/devices.rs",
 ];
-/// How items are marked that no monitor has: for tools, for guests, and the mistakes that tests put into the scheduler.
-const OF_NO_PART: [&str; 3] =
-    ["#[cfg(not(target_os = \"none\"))]", "#[cfg(any(test, feature = \"el1\"))]", "#[cfg(feature = \"mutants\")]"];
+/// How items are marked that no monitor has: for tools, for guests, for the kernel, and the mistakes that tests put into the scheduler.
+const OF_NO_PART: [&str; 4] = [
+    "#[cfg(not(target_os = \"none\"))]",
+    "#[cfg(any(test, feature = \"el1\"))]",
+    "#[cfg(feature = \"kernel\")]",
+    "#[cfg(feature = \"mutants\")]",
+];
 
 /// What a part does not have: whole files and folders, and items under these attributes.
 struct Absent {

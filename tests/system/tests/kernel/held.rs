@@ -25,7 +25,9 @@ fn a_held_interrupt_is_masked_everywhere_and_others_pass() {
         "third: Ok((1, 1))",
         "done: Ok(()), Err(Busy)",
     ];
-    assert_eq!(run(&image, Place::Board), expected);
+    for place in [Place::Board, Place::NewerBoard] {
+        assert_eq!(run(&image, place), expected, "{place:?}");
+    }
     for place in Place::PARTITIONS {
         assert_eq!(run(&image, place), expected, "{place:?}");
     }
