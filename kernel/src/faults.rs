@@ -39,7 +39,7 @@ pub fn has_address(syndrome: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// CH-62: each class that EL0 can raise is one kind, and none is left out.
+    /// each class that EL0 can raise is one kind, and none is left out.
     #[test]
     fn each_class_is_of_one_kind() {
         let of = |class: u64, status: u64| kind(class << 26 | status);

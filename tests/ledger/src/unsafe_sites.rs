@@ -86,6 +86,7 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Shared by guests and tools", &["core/guest-abi", "core/channel", "core/plan", "core/virtqueue"]),
+    ("In the real-time kernel and its components", &["arch/src/el1/kernel", "kernel", "components", "sdk/component"]),
     ("In guests", &["arch/src/el1", "sdk", "guests", "linux"]),
     ("On the host", &["tool", "tests", "bench", "fuzz"]),
 ];

@@ -41,7 +41,7 @@ fn field(line: &str, name: &str) -> u64 {
     u64::from_str_radix(digits.trim(), 16).unwrap_or_else(|error| panic!("{line:?}: {error}"))
 }
 
-/// CH-61, CH-62: what is not a component's own is a fault, of the kind and class that the table says, on the board and in a partition alike.
+/// CH-61: what is not a component's own is a fault, of the kind and class that the table says, on the board and in a partition alike.
 #[test]
 fn each_fault_ends_its_thread_alone_everywhere() {
     let probes = Probes::of(0..=FAULTS.len() as u64);

@@ -175,7 +175,7 @@ fn what_the_writer_writes_is_accepted() {
     assert_eq!(judge(&sample()), []);
 }
 
-/// CH-61, CH-62: what isolates components is in these bytes, and none of it can be missing unseen.
+/// CH-61: what isolates components is in these bytes, and none of it can be missing unseen.
 #[test]
 fn each_corruption_is_refused_by_its_own_message() {
     let mut messages = BTreeSet::new();
