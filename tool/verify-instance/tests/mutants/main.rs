@@ -80,6 +80,11 @@ const CORRUPTIONS: &[Corruption] = &[
         let place = mutant.entry(mutant.root(0), GUARD, 3);
         mutant.set(place, mutant.word(place + 8) & !OUTPUT | page);
     }),
+    ("page of constants below a stack", Kind::Stack, |mutant| {
+        let page = mutant.grow();
+        let place = mutant.entry(mutant.root(1), GUARD, 3);
+        mutant.set(place, (mutant.word(place + 8) & !OUTPUT) | page | READ_ONLY);
+    }),
     ("stack without memory", Kind::Stack, |mutant| threads(mutant, |row| row.stack = 0x50_0000)),
     ("page of nobody", Kind::Unused, |mutant| {
         mutant.grow();
