@@ -16,7 +16,7 @@ use core::panic::PanicInfo;
 /// What one core alone uses.
 struct Cell<T>(UnsafeCell<T>);
 
-// SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: whoever is here is alone.
+// SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: what runs here is alone.
 unsafe impl<T> Sync for Cell<T> {}
 
 /// Memory of the objects, without values: the image has no bytes for it.

@@ -10,7 +10,7 @@
 //!
 //! All addresses are those of the board, which a partition sees as well: so the bytes are the same in both places. The kernel reads the head before its
 //! translation is on and trusts no other byte before the checksum over all of them is right. The rejected alternative, the checksum of the
-//! boot tables alone, would leave pages of components and translation tables to whoever loaded them; on the bare board nobody else looks.
+//! boot tables alone, would leave pages of components and translation tables to the one who loaded them; on the bare board nobody else looks.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

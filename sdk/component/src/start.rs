@@ -25,7 +25,7 @@ global_asm!(
 #[panic_handler]
 fn panic(information: &PanicInfo<'_>) -> ! {
     crate::println!("component {information}");
-    // A fault, so that whoever watches the component is told.
+    // A fault, so that its supervisor is told.
     // SAFETY: an exception that the kernel takes.
     unsafe { asm!("brk #1", options(noreturn, nostack)) }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Mapping {
     pub(crate) bytes: u64,
     /// EL0 reads it.
     pub(crate) el0: bool,
-    /// Whoever reads it writes it.
+    /// Who reads it writes it.
     pub(crate) write: bool,
     pub(crate) execute_el1: bool,
     pub(crate) execute_el0: bool,

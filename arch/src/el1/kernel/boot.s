@@ -20,8 +20,8 @@ bulkhead_kernel_image:
     .word   0
 
 bulkhead_kernel_boot:
-    msr     DAIFSet, #0xf
-    msr     SPSel, #1
+    msr     DAIFSet, #0xf                           // the protocol promises it; nothing may come before the vectors
+    msr     SPSel, #1                               // the stack of EL1, whatever the loader ran on
     mov     x19, x0                                     // device tree
     adrp    x20, __bulkhead_kernel_end                  // head of the instance
     adrp    x21, bulkhead_kernel_image                  // first byte of the image: the header is at the start of a page
@@ -89,13 +89,13 @@ bulkhead_kernel_boot:
     ubfx    x2, x2, #20, #4
     cbz     x2, 3f
     bic     x1, x1, #1 << 23
-3:  msr     SCTLR_EL1, x1
-    isb
+3:  msr     SCTLR_EL1, x1                           // translation on: the next instruction is found by TTBR0_EL1 at the same address
+    isb                                             // before anything that needs it
     msr     CPACR_EL1, xzr                              // floating point and SIMD are faults
     mov     x1, #{counter_access}
-    msr     CNTKCTL_EL1, x1
-    msr     TPIDR_EL0, xzr
-    msr     TPIDRRO_EL0, xzr
+    msr     CNTKCTL_EL1, x1                         // EL0 reads the virtual counter and reaches no timer
+    msr     TPIDR_EL0, xzr                          // nothing of the loader is left for a component
+    msr     TPIDRRO_EL0, xzr                        // EL0 reads this one as well
     ldr     x1, =4f
     br      x1
 
@@ -120,9 +120,9 @@ bulkhead_kernel_refuse:
     add     x1, x1, :lo12:bulkhead_kernel_epitaph
     ldr     x2, ={epitaph}
     stp     x2, x0, [x1]
-    dsb     sy
+    dsb     sy                                      // the epitaph is in RAM before the machine ends
     ldr     x0, =0x84000008                             // PSCI SYSTEM_OFF (DEN 0022)
-    hvc     #0
-6:  wfi
+    hvc     #0                                      // the conduit that partition and board have
+6:  wfi                                             // refused: there is nothing else to do
     b       6b
 .ltorg

@@ -82,7 +82,9 @@ fn store(base: u64, offset: usize, value: u64) {
     let word = core::ptr::with_exposed_provenance_mut::<u64>((base as usize).wrapping_add(offset));
     // SAFETY: callers name a word of the header or an entry below the capacity; the information page vouches for the ring, the kernel's tables map it
     // writable, and this is its one writer. Readers load aligned words.
-    unsafe { core::sync::atomic::AtomicU64::from_ptr(word).store(value, core::sync::atomic::Ordering::Release) };
+    let word = unsafe { core::sync::atomic::AtomicU64::from_ptr(word) };
+    // A reader that sees the position sees the bytes before it as well.
+    word.store(value, core::sync::atomic::Ordering::Release);
 }
 
 fn write_uart(address: u64, byte: u8) {

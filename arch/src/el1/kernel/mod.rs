@@ -95,6 +95,7 @@ pub fn tables() -> &'static [u8] {
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
+        // The instruction that boot.s had for the whole image: no table of 1 KiB for one use.
         // SAFETY: computes with registers alone.
         unsafe {
             asm!(".arch_extension crc", "crc32cb {crc:w}, {crc:w}, {byte:w}", crc = inout(reg) crc, byte = in(reg) u32::from(*byte), options(nomem, nostack, pure, preserves_flags));
@@ -174,6 +175,7 @@ impl KernelMachine for Core {
 
     fn is_interrupted(&self) -> bool {
         let waiting: u64;
+        // The register and not the controller: asking that one acknowledges what waits.
         // SAFETY: reads which interrupts are pending; no memory is touched.
         unsafe { asm!("mrs {}, ISR_EL1", out(reg) waiting, options(nomem, nostack, preserves_flags)) };
         waiting != 0
@@ -201,7 +203,7 @@ impl KernelMachine for Core {
     }
 }
 
-/// What is left of a kernel that could not go on; `boot.s` writes it, too. Whoever reads RAM finds it by its symbol.
+/// What is left of a kernel that could not go on; `boot.s` writes it, too. Who reads RAM finds it by its symbol.
 #[unsafe(no_mangle)]
 static mut bulkhead_kernel_epitaph: Epitaph =
     Epitaph { magic: 0, reason: 0, syndrome: 0, address: 0, program_counter: 0, stack_pointer: 0 };

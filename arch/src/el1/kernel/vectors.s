@@ -24,19 +24,19 @@ bulkhead_kernel_vectors:
     mov     x0, #4
     b.ne    bulkhead_kernel_broken
     adr     x17, bulkhead_kernel_probe_failed
-    msr     ELR_EL1, x17
-    eret
+    msr     ELR_EL1, x17                            // the load is not tried again
+    eret                                            // to the end that says so
     FATAL 5
     FATAL 6
     FATAL 7
-    // From EL0, AArch64.
+    // From EL0, AArch64: calls and faults. The vector has room for no more than two registers.
     .balign 128
     stp     x0, x1, [sp]
     mov     x0, #0                                      // `Kind::Synchronous`
     b       bulkhead_kernel_entry
     .balign 128
     stp     x0, x1, [sp]
-    mov     x0, #1                                      // `Kind::Interrupt`
+    mov     x0, #1                                      // `Kind::Interrupt`: nothing was asked for
     b       bulkhead_kernel_entry
     FATAL 10
     FATAL 11
@@ -78,14 +78,14 @@ bulkhead_kernel_entry:
 // x0 = the registers of the thread that runs next.
 .globl bulkhead_kernel_resume
 bulkhead_kernel_resume:
-    mov     sp, x0
+    mov     sp, x0                                  // where the next entry keeps them
     ldr     x3, [sp, #{thread_pointer}]
-    msr     TPIDR_EL0, x3
+    msr     TPIDR_EL0, x3                           // EL0 writes it freely, so each thread has its own
     ldp     x3, x4, [sp, #{program_counter}]
-    msr     ELR_EL1, x3
-    msr     SPSR_EL1, x4
+    msr     ELR_EL1, x3                             // the exception return takes both from here
+    msr     SPSR_EL1, x4                            // never another level: the kernel alone writes the word
     ldp     x30, x3, [sp, #{stack_pointer}]
-    msr     SP_EL0, x3
+    msr     SP_EL0, x3                              // the stack of the component that runs next
     ldp     x28, x29, [sp, #224]
     ldp     x26, x27, [sp, #208]
     ldp     x24, x25, [sp, #192]
@@ -119,9 +119,9 @@ bulkhead_kernel_broken:
 .section .text.kernel_probe, "ax"
 .globl bulkhead_kernel_probe
 bulkhead_kernel_probe:
-    ldr     x0, [x0]
+    ldr     x0, [x0]                                // the one load of the kernel that may fault
     mov     x1, #1
     ret
 bulkhead_kernel_probe_failed:
-    mov     x1, #0
+    mov     x1, #0                                  // the vector sends a load that faulted here
     ret
