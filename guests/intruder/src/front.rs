@@ -123,6 +123,8 @@ pub(crate) fn run(text: &str) {
 
 /// One attack. One that is served is told in a word for the host, which otherwise would wait for a message in vain.
 fn attack(queue: Queue, change: fn(Queue, &mut Setup, u64), end: u64) {
+    // Before anything that the host may answer: what it allows after this core was away for a while is the next attack.
+    let number = read(ALLOWED, 8);
     queue.off();
     queue.clear();
     let mut setup = queue.honest();
@@ -131,7 +133,6 @@ fn attack(queue: Queue, change: fn(Queue, &mut Setup, u64), end: u64) {
     change(queue, &mut setup, end);
     queue.on(setup);
     queue.notify();
-    let number = read(ALLOWED, 8);
     while read(ALLOWED, 8) == number && queue.used() == 0 {
         pause();
     }
