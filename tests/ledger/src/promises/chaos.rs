@@ -9,7 +9,7 @@ const CAPABILITIES: &str = "a server can pay for another one, and no time is del
                             ([0020](design-records/0020-servers-as-queue-entries.md)); [kernel.md](specification/kernel.md) 4";
 const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel.md). The monitor has no lock, and its longest passages are measured";
 
-const OBJECTS: &str = "the rule is in `core/objects`, tested on the host against a fake of machine and time; no kernel runs it yet: \
+const OBJECTS: &str = "the rule is in `core/objects`, tested on the host against a fake of machine and time; no call between components was made on a core yet: \
                        [kernel.md](specification/kernel.md)";
 
 pub(super) const FAMILY: Family = Family {
