@@ -13,8 +13,17 @@ ip address add 10.1.0.1/24 dev tap0
 ip link set tap0 up
 say "serves office"
 
-# What office asked for over HTTP is a file that the web server's program left.
+# States of a connection to the web server in which the other side has not acknowledged all of the answer: established, its end is not
+# acknowledged, closed by the other side, and its end is not acknowledged after that.
+is_answering() { grep -qE ' [0-9A-F]+:0050 [0-9A-F]+:[0-9A-F]{4} (01|04|08|09) ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
+
+# What office asked for over HTTP is a file that the web server's program left. It is done when office has the answer: what is asked twice
+# would be done twice.
 until [ -e /tmp/end ]; do
+    if is_answering; then
+        sleep 0.1
+        continue
+    fi
     if [ -e /tmp/kill ]; then
         rm /tmp/kill
         kill -9 "$(cat /tmp/server)"
