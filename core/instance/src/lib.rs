@@ -5,6 +5,7 @@
 //! `bulkhead_kernel_abi` with this crate, and nothing else.
 #![forbid(unsafe_code)]
 
+mod interface;
 mod program;
 mod tables;
 mod translation;
@@ -14,6 +15,7 @@ use bulkhead_kernel_abi::Capability;
 use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow};
 use core::fmt;
 
+pub use interface::{Function, Interface};
 pub use write::write;
 
 /// An instance to be written.
@@ -30,7 +32,7 @@ pub struct Instance<'a> {
 }
 
 /// A component.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Component<'a> {
     /// Its name, at most 15 bytes of UTF-8.
     pub name: String,
@@ -40,6 +42,54 @@ pub struct Component<'a> {
     pub threads: Vec<Thread>,
     /// Its capability table; slot 0 is empty.
     pub capabilities: Vec<Capability>,
+    /// In which slots its program finds what it imports; each import of the program is named once. Entries are what it exports, in the program's order.
+    pub imports: Vec<Import>,
+    /// Stacks for threads of others that are inside.
+    pub callers: Callers,
+    /// What becomes of callers.
+    pub policy: Policy,
+}
+
+/// An import of a program, bound to a slot of its component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// Name of the function.
+    pub name: String,
+    /// Slot with the capability that is used.
+    pub slot: u64,
+}
+
+/// Stacks for callers, each with an empty page below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// How many threads can be inside at once, at most [`bulkhead_kernel_abi::MAX_STACKS`].
+    pub stacks: u32,
+    /// Bytes of each, whole pages.
+    pub stack_bytes: u64,
+}
+
+/// How a component treats its callers (`kernel.md` 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Ticks that a caller must have in hand; 0 for none.
+    pub needs_ticks: u64,
+    /// Order of trust.
+    pub trust: u8,
+    /// Calls into it can be aborted.
+    pub is_abortable: bool,
+    /// What a fault of a caller inside comes to: 0 `return`, 1 `reset`, 2 `stop`.
+    pub on_fault: u8,
+    /// End point of its supervisor, or [`bulkhead_kernel_abi::NONE`].
+    pub supervisor: u16,
+    /// What that one is sent.
+    pub supervisor_bits: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let supervisor = bulkhead_kernel_abi::NONE;
+        Self { needs_ticks: 0, trust: 0, is_abortable: false, on_fault: 0, supervisor, supervisor_bits: 0 }
+    }
 }
 
 /// A thread that runs at boot, from the program's entry.

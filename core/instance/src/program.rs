@@ -1,5 +1,6 @@
 //! Segments of an ELF file: of the kernel, or of a component.
 
+use crate::interface::Interface;
 use crate::translation::PAGE;
 use elf::ElfBytes;
 use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
@@ -36,6 +37,26 @@ pub(crate) struct Program {
     pub(crate) entry: u64,
     /// By address.
     pub(crate) segments: Vec<Segment>,
+    pub(crate) interface: Interface,
+}
+
+impl Program {
+    /// States whether an instruction is there.
+    fn is_text(&self, address: u64) -> bool {
+        let mut texts = self.segments.iter().filter(|segment| segment.kind == Use::Text);
+        address.is_multiple_of(4) && texts.any(|text| (text.address..text.end()).contains(&address))
+    }
+
+    /// Writes the number of a slot where the program looks for it.
+    pub(crate) fn bind(&mut self, import: usize, slot: u64) -> Option<()> {
+        let address = self.interface.imports.get(import)?.address;
+        let of =
+            |segment: &&mut Segment| segment.kind != Use::Text && (segment.address..segment.end()).contains(&address);
+        let segment = self.segments.iter_mut().find(of)?;
+        let start = usize::try_from(address - segment.address).ok()?;
+        segment.bytes.get_mut(start..start.checked_add(8)?)?.copy_from_slice(&slot.to_le_bytes());
+        Some(())
+    }
 }
 
 /// Most bytes of a segment.
@@ -69,10 +90,12 @@ pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Prog
     if segments.windows(2).any(|pair| pair[0].end() > pair[1].address) {
         return Err("two of its segments share a page; link them with pages of their own".to_owned());
     }
-    let entry = elf.ehdr.e_entry;
-    let text = segments.iter().find(|segment| segment.kind == Use::Text);
-    if !text.is_some_and(|text| (text.address..text.end()).contains(&entry)) {
+    let program = Program { entry: elf.ehdr.e_entry, segments, interface: Interface::read(file)? };
+    if !program.is_text(program.entry) {
         return Err("its entry is not in its text".to_owned());
     }
-    Ok(Program { entry, segments })
+    match program.interface.exports.iter().find(|function| !program.is_text(function.address)) {
+        Some(function) => Err(format!("its function `{}` is not in its text", function.name)),
+        None => Ok(program),
+    }
 }

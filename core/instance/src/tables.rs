@@ -1,8 +1,8 @@
 //! The boot tables as bytes: header, then spans of rows.
 
 use bulkhead_kernel_abi::boot::{
-    ALIGNMENT, BOOT_MAGIC, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, ServerRow, Span, TcapRow,
-    ThreadRow,
+    ALIGNMENT, BOOT_MAGIC, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, EntryRow, ServerRow, Span,
+    StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -22,6 +22,8 @@ pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
 pub(crate) struct Rows {
     pub(crate) kernel_build: u64,
     pub(crate) components: Vec<ComponentRow>,
+    pub(crate) entries: Vec<EntryRow>,
+    pub(crate) stacks: Vec<StackRow>,
     pub(crate) capabilities: Vec<Capability>,
     pub(crate) threads: Vec<ThreadRow>,
     pub(crate) servers: Vec<ServerRow>,
@@ -38,6 +40,8 @@ impl Rows {
             abi_version: KERNEL_ABI_VERSION,
             kernel_build: self.kernel_build,
             components: append(&mut bytes, &self.components),
+            entries: append(&mut bytes, &self.entries),
+            stacks: append(&mut bytes, &self.stacks),
             capabilities: append(&mut bytes, &self.capabilities),
             threads: append(&mut bytes, &self.threads),
             servers: append(&mut bytes, &self.servers),

@@ -5,7 +5,7 @@ use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
 use crate::{Component, Error, Instance};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
-use bulkhead_kernel_abi::boot::{ComponentRow, ServerRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{ComponentRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow};
 use bulkhead_kernel_abi::image::{
     COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
 };
@@ -71,9 +71,10 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
 /// Reads a component's program.
 fn read_component(component: &Component<'_>) -> Result<Program, Error> {
     let wrong = |reason: String| Error::Program { component: component.name.clone(), reason };
-    let stacks: u64 = component.threads.iter().map(|thread| thread.stack_bytes + PAGE).sum();
-    let end = COMPONENT_STACKS.checked_sub(stacks).ok_or_else(|| wrong("its stacks leave no room".to_owned()))?;
-    let program = program::read(component.program, COMPONENT_TEXT..end).map_err(wrong)?;
+    let stacks = stacks(component).try_fold(COMPONENT_STACKS, |top, bytes| top.checked_sub(bytes.checked_add(PAGE)?));
+    let end = stacks.ok_or_else(|| wrong("its stacks leave no room".to_owned()))?;
+    let mut program = program::read(component.program, COMPONENT_TEXT..end).map_err(wrong)?;
+    bind(component, &mut program).map_err(wrong)?;
     let first = program.segments.first().and_then(|segment| ComponentHead::ref_from_prefix(&segment.bytes).ok());
     match first {
         Some((head, _)) if head.magic == COMPONENT_MAGIC && head.abi_version == KERNEL_ABI_VERSION => Ok(program),
@@ -85,13 +86,48 @@ fn read_component(component: &Component<'_>) -> Result<Program, Error> {
     }
 }
 
+/// Bytes of its stacks from the highest one on: those of its threads, and those for callers.
+fn stacks(component: &Component<'_>) -> impl Iterator<Item = u64> {
+    let callers = core::iter::repeat_n(component.callers.stack_bytes, component.callers.stacks as usize);
+    component.threads.iter().map(|thread| thread.stack_bytes).chain(callers)
+}
+
+/// Writes the slots' numbers into the program: of all that it imports, and of nothing else.
+fn bind(component: &Component<'_>, program: &mut Program) -> Result<(), String> {
+    let names: Vec<String> = program.interface.imports.iter().map(|function| function.name.clone()).collect();
+    if let Some(other) = component.imports.iter().find(|import| !names.contains(&import.name)) {
+        return Err(format!("it does not import `{}`, which is bound", other.name));
+    }
+    for (number, name) in names.iter().enumerate() {
+        let mut bound = component.imports.iter().filter(|import| import.name == *name);
+        let (Some(import), None) = (bound.next(), bound.next()) else {
+            return Err(format!("`{name}`, which it imports, is not bound exactly once"));
+        };
+        program
+            .bind(number, import.slot)
+            .ok_or_else(|| format!("the word of its import `{name}` is not in its data"))?;
+    }
+    Ok(())
+}
+
 /// What the kernel has room for.
 fn count(instance: &Instance<'_>) -> Result<(), Error> {
     let threads = instance.components.iter().flat_map(|component| &component.threads);
     if let Some(thread) = threads.clone().find(|thread| thread.stack_bytes == 0 || thread.stack_bytes % PAGE != 0) {
         return Err(Error::Description(format!("a stack of {} bytes is not whole pages", thread.stack_bytes)));
     }
+    let callers = instance.components.iter().map(|component| component.callers);
+    if let Some(callers) =
+        callers.clone().find(|one| one.stacks != 0 && (one.stack_bytes == 0 || one.stack_bytes % PAGE != 0))
+    {
+        return Err(Error::Description(format!(
+            "a stack for callers of {} bytes is not whole pages",
+            callers.stack_bytes
+        )));
+    }
+    let stacks = callers.map(|callers| callers.stacks as usize).max().unwrap_or(0);
     let counts = [
+        ("stacks for callers of one component", stacks, bulkhead_kernel_abi::MAX_STACKS),
         ("components", instance.components.len(), MAX_COMPONENTS),
         ("threads", threads.count(), MAX_THREADS),
         ("capability slots", instance.components.iter().map(|component| component.capabilities.len()).sum(), SLOTS),
@@ -127,10 +163,22 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
             name,
             first_slot: rows.capabilities.len() as u32,
             slots: component.capabilities.len() as u32,
+            first_entry: rows.entries.len() as u32,
+            entries: program.interface.exports.len() as u32,
+            first_stack: rows.stacks.len() as u32,
+            stacks: component.callers.stacks,
             quota: NONE,
-            supervisor: NONE,
+            needs_ticks: component.policy.needs_ticks,
+            trust: component.policy.trust,
+            abortable: component.policy.is_abortable.into(),
+            on_fault: component.policy.on_fault,
+            supervisor: component.policy.supervisor,
+            supervisor_bits: component.policy.supervisor_bits,
             ..ComponentRow::default()
         });
+        let exports = program.interface.exports.iter();
+        rows.entries
+            .extend(exports.map(|function| EntryRow { address: function.address, signature: function.signature }));
         rows.capabilities.extend_from_slice(&component.capabilities);
         let mut top = COMPONENT_STACKS;
         for thread in &component.threads {
@@ -145,6 +193,10 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
                 ..ThreadRow::default()
             });
             top -= thread.stack_bytes + PAGE;
+        }
+        for _ in 0..component.callers.stacks {
+            rows.stacks.push(StackRow { top });
+            top -= component.callers.stack_bytes + PAGE;
         }
     }
     rows
@@ -225,10 +277,10 @@ impl Image {
             space.map(segment.address, physical, segment.bytes.len() as u64, access);
         }
         let mut top = COMPONENT_STACKS;
-        for thread in &component.threads {
-            let physical = self.reserve(thread.stack_bytes);
-            space.map(top - thread.stack_bytes, physical, thread.stack_bytes, Access::ComponentData);
-            top -= thread.stack_bytes + PAGE;
+        for bytes in stacks(component) {
+            let physical = self.reserve(bytes);
+            space.map(top - bytes, physical, bytes, Access::ComponentData);
+            top -= bytes + PAGE;
         }
         space
     }

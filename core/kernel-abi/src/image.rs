@@ -73,6 +73,52 @@ pub struct ComponentHead {
     pub reserved: u32,
 }
 
+/// Section of a component's ELF file with a [`Function`] for each function that others may call, by number of the entry. Neither it nor [`IMPORTS`] is loaded:
+/// they are for the host.
+pub const EXPORTS: &str = ".bulkhead.exports";
+/// Section with a [`Function`] for each function that it calls. The address is that of a word in its constants, in which it finds the capability's slot:
+/// whoever writes the instance writes that number there, so binding another component is a number as well (CH-4, CH-5).
+pub const IMPORTS: &str = ".bulkhead.imports";
+/// Bytes of a function's name, zero-filled.
+pub const NAME_BYTES: usize = 48;
+
+/// A function that a component exports or imports, bound by name if the signatures are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Function {
+    /// Name, zero-filled.
+    pub name: [u8; NAME_BYTES],
+    /// [`signature`] of what the function takes and answers.
+    pub signature: u64,
+    /// Where callers enter; of an import, where the slot's number is.
+    pub address: u64,
+}
+
+const _: () = assert!(size_of::<Function>() == 64);
+
+/// The name of a function as its record has it; what is over is left out, so names are shorter.
+#[must_use]
+pub const fn function_name(name: &str) -> [u8; NAME_BYTES] {
+    let mut bytes = [0; NAME_BYTES];
+    let (mut rest, mut room) = (name.as_bytes(), bytes.as_mut_slice());
+    while let ([byte, after @ ..], [slot, left @ ..]) = (rest, room) {
+        *slot = *byte;
+        (rest, room) = (after, left);
+    }
+    bytes
+}
+
+/// Hash of a function's signature, text without a name as `(u64, u64) -> u64`: FNV-1a of 64 bits.
+#[must_use]
+pub const fn signature(text: &str) -> u64 {
+    let (mut hash, mut rest) = (0xcbf2_9ce4_8422_2325_u64, text.as_bytes());
+    while let [byte, after @ ..] = rest {
+        hash = (hash ^ *byte as u64).wrapping_mul(0x0100_0000_01b3);
+        rest = after;
+    }
+    hash
+}
+
 /// The head has another magic.
 pub const REFUSED_MAGIC: u64 = 1;
 /// It was written for another version.

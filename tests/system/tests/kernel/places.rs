@@ -50,6 +50,7 @@ impl Probes {
             program: &program,
             threads: vec![Thread { argument: *argument, stack_bytes: 8192 }],
             capabilities: if number == self.driver { self.capabilities.clone() } else { Vec::new() },
+            ..Component::default()
         };
         let instance = Instance {
             kernel: &kernel,

@@ -66,6 +66,7 @@ pub(crate) fn sample() -> Vec<u8> {
         program: &first,
         threads: vec![Thread { argument: 0, stack_bytes: 8192 }; threads],
         capabilities,
+        ..Component::default()
     };
     let instance = Instance {
         kernel: &kernel,
