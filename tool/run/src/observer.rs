@@ -45,9 +45,10 @@ impl Seen {
         Self { noticed: if is_noticed { now.generation } else { self.noticed }, ..now }
     }
 
-    /// Whether there is another state, or another start, to speak of.
+    /// Whether there is another state, or another start, to speak of. That it is about to start is none: it is restarting, as before.
     pub(crate) fn differs(self, now: Self) -> bool {
-        (self.state, self.generation) != (now.state, now.generation)
+        let is_started = now.state == STATE_RUNNING && self.generation != now.generation;
+        self.state != now.state || is_started || self.missed_start(now)
     }
 
     /// Whether the partition ran and no longer did at the next look, without a look in between: a guest that faults at once runs for
@@ -306,6 +307,16 @@ mod tests {
         assert!(!before.missed_start(seen(STATE_RESTARTING, 3, 2)), "it is about to run");
         assert!(!before.missed_start(seen(STATE_SUSPENDED, 3, 2)), "it was suspended before it ran");
         assert!(!before.missed_start(seen(STATE_STOPPED, 2, 2)), "it was not started any more");
+    }
+
+    #[test]
+    fn a_restart_is_spoken_of_once() {
+        let seen = |state, generation, faults| Seen { state, generation, faults, noticed: 2 };
+        let before = seen(STATE_RESTARTING, 2, 2);
+        assert!(!before.differs(seen(STATE_RESTARTING, 3, 2)), "it is about to run");
+        assert!(before.differs(seen(STATE_RESTARTING, 3, 3)), "it ran, faulted at once, and is restarting again");
+        assert!(before.differs(seen(STATE_RUNNING, 3, 2)), "it runs");
+        assert!(seen(STATE_RUNNING, 2, 2).differs(seen(STATE_RUNNING, 3, 2)), "it was restarted between two looks");
     }
 
     #[test]
