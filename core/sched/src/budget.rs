@@ -16,6 +16,8 @@
 //! a sporadic server with one chunk would inherit the wrong bound (`real-time.md` 2.2, the double hit).
 
 mod deferrable;
+#[cfg(feature = "mutants")]
+mod mutant;
 mod pibs;
 mod sporadic;
 
@@ -25,7 +27,7 @@ pub use pibs::{Client, MAX_CLIENTS, Pibs, PibsRule, Share};
 pub use sporadic::{Chunk, MAX_CHUNKS, Sporadic, SporadicParameters};
 
 #[cfg(feature = "mutants")]
-pub use sporadic::Mutant;
+pub use mutant::Mutant;
 
 /// Longest period that a rule accepts: 2^56 ticks (2.28 years of nanoseconds).
 pub const MAX_PERIOD_TICKS: u64 = 1 << 56;

@@ -32,6 +32,7 @@ const LEFT_OUT: &[&str] = &[
     "core/emulation/src/own_registers.rs",
     "core/emulation/src/registers.rs",
     "core/emulation/src/state.rs",
+    "core/sched/src/budget/mutant.rs",
     "core/sched/src/dispatch/decision.rs",
     "core/schedule/src/shared/slot/tests.rs",
     "monitor/src/tests",

@@ -16,6 +16,8 @@
 //! Rejected: the published POSIX rule (one activation time, overrun forgiven), which lets the budget grow without end
 //! (SS-06) and returns budget early (SS-05); a list that drops what does not fit (SS-08), instead of delaying it.
 
+#[cfg(feature = "mutants")]
+use super::Mutant;
 use super::{Anchor, BudgetError, BudgetRule, END_OF_TIME_TICKS, check_budget};
 
 /// Most chunks of one server. A power of two, so that the ring's index is a mask.
@@ -54,35 +56,6 @@ pub struct SporadicParameters {
     /// Bounds what a starved server may catch up with (eligible anchor only): twice the budget per period. It changes
     /// nothing in a system whose response times hold.
     pub lag_clamp: bool,
-}
-
-/// A way to be wrong, for the tests that show that each of them is noticed.
-#[cfg(feature = "mutants")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mutant {
-    /// The rule as it should be.
-    #[default]
-    None,
-    /// Waking leaves the date in the past: idle time becomes credit.
-    NoReanchorOnWake,
-    /// Consumed time comes back one period after the end of the run.
-    DateAtEndOfRun,
-    /// A part that finds the ring full is lost.
-    DropWhenFull,
-    /// A part that finds the ring full joins the last chunk at that chunk's date.
-    MergeEarlyWhenFull,
-    /// An overrun is forgiven.
-    ClampOverrun,
-    /// Moving the date merges chunks that are not due yet.
-    MergeFutureChunks,
-    /// Time comes back one tick early.
-    PeriodOneShort,
-    /// The lag clamp does nothing.
-    NoLagClamp,
-    /// Eligible and dispatch anchors are exchanged.
-    WrongAnchor,
-    /// Everything consumed comes back with its first part.
-    WholeBudgetAtOnce,
 }
 
 /// A sporadic server's state.
