@@ -14,7 +14,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 const GROUP: usize = 4;
 
 /// The earliest date of `0..SLOTS`, and of every prefix.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dates<const SLOTS: usize> {
     /// Date of each slot.
     leaves: [u64; SLOTS],

@@ -7,6 +7,7 @@
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
+//! - [`tcap`]: claims on the time of a server, which schedulers of the kernel hand on.
 //! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
 //!
 //! What knows the plans of the monitor is above, in `core/schedule`. This crate depends on the words of time alone.
@@ -36,6 +37,8 @@ pub mod quantum;
 mod ready;
 pub mod server;
 pub mod sliding;
+#[cfg(any(not(target_os = "none"), feature = "kernel"))]
+pub mod tcap;
 
 /// A place in an array of `COUNT` entries, a power of two: one mask, and no check that could fail.
 #[inline(always)]

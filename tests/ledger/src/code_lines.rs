@@ -69,11 +69,13 @@ const DEVICE_PATHS: &[&str] = &[
     "monitor/src/devices/functions.rs",
     "monitor/src/entry/devices.rs",
 ];
-/// How items are marked that no monitor has: for tools, for guests, for the kernel, and the mistakes that tests put into the scheduler.
-const OF_NO_PART: [&str; 4] = [
+/// How items are marked that no monitor has: for tools, for guests, for the real-time kernel, and the mistakes that tests put into the
+/// scheduler.
+const OF_NO_PART: [&str; 5] = [
     "#[cfg(not(target_os = \"none\"))]",
     "#[cfg(any(test, feature = \"el1\"))]",
     "#[cfg(feature = \"kernel\")]",
+    "#[cfg(any(not(target_os = \"none\"), feature = \"kernel\"))]",
     "#[cfg(feature = \"mutants\")]",
 ];
 
