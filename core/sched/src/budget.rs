@@ -224,8 +224,38 @@ impl Budget {
         }
     }
 
+    /// Stands where no server is.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) const BLANK: Self = Self::Sporadic(Sporadic::BLANK);
+
+    /// [`BudgetRule::wake`] of a plain rule; returns what it can use then, 0 for nothing.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    #[inline(always)]
+    pub(crate) fn wake_plain_with(&mut self, now: u64) -> u64 {
+        if let Self::Sporadic(rule) = self {
+            rule.wake(now);
+            return rule.capacity_ticks(now);
+        }
+        UNBOUNDED_TICKS
+    }
+
+    /// When a part of the budget that is handed on at `now` is no longer good: a period after the date of the oldest chunk, or at the
+    /// end of the period. A server that sleeps would date its budget `now`. `None` when there is no budget to divide.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) fn claim_end_ticks(&mut self, sleeps: bool, now: u64) -> Option<u64> {
+        match self {
+            Self::Sporadic(rule) => {
+                let date_ticks = if sleeps { rule.oldest_ticks().max(now) } else { rule.oldest_ticks() };
+                Some(date_ticks.saturating_add(rule.parameters().period_ticks))
+            }
+            Self::Deferrable(rule) => rule.next_event_ticks(now),
+            Self::Polling(rule) => rule.next_event_ticks(now),
+            Self::Unlimited | Self::Pibs(_) => None,
+        }
+    }
+
     /// Gives the rule another budget ([`Sporadic::reconfigure`]); `None` for a rule that cannot be changed.
-    #[cfg(not(target_os = "none"))]
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub(crate) fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Option<Result<(), BudgetError>> {
         match self {
             Self::Sporadic(rule) => Some(rule.reconfigure(parameters, now)),

@@ -7,6 +7,7 @@
 //! - [`quantum`]: the published interrupt policies of round robin, for the experiments.
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
+//! - [`kernel`]: how the core of the real-time kernel chooses, with servers that come and go.
 //! - [`tcap`]: claims on the time of a server, which schedulers of the kernel hand on.
 //! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
 //!
@@ -31,6 +32,8 @@ pub mod budget;
 pub mod cyclic;
 mod dates;
 pub mod dispatch;
+#[cfg(any(not(target_os = "none"), feature = "kernel"))]
+pub mod kernel;
 pub mod latch;
 pub mod limiter;
 pub mod quantum;

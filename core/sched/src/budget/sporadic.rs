@@ -146,6 +146,32 @@ impl Sporadic {
         &self.parameters
     }
 
+    /// Stands where no server is.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) const BLANK: Self = Self {
+        head: Chunk { date_ticks: 0, amount_ticks: 0 },
+        followers: 0,
+        first: 0,
+        slack_ticks: 0,
+        parameters: SporadicParameters {
+            budget_ticks: 0,
+            period_ticks: 0,
+            smallest_chunk_ticks: 0,
+            chunks: 0,
+            anchor: Anchor::Dispatch,
+            lag_clamp: false,
+        },
+        ring: [Chunk { date_ticks: 0, amount_ticks: 0 }; MAX_CHUNKS],
+        #[cfg(feature = "mutants")]
+        mutant: Mutant::None,
+    };
+
+    /// Date of the oldest chunk.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) const fn oldest_ticks(&self) -> u64 {
+        self.head.date_ticks
+    }
+
     /// Gives the server other parameters at `now`, keeping what it has used in mind: a change of criticality modes
     /// (`real-time.md` 4.6). The head keeps its date and at most the new budget; the rest of the new budget comes one new period
     /// later, so no window of the shorter period holds more than the larger budget.
@@ -153,7 +179,7 @@ impl Sporadic {
     /// # Errors
     ///
     /// When the parameters contradict each other ([`BudgetError`]). The server is as before then.
-    #[cfg(not(target_os = "none"))]
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Result<(), BudgetError> {
         let mut changed = Self::new(parameters, now)?;
         let amount_ticks = self.head.amount_ticks.min(parameters.budget_ticks);
