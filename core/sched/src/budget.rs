@@ -254,6 +254,12 @@ impl Budget {
         }
     }
 
+    /// Nothing bounds it.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        matches!(self, Self::Unlimited)
+    }
+
     /// Gives the rule another budget ([`Sporadic::reconfigure`]); `None` for a rule that cannot be changed.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub(crate) fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Option<Result<(), BudgetError>> {

@@ -13,17 +13,20 @@
 //!   one has nothing left (QV-35).
 //! - [`KernelCore::signal`] does at once what an event does nearly always: it charges the victim up to the instant of entry, makes a
 //!   server ask, and chooses.
-//! - A server can be passed over without that it blocks ([`KernelCore::veto`]), for schedulers that have a word in the matter (CH-23).
+//! - A server can be passed over without that it blocks ([`KernelCore::veto`]), as [`Agreement`] does for schedulers that have a word in
+//!   the matter (CH-23).
 //!
 //! Rejected: these as methods of [`crate::dispatch::Core`]. Its levels are bits of one word and its servers belong to vCPUs behind gates;
 //! the monitor's path would carry all of that for a kernel that it does not know.
 
+mod agreement;
 mod choose;
 mod events;
 mod setup;
 mod sleepers;
 
 pub use crate::dispatch::{Next, Stint, Usage};
+pub use agreement::{Agreement, MAX_VETOED};
 pub use setup::ActivateError;
 pub use sleepers::Sleepers;
 

@@ -25,6 +25,13 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         first.map_or(Stint::IDLE, |(level, slot)| Stint::new(slot, slot, level.wrapping_add(BACKGROUND), true))
     }
 
+    /// States whether who runs could go on with budget.
+    #[must_use]
+    pub(super) fn can_go_on(&self) -> bool {
+        let running = self.running;
+        !running.is_background() && self.ready.level(running.server()) == Some(running.level())
+    }
+
     /// The choice when the accounts are up to date.
     #[inline]
     pub(super) fn choose(&mut self, now: u64) -> Next {
