@@ -228,6 +228,18 @@ impl Budget {
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub(crate) const BLANK: Self = Self::Sporadic(Sporadic::BLANK);
 
+    /// Becomes a rule with such parameters, which the caller has checked, whose chunks are dated by their use and whose whole budget may
+    /// be used from `start_ticks` on. In place.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) fn renew(&mut self, parameters: SporadicParameters, start_ticks: u64) {
+        if !matches!(self, Self::Sporadic(_)) {
+            *self = Self::BLANK;
+        }
+        if let Self::Sporadic(rule) = self {
+            rule.renew(parameters, start_ticks);
+        }
+    }
+
     /// [`BudgetRule::wake`] of a plain rule; returns what it can use then, 0 for nothing.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     #[inline(always)]
@@ -251,6 +263,16 @@ impl Budget {
             Self::Deferrable(rule) => rule.next_event_ticks(now),
             Self::Polling(rule) => rule.next_event_ticks(now),
             Self::Unlimited | Self::Pibs(_) => None,
+        }
+    }
+
+    /// When everything that was used is back, debts included, if nothing more is used; and the period. `None` for a rule that has
+    /// no chunks.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) fn all_back_ticks(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Sporadic(rule) => Some((rule.newest_ticks(), rule.parameters().period_ticks)),
+            _ => None,
         }
     }
 

@@ -54,6 +54,12 @@ impl<const SLOTS: usize> Dates<SLOTS> {
         self.leaves.get(usize::from(slot)).is_some_and(|date| *date != NEVER)
     }
 
+    /// The slot's date; [`NEVER`] without one.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) fn get(&self, slot: u8) -> u64 {
+        self.leaves.get(usize::from(slot)).copied().unwrap_or(NEVER)
+    }
+
     /// Sets the slot's date; [`NEVER`] clears it.
     #[inline]
     pub(crate) fn set(&mut self, slot: u8, date_ticks: u64) {

@@ -167,6 +167,12 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.entry_mut(slot).map_or(0, |entry| entry.budget.capacity_ticks(now))
     }
 
+    /// When everything that a server has used is back, debts included, if nothing more is used; and its period. `None` for a rule
+    /// without chunks.
+    pub(crate) fn all_back_ticks(&self, slot: u8) -> Option<(u64, u64)> {
+        self.live(slot).and_then(|entry| entry.budget.all_back_ticks())
+    }
+
     /// What claims on a server's time must know of it (CH-50): the level at which it would run now, what it could use, and when a part
     /// that is handed on ends. The accounts are brought up to date first.
     pub fn root(&mut self, slot: u8, now: u64) -> Option<Root> {

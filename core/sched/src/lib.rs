@@ -8,6 +8,7 @@
 //! - [`limiter`]: the limit of doorbells. It is not a budget: its amounts are events, and theirs are durations
 //!   (`real-time.md` 5.3).
 //! - [`kernel`]: how the core of the real-time kernel chooses, with servers that come and go.
+//! - [`band`]: servers that the kernel makes at run time, in reserves that the host has counted.
 //! - [`tcap`]: claims on the time of a server, which schedulers of the kernel hand on.
 //! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
 //!
@@ -28,6 +29,8 @@
     )
 )]
 
+#[cfg(any(not(target_os = "none"), feature = "kernel"))]
+pub mod band;
 pub mod budget;
 pub mod cyclic;
 mod dates;

@@ -166,10 +166,26 @@ impl Sporadic {
         mutant: Mutant::None,
     };
 
+    /// Becomes the server that [`Self::new`] makes of these parameters, which the caller has checked, with chunks that are dated by
+    /// their use. In place: the ring, which need not be cleared, is most of a server.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) const fn renew(&mut self, parameters: SporadicParameters, start_ticks: u64) {
+        self.head = Chunk { date_ticks: start_ticks, amount_ticks: parameters.budget_ticks };
+        (self.followers, self.first) = (0, 0);
+        self.slack_ticks = END_OF_TIME_TICKS / 2;
+        self.parameters = SporadicParameters { anchor: Anchor::Dispatch, ..parameters };
+    }
+
     /// Date of the oldest chunk.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub(crate) const fn oldest_ticks(&self) -> u64 {
         self.head.date_ticks
+    }
+
+    /// Date of the newest chunk.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    pub(crate) fn newest_ticks(&self) -> u64 {
+        self.last().date_ticks
     }
 
     /// Gives the server other parameters at `now`, keeping what it has used in mind: a change of criticality modes

@@ -1,6 +1,6 @@
 //! Slots, and the servers that are put into them.
 
-use super::{Entry, KernelCore, NO_ENTRY, Stint, bit};
+use super::{Entry, KernelCore, NO_ENTRY, Stint, Usage, bit};
 use crate::Members;
 use crate::budget::{Budget, BudgetError, BudgetRule, SporadicParameters};
 use crate::dates::{Dates, NEVER};
@@ -105,6 +105,30 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         }
         if let Some(entry) = self.entry_mut(slot) {
             *entry = Entry { budget, level, goes_on, ..NO_ENTRY };
+        }
+        Ok(())
+    }
+
+    /// As [`Self::activate`], for a server of a band with parameters that the band has checked; nothing is copied.
+    pub(crate) fn activate_in_place(
+        &mut self,
+        now: u64,
+        slot: u8,
+        parameters: SporadicParameters,
+    ) -> Result<(), ActivateError> {
+        let reserved = self.levels_of(slot);
+        if slot >= self.count || self.is_live(slot) {
+            return Err(ActivateError::Slot);
+        }
+        if !reserved.is_power_of_two() {
+            return Err(ActivateError::Level);
+        }
+        self.advance(now);
+        self.live |= bit(slot);
+        self.plain |= bit(slot);
+        if let Some(entry) = self.entry_mut(slot) {
+            entry.budget.renew(parameters, now);
+            (entry.level, entry.goes_on, entry.usage) = (reserved.trailing_zeros() as u8, false, Usage::default());
         }
         Ok(())
     }
