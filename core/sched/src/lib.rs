@@ -10,6 +10,7 @@
 //! - [`kernel`]: how the core of the real-time kernel chooses, with servers that come and go.
 //! - [`band`]: servers that the kernel makes at run time, in reserves that the host has counted.
 //! - [`tcap`]: claims on the time of a server, which schedulers of the kernel hand on.
+//! - [`drain`]: how much one doorbell makes a kernel read from the rings of others.
 //! - [`sliding`]: the limit without a double hit, for one sender. [`latch`]: a notification held back is sent later, once.
 //!
 //! What knows the plans of the monitor is above, in `core/schedule`. This crate depends on the words of time alone.
@@ -35,6 +36,8 @@ pub mod budget;
 pub mod cyclic;
 mod dates;
 pub mod dispatch;
+#[cfg(any(not(target_os = "none"), feature = "kernel"))]
+pub mod drain;
 #[cfg(any(not(target_os = "none"), feature = "kernel"))]
 pub mod kernel;
 pub mod latch;
