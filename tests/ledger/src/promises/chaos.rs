@@ -5,8 +5,9 @@ use super::Family;
 const COMPONENTS: &str =
     "isolation is between partitions; components, ChaosRT and calls: [kernel.md](specification/kernel.md) 5, 9";
 const PROXIES: &str = "partitions talk through channels; proxies: [kernel.md](specification/kernel.md) 13";
-const CAPABILITIES: &str = "a server can pay for another one, and no time is delegated in pieces \
-                            ([0020](design-records/0020-servers-as-queue-entries.md)); [kernel.md](specification/kernel.md) 4";
+const CAPABILITIES: &str = "for partitions a server can pay for another one, and no time is delegated in pieces \
+                            ([0020](design-records/0020-servers-as-queue-entries.md)); the rules for a kernel are in `core/sched`, which \
+                            no kernel uses yet: [kernel.md](specification/kernel.md) 4";
 const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel.md). The monitor has no lock, and its longest passages are measured";
 
 const OBJECTS: &str = "the rule is in `core/objects`, tested on the host against a fake of machine and time; no call between components was made on a core yet: \

@@ -2,7 +2,7 @@
 
 use super::Family;
 
-const SERVERS: &str = "servers belong to vCPUs and are made by the host (QV-22 to QV-34); threads on servers of a kernel: \
+const SERVERS: &str = "servers belong to vCPUs and are made by the host (QV-22 to QV-34); those of a kernel are rules in `core/sched` so far: \
                        [kernel.md](specification/kernel.md) 3";
 const MIGRATION: &str = "nothing moves between partitions; the formulas of QV-61 and QV-68 are in `core/analysis`; \
                          [kernel.md](specification/kernel.md) 13";
@@ -78,7 +78,10 @@ pub(super) const FAMILY: Family = Family {
             "QV-35",
             "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's; top halves and threads of a kernel: [kernel.md](specification/kernel.md) 6",
         ),
-        ("QV-37", "computed for each core as information; nothing is created at run time, and QV-38 decides"),
+        (
+            "QV-37",
+            "computed for each core as information, where QV-38 decides; the test of servers that are made at run time is in `core/sched`, and no kernel makes them yet",
+        ),
         (
             "QV-41",
             "consumed and idle time and the longest overrun; the scheduler's own time is not a number of its own",
