@@ -373,6 +373,11 @@ fn a_veto_holds_as_long_as_the_pair_has_the_core() {
     pairing.core.block(5, 0);
     assert_eq!(pairing.core.vetoed(), 0, "who sleeps is not passed over");
     assert_eq!(pairing.next(5), 2);
+    // One that is dated by eligibility keeps the date at which it woke.
+    let servers = [(eligible(10, 100), false, 9, 5), (dispatched(10, 100), false, 9, 1)];
+    let mut pairing = Pairing::new(servers);
+    assert_eq!((pairing.signal(0, 1), pairing.signal(3, 0), pairing.next(10)), (1, 1, 0));
+    assert_eq!(chunks(&pairing.core, 0), [(3, 10)]);
     // With an equal number it preempts, as published.
     let mut pairing = Pairing::new([(9, 1), (9, 1)].map(|(own, number)| (dispatched(10, 100), false, own, number)));
     assert_eq!((pairing.signal(0, 1), pairing.signal(3, 0)), (1, 0));
