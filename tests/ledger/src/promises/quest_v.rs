@@ -59,6 +59,7 @@ pub(super) const FAMILY: Family = Family {
             "QV-28",
             "a pre-emption splits a chunk, and with the anchor `dispatch` gives it a new date; at most 16 chunks",
         ),
+        ("QV-21", "the first level; the turns of threads inside a server: [kernel.md](specification/kernel.md) 3"),
         ("QV-30", "parameters change in tests of `core/sched` alone; no running system changes a budget"),
         (
             "QV-31",
@@ -66,7 +67,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-20",
-            "threads in the FIFO of a server, with turns of its own time, in `core/objects` against a fake; servers are made by the host, and no kernel runs them yet: [kernel.md](specification/kernel.md) 3",
+            "threads in the FIFO of a server, with turns of its own time, in `core/objects` against a fake; servers that come and go in `core/sched`, and no kernel uses them yet: [kernel.md](specification/kernel.md) 3",
         ),
         (
             "QV-32",
@@ -91,7 +92,7 @@ pub(super) const FAMILY: Family = Family {
     not_built: &[
         (&["QV-4"], "one monitor for all cores ([0005](design-records/0005-one-image-per-core-type.md))"),
         (&["QV-14"], "Linux is loaded by the monitor, and guests load nobody"),
-        (&["QV-21", "QV-36"], SERVERS),
+        (&["QV-36"], SERVERS),
         (&["QV-42"], "no EDF ([real-time.md](specification/real-time.md) 2.4)"),
         (&["QV-54"], "channels are in the description; nothing maps one at run time"),
         (
