@@ -226,7 +226,7 @@ impl Budget {
 
     /// Stands where no server is.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
-    pub(crate) const BLANK: Self = Self::Sporadic(Sporadic::BLANK);
+    pub(crate) const BLANK: Self = Self::Sporadic(Sporadic::blank());
 
     /// Becomes a rule with such parameters, which the caller has checked, whose chunks are dated by their use and whose whole budget may
     /// be used from `start_ticks` on. In place.

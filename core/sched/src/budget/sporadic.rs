@@ -148,31 +148,31 @@ impl Sporadic {
 
     /// Stands where no server is.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
-    pub(crate) const BLANK: Self = Self {
-        head: Chunk { date_ticks: 0, amount_ticks: 0 },
-        followers: 0,
-        first: 0,
-        slack_ticks: 0,
-        parameters: SporadicParameters {
-            budget_ticks: 0,
-            period_ticks: 0,
-            smallest_chunk_ticks: 0,
-            chunks: 0,
-            anchor: Anchor::Dispatch,
-            lag_clamp: false,
-        },
-        ring: [Chunk { date_ticks: 0, amount_ticks: 0 }; MAX_CHUNKS],
-        #[cfg(feature = "mutants")]
-        mutant: Mutant::None,
-    };
+    pub(crate) const fn blank() -> Self {
+        Self {
+            head: Chunk { date_ticks: 0, amount_ticks: 0 },
+            followers: 0,
+            first: 0,
+            slack_ticks: 0,
+            parameters: SporadicParameters {
+                budget_ticks: 0,
+                period_ticks: 0,
+                smallest_chunk_ticks: 0,
+                chunks: 0,
+                anchor: Anchor::Dispatch,
+                lag_clamp: false,
+            },
+            ring: [Chunk { date_ticks: 0, amount_ticks: 0 }; MAX_CHUNKS],
+            #[cfg(feature = "mutants")]
+            mutant: Mutant::None,
+        }
+    }
 
-    /// Becomes the server that [`Self::new`] makes of these parameters, which the caller has checked, with chunks that are dated by
-    /// their use. In place: the ring, which need not be cleared, is most of a server.
+    /// Becomes what [`Self::new`] makes of these parameters, which were checked, dated by use. The ring is not cleared.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub(crate) const fn renew(&mut self, parameters: SporadicParameters, start_ticks: u64) {
         self.head = Chunk { date_ticks: start_ticks, amount_ticks: parameters.budget_ticks };
-        (self.followers, self.first) = (0, 0);
-        self.slack_ticks = END_OF_TIME_TICKS / 2;
+        (self.followers, self.first, self.slack_ticks) = (0, 0, END_OF_TIME_TICKS / 2);
         self.parameters = SporadicParameters { anchor: Anchor::Dispatch, ..parameters };
     }
 
