@@ -9,7 +9,7 @@
 //!   [`KernelCore::retire`].
 //! - Levels 0 to 63 are for servers with budget. A server may go on without one at [`BACKGROUND`] + its level: below everybody with
 //!   budget, in the same order, and charged for nothing (QV-22).
-//! - [`KernelCore::charge_for`] charges the work of an interrupt to the server of its driver, whoever was interrupted, as a debt if that
+//! - [`KernelCore::charge_for`] charges the work of an interrupt to the server of its driver, not to who was interrupted, as a debt if that
 //!   one has nothing left (QV-35).
 //! - [`KernelCore::signal`] does at once what an event does nearly always: it charges the victim up to the instant of entry, makes a
 //!   server ask, and chooses.

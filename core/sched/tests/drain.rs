@@ -54,7 +54,7 @@ fn a_sender_that_goes_on_writing_does_not_keep_the_receiver() {
     assert_eq!(taken, [ENTRIES, 1], "what came meanwhile waits for its own doorbell");
 }
 
-/// CH-40: whoever was first is last the next time, slices do not lose their place, and rubbish costs its writer alone.
+/// CH-40: who was first is last the next time, slices do not lose their place, and rubbish costs its writer alone.
 #[test]
 fn sources_take_turns_and_rubbish_is_counted() {
     let mut drain = Drain::<3>::new();

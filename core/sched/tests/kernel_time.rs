@@ -163,7 +163,7 @@ fn an_overrun_is_a_debt_of_the_root() {
     assert_eq!(claims.usable_ticks(0, &root, 9), 1, "three ticks more than it had: the server has 1 of 10, and not 4");
 }
 
-/// QV-35, CH-54. Published: the time of an interrupt goes to whoever is on the core. Here the server of its driver pays, empty or
+/// QV-35, CH-54. Published: the time of an interrupt goes to who is on the core. Here the server of its driver pays, empty or
 /// not, and the victim keeps its own.
 #[test]
 fn a_top_half_is_charged_to_its_driver() {

@@ -5,7 +5,7 @@
 //! that both claims have gave that one a worse number, then that server is *vetoed*: passed over, without that it blocks. It is looked at
 //! again at the first choice after the pair lost the core, by blocking, by the end of its budget, or to somebody who may.
 //!
-//! Whoever takes the core in the end was compared with whom it took it from, so when a third server takes it those who were passed over
+//! Who takes the core in the end was compared with whom it took it from, so when a third server takes it those who were passed over
 //! for the first one are looked at at once.
 
 use super::{KernelCore, Next, Stint};
@@ -85,7 +85,7 @@ impl Agreement {
             let claim = position(server).and_then(|number| claims.claim(number));
             claim.is_none_or(|claim| claim.vector().is_of_the_kernel_alone())
         };
-        // Whoever else waits was compared with who runs when that one was chosen.
+        // All others that wait were compared with who runs when that one was chosen.
         let usual =
             core.vetoed() == 0 && core.best() == core.running() && (alone(slot) || alone(core.running().server()));
         if usual {

@@ -51,7 +51,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
             let stint = self.best();
             if stint.is_background() {
                 self.running = stint;
-                // Whoever gets budget is more important. Nobody has a date when all sleep.
+                // Who gets budget is more important. Nobody has a date when all sleep.
                 return Next { stint, deadline_ticks: self.quiet_until_ticks };
             }
             let slot = stint.server();

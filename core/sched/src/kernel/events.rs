@@ -116,7 +116,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         }
     }
 
-    /// The time since the last report was work for this server, whoever was chosen then: an interrupt's top half, or loading its
+    /// The time since the last report was work for this server and not for who was chosen then: an interrupt's top half, or loading its
     /// successor. It is charged there, as a debt if nothing is left (QV-35). Time of a server that does not exist is charged to who
     /// runs. The deadline of who goes on is later by as much: the core is to be asked again.
     pub fn charge_for(&mut self, until: u64, slot: u8) {

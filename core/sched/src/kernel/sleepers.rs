@@ -33,7 +33,7 @@ impl<const SERVERS: usize> Sleepers<SERVERS> {
         self.dates.due(now)
     }
 
-    /// The earliest date that matters while who was chosen last runs: that of a server at its level or above. Whoever is less important
+    /// The earliest date that matters while who was chosen last runs: that of a server at its level or above. Who is less important
     /// would wait anyway, and is looked at when the core is free. Without budget, and while nobody runs, all matter.
     #[must_use]
     pub fn next_ticks(&self, core: &KernelCore<SERVERS>) -> u64 {
