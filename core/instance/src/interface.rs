@@ -1,5 +1,6 @@
 //! What a component's program exports and imports, by name (`bulkhead_kernel_abi::image::Function`).
 
+use crate::ProgramError;
 use bulkhead_kernel_abi::image::{self, EXPORTS, IMPORTS};
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
@@ -30,8 +31,8 @@ impl Interface {
     ///
     /// # Errors
     /// When the file is none, or has a section that is none of functions.
-    pub fn read(file: &[u8]) -> Result<Self, String> {
-        let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|error| error.to_string())?;
+    pub fn read(file: &[u8]) -> Result<Self, ProgramError> {
+        let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(damaged)?;
         Ok(Self { exports: functions(&elf, EXPORTS)?, imports: functions(&elf, IMPORTS)? })
     }
 
@@ -43,23 +44,27 @@ impl Interface {
     }
 }
 
-fn functions(elf: &ElfBytes<'_, LittleEndian>, name: &str) -> Result<Vec<Function>, String> {
-    let wrong = |what: &str| format!("its section `{name}` {what}; build it with the SDK for components");
-    let Some(section) = elf.section_header_by_name(name).map_err(|error| error.to_string())? else {
+fn damaged(error: elf::ParseError) -> ProgramError {
+    ProgramError::Elf(error.to_string())
+}
+
+fn functions(elf: &ElfBytes<'_, LittleEndian>, name: &'static str) -> Result<Vec<Function>, ProgramError> {
+    let wrong = |what: &str| ProgramError::Interface(format!("its section `{name}` {what}"));
+    let Some(section) = elf.section_header_by_name(name).map_err(damaged)? else {
         return Ok(Vec::new());
     };
-    let (bytes, _) = elf.section_data(&section).map_err(|error| error.to_string())?;
+    let (bytes, _) = elf.section_data(&section).map_err(damaged)?;
     let chunks = bytes.chunks_exact(size_of::<image::Function>());
     if !chunks.remainder().is_empty() {
         return Err(wrong("does not hold whole records"));
     }
     let mut all: Vec<Function> = Vec::new();
     for chunk in chunks {
-        let record = image::Function::read_from_bytes(chunk).map_err(|error| error.to_string())?;
+        let record = image::Function::read_from_bytes(chunk).map_err(|_| wrong("does not hold whole records"))?;
         let length = record.name.iter().position(|byte| *byte == 0).unwrap_or(record.name.len());
         let text = core::str::from_utf8(&record.name[..length]).map_err(|_| wrong("has a name that is no text"))?;
         if all.iter().any(|function| function.name == text) {
-            return Err(format!("it has two functions `{text}` in `{name}`"));
+            return Err(ProgramError::Twice(text.to_owned(), name));
         }
         all.push(Function { name: text.to_owned(), signature: record.signature, address: record.address });
     }

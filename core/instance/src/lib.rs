@@ -5,6 +5,7 @@
 //! `bulkhead_kernel_abi` with this crate, and nothing else.
 #![forbid(unsafe_code)]
 
+mod error;
 mod interface;
 mod program;
 mod tables;
@@ -13,10 +14,10 @@ mod write;
 
 use bulkhead_kernel_abi::Capability;
 use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow};
-use core::fmt;
 
+pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
-pub use write::write;
+pub use write::{examine, write};
 
 /// An instance to be written.
 #[derive(Clone, Debug)]
@@ -100,35 +101,3 @@ pub struct Thread {
     /// Bytes of its stack, whole pages.
     pub stack_bytes: u64,
 }
-
-/// Why an instance cannot be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// The kernel's file is none.
-    Kernel(String),
-    /// A component's file is none.
-    Program {
-        /// The component.
-        component: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The description asks for what an instance cannot have.
-    Description(String),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kernel(reason) => {
-                write!(formatter, "the kernel's file is no kernel: {reason}; build it with `./x build`")
-            }
-            Self::Program { component, reason } => {
-                write!(formatter, "the program of component `{component}` cannot be one: {reason}")
-            }
-            Self::Description(reason) => formatter.write_str(reason),
-        }
-    }
-}
-
-impl core::error::Error for Error {}

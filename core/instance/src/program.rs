@@ -1,5 +1,6 @@
 //! Segments of an ELF file: of the kernel, or of a component.
 
+use crate::ProgramError;
 use crate::interface::Interface;
 use crate::translation::PAGE;
 use elf::ElfBytes;
@@ -63,16 +64,17 @@ impl Program {
 const LIMIT_BYTES: u64 = 64 << 20;
 
 /// Reads a program whose segments each have pages of their own within `addresses`.
-pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Program, String> {
-    let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|error| error.to_string())?;
+pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Program, ProgramError> {
+    let damaged = |error: elf::ParseError| ProgramError::Elf(error.to_string());
+    let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(damaged)?;
     if elf.ehdr.e_machine != EM_AARCH64 {
-        return Err("it is not for AArch64".to_owned());
+        return Err(ProgramError::Elf("it is not for AArch64".to_owned()));
     }
-    let headers = elf.segments().ok_or("it has no program headers")?;
+    let headers = elf.segments().ok_or_else(|| ProgramError::Elf("it has no program headers".to_owned()))?;
     let mut segments = Vec::new();
     for header in headers.iter().filter(|header| header.p_type == PT_LOAD && header.p_memsz > 0) {
         let kind = match (header.p_flags & PF_X != 0, header.p_flags & PF_W != 0) {
-            (true, true) => return Err("it has a segment that is writable and executable".to_owned()),
+            (true, true) => return Err(ProgramError::WritableText(header.p_vaddr)),
             (true, false) => Use::Text,
             (false, true) => Use::Data,
             (false, false) => Use::Constants,
@@ -80,22 +82,23 @@ pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Prog
         let end = header.p_vaddr.checked_add(header.p_memsz).filter(|_| header.p_memsz <= LIMIT_BYTES);
         let is_inside = end.is_some_and(|end| addresses.contains(&header.p_vaddr) && end <= addresses.end);
         if !is_inside || !header.p_vaddr.is_multiple_of(PAGE) {
-            return Err(format!("its segment at {:#x} is not where one can be", header.p_vaddr));
+            return Err(ProgramError::Outside(header.p_vaddr, addresses));
         }
-        let mut bytes = elf.segment_data(&header).map_err(|error| error.to_string())?.to_vec();
-        bytes.resize(usize::try_from(header.p_memsz.next_multiple_of(PAGE)).map_err(|error| error.to_string())?, 0);
+        let mut bytes = elf.segment_data(&header).map_err(damaged)?.to_vec();
+        // At most the limit, which every host can count.
+        bytes.resize(header.p_memsz.next_multiple_of(PAGE) as usize, 0);
         segments.push(Segment { address: header.p_vaddr, bytes, kind });
     }
     segments.sort_by_key(|segment| segment.address);
-    if segments.windows(2).any(|pair| pair[0].end() > pair[1].address) {
-        return Err("two of its segments share a page; link them with pages of their own".to_owned());
+    if let Some(pair) = segments.windows(2).find(|pair| pair[0].end() > pair[1].address) {
+        return Err(ProgramError::Overlap(pair[1].address));
     }
     let program = Program { entry: elf.ehdr.e_entry, segments, interface: Interface::read(file)? };
     if !program.is_text(program.entry) {
-        return Err("its entry is not in its text".to_owned());
+        return Err(ProgramError::Entry(program.entry));
     }
     match program.interface.exports.iter().find(|function| !program.is_text(function.address)) {
-        Some(function) => Err(format!("its function `{}` is not in its text", function.name)),
+        Some(function) => Err(ProgramError::Interface(format!("its function `{}` is not in its text", function.name))),
         None => Ok(program),
     }
 }

@@ -3,7 +3,7 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Instance};
+use crate::{Component, Error, Instance, Interface, ProgramError};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::boot::{ComponentRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow};
 use bulkhead_kernel_abi::image::{
@@ -26,7 +26,7 @@ const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
 /// # Errors
 /// When a file is not what it should be, or the description asks for what an instance cannot have.
 pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
-    let kernel = program::read(instance.kernel, KERNEL).map_err(Error::Kernel)?;
+    let kernel = program::read(instance.kernel, KERNEL).map_err(|error| Error::Kernel(error.to_string()))?;
     let programs = instance.components.iter().map(read_component).collect::<Result<Vec<_>, _>>()?;
     count(instance)?;
     let mut image = Image::with_kernel(&kernel)?;
@@ -68,22 +68,33 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
     Ok(image.bytes)
 }
 
-/// Reads a component's program.
-fn read_component(component: &Component<'_>) -> Result<Program, Error> {
-    let wrong = |reason: String| Error::Program { component: component.name.clone(), reason };
-    let stacks = stacks(component).try_fold(COMPONENT_STACKS, |top, bytes| top.checked_sub(bytes.checked_add(PAGE)?));
-    let end = stacks.ok_or_else(|| wrong("its stacks leave no room".to_owned()))?;
-    let mut program = program::read(component.program, COMPONENT_TEXT..end).map_err(wrong)?;
-    bind(component, &mut program).map_err(wrong)?;
+/// Looks whether a file can be a component's program, and at what it exports and imports.
+///
+/// # Errors
+/// When it cannot.
+pub fn examine(file: &[u8]) -> Result<Interface, ProgramError> {
+    read_program(file, COMPONENT_STACKS).map(|program| program.interface)
+}
+
+/// Reads a component's program, which lies below `end`.
+fn read_program(file: &[u8], end: u64) -> Result<Program, ProgramError> {
+    let program = program::read(file, COMPONENT_TEXT..end)?;
     let first = program.segments.first().and_then(|segment| ComponentHead::ref_from_prefix(&segment.bytes).ok());
     match first {
         Some((head, _)) if head.magic == COMPONENT_MAGIC && head.abi_version == KERNEL_ABI_VERSION => Ok(program),
-        Some((head, _)) if head.magic == COMPONENT_MAGIC => Err(wrong(format!(
-            "it was built for version {} of the kernel's ABI, and this is version {KERNEL_ABI_VERSION}; build it again",
-            head.abi_version
-        ))),
-        _ => Err(wrong("it does not begin as a component does; link it with `component.ld` of the SDK".to_owned())),
+        Some((head, _)) if head.magic == COMPONENT_MAGIC => Err(ProgramError::Version(head.abi_version)),
+        _ => Err(ProgramError::NoComponent),
     }
+}
+
+/// Reads a component's program.
+fn read_component(component: &Component<'_>) -> Result<Program, Error> {
+    let wrong = |reason: ProgramError| Error::Program { component: component.name.clone(), reason };
+    let stacks = stacks(component).try_fold(COMPONENT_STACKS, |top, bytes| top.checked_sub(bytes.checked_add(PAGE)?));
+    let end = stacks.ok_or_else(|| wrong(ProgramError::Stacks))?;
+    let mut program = read_program(component.program, end).map_err(wrong)?;
+    bind(component, &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
+    Ok(program)
 }
 
 /// Bytes of its stacks from the highest one on: those of its threads, and those for callers.

@@ -77,7 +77,7 @@ pub struct ComponentHead {
 /// they are for the host.
 pub const EXPORTS: &str = ".bulkhead.exports";
 /// Section with a [`Function`] for each function that it calls. The address is that of a word in its constants, in which it finds the capability's slot:
-/// whoever writes the instance writes that number there, so binding another component is a number as well (CH-4, CH-5).
+/// the writer of the instance puts that number there, so binding another component is a number as well (CH-4, CH-5).
 pub const IMPORTS: &str = ".bulkhead.imports";
 /// Bytes of a function's name, zero-filled.
 pub const NAME_BYTES: usize = 48;
