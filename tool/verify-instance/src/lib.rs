@@ -12,9 +12,11 @@
 mod finding;
 mod objects;
 mod spaces;
+mod summary;
 mod walk;
 
 pub use finding::{Finding, Kind};
+pub use summary::{Component, Page, Summary, summary};
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::boot::Tables;
@@ -27,10 +29,12 @@ use zerocopy::FromBytes;
 pub(crate) const PAGE: u64 = 4096;
 
 /// The kernel that an instance must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// SHA-256 of its text, whole pages, with zeros where an arm64 Image says how long it is.
     pub text: [u8; 32],
+    /// The same of its first page.
+    pub front: [u8; 32],
     /// Bytes of its own memory: the head follows.
     pub bytes: u64,
 }
@@ -39,7 +43,14 @@ impl Expected {
     /// Describes a kernel by its text and the bytes of its memory.
     #[must_use]
     pub fn of(text: &[u8], bytes: u64) -> Self {
-        Self { text: hash(text), bytes }
+        let front = text.get(..text.len().min(PAGE as usize)).map(hash).unwrap_or_default();
+        Self { text: hash(text), front, bytes }
+    }
+
+    /// States whether some bytes, a page, are the first ones of the kernel's text.
+    #[must_use]
+    pub fn begins(&self, page: &[u8]) -> bool {
+        hash(page) == self.front
     }
 }
 

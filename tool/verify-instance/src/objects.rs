@@ -5,7 +5,9 @@ use crate::walk::Map;
 use crate::{PAGE, View};
 use bulkhead_kernel_abi::boot::{ComponentRow, ServerRow, TcapRow, ThreadRow};
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
-use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_THREADS, NONE};
+use bulkhead_kernel_abi::{
+    Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_STACKS, MAX_THREADS, NONE,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromBytes;
 
@@ -21,8 +23,6 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     findings
         .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
     let unknown = [
-        ("entries", tables.entries.len()),
-        ("stacks for callers", tables.stacks.len()),
         ("bands", tables.bands.len()),
         ("schedulers", tables.schedulers.len()),
         ("wires", tables.wires.len()),
@@ -39,13 +39,21 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     findings.require(tables.servers == [server] && tables.tcaps == [tcap], Kind::Row, || {
         "there is not exactly one server, held by its threads, with time without end".to_owned()
     });
+    let mut bottoms = BTreeSet::new();
     for (number, (row, space)) in tables.components.iter().zip(spaces).enumerate() {
         component(view, number, row, space, findings);
+        callers(view, number, row, space, &mut bottoms, findings);
     }
-    let mut tops = BTreeSet::new();
+    let counts = tables
+        .components
+        .iter()
+        .fold((0, 0), |(entries, stacks), row| (entries + row.entries as usize, stacks + row.stacks as usize));
+    findings.require(counts == (tables.entries.len(), tables.stacks.len()), Kind::Row, || {
+        "there are entries or stacks for callers of no component".to_owned()
+    });
     for (number, row) in tables.threads.iter().enumerate() {
         match spaces.get(usize::from(row.component)) {
-            Some(space) => thread(number, row, space, &mut tops, findings),
+            Some(space) => thread(number, row, space, &mut bottoms, findings),
             None => findings
                 .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
         }
@@ -63,23 +71,75 @@ fn component(view: &View<'_>, number: usize, row: &ComponentRow, space: &Map, fi
     findings.require(is_one, Kind::Component, || {
         format!("component {number} does not begin as one of version {KERNEL_ABI_VERSION} of the kernel's ABI does")
     });
-    let earlier: u64 = view.tables.components.iter().take(number).map(|row| u64::from(row.slots)).sum();
-    let is_own = u64::from(row.first_slot) == earlier && row.root.is_multiple_of(PAGE);
+    let earlier = |of: fn(&ComponentRow) -> u32| -> u64 {
+        view.tables.components.iter().take(number).map(|row| u64::from(of(row))).sum()
+    };
+    let is_own = u64::from(row.first_slot) == earlier(|row| row.slots) && row.root.is_multiple_of(PAGE);
     findings
         .require(is_own, Kind::Row, || format!("the capability slots of component {number} are another one's, too"));
+    let is_apart = u64::from(row.first_entry) == earlier(|row| row.entries)
+        && u64::from(row.first_stack) == earlier(|row| row.stacks);
+    findings.require(is_apart, Kind::Row, || {
+        format!("entries or stacks for callers of component {number} are another one's, too")
+    });
+    let is_supervised = row.supervisor == NONE || usize::from(row.supervisor) < view.tables.end_points.len();
+    let is_plain = row.on_fault <= 2 && row.trust <= 1 && row.abortable <= 1 && row.floating_point == 0;
+    let is_plain = is_plain && row.quota == NONE && row.reserved == 0 && row.stacks as usize <= MAX_STACKS;
+    findings.require(is_supervised && is_plain, Kind::Row, || {
+        format!("component {number} has a policy, a quota, a supervisor or a number of stacks that none can have")
+    });
+}
+
+/// Callers enter in text, and each of them has a stack of its own.
+fn callers(
+    view: &View<'_>,
+    number: usize,
+    row: &ComponentRow,
+    space: &Map,
+    bottoms: &mut BTreeSet<(u16, u64)>,
+    findings: &mut Findings,
+) {
+    for (entry, function) in view.tables.entries(row).iter().enumerate() {
+        findings.require(is_text(space, function.address), Kind::Entry, || {
+            format!("entry {entry} of component {number} is {:#x}, where it has no text", function.address)
+        });
+    }
+    let component = u16::try_from(number).unwrap_or(NONE);
+    for (place, caller) in view.tables.stacks(row).iter().enumerate() {
+        let owner = format!("caller {place} of component {number}");
+        stack(&owner, (component, caller.top), space, bottoms, findings);
+    }
+}
+
+/// States whether an instruction is there that EL0 may execute.
+fn is_text(space: &Map, address: u64) -> bool {
+    space.at(address).is_some_and(|mapping| mapping.execute_el0) && address.is_multiple_of(4)
 }
 
 /// Its entry is text; its stack is data, with an empty page at each end, and nobody else's.
-fn thread(number: usize, row: &ThreadRow, space: &Map, tops: &mut BTreeSet<(u16, u64)>, findings: &mut Findings) {
-    let is_text = space.at(row.entry).is_some_and(|mapping| mapping.execute_el0) && row.entry.is_multiple_of(4);
-    findings.require(is_text, Kind::Entry, || {
+fn thread(number: usize, row: &ThreadRow, space: &Map, bottoms: &mut BTreeSet<(u16, u64)>, findings: &mut Findings) {
+    findings.require(is_text(space, row.entry), Kind::Entry, || {
         format!("thread {number} starts at {:#x}, where its component has no text", row.entry)
     });
+    stack(&format!("thread {number}"), (row.component, row.stack), space, bottoms, findings);
+    let is_plain = row.started <= 1 && row.reserved == 0 && (row.server, row.tcap, row.scheduler) == (0, 0, NONE);
+    findings.require(is_plain, Kind::Row, || {
+        format!("thread {number} is of another server, or has bits that mean nothing")
+    });
+}
+
+/// A stack: data with an empty page at each end, and nobody else's.
+fn stack(
+    owner: &str,
+    (component, top): (u16, u64),
+    space: &Map,
+    bottoms: &mut BTreeSet<(u16, u64)>,
+    findings: &mut Findings,
+) {
     let is_data = |address: u64| space.at(address).is_some_and(|mapping| mapping.write);
-    let top = row.stack;
     let is_stack = top.is_multiple_of(16) && top >= PAGE && is_data(top - PAGE) && space.at(top).is_none();
     findings.require(is_stack, Kind::Stack, || {
-        format!("thread {number} has no memory for a stack below {top:#x}, or some above it")
+        format!("{owner} has no memory for a stack below {top:#x}, or some above it")
     });
     // Down to the first page that is not data: it must be empty.
     let mut bottom = top;
@@ -87,15 +147,9 @@ fn thread(number: usize, row: &ThreadRow, space: &Map, tops: &mut BTreeSet<(u16,
         bottom -= PAGE;
     }
     let has_guard = bottom >= PAGE && space.at(bottom - PAGE).is_none();
-    findings.require(has_guard, Kind::Stack, || {
-        format!("thread {number} has no empty page below its stack, at {bottom:#x}")
-    });
-    findings.require(tops.insert((row.component, bottom)), Kind::Stack, || {
-        format!("thread {number} shares its stack with another one")
-    });
-    let is_plain = row.started <= 1 && row.reserved == 0 && (row.server, row.tcap, row.scheduler) == (0, 0, NONE);
-    findings.require(is_plain, Kind::Row, || {
-        format!("thread {number} is of another server, or has bits that mean nothing")
+    findings.require(has_guard, Kind::Stack, || format!("{owner} has no empty page below its stack, at {bottom:#x}"));
+    findings.require(bottoms.insert((component, bottom)), Kind::Stack, || {
+        format!("{owner} shares its stack with another one")
     });
 }
 
@@ -157,6 +211,7 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
             let objects = match kind {
                 Object::Receive | Object::Send => tables.end_points.len(),
                 Object::Interrupt => tables.bindings.len(),
+                Object::Call => tables.components.len(),
                 _ => 0,
             };
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
@@ -168,6 +223,19 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                     capability.rights,
                     kind.rights()
                 )
+            });
+            let callee = tables.components.get(usize::from(capability.object)).filter(|_| kind == Object::Call);
+            let can_enter = callee.is_none_or(|row| u32::from(capability.entry()) < row.entries && row.stacks > 0);
+            findings.require(can_enter, Kind::Capability, || {
+                format!(
+                    "{place} calls entry {} of component {}, which has none or no stack for callers",
+                    capability.entry(),
+                    capability.object
+                )
+            });
+            let is_signal = (kind == Object::Send) == (capability.word != 0);
+            findings.require(is_signal || kind == Object::Call, Kind::Capability, || {
+                format!("{place} has the word {:#x}, which means nothing or sends nothing", capability.word)
             });
             findings.require(capability.grant == 1, Kind::Capability, || format!("{place} was not granted at boot"));
             if kind == Object::Interrupt {

@@ -1,9 +1,11 @@
 //! Single corruptions of an instance's bytes, with checksums that are right: each is refused, by its own message.
 
 mod sample;
+mod tool;
 
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, StackRow, ThreadRow};
+use bulkhead_kernel_abi::capability::entry_word;
 use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
 use bulkhead_verify_instance::{Finding, Kind, verify};
 use core::mem::offset_of;
@@ -104,7 +106,7 @@ const CORRUPTIONS: &[Corruption] = &[
         mutant.flip((text - LOAD) as usize + 8, 2);
     }),
     ("entry outside text", Kind::Entry, |mutant| threads(mutant, |row| row.entry = STACK)),
-    ("thread of no component", Kind::Row, |mutant| threads(mutant, |row| row.component = 2)),
+    ("thread of no component", Kind::Row, |mutant| threads(mutant, |row| row.component = 3)),
     ("slots of another component", Kind::Row, |mutant| {
         let (place, mut row) = mutant.row::<ComponentRow>(mutant.tables().components.offset, 1);
         row.first_slot = 0;
@@ -134,6 +136,32 @@ const CORRUPTIONS: &[Corruption] = &[
     ("period of a device", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.period_ticks = 5)),
     ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 1)),
     ("thread of another server", Kind::Row, |mutant| threads(mutant, |row| row.server = 1)),
+    ("entry for callers outside text", Kind::Entry, |mutant| {
+        let (place, mut row) = mutant.row::<EntryRow>(mutant.tables().entries.offset, 1);
+        row.address = STACK;
+        mutant.put(place, &row);
+    }),
+    ("no empty page below a caller's stack", Kind::Stack, |mutant| {
+        let page = mutant.grow();
+        let place = mutant.entry(mutant.root(2), GUARD, 3);
+        mutant.set(place, mutant.word(place + 8) & !OUTPUT | page);
+    }),
+    ("one stack for two callers", Kind::Stack, |mutant| {
+        let (place, mut row) = mutant.row::<StackRow>(mutant.tables().stacks.offset, 1);
+        row.top = COMPONENT_STACKS;
+        mutant.put(place, &row);
+    }),
+    ("one stack too few", Kind::Row, |mutant| callee(mutant, |row| row.stacks = 1)),
+    ("stacks of another component", Kind::Row, |mutant| callee(mutant, |row| row.first_stack = 1)),
+    ("entries of another component", Kind::Row, |mutant| callee(mutant, |row| row.first_entry = 1)),
+    ("unknown policy", Kind::Row, |mutant| callee(mutant, |row| row.on_fault = 3)),
+    ("unknown supervisor", Kind::Row, |mutant| callee(mutant, |row| row.supervisor = 1)),
+    ("call to an entry that is not there", Kind::Capability, |mutant| {
+        call(mutant, |slot| slot.word = entry_word(2, 0))
+    }),
+    ("call to a component without stacks", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 0)),
+    ("call to no component", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 3)),
+    ("word of a capability that has none", Kind::Capability, |mutant| slot(mutant, |slot| slot.word = 1)),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
 ];
 
@@ -161,6 +189,18 @@ fn threads(mutant: &mut Mutant, change: impl FnOnce(&mut ThreadRow)) {
 
 fn slot(mutant: &mut Mutant, change: impl FnOnce(&mut Capability)) {
     let (place, mut row) = mutant.row(mutant.tables().capabilities.offset, 2);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn callee(mutant: &mut Mutant, change: impl FnOnce(&mut ComponentRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().components.offset, 2);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn call(mutant: &mut Mutant, change: impl FnOnce(&mut Capability)) {
+    let (place, mut row) = mutant.row(mutant.tables().capabilities.offset, 6);
     change(&mut row);
     mutant.put(place, &row);
 }

@@ -1,0 +1,145 @@
+//! What an instance consists of, as its bytes say: for reports, once it was examined.
+
+use crate::finding::Findings;
+use crate::walk::{Map, walk};
+use crate::{Expected, PAGE, open};
+use bulkhead_kernel_abi::Kind;
+use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_kernel_abi::image::MAGIC;
+
+/// An instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// By number.
+    pub components: Vec<Component>,
+    /// Pages of the kernel's own memory.
+    pub kernel_pages: u64,
+    /// Pages of translation tables.
+    pub table_pages: usize,
+}
+
+/// A component.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// What it maps, joined where rights and places follow each other.
+    pub pages: Vec<Page>,
+    /// Its slots that are not empty: number, and what the capability is.
+    pub slots: Vec<(usize, String)>,
+    /// Numbers of components that it can call, each once.
+    pub calls: Vec<u16>,
+    /// Numbers of components whose end points it can send to, each once.
+    pub sends: Vec<u16>,
+    /// Stacks for threads of others.
+    pub stacks: u32,
+    /// Functions that others can call.
+    pub entries: u32,
+    /// Threads whose home it is.
+    pub threads: usize,
+}
+
+/// Pages of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// First address.
+    pub address: u64,
+    /// Physical.
+    pub output: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// They can be written.
+    pub write: bool,
+    /// They can be executed.
+    pub execute: bool,
+}
+
+/// Reads an instance; `None` when it cannot be read at all. Whether it is sound is [`crate::verify`]'s matter.
+#[must_use]
+pub fn summary(bytes: &[u8]) -> Option<Summary> {
+    let mut findings = Findings::default();
+    let kernel_pages = bytes.chunks(PAGE as usize).position(|page| page.starts_with(&MAGIC.to_le_bytes()))? as u64;
+    let view = open(bytes, &Expected { bytes: kernel_pages * PAGE, ..Expected::default() }, &mut findings)?;
+    let mut table_pages = [view.head.kernel_root, view.head.boot_root]
+        .map(|root| walk(&view, root, "", &mut findings).tables.len())
+        .iter()
+        .sum();
+    let mut components = Vec::new();
+    for (number, row) in view.tables.components.iter().enumerate() {
+        let map = walk(&view, row.root, "", &mut findings);
+        table_pages += map.tables.len();
+        let slots = view.tables.slots(row).iter().enumerate().filter(|(_, slot)| slot.kind != 0);
+        let reached = |kind: Kind| {
+            let slots = view.tables.slots(row).iter().filter(|slot| slot.kind() == Some(kind));
+            let mut reached: Vec<u16> =
+                slots.filter_map(|slot| component_of(kind, slot.object, &view.tables)).collect();
+            reached.sort_unstable();
+            reached.dedup();
+            reached
+        };
+        components.push(Component {
+            name: name_of(&row.name),
+            pages: pages(&map),
+            slots: slots.map(|(slot, capability)| (slot, words(capability, &view.tables))).collect(),
+            calls: reached(Kind::Call),
+            sends: reached(Kind::Send),
+            stacks: row.stacks,
+            entries: row.entries,
+            threads: view.tables.threads.iter().filter(|thread| usize::from(thread.component) == number).count(),
+        });
+    }
+    Some(Summary { components, kernel_pages, table_pages })
+}
+
+/// Whose the object of a capability is.
+fn component_of(kind: Kind, object: u16, tables: &Tables<'_>) -> Option<u16> {
+    match kind {
+        Kind::Call => Some(object),
+        Kind::Send => tables.end_points.get(usize::from(object)).map(|row| row.component),
+        _ => None,
+    }
+}
+
+fn name_of(bytes: &[u8; 16]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+/// What a capability is, for people.
+fn words(capability: &bulkhead_kernel_abi::Capability, tables: &Tables<'_>) -> String {
+    let name =
+        |number: u16| tables.components.get(usize::from(number)).map_or_else(String::new, |row| name_of(&row.name));
+    let object = capability.object;
+    match capability.kind() {
+        Some(Kind::Call) => format!("calls entry {} of {}", capability.entry(), name(object)),
+        Some(Kind::Send) => {
+            let owner = component_of(Kind::Send, object, tables).map(name).unwrap_or_default();
+            format!("sends {:#x} to end point {object} of {owner}", capability.word)
+        }
+        Some(Kind::Receive) => format!("takes from end point {object}"),
+        Some(Kind::Interrupt) => {
+            let intid = tables.bindings.get(usize::from(object)).map_or(0, |row| row.intid);
+            format!("handles interrupt {intid}")
+        }
+        Some(kind) => format!("{} {object}", kind.name()),
+        None => format!("of kind {}, which is none", capability.kind),
+    }
+}
+
+/// Pages that follow each other with the same rights, as one.
+fn pages(map: &Map) -> Vec<Page> {
+    let mut pages: Vec<Page> = Vec::new();
+    for (address, mapping) in &map.mappings {
+        let (write, execute, output) = (mapping.write, mapping.execute_el0, mapping.output);
+        let follows = |last: &Page| {
+            last.address + last.bytes == *address
+                && last.output + last.bytes == output
+                && (last.write, last.execute) == (write, execute)
+        };
+        match pages.last_mut().filter(|last| follows(last)) {
+            Some(last) => last.bytes += mapping.bytes,
+            None => pages.push(Page { address: *address, output, bytes: mapping.bytes, write, execute }),
+        }
+    }
+    pages
+}
