@@ -211,7 +211,9 @@ fn chosen(facts: &Facts<'_>) -> DeviceTreeNode {
             format!("{command_line} {FRONT_OPTIONS}").trim_start().to_string()
         }
         GuestImage::Linux { command_line, .. } => command_line.clone(),
-        GuestImage::Elf { .. } | GuestImage::Raw { .. } => facts.partition.arguments.clone(),
+        GuestImage::Elf { .. } | GuestImage::Raw { .. } | GuestImage::Kernel { .. } => {
+            facts.partition.arguments.clone()
+        }
     };
     set(&mut chosen, "bootargs", command_line.as_str());
     if facts.console.is_some() {

@@ -113,6 +113,9 @@ pub fn place<'a>(guest: impl Into<Guest<'a>>) -> Result<Placement, PlanError> {
         GuestImage::Raw { bytes, load } => {
             place_bare(guest, *load, vec![("the raw image", load.0, bytes.len() as u64)])?
         }
+        GuestImage::Kernel { bytes, load, .. } => {
+            place_bare(guest, *load, vec![("the instance of the kernel", load.0, bytes.len() as u64)])?
+        }
     };
     if let Some(address) = guest.device_tree_address {
         check_tree(guest, address, &parts)
@@ -261,7 +264,7 @@ pub fn pieces<'a>(
         GuestImage::Elf { segments, .. } => {
             segments.iter().map(|segment| (segment.address.0, segment.bytes.clone())).collect()
         }
-        GuestImage::Raw { bytes, load } => vec![(load.0, bytes.clone())],
+        GuestImage::Raw { bytes, load } | GuestImage::Kernel { bytes, load, .. } => vec![(load.0, bytes.clone())],
     };
     parts.push((placement.device_tree.0, device_tree));
     parts.retain(|(_, bytes)| !bytes.is_empty());

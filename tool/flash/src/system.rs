@@ -259,7 +259,7 @@ fn place(system: &System, secure: &Secure, world: &model::World) -> Result<Place
         initrd: placement.initrd.map(|(address, bytes)| (address.0, bytes)),
         command_line: match &world.image {
             GuestImage::Linux { command_line, .. } => command_line,
-            GuestImage::Elf { .. } | GuestImage::Raw { .. } => "",
+            GuestImage::Elf { .. } | GuestImage::Raw { .. } | GuestImage::Kernel { .. } => "",
         },
     };
     let tree = device_tree(&described);

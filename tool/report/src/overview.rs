@@ -28,6 +28,34 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
         }
     });
     partitions(html, system);
+    components(html, system);
+}
+
+/// Components of instances of the real-time kernel, and what each of them can reach.
+fn components(html: &mut Html, system: &System) {
+    let mut table =
+        Table::new(&["partition", "component", "program", "trust", "threads", "stacks for callers", "bound to"]);
+    let mut count = 0;
+    for (index, partition) in system.partitions.iter().enumerate() {
+        let GuestImage::Kernel { components, .. } = &partition.image else { continue };
+        for component in components {
+            let bound = component.bindings.iter().map(|(function, target)| format!("{function} = {target}"));
+            table.row(vec![
+                Cell::Partition(index, partition.name.clone()),
+                Cell::text(component.name.as_str()),
+                Cell::text(component.program.as_str()),
+                Cell::text(if component.is_trusted { "trusted" } else { "untrusted" }),
+                Cell::text(component.threads.join(", ")),
+                Cell::text(component.stacks.to_string()),
+                Cell::text(bound.collect::<Vec<_>>().join(", ")),
+            ]);
+            count += 1;
+        }
+    }
+    if count > 0 {
+        html.leaf("h3", &[], "Components");
+        table.write(html);
+    }
 }
 
 /// The partitions of a system.
@@ -84,6 +112,7 @@ fn image(image: &GuestImage) -> &'static str {
         GuestImage::Linux { .. } => "Linux",
         GuestImage::Elf { .. } => "ELF",
         GuestImage::Raw { .. } => "raw",
+        GuestImage::Kernel { .. } => "kernel",
     }
 }
 

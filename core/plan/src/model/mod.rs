@@ -72,6 +72,34 @@ pub enum GuestImage {
         /// Where they go.
         load: GuestAddress,
     },
+    /// An instance of the real-time kernel: a flat Image that is entered at its first byte.
+    Kernel {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Where they go.
+        load: GuestAddress,
+        /// What is in it, for reports.
+        components: Vec<Component>,
+    },
+}
+
+/// A component of an instance of the real-time kernel, as it was described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// Its program.
+    pub program: String,
+    /// Its author promises that it behaves.
+    pub is_trusted: bool,
+    /// Names of its threads.
+    pub threads: Vec<String>,
+    /// How many threads of others can be inside at once.
+    pub stacks: u64,
+    /// What a fault of one of these comes to.
+    pub on_fault: String,
+    /// What the functions that its program calls lead to, in the words of the description.
+    pub bindings: Vec<(String, String)>,
 }
 
 impl GuestImage {
@@ -81,7 +109,7 @@ impl GuestImage {
         let bytes = match self {
             Self::Linux { kernel, initrd, .. } => kernel.len().saturating_add(initrd.len()),
             Self::Elf { segments, .. } => segments.iter().map(|segment| segment.bytes.len()).sum(),
-            Self::Raw { bytes, .. } => bytes.len(),
+            Self::Raw { bytes, .. } | Self::Kernel { bytes, .. } => bytes.len(),
         };
         bytes as u64
     }
@@ -92,7 +120,7 @@ impl GuestImage {
         match self {
             Self::Linux { .. } => 2,
             Self::Elf { segments, .. } => segments.len() as u64,
-            Self::Raw { .. } => 1,
+            Self::Raw { .. } | Self::Kernel { .. } => 1,
         }
     }
 }

@@ -182,6 +182,7 @@ fn world_row(input: &WorldsInput<'_>, world: &World) -> Vec<Cell> {
         GuestImage::Linux { .. } => "Linux",
         GuestImage::Elf { .. } => "ELF",
         GuestImage::Raw { .. } => "raw",
+        GuestImage::Kernel { .. } => "kernel",
     };
     vec![
         input.world_cell(),
