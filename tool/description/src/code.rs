@@ -3,7 +3,7 @@
 //! A code never changes its meaning and is never used again: people search for it, and tests and scripts compare it.
 //! Numbers are grouped: 00 form, 01 memory, 02 partitions and cores, 03 devices and interrupts, 04 images, 05 channels,
 //! 06 health, 07 shared cores, 08 whether their time suffices (given by the analysis, which has their fixtures),
-//! 09 the secure world, 10 PCI functions, 11 virtio devices between partitions. Each has a long text in `codes/`, one file per code, which the book includes too.
+//! 09 the secure world, 10 PCI functions, 11 virtio devices between partitions, 12 instances of the real-time kernel. Each has a long text in `codes/`, one file per code, which the book includes too.
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -261,6 +261,39 @@ codes! {
     RamBelowPool BH1111 Error "RAM below the pool of virtio devices";
     VirtioBelowPayload BH1112 Error "virtio device below a payload of the secure world";
     FrontRungDry BH1113 Warning "virtio device whose interrupts a third partition can use up";
+    UnknownComponent BH1201 Error "component that does not exist";
+    NotExported BH1202 Error "function that the component does not export";
+    ExportedTwice BH1203 Error "function that a program exports twice";
+    Unbound BH1204 Error "function that a program calls and nothing binds";
+    BindUnused BH1205 Error "binding of a function that the program does not call";
+    SignatureDiffers BH1206 Error "function with another signature than its caller's";
+    BadBinding BH1207 Error "binding to what no function can be bound to";
+    ProgramWritableText BH1208 Error "program with writable text";
+    ProgramOverlap BH1209 Error "segments of a program that share a page";
+    ProgramOutside BH1210 Error "segment of a program outside a component's addresses";
+    NotComponent BH1211 Error "program that is no component";
+    ProgramVersion BH1212 Error "program of another version of the kernel's ABI";
+    TooFewStacks BH1213 Error "too few stacks for callers";
+    LessTrusted BH1214 Error "call into a less trusted component that cannot be aborted";
+    NeedsTooMuch BH1215 Error "need of a callee that a caller's budget never has";
+    NoPayer BH1216 Error "thread that nothing pays for";
+    UnknownPayer BH1217 Error "server or scheduler that does not exist";
+    EndPointTwice BH1218 Error "thread with two end points";
+    UnknownThread BH1219 Error "thread that does not exist, or has no end point";
+    UnknownSignal BH1220 Error "signal that no end point has";
+    TooManySignals BH1221 Error "too many signals for an end point";
+    InstanceNotYet BH1222 Error "part of an instance that the kernel cannot run yet";
+    TooManyObjects BH1223 Error "more objects than the kernel has room for";
+    BadStack BH1224 Error "stack that cannot be";
+    PoolTooSmall BH1225 Error "quotas beyond the pool";
+    KernelCores BH1226 Error "instance of the kernel on several cores";
+    KernelPlace BH1227 Error "instance of the kernel in RAM that begins elsewhere";
+    KernelShared BH1228 Error "instance of the kernel on a shared core that it cannot keep time on";
+    BadPeriod BH1229 Error "period that an interrupt cannot have";
+    CallsTooDeep BH1230 Warning "calls that can be deeper than a thread's frames";
+    SchedulerTree BH1231 Error "schedulers that are above themselves, or too deep";
+    BadBand BH1232 Error "band with impossible periods";
+    NoComponent BH1233 Error "instance without a component";
 }
 
 impl Code {
@@ -278,7 +311,7 @@ impl Code {
     /// a part that time depends on is then missing, and with it the system.
     #[must_use]
     pub fn leaves_time_alone(self) -> bool {
-        let is_elsewhere = ["BH01", "BH04", "BH06"].iter().any(|group| self.name().starts_with(group));
+        let is_elsewhere = ["BH01", "BH04", "BH06", "BH12"].iter().any(|group| self.name().starts_with(group));
         is_elsewhere || matches!(self, Self::BadTrace | Self::BadQuantity | Self::BadName)
     }
 
