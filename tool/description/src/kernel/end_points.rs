@@ -1,0 +1,255 @@
+//! End points with their signals, and the interrupts that set them.
+
+use super::file::{Component, Interrupt};
+use super::resolve::Resolver;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use bulkhead_kernel_abi::NONE;
+use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow};
+
+/// Name of the kernel's second timer, and its INTID.
+const PERIODIC: &str = "periodic";
+const PERIODIC_INTID: u32 = 30;
+/// Signals of one end point: bits of a word.
+const MAX_SIGNALS: usize = 64;
+
+/// An end point that was resolved.
+#[derive(Clone, Debug)]
+struct Resolved {
+    /// Its component.
+    component: usize,
+    /// Name of the thread that takes from it.
+    thread: String,
+    /// Names of its bits.
+    signals: Vec<String>,
+    row: EndPointRow,
+}
+
+/// All of an instance, by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EndPoints(Vec<Resolved>);
+
+impl EndPoints {
+    /// Their rows.
+    pub(super) fn rows(&self) -> Vec<EndPointRow> {
+        self.0.iter().map(|one| one.row).collect()
+    }
+
+    /// The number and the bit of a signal.
+    fn signal(&self, component: usize, name: &str) -> Option<(u16, u64)> {
+        let own = |(number, one): (u16, &Resolved)| {
+            let bit = one.signals.iter().position(|signal| signal == name)?;
+            (one.component == component).then_some((number, 1 << bit))
+        };
+        (0..).zip(&self.0).find_map(own)
+    }
+
+    /// Names of a component's signals.
+    fn signals(&self, component: usize) -> Vec<&str> {
+        let own = self.0.iter().filter(|one| one.component == component);
+        own.flat_map(|one| one.signals.iter().map(String::as_str)).collect()
+    }
+}
+
+impl Resolver<'_> {
+    /// Resolves the end points of every component.
+    pub(super) fn end_points(&mut self) -> EndPoints {
+        let file = self.file;
+        let (mut all, mut first_thread) = (EndPoints::default(), 0);
+        for (number, component) in file.component.iter().enumerate() {
+            let mut taken: Vec<(&str, Span)> = Vec::new();
+            for end_point in &component.end_points {
+                let name = &end_point.thread;
+                let found = component.threads.iter().position(|thread| thread.name.value == name.value);
+                let Some(thread) = found else {
+                    let known: Vec<&str> = component.threads.iter().map(|thread| thread.name.as_str()).collect();
+                    let message = format!("component `{}` has no thread `{}`", component.name.value, name.value);
+                    self.unknown(Code::UnknownThread, message, name.span, name, &known);
+                    continue;
+                };
+                if let Some((_, first)) = taken.iter().find(|(other, _)| *other == name.as_str()) {
+                    let message = format!("thread `{}` has two end points", name.value);
+                    let diagnostic = Diagnostic::new(Code::EndPointTwice, message)
+                        .at(name.span, "a second one")
+                        .at(*first, "the first one");
+                    self.push(diagnostic.help("give one of them all signals: an end point has up to 64"));
+                    continue;
+                }
+                taken.push((name.as_str(), name.span));
+                if let Some(extra) = end_point.signals.value.get(MAX_SIGNALS) {
+                    let message = format!("an end point has {} signals", end_point.signals.value.len());
+                    let label = format!("the first one too many; at most {MAX_SIGNALS}");
+                    self.push(Diagnostic::new(Code::TooManySignals, message).at(extra.span, label));
+                    continue;
+                }
+                let row = EndPointRow {
+                    thread: u16::try_from(first_thread + thread).unwrap_or(NONE),
+                    component: u16::try_from(number).unwrap_or(NONE),
+                    ..EndPointRow::default()
+                };
+                let signals = end_point.signals.value.iter().map(|signal| signal.value.clone()).collect();
+                all.0.push(Resolved { component: number, thread: name.value.clone(), signals, row });
+            }
+            first_thread += component.threads.len();
+        }
+        all
+    }
+
+    /// What `send:COMPONENT.SIGNAL` leads to.
+    pub(super) fn signal_of(&mut self, target: &Located<String>, rest: &str, all: &EndPoints) -> Option<(u16, u64)> {
+        let Some((component, signal)) = rest.split_once('.') else {
+            let message = format!("`{}` names no signal", target.value);
+            let diagnostic = Diagnostic::new(Code::BadBinding, message).at(target.span, "");
+            self.push(diagnostic.help("write \"send:COMPONENT.SIGNAL\""));
+            return None;
+        };
+        let number = self.component_of(target, component)?;
+        self.signal(number, signal, target.span, &format!("\"send:{component}."), all)
+    }
+
+    fn signal(
+        &mut self,
+        component: usize,
+        name: &str,
+        span: Span,
+        before: &str,
+        all: &EndPoints,
+    ) -> Option<(u16, u64)> {
+        let found = all.signal(component, name);
+        if found.is_none() {
+            let of = self.file.component.get(component).map_or("", |component| component.name.as_str());
+            let message = format!("component `{of}` has no signal `{name}`");
+            self.unknown_part(Code::UnknownSignal, message, (span, before, "\""), name, &all.signals(component));
+        }
+        found
+    }
+
+    /// What `receive:THREAD` leads to.
+    pub(super) fn received(
+        &mut self,
+        component: usize,
+        target: &Located<String>,
+        thread: &str,
+        all: &EndPoints,
+    ) -> Option<u16> {
+        let own = |one: &&Resolved| one.component == component;
+        let found = (0..).zip(&all.0).find(|(_, one)| own(one) && one.thread == thread).map(|(number, _)| number);
+        if found.is_none() {
+            let known: Vec<&str> = all.0.iter().filter(own).map(|one| one.thread.as_str()).collect();
+            let message = format!("no end point is of a thread `{thread}`");
+            self.unknown_part(Code::UnknownThread, message, (target.span, "\"receive:", "\""), thread, &known);
+        }
+        found
+    }
+
+    /// What `interrupt:NAME` leads to.
+    pub(super) fn handled(&mut self, component: usize, target: &Located<String>, name: &str) -> Option<u16> {
+        let file = self.file;
+        let all =
+            file.component.iter().enumerate().flat_map(|(owner, one)| one.interrupts.iter().map(move |it| (owner, it)));
+        let found = (0..).zip(all).find(|(_, (owner, one))| *owner == component && one.name.value == name);
+        if found.is_none() {
+            let own = file.component.get(component).map_or(&[][..], |one| &one.interrupts);
+            let known: Vec<&str> = own.iter().map(|one| one.name.as_str()).collect();
+            let message = format!("the component has no interrupt `{name}`");
+            self.unknown_part(Code::ForeignInterrupt, message, (target.span, "\"interrupt:", "\""), name, &known);
+        }
+        found.map(|(number, _)| number)
+    }
+
+    /// Resolves the interrupts of every component.
+    pub(super) fn interrupts(&mut self, end_points: &EndPoints) -> Vec<BindingRow> {
+        let file = self.file;
+        let mut rows = Vec::new();
+        let mut owners: Vec<(u32, Span)> = Vec::new();
+        for (number, component) in file.component.iter().enumerate() {
+            for interrupt in &component.interrupts {
+                let intid = self.intid(component, interrupt);
+                let signal = &interrupt.signal;
+                let signal = self.signal(number, signal, signal.span, "\"", end_points);
+                let period_ticks = self.period(interrupt);
+                let (Some(intid), Some((end_point, bits)), Some(period_ticks)) = (intid, signal, period_ticks) else {
+                    continue;
+                };
+                if let Some((_, first)) = owners.iter().find(|(other, _)| *other == intid) {
+                    let message = format!("interrupt {intid} is given twice");
+                    let diagnostic = Diagnostic::new(Code::InterruptTwice, message).at(interrupt.name.span, "");
+                    self.push(diagnostic.at(*first, "it is this one's"));
+                }
+                owners.push((intid, interrupt.name.span));
+                rows.push(BindingRow {
+                    bits,
+                    period_ticks,
+                    intid,
+                    end_point,
+                    default_client: NONE,
+                    ..BindingRow::default()
+                });
+            }
+        }
+        rows
+    }
+
+    /// The number of an interrupt that is the instance's.
+    fn intid(&mut self, component: &Component, interrupt: &Interrupt) -> Option<u32> {
+        let name = &interrupt.name;
+        if name.value == PERIODIC {
+            return Some(PERIODIC_INTID);
+        }
+        let found = self.around.devices.iter().find(|(device, _)| *device == name.value);
+        match found.map(|(_, intids)| intids.as_slice()) {
+            Some([intid]) => {
+                let message = format!("component `{}` would drive the device `{}`", component.name.value, name.value);
+                self.push(
+                    Diagnostic::new(Code::InstanceNotYet, message)
+                        .at(name.span, "registers of devices are not mapped into components yet")
+                        .help("so far a component can have the interrupt `periodic`"),
+                );
+                Some(*intid)
+            }
+            Some(intids) => {
+                let message = format!("the device `{}` has {} interrupts", name.value, intids.len());
+                self.push(Diagnostic::new(Code::ForeignInterrupt, message).at(name.span, "expected one"));
+                None
+            }
+            None => {
+                let owner = self.around.owner();
+                let message = format!("the interrupt of `{}` is none of {owner}", name.value);
+                let mut known: Vec<&str> = self.around.devices.iter().map(|(device, _)| device.as_str()).collect();
+                known.push(PERIODIC);
+                self.unknown(Code::ForeignInterrupt, message, name.span, name, &known);
+                None
+            }
+        }
+    }
+
+    /// The period of the second timer, which devices have not.
+    fn period(&mut self, interrupt: &Interrupt) -> Option<u64> {
+        let is_periodic = interrupt.name.value == PERIODIC;
+        let Some(period) = interrupt.period.as_ref() else {
+            if is_periodic {
+                let message = "the second timer needs a period";
+                let diagnostic = Diagnostic::new(Code::BadPeriod, message).at(interrupt.name.span, "how often?");
+                self.push(diagnostic.help("for example `period = \"10 ms\"`"));
+            }
+            return (!is_periodic).then_some(0);
+        };
+        if !is_periodic {
+            let message = "a device interrupts when it wants to";
+            self.push(Diagnostic::new(Code::BadPeriod, message).at(period.span, "remove it"));
+            return None;
+        }
+        let period_ns = self.duration(period)?;
+        let ticks = u128::from(period_ns) * u128::from(self.around.counter_hz) / 1_000_000_000;
+        match u64::try_from(ticks).ok().filter(|ticks| (1..1 << 56).contains(ticks)) {
+            Some(ticks) => Some(ticks),
+            None => {
+                let message = "a period is at least one tick of the counter, and less than 2 to the 56";
+                self.push(Diagnostic::new(Code::BadPeriod, message).at(period.span, ""));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Names, counts and sizes; and what the kernel cannot run yet.
+
+use super::file::{Component, ServerKind};
+use super::resolve::Resolver;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::diagnostic::Diagnostic;
+use crate::resolve::unique_names;
+use crate::source::Span;
+use crate::suggest;
+use crate::unit::format_size;
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_kernel_abi::image::SLOTS;
+use bulkhead_kernel_abi::{
+    MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULER_DEPTH, MAX_SCHEDULERS, MAX_SERVERS,
+    MAX_STACKS, MAX_THREADS,
+};
+
+/// Bytes of a component's name.
+const NAME_BYTES: usize = 15;
+/// Most bytes of one stack.
+const MAX_STACK_BYTES: u64 = 1 << 20;
+/// Bytes of a thread's stack when the description does not say.
+pub(super) const DEFAULT_STACK_BYTES: u64 = 16 << 10;
+
+impl Resolver<'_> {
+    /// Checks every name.
+    pub(super) fn names(&mut self) {
+        let file = self.file;
+        unique_names(file.server.iter().map(|one| &one.name), "server", self.report);
+        unique_names(file.band.iter().map(|one| &one.name), "band", self.report);
+        unique_names(file.scheduler.iter().map(|one| &one.name), "scheduler", self.report);
+        unique_names(file.component.iter().map(|one| &one.name), "component", self.report);
+        for component in &file.component {
+            let name = &component.name;
+            if (NAME_BYTES + 1..=31).contains(&name.len()) {
+                let message = format!("`{}` is too long for the name of a component", name.value);
+                let label = format!("{} bytes, expected at most {NAME_BYTES}", name.len());
+                self.push(Diagnostic::new(Code::BadName, message).at(name.span, label));
+            }
+            unique_names(component.threads.iter().map(|one| &one.name), "thread", self.report);
+            let signals = component.end_points.iter().flat_map(|one| &one.signals.value);
+            unique_names(signals, "signal", self.report);
+        }
+        if file.component.is_empty() {
+            let diagnostic = Diagnostic::new(Code::NoComponent, "the instance has no component");
+            self.push(diagnostic.at(file.version.span, "this instance").help("add a table `[[component]]`"));
+        }
+    }
+
+    /// What the kernel has room for.
+    pub(super) fn counts(&mut self) {
+        let file = self.file;
+        let each = |of: fn(&Component) -> Vec<Span>| file.component.iter().flat_map(|one| of(one)).collect::<Vec<_>>();
+        let counts: [(&str, Vec<Span>, usize); 7] = [
+            ("components", file.component.iter().map(|one| one.span).collect(), MAX_COMPONENTS),
+            ("threads", each(|one| one.threads.iter().map(|one| one.span).collect()), MAX_THREADS),
+            ("end points", each(|one| one.end_points.iter().map(|one| one.span).collect()), MAX_END_POINTS),
+            ("interrupts", each(|one| one.interrupts.iter().map(|one| one.span).collect()), MAX_BINDINGS),
+            ("servers", file.server.iter().map(|one| one.span).collect(), MAX_SERVERS),
+            ("bands", file.band.iter().map(|one| one.span).collect(), MAX_BANDS),
+            ("schedulers", file.scheduler.iter().map(|one| one.span).collect(), MAX_SCHEDULERS),
+        ];
+        for (what, places, most) in counts {
+            if let Some(extra) = places.get(most) {
+                let message = format!("an instance has at most {most} {what}, and this one has {}", places.len());
+                self.push(Diagnostic::new(Code::TooManyObjects, message).at(*extra, "the first one too many"));
+            }
+        }
+        let bound = |one: &Component| one.bind.as_ref().map_or(0, |bind| bind.value.0.len());
+        let slots: usize = file.component.iter().map(|one| 1 + bound(one)).sum();
+        if slots > SLOTS {
+            let message = format!("an instance has at most {SLOTS} capability slots, and this one has {slots}");
+            self.push(Diagnostic::new(Code::TooManyObjects, message).at(file.version.span, "this instance"));
+        }
+    }
+
+    /// Sizes of stacks.
+    pub(super) fn sizes(&mut self) {
+        let file = self.file;
+        for component in &file.component {
+            let stacks = component.threads.iter().filter_map(|thread| thread.stack.as_ref());
+            for size in stacks.chain(component.callers.iter().map(|callers| &callers.bytes)) {
+                let Some(bytes) = self.size(size) else { continue };
+                let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES) && bytes <= MAX_STACK_BYTES;
+                if !is_whole {
+                    let message = format!("a stack of {} is none", format_size(bytes));
+                    let most = format_size(MAX_STACK_BYTES);
+                    let nearest = bytes.clamp(PAGE_BYTES, MAX_STACK_BYTES).next_multiple_of(PAGE_BYTES);
+                    let diagnostic = Diagnostic::new(Code::BadStack, message)
+                        .at(size.span, format!("expected whole pages of 4 KiB, at most {most}"));
+                    let replacement = format!("\"{}\"", format_size(nearest));
+                    self.push(diagnostic.suggest(size.span, replacement, "the next one that works"));
+                }
+            }
+            if let Some(callers) = &component.callers {
+                let stacks = &callers.stacks;
+                if !(1..=MAX_STACKS as u64).contains(&stacks.value) {
+                    let message = format!("a component cannot have {} stacks for callers", stacks.value);
+                    let label = format!("expected 1 to {MAX_STACKS}");
+                    self.push(Diagnostic::new(Code::BadStack, message).at(stacks.span, label));
+                }
+            }
+        }
+        self.pool();
+    }
+
+    /// Quotas are parts of the pool.
+    fn pool(&mut self) {
+        let file = self.file;
+        let pool = file.pool.as_ref().map(|pool| (pool.span, self.size(pool)));
+        let mut sum = 0_u64;
+        for quota in file.component.iter().filter_map(|component| component.quota.as_ref()) {
+            sum = sum.saturating_add(self.size(quota).unwrap_or(0));
+            let (place, given) = pool.map_or((None, Some(0)), |(span, bytes)| (Some(span), bytes));
+            if given.is_some_and(|given| sum > given) {
+                let message = format!("quotas of {} are more than the pool has", format_size(sum));
+                let mut diagnostic = Diagnostic::new(Code::PoolTooSmall, message).at(quota.span, "with this one");
+                diagnostic = match place {
+                    Some(place) => diagnostic.at(place, "this is all"),
+                    None => diagnostic.help("for example `pool = \"2 MiB\"`"),
+                };
+                self.push(diagnostic);
+                return;
+            }
+        }
+    }
+
+    /// Each thread has a server or a scheduler that there is.
+    pub(super) fn payers(&mut self) {
+        let file = self.file;
+        let servers: Vec<&str> = file.server.iter().map(|server| server.name.as_str()).collect();
+        let schedulers: Vec<&str> = file.scheduler.iter().map(|scheduler| scheduler.name.as_str()).collect();
+        for (component, thread) in
+            file.component.iter().flat_map(|one| one.threads.iter().map(move |thread| (one, thread)))
+        {
+            let payer = match (&thread.server, &thread.scheduler) {
+                (None, None) => {
+                    let message = format!(
+                        "nothing pays for thread `{}` of component `{}`",
+                        thread.name.value, component.name.value
+                    );
+                    let help = match servers.first() {
+                        Some(server) => format!("for example `server = \"{server}\"`"),
+                        None => String::from(
+                            "add `server = [{ name = \"main\" }]` at the top, and `server = \"main\"` here",
+                        ),
+                    };
+                    self.push(Diagnostic::new(Code::NoPayer, message).at(thread.span, "would never run").help(help));
+                    continue;
+                }
+                (Some(server), Some(scheduler)) => {
+                    let message = format!("thread `{}` has a server and a scheduler", thread.name.value);
+                    let diagnostic = Diagnostic::new(Code::KeyDoesNotApply, message).at(server.span, "remove it");
+                    self.push(diagnostic.at(scheduler.span, "which runs on servers of its own"));
+                    continue;
+                }
+                (Some(server), None) => (server, "server", &servers),
+                (None, Some(scheduler)) => (scheduler, "scheduler", &schedulers),
+            };
+            let (name, what, known) = payer;
+            if !known.contains(&name.as_str()) {
+                let message = format!("there is no {what} `{}`", name.value);
+                self.unknown(Code::UnknownPayer, message, name.span, name, known);
+            }
+        }
+    }
+
+    /// Refuses what the kernel cannot run yet, after it was checked as far as it can be.
+    pub(super) fn not_yet(&mut self) {
+        let file = self.file;
+        self.schedulers();
+        self.bands();
+        self.servers();
+        let mut later: Vec<(Span, &str)> = Vec::new();
+        later.extend(file.pool.iter().map(|pool| (pool.span, "a pool")));
+        for component in &file.component {
+            later.extend(component.quota.iter().map(|quota| (quota.span, "a quota")));
+            let floating_point = component.floating_point.as_ref().filter(|state| state.value);
+            later.extend(floating_point.map(|state| (state.span, "floating point of components")));
+            self.ports(component);
+            later.extend(component.ports.iter().map(|port| (port.span, "a port of a component")));
+        }
+        for (span, what) in later {
+            self.later(span, what);
+        }
+    }
+
+    fn later(&mut self, span: Span, what: &str) {
+        let message = format!("this version of the kernel cannot run {what}");
+        self.push(Diagnostic::new(Code::InstanceNotYet, message).at(span, "not built yet"));
+    }
+
+    fn ports(&mut self, component: &Component) {
+        let known: Option<Vec<&str>> =
+            self.around.ports.as_ref().map(|ports| ports.iter().map(String::as_str).collect());
+        for port in &component.ports {
+            let known = known.as_deref().unwrap_or_default();
+            if !known.contains(&port.as_str()) {
+                let message = format!("{} has no port `{}`", self.around.owner(), port.value);
+                self.unknown(Code::UnknownPort, message, port.span, port, known);
+            }
+        }
+    }
+
+    fn schedulers(&mut self) {
+        let file = self.file;
+        let names: Vec<&str> = file.scheduler.iter().map(|one| one.name.as_str()).collect();
+        for scheduler in &file.scheduler {
+            let component = &scheduler.component;
+            if self.find(component).is_none() {
+                let known: Vec<&str> = self.component_names().collect();
+                let message = format!("there is no component `{}`", component.value);
+                self.unknown(Code::UnknownComponent, message, component.span, component, &known);
+            }
+            let mut above = scheduler;
+            for depth in 1.. {
+                let Some(parent) = &above.parent else { break };
+                let Some(next) = file.scheduler.iter().find(|one| one.name.value == parent.value) else {
+                    if depth == 1 {
+                        let message = format!("there is no scheduler `{}`", parent.value);
+                        self.unknown(Code::UnknownPayer, message, parent.span, parent, &names);
+                    }
+                    break;
+                };
+                if next.name == scheduler.name || depth >= MAX_SCHEDULER_DEPTH {
+                    let message = match next.name == scheduler.name {
+                        true => format!("scheduler `{}` is above itself", scheduler.name.value),
+                        false => {
+                            format!("scheduler `{}` is deeper than {MAX_SCHEDULER_DEPTH} levels", scheduler.name.value)
+                        }
+                    };
+                    let diagnostic = Diagnostic::new(Code::SchedulerTree, message).at(scheduler.name.span, "");
+                    self.push(diagnostic.at(parent.span, "by this one"));
+                    break;
+                }
+                above = next;
+            }
+            self.later(scheduler.span, "a scheduler");
+        }
+    }
+
+    fn bands(&mut self) {
+        let file = self.file;
+        for band in &file.band {
+            let periods: Vec<Option<u64>> = band.periods.value.iter().map(|period| self.duration(period)).collect();
+            if let [Some(shortest), Some(longest)] = periods.as_slice()
+                && shortest > longest
+            {
+                let message = format!("the periods of band `{}` are reversed", band.name.value);
+                let text: Vec<&str> = band.periods.value.iter().map(|period| period.value.0.as_str()).collect();
+                let replacement = format!("[\"{}\", \"{}\"]", text.get(1).unwrap_or(&""), text.first().unwrap_or(&""));
+                let diagnostic =
+                    Diagnostic::new(Code::BadBand, message).at(band.periods.span, "the shortest one first");
+                self.push(diagnostic.suggest(band.periods.span, replacement, "the other way round"));
+            } else if periods.len() != 2 {
+                let message = format!("band `{}` has {} periods", band.name.value, periods.len());
+                let label = "expected two: the shortest and the longest";
+                self.push(Diagnostic::new(Code::BadBand, message).at(band.periods.span, label));
+            }
+            self.later(band.span, "a band");
+        }
+    }
+
+    /// So far there is one server, which never lacks time.
+    fn servers(&mut self) {
+        let file = self.file;
+        let names: Vec<&str> = file.server.iter().map(|server| server.name.as_str()).collect();
+        for server in &file.server {
+            let is_io = server.kind.as_ref().is_some_and(|kind| kind.value == ServerKind::Io);
+            for client in &server.clients {
+                self.client(client, &names);
+            }
+            let mut later: Vec<(Span, &str)> = Vec::new();
+            if is_io {
+                later.extend(server.kind.iter().map(|kind| (kind.span, "a server of drivers")));
+            }
+            later.extend(server.budget.iter().map(|one| (one.span, "a server with a budget")));
+            later.extend(
+                server
+                    .period
+                    .iter()
+                    .filter(|_| server.budget.is_none())
+                    .map(|one| (one.span, "a server with a period")),
+            );
+            later.extend(server.share.iter().filter(|_| !is_io).map(|one| (one.span, "a server with a share")));
+            later.extend(server.holder.iter().map(|one| (one.span, "a server that a scheduler holds")));
+            later.extend(server.quantum.iter().map(|one| (one.span, "a quantum")));
+            let limits = server.rule.iter().filter(|rule| !rule.value.parameters().is_empty());
+            later.extend(limits.map(|one| (one.span, "a server with a limit")));
+            for (span, what) in later {
+                self.later(span, what);
+            }
+        }
+        if let Some(second) = file.server.get(1) {
+            self.later(second.span, "a second server");
+        }
+    }
+
+    fn client(&mut self, client: &Located<String>, known: &[&str]) {
+        if known.contains(&client.as_str()) {
+            return;
+        }
+        let diagnostic = Diagnostic::new(Code::UnknownServer, format!("there is no server `{}`", client.value))
+            .at(client.span, "would never be a client");
+        self.push(match suggest::closest(client, known.iter().copied()) {
+            Some(meant) => diagnostic.suggest(client.span, format!("\"{meant}\""), format!("did you mean `{meant}`?")),
+            None => diagnostic.help(format!("there are {}", suggest::list(known))),
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! Programs of components: found, read, and looked at by the writer of instances.
+
+use super::resolve::Resolver;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::diagnostic::Diagnostic;
+use bulkhead_instance::{Interface, ProgramError, examine};
+
+/// Prefix of programs in the directory of built components.
+const COMPONENT_PREFIX: &str = "component:";
+/// Where they are below that of built guests.
+const COMPONENT_FOLDER: &str = "guest:kernel/";
+/// The kernel's own file there.
+const KERNEL: &str = "guest:kernel/kernel.elf";
+
+/// A program that can be a component's.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) bytes: Vec<u8>,
+    pub(super) interface: Interface,
+}
+
+impl Resolver<'_> {
+    /// The program of every component; `None` where it cannot be one.
+    pub(super) fn programs(&mut self) -> Vec<Option<Program>> {
+        let file = self.file;
+        file.component.iter().map(|component| self.program(&component.program)).collect()
+    }
+
+    fn program(&mut self, name: &Located<String>) -> Option<Program> {
+        let path = name.strip_prefix(COMPONENT_PREFIX).map(|rest| format!("{COMPONENT_FOLDER}{rest}"));
+        let place = Located { value: path.unwrap_or_else(|| name.value.clone()), span: name.span };
+        let bytes = self.files.read(&place, self.report)?;
+        match examine(&bytes) {
+            Ok(interface) => Some(Program { bytes, interface }),
+            Err(error) => {
+                self.push(refused(name, &error));
+                None
+            }
+        }
+    }
+
+    /// The kernel's file.
+    pub(super) fn kernel(&mut self) -> Option<Vec<u8>> {
+        let place = Located { value: KERNEL.to_owned(), span: self.file.version.span };
+        self.files.read(&place, self.report)
+    }
+}
+
+/// Why a program cannot be one.
+fn refused(name: &Located<String>, error: &ProgramError) -> Diagnostic {
+    let (code, help) = match error {
+        ProgramError::WritableText(_) => (
+            Code::ProgramWritableText,
+            "link text and data into segments of their own, as `component.ld` of the SDK does",
+        ),
+        ProgramError::Overlap(_) => {
+            (Code::ProgramOverlap, "align segments to pages, as `component.ld` of the SDK does")
+        }
+        ProgramError::Outside(..) | ProgramError::Stacks => {
+            (Code::ProgramOutside, "link it with `component.ld` of the SDK")
+        }
+        ProgramError::Version(_) => {
+            (Code::ProgramVersion, "`./x guests` builds the components of this repository again")
+        }
+        ProgramError::Twice(..) => (Code::ExportedTwice, "give one of them another name"),
+        ProgramError::Elf(_)
+        | ProgramError::Entry(_)
+        | ProgramError::NoComponent
+        | ProgramError::Interface(_)
+        | ProgramError::Binding(_) => (
+            Code::NotComponent,
+            "a component is an ELF file for aarch64-unknown-none-softfloat that links `sdk/component`",
+        ),
+    };
+    Diagnostic::new(code, format!("`{}` cannot be the program of a component: {error}", name.value))
+        .at(name.span, "")
+        .help(help)
+}
