@@ -176,6 +176,8 @@ pub enum SchemaOf {
     System,
     /// A board file.
     Board,
+    /// An instance of the real-time kernel: `NAME.kernel.toml`.
+    Kernel,
 }
 
 /// Arguments of `bulkhead schema`.
@@ -192,6 +194,7 @@ pub fn schema(arguments: &SchemaArguments) -> ExitCode {
     let value = match arguments.of {
         SchemaOf::System => schema::description(),
         SchemaOf::Board => schema::board(),
+        SchemaOf::Kernel => schema::kernel(),
     };
     print(&format!("{value:#}\n"));
     ExitCode::SUCCESS

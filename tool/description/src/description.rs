@@ -155,6 +155,8 @@ words! {
         Elf = "elf",
         /// Bytes that are loaded and entered at the first one.
         Raw = "raw",
+        /// An instance of the real-time kernel, described by a file of its own.
+        Kernel = "kernel",
     }
 }
 
@@ -293,7 +295,7 @@ table! {
     pub struct Image {
         /// What the file is.
         kind: Located<ImageKind>,
-        /// The kernel, executable or bytes.
+        /// The kernel, executable or bytes; of an instance of the real-time kernel its description, which ends in `.kernel.toml`.
         file: Located<String>,
         /// Initial RAM file system (`linux`).
         initrd: Option<Located<String>>,

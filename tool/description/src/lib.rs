@@ -17,6 +17,7 @@ pub mod description;
 pub mod diagnostic;
 mod guest_file;
 pub mod host;
+pub mod kernel;
 pub mod pairs;
 pub mod pci;
 pub mod render;

@@ -2,6 +2,7 @@
 
 use crate::board::{BOARD_VERSION, BoardFile};
 use crate::description::{DESCRIPTION_VERSION, Description};
+use crate::kernel::{KERNEL_FILE_VERSION, KernelFile};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -18,6 +19,12 @@ pub fn description() -> Value {
 #[must_use]
 pub fn board() -> Value {
     schema::<BoardFile>("board", "Bulkhead board file", BOARD_VERSION)
+}
+
+/// Returns the schema of the description of an instance of the kernel, which `schemas/kernel.schema.json` holds.
+#[must_use]
+pub fn kernel() -> Value {
+    schema::<KernelFile>("kernel", "Bulkhead description of an instance of the real-time kernel", KERNEL_FILE_VERSION)
 }
 
 fn schema<T: schemars::JsonSchema>(name: &str, title: &str, version: u64) -> Value {

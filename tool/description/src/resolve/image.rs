@@ -21,7 +21,7 @@ const ARGUMENT_BYTES: usize = 256;
 const LINUX_ALIGNMENT: u64 = 0x20_0000;
 
 /// Bytes at the end of the RAM of a guest that says itself where it goes: its device tree, unless that has another place.
-fn tree_at_the_end(partition: &Partition) -> u64 {
+pub(super) fn tree_at_the_end(partition: &Partition) -> u64 {
     if partition.image.device_tree_address.is_some() { 0 } else { DEVICE_TREE_BYTES }
 }
 
@@ -41,6 +41,7 @@ impl Resolver<'_> {
             ImageKind::Linux => self.linux(partition, memory),
             ImageKind::Elf => self.elf(partition, memory),
             ImageKind::Raw => self.raw(partition, memory),
+            ImageKind::Kernel => self.kernel(partition, memory),
         }
     }
 
@@ -151,7 +152,7 @@ impl Resolver<'_> {
     }
 
     /// Reports an image that does not fit.
-    fn fits(&mut self, partition: &Partition, memory: PartitionMemory, needed: u64) -> Option<()> {
+    pub(super) fn fits(&mut self, partition: &Partition, memory: PartitionMemory, needed: u64) -> Option<()> {
         if needed <= memory.bytes {
             return Some(());
         }

@@ -12,6 +12,7 @@ mod fit;
 mod function;
 mod health;
 mod image;
+mod kernel;
 mod memory;
 mod partition;
 mod reference;
@@ -200,8 +201,17 @@ fn name(name: &Located<String>, what: &str, report: &mut Report) {
     report.push(diagnostic);
 }
 
+/// What is to be said of a bad size or time.
+pub(crate) fn bad_quantity(bad: BadQuantity, span: Span) -> Diagnostic {
+    let diagnostic = Diagnostic::new(Code::BadQuantity, bad.problem).at(span, "");
+    match bad.replacement {
+        Some(replacement) => diagnostic.suggest(span, format!("\"{replacement}\""), "perhaps you meant"),
+        None => diagnostic,
+    }
+}
+
 /// Checks a group of names: each can be one, no two are the same.
-fn unique_names<'n>(all: impl Iterator<Item = &'n Located<String>>, what: &str, report: &mut Report) {
+pub(crate) fn unique_names<'n>(all: impl Iterator<Item = &'n Located<String>>, what: &str, report: &mut Report) {
     let mut seen: Vec<&Located<String>> = Vec::new();
     for one in all {
         name(one, what, report);
@@ -323,11 +333,7 @@ impl Resolver<'_> {
         match result {
             Ok(amount) => Some(amount),
             Err(bad) => {
-                let mut diagnostic = Diagnostic::new(Code::BadQuantity, bad.problem).at(span, "");
-                if let Some(replacement) = bad.replacement {
-                    diagnostic = diagnostic.suggest(span, format!("\"{replacement}\""), "perhaps you meant");
-                }
-                self.push(diagnostic);
+                self.push(bad_quantity(bad, span));
                 None
             }
         }

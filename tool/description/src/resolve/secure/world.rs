@@ -91,6 +91,11 @@ impl Resolver<'_> {
                 let executable = guest_file::executable(&image.file, &bytes, self.report)?;
                 Some(GuestImage::Elf { segments: executable.segments, entry: executable.entry })
             }
+            ImageKind::Kernel => {
+                let message = "the real-time kernel cannot be the world below a payload yet";
+                self.push(Diagnostic::new(Code::InstanceNotYet, message).at(image.kind.span, "not built yet"));
+                None
+            }
             ImageKind::Raw => {
                 let bytes = self.files.read(&image.file, self.report)?;
                 let start = self.board.board.ram_start().0;

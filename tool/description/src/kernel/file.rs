@@ -1,0 +1,244 @@
+//! The description of an instance as it is written: `NAME.kernel.toml`, version 1. The doc comments are what editors show.
+
+use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, as_table, table, words};
+use crate::description::Trust;
+use crate::source::Span;
+use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS};
+use bulkhead_words::Rule;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use std::borrow::Cow;
+
+/// Version of the format that this tool reads.
+pub const KERNEL_FILE_VERSION: u64 = 1;
+
+table! {
+    /// An instance of the real-time kernel: components, what pays for their threads, and who may call whom.
+    pub struct KernelFile {
+        /// Version of the format: 1.
+        version: Located<u64>,
+        /// Memory for what is made at run time.
+        pool: Option<Located<Size>>,
+        /// Servers, which own time.
+        #[schemars(default)]
+        server: Vec<Located<KernelServer>>,
+        /// Reserves of servers that are made at run time.
+        #[schemars(default)]
+        band: Vec<Located<Band>>,
+        /// Schedulers, which are components that say who runs next.
+        #[schemars(default, length(max = MAX_SCHEDULERS))]
+        scheduler: Vec<Located<Scheduler>>,
+        /// Components; the order gives their numbers.
+        #[schemars(default)]
+        component: Vec<Located<Component>>,
+    }
+}
+
+impl KernelFile {
+    /// Reads the root table of a file.
+    pub(crate) fn decode_root(table: &toml::de::DeTable<'_>, whole: Span, reader: &mut Reader) -> Option<Self> {
+        Self::decode_table(table, whole, reader)
+    }
+}
+
+words! {
+    /// Whose work a server pays for.
+    pub enum ServerKind {
+        /// Its own threads'.
+        Main = "main",
+        /// That of drivers, on behalf of clients.
+        Io = "io",
+    }
+}
+
+words! {
+    /// What a fault of a caller inside a component comes to.
+    pub enum OnFault {
+        /// The caller is told, and the component stays.
+        Return = "return",
+        /// All leave, and the component begins again.
+        Reset = "reset",
+        /// All leave, and the component stops.
+        Stop = "stop",
+    }
+}
+
+table! {
+    /// A server: time that its threads run on. Without a budget it has no limit.
+    pub struct KernelServer {
+        /// Name, unique among servers.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Default `main`.
+        kind: Option<Located<ServerKind>>,
+        /// How its time is spent and comes back.
+        #[schemars(with = "Option<WordSchema<Rule>>")]
+        rule: Option<Located<Rule>>,
+        /// Time per period.
+        budget: Option<Located<Duration>>,
+        /// The period.
+        period: Option<Located<Duration>>,
+        /// Of an `io` server: its share of the core, such as `"4 %"`.
+        share: Option<Located<String>>,
+        /// Of an `io` server: on whose behalf it works.
+        #[schemars(default)]
+        clients: Vec<Located<String>>,
+        /// Scheduler that says which of its threads runs; default they take turns.
+        holder: Option<Located<String>>,
+        /// How long a turn is; default 1 ms.
+        quantum: Option<Located<Duration>>,
+    }
+}
+
+table! {
+    /// A band: servers that components make at run time.
+    pub struct Band {
+        /// Name, unique among bands.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Shortest and longest period of a server in it.
+        #[schemars(length(min = 2, max = 2))]
+        periods: Located<Vec<Located<Duration>>>,
+        /// Most budget of all of them together.
+        budget: Located<Duration>,
+        /// Most servers.
+        servers: Located<u64>,
+    }
+}
+
+table! {
+    /// A scheduler.
+    pub struct Scheduler {
+        /// Name, unique among schedulers.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Component whose thread takes its events.
+        component: Located<String>,
+        /// Scheduler above it.
+        parent: Option<Located<String>>,
+    }
+}
+
+table! {
+    /// A component: a program with an address space and a capability table of its own.
+    pub struct Component {
+        /// Name, unique among components, at most 15 bytes.
+        #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"))]
+        name: Located<String>,
+        /// Its program: a path relative to this file; the prefix `component:` means the directory of built components.
+        program: Located<String>,
+        /// Default `untrusted`.
+        trust: Option<Located<Trust>>,
+        /// Threads that run from the start.
+        #[schemars(default)]
+        threads: Vec<Located<Thread>>,
+        /// What is sent to its threads.
+        #[schemars(default)]
+        end_points: Vec<Located<EndPoint>>,
+        /// Interrupts that are signalled to its end points.
+        #[schemars(default)]
+        interrupts: Vec<Located<Interrupt>>,
+        /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"`, `"send:COMPONENT.SIGNAL"`, `"receive:THREAD"` or
+        /// `"interrupt:NAME"`.
+        bind: Option<Located<Bindings>>,
+        /// How threads of others come in; needed when others call it.
+        callers: Option<Located<Callers>>,
+        /// A call out of it may be aborted; default false.
+        abortable: Option<Located<bool>>,
+        /// What a fault of a caller inside comes to; default `return`.
+        on_fault: Option<Located<OnFault>>,
+        /// Its threads use floating point; default false.
+        floating_point: Option<Located<bool>>,
+        /// Memory of the pool that it may give out.
+        quota: Option<Located<Size>>,
+        /// Ends of channels of the partition that it uses.
+        #[schemars(default)]
+        ports: Vec<Located<String>>,
+    }
+}
+
+table! {
+    /// A thread of a component. It starts at the program's entry.
+    pub struct Thread {
+        /// Name, unique in its component.
+        #[schemars(regex(pattern = crate::schema::NAME))]
+        name: Located<String>,
+        /// Server that pays for it.
+        server: Option<Located<String>>,
+        /// Scheduler whose it is, in the place of a server.
+        scheduler: Option<Located<String>>,
+        /// Number that its program is started with; default 0.
+        argument: Option<Located<u64>>,
+        /// Its stack; default `"16 KiB"`.
+        stack: Option<Located<Size>>,
+    }
+}
+
+table! {
+    /// Where one thread is told what has happened: up to 64 signals, which have names.
+    pub struct EndPoint {
+        /// Thread that takes them; it has one end point.
+        thread: Located<String>,
+        /// Names of the signals, unique in the component; the first one is bit 0.
+        #[schemars(length(min = 1, max = 64))]
+        signals: Located<Vec<Located<String>>>,
+    }
+}
+
+table! {
+    /// An interrupt of a component.
+    pub struct Interrupt {
+        /// Name of a device of the partition, or `periodic` for the kernel's second timer.
+        name: Located<String>,
+        /// Signal of one of the component's end points that it sets.
+        signal: Located<String>,
+        /// Of `periodic`: how often.
+        period: Option<Located<Duration>>,
+    }
+}
+
+table! {
+    /// How threads of others come in.
+    pub struct Callers {
+        /// How many can be inside at once.
+        #[schemars(range(min = 1, max = MAX_STACKS))]
+        stacks: Located<u64>,
+        /// Bytes of the stack that each of them gets, whole pages.
+        bytes: Located<Size>,
+        /// Time that a caller must have in hand to come in.
+        needs: Option<Located<Duration>>,
+    }
+}
+
+/// What the functions that a program calls lead to, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bindings(pub Vec<(Located<String>, Located<String>)>);
+
+impl Decode for Bindings {
+    fn decode(value: Value<'_, '_>, key: &str, reader: &mut Reader) -> Option<Self> {
+        let table = as_table(value, key, reader)?;
+        let mut bindings = Vec::new();
+        for (name, target) in table.iter() {
+            let function = Located { value: name.get_ref().to_string(), span: reader.span(name) };
+            if let Some(target) = Located::decode(target, &function.value, reader) {
+                bindings.push((function, target));
+            }
+        }
+        // In the order of the text: a table has none.
+        bindings.sort_by_key(|(function, _)| function.span.start);
+        Some(Self(bindings))
+    }
+}
+
+impl JsonSchema for Bindings {
+    fn schema_name() -> Cow<'static, str> {
+        "Bindings".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({
+            "description": "What the functions that a program calls lead to, by their names.",
+            "type": "object",
+            "additionalProperties": { "type": "string" },
+        })
+    }
+}

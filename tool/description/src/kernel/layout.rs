@@ -1,0 +1,114 @@
+//! From what was resolved to the bytes of an image, by the writer of instances.
+
+use super::end_points::EndPoints;
+use super::file::{Component, OnFault};
+use super::limits::DEFAULT_STACK_BYTES;
+use super::programs::Program;
+use super::resolve::{Resolver, Table};
+use crate::code::Code;
+use crate::description::Trust;
+use crate::diagnostic::Diagnostic;
+use crate::unit::{parse_duration, parse_size};
+use bulkhead_instance::{Callers, Instance, Policy, Thread, write};
+use bulkhead_kernel_abi::boot::BindingRow;
+use bulkhead_plan::model;
+use bulkhead_plan::ticks;
+
+impl Resolver<'_> {
+    /// Lays the instance out; `None` when that fails, which is reported.
+    pub(super) fn lay_out(
+        &mut self,
+        programs: &[Option<Program>],
+        end_points: &EndPoints,
+        interrupts: &[BindingRow],
+        tables: Vec<Table>,
+    ) -> Option<(Vec<u8>, Vec<model::Component>)> {
+        let kernel = self.kernel()?;
+        let file = self.file;
+        let mut components = Vec::new();
+        for ((written, program), table) in file.component.iter().zip(programs).zip(tables) {
+            let program = program.as_ref()?;
+            components.push(component(written, program, table, self.around.counter_hz));
+        }
+        let instance =
+            Instance { kernel: &kernel, components, end_points: end_points.rows(), bindings: interrupts.to_vec() };
+        match write(&instance) {
+            Ok(bytes) => Some((bytes, file.component.iter().map(|one| facts(one)).collect())),
+            Err(error) => {
+                let diagnostic =
+                    Diagnostic::new(Code::NotPlannable, format!("the instance cannot be laid out: {error}"));
+                self.push(diagnostic.at(file.version.span, ""));
+                None
+            }
+        }
+    }
+}
+
+/// A component as the writer takes it.
+fn component<'a>(
+    written: &Component,
+    program: &'a Program,
+    table: Table,
+    counter_hz: u64,
+) -> bulkhead_instance::Component<'a> {
+    let threads = written.threads.iter().map(|thread| Thread {
+        argument: thread.argument.as_ref().map_or(0, |argument| argument.value),
+        stack_bytes: thread
+            .stack
+            .as_ref()
+            .and_then(|size| parse_size(&size.value.0).ok())
+            .unwrap_or(DEFAULT_STACK_BYTES),
+    });
+    bulkhead_instance::Component {
+        name: written.name.value.clone(),
+        program: &program.bytes,
+        threads: threads.collect(),
+        capabilities: table.capabilities,
+        imports: table.imports,
+        callers: written.callers.as_ref().map_or_else(Callers::default, |callers| Callers {
+            stacks: u32::try_from(callers.stacks.value).unwrap_or(0),
+            stack_bytes: parse_size(&callers.bytes.value.0).unwrap_or(0),
+        }),
+        policy: policy(written, counter_hz),
+    }
+}
+
+/// How it treats its callers.
+fn policy(written: &Component, counter_hz: u64) -> Policy {
+    let needs = written.callers.as_ref().and_then(|callers| callers.needs.as_ref());
+    let needs_ns = needs.and_then(|needs| parse_duration(&needs.value.0).ok()).unwrap_or(0);
+    Policy {
+        // A caller has at least as much in hand: rounded up.
+        needs_ticks: ticks::round_up(needs_ns, counter_hz),
+        trust: is_trusted(written).into(),
+        is_abortable: written.abortable.as_ref().is_some_and(|state| state.value),
+        on_fault: match on_fault(written) {
+            OnFault::Return => 0,
+            OnFault::Reset => 1,
+            OnFault::Stop => 2,
+        },
+        ..Policy::default()
+    }
+}
+
+fn is_trusted(written: &Component) -> bool {
+    written.trust.as_ref().is_some_and(|trust| trust.value == Trust::Trusted)
+}
+
+fn on_fault(written: &Component) -> OnFault {
+    written.on_fault.as_ref().map_or(OnFault::Return, |word| word.value)
+}
+
+/// A component as reports say it.
+fn facts(written: &Component) -> model::Component {
+    let bind = written.bind.iter().flat_map(|bind| &bind.value.0);
+    model::Component {
+        name: written.name.value.clone(),
+        program: written.program.value.clone(),
+        is_trusted: is_trusted(written),
+        threads: written.threads.iter().map(|thread| thread.name.value.clone()).collect(),
+        stacks: written.callers.as_ref().map_or(0, |callers| callers.stacks.value),
+        on_fault: on_fault(written).word().to_owned(),
+        bindings: bind.map(|(function, target)| (function.value.clone(), target.value.clone())).collect(),
+    }
+}

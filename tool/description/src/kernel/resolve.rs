@@ -1,0 +1,294 @@
+//! From the written description to an instance. Every check reports and continues; what could not be resolved is `None`, and later checks skip it.
+
+use super::calls::Edge;
+use super::end_points::EndPoints;
+use super::file::{Component, KernelFile};
+use super::programs::Program;
+use crate::code::{Code, Severity};
+use crate::decode::{Duration, Located, Size};
+use crate::diagnostic::{Diagnostic, Report};
+use crate::guest_file::GuestFiles;
+use crate::source::Span;
+use crate::suggest;
+use crate::unit::{BadQuantity, parse_duration, parse_size};
+use bulkhead_instance::Import;
+use bulkhead_kernel_abi::capability::{entry_word, right};
+use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
+use bulkhead_plan::model::{self, BoardDevice};
+
+/// What is around an instance.
+pub(crate) struct Around {
+    /// Whose devices they are, for a sentence.
+    owner: String,
+    /// Devices by name, with their interrupts.
+    pub(super) devices: Vec<(String, Vec<u32>)>,
+    /// Ends of channels; `None` on the board, which has none.
+    pub(super) ports: Option<Vec<String>>,
+    /// Frequency of the counter.
+    pub(super) counter_hz: u64,
+}
+
+impl Around {
+    /// A partition.
+    pub(crate) fn partition(name: &str, devices: Vec<(String, Vec<u32>)>, ports: Vec<String>, counter_hz: u64) -> Self {
+        Self { owner: format!("partition `{name}`"), devices, ports: Some(ports), counter_hz }
+    }
+
+    /// The bare board.
+    pub(crate) fn board(devices: &[BoardDevice], counter_hz: u64) -> Self {
+        let intids = |device: &BoardDevice| device.interrupts.iter().map(|one| one.intid).collect();
+        let devices = devices.iter().map(|device| (device.name.clone(), intids(device))).collect();
+        Self { owner: String::from("the board"), devices, ports: None, counter_hz }
+    }
+
+    /// Whose devices they are.
+    pub(super) fn owner(&self) -> &str {
+        &self.owner
+    }
+}
+
+/// What the checks share.
+pub(super) struct Resolver<'r> {
+    pub(super) file: &'r KernelFile,
+    pub(super) around: &'r Around,
+    pub(super) files: &'r mut GuestFiles,
+    pub(super) report: &'r mut Report,
+}
+
+/// A component's capability table, and what its calls lead to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    /// Slot 0 is empty.
+    pub(super) capabilities: Vec<Capability>,
+    /// In which slots its program finds what it calls.
+    pub(super) imports: Vec<Import>,
+}
+
+/// Resolves an instance and lays it out; `None` after at least one mistake.
+pub(crate) fn instance(
+    file: &KernelFile,
+    around: &Around,
+    files: &mut GuestFiles,
+    report: &mut Report,
+) -> Option<(Vec<u8>, Vec<model::Component>)> {
+    let before = report.count(Severity::Error);
+    let mut resolver = Resolver { file, around, files, report };
+    resolver.names();
+    resolver.counts();
+    resolver.not_yet();
+    resolver.payers();
+    resolver.sizes();
+    let programs = resolver.programs();
+    let end_points = resolver.end_points();
+    let interrupts = resolver.interrupts(&end_points);
+    let (tables, edges) = resolver.tables(&programs, &end_points);
+    resolver.calls(&edges);
+    if resolver.report.count(Severity::Error) > before {
+        return None;
+    }
+    resolver.lay_out(&programs, &end_points, &interrupts, tables)
+}
+
+impl<'r> Resolver<'r> {
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        self.report.push(diagnostic);
+    }
+
+    /// Reads a size; a bad one is reported.
+    pub(super) fn size(&mut self, text: &Located<Size>) -> Option<u64> {
+        self.quantity(text.span, parse_size(&text.value.0))
+    }
+
+    /// Reads a duration; a bad one is reported.
+    pub(super) fn duration(&mut self, text: &Located<Duration>) -> Option<u64> {
+        self.quantity(text.span, parse_duration(&text.value.0))
+    }
+
+    fn quantity(&mut self, span: Span, result: Result<u64, BadQuantity>) -> Option<u64> {
+        result.map_err(|bad| self.push(crate::resolve::bad_quantity(bad, span))).ok()
+    }
+
+    /// The number of a component.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.file.component.iter().position(|component| component.name.value == name)
+    }
+
+    /// The names of the components.
+    pub(super) fn component_names(&self) -> impl Iterator<Item = &'r str> + use<'r> {
+        self.file.component.iter().map(|component| component.name.as_str())
+    }
+
+    /// Reports a name that is none of the known ones.
+    pub(super) fn unknown(&mut self, code: Code, message: String, span: Span, word: &str, known: &[&str]) {
+        self.unknown_part(code, message, (span, "\"", "\""), word, known);
+    }
+
+    /// As [`Self::unknown`] of a part of a text, with what is before and behind it.
+    pub(super) fn unknown_part(
+        &mut self,
+        code: Code,
+        message: String,
+        (span, before, behind): (Span, &str, &str),
+        word: &str,
+        known: &[&str],
+    ) {
+        let mut diagnostic = Diagnostic::new(code, message).at(span, "");
+        diagnostic = match suggest::closest(word, known.iter().copied()) {
+            Some(meant) => {
+                diagnostic.suggest(span, format!("{before}{meant}{behind}"), format!("did you mean `{meant}`?"))
+            }
+            None if known.is_empty() => diagnostic.help("there is none"),
+            None => diagnostic.help(match known.split_at_checked(MOST_NAMES) {
+                Some((first, rest)) if !rest.is_empty() => {
+                    let names: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+                    format!("there are {} and {} more", names.join(", "), rest.len())
+                }
+                _ => format!("there are {}", suggest::list(known)),
+            }),
+        };
+        self.push(diagnostic);
+    }
+
+    /// Fills the capability tables: a slot for each function that a program calls, in its order.
+    fn tables(&mut self, programs: &[Option<Program>], end_points: &EndPoints) -> (Vec<Table>, Vec<Edge>) {
+        let (mut tables, mut edges) = (Vec::new(), Vec::new());
+        let file = self.file;
+        for (number, component) in file.component.iter().enumerate() {
+            let mut table = Table { capabilities: vec![Capability::NULL], ..Table::default() };
+            let program = programs.get(number).and_then(Option::as_ref);
+            let bindings = component.bind.as_ref().map_or(&[][..], |bind| &bind.value.0);
+            for import in program.iter().flat_map(|program| &program.interface.imports) {
+                let Some((_, target)) = bindings.iter().find(|(function, _)| function.value == import.name) else {
+                    self.unbound(component, &import.name);
+                    continue;
+                };
+                let signature = import.signature;
+                let found = self.target(number, target, signature, programs, end_points);
+                if let Some((capability, edge)) = found {
+                    table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
+                    table.capabilities.push(capability);
+                    edges.extend(edge.map(|callee| Edge { caller: number, callee, span: target.span }));
+                }
+            }
+            if let Some(program) = program {
+                self.unused(component, program, bindings);
+            }
+            tables.push(table);
+        }
+        (tables, edges)
+    }
+
+    /// A function that the program calls and nothing binds.
+    fn unbound(&mut self, component: &Located<Component>, function: &str) {
+        let name = component.name.as_str();
+        let message = format!("nothing says what `{function}` of component `{name}` leads to");
+        let place = component.bind.as_ref().map_or(component.name.span, |bind| bind.span);
+        let diagnostic = Diagnostic::new(Code::Unbound, message)
+            .at(component.program.span, format!("this program calls `{function}`"))
+            .at(place, "and it is not here");
+        self.push(diagnostic.help(format!("for example `bind = {{ {function} = \"COMPONENT.FUNCTION\" }}`")));
+    }
+
+    /// Bindings of functions that the program does not call.
+    fn unused(
+        &mut self,
+        component: &Located<Component>,
+        program: &Program,
+        bindings: &[(Located<String>, Located<String>)],
+    ) {
+        let known: Vec<&str> = program.interface.imports.iter().map(|import| import.name.as_str()).collect();
+        for (function, _) in bindings.iter().filter(|(function, _)| !known.contains(&function.as_str())) {
+            let message =
+                format!("the program of component `{}` calls no function `{}`", component.name.value, function.value);
+            self.unknown_part(Code::BindUnused, message, (function.span, "", ""), function, &known);
+        }
+    }
+
+    /// What a binding leads to, and the component that is called.
+    fn target(
+        &mut self,
+        number: usize,
+        target: &Located<String>,
+        signature: u64,
+        programs: &[Option<Program>],
+        end_points: &EndPoints,
+    ) -> Option<(Capability, Option<usize>)> {
+        let of = |kind: Kind, object: u16, word: u64| Capability {
+            kind: kind.number(),
+            rights: right::USE,
+            object,
+            grant: 1,
+            word,
+        };
+        if let Some(rest) = target.strip_prefix("send:") {
+            let (end_point, bits) = self.signal_of(target, rest, end_points)?;
+            return Some((of(Kind::Send, end_point, bits), None));
+        }
+        if let Some(rest) = target.strip_prefix("receive:") {
+            let end_point = self.received(number, target, rest, end_points)?;
+            return Some((of(Kind::Receive, end_point, 0), None));
+        }
+        if let Some(rest) = target.strip_prefix("interrupt:") {
+            let binding = self.handled(number, target, rest)?;
+            return Some((of(Kind::Interrupt, binding, 0), None));
+        }
+        let Some((component, function)) = target.split_once('.') else {
+            let message = format!("`{}` is nothing that a function can be bound to", target.value);
+            self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\" or \"interrupt:NAME\"",
+            ));
+            return None;
+        };
+        let callee = self.component_of(target, component)?;
+        let entry = self.function(target, callee, function, signature, programs)?;
+        Some((of(Kind::Call, u16::try_from(callee).ok()?, entry_word(entry, 0)), Some(callee)))
+    }
+
+    /// The component that a binding names.
+    pub(super) fn component_of(&mut self, target: &Located<String>, name: &str) -> Option<usize> {
+        let found = self.find(name);
+        if found.is_none() {
+            let known: Vec<&str> = self.component_names().collect();
+            let message = format!("there is no component `{name}`");
+            let (before, behind) = target.split_once(name).unwrap_or_default();
+            let quoted = (format!("\"{before}"), format!("{behind}\""));
+            self.unknown_part(Code::UnknownComponent, message, (target.span, &quoted.0, &quoted.1), name, &known);
+        }
+        found
+    }
+
+    /// The entry of a function, if its component exports it and means the same by it.
+    fn function(
+        &mut self,
+        target: &Located<String>,
+        callee: usize,
+        function: &str,
+        signature: u64,
+        programs: &[Option<Program>],
+    ) -> Option<u16> {
+        let written = self.file.component.get(callee)?;
+        let exports = &programs.get(callee)?.as_ref()?.interface.exports;
+        let Some(entry) = exports.iter().position(|export| export.name == function) else {
+            let known: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+            let message = format!("component `{}` exports no function `{function}`", written.name.value);
+            let before = format!("\"{}.", written.name.value);
+            self.unknown_part(Code::NotExported, message, (target.span, &before, "\""), function, &known);
+            return None;
+        };
+        if exports.get(entry).is_some_and(|export| export.signature != signature) {
+            let message = format!("`{function}` has other arguments or answers than its caller thinks");
+            let diagnostic = Diagnostic::new(Code::SignatureDiffers, message)
+                .at(target.span, "called with one signature")
+                .at(written.program.span, "exported with another one");
+            self.push(diagnostic.help("build both programs with the same declaration of the interface"));
+            return None;
+        }
+        u16::try_from(entry).ok()
+    }
+}
+
+/// Most names that a sentence lists.
+const MOST_NAMES: usize = 8;
+
+/// Most calls that a thread is inside at once, for sentences.
+pub(super) const DEPTH: usize = MAX_FRAMES;

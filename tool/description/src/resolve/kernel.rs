@@ -1,0 +1,126 @@
+//! Partitions whose image is an instance of the real-time kernel.
+
+use super::Resolver;
+use super::image::tree_at_the_end;
+use super::memory::PartitionMemory;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::description::{Device, Partition};
+use crate::diagnostic::Diagnostic;
+use crate::kernel::{self, Around, ENDING};
+use bulkhead_abi::GuestAddress;
+use bulkhead_guest_abi::guest::GUEST_RAM;
+use bulkhead_kernel_abi::image::LOAD;
+use bulkhead_plan::model::GuestImage;
+
+impl Resolver<'_> {
+    /// Reads the description of the instance, checks it and lays it out.
+    pub(super) fn kernel(&mut self, partition: &Partition, memory: PartitionMemory) -> Option<GuestImage> {
+        let is_placed = self.kernel_place(partition, memory);
+        let name = &partition.image.file;
+        if !name.ends_with(ENDING) {
+            let message = format!("`{}` is no description of an instance of the kernel", name.value);
+            let diagnostic = Diagnostic::new(Code::GuestFileMissing, message).at(name.span, "");
+            self.push(diagnostic.help(format!("its name ends in `{ENDING}`; an ELF file has `kind = \"elf\"`")));
+            return None;
+        }
+        let bytes = self.files.read(name, self.report)?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            let message = format!("`{}` is not text in UTF-8", name.value);
+            self.push(Diagnostic::new(Code::GuestFileMissing, message).at(name.span, ""));
+            return None;
+        };
+        let shown = self.files.path(name).map_or_else(|| name.value.clone(), |path| path.display().to_string());
+        let file = self.report.sources.add(shown, text.as_str());
+        let written = kernel::read(file, &text, self.report)?;
+        self.kernel_shares(partition, &written);
+        let around = self.around(partition);
+        let (bytes, components) = kernel::instance(&written, &around, &mut self.files, self.report)?;
+        is_placed?;
+        let needed = LOAD - GUEST_RAM.0 + bytes.len() as u64 + tree_at_the_end(partition);
+        self.fits(partition, memory, needed)?;
+        Some(GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components })
+    }
+
+    /// An instance has one core, and its RAM begins where that of the board does: its bytes have addresses in them.
+    fn kernel_place(&mut self, partition: &Partition, memory: PartitionMemory) -> Option<()> {
+        let name = partition.name.value.as_str();
+        let kind = partition.image.kind.span;
+        if partition.cores.len() > 1 {
+            let message =
+                format!("partition `{name}` runs the real-time kernel and has {} cores", partition.cores.len());
+            let diagnostic = Diagnostic::new(Code::KernelCores, message)
+                .at(partition.cores.span, "one core is possible")
+                .at(kind, "an instance has one core");
+            self.push(diagnostic.help("describe an instance for each core, in a partition of its own"));
+        }
+        if memory.guest != GUEST_RAM {
+            let message = format!(
+                "the RAM of `{name}` begins at {}, and an instance of the kernel lies at {GUEST_RAM}",
+                memory.guest
+            );
+            let diagnostic = Diagnostic::new(Code::KernelPlace, message).at(partition.memory.span, "");
+            self.push(
+                diagnostic
+                    .at(kind, "its bytes are the same on the board and in a partition")
+                    .help("leave `guest_address` out"),
+            );
+        }
+        (partition.cores.len() <= 1 && memory.guest == GUEST_RAM).then_some(())
+    }
+
+    /// On a shared core the kernel's clock would go on while others run. So it must come first, and take no more than its partition has.
+    fn kernel_shares(&mut self, partition: &Partition, written: &kernel::KernelFile) {
+        let description = self.description;
+        let Some(core) = partition.cores.first() else { return };
+        let Some(schedule) = self.schedule_of(core.value) else { return };
+        let own = partition.servers.iter().filter_map(|server| server.priority.as_ref());
+        let Some(best) = own.min_by_key(|priority| priority.value) else {
+            return self.kernel_is_late(partition, schedule.kind.span, "gives it turns that it cannot see");
+        };
+        let others = description.partition.iter().filter(|one| one.name != partition.name);
+        let others = others.filter(|one| one.cores.iter().any(|other| other.value == core.value));
+        let priorities = others.flat_map(|one| &one.servers).filter_map(|server| server.priority.as_ref());
+        if let Some(first) = priorities.filter(|priority| priority.value <= best.value).min_by_key(|one| one.value) {
+            return self.kernel_is_late(partition, first.span, "comes before it, or at the same time");
+        }
+        // Servers without a limit take whatever there is.
+        let limited = partition.servers.iter().find_map(|server| server.budget.as_ref());
+        let is_endless = written.server.iter().any(|server| server.budget.is_none());
+        if let Some(budget) = limited.filter(|_| is_endless) {
+            self.kernel_is_late(partition, budget.span, "ends, and a server of the instance has no limit");
+        }
+    }
+
+    fn kernel_is_late(&mut self, partition: &Partition, span: crate::source::Span, label: &str) {
+        let message =
+            format!("the real-time kernel of `{}` cannot keep its time on a shared core", partition.name.value);
+        let diagnostic = Diagnostic::new(Code::KernelShared, message)
+            .at(span, label)
+            .at(partition.image.kind.span, "")
+            .note("the counter goes on while another partition runs, and the kernel would charge that time to its own threads");
+        self.push(diagnostic.help(
+            "give the partition a core of its own; or make its server the most important one, with all the time that its instance can take",
+        ));
+    }
+
+    /// What an instance finds around it.
+    fn around(&self, partition: &Partition) -> Around {
+        let devices = partition.devices.iter().filter_map(|device| {
+            let (name, chosen): (&Located<String>, Option<Vec<u32>>) = match &device.value {
+                Device::Name(name) => (name, None),
+                Device::Table(table) => {
+                    let list = |list: &Located<Vec<Located<u64>>>| {
+                        list.value.iter().filter_map(|intid| u32::try_from(intid.value).ok()).collect()
+                    };
+                    (&table.name, table.interrupts.as_ref().map(list))
+                }
+            };
+            let known = self.board.board.devices.iter().find(|known| known.name == name.value)?;
+            let all = || known.interrupts.iter().map(|interrupt| interrupt.intid).collect();
+            Some((name.value.clone(), chosen.unwrap_or_else(all)))
+        });
+        let ports = partition.ports.iter().map(|port| port.name.value.clone()).collect();
+        Around::partition(&partition.name.value, devices.collect(), ports, self.board.board.counter_hz)
+    }
+}
