@@ -73,7 +73,8 @@ fn each_bad_fixture_gives_its_codes_and_text() {
 
 #[test]
 fn every_code_has_a_fixture() {
-    let covered: BTreeSet<String> = fixtures("tests/bad").iter().flat_map(|path| expected_codes(path)).collect();
+    let all = fixtures("tests/bad").into_iter().chain(fixtures("tests/kernels/bad"));
+    let covered: BTreeSet<String> = all.flat_map(|path| expected_codes(&path)).collect();
     // Group 08 is given by the analysis, whose crate has the fixtures.
     let own = Code::ALL.iter().map(|code| code.name()).filter(|code| !code.starts_with("BH08"));
     let missing: Vec<_> = own.filter(|code| !covered.contains(*code)).collect();
@@ -228,8 +229,9 @@ fn examples_of_the_repository_lack_nothing_but_their_guests_and_disks() {
     let nowhere = bulkhead_description::Options { guests: Some(PathBuf::from("no-such-directory")), board: None };
     let mut count = 0;
     for entry in std::fs::read_dir("../../systems").expect("the examples can be read") {
-        // A directory holds one system, or several of one kind under their own names.
-        for path in fixtures(&entry.expect("an entry").path().display().to_string()) {
+        // A directory holds one system, or several of one kind under their own names, and instances of the kernel that they have.
+        let files = fixtures(&entry.expect("an entry").path().display().to_string());
+        for path in files.into_iter().filter(|path| !bulkhead_description::kernel::is_kernel_file(path)) {
             let report = match load_unchecked(&path, &nowhere) {
                 Ok(loaded) => loaded.warnings,
                 Err(report) => report,

@@ -73,6 +73,9 @@ fn mistake(value: &Value, schema: &Value, root: &Value) -> Option<String> {
         "properties" => {
             rule.as_object()?.iter().find_map(|(key, rule)| value.get(key).and_then(|value| mistake(value, rule, root)))
         }
+        "additionalProperties" if rule.is_object() => {
+            value.as_object()?.values().find_map(|value| mistake(value, rule, root))
+        }
         "additionalProperties" => {
             assert_eq!(rule, &json!(false));
             let known = words.get("properties").and_then(Value::as_object);
@@ -145,6 +148,33 @@ fn schema_and_checker_agree_about_form() {
     assert!(refused >= FORM.len(), "only {refused} fixtures have mistakes of form");
 }
 
+/// A schema says no more than the checker, and it says what is wrong with the form.
+#[test]
+fn the_schema_of_instances_and_their_checker_agree_about_form() {
+    let schema = schema::kernel();
+    let mut refused = 0;
+    for folder in ["tests/kernels/good", "tests/kernels/bad"] {
+        for entry in std::fs::read_dir(folder).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a fixture can be read");
+            let Ok(root) = DeTable::parse(&text) else { continue };
+            let found = mistake(&table_to_json(root.get_ref()), &schema, &schema);
+            let report = match bulkhead_description::kernel::load_native(&path, &support::options()) {
+                Ok(laid) => laid.warnings,
+                Err(report) => report,
+            };
+            let is_form = report.diagnostics.iter().any(|one| FORM.contains(&one.code.name()));
+            assert!(found.is_none() || report.has_errors(), "{}: the schema says {found:?}", path.display());
+            assert!(found.is_some() || !is_form, "{}: {}", path.display(), report.to_text(false));
+            refused += usize::from(found.is_some());
+        }
+    }
+    assert!(refused >= 4, "only {refused} fixtures have mistakes of form");
+}
+
 #[test]
 fn built_in_boards_fit_the_schema() {
     let schema = schema::board();
@@ -156,9 +186,10 @@ fn built_in_boards_fit_the_schema() {
 
 #[test]
 fn every_key_is_described() {
-    for (what, schema) in [("system", schema::description()), ("board", schema::board())] {
+    for (what, schema) in [("system", schema::description()), ("board", schema::board()), ("kernel", schema::kernel())]
+    {
         let root_keys = schema["properties"].as_object().expect("keys").len();
-        assert!(root_keys >= 7, "{what}: {root_keys} keys");
+        assert!(root_keys >= 6, "{what}: {root_keys} keys");
         let definitions = schema["definitions"].as_object().expect("definitions");
         for table in definitions.values().chain([&schema]) {
             for (key, rule) in table.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -174,6 +205,7 @@ fn every_key_is_described() {
 fn schemas_name_their_version() {
     assert_eq!(schema::description()["properties"]["version"]["const"], 1);
     assert_eq!(schema::board()["properties"]["version"]["const"], 2);
+    assert_eq!(schema::kernel()["properties"]["version"]["const"], 1);
 }
 
 /// Ranges of numbers and names are in the schema, so that an editor shows them.
@@ -194,7 +226,9 @@ fn what_is_out_of_range_is_shown_by_an_editor() {
 /// The files that editors read are what `bulkhead schema` prints. `BULKHEAD_UPDATE_SNAPSHOTS=1` writes them again.
 #[test]
 fn the_schemas_in_the_repository_are_those_of_the_tool() {
-    for (name, version, schema) in [("system", 1, schema::description()), ("board", 2, schema::board())] {
+    for (name, version, schema) in
+        [("system", 1, schema::description()), ("board", 2, schema::board()), ("kernel", 1, schema::kernel())]
+    {
         let path = format!("../../schemas/{name}.schema.json");
         let text = format!("{schema:#}\n");
         if std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some() {
@@ -217,7 +251,11 @@ fn every_example_names_its_schema_in_the_first_line() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "toml") {
                 let text = std::fs::read_to_string(&path).expect("an example");
-                let name = if folder.ends_with("boards") { "board" } else { "system" };
+                let name = match bulkhead_description::kernel::is_kernel_file(&path) {
+                    true => "kernel",
+                    false if folder.ends_with("boards") => "board",
+                    false => "system",
+                };
                 let schema = text.lines().next().and_then(|line| line.strip_prefix("#:schema "));
                 let schema = schema.unwrap_or_else(|| panic!("{}: the first line names no schema", path.display()));
                 assert!(schema.ends_with(&format!("/{name}.schema.json")), "{}: {schema}", path.display());

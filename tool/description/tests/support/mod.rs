@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+mod kernel;
+
 use bulkhead_description::Options;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -22,8 +24,8 @@ pub(crate) fn options() -> Options {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("guests-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("the test directory can be made");
-        for (name, bytes) in files() {
+        std::fs::create_dir_all(directory.join("kernel")).expect("the test directory can be made");
+        for (name, bytes) in files().into_iter().chain(kernel::files()) {
             std::fs::write(directory.join(name), bytes).expect("a guest file can be written");
         }
         directory

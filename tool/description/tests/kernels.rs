@@ -1,0 +1,134 @@
+//! Descriptions of instances of the real-time kernel, with one mistake each, and good ones.
+//!
+//! `tests/kernels/bad/NAME.kernel.toml` says in its first line which codes it must give, and `NAME.kernel.txt` is the whole text. After a wanted change of texts run
+//! `BULKHEAD_UPDATE_SNAPSHOTS=1 cargo test -p bulkhead-description --test kernels` and read the difference.
+
+mod support;
+
+use bulkhead_description::kernel::{Laid, load_native};
+use bulkhead_description::{Report, Severity, load_unchecked};
+use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_kernel_abi::capability::{entry_word, right};
+use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD, MAGIC};
+use bulkhead_kernel_abi::{Capability, Kind};
+use bulkhead_plan::model::GuestImage;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use zerocopy::FromBytes;
+
+fn fixtures(directory: &str) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory of fixtures can be read")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn check(path: &Path) -> (Option<Laid>, Report) {
+    match load_native(path, &support::options()) {
+        Ok(laid) => {
+            let warnings = laid.warnings.clone();
+            (Some(laid), warnings)
+        }
+        Err(report) => (None, report),
+    }
+}
+
+/// CH-4, CH-8, CH-10: what an instance may not be is refused with its place and its reason.
+#[test]
+fn each_bad_instance_gives_its_codes_and_text() {
+    let update = std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some();
+    let (mut failures, paths) = (Vec::new(), fixtures("tests/kernels/bad"));
+    assert!(paths.len() >= 40, "{} fixtures", paths.len());
+    for path in paths {
+        let (laid, report) = check(&path);
+        let text = std::fs::read_to_string(&path).expect("a fixture can be read");
+        let line = text.lines().next().and_then(|line| line.strip_prefix("# expect: ")).expect("`# expect: CODES`");
+        let expected: BTreeSet<&str> = line.split(' ').collect();
+        let found: BTreeSet<&str> = report.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
+        let text = report.to_text(false);
+        if expected != found || laid.is_some() == report.has_errors() {
+            failures.push(format!("{}: expected {expected:?}, got {found:?}:\n{text}", path.display()));
+        }
+        let snapshot = path.with_extension("txt");
+        if update {
+            std::fs::write(&snapshot, &text).expect("a snapshot can be written");
+        } else if std::fs::read_to_string(&snapshot).unwrap_or_default() != text {
+            failures.push(format!("{}: differs from {}:\n{text}", path.display(), snapshot.display()));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The head and the boot tables of an image; the kernel of the tests has five pages.
+fn tables(bytes: &[u8]) -> (Head, Tables<'_>) {
+    const HEAD: usize = 5 * 4096;
+    let head = Head::read_from_bytes(&bytes[HEAD..HEAD + size_of::<Head>()]).expect("a head");
+    assert_eq!((head.magic, head.image_bytes), (MAGIC, bytes.len() as u64));
+    let tables = &bytes[HEAD + 4096..][..head.tables_bytes as usize];
+    // The checksum is the verifier's matter.
+    let crc = u32::from_le_bytes(tables[12..16].try_into().expect("a word"));
+    (head, Tables::read(tables, |_| crc).expect("boot tables"))
+}
+
+/// CH-4, CH-5, CH-6, CH-61: each function that a program calls is a slot with the capability that the description says, and the program finds its number in its own memory.
+#[test]
+fn functions_are_slots_by_name() {
+    let (laid, report) = check(Path::new("tests/kernels/good/everything.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    assert_eq!(report.to_text(false), "");
+    let (_, tables) = tables(&laid.bytes);
+    let of = |kind: Kind, object: u16, word: u64| Capability {
+        kind: kind.number(),
+        rights: right::USE,
+        object,
+        grant: 1,
+        word,
+    };
+    let slots = |number: usize| tables.slots(&tables.components[number]);
+    assert_eq!(slots(0), [Capability::NULL, of(Kind::Call, 1, entry_word(0, 0))]);
+    assert_eq!(slots(1), [Capability::NULL]);
+    assert_eq!(slots(2), [Capability::NULL, of(Kind::Receive, 0, 0), of(Kind::Interrupt, 0, 0)]);
+    assert_eq!(slots(3), [Capability::NULL, of(Kind::Send, 0, 1 << 1)]);
+    let threads: Vec<_> = tables.threads.iter().map(|one| (one.component, one.argument, one.end_point)).collect();
+    assert_eq!(threads, [(0, 7, u16::MAX), (2, 0, 0), (3, 0, u16::MAX)]);
+    let binding = tables.bindings[0];
+    assert_eq!((binding.intid, binding.period_ticks, binding.end_point, binding.bits), (30, 625_000, 0, 1));
+    let names: Vec<&str> = laid.components.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["loop", "logger", "driver", "sender"]);
+    // The words of imports say the slots, behind eight bytes of the program's constants.
+    let constants = |page: &&[u8]| page.starts_with(&[0x11; 8]);
+    let slots = |page: &[u8]| [8, 16].map(|place| page[place]);
+    let found: Vec<[u8; 2]> = laid.bytes.chunks_exact(4096).filter(constants).map(slots).collect();
+    assert_eq!(found, [[1, 0], [0, 0], [1, 2], [1, 0]]);
+    let stacks: Vec<u64> = tables.stacks(&tables.components[1]).iter().map(|one| one.top).collect();
+    assert_eq!(stacks, [COMPONENT_STACKS]);
+    let entries: Vec<u64> = tables.entries(&tables.components[1]).iter().map(|one| one.signature).collect();
+    assert_eq!(entries, [1, 2]);
+    let row = tables.components[1];
+    assert_eq!((row.trust, row.abortable, row.on_fault, row.needs_ticks), (1, 1, 1, 1250));
+    assert!(tables.threads.iter().all(|one| one.entry == COMPONENT_TEXT + 16));
+}
+
+/// The bytes of a partition are those of the bare board.
+#[test]
+fn a_partition_loads_what_the_board_does() {
+    let (laid, _) = check(Path::new("tests/kernels/good/everything.kernel.toml"));
+    let laid = laid.expect("a good instance");
+    let loaded = load_unchecked(Path::new("tests/good/kernel.toml"), &support::options())
+        .unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let GuestImage::Kernel { bytes, load, components } = &loaded.system.partitions[0].image else {
+        panic!("an instance of the kernel")
+    };
+    assert_eq!((bytes, components), (&laid.bytes, &laid.components));
+    assert_eq!(load.0, LOAD);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_matter_of_the_environment() {
+    let (_, report) = check(Path::new("tests/kernels/good/missing.kernel.toml"));
+    assert!(report.has_environment_errors());
+    assert_eq!(report.count(Severity::Error), 1);
+}

@@ -1,0 +1,121 @@
+//! A kernel that is none, and programs of components, made by the tests.
+
+use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
+use bulkhead_kernel_abi::image::{
+    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD, function_name,
+};
+use zerocopy::IntoBytes;
+
+const READ: u32 = 4;
+const READ_WRITE: u32 = 6;
+const READ_EXECUTE: u32 = 5;
+const ALL: u32 = 7;
+/// Constants of a program: behind the first word those that say slots.
+const CONSTANTS: u64 = COMPONENT_TEXT + 0x1000;
+
+/// A segment: address, flags, bytes, bytes in memory.
+type Segment<'a> = (u64, u32, &'a [u8], u64);
+/// A section that is not loaded: name, bytes.
+type Section<'a> = (&'a str, &'a [u8]);
+
+/// The files, by the names that fixtures give them.
+pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let text = COMPONENT_TEXT;
+    let head = |version: u32| ComponentHead { magic: COMPONENT_MAGIC, abi_version: version, reserved: 0 };
+    let current = head(KERNEL_ABI_VERSION);
+    let with = |segments: &[Segment<'_>]| elf(text + 16, segments, &[]);
+    let data = |address: u64| (address, READ_WRITE, &[1_u8][..], 8);
+    vec![
+        ("kernel/kernel.elf", kernel()),
+        ("kernel/plain.elf", program(&[], &[])),
+        ("kernel/caller.elf", program(&[], &[("report", 1)])),
+        ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),
+        ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
+        ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
+        ("kernel/twice.elf", program(&[("write", 1), ("write", 1)], &[])),
+        ("kernel/writable-text.elf", with(&[(text, ALL, current.as_bytes(), 64)])),
+        ("kernel/overlap.elf", with(&[(text, READ_EXECUTE, current.as_bytes(), 0x1800), data(text + 0x1000)])),
+        ("kernel/outside.elf", elf(LOAD, &[(LOAD, READ_EXECUTE, current.as_bytes(), 64)], &[])),
+        ("kernel/old.elf", with(&[(text, READ_EXECUTE, head(KERNEL_ABI_VERSION + 1).as_bytes(), 64)])),
+        ("kernel/headless.elf", with(&[(text, READ_EXECUTE, &[0; 64], 64)])),
+        ("kernel/torn.elf", elf(text + 16, &[(text, READ_EXECUTE, current.as_bytes(), 64)], &[(EXPORTS, &[0; 5])])),
+    ]
+}
+
+/// Text, constants, an empty page, two pages of data.
+fn kernel() -> Vec<u8> {
+    let base = KERNEL_HALF + LOAD;
+    let mut text = vec![0; 4096];
+    for (place, value) in [(8, LOAD & 0x1f_ffff), (24, 2), (56, u64::from(u32::from_le_bytes(*b"ARM\x64")))] {
+        text[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    let segments = [
+        (base, READ_EXECUTE, text.as_slice(), 4096),
+        (base + 0x1000, READ, &[7][..], 1),
+        (base + 0x3000, READ_WRITE, &[][..], 0x2000),
+    ];
+    elf(base, &segments, &[])
+}
+
+/// A program that exports and calls these functions: names and signatures.
+fn program(exports: &[(&str, u64)], imports: &[(&str, u64)]) -> Vec<u8> {
+    let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
+    let rows = |functions: &[(&str, u64)], address: fn(u64) -> u64| {
+        let row = |(number, (name, signature)): (u64, &(&str, u64))| {
+            Function { name: function_name(name), signature: *signature, address: address(number) }.as_bytes().to_vec()
+        };
+        (0..).zip(functions).flat_map(row).collect::<Vec<u8>>()
+    };
+    let exported = rows(exports, |_| COMPONENT_TEXT + 16);
+    let called = rows(imports, |number| CONSTANTS + 8 * (number + 1));
+    let segments = [
+        (COMPONENT_TEXT, READ_EXECUTE, head.as_bytes(), 64),
+        (CONSTANTS, READ, &[0x11; 8][..], 128),
+        (CONSTANTS + 0x1000, READ_WRITE, &[1][..], 8),
+    ];
+    elf(COMPONENT_TEXT + 16, &segments, &[(EXPORTS, &exported), (IMPORTS, &called)])
+}
+
+/// An ELF file with these segments and sections.
+fn elf(entry: u64, segments: &[Segment<'_>], sections: &[Section<'_>]) -> Vec<u8> {
+    let mut names = vec![0_u8];
+    let mut place = |name: &str| {
+        let place = names.len() as u32;
+        names.extend(name.as_bytes());
+        names.push(0);
+        place
+    };
+    let places: Vec<u32> = sections.iter().map(|(name, _)| place(name)).collect();
+    let own_name = place(".shstrtab");
+    let first = 64 + 56 * segments.len() as u64;
+    let loaded: u64 = segments.iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum();
+    let contents: Vec<&[u8]> = sections.iter().map(|(_, bytes)| *bytes).chain([names.as_slice()]).collect();
+    let table = first + loaded + contents.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([2_u16, 183].into_iter().flat_map(u16::to_le_bytes));
+    file.extend(1_u32.to_le_bytes());
+    file.extend([entry, 64, table].into_iter().flat_map(u64::to_le_bytes));
+    file.extend(0_u32.to_le_bytes());
+    let count = contents.len() as u16 + 1;
+    file.extend([64, 56, segments.len() as u16, 64, count, count - 1].into_iter().flat_map(u16::to_le_bytes));
+    let mut offset = first;
+    for (address, flags, bytes, memory) in segments {
+        file.extend([1, *flags].into_iter().flat_map(u32::to_le_bytes));
+        let words = [offset, *address, *address, bytes.len() as u64, *memory, 1];
+        file.extend(words.into_iter().flat_map(u64::to_le_bytes));
+        offset += bytes.len() as u64;
+    }
+    segments.iter().for_each(|(_, _, bytes, _)| file.extend(*bytes));
+    contents.iter().for_each(|bytes| file.extend(*bytes));
+    file.extend([0; 64]);
+    for (name, bytes) in places.into_iter().chain([own_name]).zip(contents) {
+        // Of bytes (1), or of names (3).
+        file.extend([name, if name == own_name { 3 } else { 1 }].into_iter().flat_map(u32::to_le_bytes));
+        file.extend([0, 0, offset, bytes.len() as u64].into_iter().flat_map(u64::to_le_bytes));
+        file.extend([0_u32; 2].into_iter().flat_map(u32::to_le_bytes));
+        file.extend([1_u64, 0].into_iter().flat_map(u64::to_le_bytes));
+        offset += bytes.len() as u64;
+    }
+    file
+}
