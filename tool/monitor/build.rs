@@ -2,13 +2,14 @@
 use std::path::PathBuf;
 
 /// What `./x` builds, below cargo's target directory, and the name of its copy.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("monitor/own.elf", "own.elf"),
     ("monitor/shared.elf", "shared.elf"),
     ("monitor/hybrid.elf", "hybrid.elf"),
     ("monitor/devices.elf", "devices.elf"),
     ("secure-monitor/dual.elf", "dual.elf"),
     ("secure-monitor/multi.elf", "multi.elf"),
+    ("guests/kernel/kernel.elf", "kernel.elf"),
 ];
 
 fn main() {

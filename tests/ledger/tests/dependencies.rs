@@ -121,7 +121,9 @@ const VERIFY: &[&str] = &[
     "bulkhead-contained-monitor",
     "bulkhead-files",
     "bulkhead-guest-abi",
+    "bulkhead-kernel-abi",
     "bulkhead-verify",
+    "bulkhead-verify-instance",
     "bulkhead-words",
 ];
 

@@ -1,4 +1,4 @@
-//! The parts of the monitor, and the secure monitor, that this build of the tool contains.
+//! The parts of the monitor, the secure monitor, and the real-time kernel that this build of the tool contains.
 //!
 //! `./x build` builds the monitor first and the tool after it, so each tool knows the monitor that its images are made of:
 //! `bulkhead build` takes the smallest part that serves a plan, and `bulkhead verify` refuses an image whose monitor differs from
@@ -17,6 +17,7 @@ static SHARED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shared.elf"));
 static HYBRID: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hybrid.elf"));
 static DEVICES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/devices.elf"));
 static DUAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dual.elf"));
+static KERNEL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernel.elf"));
 static MULTI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/multi.elf"));
 
 /// Returns a part's ELF file; `None` when the tool was compiled before a monitor was (plain cargo on a fresh clone).
@@ -35,6 +36,12 @@ pub fn elf(part: Part) -> Option<&'static [u8]> {
 #[must_use]
 pub fn secure_elf_of_cores() -> Option<&'static [u8]> {
     (!MULTI.is_empty()).then_some(MULTI)
+}
+
+/// Returns the ELF file of the real-time kernel; `None` when the tool was compiled before it was.
+#[must_use]
+pub fn kernel_elf() -> Option<&'static [u8]> {
+    (!KERNEL.is_empty()).then_some(KERNEL)
 }
 
 /// Returns the secure monitor's ELF file in the configuration `dual`; `None` when the tool was compiled before it was.

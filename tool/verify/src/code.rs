@@ -266,6 +266,44 @@ codes! {
     WorldWindows = "V330", "windows of the other world";
     /// The page of the wish is not behind the other world's memory, or a priority of threads wants no latency task, or two of them.
     WorldWish = "V331", "wish of the other world";
+    /// An instance of the real-time kernel, and nothing to compare its kernel with.
+    NoKernel = "V400", "kernel unknown";
+    /// An instance does not begin as an arm64 Image of its length.
+    InstanceImage = "V401", "image of an instance";
+    /// The head of an instance is not as this version writes it.
+    InstanceHead = "V402", "head of an instance";
+    /// The checksum of an instance is wrong.
+    InstanceChecksum = "V403", "checksum of an instance";
+    /// The kernel of an instance is not the one that is expected.
+    InstanceKernel = "V404", "kernel of an instance";
+    /// The boot tables of an instance cannot be read.
+    InstanceTables = "V405", "boot tables of an instance";
+    /// A translation table of an instance has bits that nobody expects, or is used twice.
+    InstanceDescriptor = "V406", "translation table of an instance";
+    /// The kernel's half of the addresses maps something else than it must.
+    InstanceKernelHalf = "V407", "kernel's half of an instance";
+    /// The tables of the moment in which translation is switched on map something else than they must.
+    InstanceBootHalf = "V408", "tables of the switch-on";
+    /// A page of an instance may be written and executed.
+    InstanceWriteExecute = "V409", "writable and executable page of an instance";
+    /// A component reaches the kernel, its tables, or what is nothing of the instance.
+    InstanceReach = "V410", "reach of a component";
+    /// A page is in two components.
+    InstanceShared = "V411", "page of two components";
+    /// A page of an instance is nobody's.
+    InstanceUnused = "V412", "page of nobody";
+    /// A component does not begin as one, or was built for another version of the kernel's ABI.
+    InstanceComponent = "V413", "beginning of a component";
+    /// A thread or a caller would enter a component outside its text.
+    InstanceEntry = "V414", "entry of a component";
+    /// A stack has no memory, is another one's as well, or has no empty page below it.
+    InstanceStack = "V415", "stack of a component";
+    /// A row of the boot tables names what is not there, or has bits that mean nothing.
+    InstanceRow = "V416", "row of the boot tables";
+    /// A capability names no object, or has rights that its kind has not.
+    InstanceCapability = "V417", "capability";
+    /// An interrupt of an instance has two owners, or is the kernel's.
+    InstanceInterrupt = "V418", "interrupt of an instance";
 }
 
 impl Code {
@@ -284,6 +322,7 @@ impl Code {
             Self::Arm64Header | Self::NoHeader => NO_IMAGE,
             Self::Version => OTHER_VERSION,
             Self::OtherMonitor | Self::SecureMonitor => OTHER_MONITOR,
+            Self::NoKernel | Self::InstanceKernel => OTHER_KERNEL,
             _ => NOT_AS_BUILT,
         };
         format!("# {}: {}\n\n{}\n\n## What to do\n\n{advice}", self.name(), self.title(), self.meaning())
@@ -303,6 +342,11 @@ The image was built by another version of the tool. Build it again with this one
 const OTHER_MONITOR: &str = "\
 The image may be sound, but its monitor is not the one that was expected, so nothing that was tested or reviewed of that one
 holds. If another monitor is meant, name its ELF file: `bulkhead verify --monitor ELF`. Otherwise build the image again.
+";
+
+const OTHER_KERNEL: &str = "\
+The components may be isolated, but the kernel below them is not the one that was expected, so nothing that was tested or reviewed of that one
+holds. If another kernel is meant, name its ELF file: `bulkhead verify --kernel ELF`. Otherwise build the image again.
 ";
 
 const NOT_AS_BUILT: &str = "\

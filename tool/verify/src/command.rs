@@ -1,6 +1,7 @@
 //! `bulkhead verify`: the verdict on an image file, for people or programs.
 
 use crate::image::View;
+use crate::instance;
 use crate::monitor::hash_text;
 use crate::world::{self, FlashVerdict, SecureMonitor};
 use crate::{Expected, Extent, Finding, Findings, Monitor, Reached, Verdict, hash, verify_bytes};
@@ -35,6 +36,9 @@ pub struct VerifyArguments {
     /// ELF file of the monitor that the image must hold, or folder of its parts [default: what this tool contains]
     #[arg(long, value_name = "PATH")]
     pub monitor: Option<PathBuf>,
+    /// ELF file of the real-time kernel that instances must hold [default: what this tool contains]
+    #[arg(long, value_name = "ELF")]
+    pub kernel: Option<PathBuf>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -58,14 +62,13 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
     if world::is_flash(&bytes) {
         return verify_flash_file(arguments, &bytes);
     }
-    let expected = match Expected::read(arguments.monitor.as_deref()) {
-        Ok(expected) => expected,
+    let verdict = match judge(arguments, &bytes) {
+        Ok(verdict) => verdict,
         Err(message) => {
             bulkhead_files::complain!("error: {message}");
             return ExitCode::from(ENVIRONMENT);
         }
     };
-    let verdict = verify_bytes(&bytes, &expected);
     let hashes = Hashes { image: hash_text(&hash(&bytes)), monitor: monitor_hash(&bytes) };
     let text = match arguments.format {
         Format::Text => to_text(&arguments.image, &hashes, &verdict),
@@ -73,6 +76,16 @@ pub fn verify(arguments: &VerifyArguments) -> ExitCode {
     };
     bulkhead_files::output::print(&text);
     if verdict.is_accepted() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }
+}
+
+/// The verdict on an image of partitions, or on an instance of the kernel for the bare board.
+fn judge(arguments: &VerifyArguments, bytes: &[u8]) -> Result<Verdict, String> {
+    let kernel = Expected::read_kernel(arguments.kernel.as_deref())?;
+    if instance::is_native(bytes) {
+        return Ok(instance::verify_instance(bytes, kernel.as_ref()));
+    }
+    let expected = Expected::read(arguments.monitor.as_deref())?;
+    Ok(verify_bytes(bytes, &kernel.map_or_else(|| expected.clone(), |kernel| expected.clone().with_kernel(kernel))))
 }
 
 /// The verdict on a flash file.
@@ -224,6 +237,20 @@ fn reach_json(reached: &Reached) -> Value {
 }
 
 fn write_extent(text: &mut String, extent: &Extent) {
+    if extent.partitions > 0 {
+        write_partitions(text, extent);
+    }
+    if extent.instances > 0 {
+        let _ = writeln!(
+            text,
+            "  {} instance(s) of the real-time kernel with {} component(s), each in an address space of its own; none reaches the kernel, its tables \
+             or another component",
+            extent.instances, extent.components,
+        );
+    }
+}
+
+fn write_partitions(text: &mut String, extent: &Extent) {
     let _ = writeln!(
         text,
         "  {} core(s), {} partition(s), {} channel(s), {} interrupt(s), {} table page(s) walked",
@@ -279,5 +306,7 @@ fn extent_json(extent: &Extent) -> Value {
         "shared_cores": extent.shared_cores,
         "shared_vcpus": extent.shared_vcpus,
         "servers": extent.servers,
+        "instances": extent.instances,
+        "components": extent.components,
     })
 }

@@ -33,6 +33,7 @@ mod finding;
 mod fronts;
 mod guest;
 mod image;
+pub mod instance;
 mod interrupts;
 mod loading;
 mod management;
@@ -79,6 +80,10 @@ pub struct Extent {
     pub shared_vcpus: usize,
     /// Servers of these vCPUs.
     pub servers: usize,
+    /// Instances of the real-time kernel.
+    pub instances: usize,
+    /// Components of these.
+    pub components: usize,
 }
 
 /// The outcome for one image.
@@ -166,6 +171,7 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
+    let (instances, components) = instance::check(&view, &contents, expected.kernel(), findings);
     padding::check(&view, &contents, &maps, &devices, &streams, findings);
     let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
     let extent = Extent {
@@ -184,6 +190,8 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
         shared_cores: shared().count(),
         shared_vcpus: shared().map(|core| core.vcpus.len()).sum(),
         servers: shared().filter_map(|core| core.schedule).map(|plan| plan.server_count as usize).sum(),
+        instances,
+        components,
         interrupts: contents.partitions.iter().map(|partition| partition.plan.interrupt_count as usize).sum(),
     };
     Some((extent, ends.pools, streams.reaches))

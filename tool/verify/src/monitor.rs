@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{PAGE, View, page_end};
+use crate::instance::{self, Kernel};
 use bulkhead_abi::Part;
 use bulkhead_abi::image::{ARM64_IMAGE_PLACE_OFFSET, ARM64_IMAGE_SIZE_OFFSET};
 use bulkhead_files::read;
@@ -106,6 +107,15 @@ impl Monitor {
         flatten(&segments, first, end)
     }
 
+    /// The text of an ELF file in whole pages, and the bytes of all that is loaded of it.
+    pub(crate) fn text_of(file: &[u8]) -> Option<(Vec<u8>, u64)> {
+        let (segments, first, end) = segments_of(file)?;
+        let text = segments.iter().find(|segment| segment.is_text && segment.addresses.start == first)?;
+        let bytes = flatten(&segments, first, end)?;
+        let text_end = usize::try_from(page_end(text.addresses.end) - first).ok()?;
+        Some((bytes.get(..text_end)?.to_vec(), end - first))
+    }
+
     /// Which part of the monitor its text says it is.
     #[must_use]
     pub fn part(&self) -> Option<Part> {
@@ -127,15 +137,44 @@ impl Monitor {
     }
 }
 
-/// The monitors that images may hold, one for each part.
+/// The monitors that images may hold, one for each part, and the real-time kernel of instances.
 #[derive(Clone, Debug, Default)]
-pub struct Expected(Vec<Monitor>);
+pub struct Expected {
+    monitors: Vec<Monitor>,
+    kernel: Option<Kernel>,
+}
 
 impl Expected {
-    /// This monitor and no other.
+    /// This monitor and no other, and no kernel.
     #[must_use]
     pub fn only(monitor: Monitor) -> Self {
-        Self(vec![monitor])
+        Self { monitors: vec![monitor], kernel: None }
+    }
+
+    /// The same, with this kernel in instances.
+    #[must_use]
+    pub fn with_kernel(self, kernel: Kernel) -> Self {
+        Self { kernel: Some(kernel), ..self }
+    }
+
+    /// The kernel of instances.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    /// Reads the kernel that instances must hold: that of an ELF file that the user names, else the one that the tool contains.
+    ///
+    /// # Errors
+    /// When the file that was named is none.
+    pub fn read_kernel(given: Option<&Path>) -> Result<Option<Kernel>, String> {
+        let Some(path) = given else {
+            return Ok(bulkhead_contained_monitor::kernel_elf().and_then(instance::kernel));
+        };
+        let file = read::bytes(path, read::MONITOR)
+            .map_err(|error| format!("cannot read the kernel {}: {error}", path.display()))?;
+        let kernel = instance::kernel(&file);
+        kernel.map(Some).ok_or_else(|| format!("{} is not a kernel's ELF file", path.display()))
     }
 
     /// Reads the monitors that images must hold: of a file or a folder of parts that the user names, else those that the tool
@@ -144,10 +183,11 @@ impl Expected {
     /// # Errors
     /// When there is none, with what to do about it.
     pub fn read(given: Option<&Path>) -> Result<Self, String> {
+        let kernel = Self::read_kernel(None)?;
         let Some(path) = given else {
             let contained = Part::ALL.into_iter().filter_map(bulkhead_contained_monitor::elf).filter_map(Monitor::read);
-            let found = Self(contained.collect());
-            return if found.0.is_empty() {
+            let found = Self { monitors: contained.collect(), kernel };
+            return if found.monitors.is_empty() {
                 Err(String::from(
                     "this tool contains no monitor, because it was compiled before one was built; build both with ./x, or name \
                      the monitor by --monitor",
@@ -163,9 +203,9 @@ impl Expected {
         };
         if path.is_dir() {
             let parts = Part::ALL.iter().map(|part| read(&path.join(format!("{}.elf", part.name()))));
-            return parts.collect::<Result<_, _>>().map(Self);
+            return Ok(Self { monitors: parts.collect::<Result<_, _>>()?, kernel });
         }
-        Ok(Self::only(read(path)?))
+        Ok(Self { monitors: vec![read(path)?], kernel })
     }
 
     /// Compares the monitor in an image with the one of the part that its header names.
@@ -176,7 +216,7 @@ impl Expected {
             let says = |part: Option<Part>| part.map_or("none", Part::name);
             format!("the header names the part {}, the monitor itself {}", says(named), says(found.part()))
         });
-        let Some(expected) = self.0.iter().find(|monitor| monitor.part() == named) else {
+        let Some(expected) = self.monitors.iter().find(|monitor| monitor.part() == named) else {
             findings.add(
                 Code::OtherMonitor,
                 String::from(

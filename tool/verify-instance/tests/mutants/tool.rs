@@ -1,0 +1,73 @@
+//! The same corruptions through `bulkhead verify`: in a partition of a system, and as a file for the bare board.
+
+use crate::sample::{Mutant, expected, sample};
+use crate::{CORRUPTIONS, Kind};
+use bulkhead_abi::GuestAddress;
+use bulkhead_image::assemble;
+use bulkhead_kernel_abi::image::LOAD;
+use bulkhead_plan::model::{GuestImage, System};
+use bulkhead_plan::samples;
+use bulkhead_verify::instance::{code_of, verify_instance};
+use bulkhead_verify::{Code, Expected, Monitor, Verdict, verify_bytes};
+
+/// A system of which the first partition has these bytes as its guest.
+fn system(bytes: Vec<u8>) -> System {
+    let mut system = samples::demo();
+    let components = Vec::new();
+    system.partitions[0].image = GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components };
+    system
+}
+
+/// The verdict on its image.
+fn judge(bytes: Vec<u8>) -> Verdict {
+    let monitor = samples::monitor();
+    let image = assemble(&system(bytes), &monitor).unwrap_or_else(|error| panic!("{error}"));
+    let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata)).with_kernel(expected());
+    verify_bytes(&image.bytes, &expected)
+}
+
+#[test]
+fn an_instance_in_a_partition_is_accepted_and_counted() {
+    let verdict = judge(sample());
+    assert_eq!(verdict.findings, []);
+    assert_eq!((verdict.extent.instances, verdict.extent.components), (1, 3));
+    let alone = verify_instance(&sample(), Some(&expected()));
+    assert_eq!((alone.findings.as_slice(), alone.extent.components), (&[][..], 3));
+}
+
+/// Without a kernel to compare with nothing is claimed.
+#[test]
+fn an_unknown_kernel_is_refused() {
+    let monitor = samples::monitor();
+    let image = assemble(&system(sample()), &monitor).unwrap_or_else(|error| panic!("{error}"));
+    let verdict = verify_bytes(&image.bytes, &Expected::only(Monitor::new(&monitor.text, &monitor.rodata)));
+    assert_eq!(verdict.findings.iter().map(|one| one.code).collect::<Vec<_>>(), [Code::NoKernel]);
+    assert!(verify_instance(&sample(), None).has(Code::NoKernel));
+}
+
+/// A partition whose guest is no instance has none of its findings.
+#[test]
+fn another_guest_is_no_instance() {
+    let monitor = samples::monitor();
+    let image = assemble(&samples::demo(), &monitor).unwrap_or_else(|error| panic!("{error}"));
+    let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata)).with_kernel(expected());
+    let verdict = verify_bytes(&image.bytes, &expected);
+    assert_eq!((verdict.findings.as_slice(), verdict.extent.instances), (&[][..], 0));
+}
+
+/// CH-61: what the reader refuses, the tool refuses, with its code, wherever the instance is.
+#[test]
+fn each_corruption_is_refused_by_the_tool() {
+    for (name, kind, change) in CORRUPTIONS {
+        let mut mutant = Mutant(sample());
+        change(&mut mutant);
+        let bytes = if *kind == Kind::Image { mutant.0 } else { mutant.sealed().0 };
+        let code = code_of(*kind);
+        let alone = verify_instance(&bytes, Some(&expected()));
+        assert!(alone.has(code), "{name}: {:?}", alone.findings);
+        let inside = judge(bytes);
+        assert!(inside.has(code), "{name} in a partition: {:?}", inside.findings);
+        assert_eq!(inside.extent.instances, 1, "{name}");
+        assert!(inside.findings.iter().all(|one| one.message.starts_with("partition \"control\": ")), "{name}");
+    }
+}

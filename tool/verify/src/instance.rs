@@ -1,0 +1,117 @@
+//! Instances of the real-time kernel: in partitions, and as files of their own for the bare board.
+//!
+//! What isolates the components of an instance is judged by `bulkhead-verify-instance`, which shares `core/kernel-abi` with the writer and nothing else. This
+//! module finds the bytes. Nothing in an image says that a partition's guest is an instance, because the monitor does not know the kernel: so a guest is taken for
+//! one if it has the head of one anywhere, or begins as the kernel does. Somebody who damages both has made another guest, which is isolated from other
+//! partitions all the same; the number of instances is in the report, so that a missing one is seen.
+
+use crate::code::Code;
+use crate::finding::Findings;
+use crate::image::{Contents, PAGE, Partition, View};
+use crate::monitor::Monitor;
+use crate::{Extent, Verdict};
+use bulkhead_abi::image::{ARM64_IMAGE_MAGIC, IMAGE_MAGIC};
+use bulkhead_kernel_abi::image::{LOAD, MAGIC};
+pub use bulkhead_verify_instance::Expected as Kernel;
+use bulkhead_verify_instance::{Kind, summary, verify};
+
+/// Where an arm64 Image says how long it is, and its magic.
+const IMAGE_BYTES: usize = 16;
+const IMAGE_MARK: usize = 56;
+/// Bytes in front that every kernel has of its own, without its length.
+const FRONT: usize = 4096;
+
+/// Reads the kernel that instances must hold from its ELF file; `None` when it is none.
+#[must_use]
+pub fn kernel(file: &[u8]) -> Option<Kernel> {
+    let (text, bytes) = Monitor::text_of(file)?;
+    Some(Kernel::of(&text, bytes))
+}
+
+/// Judges the instances in partitions; returns how many there are, and their components.
+pub(crate) fn check(
+    view: &View<'_>,
+    contents: &Contents,
+    kernel: Option<&Kernel>,
+    findings: &mut Findings,
+) -> (usize, usize) {
+    let (mut instances, mut components) = (0, 0);
+    for partition in &contents.partitions {
+        let Some(bytes) = guest(view, partition).filter(|bytes| is_instance(bytes, kernel)) else { continue };
+        instances += 1;
+        components += judge(bytes, kernel, &format!("partition \"{}\": ", partition.name()), findings);
+    }
+    (instances, components)
+}
+
+/// Examines one; returns how many components it has.
+fn judge(bytes: &[u8], kernel: Option<&Kernel>, place: &str, findings: &mut Findings) -> usize {
+    let Some(kernel) = kernel else {
+        let message = "this tool contains no kernel to compare an instance with; build both with ./x, or name the kernel by --kernel";
+        findings.add(Code::NoKernel, format!("{place}{message}"));
+        return 0;
+    };
+    for finding in verify(bytes, kernel) {
+        findings.add(code_of(finding.kind), format!("{place}{}", finding.message));
+    }
+    summary(bytes).map_or(0, |summary| summary.components.len())
+}
+
+/// The bytes that a partition's guest finds where an instance lies.
+fn guest<'a>(view: &View<'a>, partition: &Partition) -> Option<&'a [u8]> {
+    let ram = partition.plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
+    let place = ram.physical.0.checked_add(LOAD - ram.guest.0)?;
+    let segment = partition.plan.segments().iter().find(|segment| segment.destination.0 == place)?;
+    let bytes = view.slice(segment.source.0, segment.bytes)?;
+    // The guest's device tree may follow in the same segment.
+    let length = bytes.get(IMAGE_BYTES..)?.first_chunk().copied().map(u64::from_le_bytes)?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= bytes.len());
+    Some(length.and_then(|length| bytes.get(..length)).unwrap_or(bytes))
+}
+
+/// States whether it is meant as an instance.
+fn is_instance(bytes: &[u8], kernel: Option<&Kernel>) -> bool {
+    let has_head = bytes.chunks(PAGE as usize).any(|page| page.starts_with(&MAGIC.to_le_bytes()));
+    has_head || kernel.is_some_and(|kernel| kernel.begins(bytes.get(..FRONT).unwrap_or_default()))
+}
+
+/// States whether a file is an instance for the bare board: no page of it begins as an image of partitions does.
+pub(crate) fn is_native(bytes: &[u8]) -> bool {
+    let is_image = bytes.get(IMAGE_MARK..IMAGE_MARK + 4) == Some(ARM64_IMAGE_MAGIC.to_le_bytes().as_slice());
+    let begins = |magic: u64| bytes.chunks(PAGE as usize).any(|page| page.starts_with(&magic.to_le_bytes()));
+    is_image && begins(MAGIC) && !begins(IMAGE_MAGIC)
+}
+
+/// Judges an instance for the bare board.
+#[must_use]
+pub fn verify_instance(bytes: &[u8], kernel: Option<&Kernel>) -> Verdict {
+    let mut findings = Findings::default();
+    let components = judge(bytes, kernel, "", &mut findings);
+    let extent = Extent { cores: 1, instances: 1, components, ..Extent::default() };
+    Verdict { findings: findings.0, extent, reaches: Vec::new() }
+}
+
+/// The code of a kind of finding.
+#[must_use]
+pub fn code_of(kind: Kind) -> Code {
+    match kind {
+        Kind::Image => Code::InstanceImage,
+        Kind::Head => Code::InstanceHead,
+        Kind::Checksum => Code::InstanceChecksum,
+        Kind::Kernel => Code::InstanceKernel,
+        Kind::Tables => Code::InstanceTables,
+        Kind::Descriptor => Code::InstanceDescriptor,
+        Kind::KernelHalf => Code::InstanceKernelHalf,
+        Kind::BootHalf => Code::InstanceBootHalf,
+        Kind::WritableExecutable => Code::InstanceWriteExecute,
+        Kind::Reach => Code::InstanceReach,
+        Kind::Shared => Code::InstanceShared,
+        Kind::Unused => Code::InstanceUnused,
+        Kind::Component => Code::InstanceComponent,
+        Kind::Entry => Code::InstanceEntry,
+        Kind::Stack => Code::InstanceStack,
+        Kind::Row => Code::InstanceRow,
+        Kind::Capability => Code::InstanceCapability,
+        Kind::Interrupt => Code::InstanceInterrupt,
+    }
+}
