@@ -4,7 +4,7 @@ use crate::write::{read_monitor_file, write_all};
 use crate::{Error, Image, build_image};
 use bulkhead_abi::Part;
 use bulkhead_description::command::print_report;
-use bulkhead_description::{Check, Loaded, Options, load};
+use bulkhead_description::{Check, Loaded, Options, kernel, load};
 use bulkhead_plan::model::System;
 use bulkhead_plan::part_of;
 use clap::Args;
@@ -41,6 +41,10 @@ pub struct BuildArguments {
     /// [default: NAME.img, or NAME.flash]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// SYSTEM is the description of an instance of the real-time kernel, `NAME.kernel.toml`: write it for the bare board, without the monitor. The bytes
+    /// are those that a partition loads.
+    #[arg(long, conflicts_with_all = ["disk", "monitor"])]
+    pub native: bool,
     /// Write a disk with the image as well, from which U-Boot starts it (a partition table, FAT, `extlinux/extlinux.conf`).
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
@@ -61,6 +65,9 @@ pub fn build(arguments: &BuildArguments, check: &dyn Check) -> ExitCode {
 }
 
 fn run(arguments: &BuildArguments, check: &dyn Check) -> Result<String, ExitCode> {
+    if arguments.native || kernel::is_kernel_file(&arguments.source.system) {
+        return crate::instance::build(arguments).map_err(|error| fail(&error))?;
+    }
     let system = load_system(&arguments.source, check)?;
     let ending = if system.secure.is_some() { "flash" } else { "img" };
     let default_name = PathBuf::from(format!("{}.{ending}", system.name));

@@ -34,6 +34,8 @@ pub enum Error {
     Flash(bulkhead_flash::Error),
     /// Something that is not made of a system with a secure section.
     NotSecure(&'static str),
+    /// The description of an instance of the kernel and `--native` belong together.
+    Native(PathBuf),
     /// `--dts` names no partition.
     NoPartition {
         /// The name given.
@@ -56,6 +58,7 @@ impl Error {
                 | Self::NoPartition { .. }
                 | Self::Flash(_)
                 | Self::NotSecure(_)
+                | Self::Native(_)
         );
         !is_descriptions
     }
@@ -102,6 +105,17 @@ impl fmt::Display for Error {
             Self::NotSecure(what) => {
                 write!(f, "{what} is not made of a system with a secure section: it starts from flash")
             }
+            Self::Native(path) if bulkhead_description::kernel::is_kernel_file(path) => write!(
+                f,
+                "{} describes an instance of the real-time kernel: name it in a system as `image = {{ kind = \"kernel\", file = ... }}`, \
+                 or build it for the bare board with --native",
+                path.display()
+            ),
+            Self::Native(path) => write!(
+                f,
+                "--native is for the description of an instance of the real-time kernel, `NAME.kernel.toml`, and {} is another file",
+                path.display()
+            ),
             Self::NoPartition { name, known } => {
                 write!(f, "there is no partition \"{name}\"; the system has: {}", known.join(", "))
             }

@@ -11,8 +11,9 @@ use bulkhead_abi::plan::{
     WINDOW_UART, WINDOW_VIRTIO,
 };
 use bulkhead_description::Check;
+use bulkhead_description::kernel::is_kernel_file;
 use bulkhead_plan::fronts;
-use bulkhead_plan::model::{System, VirtioKind};
+use bulkhead_plan::model::{GuestImage, System, VirtioKind};
 use bulkhead_plan::tables::{Attributes, Mapping};
 use clap::{Args, ValueEnum};
 use dtoolkit::fdt::Fdt;
@@ -48,6 +49,9 @@ pub struct InspectArguments {
 /// Exit codes: 0 shown, 1 the description is refused, 3 a file is missing.
 #[must_use]
 pub fn inspect(arguments: &InspectArguments, check: &dyn Check) -> ExitCode {
+    if is_kernel_file(&arguments.source.system) {
+        return crate::instance::inspect(arguments);
+    }
     let system = match load_system(&arguments.source, check) {
         Ok(system) => system,
         Err(code) => return code,
@@ -119,6 +123,10 @@ pub(crate) fn text(planned: &Planned) -> String {
         line!(out, "\npartition {}: entry {entry}, device tree {tree}", partition.name);
         write_mappings(&mut out, planned, &result.stage2, stage2_rights_text);
         write_emulation(&mut out, &result.plan);
+        if let GuestImage::Kernel { bytes, .. } = &partition.image {
+            let place = format!(" in partition {}", partition.name);
+            out.push_str(&crate::instance::text(bytes, &place));
+        }
     }
     out
 }

@@ -5,7 +5,7 @@ use crate::inspect::{RightsText, interrupt_text, target_text, window_text};
 use crate::map::{area_text, el2_rights_text, stage2_rights_text};
 use crate::report::{CoreMemory, core_memory};
 use crate::schedule;
-use bulkhead_plan::model::{Partition, System, VirtioDevice, VirtioKind};
+use bulkhead_plan::model::{GuestImage, Partition, System, VirtioDevice, VirtioKind};
 use bulkhead_plan::tables::Mapping;
 use bulkhead_plan::{PlannedPartition, fronts};
 use serde_json::{Value, json};
@@ -94,6 +94,10 @@ fn partition(planned: &Planned, described: &Partition, result: &PlannedPartition
         "map": mappings(planned, &result.stage2, stage2_rights_text),
         "windows": windows.collect::<Vec<Value>>(),
         "interrupts": interrupts.collect::<Vec<Value>>(),
+        "instance": match &described.image {
+            GuestImage::Kernel { bytes, .. } => crate::instance::form(bytes),
+            _ => Value::Null,
+        },
     })
 }
 

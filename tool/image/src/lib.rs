@@ -16,6 +16,7 @@ mod build;
 pub mod disk;
 pub mod error;
 mod inspect;
+mod instance;
 mod json;
 mod map;
 pub mod monitor;

@@ -10,6 +10,7 @@ use bulkhead_description::command::{
     CHECK_HELP, CheckArguments as DescriptionCheck, EXIT_REFUSED, EXIT_USAGE, Format, exit_code, print, print_report,
     summary,
 };
+use bulkhead_description::kernel;
 use bulkhead_description::pairs;
 use bulkhead_description::source::Sources;
 use bulkhead_description::unit::format_duration;
@@ -63,6 +64,9 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     };
     let options = Options::from_environment(description.guests.clone());
+    if kernel::is_kernel_file(&description.system) {
+        return instance(arguments, &description.system, &options);
+    }
     let result = load(&description.system, &options, &check);
     let suggestions = match arguments.suggest {
         true => suggestions(&description.system, &options, &assumptions),
@@ -70,6 +74,24 @@ pub fn check(arguments: &CheckArguments) -> ExitCode {
     };
     // Without them the report says why: the same mistakes were found by the full check.
     finish(arguments, &check, &result, &suggestions.unwrap_or_default())
+}
+
+/// Checks the description of an instance of the real-time kernel by itself, as it is on the bare board.
+fn instance(arguments: &CheckArguments, path: &Path, options: &Options) -> ExitCode {
+    let result = kernel::load_native(path, options);
+    let report = match &result {
+        Ok(laid) => &laid.warnings,
+        Err(report) => report,
+    };
+    match arguments.check.format {
+        Format::Json => print(&format!("{:#}\n", report.to_json())),
+        Format::Text => {
+            print_report(report);
+            result.iter().for_each(|laid| print(&laid.summary(path)));
+        }
+    }
+    let is_denied = arguments.check.deny_warnings && report.count(Severity::Warning) > 0;
+    if is_denied { ExitCode::from(EXIT_REFUSED) } else { exit_code(report) }
 }
 
 /// Prints everything and returns the exit code.
