@@ -12,6 +12,9 @@ const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel
 const OBJECTS: &str = "the rule is in `core/objects`, tested on the host against a fake of machine and time; no call between components was made on a core yet: \
                        [kernel.md](specification/kernel.md)";
 
+const BINDING: &str = "the host binds each function that a component's program calls by its name, to a call or a signal; no proxy, no library of a system below it: \
+                       [kernel.md](specification/kernel.md) 5";
+
 pub(super) const FAMILY: Family = Family {
     title: "Chaos",
     prefix: "CH",
@@ -30,6 +33,8 @@ pub(super) const FAMILY: Family = Family {
             "CH-39",
             "one interrupt per exit, however many are sent meanwhile; there are no rings of notifications ([kernel.md](specification/kernel.md) 6)",
         ),
+        ("CH-4", BINDING),
+        ("CH-5", BINDING),
         ("CH-6", OBJECTS),
         ("CH-8", OBJECTS),
         ("CH-10", OBJECTS),
@@ -58,7 +63,7 @@ pub(super) const FAMILY: Family = Family {
             &["CH-1"],
             "partitions have criticality and trust, and faults stay in them (QV-9); no order of assurance is judged",
         ),
-        (&["CH-2", "CH-3", "CH-4", "CH-5", "CH-7"], COMPONENTS),
+        (&["CH-2", "CH-3", "CH-7"], COMPONENTS),
         (&["CH-9", "CH-12", "CH-13", "CH-20", "CH-21"], PROXIES),
         (&["CH-62"], KERNEL),
         (&["CH-70", "CH-71"], "`systems/demo` has a controller, an RTOS, Linux and an intruder, and not this software"),

@@ -18,6 +18,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("commands.md", commands::page()),
         ("exit-codes.md", commands::exit_codes()),
         ("system-description.md", schema::system()),
+        ("kernel-file.md", schema::kernel()),
         ("board-file.md", schema::board()),
         ("diagnostics.md", diagnostics()),
         ("verify-codes.md", verify_codes()),

@@ -11,6 +11,13 @@ pub(super) fn system() -> String {
     format!("{title}{from}{QUANTITIES}{}", chapters(&bulkhead_description::schema::description()))
 }
 
+/// The chapter about instances of the real-time kernel.
+pub(super) fn kernel() -> String {
+    let title = "# Keys of an instance of the kernel\n\n";
+    let from = generated("`tool/description/src/kernel/file.rs` (`bulkhead schema kernel` prints the JSON Schema)");
+    format!("{title}{from}{QUANTITIES}{}", chapters(&bulkhead_description::schema::kernel()))
+}
+
 /// The chapter about board files.
 pub(super) fn board() -> String {
     let from = generated("`tool/description/src/board.rs` (`bulkhead schema board` prints the JSON Schema)");

@@ -1,0 +1,90 @@
+//! What an engineer types: an instance that is described, on the board and as a partition.
+
+use crate::places::{Place, Probes, run};
+use bulkhead_description::Options;
+use bulkhead_description::kernel::{Laid, load_native};
+use bulkhead_plan::model::GuestImage;
+use bulkhead_run::End;
+use bulkhead_system_tests::System;
+use bulkhead_system_tests::system::guest;
+use bulkhead_verify::instance::{kernel, verify_instance};
+use std::path::PathBuf;
+
+/// Two probes, the second of which loads from page 0.
+const PROBES: &str = r#"version = 1
+server = [{ name = "main" }]
+
+[[component]]
+name = "probe-0"
+program = "component:probe.elf"
+threads = [{ name = "main", server = "main", stack = "8 KiB" }]
+
+[[component]]
+name = "probe-1"
+program = "component:probe.elf"
+threads = [{ name = "main", server = "main", argument = 1, stack = "8 KiB" }]
+"#;
+
+/// A description in a folder of its own, which goes with it.
+struct Described(PathBuf);
+
+impl Described {
+    fn new(name: &str, text: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("bulkhead-described-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory for the description");
+        std::fs::write(directory.join("probes.kernel.toml"), text).expect("the description is written");
+        Self(directory)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("probes.kernel.toml")
+    }
+
+    fn laid(&self) -> Laid {
+        load_native(&self.path(), &Options::from_environment(None))
+            .unwrap_or_else(|report| panic!("{}", report.to_text(false)))
+    }
+
+    /// It as a partition of a system.
+    fn system(&self) -> System {
+        let file = self.path();
+        System::from_text(
+            "kernel",
+            &format!(
+                "version = 1\nname = \"kernel\"\nboard = \"qemu-virt\"\nmemory = \"128 MiB\"\n\
+                 [[partition]]\nname = \"kernel\"\ncores = [0]\nmemory = \"8 MiB\"\n\
+                 image = {{ kind = \"kernel\", file = {file:?} }}\n"
+            ),
+        )
+    }
+}
+
+impl Drop for Described {
+    fn drop(&mut self) {
+        // A left-over directory harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The description says no more and no less than what a program would hand to the writer; on the board and in a partition it is the same bytes, which
+/// `bulkhead verify` takes, and which print the same.
+#[test]
+fn a_described_instance_is_the_same_everywhere() {
+    let described = Described::new("probes", PROBES);
+    let laid = described.laid();
+    let written = Probes::of(0..2).bytes();
+    // The writer of the tests leaves slot 0 out; an instance that is described has it in each component.
+    assert!(laid.bytes.len() >= written.len() && laid.bytes[..4096] == written[..4096]);
+    let expected = kernel(&guest("kernel/kernel.elf")).expect("a kernel");
+    let verdict = verify_instance(&laid.bytes, Some(&expected));
+    assert_eq!((verdict.findings.as_slice(), verdict.extent.components), (&[][..], 2));
+    let board = run(&laid.bytes, Place::Board);
+    assert_eq!(board[..2], [0, 1].map(|number| format!("component {number}: ABI version 1, counter 62500000 Hz")));
+    assert!(board[2].starts_with("kernel: component 0x1, thread 0x1, fault 0x1,"), "{board:?}");
+    let system = described.system();
+    let GuestImage::Kernel { bytes, components, .. } = &system.model.partitions[0].image else { panic!("an instance") };
+    assert_eq!((bytes, components), (&laid.bytes, &laid.components));
+    let mut running = system.start_exact(4);
+    assert_eq!(running.end(), End::AllEnded);
+    assert_eq!(running.texts("kernel"), board);
+}
