@@ -131,6 +131,31 @@ fn what_a_designer_must_judge_is_shown() {
     assert!(row.contains(">priority<") && row.contains(">30."), "{row}");
 }
 
+/// Of an instance of the real-time kernel the page lists the components and what each is bound to, and only then.
+#[test]
+fn components_are_listed() {
+    assert!(!page().contains(">Components<"));
+    let mut system = system();
+    let component = model::Component {
+        name: "asker".to_owned(),
+        program: "a<b.elf".to_owned(),
+        is_trusted: true,
+        threads: vec!["main".to_owned()],
+        stacks: 3,
+        on_fault: "return".to_owned(),
+        bindings: vec![("sum".to_owned(), "adder.add".to_owned())],
+    };
+    let load = bulkhead_abi::GuestAddress(0x4008_0000);
+    system.partitions[3].image =
+        model::GuestImage::Kernel { bytes: vec![0x5a; 4096], load, components: vec![component] };
+    let page = page_of(&system, &timing(&system), None, &[]);
+    let (_, after) = page.split_once(">Components<").expect("a heading");
+    let table = after.split("</table>").next().expect("it ends");
+    for part in ["asker", "a&lt;b.elf", "trusted", "main", ">3<", "sum = adder.add"] {
+        assert!(table.contains(part), "{part} is missing in {table}");
+    }
+}
+
 #[test]
 fn no_name_becomes_markup() {
     let mut system = system();
