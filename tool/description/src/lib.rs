@@ -122,6 +122,9 @@ pub fn load_unchecked(path: &Path, options: &Options) -> Result<Loaded, Report> 
 
 fn load_file(path: &Path, options: &Options, check: Option<&dyn Check>) -> Result<Loaded, Report> {
     let path = if path.is_dir() { path.join("system.toml") } else { path.to_path_buf() };
+    if kernel::is_kernel_file(&path) {
+        return Err(kernel::not_a_system(&path));
+    }
     match bulkhead_files::read::text(&path, bulkhead_files::read::DESCRIPTION) {
         Ok(text) => resolve_text(&path, &text, options, check),
         Err(error) => {

@@ -127,6 +127,17 @@ fn a_partition_loads_what_the_board_does() {
 }
 
 #[test]
+fn an_instance_is_no_system() {
+    let path = Path::new("tests/kernels/good/smallest.kernel.toml");
+    let report = load_unchecked(path, &support::options()).expect_err("no system");
+    assert!(
+        report.to_text(false).contains("describes an instance of the real-time kernel"),
+        "{}",
+        report.to_text(false)
+    );
+}
+
+#[test]
 fn a_file_that_is_not_there_is_a_matter_of_the_environment() {
     let (_, report) = check(Path::new("tests/kernels/good/missing.kernel.toml"));
     assert!(report.has_environment_errors());

@@ -37,6 +37,16 @@ pub fn is_kernel_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(ENDING))
 }
 
+/// What is to be said where a system is wanted and an instance is named.
+pub(crate) fn not_a_system(path: &Path) -> Report {
+    let mut report = Report::default();
+    let message = format!("{} describes an instance of the real-time kernel, and not a system", path.display());
+    report.push(Diagnostic::new(Code::FileUnreadable, message).help(
+        "name it in a system as `image = { kind = \"kernel\", file = ... }`; `bulkhead build --native` makes it for the bare board",
+    ));
+    report
+}
+
 /// An instance that was laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Laid {
