@@ -173,7 +173,8 @@ impl Objects<'_> {
         if priority > TOKEN_MASK {
             return Err(Code::BadArgument);
         }
-        if token != one.token {
+        // To give the core to the one who takes events is right whatever they are.
+        if token != one.token && one.thread != thread {
             return Err(Code::Stale);
         }
         let server = caller.server;

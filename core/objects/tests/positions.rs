@@ -125,6 +125,33 @@ fn switch_refuses_and_changes_nothing() {
     });
 }
 
+/// CH-63: a thread that knows less than the newest events can always give the core to the one who takes them, and to nobody else.
+#[test]
+fn the_schedulers_own_thread_needs_no_token() {
+    bench(|b| {
+        let b = started(b, &[TASK]);
+        assert_eq!(events(b).0, Code::Ok);
+        assert_eq!(switch(b, TASK, 0), Code::Ok);
+        assert_eq!(b.pick(RT_SERVER), Some(TASK));
+        let old = b.objects.room().schedulers[0].token;
+        // Somebody that is less important is notified: an event, and nothing else.
+        b.start(&[GUEST]);
+        b.pick(1);
+        assert_eq!(b.svc(Call::Receive, &[RECEIVE + 4, 0, SOON]), Outcome::Done);
+        b.world.ranks[6] = 9;
+        b.objects.send(&mut b.world, 4, 1);
+        assert_eq!(b.pick(RT_SERVER), Some(TASK));
+        let to = |b: &mut Bench<'_>, thread: u16| {
+            b.call(Call::Switch, &[SCHEDULER, THREAD + u64::from(thread), 0, 0, 0, old])
+        };
+        assert_eq!(to(b, GUEST), Code::Stale);
+        assert_eq!(to(b, TASK), Code::Stale);
+        assert_eq!(to(b, ROOT), Code::Ok);
+        assert_eq!(b.pick(RT_SERVER), Some(ROOT));
+        assert_eq!(events(b), (Code::Ok, 107, event::ACTIVATED));
+    });
+}
+
 #[test]
 fn a_notification_is_let_in_by_its_rank_and_told_in_any_case() {
     // N2: TASK's end point is 2; a better or an equal one preempts.

@@ -82,7 +82,7 @@ rows! {
         (1 "label of the thread", 2 "what happened, bits", 3 "ticks used since its last event", 4 "deadline that it waits for",
          5 "token", 6 "1 if there are more") [Denied WouldBlock TimedOut] Constant;
     Switch (0 "slot of a Scheduler", 1 "slot of a Thread", 2 "slot of a TCap; 0 for its own", 3 "priority; 0 for the permanent one",
-        4 "time-out; 0 for none", 5 "token") -> () [Stale NoTime Denied Busy] Constant;
+        4 "time-out; 0 for none", 5 "token; not looked at for the scheduler's own thread") -> () [Stale NoTime Denied Busy] Constant;
     Yield () -> () [Denied] Constant;
     Delegate (0 "slot of a TCap or Send: to", 1 "slot of a TCap: from", 2 "ticks; 0 for all that is usable, all ones for ALL",
         3 "priority; 0 for the permanent one", 4 "flags: notify") -> () [Denied NoTime Full Busy] Steps(32);
