@@ -60,5 +60,17 @@ fn collect(root: &Path, folder: &Path, endings: &[&str], found: &mut Vec<(String
 }
 
 /// Folders with code of the project.
-pub const CODE_FOLDERS: &[&str] =
-    &["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "secure-monitor", "tests", "tool"];
+pub const CODE_FOLDERS: &[&str] = &[
+    "arch",
+    "bench",
+    "components",
+    "core",
+    "fuzz",
+    "guests",
+    "linux",
+    "monitor",
+    "sdk",
+    "secure-monitor",
+    "tests",
+    "tool",
+];

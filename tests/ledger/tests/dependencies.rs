@@ -197,7 +197,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["core/guest-abi", "core/plan", "core/channel", "core/virtqueue"],
     ),
     ("Two worlds", &["core/world", "secure-monitor"]),
-    ("The kernel", &["core/kernel-abi", "core/objects"]),
+    ("The kernel and its components", &["core/kernel-abi", "core/objects", "components"]),
     ("Guests", &["sdk", "guests", "linux/bulkheadctl"]),
     ("Host tool", &["tool"]),
     ("Build and test programs on the host", &["linux/initramfs", "tests", "bench"]),
@@ -272,7 +272,7 @@ fn versions_of_third_party_crates_are_in_one_place() {
     };
     let root = of(&std::fs::read_to_string(repository().join("Cargo.toml")).expect("the root's manifest"));
     assert!(root.len() > 15, "the root's table is read: {root:?}");
-    let folders = ["arch", "bench", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];
+    let folders = ["arch", "bench", "components", "core", "fuzz", "guests", "linux", "monitor", "sdk", "tests", "tool"];
     let members = bulkhead_ledger::files(&folders, &["Cargo.toml"]);
     assert!(members.len() > 30, "manifests are found");
     for (path, text) in members {
