@@ -37,12 +37,16 @@
 
 mod kernel;
 mod lock;
+mod memory;
+mod notify;
 mod rt;
 mod scheduler;
 mod tasks;
 
 pub use kernel::{Event, Kernel, Who};
 pub use lock::{Lock, Word};
+pub use memory::{Block, Blocks};
+pub use notify::{DEFAULT_MAXIMUM, DEFAULT_WINDOW_US, Limit, Poll, Record, Sent, release_due};
 pub use rt::{Guarded, Rt};
 pub use scheduler::Scheduler;
 pub use tasks::{Chosen, MOST_TASKS, PRIORITIES, Task, Tasks};
