@@ -3,7 +3,7 @@
 use super::Family;
 
 const COMPONENTS: &str =
-    "isolation is between partitions; components, ChaosRT and calls: [kernel.md](specification/kernel.md) 5, 9";
+    "isolation is between partitions; components and calls: [kernel.md](specification/kernel.md) 5, 9";
 const PROXIES: &str = "partitions talk through channels; proxies: [kernel.md](specification/kernel.md) 13";
 const CLAIMS: &str = "a rule of `core/sched`, compared with a model on random histories; no kernel uses it yet: \
                       [kernel.md](specification/kernel.md) 4";
@@ -27,7 +27,11 @@ pub(super) const FAMILY: Family = Family {
         ("CH-23", CLAIMS),
         (
             "CH-33",
-            "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level: [kernel.md](specification/kernel.md) 6",
+            "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level it is in the library of `components/rt`, tested on the host; no component has it yet: [kernel.md](specification/kernel.md) 6",
+        ),
+        (
+            "CH-3",
+            "the library of `components/rt`: fixed priorities, turns among equals, memory in blocks, on the kernel's own objects as a host test; no component on a core has it yet, and one core is one instance: [kernel.md](specification/kernel.md) 9",
         ),
         (
             "CH-39",
@@ -63,7 +67,7 @@ pub(super) const FAMILY: Family = Family {
             &["CH-1"],
             "partitions have criticality and trust, and faults stay in them (QV-9); no order of assurance is judged",
         ),
-        (&["CH-2", "CH-3", "CH-7"], COMPONENTS),
+        (&["CH-2", "CH-7"], COMPONENTS),
         (&["CH-9", "CH-12", "CH-13", "CH-20", "CH-21"], PROXIES),
         (&["CH-62"], KERNEL),
         (&["CH-70", "CH-71"], "`systems/demo` has a controller, an RTOS, Linux and an intruder, and not this software"),
