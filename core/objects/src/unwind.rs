@@ -118,12 +118,12 @@ impl Objects<'_> {
             Some(OnFault::Stop) => ComponentState::Stopped,
             _ => return,
         };
-        if self.end_component(one.component, then).is_ok() {
-            self.ending |= 1u64.wrapping_shl(u32::from(one.component));
-        }
+        // One that is not there has nothing to end.
+        let _ = self.end_component(one.component, then);
     }
 
-    /// Begins the end of a component: its life is over, its threads are brought out by [`Self::work`] or by the call that asked.
+    /// Begins the end of a component: its life is over, its threads are brought out by the call that asked, or by [`Self::work`] when none asked or the
+    /// one that did is ended itself meanwhile.
     pub(crate) fn end_component(&mut self, component: u16, then: ComponentState) -> Result<(), Code> {
         let one = self.component_mut(component).ok_or(Code::BadCapability)?;
         match one.state {
@@ -140,6 +140,7 @@ impl Objects<'_> {
                 one.then = if is_worn && then == ComponentState::Living { ComponentState::Stopped } else { then };
             }
         }
+        self.ending |= 1u64.wrapping_shl(u32::from(component));
         Ok(())
     }
 

@@ -221,6 +221,22 @@ fn an_interrupted_end_that_somebody_else_finished_does_not_begin_again() {
 }
 
 #[test]
+fn an_end_is_finished_without_the_thread_that_asked_for_it() {
+    // A component that ends itself: its first thread goes first, and an interrupt waits behind that slice, so nobody makes the call again.
+    for (operation, state) in [(RESET, ComponentState::Living), (DESTROY, ComponentState::Free)] {
+        bench(|b| {
+            b.start(&[0, 4]);
+            b.pick(0);
+            b.world.looks.set(1);
+            assert_eq!(b.svc(Call::Component, &[operation, COMPONENT_APP]), Outcome::Done);
+            assert_eq!(b.component(APP).state, ComponentState::Unwinding);
+            while b.objects.work(&mut b.world) {}
+            assert_eq!(b.component(APP).state, state);
+        });
+    }
+}
+
+#[test]
 fn abort_ends_the_innermost_call_of_one_that_declares_it() {
     // CH-10: TimedOut is what the caller of a callee that does not answer gets.
     bench(|b| {
