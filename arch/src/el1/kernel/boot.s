@@ -94,19 +94,26 @@ bulkhead_kernel_boot:
     msr     CPACR_EL1, xzr                              // floating point and SIMD are faults
     mov     x1, #{counter_access}
     msr     CNTKCTL_EL1, x1                         // EL0 reads the virtual counter and reaches no timer
-    msr     TPIDR_EL0, xzr                          // nothing of the loader is left for a component
+    mov     x1, #1 << 12
+    msr     MDSCR_EL1, x1                           // TDCC: EL0 has no debug communication channel; no breakpoint or step of the loader is left
+    mrs     x2, ID_AA64DFR0_EL1
+    sbfx    x2, x2, #8, #4                              // PMUVer: 0 and -1 are cores without the architecture's performance monitors
+    cmp     x2, #0
+    b.le    4f
+    msr     PMUSERENR_EL0, xzr                      // EL0 counts nothing, whatever the loader let it do
+4:  msr     TPIDR_EL0, xzr                          // nothing of the loader is left for a component
     msr     TPIDRRO_EL0, xzr                        // EL0 reads this one as well
-    ldr     x1, =4f
+    ldr     x1, =5f
     br      x1
 
     // The kernel's half. What it writes is zero, whatever was in RAM.
-4:  adrp    x1, __bulkhead_kernel_data_start
+5:  adrp    x1, __bulkhead_kernel_data_start
     add     x1, x1, :lo12:__bulkhead_kernel_data_start
     adrp    x2, __bulkhead_kernel_data_end
     add     x2, x2, :lo12:__bulkhead_kernel_data_end
-5:  stp     xzr, xzr, [x1], #16
+6:  stp     xzr, xzr, [x1], #16
     cmp     x1, x2
-    b.lo    5b
+    b.lo    6b
     adrp    x1, __bulkhead_kernel_stack_top
     add     sp, x1, :lo12:__bulkhead_kernel_stack_top
     mov     x29, xzr
@@ -123,6 +130,6 @@ bulkhead_kernel_refuse:
     dsb     sy                                      // the epitaph is in RAM before the machine ends
     ldr     x0, =0x84000008                             // PSCI SYSTEM_OFF (DEN 0022)
     hvc     #0                                      // the conduit that partition and board have
-6:  wfi                                             // refused: there is nothing else to do
-    b       6b
+7:  wfi                                             // refused: there is nothing else to do
+    b       7b
 .ltorg
