@@ -25,6 +25,7 @@ mod text;
 use bulkhead_arch::kernel::{Entry, KernelMachine, registers};
 use bulkhead_arm::Intid;
 use bulkhead_arm::exception::ExceptionClass;
+use bulkhead_kernel_abi::NONE;
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_objects::{Choice, NEVER, Objects, Outcome, Registers, Room, ThreadState};
@@ -180,27 +181,35 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         self.objects.pass_dates(&mut self.outside);
     }
 
-    /// A component has done what it may not: recorded, and said on the console.
+    /// A component has done what it may not: recorded, and said on the console if nobody is told of it. A line takes the UART of a board longer than
+    /// anything else that the kernel does, and a component could have one printed as often as it is begun again.
     fn fault(&mut self, syndrome: u64, address: u64) {
         let address = if faults::has_address(syndrome) { address } else { 0 };
         let kind = faults::kind(syndrome).number();
         let component = self.objects.loaded().map_or(0, |(component, _)| component);
-        let thread = self.objects.running().unwrap_or(0);
         let program_counter = self.objects.registers().map_or(0, |registers| registers.pc);
+        let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
+        let supervised = self.objects.room().components.get(usize::from(component));
+        if supervised.is_none_or(|one| one.supervisor == NONE) {
+            self.print_fault(component, &record);
+        }
+        self.objects.fault(&mut self.outside, record);
+    }
+
+    fn print_fault(&mut self, component: u16, record: &FaultRecord) {
+        let thread = self.objects.running().unwrap_or(0);
         let numbers = [
             ("kernel: component ", u64::from(component)),
             (", thread ", u64::from(thread)),
-            (", fault ", u64::from(kind)),
-            (", syndrome ", syndrome),
-            (", address ", address),
-            (", at ", program_counter),
+            (", fault ", u64::from(record.kind)),
+            (", syndrome ", record.syndrome),
+            (", address ", record.address),
+            (", at ", record.program_counter),
         ];
         for (text, number) in numbers {
             text::print(&mut self.outside.machine, text);
             text::print_hexadecimal(&mut self.outside.machine, number);
         }
         text::print(&mut self.outside.machine, "\n");
-        let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
-        self.objects.fault(&mut self.outside, record);
     }
 }

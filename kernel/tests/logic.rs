@@ -106,7 +106,11 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
-        let mut kernel = Kernel::new(FakeCore::default(), room(), &tables(), 62_500_000);
+        Self::with(&tables())
+    }
+
+    fn with(tables: &Tables<'static>) -> Self {
+        let mut kernel = Kernel::new(FakeCore::default(), room(), tables, 62_500_000);
         assert_eq!(kernel.choose(), Next::Thread(0));
         Self { kernel, running: 0 }
     }
@@ -280,4 +284,17 @@ fn an_interrupt_of_nobody_is_not_kept() {
     test.core().enable_interrupt(Intid(99));
     test.raise(99);
     assert!(test.core().active.is_empty());
+}
+
+/// A line on the console takes longer than anything else that the kernel does: a component that faults again and again must not have it.
+#[test]
+fn a_fault_that_a_supervisor_is_told_of_is_not_printed() {
+    let mut tables = tables();
+    let supervised = ComponentRow { supervisor: 1, supervisor_bits: 4, ..tables.components[0] };
+    tables.components = Vec::leak(vec![supervised, tables.components[1]]);
+    let mut test = Test::with(&tables);
+    test.enter(Entry::Synchronous { syndrome: 0x24 << 26 | 0x7, address: 0x1234 });
+    assert_eq!((test.running, test.core().console.as_str()), (1, ""));
+    let objects = test.kernel.objects();
+    assert_eq!((objects.room().end_points[1].bits, objects.room().components[0].fault.address), (4, 0x1234));
 }
