@@ -1,0 +1,63 @@
+//! The attacks. What each number is and what is expected of it stands in `tests/hostile-kernel`; from 200 on an attack is begun again by the umpire after
+//! each fault, continues where it was, and says by BRK that it is over.
+
+mod instructions;
+mod memory;
+mod state;
+mod storms;
+
+use crate::registers::Fresh;
+use bulkhead_component::call::receive;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// End point of the accomplice, in the table that the attacker has too.
+const ACCOMPLICE: u64 = 18;
+
+/// How often the accomplice was woken.
+static WOKEN: AtomicU64 = AtomicU64::new(0);
+/// How far an attack is that is begun again: nothing else outlives a fault.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+/// Tries one.
+pub(crate) fn run(number: u64, fresh: &Fresh) {
+    match number {
+        1..=29 => memory::run(number),
+        30..=69 => instructions::run(number),
+        70..=99 => state::run(number, fresh),
+        150..=199 => storms::run(number),
+        200..=207 => memory::sweep(number),
+        208 => storms::faults(),
+        // A beginning that the umpire did not ask for, and numbers without an attack.
+        _ => {}
+    }
+}
+
+/// Takes what the attacker sends: a second thread of the same component.
+pub(crate) fn accomplice() {
+    loop {
+        if receive(ACCOMPLICE, 0).is_ok() {
+            // One core, and nobody else writes it.
+            WOKEN.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Next step of an attack that is begun again after each step that faults; `None` behind the last one.
+fn step(steps: u64) -> Option<u64> {
+    // One core: the order of what this thread does is the order in which it sees it.
+    let at = PROGRESS.load(Ordering::Relaxed);
+    if at >= steps {
+        // For the next one.
+        PROGRESS.store(0, Ordering::Relaxed);
+        return None;
+    }
+    PROGRESS.store(at + 1, Ordering::Relaxed);
+    Some(at)
+}
+
+/// Says that an attack that is begun again is over.
+fn over() {
+    // SAFETY: an exception that the kernel takes: the thread ends here.
+    unsafe { asm!("brk #0xd0e") }
+}
