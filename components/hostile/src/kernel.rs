@@ -16,6 +16,11 @@ pub(crate) fn yield_now() {
     call::<{ Call::Yield.number() }>([0; 8]);
 }
 
+pub(crate) fn capability(arguments: [u64; 6]) -> Code {
+    let [x0, x1, x2, x3, x4, x5] = arguments;
+    code(call::<{ Call::Capability.number() }>([x0, x1, x2, x3, x4, x5, 0, 0]))
+}
+
 pub(crate) fn start(thread: u64, argument: u64) -> Code {
     code(call::<{ Call::Thread.number() }>([ThreadOperation::Start.number(), thread, argument, 0, 0, 0, 0, 0]))
 }

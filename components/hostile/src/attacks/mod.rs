@@ -1,8 +1,10 @@
 //! The attacks. What each number is and what is expected of it stands in `tests/hostile-kernel`; from 200 on an attack is begun again by the umpire after
 //! each fault, continues where it was, and says by BRK that it is over.
 
+mod calls;
 mod instructions;
 mod memory;
+mod random;
 mod state;
 mod storms;
 
@@ -25,9 +27,11 @@ pub(crate) fn run(number: u64, fresh: &Fresh) {
         1..=29 => memory::run(number),
         30..=69 => instructions::run(number),
         70..=99 => state::run(number, fresh),
+        100..=149 => calls::run(number),
         150..=199 => storms::run(number),
         200..=207 => memory::sweep(number),
         208 => storms::faults(),
+        220..=249 => random::run(number),
         // A beginning that the umpire did not ask for, and numbers without an attack.
         _ => {}
     }
