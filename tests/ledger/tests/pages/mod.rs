@@ -4,6 +4,7 @@ mod boards;
 mod commands;
 mod experiments;
 mod interface;
+mod kernel_attacks;
 mod schema;
 mod suite;
 
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("experiments.md", experiments::page()),
         ("boards.md", boards::page()),
         ("suite.md", suite::page()),
+        ("kernel-attacks.md", kernel_attacks::page()),
     ]
 }
 

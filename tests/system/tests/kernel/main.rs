@@ -4,6 +4,7 @@ mod broken;
 mod described;
 mod faults;
 mod held;
+mod hostile;
 mod places;
 mod refused;
 mod verified;
