@@ -186,7 +186,7 @@ pub const GROUPS: &[Group] = &[
             attack(152, "10,000 signals to a thread that cannot run meanwhile: they become two", &["woken 2", "ended"]),
             attack(153, "40 signals, each taken", &["woken 40", "ended"]),
             attack(154, "40 sleeps of 1,000 ticks", &["40", "ended"]),
-            attack(155, "400 full prints", &["ended"]),
+            attack(155, "80 full prints", &["ended"]),
             attack(156, "10,000 empty prints", &["ended"]),
         ],
     },

@@ -2,6 +2,7 @@
 //! victim on the same instance. The umpire, in a component of its own, says what came of each.
 
 mod instance;
+mod passages;
 mod random;
 mod suite;
 mod sweep;
