@@ -150,6 +150,42 @@ fn damaged_descriptions_never_panic() {
     );
 }
 
+/// What is accepted of an instance is one that the independent reader takes as well.
+#[test]
+fn damaged_instances_never_panic_and_what_is_accepted_is_sound() {
+    let options = support::options();
+    let (mut accepted, mut refused) = (0, 0);
+    for (number, name) in ["everything", "smallest"].into_iter().enumerate() {
+        let path = PathBuf::from(format!("tests/kernels/good/{name}.kernel.toml"));
+        let good = std::fs::read_to_string(&path).expect("a fixture can be read");
+        for seed in 0..600 {
+            let mut random = Random(seed * 37 + number as u64);
+            let mut text = good.clone();
+            for _ in 0..=random.index(3) {
+                text = mutate(&text, &mut random);
+            }
+            match bulkhead_description::kernel::load_native_text(&path, &text, &options) {
+                Ok(laid) => {
+                    assert_eq!(
+                        bulkhead_verify_instance::verify(&laid.bytes, &support::kernel::expected_kernel()),
+                        [],
+                        "{text}"
+                    );
+                    accepted += 1;
+                }
+                Err(report) => {
+                    assert!(
+                        report.has_errors() && !report.to_text(false).is_empty(),
+                        "refused without a reason: {text}"
+                    );
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(accepted > 100 && refused > 300, "no mixture any more: {accepted} accepted, {refused} refused");
+}
+
 #[test]
 fn damaged_board_files_never_panic() {
     let options = support::options();

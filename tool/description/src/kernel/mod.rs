@@ -75,20 +75,28 @@ impl Laid {
 /// # Errors
 /// The report holds at least one error.
 pub fn load_native(path: &Path, options: &Options) -> Result<Laid, Report> {
-    let mut report = Report::default();
-    let text = match bulkhead_files::read::text(path, bulkhead_files::read::DESCRIPTION) {
-        Ok(text) => text,
+    match bulkhead_files::read::text(path, bulkhead_files::read::DESCRIPTION) {
+        Ok(text) => load_native_text(path, &text, options),
         Err(error) => {
+            let mut report = Report::default();
             let message = format!("description of an instance {} cannot be read: {}", path.display(), reason(&error));
             report.push(Diagnostic::new(Code::FileUnreadable, message));
-            return Err(report);
+            Err(report)
         }
-    };
-    let file = report.sources.add(path.display().to_string(), text.as_str());
+    }
+}
+
+/// As [`load_native`] of a text that was read already; `path` names it in messages and is where its relative paths start.
+///
+/// # Errors
+/// As [`load_native`].
+pub fn load_native_text(path: &Path, text: &str, options: &Options) -> Result<Laid, Report> {
+    let mut report = Report::default();
+    let file = report.sources.add(path.display().to_string(), text);
     let mut files = GuestFiles::new(path, options);
     let board = board::built_in_board(board::BUILT_IN.default);
     let around = board.map_or_else(|| Around::board(&[], 0), |board| Around::board(&board.devices, board.counter_hz));
-    let laid = read(file, &text, &mut report).and_then(|written| instance(&written, &around, &mut files, &mut report));
+    let laid = read(file, text, &mut report).and_then(|written| instance(&written, &around, &mut files, &mut report));
     report.sort();
     match laid {
         Some((bytes, components)) if !report.has_errors() => Ok(Laid { bytes, components, warnings: report }),

@@ -42,13 +42,23 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Text, constants, an empty page, two pages of data.
-fn kernel() -> Vec<u8> {
-    let base = KERNEL_HALF + LOAD;
+/// The kernel's text: the header of an arm64 Image, without its length.
+fn text() -> Vec<u8> {
     let mut text = vec![0; 4096];
     for (place, value) in [(8, LOAD & 0x1f_ffff), (24, 2), (56, u64::from(u32::from_le_bytes(*b"ARM\x64")))] {
         text[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }
+    text
+}
+
+/// The kernel that instances of these tests have.
+pub(crate) fn expected_kernel() -> bulkhead_verify_instance::Expected {
+    bulkhead_verify_instance::Expected::of(&text(), 5 * 4096)
+}
+
+/// Text, constants, an empty page, two pages of data.
+fn kernel() -> Vec<u8> {
+    let (base, text) = (KERNEL_HALF + LOAD, text());
     let segments = [
         (base, READ_EXECUTE, text.as_slice(), 4096),
         (base + 0x1000, READ, &[7][..], 1),

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-mod kernel;
+pub(crate) mod kernel;
 
 use bulkhead_description::Options;
 use std::path::PathBuf;
