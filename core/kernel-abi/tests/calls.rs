@@ -29,7 +29,7 @@ fn every_call_and_operation_has_one_row_in_order() {
         for operation in 0..operations(*call) {
             let row = rows.next().expect("a row");
             assert_eq!(row.call, *call);
-            let said = row.operation.map(|(number, _)| number);
+            let said = row.operation.map(|(number, ..)| number);
             assert_eq!(said, (operations(*call) > 1).then_some(operation as u64), "{}", call.name());
         }
     }

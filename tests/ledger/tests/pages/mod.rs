@@ -1,6 +1,7 @@
 //! Texts of the reference chapters.
 
 mod boards;
+mod calls;
 mod commands;
 mod experiments;
 mod interface;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("diagnostics.md", diagnostics()),
         ("verify-codes.md", verify_codes()),
         ("guest-interface.md", interface::guest()),
+        ("kernel-calls.md", calls::page()),
         ("counters.md", interface::counters()),
         ("registers.md", registers()),
         ("limits.md", interface::limits()),
