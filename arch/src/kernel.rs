@@ -18,6 +18,73 @@ pub mod registers {
     pub const THREAD_POINTER: usize = 272;
 }
 
+/// Offsets in a thread, from its registers on, that the fast path uses (`el1/kernel/calls.s`). `core/objects` has the types; the kernel compares.
+pub mod thread {
+    /// Component, its stack, and that component's life: one word.
+    pub const PLACE: usize = 288;
+    /// Calls that it is inside, a byte.
+    pub const DEPTH: usize = 296;
+    /// Two words of zeros.
+    pub const NOTHING: usize = 304;
+    /// By depth, 16 bytes: where each level below continues.
+    pub const FRAMES: usize = 320;
+    /// By depth, 16 bytes: its TPIDR_EL0, and its [`PLACE`].
+    pub const BELOW: usize = 448;
+}
+
+/// Offsets in a component.
+pub mod component {
+    /// Shift by which a number becomes an offset.
+    pub const SHIFT: usize = 7;
+    /// Free stacks, a bit each, and behind them TTBR0_EL1.
+    pub const FREE_STACKS: usize = 0;
+    /// TTBR0_EL1.
+    pub const SPACE: usize = 8;
+    /// Ticks that a caller needs.
+    pub const NEEDS: usize = 16;
+    /// What a capability must be, and behind it life and grant.
+    pub const GATE: usize = 24;
+    /// Life, a word of 32 bits.
+    pub const LIFE: usize = 32;
+    /// First slot and number of slots, 32 bits each.
+    pub const SLOTS: usize = 40;
+    /// First entry and first stack, 32 bits each.
+    pub const FIRST_ENTRY: usize = 48;
+    /// Number of entries, 16 bits.
+    pub const ENTRIES: usize = 56;
+}
+
+/// Bits of a capability's first word that a component's gate decides.
+pub const GATE_MASK: u64 = 0xffff_ffff_ffc0_01ff;
+/// The bit of a gate that says that the caller's time is looked at.
+pub const GATE_NEEDS: u64 = 1 << 22;
+
+/// What the fast path has besides objects. TPIDR_EL1 is the address behind it, where components begin; slots follow them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Fast {
+    /// How often each call was made.
+    pub calls: [u64; 16],
+    /// Address of all entries, 16 bytes each, of which the first word is the entry's address.
+    pub entries: u64,
+    /// Address of the tops of all stacks for callers, 8 bytes each.
+    pub stacks: u64,
+    /// What `version` answers: the kernel's build, and the counter's frequency.
+    pub version: [u64; 2],
+    /// When what the thread runs on is used up, as of when it was chosen: a later look can only find less.
+    pub until_ticks: u64,
+    /// Nothing.
+    pub rest: [u64; 11],
+}
+
+const _: () = assert!(size_of::<Fast>() == 256);
+
+impl Fast {
+    /// Zeros.
+    pub const NOTHING: Self =
+        Self { calls: [0; 16], entries: 0, stacks: 0, version: [0; 2], until_ticks: 0, rest: [0; 11] };
+}
+
 /// What brought the core from EL0 to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -36,8 +103,10 @@ pub enum Entry {
 ///
 /// Duties of an implementer: each function does its one thing before the next one begins.
 pub trait KernelMachine {
+    /// The address space that is loaded: the fast path changes it as well.
+    fn space(&self) -> u64;
     /// Loads the address space of a component: a TTBR0_EL1 value, root and ASID.
-    fn load_space(&mut self, root: u64);
+    fn load_space(&mut self, space: u64);
     /// Reads the virtual counter.
     fn counter_ticks(&self) -> u64;
     /// Arms the virtual timer (one shot) for an absolute counter value; `u64::MAX` switches it off.

@@ -1,7 +1,7 @@
 //! Boot, the vectors' Rust ends, and the end.
 
 use bulkhead_arch::el1::{call, cpu, kernel as machine};
-use bulkhead_arch::kernel::Entry;
+use bulkhead_arch::kernel::{Entry, Fast};
 use bulkhead_arm::psci::Function;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::Tables;
@@ -10,7 +10,7 @@ use bulkhead_kernel_abi::{Capability, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POIN
 use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::panic::PanicInfo;
 
 /// What one core alone uses.
@@ -19,10 +19,30 @@ struct Cell<T>(UnsafeCell<T>);
 // SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: what runs here is alone.
 unsafe impl<T> Sync for Cell<T> {}
 
-/// Memory of the objects, without values: the image has no bytes for it.
-struct Storage {
+/// What the fast path works on, in its order.
+#[repr(C)]
+struct Area {
+    fast: Fast,
     components: [MaybeUninit<Component>; MAX_COMPONENTS],
     slots: [MaybeUninit<Capability>; SLOTS],
+}
+
+// `machine::set_fast` says so.
+const _: () = assert!(offset_of!(Area, components) == size_of::<Fast>());
+const _: () =
+    assert!(offset_of!(Area, slots) == offset_of!(Area, components) + size_of::<[Component; MAX_COMPONENTS]>());
+
+/// Found by its symbol: counts of calls are its first words.
+#[unsafe(export_name = "bulkhead_kernel_area")]
+static AREA: Cell<Area> = Cell(UnsafeCell::new(Area {
+    fast: Fast::NOTHING,
+    components: [const { MaybeUninit::uninit() }; MAX_COMPONENTS],
+    slots: [const { MaybeUninit::uninit() }; SLOTS],
+}));
+
+/// Memory of the other objects, without values: the image has no bytes for it.
+#[repr(C)]
+struct Storage {
     threads: [MaybeUninit<Thread>; MAX_THREADS],
     end_points: [MaybeUninit<EndPoint>; MAX_END_POINTS],
     bindings: [MaybeUninit<Binding>; MAX_BINDINGS],
@@ -31,9 +51,9 @@ struct Storage {
     tcaps: [MaybeUninit<Counters>; MAX_TCAPS],
 }
 
+/// Found by its symbol: threads are first.
+#[unsafe(export_name = "bulkhead_kernel_objects")]
 static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
-    components: [const { MaybeUninit::uninit() }; MAX_COMPONENTS],
-    slots: [const { MaybeUninit::uninit() }; SLOTS],
     threads: [const { MaybeUninit::uninit() }; MAX_THREADS],
     end_points: [const { MaybeUninit::uninit() }; MAX_END_POINTS],
     bindings: [const { MaybeUninit::uninit() }; MAX_BINDINGS],
@@ -61,10 +81,10 @@ fn made<T>(room: &'static mut [MaybeUninit<T>], make: impl Fn() -> T) -> &'stati
 
 fn room() -> Room<'static> {
     // SAFETY: see `Cell`; called once, at boot.
-    let storage = unsafe { &mut *STORAGE.0.get() };
+    let (storage, area) = unsafe { (&mut *STORAGE.0.get(), &mut *AREA.0.get()) };
     Room {
-        components: made(&mut storage.components, Component::default),
-        slots: made(&mut storage.slots, || Capability::NULL),
+        components: made(&mut area.components, Component::default),
+        slots: made(&mut area.slots, || Capability::NULL),
         threads: made(&mut storage.threads, Thread::default),
         end_points: made(&mut storage.end_points, || EndPoint::EMPTY),
         bindings: made(&mut storage.bindings, Binding::default),
@@ -93,8 +113,25 @@ extern "C" fn bulkhead_kernel_start(_device_tree: u64) -> *mut Registers {
     // SAFETY: see `Cell`; no thread has run yet.
     let kernel = unsafe { &mut *KERNEL.0.get() };
     let kernel = kernel.write(Kernel::new(machine::Core::start(), room(), &tables, cpu::frequency_hz()));
+    start_fast_path(&tables);
     let next = kernel.choose();
     registers(kernel, next)
+}
+
+/// Says where the fast path finds what it needs.
+fn start_fast_path(tables: &Tables<'static>) {
+    let area = AREA.0.get();
+    let fast = Fast {
+        entries: tables.entries.as_ptr().expose_provenance() as u64,
+        stacks: tables.stacks.as_ptr().expose_provenance() as u64,
+        version: [tables.header.kernel_build, cpu::frequency_hz()],
+        ..Fast::NOTHING
+    };
+    // SAFETY: see `Cell`; no thread has run yet, and nobody has a reference to these words.
+    unsafe { (&raw mut (*area).fast).write(fast) };
+    // SAFETY: the address of a static, of the components between `Fast` and slots (asserted above), whose numbers `Objects::new` has bounded by the
+    // lengths of the arrays; `KERNEL` has them to itself from an entry to its return, and the fast path otherwise.
+    unsafe { machine::set_fast((&raw mut (*area).components).expose_provenance() as u64) };
 }
 
 /// Rust end of the vectors from EL0: returns the registers of the thread that runs next.
@@ -108,6 +145,9 @@ extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *
 }
 
 fn registers(kernel: &mut Kernel<'static, machine::Core>, next: Next) -> *mut Registers {
+    let until_ticks = kernel.until_ticks();
+    // SAFETY: see `Cell`; a word of which nobody has a reference.
+    unsafe { (&raw mut (*AREA.0.get()).fast.until_ticks).write(until_ticks) };
     match (next, kernel.registers()) {
         (Next::Thread(_), Some(registers)) => core::ptr::from_mut(registers),
         _ => power_off(),

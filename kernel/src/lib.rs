@@ -22,13 +22,13 @@ pub mod faults;
 pub mod outside;
 mod text;
 
-use bulkhead_arch::kernel::{Entry, KernelMachine, registers};
+use bulkhead_arch::kernel::{Entry, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::Intid;
 use bulkhead_arm::exception::ExceptionClass;
 use bulkhead_kernel_abi::NONE;
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::boot::Tables;
-use bulkhead_objects::{Choice, NEVER, Objects, Outcome, Registers, Room, ThreadState};
+use bulkhead_objects::{Choice, Component, Level, NEVER, Objects, Outcome, Registers, Room, Thread, ThreadState, Time};
 use core::mem::offset_of;
 use outside::Outside;
 
@@ -36,15 +36,36 @@ use outside::Outside;
 const SERVER: u16 = 0;
 /// Most interrupts that one entry takes: then the core looks at EL0 first. What is bound stays masked, so there are at most as many as bindings.
 const MOST_AT_ONCE: usize = 4;
-/// Where the ASID is in TTBR0_EL1.
-const ASID_SHIFT: u32 = 48;
-
 // The vectors store what the objects read.
 const _: () = assert!(offset_of!(Registers, sp) == registers::STACK_POINTER);
 const _: () = assert!(offset_of!(Registers, pc) == registers::PROGRAM_COUNTER);
 const _: () = assert!(offset_of!(Registers, pstate) == registers::PROCESSOR_STATE);
 const _: () = assert!(offset_of!(Registers, tpidr) == registers::THREAD_POINTER);
 const _: () = assert!(align_of::<Registers>() == 16);
+
+// The fast path does what the objects do.
+const _: () = assert!(offset_of!(Thread, registers) == 0);
+const _: () = assert!(offset_of!(Thread, component) == thread::PLACE);
+const _: () = assert!(offset_of!(Thread, stack) == thread::PLACE + 2);
+const _: () = assert!(offset_of!(Thread, life) == thread::PLACE + 4);
+const _: () = assert!(offset_of!(Thread, depth) == thread::DEPTH);
+const _: () = assert!(offset_of!(Thread, nothing) == thread::NOTHING);
+const _: () = assert!(offset_of!(Thread, frames) == thread::FRAMES);
+const _: () = assert!(offset_of!(Thread, below) == thread::BELOW);
+const _: () = assert!(offset_of!(Level, tpidr) == 0 && offset_of!(Level, component) == 8);
+const _: () = assert!(offset_of!(Level, stack) == 10 && offset_of!(Level, life) == 12);
+const _: () = assert!(size_of::<Component>() == 1 << component::SHIFT);
+const _: () = assert!(offset_of!(Component, free_stacks) == component::FREE_STACKS);
+const _: () = assert!(offset_of!(Component, space) == component::SPACE);
+const _: () = assert!(offset_of!(Component, needs_ticks) == component::NEEDS);
+const _: () = assert!(bulkhead_objects::GATE_OFFSET == component::GATE);
+const _: () = assert!(offset_of!(Component, counters) == component::LIFE);
+const _: () = assert!(offset_of!(Component, first_slot) == component::SLOTS);
+const _: () = assert!(offset_of!(Component, slots) == component::SLOTS + 4);
+const _: () = assert!(offset_of!(Component, first_entry) == component::FIRST_ENTRY);
+const _: () = assert!(offset_of!(Component, first_stack) == component::FIRST_ENTRY + 4);
+const _: () = assert!(offset_of!(Component, entries) == component::ENTRIES);
+const _: () = assert!(bulkhead_objects::GATE_MASK == GATE_MASK && bulkhead_objects::GATE_NEEDS == GATE_NEEDS);
 
 /// What is left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +80,8 @@ pub enum Next {
 pub struct Kernel<'a, M> {
     objects: Objects<'a>,
     outside: Outside<'a, M>,
-    /// The component whose address space is loaded.
-    loaded: Option<u16>,
+    /// Some component needs a caller's time.
+    has_needs: bool,
     /// What the timer is armed for.
     armed_ticks: u64,
 }
@@ -71,7 +92,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     pub fn new(machine: M, room: Room<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
         let objects = Objects::new(room, tables);
         let outside = Outside::new(machine, tables, counter_hz);
-        let mut this = Self { objects, outside, loaded: None, armed_ticks: NEVER };
+        let has_needs = tables.components.iter().any(|row| row.needs_ticks != 0);
+        let mut this = Self { objects, outside, has_needs, armed_ticks: NEVER };
         this.outside.enable(tables);
         this.objects.start_at_boot(&mut this.outside, tables);
         this
@@ -136,12 +158,22 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     }
 
     fn load(&mut self) {
-        let Some((component, root)) = self.objects.loaded() else { return };
-        if self.loaded != Some(component) {
-            let asid = u64::from(component).wrapping_add(1);
-            self.outside.machine.load_space(root | asid.wrapping_shl(ASID_SHIFT));
-            self.loaded = Some(component);
+        let Some((_, space)) = self.objects.loaded() else { return };
+        // Asked and not remembered: the fast path changes it as well.
+        if self.outside.machine.space() != space {
+            self.outside.machine.load_space(space);
         }
+    }
+
+    /// When what the thread runs on is used up, if nothing happens meanwhile: for calls into components that need some of it.
+    pub fn until_ticks(&mut self) -> u64 {
+        if !self.has_needs {
+            return NEVER;
+        }
+        let running = self.objects.running().unwrap_or(u16::MAX);
+        let Some(thread) = self.objects.room().threads.get(usize::from(running)) else { return 0 };
+        let (tcap, now) = (thread.runs_on, self.outside.machine.counter_ticks());
+        now.saturating_add(self.outside.usable_ticks(tcap, now))
     }
 
     /// One shot, for the earliest date; none, and the timer is off.

@@ -56,8 +56,12 @@ impl FakeCore {
 }
 
 impl KernelMachine for FakeCore {
-    fn load_space(&mut self, root: u64) {
-        self.space = root;
+    fn space(&self) -> u64 {
+        self.space
+    }
+
+    fn load_space(&mut self, space: u64) {
+        self.space = space;
     }
 
     fn counter_ticks(&self) -> u64 {

@@ -1,8 +1,11 @@
 //! Filling the objects from the boot tables (`kernel.md` 8): copies, no decisions.
 
 use crate::{Binding, Component, Counters, EndPoint, Links, Objects, Position, Room, Scheduler, Thread, World};
-use bulkhead_kernel_abi::NONE;
 use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_kernel_abi::{Capability, Kind, NONE};
+
+/// Where the ASID is in TTBR0_EL1 (Arm ARM D17.2.155).
+const ASID_SHIFT: u32 = 48;
 
 impl<'a> Objects<'a> {
     /// Makes the objects of the boot tables in their room. What the room is too small for is not there; the host sized it.
@@ -21,7 +24,29 @@ impl<'a> Objects<'a> {
         }
         let mut this = Self { room, ready: Links::EMPTY, listed: Links::EMPTY, dated: 0, ending: 0, running: NONE };
         this.relate();
+        this.bound();
         this
+    }
+
+    /// Lets no component have slots, entries or stacks that are not there, since the fast path looks for the ends of a component's own and no others;
+    /// and gives each address space its ASID.
+    fn bound(&mut self) {
+        let Room { components, slots, entries, stacks, .. } = &mut self.room;
+        for (asid, one) in (1u64..).zip(components.iter_mut()) {
+            one.space |= asid.wrapping_shl(ASID_SHIFT);
+            one.slots = within(one.first_slot, one.slots, slots.len());
+            one.entries = within(one.first_entry, one.entries.into(), entries.len()) as u16;
+            one.stacks = within(one.first_stack, one.stacks.into(), stacks.len()) as u16;
+            one.free_all_stacks();
+            one.refresh();
+        }
+        let count = components.len();
+        let is_empty = |slot: &Capability| match slot.kind() {
+            None | Some(Kind::Null) => true,
+            Some(Kind::Call) => usize::from(slot.object) >= count,
+            Some(_) => false,
+        };
+        slots.iter_mut().filter(|slot| is_empty(slot)).for_each(|slot| *slot = Capability::NULL);
     }
 
     /// Says what rows say of each other: a component's first thread, and whose a scheduler's own thread is.
@@ -46,6 +71,12 @@ impl<'a> Objects<'a> {
             let _ = self.start(world, number, row.argument);
         }
     }
+}
+
+/// The count, or none when not all of them are there.
+fn within(first: u32, count: u32, length: usize) -> u32 {
+    let end = first.checked_add(count).and_then(|end| usize::try_from(end).ok());
+    if end.is_some_and(|end| end <= length) { count } else { 0 }
 }
 
 fn fill<T, R>(objects: &mut [T], rows: &[R], make: impl Fn(&R) -> T) {

@@ -1,9 +1,10 @@
 //! Components: an address space, a table, stacks for callers (`kernel.md` 1).
 
-use crate::Counters;
+use crate::{Counters, WORN};
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::boot::ComponentRow;
-use bulkhead_kernel_abi::{MAX_STACKS, NONE};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Kind, MAX_COMPONENTS, MAX_STACKS, NONE};
 
 /// Whether a component can be entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,10 +40,12 @@ pub enum OnFault {
 pub struct Component {
     /// Stacks that no caller has, a bit each. In the first word that a fast path loads.
     pub free_stacks: u64,
-    /// Root of its translation table.
-    pub root: u64,
+    /// What TTBR0_EL1 is while a thread is inside: the root of its translation table, and above it its ASID.
+    pub space: u64,
     /// Ticks that a caller must have in hand; 0 for none.
     pub needs_ticks: u64,
+    /// See [`Component::gate`]; whoever changes state, grant or needs calls [`Component::refresh`].
+    gate: u64,
     /// Life and grant.
     pub counters: Counters,
     /// First of its slots among all.
@@ -79,12 +82,27 @@ pub struct Component {
 
 const _: () = assert!(size_of::<Component>() == 128);
 
+/// Bits of a capability's first word that the gate decides: kind and the right to use it, the upper bits of the object's number, which are zero for the
+/// 64 components that there can be, and the grant.
+pub const GATE_MASK: u64 = 0xffff_ffff_ffc0_01ff;
+/// A call that may be used.
+const GATE_OPEN: u64 = Kind::Call as u64 | (right::USE as u64) << 8;
+/// A bit of the object's number that no component has: it never matches, and the fast path looks for this one alone.
+pub const GATE_NEEDS: u64 = 1 << 22;
+/// An empty slot that may be used: there is none.
+pub const GATE_CLOSED: u64 = (right::USE as u64) << 8;
+
+const _: () = assert!(MAX_COMPONENTS == 64, "the mask has no bits for more");
+
+/// Where the gate is, for the fast path.
+pub const GATE_OFFSET: usize = core::mem::offset_of!(Component, gate);
+
 impl Component {
     /// A component as the host described it. Its life begins at 1, so that no frame of zeros is one of it.
     #[must_use]
     pub fn new(row: &ComponentRow) -> Self {
         let mut this = Self {
-            root: row.root,
+            space: row.root,
             needs_ticks: row.needs_ticks,
             counters: Counters { life: 1, grant: 1 },
             first_slot: row.first_slot,
@@ -107,7 +125,23 @@ impl Component {
             ..Self::default()
         };
         this.free_all_stacks();
+        this.refresh();
         this
+    }
+
+    /// What the first word of a capability must be, in the bits of [`GATE_MASK`], for a call to come in by the fast path. So three words are compared
+    /// at once there: kind and right, the grant, and that the component lives. With [`GATE_NEEDS`] the caller's time is looked at as well; nothing
+    /// matches [`GATE_CLOSED`], and the slow path says why.
+    #[must_use]
+    pub fn gate(&self) -> u64 {
+        self.gate
+    }
+
+    /// Makes the gate what state, grant and needs say.
+    pub(crate) fn refresh(&mut self) {
+        let is_open = self.state == ComponentState::Living && self.counters.grant != WORN;
+        let needs = if self.needs_ticks == 0 { 0 } else { GATE_NEEDS };
+        self.gate = if is_open { u64::from(self.counters.grant) << 32 | GATE_OPEN | needs } else { GATE_CLOSED };
     }
 
     /// No caller is inside any more.

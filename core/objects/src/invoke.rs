@@ -6,7 +6,7 @@
 //!
 //! A send by `invoke` answers as a callee that returned zeros, so a caller cannot tell which it was.
 
-use crate::{ComponentState, Frame, Objects, Registers, World};
+use crate::{ComponentState, Frame, Level, Objects, Registers, World};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_FRAMES};
 
@@ -21,9 +21,10 @@ impl Objects<'_> {
             return;
         };
         let done = self.find(component, slot).and_then(|found| self.use_capability(world, running, found));
-        // A call has x8 for its token; a refusal has changed nothing else.
+        // A call has x8 for its token; a refusal has changed nothing else. The fast path has used what arrives as zero before it came here, so it is
+        // cleared in each case.
         match (done, self.thread_mut(running)) {
-            (Err(code), Some(thread)) => thread.registers.x[8] = code.number(),
+            (Err(code), Some(thread)) => thread.registers.clear_scratch(code),
             (Ok(Some(code)), Some(thread)) => {
                 thread.registers.x[..8].fill(0);
                 thread.registers.clear_scratch(code);
@@ -82,8 +83,10 @@ impl Objects<'_> {
         let Some(one) = self.thread_mut(thread) else { return Ok(()) };
         let (component, life) = (one.component, one.life);
         let Registers { pc: back, sp: own, tpidr, .. } = one.registers;
-        if let Some(frame) = one.frames.get_mut(usize::from(one.depth)) {
-            *frame = Frame { pc: back, sp: own, tpidr, component, stack: one.stack, life };
+        let depth = usize::from(one.depth);
+        if let (Some(frame), Some(level)) = (one.frames.get_mut(depth), one.below.get_mut(depth)) {
+            *frame = Frame { pc: back, sp: own };
+            *level = Level { tpidr, component, stack: one.stack, life };
         }
         one.depth = one.depth.wrapping_add(1);
         (one.component, one.stack, one.life) = (call.object, stack, callee.counters.life);
@@ -115,8 +118,10 @@ impl Objects<'_> {
             component.give_stack(stack);
         }
         let Some(one) = self.thread_mut(thread) else { return false };
-        let Some(frame) = one.frames.get_mut(usize::from(depth)) else { return false };
-        let Frame { pc, sp, tpidr, component, stack, life } = core::mem::take(frame);
+        let Some(Frame { pc, sp }) = one.frames.get(usize::from(depth)).copied() else { return false };
+        let Some(Level { tpidr, component, stack, life }) = one.below.get(usize::from(depth)).copied() else {
+            return false;
+        };
         one.depth = depth;
         (one.component, one.stack, one.life) = (component, stack, life);
         (one.registers.pc, one.registers.sp, one.registers.tpidr) = (pc, sp, tpidr);

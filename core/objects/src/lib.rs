@@ -18,8 +18,8 @@
 //!
 //! ## Layouts
 //!
-//! The fast path works on the same bytes: capabilities of 16 bytes in one array, frames of 32 bytes in the thread, a component of 128
-//! bytes whose free stacks are its first word. Nothing else has pointers: objects name each other by number, so a number out of range is an
+//! The fast path (`arch`, `el1/kernel/calls.s`) works on the same bytes: capabilities of 16 bytes in one array, frames of 32 bytes in the thread, a
+//! component of 128 bytes with a word that says which capabilities it may take ([`Component::gate`]). Nothing else has pointers: objects name each other by number, so a number out of range is an
 //! object that is not there, and a table that is damaged or hostile cannot lead outside.
 //!
 //! ## Rules of this crate
@@ -57,11 +57,11 @@ mod world;
 
 pub use binding::{Binding, Hold};
 pub use calls::Outcome;
-pub use component::{Component, ComponentState, OnFault};
+pub use component::{Component, ComponentState, GATE_CLOSED, GATE_MASK, GATE_NEEDS, GATE_OFFSET, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
 pub use endpoint::{DATES_AT_ONCE, EndPoint};
 pub use position::{Choice, Pair, Position, Scheduler};
-pub use thread::{Event, Frame, NEVER, Registers, Thread, ThreadState, event};
+pub use thread::{Event, Frame, Level, NEVER, Registers, Thread, ThreadState, event};
 pub use world::{Machine, Time, World};
 
 use bulkhead_kernel_abi::boot::{EntryRow, StackRow};
@@ -135,11 +135,11 @@ impl<'a> Objects<'a> {
         self.thread_mut(running).map(|thread| &mut thread.registers)
     }
 
-    /// What is loaded for the thread that runs: its component and the root of that one's tables. The ASID is the number + 1.
+    /// What is loaded for the thread that runs: its component, and that one's TTBR0_EL1.
     #[must_use]
     pub fn loaded(&self) -> Option<(u16, u64)> {
         let component = self.thread(self.running)?.component;
-        Some((component, self.component(component)?.root))
+        Some((component, self.component(component)?.space))
     }
 
     /// The queues of threads: FIFOs of servers, and lists of events.

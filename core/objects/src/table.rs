@@ -120,6 +120,11 @@ impl Objects<'_> {
         }
         let kind = found.kind().ok_or(Code::BadCapability)?;
         let grant = self.counters(kind, found.object).ok_or(Code::BadCapability)?.revoke();
+        if matches!(kind, Kind::Call | Kind::Table | Kind::Component)
+            && let Some(component) = self.component_mut(found.object)
+        {
+            component.refresh();
+        }
         if let Some(slot) = self.slot_mut(component, slot) {
             slot.grant = grant;
         }
@@ -138,6 +143,7 @@ impl Objects<'_> {
 #[cfg(test)]
 mod tests {
     use crate::{Counters, EndPoint, Links, Objects, Room, WORN};
+    use bulkhead_kernel_abi::boot::ComponentRow;
     use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 
     #[test]
@@ -145,7 +151,7 @@ mod tests {
         let send =
             |grant| Capability { kind: Kind::Send.number(), rights: Kind::Send.rights(), object: 0, grant, word: 1 };
         let mut slots = [Capability::NULL, send(WORN - 1), send(WORN)];
-        let mut components = [crate::Component { slots: 3, ..Default::default() }];
+        let mut components = [crate::Component::new(&ComponentRow { slots: 3, ..Default::default() })];
         let counters = Counters { life: 1, grant: WORN - 1 };
         let mut end_points = [EndPoint { counters, ..EndPoint::EMPTY }];
         let room = Room {

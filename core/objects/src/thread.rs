@@ -27,15 +27,22 @@ pub struct Registers {
     pub tpidr: u64,
 }
 
-/// A level below the innermost one. 32 bytes.
+/// Where a level below the innermost one continues. With its [`Level`] 32 bytes, in two arrays: so a frame's address is one instruction, which shifts
+/// by 4 bits at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Frame {
-    /// Where it continues.
+    /// Next instruction.
     pub pc: u64,
-    /// With this stack pointer.
+    /// Stack pointer.
     pub sp: u64,
-    /// And this TPIDR_EL0.
+}
+
+/// Which level it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Level {
+    /// TPIDR_EL0.
     pub tpidr: u64,
     /// Component.
     pub component: u16,
@@ -45,7 +52,7 @@ pub struct Frame {
     pub life: u32,
 }
 
-const _: () = assert!(size_of::<Frame>() == 32);
+const _: () = assert!(size_of::<Frame>() == 16 && size_of::<Level>() == 16);
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,8 +121,12 @@ pub struct Thread {
     pub is_suspended: bool,
     /// Home component.
     pub home: u16,
-    /// Levels below the innermost one.
+    /// Zeros: what the fast path loads into registers that arrive as zero.
+    pub nothing: [u64; 2],
+    /// Where the levels below the innermost one continue. What is above them is old.
     pub frames: [Frame; MAX_FRAMES],
+    /// Which these levels are.
+    pub below: [Level; MAX_FRAMES],
     /// Life and grant.
     pub counters: Counters,
     /// Scheduler whose it is, or [`NONE`].
@@ -165,7 +176,9 @@ impl Default for Thread {
             state: ThreadState::Free,
             is_suspended: false,
             home: NONE,
+            nothing: [0; 2],
             frames: [Frame::default(); MAX_FRAMES],
+            below: [Level::default(); MAX_FRAMES],
             counters: Counters { life: 1, grant: 1 },
             scheduler: NONE,
             tcap: NONE,
@@ -210,8 +223,8 @@ impl Thread {
 
     /// Levels from the home component to the innermost one: component, life, stack.
     pub fn levels(&self) -> impl DoubleEndedIterator<Item = (u16, u32, u16)> {
-        let below = self.frames.iter().take(usize::from(self.depth));
-        let below = below.map(|frame| (frame.component, frame.life, frame.stack));
+        let below = self.below.iter().take(usize::from(self.depth));
+        let below = below.map(|level| (level.component, level.life, level.stack));
         below.chain(core::iter::once((self.component, self.life, self.stack)))
     }
 

@@ -140,6 +140,7 @@ impl Objects<'_> {
                 one.then = if is_worn && then == ComponentState::Living { ComponentState::Stopped } else { then };
             }
         }
+        one.refresh();
         self.ending |= 1u64.wrapping_shl(u32::from(component));
         Ok(())
     }
@@ -176,6 +177,7 @@ impl Objects<'_> {
             // Not before: the call that is made again needs its capability.
             one.counters.revoke();
         }
+        one.refresh();
         let first = one.first_thread;
         if then == ComponentState::Living
             && let Some([.., argument]) = self.thread(first).map(|thread| thread.start)

@@ -9,10 +9,11 @@ mod support;
 
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::call::{Call, CapabilityOperation, ComponentOperation, InterruptOperation, ThreadOperation};
-use bulkhead_kernel_abi::{Capability, Code, NONE};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{
-    Binding, Choice, Component, ComponentState, EndPoint, Links, NEVER, Outcome, Position, Registers, Scheduler,
-    Thread, ThreadState, event,
+    Binding, Choice, Component, ComponentState, EndPoint, GATE_CLOSED, GATE_MASK, GATE_NEEDS, Links, NEVER, Outcome,
+    Position, Registers, Scheduler, Thread, ThreadState, WORN, event,
 };
 use random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,7 @@ impl Model {
     fn check(&mut self, b: &Bench<'_>) {
         self.learn(b);
         stacks(b);
+        gates(b);
         for slot in b.objects.room().slots.iter() {
             let most = self.rights.get(&(slot.kind, slot.object, slot.word)).copied();
             assert!(most.is_some_and(|most| slot.rights & !most == 0), "{slot:?} grants more than any source");
@@ -170,6 +172,33 @@ fn stacks(b: &Bench<'_>) {
     }
 }
 
+/// What the gate lets in is what the slow path lets in: a living component, and a capability that is not void (CH-61).
+fn gates(b: &Bench<'_>) {
+    let room = b.objects.room();
+    for component in room.components.iter() {
+        let Component { state, counters, needs_ticks, .. } = *component;
+        let is_open = state == ComponentState::Living && counters.grant != WORN;
+        let needs = if needs_ticks == 0 { 0 } else { GATE_NEEDS };
+        let open = u64::from(counters.grant) << 32 | u64::from(right::USE) << 8 | u64::from(Kind::Call.number());
+        assert_eq!(component.gate(), if is_open { open | needs } else { GATE_CLOSED }, "{component:?}");
+    }
+    for slot in room.slots.iter() {
+        let word = u64::from(slot.grant) << 32
+            | u64::from(slot.object) << 16
+            | u64::from(slot.rights) << 8
+            | u64::from(slot.kind);
+        let Some(callee) = room.components.get(usize::from(slot.object & 63)) else { continue };
+        let fits = (word ^ callee.gate()) & GATE_MASK & !GATE_NEEDS == 0 && callee.gate() != GATE_CLOSED;
+        let is_one = slot.kind() == Some(Kind::Call)
+            && slot.has(right::USE)
+            && usize::from(slot.object) < room.components.len()
+            && slot.grant == callee.counters.grant
+            && slot.grant != WORN
+            && callee.state == ComponentState::Living;
+        assert_eq!(fits, is_one, "{slot:?} {callee:?}");
+    }
+}
+
 fn threads(b: &Bench<'_>) {
     let mut earliest = NEVER;
     for (number, thread) in b.objects.room().threads.iter().enumerate() {
@@ -178,7 +207,7 @@ fn threads(b: &Bench<'_>) {
             matches!(thread.state, ThreadState::Receiving | ThreadState::Sleeping | ThreadState::WaitingForEvents);
         assert!(waits || thread.deadline_ticks == NEVER, "thread {number} has a date and waits for nothing");
         earliest = earliest.min(thread.deadline_ticks);
-        assert!(thread.frames[usize::from(thread.depth)..].iter().all(|frame| *frame == Default::default()));
+        assert_eq!(thread.nothing, [0; 2]);
         let is_somewhere = !matches!(thread.state, ThreadState::Free | ThreadState::Stopped);
         let home = thread.levels().next().expect("one at least");
         assert!(!is_somewhere || (home.0, home.2) == (thread.home, NONE));

@@ -1,4 +1,4 @@
-//! AArch64 at EL1 as the real-time kernel has it: entry by both halves of translation (`boot.s`), vectors and contexts (`vectors.s`), the controller with
+//! AArch64 at EL1 as the real-time kernel has it: entry by both halves of translation (`boot.s`), vectors and contexts (`vectors.s`), the fast path of three calls (`calls.s`), the controller with
 //! priority drop apart from deactivation ([`controller`]), the console ([`console`]), and all of it as one [`Core`].
 //!
 //! Memory by halves (Arm ARM D8.2): TTBR1 is the kernel's, its addresses are physical ones with the upper bits set ([`HALF`]); TTBR0 is that of the
@@ -7,9 +7,10 @@
 pub mod console;
 pub mod controller;
 
-use crate::kernel::{KernelMachine, registers};
+use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
+use bulkhead_kernel_abi::MAX_COMPONENTS;
 use bulkhead_kernel_abi::image::{self, Epitaph, Head};
 use console::Console;
 use controller::Controller;
@@ -34,6 +35,34 @@ global_asm!(
     stack_pointer = const registers::STACK_POINTER - 8,
     program_counter = const registers::PROGRAM_COUNTER,
     thread_pointer = const registers::THREAD_POINTER,
+    fast = const size_of::<Fast>(),
+);
+global_asm!(
+    include_str!("calls.s"),
+    place = const thread::PLACE,
+    depth = const thread::DEPTH,
+    nothing = const thread::NOTHING,
+    frames = const thread::FRAMES,
+    below = const thread::BELOW,
+    component_shift = const component::SHIFT,
+    free_stacks = const component::FREE_STACKS,
+    space = const component::SPACE,
+    needs = const component::NEEDS,
+    gate = const component::GATE,
+    life = const component::LIFE,
+    slots = const component::SLOTS,
+    first_entry = const component::FIRST_ENTRY,
+    entries = const component::ENTRIES,
+    gate_mask = const GATE_MASK,
+    gate_needs = const GATE_NEEDS,
+    all_components = const MAX_COMPONENTS << component::SHIFT,
+    count_invoke = const fast(offset_of!(Fast, calls)),
+    count_return = const fast(offset_of!(Fast, calls) + 8),
+    count_version = const fast(offset_of!(Fast, calls) + 15 * 8),
+    all_entries = const fast(offset_of!(Fast, entries)),
+    version = const fast(offset_of!(Fast, version)),
+    until = const fast(offset_of!(Fast, until_ticks)),
+    abi_version = const bulkhead_kernel_abi::KERNEL_ABI_VERSION,
 );
 global_asm!(
     ".arch_extension crc",
@@ -58,6 +87,21 @@ global_asm!(
     sctlr = const SCTLR,
     counter_access = const COUNTER_ACCESS,
 );
+
+/// An offset in [`Fast`] from its end, which TPIDR_EL1 names.
+const fn fast(offset: usize) -> i64 {
+    offset as i64 - size_of::<Fast>() as i64
+}
+
+/// Tells the fast path where components are, behind its own words and in front of the slots. Before it no thread may run.
+///
+/// # Safety
+/// The address is that of `MAX_COMPONENTS` components of `core/objects`, with a [`Fast`] in front of them and their capability slots behind, that stay where they
+/// are; each component's slots, entries and stacks lie in their arrays, and `Fast` names those; while EL0 runs nobody else uses them.
+pub unsafe fn set_fast(components: u64) {
+    // SAFETY: writes a register that the vectors alone read, of what the caller promises.
+    unsafe { asm!("msr TPIDR_EL1, {}", in(reg) components, options(nostack, preserves_flags)) };
+}
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -139,10 +183,17 @@ impl Core {
 }
 
 impl KernelMachine for Core {
-    fn load_space(&mut self, root: u64) {
+    fn space(&self) -> u64 {
+        let space: u64;
+        // SAFETY: reads a register that no other core has.
+        unsafe { asm!("mrs {}, TTBR0_EL1", out(reg) space, options(nomem, nostack, preserves_flags)) };
+        space
+    }
+
+    fn load_space(&mut self, space: u64) {
         // No barrier: the return to EL0 synchronises, and the kernel does not use this half.
         // SAFETY: a root of the boot tables, whose tables the host wrote and nobody writes; the kernel's own accesses are to the other half.
-        unsafe { asm!("msr TTBR0_EL1, {}", in(reg) root, options(nostack, preserves_flags)) };
+        unsafe { asm!("msr TTBR0_EL1, {}", in(reg) space, options(nostack, preserves_flags)) };
     }
 
     fn counter_ticks(&self) -> u64 {

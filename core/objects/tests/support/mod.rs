@@ -267,7 +267,7 @@ impl Rows {
             header: BootHeader::default(),
             components,
             entries: (0..10).map(|number| EntryRow { address: 0x40_0000 + number * 0x100, signature: 0 }).collect(),
-            stacks: (0..10).map(|number| StackRow { top: 0x80_0000 + number * 0x2000 }).collect(),
+            stacks: (0..20).map(|number| StackRow { top: 0x80_0000 + number * 0x2000 }).collect(),
             capabilities: (0..5).flat_map(|_| table()).collect(),
             threads: threads.collect(),
             servers: vec![server(NONE, 0, 10), server(NONE, 1, 0), server(0, 2, 0)],
