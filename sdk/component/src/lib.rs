@@ -19,6 +19,8 @@
 #[cfg(target_os = "none")]
 pub mod call;
 #[cfg(target_os = "none")]
+pub mod interface;
+#[cfg(target_os = "none")]
 mod start;
 
 use bulkhead_kernel_abi::PRINT_BYTES;
@@ -36,6 +38,15 @@ pub fn packed(bytes: &[u8]) -> [u64; 7] {
         }
     }
     words
+}
+
+/// Mixes two words into one, as tests and examples need numbers that look random (SplitMix64's last step).
+#[must_use]
+pub const fn mixed(word: u64, with: u64) -> u64 {
+    let word = word.wrapping_add(with.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
 }
 
 /// Names the component's main function, `fn(u64)`: the argument is the thread's. When it returns, the thread ends.
