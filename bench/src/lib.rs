@@ -18,6 +18,7 @@ pub mod costs;
 mod devices;
 pub mod experiments;
 mod hybrid;
+mod kernel;
 mod lab;
 mod linux;
 mod masks;

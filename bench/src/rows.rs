@@ -6,6 +6,7 @@
 mod calls;
 mod devices;
 mod hybrid;
+mod kernel;
 mod secure;
 mod shared;
 mod sizes;
@@ -431,6 +432,7 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
         .chain(secure::ROWS)
         .chain(hybrid::ROWS)
         .chain(devices::ROWS)
+        .chain(kernel::ROWS)
         .chain(crate::costs::ROWS)
 }
 

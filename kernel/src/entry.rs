@@ -29,8 +29,9 @@ struct Area {
 
 // `machine::set_fast` says so.
 const _: () = assert!(offset_of!(Area, components) == size_of::<Fast>());
-const _: () =
-    assert!(offset_of!(Area, slots) == offset_of!(Area, components) + size_of::<[Component; MAX_COMPONENTS]>());
+const _: () = assert!(
+    offset_of!(Area, slots) == offset_of!(Area, components).wrapping_add(size_of::<[Component; MAX_COMPONENTS]>())
+);
 
 /// Found by its symbol: counts of calls are its first words.
 #[unsafe(export_name = "bulkhead_kernel_area")]

@@ -40,9 +40,14 @@ pub(crate) fn run(times: u64) {
     });
     // From here on without the reading instruction itself.
     measure("version", times, 1, version);
-    let slot = callee::nothing::slot();
-    // Nor the two SVC instructions.
-    measure("call_and_return", times, 3, || call_and_return(slot));
+    let slot = callee::instant::slot();
+    // Nor the SVC instructions, and of both together nor the callee's reading.
+    measure("call", times, 2, || call_and_return(slot).0);
+    measure("return", times, 2, || call_and_return(slot).1);
+    measure("call_and_return", times, 4, || {
+        let (call, back) = call_and_return(slot);
+        call + back
+    });
     measure("stub_to_stub", times, 1, || {
         let before = now!();
         let answer = callee::add(2, 3);
@@ -69,22 +74,22 @@ fn version() -> u64 {
     after - before
 }
 
-/// By hand: the callee is one SVC instruction, which changes no register but those that the kernel clears.
-fn call_and_return(slot: u64) -> u64 {
-    let (before, after): (u64, u64);
+/// By hand, up to the callee's entry and from there: the callee is two instructions, which change x0 and no register but those that the kernel clears.
+fn call_and_return(slot: u64) -> (u64, u64) {
+    let (before, inside, after): (u64, u64, u64);
     let code: u64;
     // SAFETY: the callee keeps x19 to x30, and the others are named.
     unsafe {
         asm!(
-            "mrs x0, CNTVCT_EL0",
+            "mrs x2, CNTVCT_EL0",
             "svc #0",
             "mrs x1, CNTVCT_EL0",
-            out("x0") before, out("x1") after, out("x2") _, out("x3") _, out("x4") _, out("x5") _, out("x6") _, out("x7") _,
+            out("x0") inside, out("x1") after, out("x2") before, out("x3") _, out("x4") _, out("x5") _, out("x6") _, out("x7") _,
             inout("x8") slot => code,
             out("x9") _, out("x10") _, out("x11") _, out("x12") _, out("x13") _, out("x14") _, out("x15") _, out("x16") _,
             out("x17") _, out("x18") _,
             options(nostack),
         );
     }
-    if code == 0 { after - before } else { u64::MAX }
+    if code == 0 { (inside - before, after - inside) } else { (u64::MAX, 0) }
 }

@@ -44,7 +44,7 @@ pub struct Component {
     pub space: u64,
     /// Ticks that a caller must have in hand; 0 for none.
     pub needs_ticks: u64,
-    /// See [`Component::gate`]; whoever changes state, grant or needs calls [`Component::refresh`].
+    /// See [`Component::gate`]; who changes state, grant or needs calls [`Component::refresh`].
     gate: u64,
     /// Life and grant.
     pub counters: Counters,

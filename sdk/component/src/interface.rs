@@ -110,7 +110,7 @@ pub fn invoke(slot: u64, words: [u64; 8]) -> Result<[u64; 8], Code> {
     }
 }
 
-/// Reads a word that whoever wrote the instance has written into the program.
+/// Reads a word that the writer of the instance has put into the program.
 #[inline]
 #[must_use]
 pub fn slot(word: &'static u64) -> u64 {

@@ -108,7 +108,7 @@ pub const GROUPS: &[Group] = &[
             attack(74, "a pattern across a number that is no call", &["across no call: 0 changed", "ended"]),
             attack(
                 75,
-                "a pattern across an `invoke` of an empty slot",
+                "a pattern across an `invoke` of an empty slot; x9 to x18 and the flags are zero",
                 &["across a refused invoke: 0 changed", "ended"],
             ),
             attack(76, "`return` without a call, with a pattern", &["ended"]),

@@ -13,6 +13,7 @@ pub mod el3;
 pub mod execute;
 pub mod failing;
 pub mod hybrid;
+pub mod kernel;
 pub mod messages;
 pub mod remote;
 pub mod secure;

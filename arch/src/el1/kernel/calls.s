@@ -77,7 +77,7 @@ bulkhead_kernel_invoke:
     ldp     x13, x14, [sp, #{nothing}]
     ldp     x15, x16, [sp, #{nothing}]
     ldp     x17, x18, [sp, #{nothing}]
-    eret                                            // into the callee
+    eret                                            // into the callee, at its entry
 
     // Is it only that the callee needs time? There is enough until the date that was written when the thread was chosen, or the slow path looks.
 2:  eor     x17, x17, #{gate_needs}
@@ -134,7 +134,7 @@ bulkhead_kernel_return:
     ldp     x13, x14, [sp, #{nothing}]
     ldp     x15, x16, [sp, #{nothing}]
     ldp     x17, x18, [sp, #{nothing}]
-    eret                                            // into the caller
+    eret                                            // into the caller, behind its instruction
 
 .globl bulkhead_kernel_version
 bulkhead_kernel_version:

@@ -90,7 +90,7 @@ global_asm!(
 
 /// An offset in [`Fast`] from its end, which TPIDR_EL1 names.
 const fn fast(offset: usize) -> i64 {
-    offset as i64 - size_of::<Fast>() as i64
+    (offset as i64).wrapping_sub(size_of::<Fast>() as i64)
 }
 
 /// Tells the fast path where components are, behind its own words and in front of the slots. Before it no thread may run.
@@ -99,6 +99,7 @@ const fn fast(offset: usize) -> i64 {
 /// The address is that of `MAX_COMPONENTS` components of `core/objects`, with a [`Fast`] in front of them and their capability slots behind, that stay where they
 /// are; each component's slots, entries and stacks lie in their arrays, and `Fast` names those; while EL0 runs nobody else uses them.
 pub unsafe fn set_fast(components: u64) {
+    // A register of EL1 that nothing else uses: one instruction finds all that the fast path works on.
     // SAFETY: writes a register that the vectors alone read, of what the caller promises.
     unsafe { asm!("msr TPIDR_EL1, {}", in(reg) components, options(nostack, preserves_flags)) };
 }
@@ -185,6 +186,7 @@ impl Core {
 impl KernelMachine for Core {
     fn space(&self) -> u64 {
         let space: u64;
+        // The register and no copy: the fast path writes it as well.
         // SAFETY: reads a register that no other core has.
         unsafe { asm!("mrs {}, TTBR0_EL1", out(reg) space, options(nomem, nostack, preserves_flags)) };
         space

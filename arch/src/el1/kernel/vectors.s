@@ -35,18 +35,22 @@ bulkhead_kernel_vectors:
     mrs     x9, ESR_EL1
     mov     w10, #0x56000000                            // SVC of AArch64; its number is below
     sub     x9, x9, x10
+    // A test takes the three branches out of the text, and all goes the slow way.
 .globl bulkhead_kernel_is_invoke
 bulkhead_kernel_is_invoke:
     cbz     x9, bulkhead_kernel_invoke
     sub     x9, x9, #1
+    // The second of the branches.
 .globl bulkhead_kernel_is_return
 bulkhead_kernel_is_return:
     cbz     x9, bulkhead_kernel_return
     cmp     x9, #14
+    // The third of the branches.
 .globl bulkhead_kernel_is_version
 bulkhead_kernel_is_version:
     b.eq    bulkhead_kernel_version
     ldp     x9, x10, [sp, #72]
+    // Where the fast path gives up; of `invoke` and `return` x9 to x18 are nobody's then.
 .globl bulkhead_kernel_slow
 bulkhead_kernel_slow:
     stp     x0, x1, [sp]

@@ -35,7 +35,11 @@ pub(super) fn run(number: u64, fresh: &Fresh) {
         75 => {
             let mut put = put;
             put[8] = 0;
-            kept("a refused invoke", &put, &exchange(call(Call::Invoke), &put), 8..9);
+            let found = exchange(call(Call::Invoke), &put);
+            // Zeros as after any `invoke`.
+            put[9..19].fill(0);
+            put[FLAGS] = 0;
+            kept("a refused invoke", &put, &found, 8..9);
         }
         // What it leaves must not be what the next one finds.
         76 => {
