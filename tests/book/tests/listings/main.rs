@@ -14,6 +14,7 @@ const SITTINGS: &[&[&str]] = &[
     &["time.md", "report.md"],
     &["devices.md", "giving.md"],
     &["your-own-guest.md"],
+    &["components.md"],
     &["serving-others.md"],
     &["experiments.md"],
     &["porting.md"],
@@ -71,6 +72,11 @@ fn the_chapters_about_devices_hold() {
 #[test]
 fn the_chapter_about_guests_holds() {
     type_pages(&["your-own-guest.md"]);
+}
+
+#[test]
+fn the_chapter_about_components_holds() {
+    type_pages(&["components.md"]);
 }
 
 #[test]
