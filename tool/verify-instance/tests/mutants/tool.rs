@@ -9,6 +9,7 @@ use bulkhead_plan::model::{GuestImage, System};
 use bulkhead_plan::samples;
 use bulkhead_verify::instance::{code_of, verify_instance};
 use bulkhead_verify::{Code, Expected, Monitor, Verdict, verify_bytes};
+use std::collections::BTreeSet;
 
 /// A system of which the first partition has these bytes as its guest.
 fn system(bytes: Vec<u8>) -> System {
@@ -70,4 +71,23 @@ fn each_corruption_is_refused_by_the_tool() {
         assert_eq!(inside.extent.instances, 1, "{name}");
         assert!(inside.findings.iter().all(|one| one.message.starts_with("partition \"control\": ")), "{name}");
     }
+}
+
+#[test]
+fn a_byte_that_was_changed_on_the_way_is_a_wrong_checksum() {
+    let mut bytes = sample();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    assert!(verify_instance(&bytes, Some(&expected())).has(Code::InstanceChecksum));
+    assert!(judge(bytes).has(Code::InstanceChecksum));
+}
+
+/// Codes that the tests above show beside those of the corruptions.
+const OTHERS: [Code; 2] = [Code::NoKernel, Code::InstanceChecksum];
+
+#[test]
+fn every_code_of_instances_has_a_mutant() {
+    let shown: BTreeSet<Code> = CORRUPTIONS.iter().map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
+    let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
+    assert_eq!(shown, all);
 }

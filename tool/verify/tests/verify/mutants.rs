@@ -421,7 +421,9 @@ fn every_code_has_a_mutant() {
     let files = FILE_MUTANTS.iter().map(|(_, code, _)| *code);
     let covered: BTreeSet<Code> =
         codes.chain(files).chain(crate::worlds::shown()).chain(crate::hybrid::shown()).collect();
-    let missing: Vec<&str> = Code::ALL.iter().filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
+    // Group V4 is about instances of the real-time kernel: the crate of their reader has the mutants, and takes them through this one.
+    let own = Code::ALL.iter().filter(|code| !code.name().starts_with("V4"));
+    let missing: Vec<&str> = own.filter(|code| !covered.contains(code)).map(|code| code.name()).collect();
     assert_eq!(missing, Vec::<&str>::new());
     assert!(all().count() + FILE_MUTANTS.len() >= 25, "at least 25 are promised");
 }
