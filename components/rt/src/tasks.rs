@@ -6,7 +6,8 @@
 //!
 //! **Turns are own time.** The kernel tells what a task used with its next event, exactly; what was used meanwhile by one that was let in is not in it. A time-out
 //! only brings the scheduler's thread to look: a task that has not used its turn up keeps it. A task that yields is
-//! charged with its next event for what it used before, so it may lose a part of a later turn and never gains one.
+//! charged with its next event for what it used before, so it may lose a part of a later turn and never gains one. One that waits here begins a new turn
+//! when it comes back, at its place.
 //!
 //! **Numbers.** A task of priority `p` has the permanent number 2p + 4, and 2p + 3 while it was chosen here: so an equal that is notified does not take the core
 //! from it, and a better one does. The scheduler's thread has 1.
@@ -212,14 +213,14 @@ impl Tasks {
         self.change(task, |one| {
             one.is_late = false;
             if !core::mem::take(&mut one.is_woken) {
-                (one.waits, one.until_ticks) = (Waits::Wake, until_ticks);
+                (one.waits, one.until_ticks, one.turn_ticks) = (Waits::Wake, until_ticks, 0);
             }
         });
     }
 
     /// Lets a task wait until a date.
     pub fn sleep(&mut self, task: Task, until_ticks: u64) {
-        self.change(task, |one| (one.waits, one.until_ticks) = (Waits::Date, until_ticks));
+        self.change(task, |one| (one.waits, one.until_ticks, one.turn_ticks) = (Waits::Date, until_ticks, 0));
     }
 
     /// Wakes a task; one that does not wait for it finds it at its next `block`. Several are one.
@@ -292,9 +293,8 @@ impl Tasks {
             if has(Event::ENDED) {
                 *one = One { priority: one.priority, ..One::default() };
             }
-            if has(Event::TIMEOUT) {
-                one.look_ticks = 0;
-            }
+            // What it used is known now, whatever it was told for.
+            one.look_ticks = 0;
             one.turn_ticks.saturating_sub(used_ticks)
         });
         match left {

@@ -174,6 +174,55 @@ fn every_function_is_interrupted_everywhere() {
     println!("{told} orders");
 }
 
+/// A better task that finds the lock taken runs as soon as the owner leaves, and before the owner's own code has done anything.
+#[test]
+fn who_finds_the_lock_taken_is_next() {
+    let told = tell(
+        || {
+            let owner = program(|rt, kernel, me| {
+                rt.yield_(kernel, me);
+                own(1);
+                work(10 * QUANTUM);
+                own(2);
+            });
+            vec![(4, owner), (1, notified(|rt, kernel, me| rt.yield_(kernel, me)))]
+        },
+        &[Interrupt::Notify(1)],
+        |s| {
+            let place = |point: (u8, u64)| s.points.iter().position(|one| *one == point).expect("it came there");
+            let is_let_in = place((1, 1)) < place((0, 2));
+            assert!(!is_let_in || place((1, 2)) < place((0, 2)), "{:?}", s.points);
+        },
+    );
+    assert!(told > 20, "{told}");
+}
+
+/// A decision that is older than what others did meanwhile gives the core to nobody who went to sleep since.
+#[test]
+fn an_old_decision_wakes_nobody() {
+    let told = tell(
+        || {
+            let first = program(|rt, kernel, me| {
+                rt.yield_(kernel, me);
+                rt.yield_(kernel, me);
+                own(1);
+            });
+            let second = program(|rt, kernel, me| {
+                for _ in 0..2 {
+                    let until = bulkhead_rt::Kernel::now_ticks(kernel) + 40;
+                    rt.sleep(kernel, me, until);
+                    assert!(bulkhead_rt::Kernel::now_ticks(kernel) >= until, "woken too early");
+                    own(1);
+                }
+            });
+            vec![(4, first), (4, second), (1, notified(|_, _, _| {}))]
+        },
+        &[Interrupt::Notify(2)],
+        |s| assert_eq!(s.points.len(), 5),
+    );
+    assert!(told > 20, "{told}");
+}
+
 /// Two interrupts: a task that is let in is itself interrupted, by one that is better still, and time passes between.
 #[test]
 fn who_is_let_in_is_interrupted_too() {

@@ -65,6 +65,27 @@ fn an_equal_that_is_notified_gains_nothing() {
     }
 }
 
+/// An equal that is notified waits for its turn; one that is better does not. Equal numbers would let it in, as published.
+#[test]
+fn an_equal_that_is_notified_cuts_into_no_turn() {
+    for (priority, least, most) in [(4, QUANTUM - 40, QUANTUM), (3, 0, 7)] {
+        let waiter: Program = Box::new(|_, kernel, me| {
+            receive(me, 0);
+            own(kernel.now_ticks());
+            work(10 * QUANTUM);
+        });
+        subsystem(QUANTUM, vec![(4, spinner()), (priority, waiter)], |s| {
+            // It waits in the kernel, and the other one is in its turn.
+            run(s, QUANTUM + 30);
+            let notified = s.world.now;
+            s.notify(1);
+            run(s, 2 * QUANTUM);
+            let [(1, began)] = s.points[..] else { panic!("{:?}", s.points) };
+            assert!((least..=most).contains(&(began - notified)), "priority {priority}: after {}", began - notified);
+        });
+    }
+}
+
 /// A task that gives the core away itself gains nothing: it wakes one that is better, again and again.
 #[test]
 fn waking_others_makes_no_turn_longer() {

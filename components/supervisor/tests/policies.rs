@@ -62,6 +62,8 @@ fn a_fault_is_followed_by_a_reset_after_the_back_off() {
     kernel.now = 150;
     assert_eq!(supervisor.told(&mut kernel, 0), u64::MAX);
     assert_eq!(kernel.resets, [(1, 150)]);
+    // Nor is it a fault of the one that runs now.
+    supervisor.told(&mut kernel, 2);
     assert_eq!(supervisor.health(1).map(|health| (health.restarts(), health.faults())), Some((1, 1)));
     assert_eq!(supervisor.health(0).map(|health| health.state()), Some(State::Running), "the other one is left alone");
     assert!(supervisor.health(2).is_none());

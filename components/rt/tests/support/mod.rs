@@ -152,6 +152,8 @@ enum Finds {
     Nothing,
     Time,
     Registers,
+    /// It is about to make this call: what comes before it may come.
+    Call(Call, [u64; 8]),
 }
 
 type Body = generator::Generator<'static, (), Stop>;
@@ -356,6 +358,11 @@ impl Subsystem<'_> {
         match std::mem::take(&mut self.finds[thread]) {
             Finds::Nothing => {}
             Finds::Time => ANSWER.set([self.world.now; 8]),
+            Finds::Call(call, x) => {
+                self.finds[thread] = Finds::Registers;
+                self.call(call, &x);
+                return true;
+            }
             Finds::Registers => {
                 let x = self.objects.registers().expect("runs").x;
                 ANSWER.set(*x.first_chunk().expect("registers"));
@@ -365,10 +372,7 @@ impl Subsystem<'_> {
         match why {
             Stop::Access => {}
             Stop::Now => self.finds[thread] = Finds::Time,
-            Stop::Call(call, x) => {
-                self.finds[thread] = Finds::Registers;
-                self.call(call, &x);
-            }
+            Stop::Call(call, x) => self.finds[thread] = Finds::Call(call, x),
             Stop::Work(ticks) => self.work(thread, ticks),
             Stop::Own(point) => {
                 let task = thread.checked_sub(1).expect("a task");

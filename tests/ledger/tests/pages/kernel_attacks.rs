@@ -42,7 +42,7 @@ pub(super) fn page() -> String {
             (false, true) => "MRS",
             _ => "instruction",
         };
-        text += &row(&[&bits, &cell(one.what), &way, &if one.is_newer { "newer" } else { "all" }, &cell(one.why)]);
+        text += &row(&[&bits, &cell(one.what), way, if one.is_newer { "newer" } else { "all" }, &cell(one.why)]);
     }
     text
 }
