@@ -221,6 +221,26 @@ fn an_interrupted_end_that_somebody_else_finished_does_not_begin_again() {
 }
 
 #[test]
+fn a_thread_that_was_not_reached_yet_is_brought_out_before_it_runs() {
+    bench(|b| {
+        b.start(&[1, 4]);
+        b.pick(0);
+        b.invoke(CALL_SERVICE);
+        b.sleep();
+        assert_eq!(b.pick(0), Some(4));
+        b.world.now = 2 * SOON;
+        b.objects.pass_dates(&mut b.world);
+        // An interrupt waits behind the slice of thread 0, which is not inside; thread 1 is, awake.
+        b.world.looks.set(1);
+        assert_eq!(b.svc(Call::Component, &[RESET, COMPONENT_SERVICE]), Outcome::Again);
+        assert_eq!(b.thread(1).component, SERVICE);
+        b.objects.used(&mut b.world, 10);
+        assert_eq!(b.pick(0), Some(1));
+        assert_eq!((b.thread(1).component, b.thread(1).registers.x[8]), (APP, Code::Gone.number()));
+    });
+}
+
+#[test]
 fn an_end_is_finished_without_the_thread_that_asked_for_it() {
     // A component that ends itself: its first thread goes first, and an interrupt waits behind that slice, so nobody makes the call again.
     for (operation, state) in [(RESET, ComponentState::Living), (DESTROY, ComponentState::Free)] {
