@@ -1,0 +1,74 @@
+#!/bin/sh
+# Breaks the real-time kernel in one place after the other, and says which tests went red: on the host, and of the attacks of EL0 on QEMU with the broken kernel.
+#   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$(dirname "$0")/common.sh"
+places="grant life again rights scratch write_bit thread_word flags physical_counter floating_point cache"
+
+# Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
+# would notice.
+break_place() {
+    hosts='' attack=hostile::suite
+    registers=arch/src/el1/kernel/mod.rs
+    vectors=arch/src/el1/kernel/vectors.s
+    case $1 in
+        # A capability that was revoked is used.
+        grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
+        # A thread continues in a component that was ended since.
+        life)
+            hosts='bulkhead-objects --test unwinding' attack=''
+            change core/objects/src/position.rs 'if self.unwind(world, pair.thread) {' 'if false && self.unwind(world, pair.thread) {'
+            ;;
+        # A call that was interrupted is not made again.
+        again)
+            hosts='bulkhead-objects --test unwinding' attack=''
+            change core/objects/src/calls.rs 'thread.registers.pc = thread.registers.pc.wrapping_sub(INSTRUCTION_BYTES);' ''
+            ;;
+        # A copy of a capability has more rights than its source.
+        rights) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'source.rights & rights as u8' 'rights as u8' ;;
+        # What a callee left is in its caller's registers.
+        scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs 'self.x[SCRATCH].fill(0);' '' ;;
+        # Constants of a component are writable in its tables.
+        write_bit)
+            hosts='bulkhead-verify-instance --test mutants' attack=''
+            change core/instance/src/translation.rs 'Self::ComponentConstants => NORMAL | EL0 | READ_ONLY | NEVER' 'Self::ComponentConstants => NORMAL | EL0 | NEVER'
+            ;;
+        # A thread finds another one's TPIDR_EL0.
+        thread_word) change $vectors '    msr     TPIDR_EL0, x3 ' '    nop ' ;;
+        # A thread finds another one's flags.
+        flags) change $vectors '    msr     SPSR_EL1, x4 ' '    nop ' ;;
+        # EL0 reads the physical counter.
+        physical_counter) change $registers 'const COUNTER_ACCESS: u64 = 1 << 1;' 'const COUNTER_ACCESS: u64 = 3;' ;;
+        # EL0 uses floating point.
+        floating_point) change arch/src/el1/kernel/boot.s '    msr     CPACR_EL1, xzr ' '    mov x1, #3 << 20
+    msr     CPACR_EL1, x1 ' ;;
+        # EL0 maintains caches.
+        cache) change $registers '| 1 << 12 | 1 << 19;' '| 1 << 12 | 1 << 19 | 1 << 26;' ;;
+        *) no_place "$1" ;;
+    esac
+}
+
+# use_kernel: builds the copy's kernel for QEMU.
+use_kernel() {
+    link_guests
+    mkdir -p "$guests/kernel"
+    for file in "$here"/target/guests/kernel/*.elf; do ln -sf "$file" "$guests/kernel/"; done
+    (cd "$copy" && cargo build --locked --profile bare --target $bare_target --package bulkhead-kernel) >>"$log" 2>&1
+    rm -f "$guests/kernel/kernel.elf"
+    cp "$copy/target/$bare_target/bare/bulkhead-kernel" "$guests/kernel/kernel.elf"
+}
+
+try_place() {
+    if [ -n "$hosts" ] && is_asked host; then
+        # shellcheck disable=SC2086 # a package and a test program
+        on_host -p $hosts
+        tell "$1" 'the host' "$log"
+    fi
+    if [ -n "$attack" ] && is_asked qemu; then
+        use_kernel
+        (cd "$here" && BULKHEAD_GUESTS=$guests BULKHEAD_MONITOR=$monitor cargo test --locked --no-fail-fast -p bulkhead-system-tests --test kernel -- "$attack") >"$log.qemu" 2>&1 || true
+        tell "$1" QEMU "$log.qemu"
+    fi
+}
+
+try_places "$@"
