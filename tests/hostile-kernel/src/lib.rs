@@ -30,7 +30,8 @@ pub struct Attack {
     /// What it does.
     pub what: &'static str,
     /// What it and the umpire say of it, line by line: `fault KIND SYNDROME`, `ended`, `waits` (then the umpire stops it), or what it found. One
-    /// that is begun again says how many of its lives ended by a fault of which class, and `over`.
+    /// that is begun again says how many of its lives ended by a fault of which class, and `over`; how many of a random one ended or waited depends
+    /// on every instruction of the kernel, and is not expected.
     pub says: &'static [&'static str],
 }
 
