@@ -7,7 +7,7 @@ use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, ThreadRow};
 use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::capability::right;
-use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_COMPONENTS, MAX_THREADS, NONE};
+use bulkhead_kernel_abi::{Capability, Code, KERNEL_ABI_VERSION, Kind, MAX_COMPONENTS, MAX_THREADS, NONE};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Thread};
 
 const DEVICE: u32 = 40;
@@ -73,6 +73,9 @@ fn tables() -> Tables<'static> {
         wires: &[],
         exports: &[],
         quotas: &[],
+        regions: &[],
+        programs: &[],
+        segments: &[],
     }
 }
 
@@ -151,7 +154,7 @@ fn version_says_which_kernel_this_is() {
     let mut test = Test::new();
     test.call(Call::Version, &[]);
     let x = test.kernel.registers().expect("it runs").x;
-    assert_eq!(x[..4], [0, 1, 77, 62_500_000]);
+    assert_eq!(x[..4], [0, u64::from(KERNEL_ABI_VERSION), 77, 62_500_000]);
 }
 
 #[test]

@@ -112,6 +112,8 @@ numbers! {
         Overstay = 6, "overstay";
         /// Its innermost call was aborted.
         Aborted = 7, "aborted";
+        /// It ended itself; the syndrome is its code.
+        Exited = 8, "exited";
     }
 }
 

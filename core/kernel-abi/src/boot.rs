@@ -7,8 +7,8 @@
 mod rows;
 
 pub use rows::{
-    BandRow, BindingRow, ComponentRow, EndPointRow, EntryRow, ExportRow, QuotaRow, SchedulerRow, ServerRow, StackRow,
-    TcapRow, ThreadRow, WireRow,
+    BandRow, BindingRow, ComponentRow, EndPointRow, EntryRow, ExportRow, ProgramRow, QuotaRow, RegionRow, SchedulerRow,
+    SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
 
 use crate::{Capability, KERNEL_ABI_VERSION};
@@ -73,9 +73,21 @@ pub struct BootHeader {
     pub exports: Span,
     /// [`QuotaRow`]s.
     pub quotas: Span,
+    /// [`RegionRow`]s.
+    pub regions: Span,
+    /// [`ProgramRow`]s.
+    pub programs: Span,
+    /// [`SegmentRow`]s of all programs.
+    pub segments: Span,
+    /// Physical address of the pool, whose pages nobody has at boot.
+    pub pool_address: u64,
+    /// Its pages.
+    pub pool_pages: u32,
+    /// Zero.
+    pub reserved: [u32; 3],
 }
 
-const _: () = assert!(size_of::<BootHeader>() == 32 + 14 * 8);
+const _: () = assert!(size_of::<BootHeader>() == 32 + 17 * 8 + 24);
 const _: () = assert!(size_of::<BootHeader>().is_multiple_of(ALIGNMENT));
 
 /// Why boot tables are not taken.
@@ -126,6 +138,12 @@ pub struct Tables<'a> {
     pub exports: &'a [ExportRow],
     /// By number of the quota.
     pub quotas: &'a [QuotaRow],
+    /// By number of the region.
+    pub regions: &'a [RegionRow],
+    /// By number of the program.
+    pub programs: &'a [ProgramRow],
+    /// Of all programs.
+    pub segments: &'a [SegmentRow],
 }
 
 impl<'a> Tables<'a> {
@@ -163,6 +181,9 @@ impl<'a> Tables<'a> {
             wires: rows(bytes, header.wires, 11)?,
             exports: rows(bytes, header.exports, 12)?,
             quotas: rows(bytes, header.quotas, 13)?,
+            regions: rows(bytes, header.regions, 14)?,
+            programs: rows(bytes, header.programs, 15)?,
+            segments: rows(bytes, header.segments, 16)?,
         })
     }
 

@@ -183,16 +183,23 @@ calls! {
     Memory = 11, "memory", operations MemoryOperation "Operations of `memory`." {
         /// Maps pages of a region.
         Map = 0, "map",
-            (1 "slot of a Memory", 2 "first page", 3 "address", 4 "pages", 5 "rights") -> () [Denied Full Busy] Slices;
+            (1 "slot of a Memory", 2 "first page of it", 3 "address", 4 "pages", 5 "rights") ->
+                (1 "pages that are mapped now: at the first that cannot be, it ends") [Denied Full Busy] Slices;
         /// Takes pages out of the map.
         Unmap = 1, "unmap",
-            (1 "slot of a Memory", 2 "address", 3 "pages") -> () [Denied] Slices;
+            (1 "slot of the Memory whose pages they are; 0 for any", 2 "address", 3 "pages") ->
+                (1 "pages that are not mapped any more") [Denied] Slices;
         /// Drops rights of mapped pages.
         Protect = 2, "protect",
-            (1 "slot of a Memory", 2 "address", 3 "pages", 4 "rights") -> () [Denied] Slices;
-        /// Gives a capability to part of a region.
+            (1 "slot of the Memory whose pages they are; 0 for any", 2 "address", 3 "pages", 4 "rights that stay") ->
+                (1 "pages that are changed") [Denied] Slices;
+        /// Makes a capability to part of a region.
         Share = 3, "share",
-            (1 "slot of a Memory", 2 "first page", 3 "pages", 4 "rights", 5 "slot that gets it") -> () [Denied Full Busy] Constant;
+            (1 "slot of a Memory", 2 "first page of it", 3 "pages", 4 "rights that may stay", 5 "slot that gets it") ->
+                () [Denied Full] Constant;
+        /// Makes a region of pages that a quota pays for.
+        Create = 4, "create",
+            (1 "slot of a Quota", 2 "pages, at most 512", 3 "slot that gets it") -> () [Denied Full] Constant;
     }
     /// Moves capabilities between tables.
     Capability = 12, "capability", operations CapabilityOperation "Operations of `capability`." {
@@ -221,18 +228,18 @@ calls! {
         /// Makes a process from a program of the image.
         Spawn = 0, "spawn",
             (1 "program", 2 "slot of a Quota", 3 "slot of a Server or Scheduler", 4 "first slot that is given", 5 "how many",
-             6 "slot that gets it") ->
-                () [Denied NotAdmitted Full] Slices;
+             6 "slot that gets it", 7 "its quota: pages 31:0, components 39:32, threads 47:40, regions 55:48") ->
+                (1 "bits by which the caller's end point is told its end") [Denied Full Gone] Slices;
         /// Makes a copy of the caller's component.
         Fork = 1, "fork",
-            (1 "slot of a Quota", 2 "slot of a Server", 3 "slot that gets the child") ->
-                (1 "0 in the child, 1 in the parent") [Denied NotAdmitted Full Busy] Slices;
+            (1 "slot of a Quota", 2 "slot of a Server or Scheduler", 3 "slot that gets the child", 4 "its quota, as of spawn") ->
+                (1 "0 in the child, 1 in the parent", 2 "bits by which the parent's end point is told its end") [Denied Full Busy Gone] Slices;
         /// Replaces the memory by another program's.
         Exec = 2, "exec",
-            (1 "program") -> () [Denied Full] Slices;
-        /// Ends the caller's component.
+            (1 "program", 2 "its x0") -> () [Denied Full Busy] Slices;
+        /// Ends the caller's component; its maker ends what is left.
         Exit = 3, "exit",
-            (1 "code, for the parent") -> () [] Slices;
+            (1 "code, which the parent finds in the record of its fault") -> () [] Constant;
         /// Ends a component, and first those made from its quota.
         Destroy = 4, "destroy",
             (1 "slot of a Component") -> () [Denied Gone] Slices;

@@ -109,7 +109,7 @@ pub struct Capability {
     pub object: u16,
     /// What the object's grant was when this was made: it is void when the object's is another one.
     pub grant: u32,
-    /// Of a send the bits that it sets; of a call and a remote send see [`entry_word`] and [`remote_word`]; otherwise zero.
+    /// Of a send the bits that it sets; of a call, a remote send and memory see [`entry_word`], [`remote_word`] and [`memory_word`]; otherwise zero.
     pub word: u64,
 }
 
@@ -144,6 +144,19 @@ impl Capability {
     pub const fn token(&self) -> u64 {
         self.word & TOKEN_MASK
     }
+
+    /// Of memory: the first page of its region that it is for, and how many are.
+    #[inline]
+    #[must_use]
+    pub const fn pages(&self) -> (u32, u32) {
+        ((self.word >> 32) as u32, self.word as u32)
+    }
+}
+
+/// The word of memory: first page in its region, and pages.
+#[must_use]
+pub const fn memory_word(first: u32, pages: u32) -> u64 {
+    (first as u64) << 32 | pages as u64
 }
 
 /// What a token can be: 48 bits, so that any address of a component fits (CH-33: a limiter's record is reached by it).

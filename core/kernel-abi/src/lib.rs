@@ -43,7 +43,7 @@ pub use capability::{Capability, Kind};
 pub use code::Code;
 
 /// Counts up with any change of calls, codes, layouts or boot tables. A component carries the version it was built for.
-pub const KERNEL_ABI_VERSION: u32 = 1;
+pub const KERNEL_ABI_VERSION: u32 = 2;
 
 /// Most components of an instance, processes among them.
 pub const MAX_COMPONENTS: usize = 64;
@@ -69,6 +69,18 @@ pub const MAX_HELD: usize = 4;
 pub const MAX_WIRES: usize = 8;
 /// Entries of a wire's ring (CH-40).
 pub const WIRE_ENTRIES: usize = 16;
+/// Most regions of memory.
+pub const MAX_REGIONS: usize = 64;
+/// Most pages of a region that was made at run time: one page says which they are.
+pub const MAX_REGION_PAGES: u32 = 512;
+/// Most quotas: one for each component.
+pub const MAX_QUOTAS: usize = MAX_COMPONENTS;
+/// Most segments of a program.
+pub const MAX_SEGMENTS: usize = 8;
+/// Capability slots of a process.
+pub const PROCESS_SLOTS: usize = 64;
+/// The slot in which a process that was spawned has its own quota; those that it was given follow.
+pub const PROCESS_QUOTA_SLOT: u64 = 1;
 /// Most calls that a thread is inside at once.
 pub const MAX_FRAMES: usize = 8;
 /// Most stacks for callers of a component: the free ones are one word.

@@ -245,6 +245,9 @@ impl Rows {
             wires: &[],
             exports: &[],
             quotas: &[],
+            regions: &[],
+            programs: &[],
+            segments: &[],
         }
     }
 }

@@ -244,10 +244,10 @@ rows! {
 
     /// A quota.
     QuotaRow: 24 {
-        /// Pages of the pool.
+        /// Pages of the pool. All quotas of the host together have as many as there are.
         pages: u32,
-        /// First of them, in pages from the pool's beginning.
-        first_page: u32,
+        /// Zero.
+        reserved: u32,
         /// Components.
         components: u16,
         /// Threads.
@@ -256,11 +256,49 @@ rows! {
         end_points: u16,
         /// Temporal capabilities.
         tcaps: u16,
+        /// Regions of memory.
+        regions: u16,
         /// Component whose it is.
         component: u16,
-        /// Quota that it was split from, or [`crate::NONE`].
-        parent: u16,
+        /// Zero.
+        more: u32,
+    }
+
+    /// A region of memory that the host made.
+    RegionRow: 16 {
+        /// Physical address of its first page.
+        physical: u64,
+        /// Pages.
+        pages: u32,
         /// Zero.
         reserved: u32,
+    }
+
+    /// A program of which processes are made.
+    ProgramRow: 40 {
+        /// First instruction.
+        entry: u64,
+        /// Its name, zero-filled.
+        name: [u8; 16],
+        /// First of its segments.
+        first_segment: u32,
+        /// Its segments, at most [`crate::MAX_SEGMENTS`].
+        segments: u32,
+        /// Pages of its first thread's stack, below [`crate::image::COMPONENT_STACKS`].
+        stack_pages: u32,
+        /// Pages of the pool that a process of it has when it starts: stack, writable data and translation tables.
+        pages: u32,
+    }
+
+    /// A segment of a program, whole pages.
+    SegmentRow: 24 {
+        /// First address.
+        address: u64,
+        /// Physical address of its bytes in the image.
+        physical: u64,
+        /// Pages.
+        pages: u32,
+        /// Rights to its memory, as a capability has them. Writable pages are copied for each process, others are shared.
+        rights: u32,
     }
 }

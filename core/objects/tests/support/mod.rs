@@ -308,6 +308,9 @@ impl Rows {
             wires: &[],
             exports: &[],
             quotas: &[],
+            regions: &[],
+            programs: &[],
+            segments: &[],
         }
     }
 }

@@ -16,7 +16,7 @@ const HOLDS_AND_SPINS: u64 = 103;
 fn a_held_interrupt_is_masked_everywhere_and_others_pass() {
     let image = with_timer(&[HOLDS], 0).bytes();
     let expected = [
-        "component 100: ABI version 1, counter 62500000 Hz",
+        "component 100: ABI version 2, counter 62500000 Hz",
         "first: Ok((1, 1))",
         "held: Err(TimedOut)",
         "done: Ok(())",
