@@ -1,0 +1,254 @@
+//! Address spaces of processes: translation tables of pool pages (`kernel.md` 7; CH-62).
+//!
+//! Three levels of 4 KiB (Arm ARM D8.3, 39 bits), of which a component has the first GiB. The kernel changes one entry at a time: one that was valid
+//! becomes invalid and is forgotten by the core before it says anything else (break before make, D8.16). One core, so this is local.
+//!
+//! Tables that are not in the pool are the host's: nothing in them is changed.
+
+use crate::quota::NO_PAGE;
+use crate::{Objects, World};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT};
+use bulkhead_kernel_abi::{Code, NONE};
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+/// Entries of a table.
+pub(crate) const ENTRIES: u16 = 512;
+/// A page, or a table of the next level: bits 1:0.
+const VALID: u64 = 0b11;
+/// Bits 47:12 of an entry.
+const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+/// Of each page: normal write-back memory (number 1 in MAIR_EL1), inner shareable, accessed, not global, of EL0, never executed at EL1.
+const PAGE_BITS: u64 = VALID | 1 << 2 | 3 << 8 | 1 << 10 | 1 << 11 | 1 << 6 | 1 << 53;
+/// AP\[2\].
+const READ_ONLY: u64 = 1 << 7;
+/// UXN.
+const EXECUTE_NEVER: u64 = 1 << 54;
+/// Entries that a slice looks at.
+const ENTRIES_AT_ONCE: u32 = 64;
+/// One past the last place of an address space: each is an entry of the second level and one of the third.
+pub(crate) const PLACES: u32 = 512 * 512;
+
+/// The entry of a page with these rights.
+pub(crate) const fn page_word(physical: u64, rights: u8) -> u64 {
+    let write = if rights & right::WRITE == 0 { READ_ONLY } else { 0 };
+    let execute = if rights & right::EXECUTE == 0 { EXECUTE_NEVER } else { 0 };
+    physical & OUTPUT | PAGE_BITS | write | execute
+}
+
+/// The rights that an entry gives.
+pub(crate) const fn rights_of(word: u64) -> u8 {
+    let write = if word & READ_ONLY == 0 { right::WRITE } else { 0 };
+    let execute = if word & EXECUTE_NEVER == 0 { right::EXECUTE } else { 0 };
+    right::READ | write | execute
+}
+
+/// The physical address that an entry has.
+pub(crate) const fn output(word: u64) -> u64 {
+    word & OUTPUT
+}
+
+const fn index(address: u64, shift: u32) -> u16 {
+    (address.wrapping_shr(shift) & 511) as u16
+}
+
+/// The address of `pages` pages in the half of a component, checked.
+pub(crate) fn addresses(address: u64, pages: u64) -> Result<(), Code> {
+    let end = pages.checked_mul(PAGE).and_then(|bytes| bytes.checked_add(address)).ok_or(Code::BadArgument)?;
+    let is_inside = address >= COMPONENT_TEXT && end <= COMPONENT_STACKS && address & 0xfff == 0 && pages != 0;
+    if is_inside { Ok(()) } else { Err(Code::BadArgument) }
+}
+
+/// An entry of the last level: its table and where it is there.
+pub(crate) type Place = (u32, u16);
+
+impl Objects<'_> {
+    /// The first table of a component, if it is the pool's.
+    pub(crate) fn root_of(&self, component: u16) -> Option<u32> {
+        self.pool_page(self.component(component)?.space & OUTPUT)
+    }
+
+    /// Where the entry of an address is; `None` without a table for it.
+    pub(crate) fn find_entry<W: World>(&self, world: &W, component: u16, address: u64) -> Result<Option<Place>, Code> {
+        let mut table = self.root_of(component).ok_or(Code::Denied)?;
+        for shift in [30, 21] {
+            let word = world.word(table, index(address, shift));
+            if word & VALID == 0 {
+                return Ok(None);
+            }
+            table = self.pool_page(word & OUTPUT).ok_or(Code::Denied)?;
+        }
+        Ok(Some((table, index(address, 12))))
+    }
+
+    /// What an address is mapped to; 0 for nothing.
+    pub(crate) fn entry<W: World>(&self, world: &W, component: u16, address: u64) -> Result<u64, Code> {
+        Ok(self.find_entry(world, component, address)?.map_or(0, |(table, index)| world.word(table, index)))
+    }
+
+    /// The same place, with tables made for it from the component's own quota. Those that are missing are counted first.
+    fn make_entry<W: World>(&mut self, world: &mut W, component: u16, address: u64) -> Result<Place, Code> {
+        let missing = self.missing_tables(world, component, address)?;
+        let quota = self.process(component).map_or(NONE, |one| one.quota);
+        if missing != 0 && self.room.quotas.get(usize::from(quota)).is_none_or(|one| one.pages < missing) {
+            return Err(Code::Full);
+        }
+        let mut table = self.root_of(component).ok_or(Code::Denied)?;
+        for shift in [30, 21] {
+            let word = world.word(table, index(address, shift));
+            let below = match self.pool_page(word & OUTPUT).filter(|_| word & VALID != 0) {
+                Some(below) => below,
+                None => {
+                    let below = self.take_cleared(world, quota)?;
+                    world.set_word(table, index(address, shift), self.physical(below) | VALID);
+                    self.count_tables(component, 1);
+                    below
+                }
+            };
+            table = below;
+        }
+        Ok((table, index(address, 12)))
+    }
+
+    /// How many tables an address has not yet.
+    pub(crate) fn missing_tables<W: World>(&self, world: &W, component: u16, address: u64) -> Result<u32, Code> {
+        if self.find_entry(world, component, address)?.is_some() {
+            return Ok(0);
+        }
+        let root = self.root_of(component).ok_or(Code::Denied)?;
+        Ok(if world.word(root, index(address, 30)) & VALID == 0 { 2 } else { 1 })
+    }
+
+    fn count_tables(&mut self, component: u16, by: i32) {
+        if let Some(one) = self.process_mut(component) {
+            one.tables = one.tables.saturating_add_signed(by);
+        }
+    }
+
+    /// States whether a page is charged to the component's own quota.
+    pub(crate) fn is_own_page(&self, component: u16, page: u32) -> bool {
+        let quota = self.process(component).map_or(NONE, |one| one.quota);
+        self.room.pages.get(page as usize).is_some_and(|page| page.owner == quota && quota != NONE)
+    }
+
+    /// States whether a page is the component's alone: its own, and in no region.
+    pub(crate) fn is_private(&self, component: u16, page: u32) -> bool {
+        self.is_own_page(component, page) && self.room.pages.get(page as usize).is_some_and(|page| page.link == NO_PAGE)
+    }
+
+    fn count_own(&mut self, component: u16, page: u32, by: i32) {
+        let (is_own, is_private) = (self.is_own_page(component, page), self.is_private(component, page));
+        if let Some(one) = self.process_mut(component).filter(|_| is_own) {
+            one.own_pages = one.own_pages.saturating_add_signed(by);
+            one.private_pages = one.private_pages.saturating_add_signed(if is_private { by } else { 0 });
+        }
+    }
+
+    /// Maps a page where none is. The use that the mapping is was counted by the caller.
+    pub(crate) fn set_entry<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        address: u64,
+        word: u64,
+    ) -> Result<(), Code> {
+        let (table, index) = self.make_entry(world, component, address)?;
+        if world.word(table, index) & VALID != 0 {
+            return Err(Code::Busy);
+        }
+        world.set_word(table, index, word);
+        if let Some(page) = self.pool_page(word & OUTPUT) {
+            self.count_own(component, page, 1);
+        }
+        Ok(())
+    }
+
+    /// Takes a page out of the map. Nothing else follows before the core has forgotten it.
+    pub(crate) fn clear_entry<W: World>(&mut self, world: &mut W, component: u16, address: u64, place: Place) {
+        let word = world.word(place.0, place.1);
+        world.set_word(place.0, place.1, 0);
+        world.forget(component, address);
+        self.drop_mapping(component, word);
+    }
+
+    /// Changes what an entry says of its page: break before make.
+    pub(crate) fn change_entry<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        address: u64,
+        (table, index): Place,
+        word: u64,
+    ) {
+        world.set_word(table, index, 0);
+        world.forget(component, address);
+        world.set_word(table, index, word);
+    }
+
+    fn drop_mapping(&mut self, component: u16, word: u64) {
+        if let Some(page) = self.pool_page(word & OUTPUT) {
+            self.count_own(component, page, -1);
+            self.drop_page(page);
+        }
+    }
+
+    /// The page that an entry maps, if it is the pool's.
+    pub(crate) fn page_of(&self, word: u64) -> Option<u32> {
+        self.pool_page(word & OUTPUT).filter(|_| word & VALID != 0)
+    }
+
+    /// Looks for the next page that a space maps, from `place` on; at most a slice of entries. Returns the place behind what it looked at, and
+    /// address, entry and table of a page if there is one.
+    pub(crate) fn next_mapped<W: World>(&self, world: &W, component: u16, place: u32) -> (u32, Option<(u64, Place)>) {
+        let second = self.root_of(component);
+        let second = second.and_then(|root| self.page_of(world.word(root, 0)));
+        let Some(second) = second else { return (PLACES, None) };
+        let mut at = place;
+        for _ in 0..ENTRIES_AT_ONCE {
+            if at >= PLACES {
+                break;
+            }
+            let upper = at.wrapping_shr(9) as u16;
+            let Some(third) = self.page_of(world.word(second, upper)) else {
+                at = u32::from(upper).wrapping_add(1).wrapping_shl(9);
+                continue;
+            };
+            let lower = (at & 511) as u16;
+            at = at.wrapping_add(1);
+            if world.word(third, lower) & VALID != 0 {
+                let address = u64::from(at.wrapping_sub(1)).wrapping_shl(12);
+                return (at, Some((address, (third, lower))));
+            }
+        }
+        (at, None)
+    }
+
+    /// One slice of taking a space apart, which the core has forgotten and nobody runs in: a page, or a table behind its last page. Returns
+    /// the next place; `None` when only the root is left.
+    pub(crate) fn take_apart<W: World>(&mut self, world: &mut W, component: u16, place: u32) -> Option<u32> {
+        let root = self.root_of(component)?;
+        let second = self.page_of(world.word(root, 0))?;
+        let (next, found) = self.next_mapped(world, component, place);
+        if let Some((_, (table, index))) = found {
+            let word = world.word(table, index);
+            world.set_word(table, index, 0);
+            self.drop_mapping(component, word);
+        }
+        // Tables that were passed hold nothing any more.
+        for upper in place.wrapping_shr(9)..next.wrapping_shr(9).min(u32::from(ENTRIES)) {
+            if let Some(third) = self.page_of(world.word(second, upper as u16)) {
+                world.set_word(second, upper as u16, 0);
+                self.drop_page(third);
+                self.count_tables(component, -1);
+            }
+        }
+        if next < PLACES {
+            return Some(next);
+        }
+        world.set_word(root, 0, 0);
+        self.drop_page(second);
+        self.count_tables(component, -1);
+        None
+    }
+}
