@@ -1,0 +1,211 @@
+//! Building a process, in slices of one page or a few slots (`kernel.md` 7; QV-E6).
+
+use crate::calls::{Answer, Reply, values};
+use crate::process::Part;
+use crate::space::{output, page_word};
+use crate::{ComponentState, Objects, Phase, Process, Sliced, World};
+use bulkhead_kernel_abi::boot::ProgramRow;
+use bulkhead_kernel_abi::call::ComponentOperation;
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE, PROCESS_QUOTA_SLOT, PROCESS_SLOTS};
+
+/// Slots that one slice fills.
+const SLOTS_AT_ONCE: u32 = 8;
+/// Number of the operation.
+const FORK: u64 = ComponentOperation::Fork.number();
+
+impl Objects<'_> {
+    /// Builds until it is done or an interrupt waits; what cannot be finished is destroyed.
+    pub(crate) fn build<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        child: u16,
+        x: [u64; 8],
+        to: u64,
+    ) -> Answer {
+        let life = self.component(child).map_or(0, |one| one.counters.life);
+        loop {
+            let done = self.build_slice(world, component, child, x);
+            let done =
+                done.and_then(
+                    |is_done| if is_done { self.finish_process(world, component, child, x, to) } else { Ok(false) },
+                );
+            match done {
+                Ok(true) => break,
+                Ok(false) if world.is_interrupted() => {
+                    return Ok(Reply::Again(Sliced { component: child, life, ..Sliced::NONE }));
+                }
+                Ok(false) => {}
+                Err(code) => {
+                    self.destroy_later(child);
+                    return Err(code);
+                }
+            }
+        }
+        let bits = 1u64.wrapping_shl(u32::from(child));
+        let is_fork = x.first().is_some_and(|operation| *operation == FORK);
+        if is_fork { values([1, bits]) } else { values([bits]) }
+    }
+
+    /// One slice; returns whether it was the last.
+    fn build_slice<W: World>(&mut self, world: &mut W, component: u16, child: u16, x: [u64; 8]) -> Result<bool, Code> {
+        let Process { phase, cursor, program, .. } = *self.process(child).ok_or(Code::Gone)?;
+        match phase {
+            Phase::Program => {
+                let (_, row) = self.program(u64::from(program))?;
+                let next =
+                    if self.put_part(world, child, &row, cursor)? { Some(cursor.saturating_add(1)) } else { None };
+                self.advance(child, next, Phase::Slots);
+                Ok(false)
+            }
+            Phase::Copy => {
+                let next = self.copy_part(world, component, child, cursor)?;
+                self.advance(child, next, Phase::Slots);
+                Ok(false)
+            }
+            Phase::Slots => {
+                let end = cursor.saturating_add(SLOTS_AT_ONCE).min(PROCESS_SLOTS as u32);
+                for slot in cursor..end {
+                    self.give_slot(component, child, u64::from(slot), x);
+                }
+                let next = (end < PROCESS_SLOTS as u32).then_some(end);
+                self.advance(child, next, Phase::Idle);
+                Ok(next.is_none())
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Notes how far a phase is; at its end the next one begins.
+    pub(crate) fn advance(&mut self, component: u16, next: Option<u32>, after: Phase) {
+        let Some(one) = self.process_mut(component) else { return };
+        match next {
+            Some(cursor) => one.cursor = cursor,
+            None => (one.phase, one.cursor) = (after, 0),
+        }
+    }
+
+    /// Puts a page of a program into a process; false when there is none of this number.
+    pub(crate) fn put_part<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        program: &ProgramRow,
+        number: u32,
+    ) -> Result<bool, Code> {
+        let Some(Part { address, physical, rights }) = self.part(program, number) else { return Ok(false) };
+        match physical {
+            Some(physical) if rights & right::WRITE == 0 => {
+                self.set_entry(world, component, address, page_word(physical, rights))?;
+            }
+            _ => {
+                let page = self.take_page(self.process(component).map_or(NONE, |one| one.quota))?;
+                match physical {
+                    Some(physical) => world.copy_image(page, physical),
+                    None => world.clear(page),
+                }
+                self.set_private(world, component, address, page, rights)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Maps a page that was taken for this; it goes back when it cannot be.
+    fn set_private<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        address: u64,
+        page: u32,
+        rights: u8,
+    ) -> Result<(), Code> {
+        let done = self.set_entry(world, component, address, page_word(self.physical(page), rights));
+        if done.is_err() {
+            self.drop_page(page);
+        }
+        done
+    }
+
+    /// Copies what the parent maps from a place on: its own pages by their contents, read-only pages of the image by their address, nothing else.
+    fn copy_part<W: World>(&mut self, world: &mut W, parent: u16, child: u16, place: u32) -> Result<Option<u32>, Code> {
+        let (next, found) = self.next_mapped(world, parent, place);
+        if let Some((address, (table, index))) = found {
+            let word = world.word(table, index);
+            let rights = crate::space::rights_of(word);
+            match self.page_of(word) {
+                Some(page) if self.is_own_page(parent, page) => {
+                    let copy = self.take_page(self.process(child).map_or(NONE, |one| one.quota))?;
+                    world.copy(copy, page);
+                    self.set_private(world, child, address, copy, rights)?;
+                }
+                None if rights & right::WRITE == 0 => {
+                    self.set_entry(world, child, address, page_word(output(word), rights))?;
+                }
+                _ => {}
+            }
+        }
+        Ok((next < crate::space::PLACES).then_some(next))
+    }
+
+    /// Fills a slot of a new process: of a fork with what the parent has there and may be copied, of a spawn with what was listed.
+    fn give_slot(&mut self, component: u16, child: u16, slot: u64, x: [u64; 8]) {
+        let [operation, _, _, _, first, count, ..] = x;
+        let is_fork = operation == FORK;
+        let own_slot = if is_fork { x[1] } else { PROCESS_QUOTA_SLOT };
+        let parents = self.process(component).map_or(NONE, |one| one.quota);
+        let listed = slot.checked_sub(PROCESS_QUOTA_SLOT).and_then(|behind| behind.checked_sub(1));
+        let source = match listed {
+            _ if is_fork => slot,
+            Some(number) if number < count => first.wrapping_add(number),
+            _ => 0,
+        };
+        let found = self.find(component, source).ok();
+        let is_read_only = |one: &Capability| one.kind() != Some(Kind::Memory) || !one.has(right::WRITE);
+        let is_given =
+            |one: &Capability| !is_fork || one.kind().is_some_and(Kind::is_copied_by_fork) && is_read_only(one);
+        let is_own = is_fork && found.is_some_and(|one| one.kind() == Some(Kind::Quota) && one.object == parents)
+            || slot == own_slot && slot != 0;
+        let given = if is_own { self.own_quota(child) } else { found.filter(is_given) };
+        if let (Some(given), Some(place)) = (given, self.slot_mut(child, slot)) {
+            *place = given;
+        }
+    }
+
+    /// A capability to the quota of a process.
+    fn own_quota(&self, component: u16) -> Option<Capability> {
+        let object = self.process(component)?.quota;
+        let grant = self.room.quotas.get(usize::from(object))?.counters.grant;
+        let kind = Kind::Quota;
+        Some(Capability { kind: kind.number(), rights: kind.rights() & !right::REVOKE, object, grant, word: 0 })
+    }
+
+    /// The process lives, and its maker gets a capability to it.
+    fn finish_process<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        child: u16,
+        x: [u64; 8],
+        to: u64,
+    ) -> Result<bool, Code> {
+        let one = *self.component(child).ok_or(Code::Gone)?;
+        let kind = Kind::Component;
+        let grant = one.counters.grant;
+        let made = Capability { kind: kind.number(), rights: kind.rights(), object: child, grant, word: 0 };
+        self.put(component, to, made)?;
+        if let Some(one) = self.component_mut(child) {
+            one.state = ComponentState::Living;
+            one.refresh();
+        }
+        let _ = self.start(world, one.first_thread, 0);
+        if x.first() == Some(&FORK) {
+            let registers = self.thread(self.running).map(|one| one.registers).unwrap_or_default();
+            if let Some(thread) = self.thread_mut(one.first_thread) {
+                thread.registers = registers;
+                thread.answer(Code::Ok.number(), &[0]);
+            }
+        }
+        Ok(true)
+    }
+}

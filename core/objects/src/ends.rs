@@ -1,0 +1,170 @@
+//! What replaces and ends processes: exec, exit, destroy, reset, and calls that nobody comes back to (`kernel.md` 7; QV-E6, CH-62).
+
+use crate::calls::{Answer, Reply};
+use crate::quota::NO_PAGE;
+use crate::{Component, ComponentState, Objects, Phase, Process, Sliced, World};
+use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::image::COMPONENT_STACKS;
+use bulkhead_kernel_abi::{Capability, Code, MAX_COMPONENTS, NONE, PROCESS_SLOTS};
+
+impl Objects<'_> {
+    /// `exec`: what can be refused is refused here; the rest is done when the thread is chosen.
+    pub(crate) fn exec<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        self.single(component)?;
+        let (number, program) = self.program(x[1])?;
+        let one = *self.process(component).ok_or(Code::Denied)?;
+        let left = self.room.quotas.get(usize::from(one.quota)).map_or(0, |quota| quota.pages);
+        // The root stays, other tables and pages that are nobody else's come back first.
+        if program.pages > left.saturating_add(one.tables).saturating_add(one.private_pages) {
+            return Err(Code::Full);
+        }
+        world.forget_all(component);
+        if let Some(one) = self.process_mut(component) {
+            (one.program, one.phase, one.cursor) = (number, Phase::Space, 0);
+        }
+        let running = self.running;
+        if let Some(thread) = self.thread_mut(running) {
+            thread.start = [program.entry, COMPONENT_STACKS, x[2]];
+            thread.is_in_exec = true;
+        }
+        Ok(Reply::Waits)
+    }
+
+    /// Slices of an `exec` of a thread that was chosen, until it is done or an interrupt waits.
+    pub(crate) fn continue_exec<W: World>(&mut self, world: &mut W, thread: u16) {
+        let Some(one) = self.thread(thread) else { return };
+        let (component, [.., argument]) = (one.component, one.start);
+        loop {
+            match self.exec_slice(world, component) {
+                Ok(false) if !world.is_interrupted() => {}
+                Ok(false) => return,
+                Ok(true) => {
+                    let life = self.component(component).map_or(0, |one| one.counters.life);
+                    if let Some(one) = self.thread_mut(thread) {
+                        one.begin(life, argument);
+                    }
+                    return;
+                }
+                Err(_) => {
+                    // Somebody else took pages from its quota meanwhile: there is no program any more.
+                    self.exit(world, component, thread, FaultKind::Memory, 0);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn exec_slice<W: World>(&mut self, world: &mut W, component: u16) -> Result<bool, Code> {
+        let Process { phase, cursor, program, .. } = *self.process(component).ok_or(Code::Gone)?;
+        match phase {
+            Phase::Space => {
+                let next = self.take_apart(world, component, cursor);
+                self.advance(component, next, Phase::Program);
+            }
+            Phase::Program => {
+                let (_, row) = self.program(u64::from(program))?;
+                let next = self.put_part(world, component, &row, cursor)?;
+                self.advance(component, next.then_some(cursor.saturating_add(1)), Phase::Idle);
+            }
+            _ => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Ends a component from inside: it stops, and its maker is told.
+    pub(crate) fn exit<W: World>(&mut self, world: &mut W, component: u16, thread: u16, kind: FaultKind, code: u64) {
+        let record = FaultRecord { kind: kind.number(), syndrome: code, ..FaultRecord::default() };
+        self.record_fault(world, component, thread, record);
+        if let Some(one) = self.thread_mut(thread) {
+            one.is_in_exec = false;
+        }
+        // What is not there has nothing to end.
+        let _ = self.end_component(component, ComponentState::Stopped);
+    }
+
+    /// Destroys a process that nobody waits for.
+    pub(crate) fn destroy_later(&mut self, component: u16) {
+        // What is not there has nothing to end.
+        let _ = self.end_component(component, ComponentState::Free);
+    }
+
+    /// A thread does not come back to its interrupted call: what that was making is destroyed.
+    pub(crate) fn abandon(&mut self, thread: u16) {
+        let Some(one) = self.thread_mut(thread) else { return };
+        one.is_in_exec = false;
+        let sliced = core::mem::replace(&mut one.sliced, Sliced::NONE);
+        let is_its = |one: &&Component| one.state == ComponentState::Building && one.counters.life == sliced.life;
+        if self.component(sliced.component).filter(is_its).is_some() {
+            self.destroy_later(sliced.component);
+        }
+    }
+
+    /// The component whose end comes first: made from the quota of this one, or of one that was, and so on.
+    pub(crate) fn deepest(&self, component: u16) -> u16 {
+        let mut one = component;
+        for _ in 0..MAX_COMPONENTS {
+            let children = self.process(one).map_or(0, |process| process.children);
+            if children == 0 {
+                break;
+            }
+            one = children.trailing_zeros() as u16;
+        }
+        one
+    }
+
+    /// One slice of taking a process apart, in which no thread is any more. Returns whether it is done.
+    pub(crate) fn dismantle<W: World>(&mut self, world: &mut W, component: u16) -> bool {
+        let Some(one) = self.process(component).copied().filter(|one| one.is_made) else { return true };
+        let (next, after) = match one.phase {
+            Phase::Space => (self.take_apart(world, component, one.cursor), Phase::Regions),
+            Phase::Regions => (self.end_regions(world, one.quota, one.cursor), Phase::Pages),
+            Phase::Pages => (self.pass_pages_up(one.quota, one.cursor), Phase::Idle),
+            _ => {
+                // Nothing is given back before the core has forgotten where it was.
+                world.forget_all(component);
+                (None, Phase::Space)
+            }
+        };
+        self.advance(component, next, after);
+        if one.phase != Phase::Pages || next.is_some() {
+            return false;
+        }
+        self.clear_process(component);
+        true
+    }
+
+    /// What is left of a process: its root, its quota, its table.
+    fn clear_process(&mut self, component: u16) {
+        let Some(one) = self.process_mut(component) else { return };
+        let Process { parent, quota, .. } = core::mem::replace(one, Process::EMPTY);
+        let root = self.root_of(component).unwrap_or(NO_PAGE);
+        self.drop_page(root);
+        self.end_quota(quota);
+        if let Some(above) = self.process_mut(parent) {
+            above.children &= !1u64.wrapping_shl(u32::from(component));
+        }
+        for slot in 0..PROCESS_SLOTS as u64 {
+            if let Some(place) = self.slot_mut(component, slot) {
+                *place = Capability::NULL;
+            }
+        }
+    }
+
+    /// Restores a page of a process as its program has it; false when there is none of this number.
+    pub(crate) fn restore_part<W: World>(&mut self, world: &mut W, component: u16, number: u32) -> bool {
+        let program = self.process(component).map_or(NONE, |one| one.program);
+        let Ok((_, row)) = self.program(u64::from(program)) else { return false };
+        let Some(part) = self.part(&row, number) else { return false };
+        let word = self.entry(world, component, part.address).unwrap_or(0);
+        if part.rights & right::WRITE != 0
+            && let Some(page) = self.page_of(word).filter(|page| self.is_private(component, *page))
+        {
+            match part.physical {
+                Some(physical) => world.copy_image(page, physical),
+                None => world.clear(page),
+            }
+        }
+        true
+    }
+}
