@@ -96,8 +96,12 @@ fn room() -> Room<'static> {
         bands: &mut [],
         regions: &mut [],
         quotas: &mut [],
+        processes: &mut [],
+        pages: &mut [],
         entries: &[],
         stacks: &[],
+        programs: &[],
+        segments: &[],
     }
 }
 

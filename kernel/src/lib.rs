@@ -19,6 +19,7 @@
 )]
 
 pub mod faults;
+mod memory;
 pub mod outside;
 mod text;
 
@@ -140,7 +141,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     self.set_timer();
                     return Next::Thread(thread);
                 }
-                Choice::Again => {}
+                // A thread was put right, or continued what it does in the kernel: an interrupt may wait for it.
+                Choice::Again => self.take_interrupts(),
                 Choice::Nobody => {
                     if self.objects.work(&mut self.outside) {
                         continue;

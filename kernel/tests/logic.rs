@@ -97,6 +97,10 @@ fn room() -> Room<'static> {
         bands: &mut [],
         regions: &mut [],
         quotas: &mut [],
+        processes: &mut [],
+        pages: &mut [],
+        programs: &[],
+        segments: &[],
         entries: &[],
         stacks: &[],
     }
@@ -181,7 +185,7 @@ fn a_slot_that_is_empty_foreign_or_without_the_right_is_refused() {
     test.call(Call::Receive, &[4, Flag::NoWait.number()]);
     assert_eq!(test.answer(0).0, Code::Denied, "another thread's end point");
     // Calls that are not there yet.
-    test.call(Call::Memory, &[]);
+    test.call(Call::Server, &[]);
     assert_eq!(test.answer(0).0, Code::BadCall);
 }
 

@@ -1,17 +1,21 @@
 //! Filling the objects from the boot tables (`kernel.md` 8): copies, no decisions.
 
-use crate::{Binding, Component, Counters, EndPoint, Links, Objects, Position, Room, Scheduler, Thread, World};
+use crate::{
+    Binding, Component, Counters, EndPoint, Links, NO_PAGE, Objects, Position, Quota, Region, Room, Scheduler, Thread,
+    World,
+};
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::{Capability, Kind, NONE};
 
 /// Where the ASID is in TTBR0_EL1 (Arm ARM D17.2.155).
-const ASID_SHIFT: u32 = 48;
+pub(crate) const ASID_SHIFT: u32 = 48;
 
 impl<'a> Objects<'a> {
     /// Makes the objects of the boot tables in their room. What the room is too small for is not there; the host sized it.
     #[must_use]
     pub fn new(room: Room<'a>, tables: &Tables<'a>) -> Self {
-        let room = Room { entries: tables.entries, stacks: tables.stacks, ..room };
+        let Tables { entries, stacks, programs, segments, .. } = *tables;
+        let room = Room { entries, stacks, programs, segments, ..room };
         fill(room.components, tables.components, Component::new);
         fill(room.slots, tables.capabilities, |slot| *slot);
         fill(room.threads, tables.threads, Thread::new);
@@ -19,12 +23,31 @@ impl<'a> Objects<'a> {
         fill(room.bindings, tables.bindings, Binding::new);
         fill(room.servers, tables.servers, Position::new);
         fill(room.schedulers, tables.schedulers, Scheduler::new);
-        for counters in [&mut *room.wires, &mut *room.tcaps, &mut *room.bands, &mut *room.regions, &mut *room.quotas] {
+        fill(room.regions, tables.regions, Region::new);
+        fill(room.quotas, tables.quotas, Quota::new);
+        // Numbers that the host left free are for quotas that are split off.
+        for quota in room.quotas.iter_mut().skip(tables.quotas.len()) {
+            *quota = Quota { counters: Counters { life: 1, grant: 1 }, ..Quota::default() };
+        }
+        for counters in [&mut *room.wires, &mut *room.tcaps, &mut *room.bands] {
             counters.fill(Counters { life: 1, grant: 1 });
         }
-        let mut this = Self { room, ready: Links::EMPTY, listed: Links::EMPTY, dated: 0, ending: 0, running: NONE };
+        let mut this = Self {
+            room,
+            ready: Links::EMPTY,
+            listed: Links::EMPTY,
+            dated: 0,
+            ending: 0,
+            running: NONE,
+            first_process: NONE,
+            pool_address: 0,
+            pool_pages: 0,
+            free_page: NO_PAGE,
+        };
         this.relate();
         this.bound();
+        this.fill_pool(tables);
+        this.prepare_processes(tables.components.len(), tables.capabilities.len());
         this
     }
 

@@ -1,7 +1,8 @@
 //! Which call is what (`kernel.md` 2; CH-60). Each arm is one row of the table in `bulkhead_kernel_abi::call`.
 
 use crate::thread::event;
-use crate::{ComponentState, NEVER, Objects, Pair, ThreadState, World};
+use crate::{ComponentState, NEVER, Objects, Pair, Sliced, ThreadState, World};
+use bulkhead_kernel_abi::accounts::FaultKind;
 use bulkhead_kernel_abi::call::{
     Call, CapabilityOperation, ComponentOperation, Flag, InterruptOperation, ThreadOperation,
 };
@@ -19,21 +20,21 @@ pub enum Outcome {
 }
 
 /// What an operation answers.
-enum Reply {
+pub(crate) enum Reply {
     /// `Ok` with these values in x1 and the following.
     Values([u64; 6], usize),
     /// The thread waits; who wakes it answers.
     Waits,
-    /// It was interrupted between two slices of the end of this component in this life.
-    Again(u16, u32),
+    /// It was interrupted between two slices.
+    Again(Sliced),
 }
 
 /// Bytes of an SVC instruction.
 const INSTRUCTION_BYTES: u64 = 4;
 
-type Answer = Result<Reply, Code>;
+pub(crate) type Answer = Result<Reply, Code>;
 
-fn values<const COUNT: usize>(some: [u64; COUNT]) -> Answer {
+pub(crate) fn values<const COUNT: usize>(some: [u64; COUNT]) -> Answer {
     let mut all = [0; 6];
     for (to, from) in all.iter_mut().zip(some) {
         *to = from;
@@ -53,6 +54,10 @@ impl Objects<'_> {
         let place = (thread.component, thread.life, thread.depth);
         let [x0, x1, x2, x3, x4, x5, x6, x7, ..] = thread.registers.x;
         let x = [x0, x1, x2, x3, x4, x5, x6, x7];
+        let this_call = number | (x0 as u16 & 0xff).wrapping_shl(8);
+        if thread.sliced.call != NONE && thread.sliced.call != this_call {
+            self.abandon(running);
+        }
         let answer = match Call::from_number(u64::from(number)) {
             Some(Call::Invoke) => {
                 self.invoke(world);
@@ -71,16 +76,18 @@ impl Objects<'_> {
         match answer {
             _ if !stayed => Outcome::Done,
             Err(code) => {
+                thread.sliced = Sliced::NONE;
                 thread.answer(code.number(), &[]);
                 Outcome::Done
             }
             Ok(Reply::Values(all, count)) => {
+                thread.sliced = Sliced::NONE;
                 thread.answer(Code::Ok.number(), all.get(..count).unwrap_or(&[]));
                 Outcome::Done
             }
             Ok(Reply::Waits) => Outcome::Done,
-            Ok(Reply::Again(component, life)) => {
-                thread.sliced = (component, life);
+            Ok(Reply::Again(sliced)) => {
+                thread.sliced = Sliced { call: this_call, ..sliced };
                 thread.registers.pc = thread.registers.pc.wrapping_sub(INSTRUCTION_BYTES);
                 Outcome::Again
             }
@@ -102,9 +109,8 @@ impl Objects<'_> {
                 let (build, frequency) = world.build_and_frequency();
                 values([u64::from(KERNEL_ABI_VERSION), build, frequency])
             }
-            Call::Invoke | Call::Return | Call::Delegate | Call::Tcap | Call::Server | Call::Memory => {
-                Err(Code::BadCall)
-            }
+            Call::Memory => self.memory(world, component, x),
+            Call::Invoke | Call::Return | Call::Delegate | Call::Tcap | Call::Server => Err(Code::BadCall),
         }
     }
 
@@ -254,7 +260,7 @@ impl Objects<'_> {
     fn thread_operation<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
         let operation = ThreadOperation::from_number(x[0]).ok_or(Code::BadCall)?;
         let rights = match operation {
-            ThreadOperation::Create => return Err(Code::BadCall),
+            ThreadOperation::Create => return self.create_thread(component, x),
             ThreadOperation::Start | ThreadOperation::Suspend | ThreadOperation::Resume => right::USE,
             ThreadOperation::Stop | ThreadOperation::Abort => right::STOP,
             ThreadOperation::Bind => right::BIND,
@@ -317,19 +323,7 @@ impl Objects<'_> {
 
     /// Binds a thread to a server that its threads hold, or to a scheduler. A scheduler's own thread keeps its place in the tree.
     fn bind<W: World>(&mut self, world: &mut W, component: u16, thread: u16, slot: u64) -> Result<(), Code> {
-        let to = self.find(component, slot)?;
-        let (scheduler, tcap) = match to.kind() {
-            Some(Kind::Server) if to.has(right::BIND) => {
-                let server = self.room.servers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
-                (server.holder, server.tcap)
-            }
-            Some(Kind::Scheduler) if to.has(right::USE) => {
-                let one = self.room.schedulers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
-                (to.object, self.thread(one.thread).map_or(NONE, |one| one.tcap))
-            }
-            Some(Kind::Server | Kind::Scheduler) => return Err(Code::Denied),
-            _ => return Err(Code::BadCapability),
-        };
+        let (scheduler, tcap) = self.payer(component, slot)?;
         if self.room.schedulers.iter().any(|one| one.thread == thread) {
             return Err(Code::Busy);
         }
@@ -339,6 +333,23 @@ impl Objects<'_> {
         }
         self.activate(world, thread, tcap);
         Ok(())
+    }
+
+    /// Scheduler and temporal capability of a thread that a server or a scheduler is to pay for.
+    pub(crate) fn payer(&mut self, component: u16, slot: u64) -> Result<(u16, u16), Code> {
+        let to = self.find(component, slot)?;
+        match to.kind() {
+            Some(Kind::Server) if to.has(right::BIND) => {
+                let server = self.room.servers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
+                Ok((server.holder, server.tcap))
+            }
+            Some(Kind::Scheduler) if to.has(right::USE) => {
+                let one = self.room.schedulers.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
+                Ok((to.object, self.thread(one.thread).map_or(NONE, |one| one.tcap)))
+            }
+            Some(Kind::Server | Kind::Scheduler) => Err(Code::Denied),
+            _ => Err(Code::BadCapability),
+        }
     }
 
     fn capability(&mut self, component: u16, x: [u64; 8]) -> Answer {
@@ -358,7 +369,13 @@ impl Objects<'_> {
             ComponentOperation::Destroy => (right::STOP, Some(ComponentState::Free)),
             ComponentOperation::Reset => (right::USE, Some(ComponentState::Living)),
             ComponentOperation::Fault | ComponentOperation::Read => (right::READ, None),
-            _ => return Err(Code::BadCall),
+            ComponentOperation::Spawn => return self.spawn(world, component, x),
+            ComponentOperation::Fork => return self.fork(world, component, x),
+            ComponentOperation::Exec => return self.exec(world, component, x),
+            ComponentOperation::Exit => {
+                self.exit(world, component, self.running, FaultKind::Exited, x[1]);
+                return values([]);
+            }
         };
         let number = self.find_as(component, x[1], Kind::Component, rights)?.object;
         let one = self.component(number).copied().ok_or(Code::BadCapability)?;
@@ -384,17 +401,18 @@ impl Objects<'_> {
     fn end_by_call<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) -> Answer {
         let running = self.running;
         let one = self.component(component).copied().ok_or(Code::BadCapability)?;
-        let is_under_way = self.thread(running).is_some_and(|caller| caller.sliced == (component, one.counters.life));
-        if let Some(thread) = self.thread_mut(running) {
-            thread.sliced = (NONE, 0);
-        }
+        let sliced = self.thread(running).map_or(Sliced::NONE, |caller| caller.sliced);
+        let is_under_way = (sliced.component, sliced.life) == (component, one.counters.life);
         if !is_under_way {
             self.end_component(component, then)?;
         } else if one.state != ComponentState::Unwinding {
             return values([]);
         }
         let life = self.component(component).map_or(0, |one| one.counters.life);
-        if self.end_in_slices(world, component) { values([]) } else { Ok(Reply::Again(component, life)) }
+        if self.end_in_slices(world, component) {
+            return values([]);
+        }
+        Ok(Reply::Again(Sliced { component, life, ..Sliced::NONE }))
     }
 }
 

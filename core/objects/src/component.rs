@@ -19,6 +19,8 @@ pub enum ComponentState {
     Unwinding,
     /// It ended and stays so until it is reset.
     Stopped,
+    /// It is being made.
+    Building,
 }
 
 /// What a fault of a thread inside comes to.
@@ -45,7 +47,7 @@ pub struct Component {
     /// Ticks that a caller must have in hand; 0 for none.
     pub needs_ticks: u64,
     /// See [`Component::gate`]; who changes state, grant or needs calls [`Component::refresh`].
-    gate: u64,
+    pub(crate) gate: u64,
     /// Life and grant.
     pub counters: Counters,
     /// First of its slots among all.

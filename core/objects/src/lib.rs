@@ -7,6 +7,8 @@
 //! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
 //! - `endpoint`: notifications, waiting, dates. `binding`: interrupts as end points.
 //! - `position`: what runs on each server, and the rules by which schedulers in user space decide it.
+//! - `quota`: pages of the pool, and who pays. `space`: translation tables. `memory`: regions. `process`: components made at run
+//!   time; `build` and `ends`: their beginning and their end.
 //! - `calls`: which call is which of these.
 //!
 //! ## How the kernel uses it
@@ -27,7 +29,7 @@
 //! No allocation, no panic, no recursion; no loop that is longer than a table of the instance (threads: 64; frames: 8; depth of
 //! schedulers: 8). A call that answers another code than `Ok` has changed nothing; a random driver compares all state.
 //!
-//! Calls of later milestones (`delegate`, `tcap`, `server`, `memory`, what makes threads and processes) answer `BadCall`.
+//! Calls of later milestones (`delegate`, `tcap`, `server`) answer `BadCall`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -44,12 +46,18 @@
 
 mod binding;
 mod boot;
+mod build;
 mod calls;
 mod component;
 mod counters;
 mod endpoint;
+mod ends;
 mod invoke;
+mod memory;
 mod position;
+mod process;
+mod quota;
+mod space;
 mod table;
 mod thread;
 mod unwind;
@@ -60,11 +68,14 @@ pub use calls::Outcome;
 pub use component::{Component, ComponentState, GATE_CLOSED, GATE_MASK, GATE_NEEDS, GATE_OFFSET, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
 pub use endpoint::{DATES_AT_ONCE, EndPoint};
+pub use memory::Region;
 pub use position::{Choice, Pair, Position, Scheduler};
-pub use thread::{Event, Frame, Level, NEVER, Registers, Thread, ThreadState, event};
-pub use world::{Machine, Time, World};
+pub use process::{Phase, Process};
+pub use quota::{NO_PAGE, Page, Quota};
+pub use thread::{Event, Frame, Level, NEVER, Registers, Sliced, Thread, ThreadState, event};
+pub use world::{Machine, Pages, Time, World};
 
-use bulkhead_kernel_abi::boot::{EntryRow, StackRow};
+use bulkhead_kernel_abi::boot::{EntryRow, ProgramRow, SegmentRow, StackRow};
 use bulkhead_kernel_abi::{Capability, NONE};
 
 /// Arrays for every kind of object, sized by the host. At most as many of each as `bulkhead_kernel_abi` says.
@@ -90,14 +101,22 @@ pub struct Room<'a> {
     pub tcaps: &'a mut [Counters],
     /// Of bands.
     pub bands: &'a mut [Counters],
-    /// Of regions of memory.
-    pub regions: &'a mut [Counters],
-    /// Of quotas.
-    pub quotas: &'a mut [Counters],
+    /// Regions of memory.
+    pub regions: &'a mut [Region],
+    /// Quotas.
+    pub quotas: &'a mut [Quota],
+    /// What components have as processes, by number of the component.
+    pub processes: &'a mut [Process],
+    /// Pages of the pool.
+    pub pages: &'a mut [Page],
     /// Entries of all components, in the boot tables.
     pub entries: &'a [EntryRow],
     /// Stacks of all components.
     pub stacks: &'a [StackRow],
+    /// Programs of which processes are made.
+    pub programs: &'a [ProgramRow],
+    /// Their segments.
+    pub segments: &'a [SegmentRow],
 }
 
 /// Every object of an instance.
@@ -114,6 +133,14 @@ pub struct Objects<'a> {
     ending: u64,
     /// The thread that runs, or [`NONE`].
     running: u16,
+    /// First component number that the host left free.
+    first_process: u16,
+    /// Physical address of the pool.
+    pool_address: u64,
+    /// Its pages.
+    pool_pages: u32,
+    /// The first page that nobody has.
+    free_page: u32,
 }
 
 impl<'a> Objects<'a> {

@@ -331,11 +331,23 @@ impl Objects<'_> {
         true
     }
 
+    /// Takes a thread's record out of the list that it is in: the number is to be another thread's.
+    pub(crate) fn forget_event(&mut self, thread: u16) {
+        let list = self.thread(thread).map_or(NONE, |one| one.event.list);
+        if let Some(one) = self.room.schedulers.get_mut(usize::from(list)) {
+            self.listed.remove(&mut one.events, thread);
+        }
+    }
+
     /// Who runs when this server is picked.
     pub fn choose<W: World>(&mut self, world: &mut W, server: u16) -> Choice {
         let Some(pair) = self.next_of(server) else { return Choice::Nobody };
         // Nobody runs in a component that was ended or reset since.
         if self.unwind(world, pair.thread) {
+            return Choice::Again;
+        }
+        if self.thread(pair.thread).is_some_and(|one| one.is_in_exec) {
+            self.continue_exec(world, pair.thread);
             return Choice::Again;
         }
         self.running = pair.thread;

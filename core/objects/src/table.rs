@@ -26,8 +26,8 @@ impl Objects<'_> {
             Kind::RemoteSend => room.wires.get_mut(at),
             Kind::TCap => room.tcaps.get_mut(at),
             Kind::Band => room.bands.get_mut(at),
-            Kind::Memory => room.regions.get_mut(at),
-            Kind::Quota => room.quotas.get_mut(at),
+            Kind::Memory => room.regions.get_mut(at).map(|one| &mut one.counters),
+            Kind::Quota => room.quotas.get_mut(at).map(|one| &mut one.counters),
         }
     }
 
@@ -42,7 +42,7 @@ impl Objects<'_> {
         self.room.slots.get(self.index(component, slot)?).copied()
     }
 
-    fn slot_mut(&mut self, component: u16, slot: u64) -> Option<&mut Capability> {
+    pub(crate) fn slot_mut(&mut self, component: u16, slot: u64) -> Option<&mut Capability> {
         let place = self.index(component, slot)?;
         self.room.slots.get_mut(place)
     }
@@ -74,12 +74,21 @@ impl Objects<'_> {
     }
 
     /// A slot that something can be put into. Slot 0 is null for ever.
-    fn empty(&self, table: u16, slot: u64) -> Result<(), Code> {
+    pub(crate) fn empty(&self, table: u16, slot: u64) -> Result<(), Code> {
         match self.slot(table, slot).filter(|_| slot != 0) {
             None => Err(Code::BadArgument),
             Some(there) if there.kind != Kind::Null.number() => Err(Code::Full),
             Some(_) => Ok(()),
         }
+    }
+
+    /// Puts a capability into an empty slot.
+    pub(crate) fn put(&mut self, table: u16, slot: u64, capability: Capability) -> Result<(), Code> {
+        self.empty(table, slot)?;
+        if let Some(place) = self.slot_mut(table, slot) {
+            *place = capability;
+        }
+        Ok(())
     }
 
     /// Copies or moves a capability; x1 to x5 of the call.
@@ -167,11 +176,25 @@ mod tests {
             bands: &mut [],
             regions: &mut [],
             quotas: &mut [],
+            processes: &mut [],
+            pages: &mut [],
             entries: &[],
             stacks: &[],
+            programs: &[],
+            segments: &[],
         };
-        let mut objects =
-            Objects { room, ready: Links::EMPTY, listed: Links::EMPTY, dated: 0, ending: 0, running: NONE };
+        let mut objects = Objects {
+            room,
+            ready: Links::EMPTY,
+            listed: Links::EMPTY,
+            dated: 0,
+            ending: 0,
+            running: NONE,
+            first_process: NONE,
+            pool_address: 0,
+            pool_pages: 0,
+            free_page: crate::NO_PAGE,
+        };
         assert_eq!(objects.find(0, 1).map(|found| found.word), Ok(1));
         assert_eq!(objects.find(0, 2), Err(Code::BadCapability));
         // The last revocation makes the caller's own void, too, and a counter that has ended matches nobody.

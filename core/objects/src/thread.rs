@@ -101,6 +101,25 @@ pub struct Event {
     pub what: u8,
 }
 
+/// A call that was interrupted between two slices and is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sliced {
+    /// Which: its number, and its operation in bits 15:8; [`NONE`] for none.
+    pub call: u16,
+    /// Component that it makes or ends.
+    pub component: u16,
+    /// That one's life.
+    pub life: u32,
+    /// Pages that are done.
+    pub done: u32,
+}
+
+impl Sliced {
+    /// No call.
+    pub const NONE: Self = Self { call: NONE, component: NONE, life: 0, done: 0 };
+}
+
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -149,8 +168,12 @@ pub struct Thread {
     pub label: u64,
     /// Deadline of what it waits for; all ones for none.
     pub deadline_ticks: u64,
-    /// Component that its interrupted call is ending, and that one's life; [`NONE`] when it has no such call.
-    pub sliced: (u16, u32),
+    /// Its interrupted call.
+    pub sliced: Sliced,
+    /// An `exec` of its is not done: it continues in the kernel.
+    pub is_in_exec: bool,
+    /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
+    pub quota: u16,
     /// `receive` takes all bits.
     pub takes_all: bool,
     /// What its scheduler has not been told.
@@ -190,7 +213,9 @@ impl Default for Thread {
             limit_ticks: 0,
             label: 0,
             deadline_ticks: NEVER,
-            sliced: (NONE, 0),
+            sliced: Sliced::NONE,
+            is_in_exec: false,
+            quota: NONE,
             takes_all: false,
             event: Event { used_ticks: 0, list: NONE, what: 0 },
             start: [0; 3],
@@ -234,7 +259,7 @@ impl Thread {
         self.registers = Registers { pc, sp, ..Registers::default() };
         self.registers.x[0] = argument;
         (self.component, self.stack, self.life, self.depth) = (self.home, NONE, life, 0);
-        (self.state, self.sliced) = (ThreadState::Ready, (NONE, 0));
+        (self.state, self.sliced, self.is_in_exec) = (ThreadState::Ready, Sliced::NONE, false);
     }
 
     /// Writes the answer of a call that is not `invoke`.

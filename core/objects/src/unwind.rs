@@ -14,7 +14,7 @@
 //! callee that never returns would keep a destroyed component's thread, and what pays for it, for ever.
 
 use crate::thread::event;
-use crate::{ComponentState, NEVER, Objects, OnFault, ThreadState, World};
+use crate::{Component, ComponentState, NEVER, Objects, OnFault, Phase, ThreadState, World};
 use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
 use bulkhead_kernel_abi::{Code, MAX_FRAMES, MAX_THREADS, NONE};
 
@@ -54,8 +54,8 @@ impl Objects<'_> {
     fn land<W: World>(&mut self, world: &mut W, thread: u16, code: Code) {
         let Some(one) = self.thread_mut(thread) else { return };
         one.registers.clear(code);
-        one.sliced = (NONE, 0);
         let (waited, tcap) = (one.state != ThreadState::Ready, one.tcap);
+        self.abandon(thread);
         if waited {
             self.end_waiting(thread);
             self.activate(world, thread, tcap);
@@ -70,6 +70,7 @@ impl Objects<'_> {
             }
         }
         self.end_waiting(thread);
+        self.abandon(thread);
         let Some(one) = self.thread_mut(thread) else { return };
         (one.state, one.is_suspended, one.deadline_ticks) = (ThreadState::Stopped, false, NEVER);
         (one.component, one.stack, one.life) = (NONE, NONE, 0);
@@ -96,7 +97,7 @@ impl Objects<'_> {
     }
 
     /// Keeps a fault for the supervisor, and tells it.
-    fn record_fault<W: World>(&mut self, world: &mut W, component: u16, thread: u16, record: FaultRecord) {
+    pub(crate) fn record_fault<W: World>(&mut self, world: &mut W, component: u16, thread: u16, record: FaultRecord) {
         let Some(one) = self.component_mut(component) else { return };
         one.fault = FaultRecord { thread, number: one.fault.number.wrapping_add(1), ..record };
         let (supervisor, bits) = (one.supervisor, one.supervisor_bits);
@@ -129,12 +130,13 @@ impl Objects<'_> {
         match one.state {
             ComponentState::Free => return Err(Code::Gone),
             ComponentState::Unwinding => {
-                // The stronger of two ends stays: free, stopped, again.
-                if then != ComponentState::Living && one.then != ComponentState::Free {
-                    one.then = then;
+                // The stronger of two ends stays: free, stopped, again. What was done for the weaker one is looked at again.
+                if then == ComponentState::Living || one.then == ComponentState::Free || one.then == then {
+                    return Ok(());
                 }
+                (one.then, one.progress) = (then, 0);
             }
-            ComponentState::Living | ComponentState::Stopped => {
+            ComponentState::Living | ComponentState::Stopped | ComponentState::Building => {
                 let is_worn = !one.counters.end_life();
                 (one.state, one.progress) = (ComponentState::Unwinding, 0);
                 one.then = if is_worn && then == ComponentState::Living { ComponentState::Stopped } else { then };
@@ -142,11 +144,45 @@ impl Objects<'_> {
         }
         one.refresh();
         self.ending |= 1u64.wrapping_shl(u32::from(component));
+        self.end_making(component, then);
         Ok(())
     }
 
-    /// One slice of a component's end: one thread, or one page. Returns whether there is more.
+    /// Nothing more is made of it or from its quota.
+    fn end_making(&mut self, component: u16, then: ComponentState) {
+        let Some(process) = self.process_mut(component) else { return };
+        let quota = process.quota;
+        let is_whole = core::mem::replace(&mut process.phase, Phase::Idle) == Phase::Idle;
+        if then == ComponentState::Free
+            && let Some(quota) = self.quota_mut(quota)
+        {
+            quota.counters.revoke();
+        }
+        if let Some(one) = self.component_mut(component).filter(|one| !is_whole && one.then == ComponentState::Living) {
+            // Its memory was being replaced: there is nothing to begin with.
+            one.then = ComponentState::Stopped;
+        }
+    }
+
+    /// One slice of a component's end; before a component is destroyed, those that were made from its quota are. Returns whether there is more.
     fn slice<W: World>(&mut self, world: &mut W, component: u16) -> bool {
+        let Some(one) = self.component(component) else { return false };
+        let is_destroyed = (one.state, one.then) == (ComponentState::Unwinding, ComponentState::Free);
+        let first = if is_destroyed { self.deepest(component) } else { component };
+        if first == component {
+            return self.slice_of(world, component);
+        }
+        let is_begun = |one: &Component| (one.state, one.then) == (ComponentState::Unwinding, ComponentState::Free);
+        if self.component(first).is_some_and(is_begun) {
+            self.slice_of(world, first);
+        } else {
+            let _ = self.end_component(first, ComponentState::Free);
+        }
+        true
+    }
+
+    /// One slice of the end of this component alone: one thread, or one page.
+    fn slice_of<W: World>(&mut self, world: &mut W, component: u16) -> bool {
         let Some(one) = self.component(component).filter(|one| one.state == ComponentState::Unwinding) else {
             return false;
         };
@@ -154,9 +190,17 @@ impl Objects<'_> {
         let is_restored = match progress.checked_sub(MAX_THREADS as u32) {
             None => {
                 self.unwind(world, progress as u16);
+                if then == ComponentState::Free {
+                    self.give_thread_back(progress as u16, component);
+                }
                 false
             }
-            Some(page) => then != ComponentState::Living || !world.restore(component, page),
+            Some(page) => match then {
+                ComponentState::Living if self.is_process(component) => !self.restore_part(world, component, page),
+                ComponentState::Living => !world.restore(component, page),
+                ComponentState::Free => self.dismantle(world, component),
+                _ => true,
+            },
         };
         if let Some(one) = self.component_mut(component) {
             one.progress = progress.saturating_add(1);

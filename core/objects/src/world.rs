@@ -1,6 +1,6 @@
-//! What the objects need of the outside: the machine, and time.
+//! What the objects need of the outside: the machine, pages of the pool, and time.
 //!
-//! Both are narrow, so that the kernel, a fake and a model implement them alike. Tables of translation and registers of the core are not
+//! All are narrow, so that the kernel, a fake and a model implement them alike. Registers of the core are not
 //! among them: a thread's registers are in its [`crate::Thread`], and [`crate::Objects::loaded`] says whose are to be loaded.
 
 use bulkhead_kernel_abi::Code;
@@ -50,6 +50,25 @@ pub trait Time {
     fn complete(&mut self, server: u16, client: u16, now: u64) -> bool;
 }
 
-/// Both.
-pub trait World: Machine + Time {}
-impl<T: Machine + Time> World for T {}
+/// Pages of the pool, which the kernel alone reaches until a process maps them, and what the core remembers of translation tables in them. Pages have numbers
+/// from the pool's beginning on; of one that is not there a word is 0, and nothing is written.
+pub trait Pages {
+    /// A word of a page.
+    fn word(&self, page: u32, index: u16) -> u64;
+    /// Writes one, at once and as a whole: the core may look at it as an entry of a translation table.
+    fn set_word(&mut self, page: u32, index: u16, word: u64);
+    /// Fills a page with zeros.
+    fn clear(&mut self, page: u32);
+    /// Copies a page.
+    fn copy(&mut self, to: u32, from: u32);
+    /// Copies a page of the image, by its physical address.
+    fn copy_image(&mut self, to: u32, physical: u64);
+    /// Lets the core forget the translation of an address of a component.
+    fn forget(&mut self, component: u16, address: u64);
+    /// Lets it forget a whole component, which it does not use before it is loaded again.
+    fn forget_all(&mut self, component: u16);
+}
+
+/// All of it.
+pub trait World: Machine + Pages + Time {}
+impl<T: Machine + Pages + Time> World for T {}

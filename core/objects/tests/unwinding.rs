@@ -302,7 +302,7 @@ fn stop_ends_a_thread_wherever_it_is_and_start_begins_again() {
         assert_eq!(thread(b, 4, 0), Code::Ok);
         assert_eq!(b.call(Call::Component, &[DESTROY, COMPONENT_APP]), Code::Ok);
         assert_eq!(thread(b, 1, 0), Code::Gone, "its home");
-        assert_eq!(thread(b, 0, 0), Code::BadCall, "a later milestone");
+        assert_eq!(thread(b, 0, 0), Code::BadCapability, "no quota, no thread");
     });
 }
 

@@ -1,7 +1,7 @@
 //! Machine and time of the tests.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_objects::{Machine, Time};
+use bulkhead_objects::{Machine, Pages, Time};
 
 /// One server; temporal capability n is thread n's.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,19 @@ impl Fake {
         let permanent = std::iter::once(1).chain(tasks).collect();
         Self { now: 10, permanent, ..Default::default() }
     }
+}
+
+/// There is no pool.
+impl Pages for Fake {
+    fn word(&self, _: u32, _: u16) -> u64 {
+        0
+    }
+    fn set_word(&mut self, _: u32, _: u16, _: u64) {}
+    fn clear(&mut self, _: u32) {}
+    fn copy(&mut self, _: u32, _: u32) {}
+    fn copy_image(&mut self, _: u32, _: u64) {}
+    fn forget(&mut self, _: u16, _: u64) {}
+    fn forget_all(&mut self, _: u16) {}
 }
 
 impl Machine for Fake {

@@ -268,8 +268,12 @@ pub(crate) fn subsystem(quantum: u64, tasks: Vec<(u8, Program)>, test: impl FnOn
         bands: &mut [],
         regions: &mut [],
         quotas: &mut [],
+        processes: &mut [],
+        pages: &mut [],
         entries: &[],
         stacks: &[],
+        programs: &[],
+        segments: &[],
     };
     let mut state = Tasks::new(quantum);
     for (number, (priority, _)) in (0..).zip(&tasks) {

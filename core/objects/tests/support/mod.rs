@@ -1,17 +1,24 @@
 //! A fake of machine and time, and an instance with some of everything.
 #![allow(dead_code)] // Each test program uses a part of it.
 
+pub(crate) mod model;
+pub(crate) mod pool;
+pub(crate) mod state;
+
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, SchedulerRow, ServerRow, StackRow, Tables, ThreadRow,
+    BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ProgramRow, QuotaRow, RegionRow, SchedulerRow,
+    SegmentRow, ServerRow, StackRow, Tables, ThreadRow,
 };
 use bulkhead_kernel_abi::call::Call;
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{
-    Binding, Choice, Component, Counters, EndPoint, Machine, Objects, Outcome, Position, Room, Scheduler, Thread, Time,
+    Binding, Choice, Component, Counters, EndPoint, Machine, Objects, Outcome, Page, Position, Process, Quota, Region,
+    Room, Scheduler, Thread, Time,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Ticks of a day that never comes in these tests.
 pub(crate) const SOON: u64 = 1_000;
@@ -37,6 +44,12 @@ pub(crate) struct Fake {
     pub(crate) priorities: Vec<(u16, u16, u64)>,
     pub(crate) has_budget: bool,
     pub(crate) requests: Vec<(u16, u16, bool)>,
+    /// Pages of the pool; a copy of the world shares those that nobody writes.
+    pub(crate) pool: Vec<Rc<Vec<u64>>>,
+    /// What the core was told to forget, and when a page was written over: see [`pool`].
+    pub(crate) log: Vec<pool::Log>,
+    /// How often something was written to a page.
+    pub(crate) changes: u64,
 }
 
 impl Machine for Fake {
@@ -211,6 +224,10 @@ pub(crate) struct Rows {
     schedulers: Vec<SchedulerRow>,
     end_points: Vec<EndPointRow>,
     bindings: Vec<BindingRow>,
+    quotas: Vec<QuotaRow>,
+    regions: Vec<RegionRow>,
+    programs: Vec<ProgramRow>,
+    segments: Vec<SegmentRow>,
 }
 
 impl Rows {
@@ -283,6 +300,10 @@ impl Rows {
                 end_point(7, 6),
             ],
             bindings: (0..6u32).map(|number| binding(40 + number, 1)).collect(),
+            quotas: vec![],
+            regions: vec![],
+            programs: vec![],
+            segments: vec![],
         }
     }
 
@@ -307,10 +328,10 @@ impl Rows {
             bindings: &self.bindings,
             wires: &[],
             exports: &[],
-            quotas: &[],
-            regions: &[],
-            programs: &[],
-            segments: &[],
+            quotas: &self.quotas,
+            regions: &self.regions,
+            programs: &self.programs,
+            segments: &self.segments,
         }
     }
 }
@@ -342,16 +363,23 @@ pub(crate) fn bench(test: impl FnOnce(&mut Bench<'_>)) {
 
 /// The same with other rows.
 pub(crate) fn bench_of(rows: &Rows, test: impl FnOnce(&mut Bench<'_>)) {
-    let mut components = vec![Component::default(); rows.components.len()];
-    let mut slots = vec![Capability::NULL; rows.capabilities.len()];
-    let mut threads = vec![Thread::default(); rows.threads.len()];
+    // What is made at run time needs a pool, and numbers that the host left free.
+    let pool = rows.header.pool_pages as usize;
+    let free = if pool == 0 { 0 } else { pool::PROCESSES };
+    let mut components = vec![Component::default(); rows.components.len() + free];
+    let mut slots = vec![Capability::NULL; rows.capabilities.len() + free * 64];
+    let mut threads = vec![Thread::default(); rows.threads.len() + free];
+    let mut regions = vec![Region::EMPTY; rows.regions.len() + free];
+    let mut quotas = vec![Quota::default(); rows.quotas.len() + free];
+    let mut processes = vec![Process::EMPTY; components.len()];
+    let mut pages = vec![Page::EMPTY; pool];
     let mut end_points = vec![EndPoint::EMPTY; rows.end_points.len()];
     let mut bindings = vec![Binding::default(); rows.bindings.len()];
     let mut servers = vec![Position::EMPTY; rows.servers.len()];
     let mut schedulers = vec![Scheduler::EMPTY; rows.schedulers.len()];
-    let mut others = [Counters::default(); 5 * 8];
+    let mut others = [Counters::default(); 3 * 8];
     let mut others = others.chunks_mut(8);
-    let mut next = || others.next().expect("five");
+    let mut next = || others.next().expect("three");
     let room = Room {
         components: &mut components,
         slots: &mut slots,
@@ -363,13 +391,19 @@ pub(crate) fn bench_of(rows: &Rows, test: impl FnOnce(&mut Bench<'_>)) {
         wires: next(),
         tcaps: next(),
         bands: next(),
-        regions: next(),
-        quotas: next(),
+        regions: &mut regions,
+        quotas: &mut quotas,
+        processes: &mut processes,
+        pages: &mut pages,
         entries: &[],
         stacks: &[],
+        programs: &[],
+        segments: &[],
     };
     let tables = rows.tables();
-    test(&mut Bench { objects: Objects::new(room, &tables), world: fake() });
+    let page = Rc::new(vec![0xdead; 512]);
+    let world = Fake { pool: (0..pool).map(|_| page.clone()).collect(), ..fake() };
+    test(&mut Bench { objects: Objects::new(room, &tables), world });
 }
 
 impl Bench<'_> {
