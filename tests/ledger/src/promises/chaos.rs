@@ -7,7 +7,6 @@ const COMPONENTS: &str =
 const PROXIES: &str = "partitions talk through channels; proxies: [kernel.md](specification/kernel.md) 13";
 const CLAIMS: &str = "a rule of `core/sched`, compared with a model on random histories; no kernel uses it yet: \
                       [kernel.md](specification/kernel.md) 4";
-const KERNEL: &str = "a property of the kernel: [kernel.md](specification/kernel.md). The monitor has no lock, and its longest passages are measured";
 
 const CALLS: &str = "calls by thread migration run on the board and in partitions; no asynchronous proxy yet: \
                      [kernel.md](specification/kernel.md) 5, 13";
@@ -54,6 +53,10 @@ pub(super) const FAMILY: Family = Family {
             "the table of the kernel's calls has a bound for each, the kernel counts them, and three have rows; the largest counts of the others: [kernel.md](specification/kernel.md)",
         ),
         ("CH-61", OBJECTS),
+        (
+            "CH-62",
+            "translation tables of processes change one entry at a time, and the core forgets what was there, in `core/objects` against a fake; no core was seen to: [kernel.md](specification/kernel.md) 7",
+        ),
         ("CH-63", OBJECTS),
         (
             "CH-E4",
@@ -78,7 +81,6 @@ pub(super) const FAMILY: Family = Family {
         ),
         (&["CH-2"], COMPONENTS),
         (&["CH-9", "CH-12", "CH-13", "CH-20", "CH-21"], PROXIES),
-        (&["CH-62"], KERNEL),
         (&["CH-70", "CH-71"], "`systems/demo` has a controller, an RTOS, Linux and an intruder, and not this software"),
         (&["CH-72"], "the system description has partitions and channels; there are no components"),
         (
