@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch write_bit thread_word flags physical_counter floating_point cache"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -28,11 +28,6 @@ break_place() {
         rights) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'source.rights & rights as u8' 'rights as u8' ;;
         # What a callee left is in its caller's registers.
         scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs 'self.x[SCRATCH].fill(0);' '' ;;
-        # Constants of a component are writable in its tables.
-        write_bit)
-            hosts='bulkhead-verify-instance --test mutants' attack=''
-            change core/instance/src/translation.rs 'Self::ComponentConstants => NORMAL | EL0 | READ_ONLY | NEVER' 'Self::ComponentConstants => NORMAL | EL0 | NEVER'
-            ;;
         # A thread finds another one's TPIDR_EL0.
         thread_word) change $vectors '    msr     TPIDR_EL0, x3 ' '    nop ' ;;
         # A thread finds another one's flags.
