@@ -13,7 +13,7 @@ mod translation;
 mod write;
 
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow};
+use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow, ServerRow};
 
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
@@ -26,6 +26,8 @@ pub struct Instance<'a> {
     pub kernel: &'a [u8],
     /// By number.
     pub components: Vec<Component<'a>>,
+    /// By number, the most important first. None: one that nothing limits, and every thread is on it.
+    pub servers: Vec<ServerRow>,
     /// By number.
     pub end_points: Vec<EndPointRow>,
     /// By number.
@@ -100,4 +102,6 @@ pub struct Thread {
     pub argument: u64,
     /// Bytes of its stack, whole pages.
     pub stack_bytes: u64,
+    /// Server that pays for it.
+    pub server: u16,
 }

@@ -144,6 +144,7 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
         ("capability slots", instance.components.iter().map(|component| component.capabilities.len()).sum(), SLOTS),
         ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
         ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
+        ("servers", instance.servers.len(), bulkhead_kernel_abi::MAX_SERVERS),
     ];
     match counts.iter().find(|(_, count, most)| count > most) {
         Some((what, count, most)) => {
@@ -162,11 +163,23 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         kernel_build: build,
         end_points: instance.end_points.clone(),
         bindings: instance.bindings.clone(),
-        // The one server, which its threads hold; nothing limits it.
-        servers: vec![ServerRow { holder: NONE, band: NONE, ..ServerRow::default() }],
-        tcaps: vec![TcapRow { left_ticks: ALL_TICKS, expires_ticks: ALL_TICKS, end_point: NONE, ..TcapRow::default() }],
+        servers: instance.servers.clone(),
         ..Rows::default()
     };
+    if rows.servers.is_empty() {
+        // Its threads hold it; nothing limits it.
+        rows.servers = vec![ServerRow { holder: NONE, band: NONE, ..ServerRow::default() }];
+    }
+    for (number, row) in (0..).zip(&mut rows.servers) {
+        row.tcap = number;
+        rows.tcaps.push(TcapRow {
+            server: number,
+            left_ticks: ALL_TICKS,
+            expires_ticks: ALL_TICKS,
+            end_point: NONE,
+            ..TcapRow::default()
+        });
+    }
     for (number, (component, program)) in instance.components.iter().zip(programs).enumerate() {
         let mut name = [0; 16];
         name.iter_mut().take(15).zip(component.name.bytes()).for_each(|(slot, byte)| *slot = byte);
@@ -198,6 +211,8 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
                 stack: top,
                 argument: thread.argument,
                 component: number as u16,
+                server: thread.server,
+                tcap: thread.server,
                 scheduler: NONE,
                 end_point: end_point_of(instance, rows.threads.len()),
                 started: 1,

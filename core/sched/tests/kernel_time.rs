@@ -475,3 +475,17 @@ fn nobody_is_preempted_against_a_common_scheduler() {
     });
     assert!(vetoes > 0, "nobody was ever passed over");
 }
+
+/// A core that was used is an empty one again, as far as anything of it can be seen.
+#[test]
+fn a_cleared_core_is_an_empty_one() {
+    let mut core = core_of([(eligible(2, 10), true), (Budget::Unlimited, false)]);
+    core.wake(3, 0);
+    core.wake(3, 1);
+    core.next(4);
+    core.veto(1);
+    core.advance(9);
+    assert_ne!(format!("{core:?}"), format!("{:?}", KernelCore::<16>::empty()));
+    core.clear();
+    assert_eq!(format!("{core:?}"), format!("{:?}", KernelCore::<16>::empty()));
+}

@@ -159,7 +159,7 @@ pub fn pair_on(kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8> {
             Component {
                 name: "caller".to_owned(),
                 program: &programs[0],
-                threads: vec![Thread { argument, stack_bytes: 8192 }],
+                threads: vec![Thread { argument, stack_bytes: 8192, server: 0 }],
                 capabilities: caller,
                 imports: of_caller,
                 callers: callers(4),
@@ -175,6 +175,7 @@ pub fn pair_on(kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8> {
                 policy,
             },
         ],
+        servers: Vec::new(),
         end_points: vec![EndPointRow { thread: NONE, ..EndPointRow::default() }],
         bindings: vec![],
     };

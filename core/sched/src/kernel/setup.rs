@@ -42,6 +42,23 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         }
     }
 
+    /// Makes it what [`Self::empty`] is, field by field where it lies: the value of the whole is larger than a kernel's stack. Bytes that are all zero
+    /// are a core that can be cleared.
+    pub fn clear(&mut self) {
+        let Self { now_ticks, quiet_until_ticks, plain, asking, deadline_ticks, running, count, .. } = self;
+        (*now_ticks, *quiet_until_ticks, *plain, *asking, *deadline_ticks) = (0, NEVER, 0, 0, 0);
+        (*running, *count) = (Stint::IDLE, 0);
+        let Self { live, vetoed, exhausted, idle_ticks, ready, spare, above, dates, entries, levels_of, .. } = self;
+        (*live, *vetoed, *exhausted, *idle_ticks) = (0, 0, 0, 0);
+        (*ready, *spare) = (ReadySet::new(), ReadySet::new());
+        *dates = Dates::new();
+        *above = [0; LEVELS + 1];
+        *levels_of = [0; SERVERS];
+        for entry in entries {
+            *entry = NO_ENTRY;
+        }
+    }
+
     /// Reserves slots; its accounts begin at `start_ticks`. Each slot is the set of levels, as bits, that its servers can have: one
     /// level, or those of the clients of a server for others. Slots are sorted by their best level, the most important first; their
     /// places in the list are their numbers. Returns false when a set is empty, the list is too long or not sorted; the core is not

@@ -29,13 +29,14 @@ impl Probes {
         let component = |(number, argument): (usize, &u64)| Component {
             name: format!("probe-{argument}"),
             program: &program,
-            threads: vec![Thread { argument: *argument, stack_bytes: 8192 }],
+            threads: vec![Thread { argument: *argument, stack_bytes: 8192, server: 0 }],
             capabilities: if number == self.driver { self.capabilities.clone() } else { Vec::new() },
             ..Component::default()
         };
         let instance = Instance {
             kernel: &kernel,
             components: self.arguments.iter().enumerate().map(component).collect(),
+            servers: Vec::new(),
             end_points: self.end_points.clone(),
             bindings: self.bindings.clone(),
         };

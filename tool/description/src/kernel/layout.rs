@@ -30,8 +30,13 @@ impl Resolver<'_> {
             let program = program.as_ref()?;
             components.push(component(written, program, table, self.around.counter_hz));
         }
-        let instance =
-            Instance { kernel: &kernel, components, end_points: end_points.rows(), bindings: interrupts.to_vec() };
+        let instance = Instance {
+            kernel: &kernel,
+            components,
+            end_points: end_points.rows(),
+            bindings: interrupts.to_vec(),
+            servers: Vec::new(),
+        };
         match write(&instance) {
             Ok(bytes) => Some((bytes, file.component.iter().map(|one| facts(one)).collect())),
             Err(error) => {
@@ -58,6 +63,7 @@ fn component<'a>(
             .as_ref()
             .and_then(|size| parse_size(&size.value.0).ok())
             .unwrap_or(DEFAULT_STACK_BYTES),
+        server: 0,
     });
     bulkhead_instance::Component {
         name: written.name.value.clone(),

@@ -105,7 +105,7 @@ pub(crate) fn sample() -> Vec<u8> {
     let component = |name: &str, threads: usize, capabilities: Vec<Capability>| Component {
         name: name.to_owned(),
         program: &first,
-        threads: vec![Thread { argument: 0, stack_bytes: 8192 }; threads],
+        threads: vec![Thread { argument: 0, stack_bytes: 8192, server: 0 }; threads],
         capabilities,
         ..Component::default()
     };
@@ -121,6 +121,7 @@ pub(crate) fn sample() -> Vec<u8> {
                 ..component("third", 0, vec![Capability::NULL, call])
             },
         ],
+        servers: Vec::new(),
         end_points: vec![EndPointRow::default()],
         bindings: vec![
             BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },

@@ -59,7 +59,7 @@ fn attackers() -> Vec<Capability> {
 /// An instance in which an attacker's program is tried with some attacks.
 pub(super) fn image(program: &str, attacks: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     let (kernel, hostile, attacker) = (guest("kernel/kernel.elf"), guest("kernel/hostile.elf"), guest(program));
-    let thread = |argument: u64| Thread { argument, stack_bytes: 8192 };
+    let thread = |argument: u64| Thread { argument, stack_bytes: 8192, server: 0 };
     let all = |kind: Kind, object: u16| capability(kind, object, kind.rights());
     let umpires = vec![
         Capability::NULL,
@@ -90,6 +90,7 @@ pub(super) fn image(program: &str, attacks: std::ops::RangeInclusive<u64>) -> Ve
         ],
         end_points: [VICTIMS_THREAD, ACCOMPLICE, HAND, UMPIRE].map(end_point).to_vec(),
         bindings: Vec::new(),
+        servers: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }
