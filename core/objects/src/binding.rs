@@ -2,8 +2,11 @@
 //!
 //! The top half sends and leaves the interrupt active, so that the controller masks it until the driver has done with it. That is free while
 //! the driver can run; when its server is empty, or four are held already, the interrupt is masked in the controller and deactivated
-//! instead, because one that is held makes every other one dearer. So a storm costs what its server's budget allows, and one top half
-//! per replenishment.
+//! instead, because one that is held makes every other one dearer. Either way it comes again when the driver says `done`, which it can say when
+//! its budget is back: so a storm costs what its server's budget allows, and one top half per replenishment.
+//!
+//! Rejected: to unmask it already when the budget comes back. A device that still rings would be heard a second time before its driver has
+//! looked at the first, and the kernel would have to know of each budget that comes back whose interrupts it masked.
 //!
 //! Whose request it is: the client that expects it with the shortest period (the lowest server number: they are in that order),
 //! or the default one. The driver corrects it with `serve` and `finish`.
@@ -75,10 +78,10 @@ impl Objects<'_> {
         self.room.bindings.get_mut(usize::from(number)).ok_or(Code::BadCapability)
     }
 
-    fn held(&self) -> usize {
-        // `count` would end in a panic for more than there can be.
-        let held = self.room.bindings.iter().filter(|binding| binding.hold == Hold::Held);
-        held.fold(0, |count: usize, _| count.wrapping_add(1))
+    /// Holds an interrupt, or no longer.
+    fn set_held(&mut self, number: u16, is_held: bool) {
+        let bit = 1u64.wrapping_shl(u32::from(number));
+        self.held = if is_held { self.held | bit } else { self.held & !bit };
     }
 
     /// The binding of an interrupt.
@@ -90,22 +93,28 @@ impl Objects<'_> {
             .map(|(number, _)| number)
     }
 
+    /// The server that pays for an interrupt; [`NONE`] when there is no such binding.
+    #[must_use]
+    pub fn payer_of(&self, number: u16) -> u16 {
+        self.room.bindings.get(usize::from(number)).map_or(NONE, |binding| binding.server)
+    }
+
     /// The top half: the interrupt was acknowledged and its priority dropped. The caller charges the binding's server for it.
     pub fn top_half<W: World>(&mut self, world: &mut W, number: u16) {
         let now = world.now_ticks();
-        let may_hold = self.held() < MAX_HELD;
+        let may_hold = self.held.count_ones() < MAX_HELD as u32;
         let Ok(binding) = self.binding(number) else { return };
         let one = *binding;
-        if may_hold && world.has_budget(one.server, now) {
-            binding.hold = Hold::Held;
-        } else {
-            binding.hold = Hold::Masked;
-            world.set_masked(one.intid, true);
-            world.deactivate(one.intid);
-        }
+        let is_held = may_hold && world.has_budget(one.server, now);
+        binding.hold = if is_held { Hold::Held } else { Hold::Masked };
         let client = if one.expecting == 0 { one.default_client } else { one.expecting.trailing_zeros() as u16 };
         if one.expecting != 0 {
             binding.expecting &= one.expecting.wrapping_sub(1);
+        }
+        self.set_held(number, is_held);
+        if !is_held {
+            world.set_masked(one.intid, true);
+            world.deactivate(one.intid);
         }
         if client != NONE {
             world.request(one.server, client, now);
@@ -113,22 +122,19 @@ impl Objects<'_> {
         self.send(world, one.end_point, one.bits);
     }
 
-    /// A server's budget is used up: what its driver holds is masked.
+    /// A server's budget is used up: what its driver holds is masked, until the driver has done with it, for which it needs budget.
     pub fn out_of_budget<W: World>(&mut self, world: &mut W, server: u16) {
-        let held = |binding: &&mut Binding| binding.server == server && binding.hold == Hold::Held;
-        for binding in self.room.bindings.iter_mut().filter(held) {
-            binding.hold = Hold::Masked;
-            world.set_masked(binding.intid, true);
-            world.deactivate(binding.intid);
-        }
-    }
-
-    /// A server's budget is back: what was masked may come.
-    pub fn has_budget_again<W: World>(&mut self, world: &mut W, server: u16) {
-        let masked = |binding: &&mut Binding| binding.server == server && binding.hold == Hold::Masked;
-        for binding in self.room.bindings.iter_mut().filter(masked) {
-            binding.hold = Hold::Idle;
-            world.set_masked(binding.intid, false);
+        let mut left = self.held;
+        for _ in 0..MAX_HELD {
+            let number = left.trailing_zeros() as u16;
+            left &= left.wrapping_sub(1);
+            let Ok(binding) = self.binding(number) else { return };
+            if binding.server == server {
+                binding.hold = Hold::Masked;
+                world.set_masked(binding.intid, true);
+                world.deactivate(binding.intid);
+                self.set_held(number, false);
+            }
         }
     }
 
@@ -136,16 +142,12 @@ impl Objects<'_> {
     pub(crate) fn interrupt_done<W: World>(&mut self, world: &mut W, number: u16) -> Result<(), Code> {
         let binding = self.binding(number)?;
         match core::mem::take(&mut binding.hold) {
-            Hold::Idle => Err(Code::Busy),
-            Hold::Held => {
-                world.deactivate(binding.intid);
-                Ok(())
-            }
-            Hold::Masked => {
-                world.set_masked(binding.intid, false);
-                Ok(())
-            }
+            Hold::Idle => return Err(Code::Busy),
+            Hold::Held => world.deactivate(binding.intid),
+            Hold::Masked => world.set_masked(binding.intid, false),
         }
+        self.set_held(number, false);
+        Ok(())
     }
 
     /// The next interrupt is the client's, or is not, after all.

@@ -198,7 +198,7 @@ impl Objects<'_> {
             return Err(Code::NoTime);
         }
         if target.state == ThreadState::WaitingForEvents {
-            self.wake_with_event(thread);
+            self.wake_with_event(world, thread);
         }
         world.set_priority(tcap, one.id, priority);
         self.place(world, server, Pair { thread, tcap }, timeout);
@@ -224,10 +224,10 @@ impl Objects<'_> {
         Ok(())
     }
 
-    fn wake_with_event(&mut self, thread: u16) {
+    fn wake_with_event<W: World>(&mut self, world: &mut W, thread: u16) {
         let scheduler = (0..u16::MAX).zip(self.room.schedulers.iter()).find(|(_, one)| one.thread == thread);
         if let Some((scheduler, _)) = scheduler {
-            self.end_waiting(thread);
+            self.end_waiting(world, thread);
             self.deliver(scheduler);
         }
     }
@@ -316,7 +316,7 @@ impl Objects<'_> {
         let Some(one) = self.thread_mut(thread).filter(|one| one.is_suspended) else { return Err(Code::Busy) };
         one.is_suspended = false;
         let tcap = one.tcap;
-        self.look_again(thread);
+        self.look_again(world, thread);
         self.activate(world, thread, tcap);
         Ok(())
     }
@@ -331,6 +331,7 @@ impl Objects<'_> {
         if let Some(one) = self.thread_mut(thread) {
             (one.scheduler, one.tcap, one.runs_on) = (scheduler, tcap, tcap);
         }
+        self.move_date(world, thread);
         self.activate(world, thread, tcap);
         Ok(())
     }

@@ -48,6 +48,12 @@ impl Queue {
     pub fn first(&self) -> Option<u16> {
         (self.head != NOBODY).then_some(u16::from(self.head))
     }
+
+    /// The last thread.
+    #[must_use]
+    pub fn last(&self) -> Option<u16> {
+        (self.tail != NOBODY).then_some(u16::from(self.tail))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +89,33 @@ impl Links {
         (next != NOBODY).then_some(u16::from(next))
     }
 
+    /// The thread before this one.
+    #[must_use]
+    pub fn before(&self, thread: u16) -> Option<u16> {
+        let previous = self.0.get(usize::from(thread)).filter(|link| link.is_in)?.previous;
+        (previous != NOBODY).then_some(u16::from(previous))
+    }
+
     /// Puts a thread to the back, unless it is in a queue.
     pub(crate) fn push(&mut self, queue: &mut Queue, thread: u16) {
+        self.insert(queue, thread, queue.last());
+    }
+
+    /// Puts a thread behind another one of the queue, or to the front, unless it is in a queue.
+    pub(crate) fn insert(&mut self, queue: &mut Queue, thread: u16, before: Option<u16>) {
         let Ok(thread) = u8::try_from(thread) else { return };
-        let last = queue.tail;
+        let previous = before.and_then(|before| u8::try_from(before).ok()).unwrap_or(NOBODY);
+        let next = self.link(previous).map_or(queue.head, |before| before.next);
         let Some(link) = self.link(thread).filter(|link| !link.is_in) else { return };
-        *link = Link { previous: last, next: NOBODY, is_in: true };
-        match self.link(last) {
+        *link = Link { previous, next, is_in: true };
+        match self.link(previous) {
             Some(before) => before.next = thread,
             None => queue.head = thread,
         }
-        queue.tail = thread;
+        match self.link(next) {
+            Some(after) => after.previous = thread,
+            None => queue.tail = thread,
+        }
     }
 
     /// Takes a thread out of the queue that it is in.
@@ -136,8 +158,16 @@ mod tests {
         links.remove(&mut queue, 7);
         links.remove(&mut queue, 7);
         assert_eq!((links.after(3), links.has(7)), (Some(63), false));
-        links.remove(&mut queue, 63);
-        links.remove(&mut queue, 3);
+        // In the middle, in front, at the end.
+        links.insert(&mut queue, 9, Some(3));
+        links.insert(&mut queue, 1, None);
+        links.insert(&mut queue, 2, Some(63));
+        let order = [1, 3, 9, 63, 2];
+        assert_eq!((queue.first(), queue.last(), links.before(1), links.after(2)), (Some(1), Some(2), None, None));
+        for pair in order.windows(2) {
+            assert_eq!((links.after(pair[0]), links.before(pair[1])), (Some(pair[1]), Some(pair[0])));
+        }
+        order.iter().for_each(|thread| links.remove(&mut queue, *thread));
         assert_eq!((queue, links), (Queue::EMPTY, Links::EMPTY));
     }
 }

@@ -1,17 +1,14 @@
-//! End points and dates: notifications without payload, and what waits for them (`kernel.md` 6; CH-10, CH-11, CH-38).
+//! End points: notifications without payload, and who waits for them (`kernel.md` 6; CH-10, CH-11, CH-38).
 //!
 //! A send sets bits and counts; data went before, in a ring of its own, so nothing is lost when several sends become one. Who may
 //! not wait without bound gives a deadline.
 //!
 //! `receive` without `all` takes the lowest bit that is set; the count is answered with the last one, since it counts sends and not
-//! bits. Dates are looked for in the set of those that have one: a word, at most four passed at a time.
+//! bits.
 
-use crate::{NEVER, Objects, ThreadState, World};
+use crate::{Objects, ThreadState, World};
 use bulkhead_kernel_abi::boot::EndPointRow;
-use bulkhead_kernel_abi::{Code, MAX_THREADS, NONE};
-
-/// Most dates that pass in one piece of work; the rest stays due.
-pub const DATES_AT_ONCE: usize = 4;
+use bulkhead_kernel_abi::{Code, NONE};
 
 /// An end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +62,16 @@ impl Objects<'_> {
             return;
         }
         let tcap = if tcap == NONE { waiting.tcap } else { tcap };
-        self.answer_receive(end_point, thread);
+        self.answer_receive(world, end_point, thread);
         self.activate(world, thread, tcap);
     }
 
     /// Ends a `receive` with what is pending.
-    fn answer_receive(&mut self, end_point: u16, thread: u16) -> bool {
+    fn answer_receive<W: World>(&mut self, world: &mut W, end_point: u16, thread: u16) -> bool {
         let Some(all) = self.thread(thread).map(|thread| thread.takes_all) else { return false };
         let taken = self.room.end_points.get_mut(usize::from(end_point)).and_then(|one| one.take(all));
         let Some(values) = taken else { return false };
-        self.end_waiting(thread);
+        self.end_waiting(world, thread);
         if let Some(thread) = self.thread_mut(thread) {
             thread.answer(Code::Ok.number(), &values);
         }
@@ -82,80 +79,17 @@ impl Objects<'_> {
     }
 
     /// What a thread waits for may be there since it was suspended.
-    pub(crate) fn look_again(&mut self, thread: u16) {
+    pub(crate) fn look_again<W: World>(&mut self, world: &mut W, thread: u16) {
         if let Some(one) = self.thread(thread)
             && one.state == ThreadState::Receiving
         {
-            self.answer_receive(one.end_point, thread);
+            let end_point = one.end_point;
+            self.answer_receive(world, end_point, thread);
         }
     }
 
     /// Takes from an end point; `None` when nothing is pending.
     pub(crate) fn take(&mut self, end_point: u16, all: bool) -> Option<[u64; 2]> {
         self.room.end_points.get_mut(usize::from(end_point))?.take(all)
-    }
-
-    /// Puts the thread that runs to wait.
-    pub(crate) fn wait<W: World>(&mut self, world: &mut W, state: ThreadState, deadline_ticks: u64) {
-        let running = self.running;
-        let Some(thread) = self.thread_mut(running) else { return };
-        (thread.state, thread.deadline_ticks) = (state, deadline_ticks);
-        if deadline_ticks != NEVER {
-            self.dated |= 1u64.wrapping_shl(u32::from(running));
-        }
-        self.leave(world, running, crate::thread::event::BLOCKED);
-    }
-
-    /// A thread waits no more; it is ready.
-    pub(crate) fn end_waiting(&mut self, thread: u16) {
-        let Some(one) = self.thread_mut(thread) else { return };
-        (one.state, one.deadline_ticks) = (ThreadState::Ready, NEVER);
-        self.dated &= !1u64.wrapping_shl(u32::from(thread));
-    }
-
-    /// The earliest date: of a thread that waits, or of a `switch`. What of it the timer is set to is for its owner to decide.
-    #[must_use]
-    pub fn earliest_ticks(&self) -> u64 {
-        let dates = self.dated().map(|(_, date)| date);
-        let timeouts = self.room.servers.iter().map(|position| position.timeout_ticks);
-        dates.chain(timeouts).min().unwrap_or(NEVER)
-    }
-
-    fn dated(&self) -> impl Iterator<Item = (u16, u64)> {
-        let is_dated = |thread: &u16| self.dated & 1u64.wrapping_shl(u32::from(*thread)) != 0;
-        let threads = (0..MAX_THREADS as u16).filter(is_dated);
-        threads.map(|thread| (thread, self.thread(thread).map_or(NEVER, |thread| thread.deadline_ticks)))
-    }
-
-    /// Lets dates pass that are due, at most [`DATES_AT_ONCE`]. Returns whether more are due.
-    pub fn pass_dates<W: World>(&mut self, world: &mut W) -> bool {
-        let now = world.now_ticks();
-        for _ in 0..DATES_AT_ONCE {
-            let due = (0..u16::MAX).zip(self.room.servers.iter()).find(|(_, position)| position.timeout_ticks <= now);
-            if let Some((server, _)) = due {
-                self.time_out(world, server);
-                continue;
-            }
-            let Some((thread, _)) = self.dated().find(|(_, date)| *date <= now) else { return false };
-            self.pass_date(world, thread);
-        }
-        self.earliest_ticks() <= now
-    }
-
-    fn pass_date<W: World>(&mut self, world: &mut W, thread: u16) {
-        let Some((state, tcap)) = self.thread(thread).map(|one| (one.state, one.tcap)) else { return };
-        if state == ThreadState::WaitingForEvents {
-            let scheduler =
-                (0..u16::MAX).zip(self.room.schedulers.iter()).find(|(_, scheduler)| scheduler.thread == thread);
-            if let Some((scheduler, _)) = scheduler {
-                self.events_time_out(world, scheduler);
-                return;
-            }
-        }
-        self.end_waiting(thread);
-        if let Some(one) = self.thread_mut(thread) {
-            one.answer(Code::TimedOut.number(), &[]);
-        }
-        self.activate(world, thread, tcap);
     }
 }

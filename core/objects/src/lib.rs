@@ -5,7 +5,7 @@
 //! vectors, a fast path in assembly for the two most usual calls, and glue.
 //!
 //! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
-//! - `endpoint`: notifications, waiting, dates. `binding`: interrupts as end points.
+//! - `endpoint`: notifications. `dates`: waiting, and who sleeps until when. `binding`: interrupts as end points.
 //! - `position`: what runs on each server, and the rules by which schedulers in user space decide it.
 //! - `quota`: pages of the pool, and who pays. `space`: translation tables. `memory`: regions. `process`: components made at run
 //!   time; `build` and `ends`: their beginning and their end.
@@ -50,6 +50,7 @@ mod build;
 mod calls;
 mod component;
 mod counters;
+mod dates;
 mod endpoint;
 mod ends;
 mod invoke;
@@ -67,7 +68,8 @@ pub use binding::{Binding, Hold};
 pub use calls::Outcome;
 pub use component::{Component, ComponentState, GATE_CLOSED, GATE_MASK, GATE_NEEDS, GATE_OFFSET, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
-pub use endpoint::{DATES_AT_ONCE, EndPoint};
+pub use dates::DATES_AT_ONCE;
+pub use endpoint::EndPoint;
 pub use memory::Region;
 pub use position::{Choice, Pair, Position, Scheduler};
 pub use process::{Phase, Process};
@@ -127,8 +129,10 @@ pub struct Objects<'a> {
     ready: Links,
     /// Threads in lists of events.
     listed: Links,
-    /// Threads that wait with a deadline, a bit each.
-    dated: u64,
+    /// Threads in lists of sleepers.
+    asleep: Links,
+    /// Interrupts that are held, a bit for each binding.
+    held: u64,
     /// Components that are being ended, a bit each.
     ending: u64,
     /// The thread that runs, or [`NONE`].

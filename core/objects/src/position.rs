@@ -42,6 +42,8 @@ pub struct Position {
     pub holder: u16,
     /// Threads that are awake, where they hold it.
     pub ready: Queue,
+    /// Threads that wait with a deadline and would run here, the earliest first.
+    pub asleep: Queue,
     /// Own time of a turn; 0 without turns.
     pub quantum_ticks: u64,
     /// What is left of the turn.
@@ -60,6 +62,7 @@ impl Position {
         next: None,
         holder: NONE,
         ready: Queue::EMPTY,
+        asleep: Queue::EMPTY,
         quantum_ticks: 0,
         turn_ticks: 0,
         timeout_ticks: crate::NEVER,
@@ -255,7 +258,7 @@ impl Objects<'_> {
             return false;
         }
         if waits {
-            self.end_waiting(one.thread);
+            self.end_waiting(world, one.thread);
             self.deliver(scheduler);
         }
         let tcap = thread.tcap;
@@ -354,7 +357,8 @@ impl Objects<'_> {
         Choice::Run(pair.thread)
     }
 
-    /// The thread that runs has used time; ends its turn, and tells whose limit is used up.
+    /// The thread that runs has used time; tells whose limit is used up. Its turn is over with it, and ended by [`Self::end_turn_if_over`]: not while
+    /// the thread makes a call, which would be through behind everybody else's turn.
     pub fn used<W: World>(&mut self, world: &mut W, ticks: u64) {
         let running = self.running;
         let Some(thread) = self.thread_mut(running) else { return };
@@ -367,6 +371,13 @@ impl Objects<'_> {
         }
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
         position.turn_ticks = position.turn_ticks.saturating_sub(ticks);
+    }
+
+    /// Ends the turn of the thread that runs if its time is used up and it is in no service.
+    pub fn end_turn_if_over<W: World>(&mut self, world: &mut W) {
+        let running = self.running;
+        let server = self.thread(running).map_or(NONE, |thread| thread.server);
+        let Some(position) = self.room.servers.get(usize::from(server)) else { return };
         if position.turn_ticks == 0 && position.quantum_ticks != 0 && !self.is_in_service(running) {
             self.end_turn(world, server);
         }
@@ -418,6 +429,7 @@ impl Objects<'_> {
             position.timeout_ticks = timeout.1;
             position.timeout = (timeout.0, pair.thread);
         }
+        self.tell_date(world, server);
         if let Some(thread) = self.thread_mut(pair.thread) {
             (thread.server, thread.runs_on) = (server, pair.tcap);
         }
@@ -429,6 +441,7 @@ impl Objects<'_> {
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
         position.timeout_ticks = crate::NEVER;
         let (scheduler, thread) = core::mem::replace(&mut position.timeout, (NONE, NONE));
+        self.tell_date(world, server);
         self.note(world, thread, event::TIMEOUT, scheduler);
         self.takes_over(world, server, scheduler);
     }
@@ -436,7 +449,7 @@ impl Objects<'_> {
     /// The deadline of a waiting `events` has passed: its scheduler is `next`, even if somebody was let in meanwhile.
     pub(crate) fn events_time_out<W: World>(&mut self, world: &mut W, scheduler: u16) {
         let Some(one) = self.room.schedulers.get(usize::from(scheduler)).copied() else { return };
-        self.end_waiting(one.thread);
+        self.end_waiting(world, one.thread);
         // Events that came while somebody else was in the position are the answer; without one it is that the time has passed.
         if !self.deliver(scheduler)
             && let Some(thread) = self.thread_mut(one.thread)

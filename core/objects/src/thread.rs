@@ -168,6 +168,8 @@ pub struct Thread {
     pub label: u64,
     /// Deadline of what it waits for; all ones for none.
     pub deadline_ticks: u64,
+    /// Server in whose list of sleepers it is, or [`NONE`].
+    pub dated_on: u16,
     /// Its interrupted call.
     pub sliced: Sliced,
     /// An `exec` of its is not done: it continues in the kernel.
@@ -213,6 +215,7 @@ impl Default for Thread {
             limit_ticks: 0,
             label: 0,
             deadline_ticks: NEVER,
+            dated_on: NONE,
             sliced: Sliced::NONE,
             is_in_exec: false,
             quota: NONE,

@@ -57,7 +57,7 @@ impl Objects<'_> {
         let (waited, tcap) = (one.state != ThreadState::Ready, one.tcap);
         self.abandon(thread);
         if waited {
-            self.end_waiting(thread);
+            self.end_waiting(world, thread);
             self.activate(world, thread, tcap);
         }
     }
@@ -69,7 +69,7 @@ impl Objects<'_> {
                 break;
             }
         }
-        self.end_waiting(thread);
+        self.end_waiting(world, thread);
         self.abandon(thread);
         let Some(one) = self.thread_mut(thread) else { return };
         (one.state, one.is_suspended, one.deadline_ticks) = (ThreadState::Stopped, false, NEVER);

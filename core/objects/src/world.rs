@@ -42,6 +42,11 @@ pub trait Time {
     fn emptied(&mut self, server: u16, now: u64);
     /// The number of a temporal capability for a scheduler while it runs; 0 is the permanent one.
     fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64);
+    /// The earliest date of a server at which somebody who would run on it is to be woken, or the time-out of a `switch` passes;
+    /// all ones for none.
+    fn set_date(&mut self, server: u16, date_ticks: u64);
+    /// A server with such a date that is not after `now`.
+    fn due(&self, now: u64) -> Option<u16>;
     /// States whether the server has budget: whether its driver can run soon.
     fn has_budget(&mut self, server: u16, now: u64) -> bool;
     /// A client's request reached an io server. False when it has no such client.

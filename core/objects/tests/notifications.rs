@@ -54,11 +54,11 @@ fn a_send_wakes_who_waits() {
         b.pick(0);
         assert_eq!(b.svc(Call::Receive, &[RECEIVE, ALL, SOON]), Outcome::Done);
         assert_eq!((b.thread(0).state, b.objects.running()), (ThreadState::Receiving, None));
-        assert_eq!((b.pick(0), b.objects.earliest_ticks()), (Some(1), SOON));
+        assert_eq!((b.pick(0), b.earliest_ticks()), (Some(1), SOON));
         assert_eq!(b.invoke(SEND_APP), Code::Ok.number());
         assert_eq!((b.thread(0).state, b.thread(0).deadline_ticks), (ThreadState::Ready, NEVER));
         assert_eq!((b.thread(0).registers.x[0], b.answers(0)), (Code::Ok.number(), [1, 1]));
-        assert_eq!(b.objects.earliest_ticks(), NEVER);
+        assert_eq!(b.earliest_ticks(), NEVER);
         assert_eq!(b.pick(0), Some(1), "holder threads: the back of the FIFO");
         assert_eq!(b.svc(Call::Return, &[]), Outcome::Done);
         assert_eq!(b.pick(0), Some(0));
@@ -135,7 +135,7 @@ fn an_interrupt_whose_driver_cannot_run_is_masked() {
         assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.contains(&40)), (Hold::Masked, true));
         assert_eq!(b.world.deactivated, [40], "not held in a list register");
         b.world.has_budget = true;
-        b.objects.has_budget_again(&mut b.world, 1);
+        assert_eq!(b.call(Call::Interrupt, &[0, INTERRUPT]), Code::Ok, "its driver is through, so it has budget");
         assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.len()), (Hold::Idle, 0));
         // Held, and then the budget ends; the driver is done with it later.
         b.objects.top_half(&mut b.world, 0);

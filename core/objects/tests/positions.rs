@@ -46,9 +46,9 @@ fn threads_that_hold_a_server_take_turns_of_their_own_time() {
         let mut order = Vec::new();
         for _ in 0..7 {
             order.extend(b.pick(0));
-            b.objects.used(&mut b.world, 5);
+            b.used(5);
             order.extend(b.pick(0));
-            b.objects.used(&mut b.world, 5);
+            b.used(5);
         }
         assert_eq!(order, [0, 0, 1, 1, 4, 4, 0, 0, 1, 1, 4, 4, 0, 0]);
         // A yield ends the turn; who waits loses it; who is woken goes to the back.
@@ -72,10 +72,10 @@ fn a_turn_is_not_ended_inside_a_service() {
         b.start(&[0, 1]);
         b.pick(0);
         b.invoke(CALL_SERVICE);
-        b.objects.used(&mut b.world, 50);
+        b.used(50);
         assert_eq!(b.pick(0), Some(0));
         assert_eq!(b.svc(Call::Return, &[]), Outcome::Done);
-        b.objects.used(&mut b.world, 1);
+        b.used(1);
         assert_eq!(b.pick(0), Some(1));
     });
 }
@@ -88,7 +88,7 @@ fn a_schedulers_server_has_no_queue_and_no_turns() {
         assert_eq!(events(b), (Code::Ok, 103, event::ACTIVATED));
         assert_eq!(switch(b, TASK, 0), Code::Ok);
         assert_eq!((b.pick(RT_SERVER), b.world.filled[2]), (Some(TASK), Some(3)));
-        b.objects.used(&mut b.world, 1_000_000);
+        b.used(1_000_000);
         assert_eq!(b.pick(RT_SERVER), Some(TASK));
         assert_eq!(b.call(Call::Yield, &[]), Code::Denied, "there is no turn to end");
         // Its threads switch, too, without the scheduler's thread: ChaosRT's yield.
@@ -216,7 +216,7 @@ fn a_time_out_brings_the_scheduler_back() {
         let b = started(b, &[TASK]);
         events(b);
         assert_eq!(switch(b, TASK, SOON), Code::Ok);
-        assert_eq!((b.pick(RT_SERVER), b.objects.earliest_ticks()), (Some(TASK), SOON));
+        assert_eq!((b.pick(RT_SERVER), b.earliest_ticks()), (Some(TASK), SOON));
         b.start(&[GUEST]);
         b.pick(1);
         assert_eq!(b.svc(Call::Receive, &[RECEIVE + 4, 0, NEVER - 1]), Outcome::Done);
@@ -225,7 +225,7 @@ fn a_time_out_brings_the_scheduler_back() {
         assert_eq!(b.pick(RT_SERVER), Some(GUEST), "on time that the scheduler's server pays");
         b.world.now = SOON;
         b.objects.pass_dates(&mut b.world);
-        assert_eq!((b.pick(RT_SERVER), b.objects.earliest_ticks()), (Some(ROOT), NEVER));
+        assert_eq!((b.pick(RT_SERVER), b.earliest_ticks()), (Some(ROOT), NEVER));
         let mut told = [events(b), events(b)];
         told.sort_by_key(|(_, label, _)| *label);
         assert_eq!(told, [(Code::Ok, 103, event::TIMEOUT), (Code::Ok, 107, event::ACTIVATED)]);
@@ -269,7 +269,7 @@ fn events_refuses_and_says_what_there_is() {
     rows.threads[7].scheduler = 0;
     bench_of(&rows, |b| {
         let b = started(b, &[TASK]);
-        b.objects.used(&mut b.world, 77);
+        b.used(77);
         assert_eq!(b.call(Call::Events, &[SCHEDULER, 2]), Code::BadArgument);
         assert_eq!(b.call(Call::Events, &[CHILD_SCHEDULER, 1]), Code::Denied, "another's");
         assert_eq!(b.call(Call::Events, &[RECEIVE, 1]), Code::BadCapability);
@@ -383,18 +383,18 @@ fn a_limit_counts_own_time_and_tells_its_handler() {
         assert_eq!(limit(b, 12, CALL_RT), Code::BadCapability);
         assert_eq!(limit(b, 0, SEND_SUPERVISOR), Code::BadArgument);
         assert_eq!(limit(b, 12, SEND_SUPERVISOR), Code::Ok);
-        b.objects.used(&mut b.world, 10);
+        b.used(10);
         assert_eq!(b.pick(0), Some(1));
-        b.objects.used(&mut b.world, 5);
+        b.used(5);
         assert_eq!(b.call(Call::Thread, &[9, THREAD + 1]), Code::Ok);
         assert_eq!(b.answers(1), [ThreadState::Ready as u64, 0, 7]);
-        b.objects.used(&mut b.world, 7);
+        b.used(7);
         assert_eq!(b.objects.room().end_points[1].bits, 2);
-        b.objects.used(&mut b.world, 7);
+        b.used(7);
         assert_eq!(b.objects.room().end_points[1].count, 1, "once");
         assert_eq!(limit(b, 1, SEND_SUPERVISOR), Code::Ok);
         assert_eq!(b.call(Call::Thread, &[8, THREAD + 1]), Code::Ok, "unlimit");
-        b.objects.used(&mut b.world, 7);
+        b.used(7);
         assert_eq!(b.objects.room().end_points[1].count, 1);
     });
 }

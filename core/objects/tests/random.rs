@@ -151,7 +151,7 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
             b.world.now += random.below(15);
             b.objects.pass_dates(&mut b.world);
         }
-        1 => b.objects.used(&mut b.world, random.below(15)),
+        1 => b.used(random.below(15)),
         2 => b.objects.fault(&mut b.world, FaultRecord { kind: 1, ..Default::default() }),
         3 => {
             b.objects.work(&mut b.world);
@@ -164,9 +164,7 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         }
         5 => {
             b.world.has_budget = random.flip();
-            if b.world.has_budget {
-                b.objects.has_budget_again(&mut b.world, 1);
-            } else {
+            if !b.world.has_budget {
                 b.objects.out_of_budget(&mut b.world, 1);
             }
         }

@@ -160,7 +160,7 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
 
 fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     match random.below(24) {
-        0 => b.objects.used(&mut b.world, random.below(15)),
+        0 => b.used(random.below(15)),
         1 => b.objects.fault(&mut b.world, FaultRecord { kind: 1, ..Default::default() }),
         2..=5 => {
             b.objects.work(&mut b.world);

@@ -178,7 +178,7 @@ fn nobody_runs_in_a_dead_level_while_the_end_is_interrupted() {
     bench(|b| {
         inside(b);
         // Out of the way, awake and inside.
-        b.objects.used(&mut b.world, 10);
+        b.used(10);
         assert_eq!(b.pick(0), Some(0), "`needs`: its turn is not ended inside");
         assert_eq!(b.svc(Call::Receive, &[0, 0, 11]), Outcome::Done);
         assert_eq!(b.pick(0), Some(4));
@@ -189,7 +189,7 @@ fn nobody_runs_in_a_dead_level_while_the_end_is_interrupted() {
         assert_eq!(b.svc(Call::Component, &[RESET, COMPONENT_SERVICE]), Outcome::Again);
         assert_eq!((b.thread(4).registers.pc, b.component(SERVICE).state), (pc, ComponentState::Unwinding));
         // Somebody else runs meanwhile: not inside, and nobody enters.
-        b.objects.used(&mut b.world, 10);
+        b.used(10);
         assert_eq!(b.pick(0), Some(0));
         assert_landed(b, 0, Code::Gone);
         assert_eq!(b.invoke(CALL_SERVICE), Code::Gone.number());
@@ -234,7 +234,7 @@ fn a_thread_that_was_not_reached_yet_is_brought_out_before_it_runs() {
         b.world.looks.set(1);
         assert_eq!(b.svc(Call::Component, &[RESET, COMPONENT_SERVICE]), Outcome::Again);
         assert_eq!(b.thread(1).component, SERVICE);
-        b.objects.used(&mut b.world, 10);
+        b.used(10);
         assert_eq!(b.pick(0), Some(1));
         assert_eq!((b.thread(1).component, b.thread(1).registers.x[8]), (APP, Code::Gone.number()));
     });
@@ -293,7 +293,7 @@ fn stop_ends_a_thread_wherever_it_is_and_start_begins_again() {
         assert_eq!(thread(b, 1, 0), Code::Busy, "it runs already");
         assert_eq!(thread(b, 4, 0), Code::Ok);
         assert_eq!((b.thread(0).state, b.component(SERVICE).free_stacks), (ThreadState::Stopped, 0b11));
-        assert_eq!(b.objects.earliest_ticks(), u64::MAX, "its deadline is forgotten");
+        assert_eq!(b.earliest_ticks(), u64::MAX, "its deadline is forgotten");
         assert_eq!(thread(b, 4, 0), Code::Ok, "again");
         assert_eq!(thread(b, 3, 0), Code::Busy, "not suspended");
         assert_eq!(thread(b, 2, 0), Code::Busy, "nothing to suspend");

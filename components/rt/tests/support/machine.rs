@@ -1,7 +1,7 @@
 //! Machine and time of the tests.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_objects::{Machine, Pages, Time};
+use bulkhead_objects::{Machine, NEVER, Pages, Time};
 
 /// One server; temporal capability n is thread n's.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Fake {
     pub(crate) empty: u64,
     /// Times that somebody got the core.
     pub(crate) switches: u64,
+    /// The earliest date of the server.
+    pub(crate) date_ticks: u64,
 }
 
 impl Fake {
@@ -22,7 +24,7 @@ impl Fake {
     pub(crate) fn new(priorities: &[u8]) -> Self {
         let tasks = priorities.iter().map(|priority| 2 * u64::from(*priority) + 4);
         let permanent = std::iter::once(1).chain(tasks).collect();
-        Self { now: 10, permanent, ..Default::default() }
+        Self { now: 10, permanent, date_ticks: NEVER, ..Default::default() }
     }
 }
 
@@ -84,6 +86,12 @@ impl Time for Fake {
     }
     fn set_priority(&mut self, tcap: u16, _: u16, priority: u64) {
         self.current = (priority != 0).then_some((tcap, priority));
+    }
+    fn set_date(&mut self, _: u16, date_ticks: u64) {
+        self.date_ticks = date_ticks;
+    }
+    fn due(&self, now: u64) -> Option<u16> {
+        (self.date_ticks <= now).then_some(0)
     }
     fn has_budget(&mut self, _: u16, _: u64) -> bool {
         true

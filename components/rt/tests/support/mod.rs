@@ -350,7 +350,7 @@ impl Subsystem<'_> {
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         let Some(thread) = self.pick() else {
-            let date = self.objects.earliest_ticks();
+            let date = self.world.date_ticks;
             if date == NEVER {
                 return false;
             }
@@ -418,7 +418,7 @@ impl Subsystem<'_> {
     fn work(&mut self, thread: usize, ticks: u64) {
         let mut left = ticks;
         while left > 0 && self.pick() == Some(thread) {
-            let date = self.objects.earliest_ticks().saturating_sub(self.world.now).max(1);
+            let date = self.world.date_ticks.saturating_sub(self.world.now).max(1);
             let now = left.min(date);
             self.pass(now);
             left -= now;

@@ -13,8 +13,8 @@ use bulkhead_kernel_abi::call::Call;
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{
-    Binding, Choice, Component, Counters, EndPoint, Machine, Objects, Outcome, Page, Position, Process, Quota, Region,
-    Room, Scheduler, Thread, Time,
+    Binding, Choice, Component, Counters, EndPoint, Machine, NEVER, Objects, Outcome, Page, Position, Process, Quota,
+    Region, Room, Scheduler, Thread, Time,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -42,6 +42,7 @@ pub(crate) struct Fake {
     /// What time was told of each position.
     pub(crate) filled: Vec<Option<u16>>,
     pub(crate) priorities: Vec<(u16, u16, u64)>,
+    pub(crate) dates: Vec<u64>,
     pub(crate) has_budget: bool,
     pub(crate) requests: Vec<(u16, u16, bool)>,
     /// Pages of the pool; a copy of the world shares those that nobody writes.
@@ -114,6 +115,12 @@ impl Time for Fake {
     }
     fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64) {
         self.priorities.push((tcap, scheduler, priority));
+    }
+    fn set_date(&mut self, server: u16, date_ticks: u64) {
+        self.dates[usize::from(server)] = date_ticks;
+    }
+    fn due(&self, now: u64) -> Option<u16> {
+        (0..).zip(&self.dates).find(|(_, date)| **date <= now).map(|(server, _)| server)
     }
     fn has_budget(&mut self, _: u16, _: u64) -> bool {
         self.has_budget
@@ -344,6 +351,7 @@ pub(crate) fn fake() -> Fake {
         usable: vec![1_000; ROOTS.len()],
         ranks: vec![5; ROOTS.len()],
         filled: vec![None; 3],
+        dates: vec![NEVER; 3],
         has_budget: true,
         pages: 3,
         ..Default::default()
@@ -444,6 +452,17 @@ impl Bench<'_> {
         registers.x[..x.len()].copy_from_slice(x);
         registers.pc = registers.pc.wrapping_add(4);
         self.objects.call(&mut self.world, call.number())
+    }
+
+    /// The thread that runs has used time, and an interrupt looks whether its turn is over.
+    pub(crate) fn used(&mut self, ticks: u64) {
+        self.objects.used(&mut self.world, ticks);
+        self.objects.end_turn_if_over(&mut self.world);
+    }
+
+    /// The earliest date of all.
+    pub(crate) fn earliest_ticks(&self) -> u64 {
+        self.world.dates.iter().copied().min().expect("servers")
     }
 
     /// The thread that runs sleeps.

@@ -169,7 +169,15 @@ fn threads(b: &Bench<'_>) {
         assert!(!is_somewhere || (home.0, home.2) == (thread.home, NONE));
     }
     let timeouts = b.objects.room().servers.iter().map(|position| position.timeout_ticks).min();
-    assert_eq!(b.objects.earliest_ticks(), earliest.min(timeouts.expect("servers")), "no date is forgotten");
+    assert_eq!(b.earliest_ticks(), earliest.min(timeouts.expect("servers")), "no date is forgotten");
+    for (server, position) in (0u16..).zip(b.objects.room().servers.iter()) {
+        let here = |thread: &&Thread| {
+            thread.deadline_ticks != NEVER && b.world.roots.get(usize::from(thread.tcap)) == Some(&server)
+        };
+        let first = b.objects.room().threads.iter().filter(here).map(|thread| thread.deadline_ticks).min();
+        let expected = first.unwrap_or(NEVER).min(position.timeout_ticks);
+        assert_eq!(b.world.dates[usize::from(server)], expected, "who sleeps is looked for where it would run");
+    }
 }
 
 /// An event is in one list, and says what is true.
