@@ -3,12 +3,15 @@
 use bulkhead_arch::el1::{call, cpu, kernel as machine};
 use bulkhead_arch::kernel::{Entry, Fast};
 use bulkhead_arm::psci::Function;
+use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::accounts::Accounts;
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::image::{EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
 use bulkhead_kernel_abi::{Capability, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS};
 use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
+use bulkhead_sched::kernel::{KernelCore, Sleepers};
 use core::cell::UnsafeCell;
 use core::mem::{MaybeUninit, offset_of};
 use core::panic::PanicInfo;
@@ -63,6 +66,16 @@ static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
     tcaps: [const { MaybeUninit::uninit() }; MAX_TCAPS],
 }));
 
+/// Memory of time: zeros, as all that the kernel writes.
+static CORE: Cell<MaybeUninit<KernelCore<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::zeroed()));
+static SLEEPERS: Cell<MaybeUninit<Sleepers<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// The accounts, in whole pages for those that watch. Who reads RAM finds them by their magic.
+#[repr(C, align(4096))]
+struct AccountPages(MaybeUninit<Accounts>);
+
+static ACCOUNTS: Cell<AccountPages> = Cell(UnsafeCell::new(AccountPages(MaybeUninit::zeroed())));
+
 /// The one kernel of this core.
 static KERNEL: Cell<MaybeUninit<Kernel<'static, machine::Core>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 
@@ -80,6 +93,7 @@ fn made<T>(room: &'static mut [MaybeUninit<T>], make: impl Fn() -> T) -> &'stati
     unsafe { room.assume_init_mut() }
 }
 
+#[inline(never)] // What it makes on its way is off the stack before the kernel itself is made.
 fn room() -> Room<'static> {
     // SAFETY: see `Cell`; called once, at boot.
     let (storage, area) = unsafe { (&mut *STORAGE.0.get(), &mut *AREA.0.get()) };
@@ -105,19 +119,33 @@ fn room() -> Room<'static> {
     }
 }
 
+#[inline(never)] // The same: the largest object of all.
+fn time_room() -> TimeRoom<'static> {
+    // SAFETY: (1) see `Cell`; called once, at boot. (2) The core is zero, and zeros are a core: it has integers, flags, and enumerations with a tag of their
+    // own whose first variant has no fields.
+    let (core, sleepers) = unsafe { ((*CORE.0.get()).assume_init_mut(), &mut *SLEEPERS.0.get()) };
+    core.clear();
+    // SAFETY: see `Cell`; called once. The pages are zero, and zeros are accounts, as all other bytes are (`FromBytes`).
+    let accounts = unsafe { (*ACCOUNTS.0.get()).0.assume_init_mut() };
+    TimeRoom { core, sleepers: sleepers.write(Sleepers::new()), accounts }
+}
+
+/// The boot tables are not taken.
+fn refuse() -> ! {
+    machine::bury(Epitaph { magic: EPITAPH_MAGIC, reason: REFUSED_TABLES, ..Epitaph::default() });
+    power_off()
+}
+
 /// Rust end of `boot.s`: both halves of translation are on, and what the kernel writes is zero. Returns the first thread's registers.
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_start(_device_tree: u64) -> *mut Registers {
-    let tables = match Tables::read(machine::tables(), machine::crc32c) {
-        Ok(tables) => tables,
-        Err(_) => {
-            machine::bury(Epitaph { magic: EPITAPH_MAGIC, reason: REFUSED_TABLES, ..Epitaph::default() });
-            power_off()
-        }
-    };
+    let Ok(tables) = Tables::read(machine::tables(), machine::crc32c) else { refuse() };
     // SAFETY: see `Cell`; no thread has run yet.
     let kernel = unsafe { &mut *KERNEL.0.get() };
-    let kernel = kernel.write(Kernel::new(machine::Core::start(), room(), &tables, cpu::frequency_hz()));
+    let Some(made) = Kernel::new(machine::Core::start(), room(), time_room(), &tables, cpu::frequency_hz()) else {
+        refuse()
+    };
+    let kernel = kernel.write(made);
     start_fast_path(&tables);
     let next = kernel.choose();
     registers(kernel, next)

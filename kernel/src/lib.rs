@@ -3,7 +3,8 @@
 //! Objects and calls are `core/objects`; this crate joins them to the machine. One instance, one core, one stack, no lock, interrupts masked: an entry
 //! runs to its end and keeps nothing on the stack (`kernel.md` 0). The kernel never touches memory through an address of EL0.
 //!
-//! So far there is one server, which every thread runs on in turn and which never lacks time: `core/sched` takes its place.
+//! `core/sched` says which server runs and until when ([`servers`]), and the objects which thread runs there. One timer, one shot: it is set to the
+//! earliest instant at which one of them would say something else, and off when there is none (QV-23, CH-56).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -21,20 +22,21 @@
 pub mod faults;
 mod memory;
 pub mod outside;
+pub mod servers;
 mod text;
 
 use bulkhead_arch::kernel::{Entry, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::Intid;
 use bulkhead_arm::exception::ExceptionClass;
 use bulkhead_kernel_abi::NONE;
-use bulkhead_kernel_abi::accounts::FaultRecord;
+use bulkhead_kernel_abi::accounts::{Accounts, FaultRecord};
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_objects::{Choice, Component, Level, NEVER, Objects, Outcome, Registers, Room, Thread, ThreadState, Time};
+use bulkhead_sched::kernel::{Next as Chosen, Stint};
 use core::mem::offset_of;
 use outside::Outside;
+use servers::{Servers, TimeRoom};
 
-/// The one server that there is.
-const SERVER: u16 = 0;
 /// Most interrupts that one entry takes: then the core looks at EL0 first. What is bound stays masked, so there are at most as many as bindings.
 const MOST_AT_ONCE: usize = 4;
 // The vectors store what the objects read.
@@ -83,36 +85,55 @@ pub struct Kernel<'a, M> {
     outside: Outside<'a, M>,
     /// Some component needs a caller's time.
     has_needs: bool,
+    /// The thread that was loaded last.
+    thread: Option<u16>,
     /// What the timer is armed for.
     armed_ticks: u64,
 }
 
 impl<'a, M: KernelMachine> Kernel<'a, M> {
-    /// Makes the objects of the boot tables, enables the interrupts that are bound, and starts the threads that run at boot.
+    /// Makes the objects and servers of the boot tables, enables the interrupts that are bound, and starts the threads that run at boot. `None` when the
+    /// rows of servers contradict each other: nobody could be promised anything.
     #[must_use]
-    pub fn new(machine: M, room: Room<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
+    pub fn new(machine: M, room: Room<'a>, time: TimeRoom<'a>, tables: &Tables<'a>, counter_hz: u64) -> Option<Self> {
+        let servers = Servers::new(time, tables, machine.counter_ticks())?;
         let objects = Objects::new(room, tables);
-        let outside = Outside::new(machine, tables, counter_hz);
+        let outside = Outside::new(machine, servers, tables, counter_hz);
         let has_needs = tables.components.iter().any(|row| row.needs_ticks != 0);
-        let mut this = Self { objects, outside, has_needs, armed_ticks: NEVER };
+        let mut this = Self { objects, outside, has_needs, thread: None, armed_ticks: NEVER };
         this.outside.enable(tables);
         this.objects.start_at_boot(&mut this.outside, tables);
-        this
+        Some(this)
     }
 
     /// Handles what came from EL0 and chooses who runs next.
     pub fn enter(&mut self, entry: Entry) -> Next {
+        self.account();
         match entry {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 // Made again when the thread runs again, after the interrupt for which it stopped.
                 if self.objects.call(&mut self.outside, syndrome as u16) == Outcome::Again {
+                    self.account();
                     self.take_interrupts();
                 }
             }
             Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
-            Entry::Interrupt => self.take_interrupts(),
+            Entry::Interrupt => {
+                self.objects.end_turn_if_over(&mut self.outside);
+                self.take_interrupts();
+            }
         }
         self.choose()
+    }
+
+    /// Charges who ran up to now, server and thread.
+    fn account(&mut self) {
+        let now = self.outside.machine.counter_ticks();
+        let ticks = self.outside.servers.advance(now);
+        if let Some(thread) = self.objects.running() {
+            self.outside.servers.count_ran(thread, ticks);
+            self.objects.used(&mut self.outside, ticks);
+        }
     }
 
     /// The registers of the thread that runs, which the vectors load and save.
@@ -126,6 +147,12 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         &self.objects
     }
 
+    /// What those are told that watch.
+    #[must_use]
+    pub fn accounts(&self) -> &Accounts {
+        self.outside.servers.room.accounts
+    }
+
     /// The machine, for tests on the host.
     pub fn machine(&mut self) -> &mut M {
         &mut self.outside.machine
@@ -135,28 +162,72 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     pub fn choose(&mut self) -> Next {
         // By its nature without a bound: what ends it is an interrupt. Without one each turn puts a thread right or does a slice of work.
         loop {
-            match self.objects.choose(&mut self.outside, SERVER) {
-                Choice::Run(thread) => {
-                    self.load();
-                    self.set_timer();
-                    return Next::Thread(thread);
+            let chosen = self.outside.servers.choose();
+            for server in self.outside.servers.take_exhausted() {
+                self.objects.out_of_budget(&mut self.outside, server.into());
+            }
+            if chosen.stint == Stint::IDLE {
+                if self.rest(chosen) {
+                    continue;
                 }
-                // A thread was put right, or continued what it does in the kernel: an interrupt may wait for it.
-                Choice::Again => self.take_interrupts(),
-                Choice::Nobody => {
-                    if self.objects.work(&mut self.outside) {
-                        continue;
+                return Next::Nobody;
+            }
+            let server = chosen.stint.server().into();
+            match self.objects.choose(&mut self.outside, server) {
+                Choice::Run(thread) => {
+                    if self.run(thread, chosen) {
+                        return Next::Thread(thread);
                     }
-                    let is_over = |state| matches!(state, ThreadState::Free | ThreadState::Stopped);
-                    if self.objects.room().threads.iter().all(|thread| is_over(thread.state)) {
-                        return Next::Nobody;
-                    }
-                    self.set_timer();
-                    self.outside.machine.wait_for_interrupt();
+                }
+                // A thread was put right, or continued what it does in the kernel: its server pays, and an interrupt may wait.
+                Choice::Again => {
+                    let now = self.outside.machine.counter_ticks();
+                    let _ = self.outside.servers.advance(now);
                     self.take_interrupts();
                 }
+                // It asked for somebody who is no more.
+                Choice::Nobody => self.outside.servers.block(server),
             }
         }
+    }
+
+    /// Loads who was chosen and sets the timer. False when somebody else is to run, since loading takes time.
+    fn run(&mut self, thread: u16, chosen: Chosen) -> bool {
+        self.load();
+        if self.thread != Some(thread) {
+            self.thread = Some(thread);
+            self.outside.servers.count_switch(thread);
+        }
+        let mut chosen = chosen;
+        if let Some(leaver) = self.outside.servers.take_leaver()
+            && leaver != chosen.stint
+        {
+            let at = self.outside.machine.counter_ticks();
+            let next = self.outside.servers.loaded(at, leaver);
+            if next.stint != chosen.stint {
+                return false;
+            }
+            chosen = next;
+        }
+        self.set_timer(chosen);
+        true
+    }
+
+    /// Nobody can run: does work that nobody waits for, or waits for an interrupt. False when nothing can ever happen.
+    fn rest(&mut self, chosen: Chosen) -> bool {
+        // Nobody was loaded whom it could be charged with.
+        let _ = self.outside.servers.take_leaver();
+        if !self.objects.work(&mut self.outside) {
+            let is_over = |state| matches!(state, ThreadState::Free | ThreadState::Stopped);
+            if self.objects.room().threads.iter().all(|thread| is_over(thread.state)) {
+                return false;
+            }
+            self.set_timer(chosen);
+            self.outside.machine.wait_for_interrupt();
+        }
+        self.account();
+        self.take_interrupts();
+        true
     }
 
     fn load(&mut self) {
@@ -174,13 +245,16 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
         let running = self.objects.running().unwrap_or(u16::MAX);
         let Some(thread) = self.objects.room().threads.get(usize::from(running)) else { return 0 };
-        let (tcap, now) = (thread.runs_on, self.outside.machine.counter_ticks());
+        // From the instant up to which it was charged.
+        let (tcap, now) = (thread.runs_on, self.outside.servers.now_ticks());
         now.saturating_add(self.outside.usable_ticks(tcap, now))
     }
 
     /// One shot, for the earliest date; none, and the timer is off.
-    fn set_timer(&mut self) {
-        let earliest = self.objects.earliest_ticks();
+    fn set_timer(&mut self, chosen: Chosen) {
+        let servers = &self.outside.servers;
+        let own_ticks = servers.now_ticks().saturating_add(self.objects.left_ticks());
+        let earliest = servers.earliest_ticks(chosen).min(own_ticks);
         if earliest != self.armed_ticks {
             self.armed_ticks = earliest;
             self.outside.machine.set_timer(earliest);
@@ -195,12 +269,18 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 return;
             }
             self.outside.machine.drop_priority(intid);
+            if intid == Intid::VIRTUAL_TIMER {
+                self.pass_dates();
+                continue;
+            }
             match self.objects.binding_of(intid.0) {
                 Some(binding) => {
                     self.outside.arm_next(intid);
                     self.objects.top_half(&mut self.outside, binding);
+                    let server = self.objects.payer_of(binding);
+                    let until = self.outside.machine.counter_ticks();
+                    self.outside.servers.charge_for(until, server);
                 }
-                None if intid == Intid::VIRTUAL_TIMER => self.pass_dates(),
                 // Nobody's: it was never enabled.
                 None => self.outside.machine.deactivate(intid),
             }

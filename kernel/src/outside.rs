@@ -1,14 +1,17 @@
-//! What the objects need of the outside, by the machine: and time, of which there is one server that never lacks any.
+//! What the objects need of the outside: the machine, and time by the servers of the instance.
 
 use bulkhead_arch::kernel::KernelMachine;
 use bulkhead_arm::Intid;
+use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::boot::{BindingRow, Tables};
-use bulkhead_kernel_abi::{ALL_TICKS, Code};
 use bulkhead_objects::{Machine, Time};
+
+use crate::servers::Servers;
 
 /// The machine, and what the boot tables say that the objects do not keep.
 pub struct Outside<'a, M> {
     pub(crate) machine: M,
+    pub(crate) servers: Servers<'a>,
     bindings: &'a [BindingRow],
     /// When the periodic timer rings next.
     date_ticks: u64,
@@ -17,9 +20,9 @@ pub struct Outside<'a, M> {
 }
 
 impl<'a, M: KernelMachine> Outside<'a, M> {
-    pub(crate) fn new(machine: M, tables: &Tables<'a>, counter_hz: u64) -> Self {
+    pub(crate) fn new(machine: M, servers: Servers<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
         let build = tables.header.kernel_build;
-        Self { machine, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
+        Self { machine, servers, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
     }
 
     /// Enables what is bound, and the kernel's own timer; the periodic one begins its grid here.
@@ -46,7 +49,8 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
 
 impl<M: KernelMachine> Machine for Outside<'_, M> {
     fn now_ticks(&self) -> u64 {
-        self.machine.counter_ticks()
+        // The instant of entry: what the kernel does is over at once, as far as its objects go.
+        self.servers.now_ticks()
     }
 
     fn is_interrupted(&self) -> bool {
@@ -86,32 +90,45 @@ impl<M: KernelMachine> Machine for Outside<'_, M> {
 
 impl<M: KernelMachine> Time for Outside<'_, M> {
     fn root(&self, tcap: u16) -> Option<u16> {
-        (tcap == 0).then_some(crate::SERVER)
+        self.servers.root(tcap)
     }
 
-    fn usable_ticks(&mut self, _tcap: u16, _now: u64) -> u64 {
-        ALL_TICKS
+    fn usable_ticks(&mut self, tcap: u16, _now: u64) -> u64 {
+        self.servers.usable_ticks(tcap)
     }
 
-    fn outranks(&mut self, _tcap: u16, _other: u16, _now: u64) -> bool {
-        true
+    fn outranks(&mut self, tcap: u16, _other: u16, _now: u64) -> bool {
+        // Of one server, and no scheduler has given either a number yet.
+        self.servers.usable_ticks(tcap) != 0
     }
 
-    fn filled(&mut self, _server: u16, _tcap: u16, _now: u64) {}
+    fn filled(&mut self, server: u16, _tcap: u16, _now: u64) {
+        self.servers.wake(server);
+    }
 
-    fn emptied(&mut self, _server: u16, _now: u64) {}
+    fn emptied(&mut self, server: u16, _now: u64) {
+        self.servers.block(server);
+    }
 
     fn set_priority(&mut self, _tcap: u16, _scheduler: u16, _priority: u64) {}
 
-    fn has_budget(&mut self, _server: u16, _now: u64) -> bool {
-        true
+    fn set_date(&mut self, server: u16, date_ticks: u64) {
+        self.servers.room.sleepers.set(server as u8, date_ticks);
     }
 
-    fn request(&mut self, _server: u16, _client: u16, _now: u64) -> bool {
-        false
+    fn due(&self, now: u64) -> Option<u16> {
+        self.servers.room.sleepers.due(now).map(u16::from)
     }
 
-    fn complete(&mut self, _server: u16, _client: u16, _now: u64) -> bool {
-        false
+    fn has_budget(&mut self, server: u16, _now: u64) -> bool {
+        self.servers.has_budget(server)
+    }
+
+    fn request(&mut self, server: u16, client: u16, _now: u64) -> bool {
+        self.servers.tell_of_client(server, client, true)
+    }
+
+    fn complete(&mut self, server: u16, client: u16, _now: u64) -> bool {
+        self.servers.tell_of_client(server, client, false)
     }
 }

@@ -4,11 +4,15 @@ use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::{Entry, KernelMachine};
 use bulkhead_arm::Intid;
 use bulkhead_kernel::{Kernel, Next};
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, ThreadRow};
+use bulkhead_kernel_abi::boot::{
+    BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
+};
 use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::capability::right;
-use bulkhead_kernel_abi::{Capability, Code, KERNEL_ABI_VERSION, Kind, MAX_COMPONENTS, MAX_THREADS, NONE};
-use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Thread};
+use bulkhead_kernel_abi::{Capability, Code, KERNEL_ABI_VERSION, Kind, NONE};
+use support::{room, time_room};
+
+mod support;
 
 const DEVICE: u32 = 40;
 const PERIOD: u64 = 1000;
@@ -64,10 +68,10 @@ fn tables() -> Tables<'static> {
         stacks: &[],
         capabilities: Vec::leak(capabilities),
         threads: Vec::leak(vec![thread(0), thread(1)]),
-        servers: Vec::leak(vec![ServerRow { holder: NONE, ..ServerRow::default() }]),
+        servers: Vec::leak(vec![ServerRow { holder: NONE, band: NONE, ..ServerRow::default() }]),
         bands: &[],
         schedulers: &[],
-        tcaps: &[],
+        tcaps: Vec::leak(vec![TcapRow::default()]),
         end_points: Vec::leak(end_points),
         bindings: Vec::leak(bindings),
         wires: &[],
@@ -76,33 +80,6 @@ fn tables() -> Tables<'static> {
         regions: &[],
         programs: &[],
         segments: &[],
-    }
-}
-
-/// Memory for objects, as large as the kernel's.
-fn room() -> Room<'static> {
-    fn many<T>(count: usize, make: impl Fn() -> T) -> &'static mut [T] {
-        Vec::leak((0..count).map(|_| make()).collect())
-    }
-    Room {
-        components: many(MAX_COMPONENTS, Component::default),
-        slots: many(16, || Capability::NULL),
-        threads: many(MAX_THREADS, Thread::default),
-        end_points: many(4, || EndPoint::EMPTY),
-        bindings: many(4, Binding::default),
-        servers: many(1, || Position::EMPTY),
-        schedulers: &mut [],
-        tcaps: many(1, Counters::default),
-        wires: &mut [],
-        bands: &mut [],
-        regions: &mut [],
-        quotas: &mut [],
-        processes: &mut [],
-        pages: &mut [],
-        programs: &[],
-        segments: &[],
-        entries: &[],
-        stacks: &[],
     }
 }
 
@@ -117,7 +94,7 @@ impl Test {
     }
 
     fn with(tables: &Tables<'static>) -> Self {
-        let mut kernel = Kernel::new(FakeCore::default(), room(), tables, 62_500_000);
+        let mut kernel = Kernel::new(FakeCore::default(), room(), time_room(), tables, 62_500_000).expect("servers");
         assert_eq!(kernel.choose(), Next::Thread(0));
         Self { kernel, running: 0 }
     }

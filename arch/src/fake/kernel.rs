@@ -26,6 +26,10 @@ pub struct FakeCore {
     pub space: u64,
     /// What was printed.
     pub console: String,
+    /// How long it takes to acknowledge an interrupt.
+    pub acknowledging_ticks: u64,
+    /// How long it takes to load an address space.
+    pub loading_ticks: u64,
 }
 
 impl Default for FakeCore {
@@ -40,6 +44,8 @@ impl Default for FakeCore {
             running: None,
             space: 0,
             console: String::new(),
+            acknowledging_ticks: 0,
+            loading_ticks: 0,
         }
     }
 }
@@ -62,6 +68,7 @@ impl KernelMachine for FakeCore {
 
     fn load_space(&mut self, space: u64) {
         self.space = space;
+        self.now_ticks += self.loading_ticks;
     }
 
     fn counter_ticks(&self) -> u64 {
@@ -94,6 +101,7 @@ impl KernelMachine for FakeCore {
         self.pending.remove(&intid);
         self.active.insert(intid);
         self.running = Some(intid);
+        self.now_ticks += self.acknowledging_ticks;
         Intid(intid)
     }
 

@@ -1,0 +1,254 @@
+//! Time of an instance: its servers on `core/sched`, the dates of who sleeps, and the accounts of both (`kernel.md` 3, 6 and 10; QV-20 to QV-24, QV-41).
+//!
+//! A row of the boot tables is a server of the same number. Time runs from report to report: each entry of the kernel charges who ran up to
+//! the instant of entry, so who is chosen pays for the choice, and who gives the core away pays for loading its successor. A top half is charged to
+//! the server of its binding.
+//!
+//! So far a temporal capability is everything that its root server has: claims of a part, and who gives them, come with user-level schedulers.
+
+use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, Accounts, ServerAccount};
+use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
+use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_SERVERS, NONE};
+use bulkhead_sched::Members;
+use bulkhead_sched::budget::{
+    Anchor, Budget, Client, Deferrable, MAX_CLIENTS, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
+};
+use bulkhead_sched::kernel::{KernelCore, Next, Sleepers, Stint};
+use bulkhead_words::{Rule, ServerFlag};
+
+/// A row's level without budget when it has none.
+const NO_BACKGROUND: u8 = 255;
+/// Levels with budget.
+const LEVELS: u8 = 64;
+
+/// Memory for time, as large as an instance can need it.
+#[derive(Debug)]
+pub struct TimeRoom<'a> {
+    /// The servers.
+    pub core: &'a mut KernelCore<MAX_SERVERS>,
+    /// Dates of who sleeps, by server.
+    pub sleepers: &'a mut Sleepers<MAX_SERVERS>,
+    /// What is told to those that watch.
+    pub accounts: &'a mut Accounts,
+}
+
+/// The servers of an instance.
+#[derive(Debug)]
+pub(crate) struct Servers<'a> {
+    pub(crate) room: TimeRoom<'a>,
+    rows: &'a [ServerRow],
+    tcaps: &'a [TcapRow],
+    /// Servers that pay for interrupts, a bit each.
+    drivers: u64,
+    /// Up to when the accounts are right: the instant of this entry.
+    now_ticks: u64,
+    /// Who gave the core away since the last choice.
+    leaver: Stint,
+}
+
+const fn bit(number: u16) -> u64 {
+    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
+}
+
+impl<'a> Servers<'a> {
+    /// Makes the servers of the boot tables. `None` when their rows contradict each other: they are not what a host writes.
+    pub(crate) fn new(room: TimeRoom<'a>, tables: &Tables<'a>, now: u64) -> Option<Self> {
+        let rows = tables.servers;
+        (room.accounts.magic, room.accounts.abi_version) = (ACCOUNTS_MAGIC, KERNEL_ABI_VERSION);
+        if !room.core.configure(now, rows.iter().map(|row| levels(row, rows))) {
+            return None;
+        }
+        for (slot, row) in (0..u8::MAX).zip(rows).filter(|(_, row)| row.band == NONE) {
+            let goes_on = row.background != NO_BACKGROUND;
+            room.core.activate(now, slot, budget(row, rows, now)?, goes_on).ok()?;
+        }
+        let drivers = tables.bindings.iter().fold(0, |set, row| set | bit(row.server));
+        Some(Self { room, rows, tcaps: tables.tcaps, drivers, now_ticks: now, leaver: Stint::IDLE })
+    }
+
+    /// The instant of this entry.
+    pub(crate) const fn now_ticks(&self) -> u64 {
+        self.now_ticks
+    }
+
+    /// Charges who ran up to `now`; returns the time since the last report. What is used up by that is in [`Self::take_exhausted`].
+    pub(crate) fn advance(&mut self, now: u64) -> u64 {
+        let ticks = now.saturating_sub(self.now_ticks);
+        self.now_ticks = self.now_ticks.max(now);
+        self.room.core.advance(now);
+        let stint = self.room.core.running();
+        if stint == Stint::IDLE {
+            self.room.accounts.idle_ticks = self.room.core.idle_ticks();
+        } else {
+            self.note_usage(stint.server());
+        }
+        ticks
+    }
+
+    fn account(&mut self, slot: u8) -> Option<&mut ServerAccount> {
+        self.room.accounts.servers.get_mut(usize::from(slot))
+    }
+
+    fn note_usage(&mut self, slot: u8) {
+        let usage = self.room.core.usage(slot);
+        if let Some(account) = self.account(slot) {
+            (account.charged_ticks, account.background_ticks) = (usage.budgeted_ticks, usage.background_ticks);
+        }
+    }
+
+    /// Servers that pay for interrupts and have used up their budgets since the last call.
+    pub(crate) fn take_exhausted(&mut self) -> Members {
+        let exhausted = self.room.core.take_exhausted();
+        for slot in Members(exhausted) {
+            if let Some(account) = self.account(slot) {
+                account.exhaustions = account.exhaustions.wrapping_add(1);
+            }
+        }
+        Members(exhausted & self.drivers)
+    }
+
+    /// The time up to `until` was work for this server, not for who was interrupted (QV-35).
+    pub(crate) fn charge_for(&mut self, until: u64, server: u16) {
+        let ticks = until.saturating_sub(self.now_ticks);
+        self.now_ticks = self.now_ticks.max(until);
+        // A number that is none charges who ran.
+        let slot = u8::try_from(server).unwrap_or(u8::MAX);
+        self.room.core.charge_for(until, slot);
+        self.note_usage(slot);
+        if let Some(account) = self.account(slot) {
+            account.top_half_ticks = account.top_half_ticks.wrapping_add(ticks);
+        }
+    }
+
+    /// Chooses which server runs from this entry on.
+    pub(crate) fn choose(&mut self) -> Next {
+        let before = self.room.core.running();
+        let next = self.room.core.next(self.now_ticks);
+        if next.stint != before
+            && next.stint != Stint::IDLE
+            && let Some(account) = self.account(next.stint.server())
+        {
+            account.dispatches = account.dispatches.wrapping_add(1);
+        }
+        next
+    }
+
+    /// Who gave the core away since the last choice, if it was not taken.
+    pub(crate) fn take_leaver(&mut self) -> Option<Stint> {
+        let leaver = core::mem::replace(&mut self.leaver, Stint::IDLE);
+        (leaver != Stint::IDLE).then_some(leaver)
+    }
+
+    /// The successor of who gave the core away was loaded at `at`, and who runs now is asked again: that took time.
+    pub(crate) fn loaded(&mut self, at: u64, leaver: Stint) -> Next {
+        self.room.core.loaded(at, leaver);
+        self.now_ticks = self.now_ticks.max(at);
+        self.note_usage(leaver.server());
+        self.choose()
+    }
+
+    /// When the timer is to ring for the server that was chosen: at the end of its budget, or when somebody comes who is not less important.
+    pub(crate) fn earliest_ticks(&self, next: Next) -> u64 {
+        next.deadline_ticks.min(self.room.sleepers.next_ticks(self.room.core))
+    }
+
+    /// Counts the ticks that a thread ran.
+    pub(crate) fn count_ran(&mut self, thread: u16, ticks: u64) {
+        if let Some(account) = self.room.accounts.threads.get_mut(usize::from(thread)) {
+            account.ran_ticks = account.ran_ticks.wrapping_add(ticks);
+        }
+    }
+
+    /// Counts that a thread was loaded.
+    pub(crate) fn count_switch(&mut self, thread: u16) {
+        if let Some(account) = self.room.accounts.threads.get_mut(usize::from(thread)) {
+            account.switches = account.switches.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn root(&self, tcap: u16) -> Option<u16> {
+        let server = self.tcaps.get(usize::from(tcap))?.server;
+        (usize::from(server) < self.rows.len()).then_some(server)
+    }
+
+    pub(crate) fn usable_ticks(&mut self, tcap: u16) -> u64 {
+        let server = self.root(tcap);
+        server.map_or(0, |server| self.room.core.capacity_ticks(server as u8, self.now_ticks))
+    }
+
+    pub(crate) fn has_budget(&mut self, server: u16) -> bool {
+        u8::try_from(server).is_ok_and(|slot| self.room.core.capacity_ticks(slot, self.now_ticks) != 0)
+    }
+
+    pub(crate) fn wake(&mut self, server: u16) {
+        self.room.core.wake(self.now_ticks, server as u8);
+    }
+
+    pub(crate) fn block(&mut self, server: u16) {
+        let stint = self.room.core.running();
+        if stint != Stint::IDLE && u16::from(stint.server()) == server {
+            self.leaver = stint;
+        }
+        self.room.core.block(self.now_ticks, server as u8);
+    }
+
+    /// A client's request begins or is done; clients of a budget are numbered by themselves.
+    pub(crate) fn tell_of_client(&mut self, server: u16, client: u16, begins: bool) -> bool {
+        let Some(row) = self.rows.get(usize::from(server)) else { return false };
+        if row.clients & bit(client) == 0 {
+            return false;
+        }
+        let place = (row.clients & bit(client).wrapping_sub(1)).count_ones() as usize;
+        let (core, now) = (&mut *self.room.core, self.now_ticks);
+        if begins { core.request(now, server as u8, place) } else { core.complete(now, server as u8, place) }
+    }
+}
+
+/// The levels at which a server can be: its own, or one better than each client's (`kernel.md` 3).
+fn levels(row: &ServerRow, rows: &[ServerRow]) -> u64 {
+    match Rule::from_number(row.rule) {
+        Some(Rule::Pibs) => Members(row.clients).fold(0, |set, client| set | bit(level_for(client, rows).into())),
+        _ => bit(row.level.into()),
+    }
+}
+
+fn level_for(client: u8, rows: &[ServerRow]) -> u8 {
+    rows.get(usize::from(client)).map_or(LEVELS, |row| row.level.saturating_sub(1))
+}
+
+/// The budget of a row; `None` when its numbers contradict each other.
+fn budget(row: &ServerRow, rows: &[ServerRow], now: u64) -> Option<Budget> {
+    let (budget_ticks, period_ticks) = (row.budget_ticks, row.period_ticks);
+    match Rule::from_number(row.rule)? {
+        Rule::Unlimited => Some(Budget::Unlimited),
+        Rule::Sporadic => {
+            let is_capped = ServerFlag::DispatchAnchor.is_in(row.flags);
+            let parameters = SporadicParameters {
+                budget_ticks,
+                period_ticks,
+                smallest_chunk_ticks: row.smallest_chunk_ticks,
+                chunks: u8::try_from(row.chunks).ok()?,
+                anchor: if is_capped { Anchor::Dispatch } else { Anchor::Eligible },
+                lag_clamp: ServerFlag::LagClamp.is_in(row.flags),
+            };
+            Sporadic::new(parameters, now).ok().map(Budget::Sporadic)
+        }
+        Rule::Deferrable => Deferrable::new(budget_ticks, period_ticks, now).ok().map(Budget::Deferrable),
+        Rule::Polling => Polling::new(budget_ticks, period_ticks, now).ok().map(Budget::Polling),
+        Rule::Pibs => {
+            let share =
+                Share { numerator: u32::try_from(budget_ticks).ok()?, denominator: u32::try_from(period_ticks).ok()? };
+            let is_published = ServerFlag::PublishedPibs.is_in(row.flags);
+            let rule = if is_published { PibsRule::Published } else { PibsRule::Corrected };
+            let mut clients = [Client::default(); MAX_CLIENTS];
+            let mut count: usize = 0;
+            for (client, place) in Members(row.clients).zip(clients.iter_mut()) {
+                let period_ticks = rows.get(usize::from(client))?.period_ticks;
+                *place = Client { period_ticks, priority: level_for(client, rows) };
+                count = count.wrapping_add(1);
+            }
+            let clients = clients.get(..count)?;
+            Pibs::new(share, rule, clients, row.smallest_chunk_ticks, now).ok().map(Budget::Pibs)
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Memory for a kernel, as large as the one on a core has.
+
+use bulkhead_kernel::servers::TimeRoom;
+use bulkhead_kernel_abi::accounts::Accounts;
+use bulkhead_kernel_abi::{Capability, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS};
+use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Thread};
+use bulkhead_sched::kernel::{KernelCore, Sleepers};
+use zerocopy::FromZeros;
+
+/// Memory for objects.
+pub(crate) fn room() -> Room<'static> {
+    fn many<T>(count: usize, make: impl Fn() -> T) -> &'static mut [T] {
+        Vec::leak((0..count).map(|_| make()).collect())
+    }
+    Room {
+        components: many(MAX_COMPONENTS, Component::default),
+        slots: many(16, || Capability::NULL),
+        threads: many(MAX_THREADS, Thread::default),
+        end_points: many(4, || EndPoint::EMPTY),
+        bindings: many(4, Binding::default),
+        servers: many(MAX_SERVERS, || Position::EMPTY),
+        schedulers: &mut [],
+        tcaps: many(8, Counters::default),
+        wires: &mut [],
+        bands: &mut [],
+        regions: &mut [],
+        quotas: &mut [],
+        processes: &mut [],
+        pages: &mut [],
+        entries: &[],
+        stacks: &[],
+        programs: &[],
+        segments: &[],
+    }
+}
+
+/// Memory for time.
+pub(crate) fn time_room() -> TimeRoom<'static> {
+    TimeRoom {
+        core: Box::leak(Box::new(KernelCore::empty())),
+        sleepers: Box::leak(Box::new(Sleepers::new())),
+        accounts: Box::leak(Box::new(Accounts::new_zeroed())),
+    }
+}
