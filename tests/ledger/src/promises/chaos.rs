@@ -62,7 +62,10 @@ pub(super) const FAMILY: Family = Family {
             "CH-E4",
             "call and return of a component, 100,000 runs, all equal; switches of threads and notifications: [kernel.md](specification/kernel.md)",
         ),
-        ("CH-64", OBJECTS),
+        (
+            "CH-64",
+            "an interrupt is an end point and preempts by its server's level on a core; by numbers of schedulers only in `core/objects`: [kernel.md](specification/kernel.md) 6",
+        ),
         (
             "CH-40",
             "how much one doorbell takes from the rings of others is in `core/sched`; the rings themselves and a kernel: [kernel.md](specification/kernel.md) 6",
@@ -72,7 +75,10 @@ pub(super) const FAMILY: Family = Family {
         ("CH-52", CLAIMS),
         ("CH-53", CLAIMS),
         ("CH-54", CLAIMS),
-        ("CH-56", CLAIMS),
+        (
+            "CH-56",
+            "one timer, for the end of a budget, a turn, a limit and who sleeps; off when none of these would change who runs. Time-outs of `switch` were seen on the host alone: [kernel.md](specification/kernel.md) 3",
+        ),
     ],
     not_built: &[
         (

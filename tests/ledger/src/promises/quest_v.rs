@@ -59,7 +59,10 @@ pub(super) const FAMILY: Family = Family {
             "QV-28",
             "a pre-emption splits a chunk, and with the anchor `dispatch` gives it a new date; at most 16 chunks",
         ),
-        ("QV-21", "the first level; the turns of threads inside a server: [kernel.md](specification/kernel.md) 3"),
+        (
+            "QV-21",
+            "both levels run on a core, with turns of a server's own time; rows of servers are written in tests, and no description puts them in order yet",
+        ),
         ("QV-30", "parameters change in tests of `core/sched` alone; no running system changes a budget"),
         (
             "QV-31",
@@ -67,7 +70,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-20",
-            "threads in the FIFO of a server, with turns of its own time, in `core/objects` against a fake; servers that come and go in `core/sched`, and no kernel uses them yet: [kernel.md](specification/kernel.md) 3",
+            "threads in the FIFO of a server, with turns of its own time, on a core; servers that come and go are in `core/sched`, and no call makes them yet: [kernel.md](specification/kernel.md) 3",
         ),
         (
             "QV-32",
@@ -77,7 +80,7 @@ pub(super) const FAMILY: Family = Family {
         ("QV-34", "as QV-32"),
         (
             "QV-35",
-            "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's; top halves and threads of a kernel: [kernel.md](specification/kernel.md) 6",
+            "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's. In a kernel top halves are charged to the server of their driver, and what it cannot serve is masked; io servers for clients were seen on the host alone: [kernel.md](specification/kernel.md) 6",
         ),
         (
             "QV-37",
@@ -85,7 +88,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-41",
-            "consumed and idle time and the longest overrun; the scheduler's own time is not a number of its own",
+            "consumed and idle time and the longest overrun, in a kernel by server and thread in its accounts, which no component maps and no tool shows yet; the scheduler's own time is not a number of its own",
         ),
         (
             "QV-E6",

@@ -75,6 +75,9 @@ fn symbol(name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("the kernel has no `{name}`")).st_value
 }
 
+/// Where a thread says how long it ran.
+const USED_TICKS: usize = 656;
+
 /// Words of the fast path, all components and slots, and all threads, as an instance left them.
 fn left(image: &[u8]) -> (Vec<String>, Vec<u64>) {
     let machine = run_bare(image, false);
@@ -90,6 +93,8 @@ fn left(image: &[u8]) -> (Vec<String>, Vec<u64>) {
     }
     // Which kernel it is differs.
     words[18] = 0;
+    // How long its one thread ran, and nothing else of it: the fast path is faster.
+    words[(256 + 64 * 128 + 1024 * 16 + USED_TICKS) / 8] = 0;
     (text, words)
 }
 

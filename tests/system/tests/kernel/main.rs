@@ -8,4 +8,5 @@ mod held;
 mod hostile;
 mod places;
 mod refused;
+mod time;
 mod verified;

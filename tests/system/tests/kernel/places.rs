@@ -1,7 +1,7 @@
 //! Where an instance runs, and what it prints there.
 
 use bulkhead_instance::{Component, Instance, Thread, write};
-use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow};
+use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow, ServerRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{Capability, Kind, NONE};
 use bulkhead_system_tests::system::guest;
@@ -16,11 +16,18 @@ pub(crate) struct Probes {
     pub(crate) capabilities: Vec<Capability>,
     pub(crate) end_points: Vec<EndPointRow>,
     pub(crate) bindings: Vec<BindingRow>,
+    /// Servers, and whose each thread is; none, and all are on the one that nothing limits.
+    pub(crate) servers: Vec<ServerRow>,
+    pub(crate) server_of: Vec<u16>,
 }
 
 impl Probes {
     pub(crate) fn of(arguments: impl IntoIterator<Item = u64>) -> Self {
         Self { arguments: arguments.into_iter().collect(), ..Self::default() }
+    }
+
+    fn server_of(&self, number: usize) -> u16 {
+        self.server_of.get(number).copied().unwrap_or(0)
     }
 
     /// The instance's bytes.
@@ -29,14 +36,14 @@ impl Probes {
         let component = |(number, argument): (usize, &u64)| Component {
             name: format!("probe-{argument}"),
             program: &program,
-            threads: vec![Thread { argument: *argument, stack_bytes: 8192, server: 0 }],
+            threads: vec![Thread { argument: *argument, stack_bytes: 8192, server: self.server_of(number) }],
             capabilities: if number == self.driver { self.capabilities.clone() } else { Vec::new() },
             ..Component::default()
         };
         let instance = Instance {
             kernel: &kernel,
             components: self.arguments.iter().enumerate().map(component).collect(),
-            servers: Vec::new(),
+            servers: self.servers.clone(),
             end_points: self.end_points.clone(),
             bindings: self.bindings.clone(),
         };
@@ -47,7 +54,7 @@ impl Probes {
 /// 1 ms at 62.5 MHz.
 const PERIOD_TICKS: u64 = 62_500;
 /// The second timer of a core, CNTP.
-const PERIODIC: u32 = 30;
+pub(crate) const PERIODIC: u32 = 30;
 
 /// Probes of which one takes the periodic timer: by the end point in its slot 1, and the interrupt in slot 2.
 pub(crate) fn with_timer(arguments: &[u64], driver: u16) -> Probes {
@@ -64,5 +71,6 @@ pub(crate) fn with_timer(arguments: &[u64], driver: u16) -> Probes {
             period_ticks: PERIOD_TICKS,
             ..BindingRow::default()
         }],
+        ..Probes::default()
     }
 }

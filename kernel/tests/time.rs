@@ -1,0 +1,368 @@
+//! Time of the kernel on a fake core: servers with budgets, turns, the one timer, who pays for interrupts and for a change of who runs.
+
+use bulkhead_arch::fake::kernel::FakeCore;
+use bulkhead_arch::kernel::Entry;
+use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::boot::{
+    BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
+};
+use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
+use bulkhead_objects::Hold;
+use bulkhead_words::{Rule, ServerFlag};
+use support::{room, time_room};
+
+mod support;
+
+const DEVICE: u32 = 40;
+/// The end point and the interrupt of thread 0, in the table of its component.
+const END_POINT: u64 = 1;
+const INTERRUPT: u64 = 2;
+
+/// A sporadic server that is dated when it executes.
+fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64, background: bool) -> ServerRow {
+    ServerRow {
+        rule: Rule::Sporadic.number(),
+        flags: ServerFlag::DispatchAnchor.number(),
+        budget_ticks,
+        period_ticks,
+        smallest_chunk_ticks: 1,
+        chunks: 8,
+        level,
+        background: if background { 64 + level } else { 255 },
+        ..unlimited(level)
+    }
+}
+
+fn unlimited(level: u8) -> ServerRow {
+    ServerRow { level, background: 255, holder: NONE, band: NONE, ..ServerRow::default() }
+}
+
+/// One component and one thread for each of these servers. Thread 0 takes from an end point that the device's interrupt sends to, and
+/// the server of this number pays for its top half.
+fn tables(servers: &[ServerRow], threads: &[u16], payer: u16) -> Tables<'static> {
+    let capability = |kind: Kind| Capability { kind: kind.number(), rights: right::USE, grant: 1, ..Capability::NULL };
+    let component = |number: usize| ComponentRow {
+        root: 0x1000 * (number as u64 + 1),
+        slots: if number == 0 { 3 } else { 0 },
+        supervisor: NONE,
+        ..ComponentRow::default()
+    };
+    let thread = |(number, server): (usize, &u16)| ThreadRow {
+        component: number as u16,
+        server: *server,
+        tcap: *server,
+        entry: 0x40_0010,
+        started: 1,
+        scheduler: NONE,
+        end_point: if number == 0 { 0 } else { NONE },
+        ..ThreadRow::default()
+    };
+    let tcap = |server: usize| TcapRow { server: server as u16, ..TcapRow::default() };
+    let server = |(number, row): (usize, &ServerRow)| ServerRow { tcap: number as u16, ..*row };
+    Tables {
+        header: Box::leak(Box::new(BootHeader::default())),
+        components: Vec::leak((0..threads.len()).map(component).collect()),
+        entries: &[],
+        stacks: &[],
+        capabilities: Vec::leak(vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)]),
+        threads: Vec::leak(threads.iter().enumerate().map(thread).collect()),
+        servers: Vec::leak(servers.iter().enumerate().map(server).collect()),
+        bands: &[],
+        schedulers: &[],
+        tcaps: Vec::leak((0..servers.len()).map(tcap).collect()),
+        end_points: Vec::leak(vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }]),
+        bindings: Vec::leak(vec![BindingRow {
+            intid: DEVICE,
+            bits: 1,
+            server: payer,
+            default_client: NONE,
+            ..BindingRow::default()
+        }]),
+        wires: &[],
+        exports: &[],
+        quotas: &[],
+        regions: &[],
+        programs: &[],
+        segments: &[],
+    }
+}
+
+struct Test {
+    kernel: Kernel<'static, FakeCore>,
+    running: u16,
+    /// Who ran how long, one after the other; `None` is nobody.
+    ran: Vec<(Option<u16>, u64)>,
+}
+
+impl Test {
+    fn new(servers: &[ServerRow], threads: &[u16]) -> Self {
+        Self::with_payer(servers, threads, 0)
+    }
+
+    fn with_payer(servers: &[ServerRow], threads: &[u16], payer: u16) -> Self {
+        let tables = tables(servers, threads, payer);
+        let kernel = Kernel::new(FakeCore::default(), room(), time_room(), &tables, 62_500_000).expect("servers");
+        let mut this = Self { kernel, running: 0, ran: Vec::new() };
+        let next = this.kernel.choose();
+        this.take(next);
+        this
+    }
+
+    fn take(&mut self, next: Next) {
+        match next {
+            Next::Thread(thread) => self.running = thread,
+            Next::Nobody => panic!("a thread is left"),
+        }
+    }
+
+    fn enter(&mut self, entry: Entry) {
+        let before = self.core().now_ticks;
+        let next = self.kernel.enter(entry);
+        let waited = self.core().now_ticks - before;
+        if waited != 0 {
+            self.ran.push((None, waited));
+        }
+        self.take(next);
+    }
+
+    fn core(&mut self) -> &mut FakeCore {
+        self.kernel.machine()
+    }
+
+    /// Everybody spins until then; the timer interrupts.
+    fn spin(&mut self, until: u64) {
+        while self.core().now_ticks < until {
+            let now = self.core().now_ticks;
+            let next = self.core().timer_ticks.clamp(now, until);
+            self.core().now_ticks = next;
+            let running = self.running;
+            match self.ran.last_mut().filter(|(who, _)| *who == Some(running)) {
+                Some((_, ticks)) => *ticks += next - now,
+                None => self.ran.push((Some(running), next - now)),
+            }
+            if self.core().timer_ticks <= next {
+                self.enter(Entry::Interrupt);
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call, arguments: &[u64]) -> u16 {
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..8].fill(0);
+        registers.x[..arguments.len()].copy_from_slice(arguments);
+        self.enter(Entry::Synchronous { syndrome: 0x15 << 26 | 1 << 25 | u64::from(call.number()), address: 0 });
+        self.running
+    }
+
+    /// The thread that runs sleeps; returns who runs then.
+    fn sleep(&mut self, until: u64) -> u16 {
+        self.call(Call::Receive, &[0, 0, until])
+    }
+
+    fn code(&self, thread: usize) -> Code {
+        Code::from_number(self.kernel.objects().room().threads[thread].registers.x[0]).expect("a code")
+    }
+
+    /// Ticks charged to a server, and in the background.
+    fn charged(&self, server: usize) -> (u64, u64) {
+        let account = &self.kernel.accounts().servers[server];
+        (account.charged_ticks, account.background_ticks)
+    }
+}
+
+/// QV-21, QV-23, QV-24, QV-40: the shorter period first, as long as its budget lasts, and again when it comes back.
+#[test]
+fn a_budget_ends_and_comes_back_and_preempts() {
+    let mut test = Test::new(&[sporadic(0, 200, 1000, false), unlimited(1)], &[0, 1]);
+    test.spin(3000);
+    assert_eq!(test.ran, [(Some(0), 200), (Some(1), 800)].repeat(3));
+    assert_eq!((test.charged(0), test.charged(1)), ((600, 0), (2400, 0)));
+    let accounts = test.kernel.accounts();
+    assert_eq!((accounts.servers[0].dispatches, accounts.servers[0].exhaustions, accounts.idle_ticks), (4, 3, 0));
+    assert_eq!((accounts.threads[0].ran_ticks, accounts.threads[0].switches), (600, 4));
+}
+
+/// QV-22: without budget below everybody who has some, and for nothing.
+#[test]
+fn without_budget_it_goes_on_in_the_background() {
+    let mut test = Test::new(&[sporadic(0, 200, 1000, true), sporadic(1, 300, 1000, false)], &[0, 1]);
+    test.spin(2000);
+    assert_eq!(test.ran, [(Some(0), 200), (Some(1), 300), (Some(0), 700), (Some(1), 300), (Some(0), 500)]);
+    assert_eq!((test.charged(0), test.charged(1)), ((400, 1000), (600, 0)));
+}
+
+/// QV-20, QV-21: a quantum of the server's own time, which passes only while it runs.
+#[test]
+fn turns_are_of_the_servers_own_time() {
+    let server = ServerRow { quantum_ticks: 100, ..sporadic(0, 250, 1000, false) };
+    let mut test = Test::new(&[server, unlimited(1)], &[0, 0, 1]);
+    test.spin(2000);
+    let expected = [(0, 100), (1, 100), (0, 50), (2, 750), (0, 50), (1, 100), (0, 100), (2, 750)]
+        .map(|(who, ticks)| (Some(who), ticks));
+    assert_eq!(test.ran, expected);
+    // Alone it has no turns, and no timer but its budget's.
+    let mut alone = Test::new(&[ServerRow { quantum_ticks: 100, ..sporadic(0, 250, 1000, false) }], &[0]);
+    assert_eq!(alone.core().timer_ticks, 250);
+}
+
+/// QV-23, CH-56: the timer is off when nothing would change, and no sleeper sets it who would wait all the same.
+#[test]
+fn the_timer_rings_for_nobody_who_would_wait() {
+    let mut test = Test::new(&[unlimited(0), unlimited(1)], &[0, 1]);
+    assert_eq!(test.core().timer_ticks, u64::MAX);
+    assert_eq!((test.sleep(100), test.core().timer_ticks), (1, 100));
+    // Both sleep: the core waits for the first.
+    assert_eq!((test.sleep(500), test.core().now_ticks, test.code(0)), (0, 100, Code::TimedOut));
+    assert_eq!(test.core().timer_ticks, u64::MAX, "thread 1 is less important");
+    test.spin(600);
+    assert_eq!(test.ran.last(), Some(&(Some(0), 500)));
+    assert_eq!((test.sleep(1000), test.code(1)), (1, Code::TimedOut));
+    assert_eq!(test.core().timer_ticks, 1000, "a more important one sleeps");
+}
+
+/// Sleepers of one server come in the order of their dates, whatever the order in which they went to sleep.
+#[test]
+fn sleepers_of_one_server_wake_by_their_dates() {
+    let mut test = Test::new(&[unlimited(0), unlimited(1)], &[0, 0, 0, 1]);
+    assert_eq!((test.sleep(300), test.sleep(100), test.sleep(200)), (1, 2, 3));
+    let mut woken = Vec::new();
+    for until in [101, 201, 301] {
+        test.spin(until);
+        woken.push((test.running, test.core().timer_ticks));
+        test.sleep(1000 - until);
+    }
+    assert_eq!(woken, [(1, 200), (2, 300), (0, 799)]);
+}
+
+/// QV-35: the top half is charged to the server of its driver, and the victim pays nothing.
+#[test]
+fn a_top_half_is_charged_to_its_drivers_server() {
+    let mut test = Test::new(&[sporadic(0, 400, 1000, false), sporadic(1, 100, 1000, false)], &[1, 0]);
+    assert_eq!(test.running, 1);
+    test.spin(400);
+    assert_eq!(test.running, 0, "its budget is used up");
+    // The driver of this binding is thread 1's server; thread 0 runs.
+    test.core().acknowledging_ticks = 7;
+    test.core().now_ticks = 430;
+    test.core().pending.insert(DEVICE);
+    let next = test.kernel.enter(Entry::Interrupt);
+    test.take(next);
+    assert_eq!((test.charged(0).0, test.charged(1).0, test.running), (407, 30, 0));
+    let accounts = test.kernel.accounts();
+    assert_eq!((accounts.servers[0].top_half_ticks, accounts.threads[0].ran_ticks), (7, 30));
+    // A debt: seven ticks of the next budget are gone.
+    test.core().acknowledging_ticks = 0;
+    test.ran.clear();
+    test.spin(2000);
+    let of_thread_1: u64 = test.ran.iter().filter(|(who, _)| *who == Some(1)).map(|(_, ticks)| ticks).sum();
+    assert_eq!(of_thread_1, 393);
+}
+
+/// QV-35, CH-64: what is held is masked when the driver's budget ends, and what comes to an empty server is masked at once.
+#[test]
+fn a_driver_without_budget_holds_nothing() {
+    let mut test = Test::new(&[sporadic(0, 100, 1000, false), unlimited(1)], &[0, 1]);
+    let hold = |test: &Test| test.kernel.objects().room().bindings[0].hold;
+    test.core().pending.insert(DEVICE);
+    test.enter(Entry::Interrupt);
+    assert_eq!((hold(&test), test.core().active.len()), (Hold::Held, 1));
+    test.spin(150);
+    assert_eq!((hold(&test), test.core().active.len(), test.running), (Hold::Masked, 0, 1));
+    assert!(!test.core().enabled.contains(&DEVICE));
+    // The device rings on, and nothing is heard until the driver has budget and says that it is through.
+    test.core().pending.insert(DEVICE);
+    test.spin(1010);
+    assert_eq!((test.running, test.core().signalled()), (0, None));
+    test.call(Call::Interrupt, &[0, INTERRUPT]);
+    assert_eq!((test.code(0), hold(&test), test.core().signalled()), (Code::Ok, Hold::Idle, Some(DEVICE)));
+    test.enter(Entry::Interrupt);
+    assert_eq!(hold(&test), Hold::Held);
+    test.call(Call::Interrupt, &[0, INTERRUPT]);
+    // Empty, and one comes: masked at once, and the driver is told when it can run.
+    test.call(Call::Receive, &[END_POINT, Flag::All.number()]);
+    assert_eq!(test.code(0), Code::Ok, "two came");
+    test.spin(1150);
+    assert_eq!(test.running, 1);
+    test.core().pending.insert(DEVICE);
+    test.enter(Entry::Interrupt);
+    assert_eq!((hold(&test), test.running), (Hold::Masked, 1));
+    // The signal is kept: with its budget the driver takes what came while it had none, though the device rings no more, and the next one is heard.
+    test.spin(2010);
+    assert_eq!((test.running, test.core().signalled()), (0, None));
+    assert_eq!((test.call(Call::Receive, &[END_POINT, Flag::NoWait.number()]), test.code(0)), (0, Code::Ok));
+    assert_eq!(test.kernel.registers().expect("it runs").x[1], 1, "the bits of its binding");
+    test.call(Call::Interrupt, &[0, INTERRUPT]);
+    test.core().pending.insert(DEVICE);
+    assert_eq!((test.code(0), hold(&test), test.core().signalled()), (Code::Ok, Hold::Idle, Some(DEVICE)));
+}
+
+/// QV-35, CH-64: a driver that waits, and whose server is empty when its interrupt comes, wakes when budget comes back.
+#[test]
+fn a_driver_that_waits_without_budget_hears_of_its_interrupt() {
+    let server = ServerRow { quantum_ticks: 30, ..sporadic(0, 100, 1000, false) };
+    let mut test = Test::new(&[server, unlimited(1)], &[0, 0, 1]);
+    assert_eq!(test.call(Call::Receive, &[END_POINT, Flag::All.number(), 5000]), 1);
+    // The other thread of its server uses up what there is.
+    test.spin(150);
+    assert_eq!(test.running, 2);
+    test.core().pending.insert(DEVICE);
+    test.enter(Entry::Interrupt);
+    assert_eq!((test.kernel.objects().room().bindings[0].hold, test.running), (Hold::Masked, 2));
+    // Nothing rings any more.
+    test.spin(1000);
+    assert_eq!(test.running, 1, "its turn is not over");
+    while test.running == 1 {
+        let now = test.core().now_ticks;
+        test.spin(now + 1);
+    }
+    assert_eq!((test.running, test.code(0)), (0, Code::Ok));
+    assert!(test.core().now_ticks <= 1030, "{}", test.core().now_ticks);
+}
+
+/// `real-time.md` 1.2: who gives the core away pays for loading its successor.
+#[test]
+fn who_gives_the_core_away_pays_for_loading_the_other() {
+    let mut test = Test::new(&[sporadic(0, 200, 1000, false), unlimited(1)], &[0, 1]);
+    test.core().loading_ticks = 9;
+    test.core().now_ticks = 50;
+    assert_eq!(test.sleep(500), 1);
+    assert_eq!((test.charged(0).0, test.charged(1).0), (59, 0));
+    // Who is preempted pays nothing: the other side came.
+    test.spin(500);
+    assert_eq!((test.running, test.core().now_ticks, test.charged(1).0), (0, 509, 441));
+}
+
+/// QV-32, QV-33: an io server works at one level above its client's, on a share.
+#[test]
+fn an_io_server_has_the_level_of_its_client() {
+    let io = ServerRow {
+        rule: Rule::Pibs.number(),
+        budget_ticks: 1,
+        period_ticks: 10,
+        smallest_chunk_ticks: 1,
+        clients: 0b110,
+        ..unlimited(0)
+    };
+    let rows = [io, sporadic(3, 100, 1000, true), sporadic(5, 200, 2000, true)];
+    let mut test = Test::with_payer(&rows, &[0, 1, 2], 0);
+    // Its grant of 1/10 of the shortest period, and nothing before its share has come in again.
+    test.spin(1000);
+    let ran: Vec<_> = test.ran.iter().take(3).copied().collect();
+    assert_eq!(ran, [(Some(0), 100), (Some(1), 100), (Some(2), 200)]);
+}
+
+/// Rows of servers that are not sorted, or promise more than there is, are no instance.
+#[test]
+fn servers_that_contradict_each_other_are_refused() {
+    let start = |servers: &[ServerRow]| {
+        Kernel::new(FakeCore::default(), room(), time_room(), &tables(servers, &[0], 0), 62_500_000).is_some()
+    };
+    assert!(start(&[unlimited(0), unlimited(0), sporadic(7, 1, 2, false)]));
+    assert!(!start(&[unlimited(1), unlimited(0)]));
+    assert!(!start(&[sporadic(0, 3, 2, false)]));
+    assert!(!start(&[ServerRow { rule: 9, ..unlimited(0) }]));
+    assert!(!start(&[unlimited(64)]));
+    assert!(!start(&[ServerRow { chunks: 256 + 4, ..sporadic(0, 1, 2, false) }]));
+}
