@@ -353,6 +353,23 @@ fn an_io_server_has_the_level_of_its_client() {
     assert_eq!(ran, [(Some(0), 100), (Some(1), 100), (Some(2), 200)]);
 }
 
+/// QV-21, QV-32: a driver that wakes does not wait for the client at whose level it works.
+#[test]
+fn an_io_server_preempts_its_client() {
+    let io = ServerRow {
+        rule: Rule::Pibs.number(),
+        budget_ticks: 1,
+        period_ticks: 10,
+        smallest_chunk_ticks: 1,
+        clients: 0b10,
+        ..unlimited(0)
+    };
+    let mut test = Test::with_payer(&[io, sporadic(3, 500, 1000, true)], &[0, 1], 0);
+    assert_eq!((test.running, test.sleep(50)), (0, 1));
+    test.spin(60);
+    assert_eq!(test.ran, [(Some(1), 50), (Some(0), 10)]);
+}
+
 /// Rows of servers that are not sorted, or promise more than there is, are no instance.
 #[test]
 fn servers_that_contradict_each_other_are_refused() {
