@@ -18,7 +18,7 @@ pub const DEFAULT_WINDOW_US: u32 = 1_000;
 /// Notifications in a window where nobody says another number (CH-37).
 pub const DEFAULT_MAXIMUM: u16 = 64;
 
-/// At most so many notifications in each window.
+/// Most notifications in each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Length of a window; 0 for no limit.

@@ -293,7 +293,7 @@ impl Tasks {
             if has(Event::ENDED) {
                 *one = One { priority: one.priority, ..One::default() };
             }
-            // What it used is known now, whatever it was told for.
+            // What it used is known with each event.
             one.look_ticks = 0;
             one.turn_ticks.saturating_sub(used_ticks)
         });

@@ -65,7 +65,7 @@ struct Child {
     faults: u16,
 }
 
-/// A supervisor of so many children.
+/// A supervisor of a number of children.
 #[derive(Clone, Debug)]
 pub struct Supervisor<const CHILDREN: usize> {
     children: [Child; CHILDREN],

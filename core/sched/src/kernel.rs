@@ -35,7 +35,7 @@ use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
 use crate::tcap::Root;
 
-/// What is added to the level of a server that goes on without budget.
+/// What is added to the level of a server that continues without budget.
 pub const BACKGROUND: u8 = 64;
 
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ struct Entry {
     usage: Usage,
     /// The level at which it competes with budget.
     level: u8,
-    /// Without budget it goes on in the background.
+    /// Without budget it continues in the background.
     goes_on: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct KernelCore<const SERVERS: usize> {
     idle_ticks: u64,
     /// Who asks and has budget.
     ready: ReadySet<SERVERS>,
-    /// Who asks, has none and goes on all the same.
+    /// Who asks, has none and continues all the same.
     spare: ReadySet<SERVERS>,
     /// How many slots can ever be more important than each level; slots are numbered in that order.
     above: [u8; LEVELS + 1],

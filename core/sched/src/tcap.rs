@@ -319,7 +319,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
     }
 
     /// States whether a server with such a claim in its position asks for the core: time is usable; or the claim is on everything and the
-    /// root has nothing in hand, so that it waits for its budget or goes on in the background, which a finite claim never does.
+    /// root has nothing in hand, so that it waits for its budget or continues in the background, which a finite claim never does.
     #[must_use]
     pub fn asks(&self, number: u8, root: &Root, now: u64) -> bool {
         let waits = |claim: &Claim| !claim.is_finite() && claim.root == root.server && root.capacity_ticks == 0;

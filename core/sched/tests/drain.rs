@@ -68,12 +68,12 @@ fn sources_take_turns_and_rubbish_is_counted() {
     assert_eq!(order([1, 1, 1]), (Some((1, 0)), vec![2, 0], 0));
     assert_eq!(order([2, 2, 2]), (Some((2, 1)), vec![0, 1], 0));
     assert_eq!(order([3, 900, 3]), (Some((0, 2)), vec![2], 1), "more than a ring holds");
-    assert_eq!(order([4, 901, 3]), (Some((1, 900 % 16)), vec![0], 1), "and it goes on from there");
+    assert_eq!(order([4, 901, 3]), (Some((1, 900 % 16)), vec![0], 1), "and it continues from there");
     assert_eq!(order([3, 901, 4]), (Some((2, 3)), vec![], 2), "nor backwards");
     assert!(Drain::<0>::new().next_entry().is_none());
 }
 
-/// CH-39, CH-41: as long as a doorbell follows each entry, every one is handled once and in order, in at most so many steps each.
+/// CH-39, CH-41: as long as a doorbell follows each entry, every one is handled once and in order, in a bounded number of steps each.
 #[test]
 fn every_entry_is_handled_once_and_in_order() {
     check("drain", |random| {

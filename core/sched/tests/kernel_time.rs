@@ -69,7 +69,7 @@ fn ss_03_the_figure_of_quest() {
     let mut core = core_of([(eligible(10, 40), true), (Budget::Pibs(io), false), (eligible(20, 50), true)]);
     let mut first = simulate(&mut core, &[(1, 0, ALWAYS), (0, 2, ALWAYS)], 25);
     assert!(core.request(25, 1, 0));
-    // What is left of the jobs goes on, and three ticks of input and output come.
+    // What is left of the jobs continues, and three ticks of input and output come.
     let mut runs = [vec![Pairs::new(); 16], vec![Pairs::new(); 16]];
     let mut now = 25;
     let mut left = 3;
@@ -104,7 +104,7 @@ fn ss_03_the_figure_of_quest() {
     assert_eq!(of(&mut first[0][2], &runs[0][2]), [(0, 1), (11, 25), (27, 32), (51, 71), (100, 120)]);
     assert_eq!(of(&mut first[0][0], &runs[0][0]), [(1, 11), (41, 51), (81, 91), (121, 125)]);
     assert_eq!(runs[0][1], [(25, 27), (75, 76)]);
-    // Without budget the more important one goes on first: the background has the same order.
+    // Without budget the more important one continues first: the background has the same order.
     assert_eq!(runs[1][0], [(32, 41), (71, 75), (76, 81), (91, 100), (120, 121)]);
     assert_eq!(runs[1][2], []);
 }

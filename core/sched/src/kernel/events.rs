@@ -118,7 +118,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
 
     /// The time since the last report was work for this server and not for who was chosen then: an interrupt's top half, or loading its
     /// successor. It is charged there, as a debt if nothing is left (QV-35). Time of a server that does not exist is charged to who
-    /// runs. The deadline of who goes on is later by as much: the core is to be asked again.
+    /// runs. The deadline of who continues is later by as much: the core is to be asked again.
     pub fn charge_for(&mut self, until: u64, slot: u8) {
         let runs = self.running.server() == slot && !self.running.is_background();
         if runs || !self.is_live(slot) {
@@ -218,7 +218,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         known
     }
 
-    /// Passes a server over from now on. It goes on asking, so no date of its budget moves (CH-23).
+    /// Passes a server over from now on. It continues to ask, so no date of its budget moves (CH-23).
     pub fn veto(&mut self, slot: u8) {
         if self.asking & bit(slot) != 0 {
             self.vetoed |= bit(slot);

@@ -146,7 +146,7 @@ impl Vector {
     }
 }
 
-/// Four words at a time: the usual copy of so many is a call that takes three times as long.
+/// Four words at a time: the usual copy of four is a call that takes three times as long.
 #[inline]
 fn copy(to: &mut [u64; MAX_WORDS], from: &[u64; MAX_WORDS]) {
     if let ([a, b, c, d], [e, f, g, h]) = (to.as_chunks_mut::<4>().0, from.as_chunks::<4>().0) {

@@ -29,7 +29,7 @@ fn registers_are_what_a_call_says_on_both_sides() {
     assert_eq!(lines, expected);
 }
 
-/// A callee that faults is left, its stack is free again, and the caller has its registers and goes on.
+/// A callee that faults is left, its stack is free again, and the caller has its registers and continues.
 #[test]
 fn a_fault_of_the_callee_is_an_answer_of_the_call() {
     let image = pair(FAILS, Policy::default());

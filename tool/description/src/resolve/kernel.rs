@@ -98,7 +98,7 @@ impl Resolver<'_> {
         let diagnostic = Diagnostic::new(Code::KernelShared, message)
             .at(span, label)
             .at(partition.image.kind.span, "")
-            .note("the counter goes on while another partition runs, and the kernel would charge that time to its own threads");
+            .note("the counter runs on while another partition runs, and the kernel would charge that time to its own threads");
         self.push(diagnostic.help(
             "give the partition a core of its own; or make its server the most important one, with all the time that its instance can take",
         ));
