@@ -294,6 +294,7 @@ codes! {
     SchedulerTree BH1231 Error "schedulers that are above themselves, or too deep";
     BadBand BH1232 Error "band with impossible periods";
     NoComponent BH1233 Error "instance without a component";
+    InstanceLate BH1234 Error "server of an instance that does not get its budget in time";
 }
 
 impl Code {

@@ -112,6 +112,26 @@ fn functions_are_slots_by_name() {
     assert!(tables.threads.iter().all(|one| one.entry == COMPONENT_TEXT + 16));
 }
 
+/// QV-20, QV-21, QV-22: the shortest period first, equal ones by their place, those without a limit last; what has no budget left runs in the background unless it says no.
+#[test]
+fn servers_are_in_the_order_of_their_periods() {
+    let (laid, report) = check(Path::new("tests/kernels/good/servers.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let rows: Vec<_> =
+        tables.servers.iter().map(|row| (row.rule, row.budget_ticks, row.period_ticks, row.level)).collect();
+    assert_eq!(rows, [(2, 125_000, 625_000, 0), (3, 62_500, 625_000, 1), (1, 1_250_000, 3_125_000, 2), (0, 0, 0, 3)]);
+    let rest: Vec<_> =
+        tables.servers.iter().map(|row| (row.background, row.quantum_ticks, row.chunks, row.flags)).collect();
+    assert_eq!(rest, [(64, 62_500, 0, 0), (65, 62_500, 0, 0), (255, 125_000, 8, 3), (255, 62_500, 0, 0)]);
+    assert_eq!(tables.servers.iter().map(|row| row.smallest_chunk_ticks).collect::<Vec<_>>(), [0, 0, 1250, 0]);
+    assert_eq!(
+        tables.threads.iter().map(|row| (row.server, row.tcap)).collect::<Vec<_>>(),
+        [(3, 3), (2, 2), (0, 0), (1, 1)]
+    );
+    assert_eq!(tables.tcaps.iter().map(|row| row.server).collect::<Vec<_>>(), [0, 1, 2, 3]);
+}
+
 /// The bytes of a partition are those of the bare board.
 #[test]
 fn a_partition_loads_what_the_board_does() {

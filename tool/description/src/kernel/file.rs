@@ -4,7 +4,7 @@ use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, 
 use crate::description::Trust;
 use crate::source::Span;
 use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS};
-use bulkhead_words::Rule;
+use bulkhead_words::{OnEmpty, Rule};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
 
@@ -63,7 +63,8 @@ words! {
 }
 
 table! {
-    /// A server: time that its threads run on. Without a budget it has no limit.
+    /// A server: time that its threads run on. Without a budget it has no limit. Those with shorter periods are more important; those without a limit come
+    /// last.
     pub struct KernelServer {
         /// Name, unique among servers.
         #[schemars(regex(pattern = crate::schema::NAME))]
@@ -84,6 +85,9 @@ table! {
         clients: Vec<Located<String>>,
         /// Scheduler that says which of its threads runs; default they take turns.
         holder: Option<Located<String>>,
+        /// What its threads do without budget: `stop`, or `background` (default), which is what nobody else wants.
+        #[schemars(with = "Option<WordSchema<OnEmpty>>")]
+        on_empty: Option<Located<OnEmpty>>,
         /// How long a turn is; default 1 ms.
         quantum: Option<Located<Duration>>,
     }

@@ -5,6 +5,7 @@ use super::file::{Component, OnFault};
 use super::limits::DEFAULT_STACK_BYTES;
 use super::programs::Program;
 use super::resolve::{Resolver, Table};
+use super::servers::Servers;
 use crate::code::Code;
 use crate::description::Trust;
 use crate::diagnostic::Diagnostic;
@@ -19,23 +20,22 @@ impl Resolver<'_> {
     pub(super) fn lay_out(
         &mut self,
         programs: &[Option<Program>],
-        end_points: &EndPoints,
-        interrupts: &[BindingRow],
+        (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
         tables: Vec<Table>,
     ) -> Option<(Vec<u8>, Vec<model::Component>)> {
         let kernel = self.kernel()?;
-        let file = self.file;
+        let (file, counter_hz) = (self.file, self.around.counter_hz);
         let mut components = Vec::new();
         for ((written, program), table) in file.component.iter().zip(programs).zip(tables) {
             let program = program.as_ref()?;
-            components.push(component(written, program, table, self.around.counter_hz));
+            components.push(component(written, program, table, (servers, counter_hz)));
         }
         let instance = Instance {
             kernel: &kernel,
             components,
+            servers: servers.rows(counter_hz),
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
-            servers: Vec::new(),
         };
         match write(&instance) {
             Ok(bytes) => Some((bytes, file.component.iter().map(|one| facts(one)).collect())),
@@ -54,7 +54,7 @@ fn component<'a>(
     written: &Component,
     program: &'a Program,
     table: Table,
-    counter_hz: u64,
+    (servers, counter_hz): (&Servers, u64),
 ) -> bulkhead_instance::Component<'a> {
     let threads = written.threads.iter().map(|thread| Thread {
         argument: thread.argument.as_ref().map_or(0, |argument| argument.value),
@@ -63,7 +63,7 @@ fn component<'a>(
             .as_ref()
             .and_then(|size| parse_size(&size.value.0).ok())
             .unwrap_or(DEFAULT_STACK_BYTES),
-        server: 0,
+        server: thread.server.as_ref().and_then(|name| servers.number(name)).unwrap_or(0),
     });
     bulkhead_instance::Component {
         name: written.name.value.clone(),

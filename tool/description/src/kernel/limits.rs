@@ -1,6 +1,6 @@
 //! Names, counts and sizes; and what the kernel cannot run yet.
 
-use super::file::{Component, ServerKind};
+use super::file::{Component, KernelServer, ServerKind};
 use super::resolve::Resolver;
 use crate::code::Code;
 use crate::decode::Located;
@@ -15,6 +15,7 @@ use bulkhead_kernel_abi::{
     MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULER_DEPTH, MAX_SCHEDULERS, MAX_SERVERS,
     MAX_STACKS, MAX_THREADS,
 };
+use bulkhead_words::OnEmpty;
 
 /// Bytes of a component's name.
 const NAME_BYTES: usize = 15;
@@ -171,7 +172,6 @@ impl Resolver<'_> {
         let file = self.file;
         self.schedulers();
         self.bands();
-        self.servers();
         let mut later: Vec<(Span, &str)> = Vec::new();
         later.extend(file.pool.iter().map(|pool| (pool.span, "a pool")));
         for component in &file.component {
@@ -262,42 +262,30 @@ impl Resolver<'_> {
         }
     }
 
-    /// So far there is one server, which never lacks time.
-    fn servers(&mut self) {
-        let file = self.file;
-        let names: Vec<&str> = file.server.iter().map(|server| server.name.as_str()).collect();
-        for server in &file.server {
-            let is_io = server.kind.as_ref().is_some_and(|kind| kind.value == ServerKind::Io);
-            for client in &server.clients {
-                self.client(client, &names);
-            }
-            let mut later: Vec<(Span, &str)> = Vec::new();
-            if is_io {
-                later.extend(server.kind.iter().map(|kind| (kind.span, "a server of drivers")));
-            }
-            later.extend(server.budget.iter().map(|one| (one.span, "a server with a budget")));
-            later.extend(
-                server
-                    .period
-                    .iter()
-                    .filter(|_| server.budget.is_none())
-                    .map(|one| (one.span, "a server with a period")),
-            );
-            later.extend(server.share.iter().filter(|_| !is_io).map(|one| (one.span, "a server with a share")));
-            later.extend(server.holder.iter().map(|one| (one.span, "a server that a scheduler holds")));
-            later.extend(server.quantum.iter().map(|one| (one.span, "a quantum")));
-            let limits = server.rule.iter().filter(|rule| !rule.value.parameters().is_empty());
-            later.extend(limits.map(|one| (one.span, "a server with a limit")));
-            for (span, what) in later {
-                self.later(span, what);
-            }
+    /// What of servers the kernel cannot run yet.
+    pub(super) fn servers_later(&mut self, server: &KernelServer) {
+        let is_io = server.kind.as_ref().is_some_and(|kind| kind.value == ServerKind::Io);
+        let mut later: Vec<(Span, &str)> = Vec::new();
+        if is_io {
+            later.extend(server.kind.iter().map(|kind| (kind.span, "a server of drivers")));
         }
-        if let Some(second) = file.server.get(1) {
-            self.later(second.span, "a second server");
+        later.extend(server.share.iter().filter(|_| !is_io).map(|one| (one.span, "a server with a share")));
+        later.extend(server.holder.iter().map(|one| (one.span, "a server that a scheduler holds")));
+        let with_clients = server.rule.iter().filter(|rule| rule.value.serves_clients() && !is_io);
+        later.extend(with_clients.map(|one| (one.span, "a server of clients")));
+        later.extend(
+            server
+                .on_empty
+                .iter()
+                .filter(|word| word.value == OnEmpty::Notify)
+                .map(|one| (one.span, "a notice of an empty budget")),
+        );
+        for (span, what) in later {
+            self.later(span, what);
         }
     }
 
-    fn client(&mut self, client: &Located<String>, known: &[&str]) {
+    pub(super) fn client(&mut self, client: &Located<String>, known: &[&str]) {
         if known.contains(&client.as_str()) {
             return;
         }

@@ -11,6 +11,7 @@ mod layout;
 mod limits;
 mod programs;
 mod resolve;
+mod servers;
 
 pub use file::{
     Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer, OnFault,

@@ -76,6 +76,7 @@ pub(crate) fn instance(
     resolver.names();
     resolver.counts();
     resolver.not_yet();
+    let servers = resolver.servers();
     resolver.payers();
     resolver.sizes();
     let programs = resolver.programs();
@@ -86,7 +87,7 @@ pub(crate) fn instance(
     if resolver.report.count(Severity::Error) > before {
         return None;
     }
-    resolver.lay_out(&programs, &end_points, &interrupts, tables)
+    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), tables)
 }
 
 impl<'r> Resolver<'r> {

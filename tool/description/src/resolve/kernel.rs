@@ -4,10 +4,12 @@ use super::Resolver;
 use super::image::tree_at_the_end;
 use super::memory::PartitionMemory;
 use crate::code::Code;
-use crate::decode::Located;
+use crate::decode::{Duration, Located};
 use crate::description::{Device, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::kernel::{self, Around, ENDING};
+use crate::sharing::OnEmpty;
+use crate::unit::{format_duration, parse_duration};
 use bulkhead_abi::GuestAddress;
 use bulkhead_guest_abi::guest::GUEST_RAM;
 use bulkhead_kernel_abi::image::LOAD;
@@ -84,11 +86,29 @@ impl Resolver<'_> {
         if let Some(first) = priorities.filter(|priority| priority.value <= best.value).min_by_key(|one| one.value) {
             return self.kernel_is_late(partition, first.span, "comes before it, or at the same time");
         }
-        // Servers without a limit take whatever there is.
-        let limited = partition.servers.iter().find_map(|server| server.budget.as_ref());
-        let is_endless = written.server.iter().any(|server| server.budget.is_none());
-        if let Some(budget) = limited.filter(|_| is_endless) {
-            self.kernel_is_late(partition, budget.span, "ends, and a server of the instance has no limit");
+        let Some(server) = partition.servers.iter().find(|server| server.budget.is_some()) else { return };
+        let (Some(budget), Some(period)) = (&server.budget, &server.period) else { return };
+        let read = |text: &Located<Duration>| parse_duration(&text.value.0).unwrap_or(0);
+        let mut taken_ns = 0_u64;
+        for own in &written.server {
+            let (Some(own_budget), Some(own_period)) = (&own.budget, &own.period) else {
+                return self.kernel_is_late(partition, own.span, "has no limit, and the partition has one");
+            };
+            if own.on_empty.as_ref().is_none_or(|word| word.value == OnEmpty::Background) {
+                return self.kernel_is_late(
+                    partition,
+                    own.span,
+                    "runs without budget as well: `on_empty = \"stop\"` keeps it from that",
+                );
+            }
+            // In any time as long as the partition's period: a budget at its beginning, and one in each period that begins.
+            let times = read(period).div_ceil(read(own_period).max(1)).saturating_add(1);
+            taken_ns = taken_ns.saturating_add(times.saturating_mul(read(own_budget)));
+        }
+        if taken_ns > read(budget) {
+            let label =
+                format!("ends, and the servers of the instance can take {} in that time", format_duration(taken_ns));
+            self.kernel_is_late(partition, budget.span, &label);
         }
     }
 
