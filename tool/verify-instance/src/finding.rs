@@ -41,6 +41,8 @@ pub enum Kind {
     Capability,
     /// An interrupt has two owners, or is the kernel's.
     Interrupt,
+    /// A server is out of its order or its rule, or its time is somebody else's as well.
+    Server,
 }
 
 /// One thing that is wrong with an instance.

@@ -11,6 +11,7 @@
 
 mod finding;
 mod objects;
+mod servers;
 mod spaces;
 mod summary;
 mod walk;

@@ -3,7 +3,7 @@
 use crate::finding::{Findings, Kind};
 use crate::walk::Map;
 use crate::{PAGE, View};
-use bulkhead_kernel_abi::boot::{ComponentRow, ServerRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{ComponentRow, ThreadRow};
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
 use bulkhead_kernel_abi::{
     Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_STACKS, MAX_THREADS, NONE,
@@ -33,12 +33,7 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
         findings
             .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
     }
-    // The one server that every thread runs on, and its time.
-    let server = ServerRow { holder: NONE, band: NONE, ..ServerRow::default() };
-    let tcap = TcapRow { left_ticks: u64::MAX, expires_ticks: u64::MAX, end_point: NONE, ..TcapRow::default() };
-    findings.require(tables.servers == [server] && tables.tcaps == [tcap], Kind::Row, || {
-        "there is not exactly one server, held by its threads, with time without end".to_owned()
-    });
+    crate::servers::check(tables, findings);
     let mut bottoms = BTreeSet::new();
     for (number, (row, space)) in tables.components.iter().zip(spaces).enumerate() {
         component(view, number, row, space, findings);
@@ -53,7 +48,16 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     });
     for (number, row) in tables.threads.iter().enumerate() {
         match spaces.get(usize::from(row.component)) {
-            Some(space) => thread(number, row, space, &mut bottoms, findings),
+            Some(space) => {
+                let is_paid = usize::from(row.server) < tables.servers.len() && row.tcap == row.server;
+                findings.require(is_paid && row.scheduler == NONE, Kind::Row, || {
+                    format!(
+                        "thread {number} is of server {}, which is not there, or has another one's time",
+                        row.server
+                    )
+                });
+                thread(number, row, space, &mut bottoms, findings);
+            }
             None => findings
                 .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
         }
@@ -122,10 +126,8 @@ fn thread(number: usize, row: &ThreadRow, space: &Map, bottoms: &mut BTreeSet<(u
         format!("thread {number} starts at {:#x}, where its component has no text", row.entry)
     });
     stack(&format!("thread {number}"), (row.component, row.stack), space, bottoms, findings);
-    let is_plain = row.started <= 1 && row.reserved == 0 && (row.server, row.tcap, row.scheduler) == (0, 0, NONE);
-    findings.require(is_plain, Kind::Row, || {
-        format!("thread {number} is of another server, or has bits that mean nothing")
-    });
+    let is_plain = row.started <= 1 && row.reserved == 0;
+    findings.require(is_plain, Kind::Row, || format!("thread {number} has bits that mean nothing"));
 }
 
 /// A stack: data with an empty page at each end, and nobody else's.
@@ -178,8 +180,9 @@ fn bindings(view: &View<'_>, findings: &mut Findings) {
             format!("binding {number} has interrupt {} and a period of {} ticks", row.intid, row.period_ticks)
         });
         let is_bound = usize::from(row.end_point) < view.tables.end_points.len() && row.bits != 0;
-        findings.require((row.server, row.default_client, row.clients) == (0, NONE, 0), Kind::Row, || {
-            format!("binding {number} is of another server, or has clients")
+        let is_paid = usize::from(row.server) < view.tables.servers.len();
+        findings.require(is_paid && (row.default_client, row.clients) == (NONE, 0), Kind::Row, || {
+            format!("binding {number} is of server {}, which is not there, or has clients", row.server)
         });
         findings.require(is_bound, Kind::Row, || {
             format!("binding {number} sends {:#x} to end point {}, which is nothing to nobody", row.bits, row.end_point)

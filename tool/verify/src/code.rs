@@ -304,6 +304,8 @@ codes! {
     InstanceCapability = "V417", "capability";
     /// An interrupt of an instance has two owners, or is the kernel's.
     InstanceInterrupt = "V418", "interrupt of an instance";
+    /// A server of an instance is out of its order or its rule, or its time is somebody else's as well.
+    InstanceServer = "V419", "server of an instance";
 }
 
 impl Code {

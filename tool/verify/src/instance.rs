@@ -113,5 +113,6 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Row => Code::InstanceRow,
         Kind::Capability => Code::InstanceCapability,
         Kind::Interrupt => Code::InstanceInterrupt,
+        Kind::Server => Code::InstanceServer,
     }
 }

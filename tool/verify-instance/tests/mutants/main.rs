@@ -4,7 +4,9 @@ mod sample;
 mod tool;
 
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, StackRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{
+    BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow,
+};
 use bulkhead_kernel_abi::capability::entry_word;
 use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
 use bulkhead_verify_instance::{Finding, Kind, verify};
@@ -134,8 +136,7 @@ const CORRUPTIONS: &[Corruption] = &[
     ("interrupt twice", Kind::Interrupt, |mutant| binding(mutant, 0, |row| (row.intid, row.period_ticks) = (30, 1000))),
     ("the kernel's own timer", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.intid = 27)),
     ("period of a device", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.period_ticks = 5)),
-    ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 1)),
-    ("thread of another server", Kind::Row, |mutant| threads(mutant, |row| row.server = 1)),
+    ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 2)),
     ("entry for callers outside text", Kind::Entry, |mutant| {
         let (place, mut row) = mutant.row::<EntryRow>(mutant.tables().entries.offset, 1);
         row.address = STACK;
@@ -162,6 +163,19 @@ const CORRUPTIONS: &[Corruption] = &[
     ("call to a component without stacks", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 0)),
     ("call to no component", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 3)),
     ("word of a capability that has none", Kind::Capability, |mutant| slot(mutant, |slot| slot.word = 1)),
+    ("servers out of order", Kind::Server, |mutant| server(mutant, |row| row.level = 0)),
+    ("budget beyond its period", Kind::Server, |mutant| server(mutant, |row| row.budget_ticks = 101)),
+    ("unknown rule", Kind::Server, |mutant| server(mutant, |row| row.rule = 4)),
+    ("time of another server", Kind::Server, |mutant| server(mutant, |row| row.tcap = 0)),
+    ("background before a budget", Kind::Server, |mutant| server(mutant, |row| row.background = 1)),
+    ("held by a scheduler", Kind::Server, |mutant| server(mutant, |row| row.holder = 0)),
+    ("a part of the time", Kind::Server, |mutant| {
+        let (place, mut row) = mutant.row::<TcapRow>(mutant.tables().tcaps.offset, 1);
+        row.left_ticks = 5;
+        mutant.put(place, &row);
+    }),
+    ("thread that nobody pays for", Kind::Row, |mutant| threads(mutant, |row| (row.server, row.tcap) = (2, 2))),
+    ("thread on another one's time", Kind::Row, |mutant| threads(mutant, |row| row.tcap = 1)),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
 ];
 
@@ -201,6 +215,12 @@ fn callee(mutant: &mut Mutant, change: impl FnOnce(&mut ComponentRow)) {
 
 fn call(mutant: &mut Mutant, change: impl FnOnce(&mut Capability)) {
     let (place, mut row) = mutant.row(mutant.tables().capabilities.offset, 6);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn server(mutant: &mut Mutant, change: impl FnOnce(&mut ServerRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().servers.offset, 1);
     change(&mut row);
     mutant.put(place, &row);
 }

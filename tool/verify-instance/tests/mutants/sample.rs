@@ -1,7 +1,7 @@
 //! A small instance: a kernel that is none, two components with two threads and one, and a third one that others call.
 
 use bulkhead_instance::{Callers, Component, Import, Instance, Thread, write};
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ServerRow};
 use bulkhead_kernel_abi::capability::{entry_word, right};
 use bulkhead_kernel_abi::image::{
     COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, function_name,
@@ -64,6 +64,7 @@ pub(crate) fn sample() -> Vec<u8> {
         capabilities,
         ..Component::default()
     };
+    let blank = ServerRow { holder: NONE, band: NONE, ..ServerRow::default() };
     let instance = Instance {
         kernel: &kernel,
         components: vec![
@@ -76,7 +77,10 @@ pub(crate) fn sample() -> Vec<u8> {
                 ..component("third", 0, vec![Capability::NULL, call])
             },
         ],
-        servers: Vec::new(),
+        servers: vec![
+            ServerRow { background: 255, ..blank },
+            ServerRow { rule: 2, budget_ticks: 50, period_ticks: 100, level: 1, background: 65, ..blank },
+        ],
         end_points: vec![EndPointRow::default()],
         bindings: vec![
             BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },
