@@ -88,3 +88,31 @@ fn a_described_instance_is_the_same_everywhere() {
     assert_eq!(running.end(), End::AllEnded);
     assert_eq!(running.texts("kernel"), board);
 }
+
+/// QV-21, QV-22: a budget that is described is what the thread has, beside one that never stops and has no limit: 2 of each 10 ms.
+#[test]
+fn described_servers_keep_their_budgets() {
+    let component = |name: &str, argument: u64, server: &str| {
+        format!(
+            "\n[[component]]\nname = \"{name}\"\nprogram = \"component:probe.elf\"\n\
+             threads = [{{ name = \"main\", server = \"{server}\", argument = {argument} }}]\n"
+        )
+    };
+    let servers =
+        "{ name = \"rest\" }, { name = \"control\", budget = \"2 ms\", period = \"10 ms\", on_empty = \"stop\" }";
+    let text = format!(
+        "version = 1\nserver = [{servers}]\n{}{}",
+        component("control", 110, "control"),
+        component("hog", 111, "rest")
+    );
+    let described = Described::new("servers", &text);
+    let board = run(&described.laid().bytes, Place::Board);
+    let line = board.iter().find_map(|line| line.strip_prefix("spun: ")).unwrap_or_else(|| panic!("{board:?}"));
+    let numbers: Vec<u64> =
+        line.split(|one: char| !one.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    let [ran, absences, longest] = numbers[..] else { panic!("{board:?}") };
+    const MILLISECOND: u64 = 62_500;
+    assert_eq!((absences, ran.div_ceil(MILLISECOND)), (10, 20), "{board:?}");
+    // The end of a budget and the loading are in it, as in the rows that are written by hand.
+    assert!(longest.abs_diff(8 * MILLISECOND) < 2000, "{longest}");
+}
