@@ -122,7 +122,20 @@ fn call(component: u16, entry: u16, token: u64) -> Capability {
 /// When a program is not there or has another interface.
 #[must_use]
 pub fn pair_on(kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8> {
-    let programs = [guest("kernel/caller.elf"), guest("kernel/callee.elf")];
+    pair_of("caller", kernel, argument, policy)
+}
+
+/// The same with a caller that is written in C, and shows what it does.
+///
+/// # Panics
+/// When a program is not there or has another interface.
+#[must_use]
+pub fn pair_in_c(argument: u64) -> Vec<u8> {
+    pair_of("c-caller", &guest("kernel/kernel.elf"), argument, Policy::default())
+}
+
+fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8> {
+    let programs = [guest(&format!("kernel/{caller}.elf")), guest("kernel/callee.elf")];
     let interfaces = programs.each_ref().map(|file| Interface::read(file).unwrap_or_else(|error| panic!("{error}")));
     let (mut capabilities, mut imports) = ([vec![Capability::NULL], vec![Capability::NULL]], [vec![], vec![]]);
     for (own, interface) in (0_u16..).zip(&interfaces) {

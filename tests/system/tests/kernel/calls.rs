@@ -5,7 +5,9 @@ use crate::places::{Place, run, run_bare};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_instance::Policy;
 use bulkhead_kernel_abi::image::KERNEL_HALF;
-use bulkhead_system_tests::kernel::{COUNTS, Counted, FAILS, RANDOM, REGISTERS, SHOWS, counted, pair, pair_on};
+use bulkhead_system_tests::kernel::{
+    COUNTS, Counted, FAILS, RANDOM, REGISTERS, SHOWS, counted, pair, pair_in_c, pair_on,
+};
 use bulkhead_system_tests::system::guest;
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
@@ -17,6 +19,28 @@ fn two_components_call_each_other_everywhere() {
     for place in [Place::Board, Place::NewerBoard].into_iter().chain(Place::PARTITIONS) {
         assert_eq!(run(&image, place), ["2 + 3 = Ok(1005)", "40 and 2 more: Ok(42)"], "{place:?}");
     }
+}
+
+/// CH-4, CH-5, CH-7: a component in C calls one in Rust and is called by it: neither sees a register of the other, a fault is an answer, and the calls of the header
+/// are those of the kernel.
+#[test]
+fn components_in_c_and_rust_call_each_other() {
+    let image = pair_in_c(41);
+    let board = run(&image, Place::Board);
+    let (faults, rest): (Vec<&str>, Vec<&str>) =
+        board.iter().map(String::as_str).partition(|line| line.starts_with("kernel: "));
+    let expected = [
+        "add: 0 1005",
+        "twice: 0 42",
+        "seen: 1112131415161718 0",
+        "faults: 4",
+        "add: 0 1042",
+        "slept",
+        "receive without an end point: 6 0",
+        "interrupt without one: 6 0",
+    ];
+    assert_eq!((faults.len(), rest.as_slice()), (4, &expected[..]));
+    assert_eq!(run(&image, Place::Direct), board);
 }
 
 /// CH-61: arguments and answers are all that passes in x0 to x18; x19 to x30 pass as they are, and the stubs hide them.
