@@ -38,7 +38,7 @@ impl Objects<'_> {
                 }
                 Ok(false) => {}
                 Err(code) => {
-                    self.destroy_later(child);
+                    self.end_without_call(world, child, ComponentState::Free, self.running);
                     return Err(code);
                 }
             }

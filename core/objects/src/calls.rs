@@ -56,7 +56,7 @@ impl Objects<'_> {
         let x = [x0, x1, x2, x3, x4, x5, x6, x7];
         let this_call = number | (x0 as u16 & 0xff).wrapping_shl(8);
         if thread.sliced.call != NONE && thread.sliced.call != this_call {
-            self.abandon(running);
+            self.abandon(world, running);
         }
         let answer = match Call::from_number(u64::from(number)) {
             Some(Call::Invoke) => {

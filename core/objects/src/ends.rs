@@ -2,7 +2,7 @@
 
 use crate::calls::{Answer, Reply};
 use crate::quota::NO_PAGE;
-use crate::{Component, ComponentState, Objects, Phase, Process, Sliced, World};
+use crate::{ComponentState, Objects, Phase, Process, Sliced, World};
 use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::COMPONENT_STACKS;
@@ -79,24 +79,20 @@ impl Objects<'_> {
         if let Some(one) = self.thread_mut(thread) {
             one.is_in_exec = false;
         }
-        // What is not there has nothing to end.
-        let _ = self.end_component(component, ComponentState::Stopped);
+        self.end_without_call(world, component, ComponentState::Stopped, thread);
     }
 
-    /// Destroys a process that nobody waits for.
-    pub(crate) fn destroy_later(&mut self, component: u16) {
-        // What is not there has nothing to end.
-        let _ = self.end_component(component, ComponentState::Free);
-    }
-
-    /// A thread does not come back to its interrupted call: what that was making is destroyed.
-    pub(crate) fn abandon(&mut self, thread: u16) {
+    /// A thread does not come back to its interrupted call: what that was making is destroyed, what it was ending ends at its cost.
+    pub(crate) fn abandon<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some(one) = self.thread_mut(thread) else { return };
         one.is_in_exec = false;
         let sliced = core::mem::replace(&mut one.sliced, Sliced::NONE);
-        let is_its = |one: &&Component| one.state == ComponentState::Building && one.counters.life == sliced.life;
-        if self.component(sliced.component).filter(is_its).is_some() {
-            self.destroy_later(sliced.component);
+        match self.component(sliced.component).filter(|one| one.counters.life == sliced.life).map(|one| one.state) {
+            Some(ComponentState::Building) => {
+                self.end_without_call(world, sliced.component, ComponentState::Free, thread);
+            }
+            Some(ComponentState::Unwinding) => self.pays_for_end(world, thread, sliced.component),
+            _ => {}
         }
     }
 

@@ -18,7 +18,7 @@
 use crate::thread::event;
 use crate::{Objects, Queue, ThreadState, World};
 use bulkhead_kernel_abi::boot::{SchedulerRow, ServerRow};
-use bulkhead_kernel_abi::{Code, MAX_SCHEDULER_DEPTH, NONE};
+use bulkhead_kernel_abi::{Code, MAX_SCHEDULER_DEPTH, MAX_SERVERS, NONE};
 
 /// A thread, and what it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Position {
     pub timeout_ticks: u64,
     /// The scheduler that set it, and the thread that it was set for.
     pub timeout: (u16, u16),
+    /// Components whose end this server pays for, a bit each: somebody who ran here ended them, and no call waits for it.
+    pub work: u64,
 }
 
 impl Position {
@@ -67,6 +69,7 @@ impl Position {
         turn_ticks: 0,
         timeout_ticks: crate::NEVER,
         timeout: (NONE, NONE),
+        work: 0,
     };
 
     /// The position of a server as the host described it.
@@ -136,10 +139,39 @@ impl Objects<'_> {
             return;
         }
         position.next = next;
+        self.tell_time(world, server);
+    }
+
+    /// Tells time who is in a position. With nobody there it is filled by the server itself while it has work.
+    fn tell_time<W: World>(&mut self, world: &mut W, server: u16) {
+        let Some(position) = self.room.servers.get(usize::from(server)) else { return };
         let now = world.now_ticks();
-        match next {
+        match position.next {
             Some(pair) => world.filled(server, pair.tcap, now),
+            None if position.work != 0 => world.filled(server, position.tcap, now),
             None => world.emptied(server, now),
+        }
+    }
+
+    /// The server of a thread pays for the end of a component, which begins or stays without anybody who waits for it.
+    pub(crate) fn pays_for_end<W: World>(&mut self, world: &mut W, thread: u16, component: u16) {
+        let Some(one) = self.thread(thread) else { return };
+        let server = if one.server == NONE { world.root(one.tcap).unwrap_or(NONE) } else { one.server };
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            position.work |= 1u64.wrapping_shl(u32::from(component));
+            self.tell_time(world, server);
+        }
+    }
+
+    /// A component has ended.
+    pub(crate) fn end_is_over<W: World>(&mut self, world: &mut W, component: u16) {
+        let bit = 1u64.wrapping_shl(u32::from(component));
+        for server in 0..MAX_SERVERS as u16 {
+            let Some(position) = self.room.servers.get_mut(usize::from(server)) else { break };
+            if position.work & bit != 0 {
+                position.work &= !bit;
+                self.tell_time(world, server);
+            }
         }
     }
 
@@ -344,6 +376,11 @@ impl Objects<'_> {
 
     /// Who runs when this server is picked.
     pub fn choose<W: World>(&mut self, world: &mut W, server: u16) -> Choice {
+        let work = self.room.servers.get(usize::from(server)).map_or(0, |position| position.work);
+        if work != 0 {
+            self.slice(world, work.trailing_zeros() as u16);
+            return Choice::Again;
+        }
         let Some(pair) = self.next_of(server) else { return Choice::Nobody };
         // Nobody runs in a component that was ended or reset since.
         if self.unwind(world, pair.thread) {

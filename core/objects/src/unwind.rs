@@ -55,7 +55,7 @@ impl Objects<'_> {
         let Some(one) = self.thread_mut(thread) else { return };
         one.registers.clear(code);
         let (waited, tcap) = (one.state != ThreadState::Ready, one.tcap);
-        self.abandon(thread);
+        self.abandon(world, thread);
         if waited {
             self.end_waiting(world, thread);
             self.activate(world, thread, tcap);
@@ -70,7 +70,7 @@ impl Objects<'_> {
             }
         }
         self.end_waiting(world, thread);
-        self.abandon(thread);
+        self.abandon(world, thread);
         let Some(one) = self.thread_mut(thread) else { return };
         (one.state, one.is_suspended, one.deadline_ticks) = (ThreadState::Stopped, false, NEVER);
         (one.component, one.stack, one.life) = (NONE, NONE, 0);
@@ -109,22 +109,39 @@ impl Objects<'_> {
         let running = self.running;
         let Some(one) = self.thread(running).copied() else { return };
         self.record_fault(world, one.component, running, record);
+        let then = match self.component(one.component).map(|component| component.on_fault) {
+            Some(OnFault::Reset) => Some(ComponentState::Living),
+            Some(OnFault::Stop) => Some(ComponentState::Stopped),
+            _ => None,
+        };
+        if let Some(then) = then {
+            // While the thread still has its server.
+            self.end_without_call(world, one.component, then, running);
+        }
         if self.pop(running) {
             self.land(world, running, Code::Faulted);
         } else {
             self.end_thread(world, running, event::FAULTED | event::ENDED);
         }
-        let then = match self.component(one.component).map(|component| component.on_fault) {
-            Some(OnFault::Reset) => ComponentState::Living,
-            Some(OnFault::Stop) => ComponentState::Stopped,
-            _ => return,
-        };
-        // One that is not there has nothing to end.
-        let _ = self.end_component(one.component, then);
     }
 
-    /// Begins the end of a component: its life is over, its threads are brought out by the call that asked, or by [`Self::work`] when none asked or the
-    /// one that did is ended itself meanwhile.
+    /// Begins the end of a component at the cost of the thread that caused it: the slices are made when its server is picked, however many others are
+    /// ready.
+    pub(crate) fn end_without_call<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        then: ComponentState,
+        thread: u16,
+    ) {
+        // One that is not there has nothing to end.
+        if self.end_component(component, then).is_ok() {
+            self.pays_for_end(world, thread, component);
+        }
+    }
+
+    /// Begins the end of a component: its life is over, its threads are brought out by the call that asked, or by who pays for it
+    /// ([`Self::pays_for_end`]) when none asked or the one that did is ended itself meanwhile.
     pub(crate) fn end_component(&mut self, component: u16, then: ComponentState) -> Result<(), Code> {
         let one = self.component_mut(component).ok_or(Code::BadCapability)?;
         match one.state {
@@ -165,7 +182,7 @@ impl Objects<'_> {
     }
 
     /// One slice of a component's end; before a component is destroyed, those that were made from its quota are. Returns whether there is more.
-    fn slice<W: World>(&mut self, world: &mut W, component: u16) -> bool {
+    pub(crate) fn slice<W: World>(&mut self, world: &mut W, component: u16) -> bool {
         let Some(one) = self.component(component) else { return false };
         let is_destroyed = (one.state, one.then) == (ComponentState::Unwinding, ComponentState::Free);
         let first = if is_destroyed { self.deepest(component) } else { component };
@@ -214,6 +231,7 @@ impl Objects<'_> {
     /// Nobody is inside, and its data are as they were.
     fn finish<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) {
         self.ending &= !1u64.wrapping_shl(u32::from(component));
+        self.end_is_over(world, component);
         let Some(one) = self.component_mut(component) else { return };
         one.free_all_stacks();
         (one.state, one.progress) = (then, 0);
@@ -231,7 +249,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Does one slice of work that no call waits for: components that ended by a fault. Returns whether there is more.
+    /// Does one slice of work that nobody else needs the core for: what is left of components that end. Returns whether there is more.
     pub fn work<W: World>(&mut self, world: &mut W) -> bool {
         let component = self.ending.trailing_zeros() as u16;
         if component < 64 {

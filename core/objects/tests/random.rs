@@ -10,7 +10,7 @@ mod support;
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::call::{Call, CapabilityOperation, ComponentOperation, InterruptOperation, ThreadOperation};
-use bulkhead_objects::{Choice, NEVER, Outcome, Registers, Thread};
+use bulkhead_objects::{Choice, NEVER, Outcome, Registers, Sliced, Thread};
 use random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use support::model::Model;
@@ -138,8 +138,11 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     // A refused call has written its code and nothing else.
     let mut after = Copy::of(b);
     after.threads[usize::from(me)].registers.x[register] = was.registers.x[register];
-    // What it had been interrupted in is over, since it makes another call.
+    // What it had been interrupted in is over, since it makes another call: its server pays for the rest.
     after.threads[usize::from(me)].sliced = was.sliced;
+    for (after, before) in after.servers.iter_mut().zip(&before.servers).filter(|_| was.sliced != Sliced::NONE) {
+        after.work = before.work;
+    }
     // Whether it looked for interrupts is no state of the kernel.
     after.world.looks = before.world.looks.clone();
     assert!(before == after, "{} {operation} was refused with {code:?} and changed something", call.name());

@@ -63,10 +63,10 @@ fn arguments(random: &mut Random, is_host: bool, call: Call) -> [u64; 8] {
     let (to, of, q, s) = (empty(random), memory(random), often(random, quota), often(random, server));
     let pages = if random.below(16) == 0 { random.next() } else { random.below(4) };
     match call {
-        Call::Memory => match random.below(6) {
+        Call::Memory => match random.below(7) {
             0 | 1 => [MemoryOperation::Map.number(), of, random.below(3), address(random), pages, rights(random), 0, 0],
             2 => [MemoryOperation::Unmap.number(), [0, of][random.index(2)], address(random), pages, 0, 0, 0, 0],
-            3 => [
+            3 | 6 => [
                 MemoryOperation::Protect.number(),
                 [0, of][random.index(2)],
                 address(random),

@@ -96,6 +96,51 @@ fn a_component_may_stop_or_begin_again_by_its_fault() {
     }
 }
 
+/// A spinner on another server must not delay a reset: nobody has to be idle for it.
+#[test]
+fn an_end_that_no_call_waits_for_is_paid_by_the_server_of_who_caused_it() {
+    let mut rows = Rows::new();
+    for component in [SERVICE, APP] {
+        rows.components[usize::from(component)].on_fault = 2;
+    }
+    bench_of(&rows, |b| {
+        inside(b);
+        b.objects.fault(&mut b.world, FAULT);
+        assert_eq!(b.objects.room().servers[0].work, 1 << SERVICE);
+        assert_eq!(b.objects.room().servers[1].work, 0, "nobody else pays");
+        assert_eq!(b.pick(0), Some(0), "behind the slices");
+        assert_eq!((b.component(SERVICE).state, b.objects.room().servers[0].work), (ComponentState::Stopped, 0));
+        // Its own home: with the other thread asleep the server has nobody, but it stays awake until the end is over.
+        assert_eq!(b.call(Call::Yield, &[]), Code::Ok);
+        assert_eq!(b.pick(0), Some(4));
+        b.sleep();
+        assert_eq!(b.pick(0), Some(0));
+        b.objects.fault(&mut b.world, FAULT);
+        assert_eq!((b.objects.room().servers[0].next, b.world.filled[0]), (None, Some(0)));
+        assert_eq!(b.pick(0), None);
+        assert_eq!((b.component(APP).state, b.thread(0).state), (ComponentState::Stopped, ThreadState::Stopped));
+        assert_eq!(b.world.filled[0], None);
+    });
+}
+
+/// The thread that destroys is ended itself in the middle: its server pays for what is left.
+#[test]
+fn an_end_whose_caller_is_ended_is_paid_by_its_server() {
+    bench(|b| {
+        b.start(&[0, 4]);
+        while b.pick(0) != Some(4) {
+            assert_eq!(b.call(Call::Yield, &[]), Code::Ok);
+        }
+        b.world.looks.set(2);
+        assert_eq!(b.svc(Call::Component, &[DESTROY, COMPONENT_SERVICE]), Outcome::Again);
+        assert_eq!((b.component(SERVICE).state, b.objects.room().servers[0].work), (ComponentState::Unwinding, 0));
+        b.objects.fault(&mut b.world, FAULT);
+        assert_eq!(b.objects.room().servers[0].work, 1 << SERVICE);
+        assert_eq!(b.pick(0), Some(0));
+        assert_eq!(b.component(SERVICE).state, ComponentState::Free);
+    });
+}
+
 #[test]
 fn reset_unwinds_restores_and_starts_again() {
     bench(|b| {

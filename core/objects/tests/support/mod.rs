@@ -425,9 +425,9 @@ impl Bench<'_> {
         &self.objects.room().components[usize::from(number)]
     }
 
-    /// Picks a server; returns the thread that runs.
+    /// Picks a server until a thread runs there, or nobody; returns it. The end of a component, in slices, is paid by its server.
     pub(crate) fn pick(&mut self, server: u16) -> Option<u16> {
-        for _ in 0..9 {
+        for _ in 0..1_000 {
             match self.objects.choose(&mut self.world, server) {
                 Choice::Run(thread) => return Some(thread),
                 Choice::Nobody => return None,

@@ -76,7 +76,11 @@ impl Model {
         let position = b.objects.room().servers[usize::from(server)];
         let here = |number: &u16| b.thread(*number).is_awake() && b.thread(*number).server == server;
         let awake: Vec<u16> = (0..b.objects.room().threads.len() as u16).filter(here).collect();
-        assert_eq!(position.next.map(|pair| pair.tcap), b.world.filled[usize::from(server)], "time knows");
+        let works = (position.work != 0).then_some(position.tcap);
+        assert_eq!(position.next.map(|pair| pair.tcap).or(works), b.world.filled[usize::from(server)], "time knows");
+        let is_ending = |number: usize| b.component(number as u16).state == ComponentState::Unwinding;
+        let paid = (0..64).filter(|number| position.work & 1 << number != 0);
+        assert!(paid.clone().all(is_ending), "{server} pays for an end that is over: {:#x}", position.work);
         if let Some(pair) = position.next {
             assert!(awake.contains(&pair.thread), "{pair:?} is next on {server} and not awake there");
             assert_eq!(b.thread(pair.thread).runs_on, pair.tcap);

@@ -30,10 +30,10 @@ fn the_reader_takes_what_runs_and_no_other_kernel() {
     }
 }
 
-/// Row 15 promises 48 KiB. The kernel has had more since it has servers, whose rules are `core/sched`'s: 59,296 bytes, and no more without a reason.
+/// Row 15 promises 48 KiB. The kernel has had more since it has servers, whose rules are `core/sched`'s: 59,716 bytes, and no more without a reason.
 #[test]
 fn the_kernel_is_as_large_as_is_known() {
-    const LARGEST: u64 = 58 * 1024;
+    const LARGEST: u64 = 59 * 1024;
     let file = guest("kernel/kernel.elf");
     let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
     let (headers, names) = elf.section_headers_with_strtab().expect("readable");
