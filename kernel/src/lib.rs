@@ -215,8 +215,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
 
     /// Nobody can run: does work that nobody waits for, or waits for an interrupt. False when nothing can ever happen.
     fn rest(&mut self, chosen: Chosen) -> bool {
-        // Nobody was loaded whom it could be charged with.
+        // Nobody was loaded whom it could be charged with. Who has no budget is awake, and does not run: neither its turn nor its limit passes meanwhile.
         let _ = self.outside.servers.take_leaver();
+        self.objects.nobody_runs();
         if !self.objects.work(&mut self.outside) {
             let is_over = |state| matches!(state, ThreadState::Free | ThreadState::Stopped);
             if self.objects.room().threads.iter().all(|thread| is_over(thread.state)) {
@@ -263,6 +264,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
 
     /// Takes the interrupts that wait, at most [`MOST_AT_ONCE`].
     fn take_interrupts(&mut self) {
+        let mut passed_ticks = 0;
         for _ in 0..MOST_AT_ONCE {
             let intid = self.outside.machine.acknowledge();
             if intid.is_special() {
@@ -271,10 +273,15 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.outside.machine.drop_priority(intid);
             if intid == Intid::VIRTUAL_TIMER {
                 self.pass_dates();
+                passed_ticks = self.outside.machine.counter_ticks();
                 continue;
             }
             match self.objects.binding_of(intid.0) {
                 Some(binding) => {
+                    // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
+                    if passed_ticks != 0 {
+                        let _ = self.outside.servers.advance(passed_ticks);
+                    }
                     self.outside.arm_next(intid);
                     self.objects.top_half(&mut self.outside, binding);
                     let server = self.objects.payer_of(binding);

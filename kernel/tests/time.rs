@@ -260,6 +260,36 @@ fn a_top_half_is_charged_to_its_drivers_server() {
     assert_eq!(of_thread_1, 393);
 }
 
+/// QV-35: dates that pass in the same entry, of whoever sleeps, are no work of the driver.
+#[test]
+fn a_driver_does_not_pay_for_dates_that_pass_with_its_interrupt() {
+    let mut test = Test::with_payer(&[sporadic(0, 400, 1000, false), unlimited(1)], &[1, 1, 0], 0);
+    assert_eq!((test.running, test.sleep(5000)), (2, 0));
+    assert_eq!((test.sleep(100), test.charged(0).0), (1, 0));
+    test.spin(99);
+    test.core().acknowledging_ticks = 7;
+    test.core().now_ticks = 100;
+    test.core().pending.insert(DEVICE);
+    test.enter(Entry::Interrupt);
+    let accounts = test.kernel.accounts();
+    assert_eq!((accounts.servers[0].top_half_ticks, accounts.servers[1].charged_ticks), (7, 107));
+    assert_eq!((test.charged(0).0, test.running), (7, 1));
+}
+
+/// QV-23, QV-41, SG-43: time in which nobody has budget is nobody's: no thread's account has it, no turn ends by it, and the core waits for what comes.
+#[test]
+fn time_without_budget_is_no_threads_time() {
+    let server = ServerRow { quantum_ticks: 150, ..sporadic(0, 200, 1000, false) };
+    let mut test = Test::new(&[server], &[0, 0]);
+    test.spin(200);
+    assert_eq!((test.running, test.core().now_ticks, test.core().waits), (1, 1000, 1));
+    test.spin(2000);
+    let expected = [(Some(0), 150), (Some(1), 50), (None, 800), (Some(1), 100), (Some(0), 100), (None, 800)];
+    assert_eq!(test.ran, expected);
+    let accounts = test.kernel.accounts();
+    assert_eq!((accounts.threads[0].ran_ticks, accounts.threads[1].ran_ticks, accounts.idle_ticks), (250, 150, 1600));
+}
+
 /// QV-35, CH-64: what is held is masked when the driver's budget ends, and what comes to an empty server is masked at once.
 #[test]
 fn a_driver_without_budget_holds_nothing() {

@@ -5,6 +5,9 @@ use crate::kernel::KernelMachine;
 use bulkhead_arm::Intid;
 use std::collections::BTreeSet;
 
+/// Waits after which a test is one of a core that never rests.
+const MOST_WAITS: u64 = 100_000;
+
 /// The core; tests change and read its fields.
 #[derive(Clone, Debug)]
 pub struct FakeCore {
@@ -30,6 +33,8 @@ pub struct FakeCore {
     pub acknowledging_ticks: u64,
     /// How long it takes to load an address space.
     pub loading_ticks: u64,
+    /// How often the core was told to wait.
+    pub waits: u64,
 }
 
 impl Default for FakeCore {
@@ -46,6 +51,7 @@ impl Default for FakeCore {
             console: String::new(),
             acknowledging_ticks: 0,
             loading_ticks: 0,
+            waits: 0,
         }
     }
 }
@@ -119,6 +125,8 @@ impl KernelMachine for FakeCore {
 
     /// Moves the counter to the next date.
     fn wait_for_interrupt(&mut self) {
+        self.waits += 1;
+        assert!(self.waits < MOST_WAITS, "the core turns instead of waiting");
         if self.signalled().is_none() {
             let dates = [self.timer_ticks, self.periodic_ticks].into_iter().filter(|ticks| *ticks > self.now_ticks);
             self.now_ticks = dates.min().filter(|ticks| *ticks != u64::MAX).expect("nothing would end this wait");

@@ -160,6 +160,11 @@ impl<'a> Objects<'a> {
         (self.running != NONE).then_some(self.running)
     }
 
+    /// The core waits: who ran last is loaded no more, awake or not.
+    pub fn nobody_runs(&mut self) {
+        self.running = NONE;
+    }
+
     /// Where vectors store the registers of the thread that runs, and load them from.
     pub fn registers(&mut self) -> Option<&mut Registers> {
         let running = self.running;
